@@ -1,0 +1,1 @@
+"""The only definitions of throughput, efficiency, time-to-accuracy and intervals."""

@@ -1,0 +1,30 @@
+"""What a user can mend is a `UserError`; everything else is a defect and keeps its traceback."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class UserError(Exception):
+    """Something the user can fix: what is wrong, what is allowed, and a hint.
+
+    Args:
+        message: What is wrong and what is allowed, in one or two sentences.
+        hint: What to do about it, often a command; shown on a line of its own.
+        where: The place of the mistake, such as `scenario.yaml:12`; shown first.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", where: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.where = where
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.message}" if self.where else self.message
+        return f"{text}\n  hint: {self.hint}" if self.hint else text
+
+
+def nearest(word: str, allowed: Iterable[str]) -> str:
+    """Return "did you mean 'x'?" for the allowed word nearest to `word`, or an empty string."""
+    close = get_close_matches(word, list(allowed), n=1, cutoff=0.6)
+    return f"did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,1 @@
+"""Where the launcher is started, one file each: `direct` starts it here and now."""

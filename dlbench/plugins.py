@@ -1,0 +1,124 @@
+"""The folder is the registry: a plugin is one file in the folder of its kind.
+
+`names(kind)` lists them and `load(kind, name)` imports one. Third parties add theirs by entry points of the group
+`dlbench.<kind>`, or name a function in a scenario as `package.module:function`. A plugin file imports no framework
+at its top level, so listing and validating cost nothing. What a file of each kind must hold is written in the
+docstring of the kind's folder (`dlbench/models/__init__.py` and so on).
+"""
+
+import importlib
+import importlib.util
+import inspect
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, create_model
+
+from dlbench.errors import UserError, nearest
+
+FOLDERS = {
+    "models": "dlbench.models",
+    "datasets": "dlbench.datasets",
+    "strategies": "dlbench.strategies",
+    "trainers": "dlbench.trainers",
+    "drivers": "dlbench.drivers",
+    "launchers": "dlbench.launch.launchers",
+    "submitters": "dlbench.launch.submitters",
+    "sensors": "dlbench.worker.sensors",
+    "figures": "dlbench.report.figures",
+}
+
+
+class Options(BaseModel):
+    """Base of every plugin's `OPTIONS`: frozen, unknown keys forbidden; field descriptions become the docs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """One plugin of a kind: its name, one-line doc, options and the object that holds its functions."""
+
+    kind: str
+    name: str
+    doc: str
+    options: type[Options]
+    target: Any
+
+    def get(self, attribute: str, default: Any = None) -> Any:
+        """Return an attribute of the plugin file, or `default` where it has none."""
+        return getattr(self.target, attribute, default)
+
+
+def names(kind: str) -> tuple[str, ...]:
+    """Return the sorted names of all plugins of a kind: files of the folder and installed entry points."""
+    spec = importlib.util.find_spec(FOLDERS[kind])
+    folders = [] if spec is None else list(spec.submodule_search_locations or [])
+    files = {path.stem for folder in folders for path in Path(folder).glob("*.py")}
+    return tuple(sorted({name for name in files if not name.startswith("_")} | set(_entry_points(kind))))
+
+
+def canonical(name: str) -> str:
+    """Return a plugin's name as its file is called: a hyphen and an underscore mean the same."""
+    return name if ":" in name else name.replace("-", "_")
+
+
+def load(kind: str, name: str) -> Plugin:
+    """Import one plugin by name, or by `package.module:function`.
+
+    Raises:
+        UserError: There is no such plugin, or the named function cannot be imported.
+    """
+    if ":" in name:
+        return _from_reference(kind, name)
+    name = canonical(name)
+    if name not in names(kind):
+        raise UserError(
+            f"there is no {name!r} among the {kind}; there are: {', '.join(names(kind))}",
+            hint=nearest(name, names(kind)) or f"`dlbench list {kind}` shows each with its options",
+        )
+    found = _entry_points(kind).get(name)
+    target = found.load() if found is not None else importlib.import_module(f"{FOLDERS[kind]}.{name}")
+    return _plugin(kind, name, target)
+
+
+def _entry_points(kind: str) -> dict[str, Any]:
+    return {canonical(point.name): point for point in entry_points(group=f"dlbench.{kind}")}
+
+
+def _plugin(kind: str, name: str, target: Any) -> Plugin:
+    doc = (inspect.getdoc(target) or "").split("\n", 1)[0]
+    options = getattr(target, "OPTIONS", None)
+    if options is None and callable(target):
+        options = _options_of(target)
+    return Plugin(kind, name, doc, options or Options, target)
+
+
+def _from_reference(kind: str, name: str) -> Plugin:
+    module_name, _, function_name = name.partition(":")
+    try:
+        target: Any = importlib.import_module(module_name)
+        for part in function_name.split("."):
+            target = getattr(target, part)
+    except Exception as error:  # noqa: BLE001 - the user's own module may raise anything while it is imported
+        raise UserError(
+            f"{kind}: cannot import {name!r}: {type(error).__name__}: {error}",
+            hint="the form is package.module:function, importable from the folder you start dlbench in",
+        ) from error
+    if not callable(target) and not isinstance(target, ModuleType):
+        raise UserError(f"{kind}: {name!r} is not a function")
+    return _plugin(kind, name, target)
+
+
+def _options_of(function: Any) -> type[Options]:
+    """Derive the options of a user's function from its keyword-only parameters."""
+    hints = get_type_hints(function)
+    fields: dict[str, Any] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[parameter.name] = (hints.get(parameter.name, Any), default)
+    return create_model(f"{function.__name__}_options", __base__=Options, **fields)

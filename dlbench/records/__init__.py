@@ -1,0 +1,1 @@
+"""Every file name, every column with its unit and meaning; what travels between launch and worker; readers, writers."""

@@ -1,0 +1,52 @@
+"""What the launching side hands to every process of a run: one JSON text in the environment, no file needed.
+
+A shared filesystem is not assumed, and an argument list is readable by every user of a host, so the assignment with
+its token travels in the environment variable `DLBENCH_ASSIGNMENT`.
+"""
+
+from pydantic import BaseModel, ConfigDict
+
+from dlbench.scenario.layout import Layout
+from dlbench.scenario.run_spec import RunSpec
+
+VARIABLE = "DLBENCH_ASSIGNMENT"
+# Marks every process of one attempt, so that what is left of it is found whoever its parent is by then.
+ATTEMPT_VARIABLE = "DLBENCH_ATTEMPT"
+# The rank of a process where the launcher is `local`; others set their own (see `dlbench.worker.rank`).
+RANK_VARIABLE = "DLBENCH_RANK"
+
+
+class Home(BaseModel):
+    """Where rows go: address and port of the inbox, and the token that opens it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    address: str
+    port: int
+    token: str
+
+
+class Assignment(BaseModel):
+    """One attempt of one run, as every one of its processes receives it.
+
+    Attributes:
+        run: The run.
+        attempt: 1, 2, ...
+        attempt_id: Unique over all attempts anywhere; also in the environment as `DLBENCH_ATTEMPT`.
+        layout: Every process of the run.
+        home: Where rows go; None in a rehearsal without an inbox.
+        data_folder: Prepared data set on this host; empty for a run of the user's own script.
+        data_checksum: What `meta.json` in that folder must say.
+        log_folder: Folder for `worker-<rank>.log`; each process writes its own.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    run: RunSpec
+    attempt: int
+    attempt_id: str
+    layout: Layout
+    home: Home | None = None
+    data_folder: str = ""
+    data_checksum: str = ""
+    log_folder: str = ""

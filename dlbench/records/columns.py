@@ -1,0 +1,203 @@
+"""Every column of every CSV file, with its type, unit and meaning: the one place; the documentation is drawn from it.
+
+Unknown is an empty cell, never 0 or "NA". `SCHEMA_VERSION` grows when a column's meaning changes or one goes away.
+
+History:
+    1: first version.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+SCHEMA_VERSION = 1
+
+Kind = Literal["text", "int", "float", "bool", "time"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name, the kind of its cells, its unit ("" where it has none) and what it means."""
+
+    name: str
+    kind: Kind
+    unit: str
+    meaning: str
+
+
+def _table(*rows: tuple[str, Kind, str, str]) -> tuple[Column, ...]:
+    return tuple(Column(*row) for row in rows)
+
+
+RUNS = _table(
+    ("study", "text", "", "Name of the study's folder."),
+    ("run_id", "text", "", "Slug, hash of the resolved specification, and repeat."),
+    ("attempt", "int", "", "Which launch of the run this row is: 1, 2, ... Every attempt is a row."),
+    ("scenario", "text", "", "Name of the scenario."),
+    ("label", "text", "", "What tells this arm from the study's others."),
+    ("repeat", "int", "", "0, 1, ...; repeats with the same number share a seed in all arms."),
+    ("baseline", "bool", "", "Whether dlbench added this run as a base line."),
+    ("status", "text", "", "completed, failed, timeout, stalled, diverged, out-of-memory or interrupted."),
+    ("reason", "text", "", "Why it is not completed: the first real error, with the worker it came from."),
+    ("exit_code", "int", "", "Exit code of the launcher; negative: ended by that signal."),
+    ("started_at", "time", "UTC", "When the launcher was started (ISO 8601)."),
+    ("schema_version", "int", "", "Version of these columns."),
+    ("model", "text", "", "The network."),
+    ("dataset", "text", "", "The samples."),
+    ("dataset_checksum", "text", "", "Checksum of the prepared arrays every worker read."),
+    ("trainer", "text", "", "The engine that computed gradients."),
+    ("strategy", "text", "", "How gradients or parameters met."),
+    ("driver", "text", "", "What carried the strategy's messages."),
+    ("algorithm", "text", "", "The strategy's algorithm."),
+    ("algorithm_proof", "text", "", "What the library itself said it ran, where it can be asked."),
+    ("launcher", "text", "", "Who started the processes."),
+    ("submitter", "text", "", "Where the launcher was started."),
+    ("collectives", "text", "", "The library that moved bytes."),
+    ("backend", "text", "", "What the trainer ran on."),
+    ("command", "text", "", "The user's own training script, if the run was one."),
+    ("mode", "text", "", "scale-up, scale-out, or empty where `workers_per_host` says it."),
+    ("hosts", "int", "", "Number of hosts used."),
+    ("workers_per_host", "int", "", "Most workers on one host."),
+    ("workers", "int", "", "Number of replicas."),
+    ("processes", "int", "", "Number of OS processes."),
+    ("servers", "int", "", "Processes that held parameters and trained nothing."),
+    ("cores_per_worker", "float", "cores", "CPU cores each worker could use, the same in every arm."),
+    ("cores_enforced", "text", "", "How: affinity, quota, or none."),
+    ("intra_op_threads", "int", "", "Threads inside one operation, as counted in the worker."),
+    ("inter_op_threads", "int", "", "Operations at once, as counted in the worker."),
+    ("batch_scope", "text", "", "Whether batch_size counted one worker's samples or all."),
+    ("batch_size", "int", "samples", "Batch size as the scenario gives it."),
+    ("batch_size_per_worker", "float", "samples", "Mean local batch: global / workers."),
+    ("batch_size_global", "int", "samples", "Samples of all workers in one step."),
+    ("divide", "text", "", "What was divided over the workers: data or epochs."),
+    ("epochs", "int", "", "Epochs as the scenario gives them."),
+    ("epochs_per_worker", "int", "", "Epochs each worker was to train."),
+    ("epochs_completed", "int", "", "Epochs each worker trained: fewer where the target ended the run."),
+    ("optimizer", "text", "", "The optimizer."),
+    ("momentum", "float", "", "Momentum of sgd."),
+    ("learning_rate_base", "float", "", "Learning rate at the base batch."),
+    ("learning_rate_base_batch", "int", "samples", "The global batch it was tuned for."),
+    ("learning_rate_scale", "text", "", "none, linear or sqrt, by the global batch."),
+    ("learning_rate", "float", "", "The rate in effect after warm-up."),
+    ("warmup_epochs", "float", "epochs", "Epochs of linear learning-rate warm-up."),
+    ("precision", "text", "", "The numbers it computed in."),
+    ("jit_compile", "bool", "", "Whether the step was compiled with XLA."),
+    ("seed", "int", "", "Seed of this repeat."),
+    ("evaluate_every", "int", "epochs", "Epochs between evaluations."),
+    ("evaluation_batch_size", "int", "samples", "Samples per evaluation step of each worker."),
+    ("extend_window", "bool", "", "Whether steps were added for the timed window."),
+    ("sample_every", "int", "steps", "One marked step in so many separates waiting from moving bytes."),
+    ("sensor_interval_s", "float", "s", "Time between two readings of the sensors."),
+    ("target_metric", "text", "", "Metric of the target."),
+    ("target_value", "float", "", "Value of the target."),
+    ("target_stop", "bool", "", "Whether reaching the target ended the run."),
+    ("emulated", "text", "", "Reasons why this is not real hardware at work, joined by ';'."),
+    ("num_parameters", "int", "", "Trainable parameters."),
+    ("flops_per_sample", "float", "FLOP", "Training cost of one sample: 3 x forward; 1 MAC = 2 FLOP."),
+    ("train_samples", "int", "samples", "Training samples used."),
+    ("validation_samples", "int", "samples", "Validation samples used; each is counted exactly once per evaluation."),
+    ("samples_seen", "int", "samples", "Samples all workers trained on, without those of an extended window."),
+    ("samples_dropped", "int", "samples", "Samples left out because they fill no global batch, over all epochs."),
+    ("steps", "int", "steps", "Steps each worker trained, without those of an extended window."),
+    ("startup_time_s", "float", "s", "From the launcher's start until every worker was ready for its first step."),
+    ("first_step_s", "float", "s", "The first step, compilation included: the slowest worker's."),
+    ("train_time_s", "float", "s", "From the first step to the end of training, evaluations left out."),
+    ("evaluation_time_s", "float", "s", "All evaluations: the slowest worker's sum."),
+    ("timed_window_s", "float", "s", "Time inside the timed window, common to all workers."),
+    ("timed_steps", "int", "steps", "Steps inside the timed window."),
+    ("extended_steps", "int", "steps", "Of them, steps added after training."),
+    ("warmup_steps", "int", "steps", "Steps before the window opened."),
+    ("sampled_steps", "int", "steps", "Marked steps, outside the window, with a barrier before the exchange."),
+    ("peer_wait_s", "float", "s", "Median wait for the slowest peer in a marked step, mean over workers."),
+    ("wire_time_s", "float", "s", "Median exchange in a marked step after all peers were ready, mean over workers."),
+    ("data_wait_s", "float", "s", "Waiting for batches inside the window, mean over workers."),
+    ("compute_time_s", "float", "s", "From batch to local gradient ready inside the window, mean over workers."),
+    ("communication_time_s", "float", "s", "Inside the window, from the last local gradient ready to the reduced "
+     "gradient usable, waiting for peers included; mean over workers. Empty where it cannot be observed."),
+    ("update_time_s", "float", "s", "Applying updates inside the window, mean over workers."),
+    ("wall_time_s", "float", "s", "From the launcher's start until every process had ended."),
+    ("samples_per_s", "float", "samples/s", "Samples of all workers in the window / its time; empty below 50 steps or 5 s."),
+    ("samples_per_s_per_worker", "float", "samples/s", "samples_per_s / workers."),
+    ("step_time_p50_s", "float", "s", "Median step inside the window, all workers' steps together."),
+    ("step_time_p95_s", "float", "s", "95th percentile of the same."),
+    ("train_loss", "float", "nats", "Sum over count of all workers' samples in the last epoch, as they were trained on."),
+    ("train_accuracy", "float", "", "The same for correct predictions."),
+    ("validation_loss", "float", "nats", "Last evaluation: sum over count, each validation sample exactly once."),
+    ("validation_accuracy", "float", "", "The same for correct predictions."),
+    ("best_validation_accuracy", "float", "", "Highest of all evaluations."),
+    ("time_to_target_s", "float", "s", "Training time, evaluations left out, at the first evaluation that reached the target."),
+    ("epochs_to_target", "int", "epochs", "Epochs at that evaluation."),
+    ("bytes_sent", "int", "bytes", "Bytes the strategy sent in training steps, all workers; empty where it cannot count."),
+    ("bytes_sent_per_step", "float", "bytes", "The same per step and worker."),
+    ("device_name", "text", "", "Processor or accelerator of the first worker."),
+    ("device_utilization", "float", "", "Share of the devices in use inside the window: CPU time / (time x cores), or NVML's."),
+    ("device_memory_peak_bytes", "int", "bytes", "Most accelerator memory in use by one worker."),
+    ("host_memory_peak_bytes", "int", "bytes", "Largest resident memory of one worker."),
+    ("network_bytes", "int", "bytes", "Bytes sent on all interfaces of all hosts, loopback included, while the run trained."),
+    ("energy_j", "float", "J", "Energy of the devices (NVML or RAPL) while the run trained."),
+    ("steal_fraction", "float", "", "Share of CPU time taken by the hypervisor while the run trained."),
+    ("observer_cpu_s", "float", "s", "CPU time of dlbench's own observing threads inside the window, all workers."),
+    ("workers_agree", "text", "", "exact, close or no: trainable weights over all workers after the first step and at the end."),
+    ("workers_max_difference", "float", "", "Largest difference between any two workers' weights, where not exact."),
+    ("dlbench_version", "text", "", "Version of dlbench."),
+    ("python_version", "text", "", "Version of Python."),
+    ("keras_version", "text", "", "Version of Keras."),
+    ("tensorflow_version", "text", "", "Version of TensorFlow."),
+    ("numpy_version", "text", "", "Version of NumPy."),
+    ("mpi_version", "text", "", "Name and version of the MPI library that was loaded."),
+)
+
+EPOCHS = _table(
+    ("run_id", "text", "", "The run."),
+    ("attempt", "int", "", "The attempt."),
+    ("worker", "int", "", "The worker."),
+    ("epoch", "int", "", "1, 2, ...; the row is written at the epoch's end."),
+    ("steps", "int", "steps", "Steps of this worker so far."),
+    ("samples", "int", "samples", "Samples this worker trained on in this epoch."),
+    ("learning_rate", "float", "", "Rate of the epoch's last step."),
+    ("train_time_s", "float", "s", "Training time so far, evaluations left out."),
+    ("ended_at_s", "float", "s", "Seconds since the worker's first step."),
+    ("train_loss", "float", "nats", "Sum over count of all workers in this epoch."),
+    ("train_accuracy", "float", "", "The same for correct predictions."),
+    ("validation_loss", "float", "nats", "Over all workers; empty where this epoch was not evaluated."),
+    ("validation_accuracy", "float", "", "The same for correct predictions."),
+    ("evaluated_samples", "int", "samples", "Validation samples this worker evaluated."),
+    ("evaluation_time_s", "float", "s", "This evaluation."),
+)
+
+STEPS = _table(
+    ("run_id", "text", "", "The run."),
+    ("attempt", "int", "", "The attempt."),
+    ("worker", "int", "", "The worker."),
+    ("step", "int", "", "1, 2, ...: number of the (last) step."),
+    ("num_steps", "int", "steps", "Steps this row stands for: more than 1 where one call ran several."),
+    ("epoch", "int", "", "1, 2, ...; 0 in an extended window."),
+    ("phase", "text", "", "first, warm-up, timed, sampled (marked, with a barrier), or extended (timed, after training)."),
+    ("num_samples", "int", "samples", "Samples of this worker."),
+    ("started_at_s", "float", "s", "Seconds since the worker's first step."),
+    ("step_time_s", "float", "s", "From asking for the batch to the update applied."),
+    ("data_wait_s", "float", "s", "Waiting for the batch."),
+    ("compute_time_s", "float", "s", "From batch to local gradient ready; the whole step where it is one call."),
+    ("peer_wait_s", "float", "s", "In marked steps: waiting at the barrier before the exchange."),
+    ("communication_time_s", "float", "s", "From local gradient ready to reduced gradient usable."),
+    ("update_time_s", "float", "s", "Applying the update."),
+    ("loss", "float", "nats", "Mean loss of this worker's samples before the update."),
+)
+
+SENSORS = _table(
+    ("run_id", "text", "", "The run."),
+    ("attempt", "int", "", "The attempt."),
+    ("worker", "int", "", "The worker that read it."),
+    ("at_s", "float", "s", "Seconds since the worker's first step; negative before it."),
+    ("sensor", "text", "", "Which sensor."),
+    ("quantity", "text", "", "What was read, with its unit in the name."),
+    ("value", "float", "", "The reading."),
+)
+
+TABLES = {"runs": RUNS, "epochs": EPOCHS, "steps": STEPS, "sensors": SENSORS}
+
+STEP_PHASES = ("first", "warm-up", "timed", "sampled", "extended")
+
+
+def names(table: str) -> tuple[str, ...]:
+    """Return the column names of `runs`, `epochs`, `steps` or `sensors` in order."""
+    return tuple(column.name for column in TABLES[table])

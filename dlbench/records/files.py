@@ -1,0 +1,67 @@
+"""Every file name of a study, in one place.
+
+    <study>/
+      scenario.yaml  study.json  machine.json  lock
+      runs.csv  epochs.csv  steps.csv  sensors.csv
+      runs/<run_id>/<attempt>/
+        assignment.json  plan.json  journal.jsonl  outcome.json  launcher.log  worker-<rank>.log
+"""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+SCENARIO = "scenario.yaml"
+STUDY = "study.json"
+MACHINE = "machine.json"
+LOCK = "lock"
+RUNS_FOLDER = "runs"
+ASSIGNMENT = "assignment.json"
+PLAN = "plan.json"
+JOURNAL = "journal.jsonl"
+OUTCOME = "outcome.json"
+LAUNCHER_LOG = "launcher.log"
+
+
+def worker_log(rank: int) -> str:
+    """Return the name of one process's log."""
+    return f"worker-{rank}.log"
+
+
+def table(name: str) -> str:
+    """Return the file name of `runs`, `epochs`, `steps` or `sensors`."""
+    return f"{name}.csv"
+
+
+def attempt_folder(study: Path, run_id: str, attempt: int) -> Path:
+    """Return the folder of one attempt."""
+    return study / RUNS_FOLDER / run_id / str(attempt)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[IO[str]]:
+    """Open a text file that replaces `path` as a whole, on disk, when the block ends without an error.
+
+    Raises:
+        OSError: The disk is full or the folder cannot be written; `path` is then as it was.
+    """
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file's text atomically."""
+    with replacing(path) as file:
+        file.write(text)

@@ -1,0 +1,84 @@
+"""The way home: JSON lines over TCP from each worker to the inbox, acknowledged once they are on disk.
+
+The client opens with a hello. The server answers `{"ack": n}`: the highest sequence number it holds of this worker,
+0 at first. Then the client sends lines; each journaled one carries `seq`, counting from 1 without gaps. The server
+appends it to the attempt's `journal.jsonl` (with `worker` added), forces it to disk, and answers `{"ack": n}`. After
+a broken connection the client says hello again and sends everything after the acknowledged number; the server drops
+what it holds already. `beat` has no number, is not journaled and not acknowledged: it is the heartbeat.
+
+Kinds of lines, all with `kind`:
+
+| kind | fields | journaled |
+| --- | --- | --- |
+| hello | token, attempt_id, worker (rank), pid, host, version | no |
+| beat | phase, step, epoch, loss, accuracy, samples_per_s (null where unknown) | no |
+| phase | phase, at (Unix time), monotonic | yes |
+| steps | rows: base64 of little-endian float64 [n, len(STEP_FIELDS)] | yes |
+| epoch | row: the columns of `epochs.csv` after `worker`, by name | yes |
+| sensors | rows: [[at_s, sensor, quantity, value], ...] | yes |
+| facts | facts: anything known once, by column name or `worker.*` key (versions, device, counted threads) | yes |
+| error | error: one line, traceback: text, out_of_memory: bool | yes |
+| result | result: what the worker hands in at its end (see `dlbench.records.result`) | yes |
+| bye | nothing: the worker ended as it should and every line before is sent | yes |
+"""
+
+import base64
+import json
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+PROTOCOL_VERSION = 1
+
+# Phases of a worker, in the heartbeat and the journal; the stall check names the one that is not in `exchange`.
+PHASES = (
+    "start", "rendezvous", "build", "broadcast", "data", "compute", "exchange", "update", "barrier", "agree",
+    "evaluate", "finish", "done",
+)
+
+# One step as float64 numbers; `phase` is an index into `columns.STEP_PHASES`; NaN is an empty cell.
+STEP_FIELDS = (
+    "step", "num_steps", "epoch", "phase", "num_samples", "started_at_s", "step_time_s", "data_wait_s",
+    "compute_time_s", "peer_wait_s", "communication_time_s", "update_time_s", "loss",
+)
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    """Return one message as a line of JSON; numbers that are not finite become null."""
+    try:
+        return json.dumps(message, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    except ValueError:
+        return json.dumps(_finite(message), allow_nan=False, separators=(",", ":")).encode() + b"\n"
+
+
+def decode(line: bytes) -> dict[str, Any]:
+    """Return the message of one line.
+
+    Raises:
+        ValueError: The line is not a JSON object.
+    """
+    message = json.loads(line)
+    if not isinstance(message, dict):
+        raise ValueError("a message is a JSON object")
+    return message
+
+
+def pack_steps(rows: npt.NDArray[np.float64]) -> str:
+    """Return step rows [n, len(STEP_FIELDS)] as text."""
+    return base64.b64encode(np.ascontiguousarray(rows, dtype="<f8").tobytes()).decode()
+
+
+def unpack_steps(text: str) -> npt.NDArray[np.float64]:
+    """Return the step rows [n, len(STEP_FIELDS)] of a text made by `pack_steps`."""
+    return np.frombuffer(base64.b64decode(text), dtype="<f8").reshape(-1, len(STEP_FIELDS))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value

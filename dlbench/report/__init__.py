@@ -1,0 +1,1 @@
+"""Figures, the page, the comparison."""

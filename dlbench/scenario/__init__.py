@@ -1,0 +1,1 @@
+"""Scenario, Cluster and RunSpec: read, validate, expand. Pure: nothing here starts a process or opens a socket."""

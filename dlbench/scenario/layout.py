@@ -1,0 +1,45 @@
+"""Who runs where: the layout of one run over hosts, cores and devices. Made by `dlbench.launch`, read by workers."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Place(BaseModel):
+    """One process: its rank, role, host and what of the host is its own.
+
+    Attributes:
+        rank: Index over all processes; workers first, in order.
+        role: `worker` or `server`.
+        workers: The workers it holds: one, or all of them for `mirrored`.
+        host: Address of the host; `localhost` for this machine.
+        local_index: Index of the process among those on its host; the device index.
+        cores: Core numbers it is bound to; empty where it is not bound.
+        quota: Share of those cores where it has less than one core of its own, else None.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rank: int
+    role: Literal["worker", "server"] = "worker"
+    workers: tuple[int, ...]
+    host: str = "localhost"
+    local_index: int = 0
+    cores: tuple[int, ...] = ()
+    quota: float | None = None
+
+
+class Layout(BaseModel):
+    """Every process of one run, by rank, with the reasons why it is emulated (empty where it is not)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    places: tuple[Place, ...]
+    intra_op_threads: int
+    inter_op_threads: int
+    emulated: tuple[str, ...] = ()
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Distinct hosts in order of first use."""
+        return tuple(dict.fromkeys(place.host for place in self.places))

@@ -1,0 +1,33 @@
+"""What a strategy needs of the world, known without importing a framework."""
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Needs(BaseModel):
+    """What a strategy asks of launcher, layout and trainer; validation and planning read it.
+
+    Attributes:
+        processes_per_worker: Processes of each worker; 0 where one process holds all of them (`mirrored`).
+        devices_per_process: Devices of each process; 0 where one process holds those of all workers.
+        servers: Extra processes that hold parameters and train nothing.
+        collectives: Libraries that can carry it (`mpi`, `gloo`, `nccl`); empty where it needs none.
+        drivers: Drivers that can carry its messages, the default first; empty where it needs none.
+        algorithms: Values of `algorithm`, the default first; empty where there is no choice.
+        min_workers: Fewest workers.
+        max_workers: Most workers, or None.
+        trainers: Trainers that can serve it; empty means any.
+        synchronous: Whether trainable weights must agree over all workers.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    processes_per_worker: int = 1
+    devices_per_process: int = 1
+    servers: int = 0
+    collectives: tuple[str, ...] = ()
+    drivers: tuple[str, ...] = ()
+    algorithms: tuple[str, ...] = ()
+    min_workers: int = 1
+    max_workers: int | None = None
+    trainers: tuple[str, ...] = ()
+    synchronous: bool = True

@@ -1,0 +1,117 @@
+"""One point of the matrix and one repeat, fully resolved: what launch, worker and records share."""
+
+import hashlib
+import json
+import math
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from dlbench.scenario.settings import BatchScope, Divide, LearningRateScale, Seconds, Settings
+
+
+class Target(BaseModel):
+    """A value to reach, such as validation accuracy 0.9; `stop` ends the run at the evaluation that reaches it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    metric: str = Field(
+        "validation_accuracy",
+        pattern="^(train|validation)_(loss|accuracy)$",
+        description="train_loss, train_accuracy, validation_loss or validation_accuracy.",
+    )
+    value: float = Field(allow_inf_nan=False, description="Reached at or above it (accuracy), at or below it (loss).")
+    stop: bool = Field(False, description="End the run at the evaluation that reaches the value.")
+
+    def is_reached(self, value: float) -> bool:
+        """Whether a measured value reaches the target: accuracies from below, losses from above."""
+        return value <= self.value if self.metric.endswith("loss") else value >= self.value
+
+
+class Limits(BaseModel):
+    """Time limits of a run, in seconds, and how often rows leave a worker."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    timeout_s: Seconds | None = Field(None, description="Ends a run that takes longer, start-up included.")
+    startup_timeout_s: Seconds = Field(300.0, description="From launch until every worker trains.")
+    stall_timeout_s: Seconds = Field(300.0, description="Ends a run in which no worker made a step for so long.")
+    orphan_timeout_s: Seconds = Field(30.0, description="A worker whose way home is gone for so long ends itself.")
+    flush_interval_s: Seconds = Field(0.5, description="At most this much of rows is lost with a dead host.")
+    grace_s: Seconds = Field(5.0, description="Between asking processes to end and killing them.")
+
+
+class RunSpec(BaseModel):
+    """One run, resolved: nothing in it is `auto`. Its hash without `repeat` and `seed` names the arm.
+
+    Attributes:
+        scenario: The scenario's name.
+        label: What tells this arm from the others of the study, for humans, such as `batch_size=8 workers=2`.
+        repeat: 0, 1, ...; the run's seed is `settings.seed + repeat`.
+        settings: Every setting, with `cores_per_worker`, `launcher`, `driver` and `algorithm` resolved.
+        options: Options of the plugins with their defaults filled in, by dotted key: `model.hidden`.
+        axes: The settings this arm has from an axis, by name; empty for a scenario without axes.
+        baseline: Whether dlbench added this run as a base line.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    scenario: str
+    label: str
+    repeat: int = Field(ge=0)
+    settings: Settings
+    options: dict[str, Any] = Field(default_factory=dict)
+    axes: dict[str, Any] = Field(default_factory=dict)
+    target: Target | None = None
+    limits: Limits = Field(default_factory=Limits)
+    baseline: bool = False
+
+    @property
+    def run_id(self) -> str:
+        """Readable slug + short hash of the resolved specification + repeat; safe as a folder name."""
+        words = [self.settings.model, self.settings.strategy, f"w{self.settings.workers}", f"b{self.settings.batch_size}"]
+        slug = "-".join("".join(c if c.isalnum() and c.isascii() else "-" for c in word) for word in words)
+        return f"{slug[:60].strip('-').lower()}-{self.fingerprint}-r{self.repeat}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Short hash of everything that changes what is measured; the same for all repeats of an arm."""
+        content = self.model_dump(mode="json", include={"settings", "options", "target"})
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
+
+    @property
+    def seed(self) -> int:
+        """Seed of this repeat: `settings.seed + repeat`."""
+        return self.settings.seed + self.repeat
+
+    @property
+    def global_batch_size(self) -> int:
+        """Samples of all workers in one step."""
+        settings = self.settings
+        return settings.batch_size * (settings.workers if settings.batch_scope is BatchScope.PER_WORKER else 1)
+
+    def local_batch_size(self, worker: int) -> int:
+        """Samples of one worker in one step; where the global batch does not divide, the first take one more."""
+        whole, rest = divmod(self.global_batch_size, self.settings.workers)
+        return whole + (worker < rest)
+
+    @property
+    def epochs_per_worker(self) -> int:
+        """Epochs each worker trains: all of them, or with `divide: epochs` ceil(epochs / workers)."""
+        settings = self.settings
+        return math.ceil(settings.epochs / settings.workers) if settings.divide is Divide.EPOCHS else settings.epochs
+
+    @property
+    def full_learning_rate(self) -> float:
+        """Learning rate after warm-up: base x (global / base batch), its square root, or unscaled."""
+        settings = self.settings
+        if settings.learning_rate_scale is LearningRateScale.NONE:
+            return settings.learning_rate
+        ratio = self.global_batch_size / (settings.learning_rate_base_batch or self.global_batch_size)
+        power = 0.5 if settings.learning_rate_scale is LearningRateScale.SQRT else 1.0
+        return settings.learning_rate * ratio**power
+
+    def options_of(self, prefix: str) -> dict[str, Any]:
+        """Return the options of one plugin without their prefix: `options_of("model")` -> `{"hidden": [128]}`."""
+        start = prefix + "."
+        return {key.removeprefix(start): value for key, value in self.options.items() if key.startswith(start)}

@@ -1,0 +1,152 @@
+"""The settings of one run: every axis a scenario can hold, with what each means and which values it takes.
+
+The field descriptions are the documentation: `dlbench schema`, `dlbench list settings` and the README's table are
+drawn from them. Options of plugins are not here: they are dotted keys (`model.batch_norm`, `strategy.chunk_bytes`)
+checked against the plugin's own `OPTIONS`.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+
+class BatchScope(StrEnum):
+    """What `batch_size` counts: the samples of one worker, or of all workers together."""
+
+    PER_WORKER = "per-worker"
+    GLOBAL = "global"
+
+
+class Divide(StrEnum):
+    """What is divided over the workers: each epoch's data, or the number of epochs."""
+
+    DATA = "data"
+    EPOCHS = "epochs"
+
+
+class LearningRateScale(StrEnum):
+    """How the learning rate grows with the global batch relative to `learning_rate_base_batch`."""
+
+    NONE = "none"
+    LINEAR = "linear"
+    SQRT = "sqrt"
+
+
+class Precision(StrEnum):
+    """The numbers a run computes in; the mixed ones keep float32 parameters (Keras's policies)."""
+
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+    MIXED_BFLOAT16 = "mixed_bfloat16"
+    MIXED_FLOAT16 = "mixed_float16"
+
+
+class Mode(StrEnum):
+    """Where the workers sit: all on one host, or one on each host."""
+
+    SCALE_UP = "scale-up"
+    SCALE_OUT = "scale-out"
+
+
+def _no_bool(value: Any) -> Any:
+    """Refuse true and false where a number is asked for: Python would take them for 1 and 0."""
+    if isinstance(value, bool):
+        raise ValueError("a number is needed, not true or false")
+    return value
+
+
+Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=1, le=10**9)]
+Natural = Annotated[int, BeforeValidator(_no_bool), Field(ge=0, le=10**9)]
+Seconds = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, le=10**8, allow_inf_nan=False)]
+Rate = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, le=10**6, allow_inf_nan=False)]
+Cores = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, le=4096, allow_inf_nan=False)]
+
+
+class Settings(BaseModel):
+    """What one run does. Every field is a key of `base`, an axis of `matrix`, and a column of `runs.csv`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    model: str = Field("mlp", description="The network: a plugin, or `package.module:function`.")
+    dataset: str = Field("digits", description="The samples: a plugin, or `package.module:function`.")
+    trainer: str = Field("keras_tensorflow", description="The engine that computes gradients.")
+    strategy: str = Field("single", description="How the workers' gradients or parameters meet.")
+    algorithm: str | None = Field(
+        None, description="The strategy's algorithm, such as the all-reduce of `mpi`; default: the strategy's own."
+    )
+    driver: str | None = Field(
+        None, description="What carries the strategy's messages; default: the strategy's own."
+    )
+    launcher: str = Field(
+        "auto", description="Who starts the processes; `auto` takes one the strategy can live with."
+    )
+    submitter: str = Field("direct", description="Where the launcher is started.")
+    command: str | None = Field(
+        None,
+        description="A training script of your own, run in place of dlbench's worker; `{workers}`, `{batch_size}` "
+        "and every other setting are filled in. It reports through `dlbench.worker`.",
+    )
+    workers: Count = Field(1, description="Number of replicas, each with its own device or share of cores.")
+    mode: Mode | None = Field(None, description="All workers on one host, or one worker per host.")
+    workers_per_host: Count | None = Field(None, description="Workers on each host, between the two modes.")
+    cores_per_worker: Cores | None = Field(
+        None, description="CPU cores of each worker; default: cores of the host / most workers on it in the study."
+    )
+    batch_size: Count = Field(32, description="Samples per step, of one worker or of all: see `batch_scope`.")
+    batch_scope: BatchScope = Field(
+        BatchScope.PER_WORKER,
+        description="`per-worker`: the global batch grows with workers (weak scaling); `global`: it stays (strong).",
+    )
+    divide: Divide = Field(
+        Divide.DATA,
+        description="`data`: each epoch is sharded over the workers; `epochs`: each worker sees all samples, "
+        "ceil(epochs / workers) times.",
+    )
+    epochs: Count = Field(5, description="Passes over the training data; see `divide`.")
+    optimizer: str = Field("sgd", description="The optimizer, by the trainer's own name.")
+    momentum: Annotated[float, BeforeValidator(_no_bool), Field(ge=0, lt=1)] = Field(
+        0.0, description="Momentum of `sgd`."
+    )
+    learning_rate: Rate = Field(0.01, description="Learning rate at `learning_rate_base_batch`.")
+    learning_rate_base_batch: Count | None = Field(
+        None, description="The global batch that `learning_rate` was tuned for; needed when it is scaled."
+    )
+    learning_rate_scale: LearningRateScale = Field(
+        LearningRateScale.NONE,
+        description="Scaling by global batch / base batch; never by workers alone.",
+    )
+    warmup_epochs: Annotated[float, BeforeValidator(_no_bool), Field(ge=0, le=10**6)] = Field(
+        0.0, description="Epochs over which the learning rate rises linearly to its full value."
+    )
+    precision: Precision = Field(Precision.FLOAT32, description="The numbers the run computes in.")
+    jit_compile: bool = Field(False, description="Compile the step with XLA (Keras on TensorFlow).")
+    seed: Natural = Field(0, description="Run seed = seed + repeat, the same in all arms, so that repeats pair.")
+    train_samples: Count | None = Field(
+        None, description="Use only this many training samples: a fixed subset drawn by the seed."
+    )
+    validation_samples: Count | None = Field(None, description="Use only this many validation samples.")
+    validation_fraction: Annotated[float, BeforeValidator(_no_bool), Field(gt=0, lt=1)] = Field(
+        0.2, description="Share of the data kept for validation where the data set has no split of its own."
+    )
+    evaluate_every: Count = Field(1, description="Epochs between evaluations, outside the timed window.")
+    evaluation_batch_size: Count = Field(256, description="Samples per evaluation step of each worker.")
+    extend_window: bool = Field(
+        False,
+        description="If training ends before the timed window holds 50 steps and 5 s, step on until it does; "
+        "these steps count in the rates and in no other column.",
+    )
+    sample_every: Count = Field(
+        50, description="One marked step in so many separates waiting for peers from moving bytes; not in the rates."
+    )
+    sensor_interval_s: Seconds = Field(1.0, description="Time between two readings of the sensors.")
+
+
+# Options of these plugin kinds are dotted keys of a scenario: `model.hidden` belongs to the plugin of `model`.
+OPTION_PREFIXES = {
+    "model": "models",
+    "dataset": "datasets",
+    "trainer": "trainers",
+    "strategy": "strategies",
+    "launcher": "launchers",
+}

@@ -1,0 +1,67 @@
+"""What the workers do together, one way of synchronising in each file: how gradients or parameters meet.
+
+A strategy file holds a one-line doc, `OPTIONS`, `NEEDS` (`dlbench.scenario.needs.Needs`) and
+
+    def create(options: Options, driver: Driver, algorithm: str | None) -> Strategy: ...
+
+The worker owns the step. A strategy that reduces inside the compiled step sets `in_graph` to a function from
+gradients to gradients; for the others the worker computes the local gradient, calls `exchange`, and applies what
+comes back. Gradients arrive already scaled by 1 / global batch size, so that their *sum* over workers is the mean
+over the global batch, whatever the sizes of the local batches.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Reduce = Callable[[np.ufunc], None]
+
+
+class Driver(Protocol):
+    """What carries a strategy's messages, and the worker's own few words (barriers, sums of counts).
+
+    All operations are collective unless they name a peer. Arrays are contiguous and of equal shape everywhere.
+    """
+
+    rank: int
+    size: int
+
+    def barrier(self) -> None:
+        """Wait until every worker is here."""
+
+    def broadcast(self, array: Array, root: int = 0) -> None:
+        """Overwrite `array` with the root's."""
+
+    def all_reduce(self, array: Array, out: Array, operation: str = "sum") -> None:
+        """Write the `sum`, `max` or `min` of all workers' `array` to `out`; `out` may be `array` itself."""
+
+    def all_gather(self, value: Any) -> list[Any]:
+        """Return every worker's JSON-able value, by rank."""
+
+    def exchange(self, send: Array, to: int, receive: Array, source: int) -> None:
+        """Send to one peer and receive from one peer at once (point to point)."""
+
+    def close(self) -> None:
+        """Leave in good order; a collective."""
+
+
+class Strategy(Protocol):
+    """One worker's side of a way of synchronising."""
+
+    # A function from gradients to reduced gradients inside the compiled step, or None.
+    in_graph: Callable[[list[Any]], list[Any]] | None
+    # Bytes this worker has sent in exchanges so far, and messages; None where it cannot count.
+    bytes_sent: int | None
+    messages_sent: int | None
+
+    def broadcast(self, parameters: Array) -> None:
+        """Overwrite the flat parameters with worker 0's, before the first step."""
+
+    def exchange(self, gradient: Array) -> Array:
+        """Return the sum of all workers' flat gradients; may overwrite and return `gradient` itself."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return what is known once, by column name: `collectives`, `mpi_version`, `algorithm_proof`."""

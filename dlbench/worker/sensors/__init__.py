@@ -1,0 +1,21 @@
+"""What devices and network did while a worker trained, one sensor in each file.
+
+A sensor file holds a one-line doc, `OPTIONS`, `QUANTITIES` (name -> meaning with unit) and
+
+    def available() -> bool: ...              # cheap; False where there is nothing to read
+    def open() -> Sensor: ...                 # an object with read() -> list[tuple[str, float]] and close()
+
+Sensors that read what belongs to a whole host (`PER_HOST = True`) are read by the first worker of each host only.
+"""
+
+from typing import Protocol
+
+
+class Sensor(Protocol):
+    """Something that can be read again and again."""
+
+    def read(self) -> list[tuple[str, float]]:
+        """Return readings as (quantity, value); an empty list where nothing could be read this time."""
+
+    def close(self) -> None:
+        """Give back what it holds."""
