@@ -103,7 +103,7 @@ def _from_reference(kind: str, name: str) -> Plugin:
         target: Any = importlib.import_module(module_name)
         for part in function_name.split("."):
             target = getattr(target, part)
-    except Exception as error:  # noqa: BLE001 - the user's own module may raise anything while it is imported
+    except Exception as error:
         raise UserError(
             f"{kind}: cannot import {name!r}: {type(error).__name__}: {error}",
             hint="the form is package.module:function, importable from the folder you start dlbench in",

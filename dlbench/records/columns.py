@@ -28,6 +28,8 @@ def _table(*rows: tuple[str, Kind, str, str]) -> tuple[Column, ...]:
     return tuple(Column(*row) for row in rows)
 
 
+# One row a line, however long: a table is read down its columns.
+# fmt: off
 RUNS = _table(
     ("study", "text", "", "Name of the study's folder."),
     ("run_id", "text", "", "Slug, hash of the resolved specification, and repeat."),
@@ -111,8 +113,7 @@ RUNS = _table(
     ("wire_time_s", "float", "s", "Median exchange in a marked step after all peers were ready, mean over workers."),
     ("data_wait_s", "float", "s", "Waiting for batches inside the window, mean over workers."),
     ("compute_time_s", "float", "s", "From batch to local gradient ready inside the window, mean over workers."),
-    ("communication_time_s", "float", "s", "Inside the window, from the last local gradient ready to the reduced "
-     "gradient usable, waiting for peers included; mean over workers. Empty where it cannot be observed."),
+    ("communication_time_s", "float", "s", "Inside the window, from the last local gradient ready to the reduced gradient usable, waiting for peers included; mean over workers. Empty where it cannot be observed."),
     ("update_time_s", "float", "s", "Applying updates inside the window, mean over workers."),
     ("wall_time_s", "float", "s", "From the launcher's start until every process had ended."),
     ("samples_per_s", "float", "samples/s", "Samples of all workers in the window / its time; empty below 50 steps or 5 s."),
@@ -192,6 +193,8 @@ SENSORS = _table(
     ("quantity", "text", "", "What was read, with its unit in the name."),
     ("value", "float", "", "The reading."),
 )
+
+# fmt: on
 
 TABLES = {"runs": RUNS, "epochs": EPOCHS, "steps": STEPS, "sensors": SENSORS}
 

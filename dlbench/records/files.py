@@ -1,10 +1,10 @@
 """Every file name of a study, in one place.
 
-    <study>/
-      scenario.yaml  study.json  machine.json  lock
-      runs.csv  epochs.csv  steps.csv  sensors.csv
-      runs/<run_id>/<attempt>/
-        assignment.json  plan.json  journal.jsonl  outcome.json  launcher.log  worker-<rank>.log
+<study>/
+  scenario.yaml  study.json  machine.json  lock
+  runs.csv  epochs.csv  steps.csv  sensors.csv
+  runs/<run_id>/<attempt>/
+    assignment.json  plan.json  journal.jsonl  outcome.json  launcher.log  worker-<rank>.log
 """
 
 import contextlib

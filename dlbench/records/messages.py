@@ -33,14 +33,36 @@ PROTOCOL_VERSION = 1
 
 # Phases of a worker, in the heartbeat and the journal; the stall check names the one that is not in `exchange`.
 PHASES = (
-    "start", "rendezvous", "build", "broadcast", "data", "compute", "exchange", "update", "barrier", "agree",
-    "evaluate", "finish", "done",
+    "start",
+    "rendezvous",
+    "build",
+    "broadcast",
+    "data",
+    "compute",
+    "exchange",
+    "update",
+    "barrier",
+    "agree",
+    "evaluate",
+    "finish",
+    "done",
 )
 
 # One step as float64 numbers; `phase` is an index into `columns.STEP_PHASES`; NaN is an empty cell.
 STEP_FIELDS = (
-    "step", "num_steps", "epoch", "phase", "num_samples", "started_at_s", "step_time_s", "data_wait_s",
-    "compute_time_s", "peer_wait_s", "communication_time_s", "update_time_s", "loss",
+    "step",
+    "num_steps",
+    "epoch",
+    "phase",
+    "num_samples",
+    "started_at_s",
+    "step_time_s",
+    "data_wait_s",
+    "compute_time_s",
+    "peer_wait_s",
+    "communication_time_s",
+    "update_time_s",
+    "loss",
 )
 
 

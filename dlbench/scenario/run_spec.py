@@ -69,7 +69,12 @@ class RunSpec(BaseModel):
     @property
     def run_id(self) -> str:
         """Readable slug + short hash of the resolved specification + repeat; safe as a folder name."""
-        words = [self.settings.model, self.settings.strategy, f"w{self.settings.workers}", f"b{self.settings.batch_size}"]
+        words = [
+            self.settings.model,
+            self.settings.strategy,
+            f"w{self.settings.workers}",
+            f"b{self.settings.batch_size}",
+        ]
         slug = "-".join("".join(c if c.isalnum() and c.isascii() else "-" for c in word) for word in words)
         return f"{slug[:60].strip('-').lower()}-{self.fingerprint}-r{self.repeat}"
 
@@ -109,7 +114,7 @@ class RunSpec(BaseModel):
             return settings.learning_rate
         ratio = self.global_batch_size / (settings.learning_rate_base_batch or self.global_batch_size)
         power = 0.5 if settings.learning_rate_scale is LearningRateScale.SQRT else 1.0
-        return settings.learning_rate * ratio**power
+        return settings.learning_rate * float(ratio**power)
 
     def options_of(self, prefix: str) -> dict[str, Any]:
         """Return the options of one plugin without their prefix: `options_of("model")` -> `{"hidden": [128]}`."""

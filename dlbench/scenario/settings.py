@@ -73,14 +73,11 @@ class Settings(BaseModel):
     trainer: str = Field("keras_tensorflow", description="The engine that computes gradients.")
     strategy: str = Field("single", description="How the workers' gradients or parameters meet.")
     algorithm: str | None = Field(
-        None, description="The strategy's algorithm, such as the all-reduce of `mpi`; default: the strategy's own."
+        None,
+        description="The strategy's algorithm, such as the all-reduce of `mpi`; default: the strategy's own.",
     )
-    driver: str | None = Field(
-        None, description="What carries the strategy's messages; default: the strategy's own."
-    )
-    launcher: str = Field(
-        "auto", description="Who starts the processes; `auto` takes one the strategy can live with."
-    )
+    driver: str | None = Field(None, description="What carries the strategy's messages; default: the strategy's own.")
+    launcher: str = Field("auto", description="Who starts the processes; `auto` takes one the strategy can live with.")
     submitter: str = Field("direct", description="Where the launcher is started.")
     command: str | None = Field(
         None,
@@ -91,7 +88,8 @@ class Settings(BaseModel):
     mode: Mode | None = Field(None, description="All workers on one host, or one worker per host.")
     workers_per_host: Count | None = Field(None, description="Workers on each host, between the two modes.")
     cores_per_worker: Cores | None = Field(
-        None, description="CPU cores of each worker; default: cores of the host / most workers on it in the study."
+        None,
+        description="CPU cores of each worker; default: cores of the host / most workers on it in the study.",
     )
     batch_size: Count = Field(32, description="Samples per step, of one worker or of all: see `batch_scope`.")
     batch_scope: BatchScope = Field(
@@ -137,7 +135,8 @@ class Settings(BaseModel):
         "these steps count in the rates and in no other column.",
     )
     sample_every: Count = Field(
-        50, description="One marked step in so many separates waiting for peers from moving bytes; not in the rates."
+        50,
+        description="One marked step in so many separates waiting for peers from moving bytes; not in the rates.",
     )
     sensor_interval_s: Seconds = Field(1.0, description="Time between two readings of the sensors.")
 
