@@ -108,6 +108,7 @@ RUNS = _table(
     ("timed_steps", "int", "steps", "Steps inside the timed window."),
     ("extended_steps", "int", "steps", "Of them, steps added after training."),
     ("warmup_steps", "int", "steps", "Steps before the window opened."),
+    ("warmup_detected", "bool", "", "Whether it opened because step times had settled within 2%, not because it was time."),
     ("sampled_steps", "int", "steps", "Marked steps, outside the window, with a barrier before the exchange."),
     ("peer_wait_s", "float", "s", "Median wait for the slowest peer in a marked step, mean over workers."),
     ("wire_time_s", "float", "s", "Median exchange in a marked step after all peers were ready, mean over workers."),

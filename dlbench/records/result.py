@@ -23,7 +23,6 @@ class Result(BaseModel):
         max_difference: Largest difference between any two workers' weights at the end.
         weights_hash: Hash of this worker's trainable weights at the end.
         bytes_sent: Bytes the strategy sent in training steps (without extended ones), this worker.
-        window_bytes_sent: The same inside the window.
         segments: The timed window.
         cpu_time_s: CPU time of this process inside the window.
         observer_cpu_s: Of it, CPU time of dlbench's own threads.
@@ -34,6 +33,7 @@ class Result(BaseModel):
     steps: int
     extended_steps: int = 0
     warmup_steps: int = 0
+    warmup_detected: bool | None = None
     epochs_completed: int = 0
     samples_seen: int = 0
     samples_dropped: int | None = None

@@ -1,0 +1,60 @@
+"""The epochs of one worker: sums while it trains, rows over all workers when they meet anyway."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dlbench.strategies import Driver
+
+
+@dataclass
+class Epoch:
+    """One epoch of one worker; `sums` holds its losses, correct predictions and samples."""
+
+    number: int
+    sums: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
+    steps: int = 0
+    learning_rate: float = 0.0
+    train_time_s: float = 0.0
+    ended_at_s: float = 0.0
+
+    def add(self, loss_sum: float, correct: int, num_samples: int) -> None:
+        """Add one step."""
+        self.sums += (loss_sum, correct, num_samples)
+
+
+class Epochs:
+    """Epochs that ended and whose sums have not met yet: they meet at evaluations, outside the timed window."""
+
+    def __init__(self) -> None:
+        self.train_loss = self.train_accuracy = 0.0
+        self._pending: list[Epoch] = []
+
+    def end(self, epoch: Epoch) -> None:
+        """Keep an ended epoch until the workers meet."""
+        self._pending.append(epoch)
+
+    def meet(self, driver: Driver) -> list[dict[str, Any]]:
+        """Sum each pending epoch over all workers and return its row of `epochs.csv`; a collective."""
+        own = np.stack([epoch.sums for epoch in self._pending])
+        everyone = np.empty_like(own)
+        driver.all_reduce(own, everyone)
+        rows = [_row(epoch, sums) for epoch, sums in zip(self._pending, everyone, strict=True)]
+        self._pending.clear()
+        self.train_loss, self.train_accuracy = rows[-1]["train_loss"], rows[-1]["train_accuracy"]
+        return rows
+
+
+def _row(epoch: Epoch, sums: npt.NDArray[np.float64]) -> dict[str, Any]:
+    return {
+        "epoch": epoch.number,
+        "steps": epoch.steps,
+        "samples": int(epoch.sums[2]),
+        "learning_rate": epoch.learning_rate,
+        "train_time_s": epoch.train_time_s,
+        "ended_at_s": epoch.ended_at_s,
+        "train_loss": float(sums[0] / sums[2]),
+        "train_accuracy": float(sums[1] / sums[2]),
+    }

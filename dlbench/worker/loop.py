@@ -1,0 +1,328 @@
+"""The loop of one worker: steps, epochs, evaluations, and the timed window around what counts."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from time import perf_counter, time
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dlbench.records.result import Result
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.strategies import Driver, Strategy
+from dlbench.trainers import Array, Trainer
+from dlbench.worker.agreement import Agreement, Diverged, compare, worst
+from dlbench.worker.clock import MIN_TIMED_S, MIN_TIMED_STEPS, StepRecorder, Window
+from dlbench.worker.epochs import Epoch, Epochs
+from dlbench.worker.evaluation import Scores, evaluate
+from dlbench.worker.order import Order, learning_rate
+from dlbench.worker.step import Marks, Step, compiled_step, exchange_step, step_row
+
+# No window waits longer than this many steps for step times to settle.
+LATEST_WARMUP_STEP = 512
+
+
+class Stream(Protocol):
+    """What the loop needs of the way home."""
+
+    phase: str
+    step: int
+    epoch: int
+    loss: float | None
+    accuracy: float | None
+    samples_per_s: float | None
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Queue one journaled message."""
+
+    def send_steps(self, rows: npt.NDArray[np.float64]) -> None:
+        """Queue a block of step rows."""
+
+    def observer_cpu_s(self) -> float:
+        """Return the CPU time of dlbench's own threads so far."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What a worker trains and evaluates on: arrays, and the indices that belong to each part."""
+
+    x: Array
+    y: Array
+    train: Array
+    validation_x: Array
+    validation_y: Array
+    validation: Array
+
+    def batch(self, indices: Array) -> tuple[Array, Array]:
+        """Return the training samples at these places of the training part."""
+        chosen = self.train[indices]
+        return self.x[chosen], self.y[chosen]
+
+
+@dataclass(frozen=True)
+class Together:
+    """A window's meeting of all workers."""
+
+    driver: Driver
+    trainer: Trainer
+
+    def barrier(self) -> None:
+        """Wait for this worker's device, then for every worker."""
+        self.trainer.synchronize()
+        self.driver.barrier()
+
+    def any(self, flag: bool) -> bool:
+        """Return whether the flag is set on any worker."""
+        return bool(self.most(float(flag)))
+
+    def most(self, value: float) -> float:
+        """Return the largest of all workers' values."""
+        values = np.array([value])
+        self.driver.all_reduce(values, values, "max")
+        return float(values[0])
+
+
+class Loop:
+    """One worker's training: everything that has state.
+
+    Args:
+        run: The run.
+        trainer: This worker's replica, compiled and holding the common first weights.
+        strategy: Its side of the synchronisation.
+        driver: Barriers and sums over all workers.
+        samples: The data.
+        stream: The way home.
+    """
+
+    def __init__(
+        self, run: RunSpec, trainer: Trainer, strategy: Strategy, driver: Driver, samples: Samples, stream: Stream
+    ) -> None:
+        self.run, self.trainer, self.strategy, self.driver = run, trainer, strategy, driver
+        self.samples, self.stream = samples, stream
+        self.order = Order.of(run, driver.rank, len(samples.train))
+        self.together = Together(driver, trainer)
+        self.recorder = StepRecorder(stream.send_steps, run.limits.flush_interval_s)
+        self.window = Window(self.together, latest_step=self._latest_warmup(), observer_cpu_s=stream.observer_cpu_s)
+        self.epochs = Epochs()
+        self._step = self._make_step()
+        self._can_mark = strategy.in_graph is None and driver.size > 1
+        self._number = 0
+        self._zero = self._paused_s = self._evaluation_s = self._first_step_s = 0.0
+        self._scores: Scores | None = None
+        self._best_accuracy = 0.0
+        self._reached: tuple[float, int] | None = None
+        self._agreements: list[Agreement] = []
+
+    def train(self, on_zero: Callable[[float], None]) -> Result:
+        """Train all epochs, extend the window if the run asks for it, and return this worker's account.
+
+        Args:
+            on_zero: Called just before the first step with the moment on `perf_counter` that counts as 0 s.
+
+        Raises:
+            Diverged: Workers disagree, or a loss is not finite.
+        """
+        self.driver.barrier()
+        ready_at = time()
+        self._zero = perf_counter()
+        on_zero(self._zero)
+        bytes_before = self.strategy.bytes_sent or 0
+        epochs = self._train_epochs()
+        train_time_s = self._train_time(perf_counter())
+        steps = self._number
+        bytes_sent = None if self.strategy.bytes_sent is None else self.strategy.bytes_sent - bytes_before
+        self._agree()
+        if self.run.settings.extend_window:
+            self._extend()
+        self.recorder.flush()
+        account = self._account(epochs, steps)
+        return account.model_copy(update={"ready_at": ready_at, "train_time_s": train_time_s, "bytes_sent": bytes_sent})
+
+    def _train_epochs(self) -> int:
+        """Train until the last epoch or the target; return the number of epochs trained."""
+        last, every = self.run.epochs_per_worker, self.run.settings.evaluate_every
+        for number in range(1, last + 1):
+            self._train_epoch(Epoch(number))
+            if number % every == 0 or number == last:
+                self._close_window()
+                self._evaluate(number)
+                if self._reached and self.run.target and self.run.target.stop:
+                    return number
+        return last
+
+    def _train_epoch(self, epoch: Epoch) -> None:
+        for indices in self.order.epoch(epoch.number):
+            epoch.learning_rate = learning_rate(self.run, self._number + 1, self.order.steps_per_epoch)
+            marks = self._train_step(indices, epoch.learning_rate, epoch.number)
+            if not math.isfinite(marks.loss_sum):
+                self.recorder.flush()
+                raise Diverged(f"the loss is {marks.loss_sum} in step {self._number} (epoch {epoch.number})")
+            epoch.add(marks.loss_sum, marks.correct, len(indices))
+            if self._number == 1:
+                self._pausing(self._agree)
+        now = perf_counter()
+        epoch.steps, epoch.train_time_s, epoch.ended_at_s = self._number, self._train_time(now), now - self._zero
+        self.epochs.end(epoch)
+
+    def _train_step(self, indices: Array, rate: float, epoch: int) -> Marks:
+        """Run and record one step, inside or outside the window, whichever its turn is."""
+        self._number += 1
+        marked = self._can_mark and self.window.is_warm and self._number % self.run.settings.sample_every == 0
+        if marked:
+            self._close_window()
+        else:
+            self.window.open(self._zero)
+        phase = self._phase(marked)
+        marks = self._step(indices, rate, marked)
+        if phase == "first":
+            self._first_step_s = marks.ended - marks.started
+        elif not marked:
+            self.window.count(marks.ended - marks.started, len(indices))
+        self.recorder.add(step_row(self._number, epoch, phase, len(indices), marks, self._zero), marks.ended)
+        stream = self.stream
+        stream.step, stream.epoch, stream.loss = self._number, epoch, marks.loss_sum / len(indices)
+        return marks
+
+    def _phase(self, marked: bool) -> str:
+        if self._number == 1:
+            return "first"
+        if marked:
+            return "sampled"
+        if not self.window.is_open:
+            return "warm-up"
+        return "extended" if self.window.extended else "timed"
+
+    def _evaluate(self, epoch: int) -> None:
+        """Evaluate over all workers, send the rows of the epochs since the last evaluation, look at the target."""
+        train_time_s = self._train_time(perf_counter())
+        seconds = self._pausing(self._score)
+        self._evaluation_s += seconds
+        scores = self._scores
+        assert scores is not None
+        rows = self.epochs.meet(self.driver)
+        rows[-1] |= {
+            "validation_loss": scores.loss,
+            "validation_accuracy": scores.accuracy,
+            "evaluated_samples": scores.own_samples,
+            "evaluation_time_s": seconds,
+        }
+        for row in rows:
+            self.stream.send({"kind": "epoch", "row": row})
+        self._best_accuracy = max(self._best_accuracy, scores.accuracy)
+        self.stream.accuracy, self.stream.samples_per_s = scores.accuracy, self._rate_so_far()
+        target = self.run.target
+        if target and self._reached is None and target.is_reached(rows[-1][target.metric]):
+            self._reached = (self.together.most(train_time_s), epoch)
+
+    def _score(self) -> None:
+        self.stream.phase = "evaluate"
+        part = self.samples
+        self._scores = evaluate(
+            self.trainer,
+            self.driver,
+            part.validation_x,
+            part.validation_y,
+            part.validation,
+            self.run.settings.evaluation_batch_size,
+        )
+        if not math.isfinite(self._scores.loss):
+            raise Diverged(f"the validation loss is {self._scores.loss} after step {self._number}")
+
+    def _extend(self) -> None:
+        """Step on until the window holds enough for a rate; nothing of these steps counts but the rate."""
+        self.window.extended = True
+        source = self._endless()
+        while self.together.any(not self.window.is_sufficient):
+            for indices in itertools.islice(source, self._steps_missing()):
+                self._train_step(indices, self.run.full_learning_rate, 0)
+            self._close_window()
+
+    def _endless(self) -> Iterator[Array]:
+        for epoch in itertools.count(self.run.epochs_per_worker + 1):
+            yield from self.order.epoch(epoch)
+
+    def _steps_missing(self) -> int:
+        """Return how many more steps the worker that misses most asks for; a collective, so that all run as many."""
+        window = self.window
+        steps = MIN_TIMED_STEPS - window.timed_steps
+        if window.timed_steps:
+            step_s = window.timed_s / window.timed_steps
+            steps = max(steps, math.ceil(1.02 * (MIN_TIMED_S - window.timed_s) / step_s))
+        return max(1, round(self.together.most(float(steps))))
+
+    def _close_window(self) -> None:
+        self.stream.phase = "barrier"
+        self.window.close(self._zero)
+
+    def _agree(self) -> None:
+        """Compare trainable weights over all workers; a collective."""
+        self.stream.phase = "agree"
+        agreement = compare(self.trainer.parameters(), self.driver)
+        self._agreements.append(agreement)
+        if agreement.verdict == "no":
+            self.recorder.flush()
+            raise Diverged(
+                f"workers disagree after step {self._number}: their weights differ by up to "
+                f"{agreement.max_difference:.3g}; the strategy does not synchronise them"
+            )
+
+    def _pausing(self, action: Callable[[], None]) -> float:
+        """Do something that is no training; return its seconds, which training time leaves out."""
+        started = perf_counter()
+        action()
+        seconds = perf_counter() - started
+        self._paused_s += seconds
+        return seconds
+
+    def _train_time(self, now: float) -> float:
+        return now - self._zero - self._paused_s
+
+    def _rate_so_far(self) -> float | None:
+        seconds, samples = self.window.timed_s, self.window.timed_steps * self.run.global_batch_size
+        return samples / seconds if seconds else None
+
+    def _latest_warmup(self) -> int:
+        planned = self.order.steps_per_epoch * self.run.epochs_per_worker
+        return min(LATEST_WARMUP_STEP, max(8, planned // 4, 32 if self.run.settings.extend_window else 0))
+
+    def _make_step(self) -> Step:
+        scale = 1.0 / self.run.global_batch_size
+        if self.strategy.in_graph is not None:
+            return compiled_step(self.trainer, self.samples.batch, scale, self.stream)
+        return exchange_step(self.trainer, self.strategy, self.driver, self.samples.batch, scale, self.stream)
+
+    def _account(self, epochs: int, steps: int) -> Result:
+        window, scores = self.window, self._scores
+        assert scores is not None
+        return Result(
+            steps=steps,
+            extended_steps=sum(segment.steps for segment in window.segments if segment.extended),
+            warmup_steps=window.warmup_steps + 1,
+            warmup_detected=window.detected,
+            epochs_completed=epochs,
+            samples_seen=steps * self.run.local_batch_size(self.driver.rank),
+            samples_dropped=epochs * self.order.dropped_per_epoch,
+            train_samples=len(self.samples.train),
+            validation_samples=len(self.samples.validation),
+            num_parameters=self.trainer.num_parameters,
+            flops_per_sample=self.trainer.flops_per_sample,
+            first_step_s=self._first_step_s,
+            evaluation_time_s=self._evaluation_s,
+            segments=tuple(window.segments),
+            cpu_time_s=window.cpu_time_s,
+            observer_cpu_s=window.observer_cpu_s,
+            train_loss=self.epochs.train_loss,
+            train_accuracy=self.epochs.train_accuracy,
+            validation_loss=scores.loss,
+            validation_accuracy=scores.accuracy,
+            best_validation_accuracy=self._best_accuracy,
+            time_to_target_s=self._reached[0] if self._reached else None,
+            epochs_to_target=self._reached[1] if self._reached else None,
+            learning_rate=self.run.full_learning_rate,
+            agreement=worst([agreement.verdict for agreement in self._agreements]),
+            max_difference=max(agreement.max_difference for agreement in self._agreements),
+            weights_hash=self._agreements[-1].weights_hash,
+        )
