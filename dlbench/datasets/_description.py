@@ -1,0 +1,24 @@
+"""What is known of a data set before it is prepared, so that a scenario can be checked against it.
+
+A data set file may offer `describe(options) -> Description | None`: quick, without preparing anything, None where it
+cannot know yet. It raises `UserError` for options that can never work, such as a folder that is not there.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Description:
+    """Sizes and shapes of a data set.
+
+    Attributes:
+        num_train: Training samples; all samples where the data set has no split of its own.
+        num_validation: Validation samples of its own split; 0 where `validation_fraction` makes the split.
+        input_shape: Shape of one sample, without the batch.
+        num_classes: Number of classes.
+    """
+
+    num_train: int
+    num_validation: int
+    input_shape: tuple[int, ...]
+    num_classes: int
