@@ -1,0 +1,121 @@
+"""Medians and ratios of repeats with their intervals: runs are resampled, never steps.
+
+Below ten values the interval of a median lies between order statistics (exact for any distribution; what it covers
+is said, because few repeats cannot cover 95%). From ten on it is the bias-corrected and accelerated bootstrap (Efron
+1987), as `scipy.stats.bootstrap` computes it. Every random draw has a fixed seed: the same rows give the same answer.
+"""
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+LEVEL = 0.95
+BOOTSTRAP_FROM = 10
+RESAMPLES = 9_999
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A middle value with an interval.
+
+    Attributes:
+        value: The median, or the ratio of medians.
+        low: Lower end; None where one value says nothing about spread.
+        high: Upper end.
+        n: Number of values (of a ratio: the fewer of the two).
+        coverage: Probability that such an interval holds the true median; below 0.95 for fewer than six values.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+    coverage: float | None
+
+    def can_be_told_from(self, other: "Interval") -> bool:
+        """Whether the two intervals do not overlap; False where either is unknown."""
+        if self.low is None or self.high is None or other.low is None or other.high is None:
+            return False
+        return self.high < other.low or other.high < self.low
+
+
+def median_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
+    """Return the median of one or more values with an interval of about `level`.
+
+    Raises:
+        ValueError: There is no value.
+    """
+    if not values:
+        raise ValueError("a median needs at least one value")
+    ordered = sorted(values)
+    middle = float(np.median(ordered))
+    if len(ordered) == 1:
+        return Interval(middle, None, None, 1, None)
+    if len(ordered) < BOOTSTRAP_FROM:
+        return _between_order_statistics(ordered, middle, level)
+    low, high = _bootstrap_median(ordered, level)
+    return Interval(middle, low, high, len(ordered), level)
+
+
+def ratio_interval(numerator: Sequence[float], denominator: Sequence[float], level: float = LEVEL) -> Interval:
+    """Return median(numerator) / median(denominator); both are resampled (percentile bootstrap).
+
+    Raises:
+        ValueError: Either has no value, or a denominator is not above zero.
+    """
+    if not numerator or not denominator or min(denominator) <= 0:
+        raise ValueError("a ratio needs values on both sides, and denominators above zero")
+    value = float(np.median(numerator) / np.median(denominator))
+    n = min(len(numerator), len(denominator))
+    if n == 1:
+        return Interval(value, None, None, 1, None)
+    generator = np.random.default_rng(SEED)
+    ratios = _resampled_medians(numerator, generator) / _resampled_medians(denominator, generator)
+    low, high = np.quantile(ratios, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(value, float(low), float(high), n, level)
+
+
+def order_statistic_coverage(n: int, depth: int) -> float:
+    """Return the probability that the median lies between the `depth`-th smallest and largest of n values.
+
+    1 - 2 x P(fewer than `depth` of n values are below the median), each below it with probability 1/2.
+    """
+    return 1.0 - 2.0 * sum(math.comb(n, below) for below in range(depth)) / 2.0**n
+
+
+def _between_order_statistics(ordered: list[float], middle: float, level: float) -> Interval:
+    """Take the narrowest pair of order statistics that covers `level`, or the extremes where none does."""
+    n = len(ordered)
+    depth = max((d for d in range(1, n // 2 + 1) if order_statistic_coverage(n, d) >= level), default=1)
+    return Interval(middle, ordered[depth - 1], ordered[n - depth], n, order_statistic_coverage(n, depth))
+
+
+def _bootstrap_median(ordered: list[float], level: float) -> tuple[float, float]:
+    from scipy.stats import bootstrap
+
+    if ordered[0] == ordered[-1]:
+        return ordered[0], ordered[-1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # many equal values: the ends are then not numbers, seen below
+        found = bootstrap(
+            (ordered,), np.median, confidence_level=level, n_resamples=RESAMPLES, method="BCa",
+            rng=np.random.default_rng(SEED),
+        ).confidence_interval  # fmt: skip
+    if math.isnan(found.low) or math.isnan(found.high):
+        medians = _resampled_medians(ordered, np.random.default_rng(SEED))
+        low, high = np.quantile(medians, [(1 - level) / 2, (1 + level) / 2])
+        return float(low), float(high)
+    return float(found.low), float(found.high)
+
+
+def _resampled_medians(
+    values: Sequence[float], generator: np.random.Generator
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    array = np.asarray(values, dtype=np.float64)
+    drawn = array[generator.integers(0, len(array), size=(RESAMPLES, len(array)))]
+    medians: np.ndarray[tuple[int], np.dtype[np.float64]] = np.median(drawn, axis=1)
+    return medians
