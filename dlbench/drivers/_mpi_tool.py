@@ -1,0 +1,129 @@
+"""Asks a loaded MPI library what it does: control variables through MPI_T, and the components it selected.
+
+MPI_T (MPI 3.1, chapter 14) is the standard's own way to read effective values; mpi4py does not wrap it, so ctypes
+calls it in the library that is loaded already.
+"""
+
+import ctypes
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_TEXT = 256
+_SELECTED = re.compile(r"coll:base:comm_select: selecting +(\S+), priority +-?\d+, (Enabled|Disabled)")
+_SELECTION_LINE = re.compile(r"coll:base:comm_select: |no underlying reduce; disqualifying myself")
+
+
+def loaded_library() -> Path | None:
+    """Return the file of the MPI library in this process, None where there is no shared one."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    found = [
+        path
+        for line in lines
+        if "/" in line and re.match(r"libmpi[\w-]*\.so", (path := Path(line[line.index("/") :])).name)
+    ]
+    return found[0] if found else None
+
+
+class ControlVariables:
+    """The effective values of an MPI library's control variables, read through MPI_T after MPI_Init."""
+
+    def __init__(self, library: Path) -> None:
+        self._mpi = ctypes.CDLL(str(library))
+
+    def read(self, name: str) -> str | None:
+        """Return a variable's value as text, an enumerated one by its name; None where there is no such variable."""
+        provided = ctypes.c_int()
+        self._call("init_thread", 0, ctypes.byref(provided))
+        try:
+            index = ctypes.c_int()
+            if self._mpi.MPI_T_cvar_get_index(name.encode(), ctypes.byref(index)) != 0:
+                return None
+            return self._value(index)
+        finally:
+            self._call("finalize")
+
+    def _value(self, index: ctypes.c_int) -> str:
+        is_text, enumeration = self._kind(index)
+        handle, count = ctypes.c_void_p(), ctypes.c_int()
+        self._call("cvar_handle_alloc", index, None, ctypes.byref(handle), ctypes.byref(count))
+        try:
+            buffer = ctypes.create_string_buffer(max(_TEXT, 8 * count.value) + 1)
+            self._call("cvar_read", handle, buffer)
+        finally:
+            self._call("cvar_handle_free", ctypes.byref(handle))
+        if is_text:
+            return buffer.value.decode(errors="replace")
+        number = ctypes.c_int.from_buffer(buffer).value
+        return self._item(enumeration, number) or str(number)
+
+    def _kind(self, index: ctypes.c_int) -> tuple[bool, ctypes.c_void_p]:
+        """Return whether a variable is text, and its enumeration."""
+        datatype, enumeration = ctypes.c_void_p(), ctypes.c_void_p()
+        lengths = [ctypes.c_int(_TEXT), ctypes.c_int(_TEXT)]
+        texts = [ctypes.create_string_buffer(_TEXT) for _ in lengths]
+        numbers = [ctypes.c_int() for _ in range(3)]  # verbosity, binding, scope
+        self._call(
+            "cvar_get_info",
+            index, texts[0], ctypes.byref(lengths[0]), ctypes.byref(numbers[0]), ctypes.byref(datatype),
+            ctypes.byref(enumeration), texts[1], ctypes.byref(lengths[1]), *map(ctypes.byref, numbers[1:]),
+        )  # fmt: skip
+        text_type = ctypes.addressof(ctypes.c_char.in_dll(self._mpi, "ompi_mpi_char"))
+        return datatype.value == text_type, enumeration
+
+    def _item(self, enumeration: ctypes.c_void_p, number: int) -> str | None:
+        """Return the name of an enumeration's value, None where it has none."""
+        if not enumeration.value:
+            return None
+        items, length = ctypes.c_int(), ctypes.c_int(_TEXT)
+        text = ctypes.create_string_buffer(_TEXT)
+        self._call("enum_get_info", enumeration, ctypes.byref(items), text, ctypes.byref(length))
+        for index in range(items.value):
+            value, length = ctypes.c_int(), ctypes.c_int(_TEXT)
+            self._call("enum_get_item", enumeration, index, ctypes.byref(value), text, ctypes.byref(length))
+            if value.value == number:
+                return text.value.decode(errors="replace")
+        return None
+
+    def _call(self, name: str, *arguments: object) -> None:
+        code = getattr(self._mpi, f"MPI_T_{name}")(*arguments)
+        if code != 0:
+            raise RuntimeError(f"MPI_T_{name} failed with code {code}")
+
+
+class Captured:
+    """What was written to standard error meanwhile; complete when the block has ended."""
+
+    text = ""
+
+
+@contextmanager
+def captured_stderr() -> Iterator[Captured]:
+    """Collect what this process writes to file descriptor 2, C libraries included."""
+    captured = Captured()
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield captured
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, 2)
+            os.close(kept)
+            file.seek(0)
+            captured.text = file.read().decode(errors="replace")
+
+
+def selected_components(text: str) -> tuple[str, ...]:
+    """Return the collective components that Open MPI enabled for a communicator, the first asked last."""
+    return tuple(name for name, state in _SELECTED.findall(text) if state == "Enabled")
+
+
+def other_lines(text: str) -> str:
+    """Return what is not about the selection of components: it belongs into the log."""
+    return "".join(line for line in text.splitlines(keepends=True) if not _SELECTION_LINE.search(line))

@@ -1,0 +1,126 @@
+"""Messages over MPI through mpi4py, on a communicator of dlbench's own."""
+
+import json
+import os
+import socket
+import sys
+from typing import Any
+
+import numpy as np
+
+from dlbench.drivers._mpi_meeting import complaint, is_complete, short_version
+from dlbench.drivers._mpi_tool import (
+    ControlVariables,
+    captured_stderr,
+    loaded_library,
+    other_lines,
+    selected_components,
+)
+from dlbench.plugins import Options
+from dlbench.strategies import Array
+
+OPTIONS = Options
+
+
+class MpiDriver:
+    """One rank of a private duplicate of MPI_COMM_WORLD. One thread at a time may call it.
+
+    Attributes:
+        library: Name and version of the MPI library, such as "Open MPI 5.0.11".
+        components: Collective components that serve the communicator, the first asked last; empty where the library
+            was not told to say (`coll_base_verbose`).
+    """
+
+    def __init__(self, mpi: Any) -> None:
+        self._mpi = mpi
+        self.library = short_version(mpi.Get_library_version())
+        with captured_stderr() as captured:
+            self.communicator = mpi.COMM_WORLD.Dup()
+        sys.stderr.write(other_lines(captured.text))
+        self.components = selected_components(captured.text)
+        self.rank: int = self.communicator.rank
+        self.size: int = self.communicator.size
+        self._operations = {"sum": mpi.SUM, "max": mpi.MAX, "min": mpi.MIN}
+        self._types: dict[np.dtype[Any], Any] = {}
+        self._closed = False
+
+    def barrier(self) -> None:
+        """Wait until every worker is here."""
+        self.communicator.Barrier()
+
+    def broadcast(self, array: Array, root: int = 0) -> None:
+        """Overwrite `array` with the root's."""
+        self.communicator.Bcast(self._buffer(array), root)
+
+    def all_reduce(self, array: Array, out: Array, operation: str = "sum") -> None:
+        """Write the `sum`, `max` or `min` of all workers' `array` to `out`; `out` may be `array` itself."""
+        send = self._mpi.IN_PLACE if out is array else self._buffer(array)
+        self.communicator.Allreduce(send, self._buffer(out), self._operations[operation])
+
+    def all_gather(self, value: Any) -> list[Any]:
+        """Return every worker's JSON-able value, by rank."""
+        mine = np.frombuffer(json.dumps(value).encode(), np.uint8)
+        lengths = np.empty(self.size, np.int64)
+        self.communicator.Allgather(self._buffer(np.array([mine.size], np.int64)), self._buffer(lengths))
+        everything = np.empty(int(lengths.sum()), np.uint8)
+        self.communicator.Allgatherv(self._buffer(mine), [everything, lengths.tolist(), None, self._mpi.UINT8_T])
+        pieces = np.split(everything, np.cumsum(lengths)[:-1])
+        return [json.loads(piece.tobytes()) for piece in pieces]
+
+    def exchange(self, send: Array, to: int, receive: Array, source: int) -> None:
+        """Send to one peer and receive from one peer at once (point to point)."""
+        self.communicator.Sendrecv(self._buffer(send), to, 0, self._buffer(receive), source, 0)
+
+    def control_variable(self, name: str) -> str | None:
+        """Return the effective value of one of the library's control variables, None where it has none."""
+        library = loaded_library()
+        if library is None or not self.library.startswith("Open MPI"):
+            return None
+        return ControlVariables(library).read(name)
+
+    def close(self) -> None:
+        """Leave in good order; a collective."""
+        if self._closed:
+            return
+        self._closed = True
+        self.communicator.Free()
+        self._mpi.Finalize()
+
+    def _buffer(self, array: Array) -> list[Any]:
+        """Return an array with its MPI type: looking the type up anew costs more than a short message."""
+        found = self._types.get(array.dtype)
+        if found is None:
+            # Predefined types only: the library reduces no derived one.
+            found = self._types[array.dtype] = self._mpi.Datatype.fromcode(array.dtype.char)
+        return [array, found]
+
+
+def connect(num_workers: int) -> MpiDriver:
+    """Start MPI and return this rank's driver.
+
+    Raises:
+        RuntimeError: There is no MPI library, or not exactly `num_workers` distinct ranks are there.
+    """
+    driver = MpiDriver(_load())
+    processes = [(host, number) for host, number in driver.all_gather([socket.gethostname(), os.getpid()])]
+    if not is_complete(num_workers, driver.size, processes):
+        library = f"{driver.library} at {loaded_library() or 'an unknown place'}"
+        raise RuntimeError(complaint(num_workers, processes, library, os.environ))
+    return driver
+
+
+def _load() -> Any:
+    """Import mpi4py.MPI, which starts MPI."""
+    import mpi4py
+
+    # One thread at a time calls MPI; a library that need not lock is quicker with short messages.
+    mpi4py.rc.thread_level = "serialized"
+    # MPI_Finalize waits for the other ranks. A worker that fails must end instead, so that the launcher sees it.
+    mpi4py.rc.finalize = False
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        raise RuntimeError(
+            f"mpi4py cannot load an MPI library ({error}); `pip install 'dlbench[mpi]'` brings one"
+        ) from error
+    return MPI

@@ -1,0 +1,39 @@
+"""One worker and no communication library: the base line of every comparison."""
+
+from typing import Any
+
+from dlbench.plugins import Options
+from dlbench.scenario.needs import Needs
+from dlbench.strategies import Array, Driver
+
+OPTIONS = Options
+NEEDS = Needs(max_workers=1)
+
+
+class Single:
+    """Returns what it is given; has sent nothing."""
+
+    bytes_sent: int | None = 0
+    messages_sent: int | None = 0
+
+    def in_graph(self, gradients: list[Any]) -> list[Any]:
+        """Return the gradients as they are: the compiled step does everything."""
+        return gradients
+
+    def broadcast(self, parameters: Array) -> None:
+        """Leave worker 0's parameters as they are."""
+
+    def exchange(self, gradient: Array) -> Array:
+        """Return the gradient: it is the sum over one worker."""
+        return gradient
+
+    def facts(self) -> dict[str, Any]:
+        """Return nothing: no library was loaded."""
+        return {}
+
+
+def create(options: Options, driver: Driver, algorithm: str | None) -> Single:
+    """Return the strategy of a single worker."""
+    if driver.size != 1:
+        raise RuntimeError(f"the strategy `single` is for one worker, not {driver.size}")
+    return Single()
