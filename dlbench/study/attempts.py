@@ -1,0 +1,117 @@
+"""Attempts of a run: 1, 2, ...; how each ended, and what becomes of one whose dlbench was killed."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from dlbench.errors import UserError
+from dlbench.records import files
+from dlbench.records.assignment import Assignment
+from dlbench.records.outcome import Outcome, Status
+
+KILLED = "dlbench itself was ended while this attempt ran"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One launch of one run, by its folder."""
+
+    run_id: str
+    number: int
+    folder: Path
+
+    def outcome(self) -> Outcome | None:
+        """Return how it ended; None where it runs or its dlbench was killed.
+
+        Raises:
+            UserError: The file is damaged.
+        """
+        path = self.folder / files.OUTCOME
+        try:
+            return Outcome.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValidationError as error:
+            raise _damaged(path, error) from error
+
+    def assignment(self) -> Assignment | None:
+        """Return what its processes were told; None where it was killed before that was written.
+
+        Raises:
+            UserError: The file is damaged.
+        """
+        path = self.folder / files.ASSIGNMENT
+        try:
+            return Assignment.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValidationError as error:
+            raise _damaged(path, error) from error
+
+
+def attempts_of(study: Path, run_id: str) -> tuple[Attempt, ...]:
+    """Return the attempts of one run in order."""
+    parent = study / files.RUNS_FOLDER / run_id
+    if not parent.is_dir():
+        return ()
+    numbers = sorted(int(path.name) for path in parent.iterdir() if path.name.isdecimal() and path.is_dir())
+    return tuple(Attempt(run_id, number, parent / str(number)) for number in numbers)
+
+
+def begin(study: Path, run_id: str) -> Attempt:
+    """Make the folder of a run's next attempt."""
+    number = max((attempt.number for attempt in attempts_of(study, run_id)), default=0) + 1
+    folder = files.attempt_folder(study, run_id, number)
+    folder.mkdir(parents=True)
+    return Attempt(run_id, number, folder)
+
+
+def status_of(attempts: Iterable[Attempt]) -> Status | None:
+    """Return the status of a run: that of its last attempt; None where it has none or that has not ended."""
+    outcome = None
+    for attempt in attempts:
+        outcome = attempt.outcome()
+    return None if outcome is None else outcome.status
+
+
+def settle(
+    study: Path,
+    run_ids: Iterable[str],
+    end_leftovers: Callable[[str, float], object],
+    write: Callable[[Path, Outcome], None],
+) -> tuple[Attempt, ...]:
+    """End what is left of attempts whose dlbench was killed, and write that they were interrupted.
+
+    Call it with the study's lock held: without an outcome an attempt then belongs to nobody.
+
+    Args:
+        study: The study's folder.
+        run_ids: Its runs.
+        end_leftovers: Ends all processes of an attempt: `(attempt_id, grace_s)`.
+        write: Writes an outcome into an attempt's folder, atomically.
+    """
+    open_ones = [attempt for run_id in run_ids for attempt in attempts_of(study, run_id) if attempt.outcome() is None]
+    for attempt in open_ones:
+        assignment = attempt.assignment()
+        if assignment is not None:
+            end_leftovers(assignment.attempt_id, assignment.run.limits.grace_s)
+        write(attempt.folder, Outcome(status=Status.INTERRUPTED, reason=KILLED, started_at=_started_at(attempt)))
+    return tuple(open_ones)
+
+
+def _started_at(attempt: Attempt) -> str:
+    """Return when an attempt was launched, as nearly as its files tell: its assignment is written just before."""
+    path = attempt.folder / files.ASSIGNMENT
+    moment = (path if path.exists() else attempt.folder).stat().st_mtime
+    return datetime.fromtimestamp(moment, UTC).isoformat()
+
+
+def _damaged(path: Path, error: ValidationError) -> UserError:
+    return UserError(
+        f"this file is damaged: {error.errors()[0]['msg']}",
+        where=str(path),
+        hint="remove the attempt's folder and continue the study with --resume: the run is then repeated",
+    )

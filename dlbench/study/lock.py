@@ -1,0 +1,63 @@
+"""One dlbench in one study at a time: a lock on the file `lock` that the kernel gives back, however its holder ends."""
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from dlbench.errors import UserError
+from dlbench.records import files
+
+
+@contextlib.contextmanager
+def locked(study: Path) -> Iterator[None]:
+    """Hold the study's lock while the block runs.
+
+    Raises:
+        UserError: Another dlbench holds it, or the file system has no locks.
+    """
+    # Processes started meanwhile do not inherit the descriptor (PEP 446), so none of them keeps the lock.
+    descriptor = os.open(study / files.LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        _acquire(descriptor, study)
+        _write_holder(descriptor)
+        yield
+        os.ftruncate(descriptor, 0)
+    finally:
+        os.close(descriptor)
+
+
+def _acquire(descriptor: int, study: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UserError(
+            f"another dlbench is at work in {study}: {_holder(descriptor)}",
+            hint="wait for it, end it, or start a study of its own without --resume and --study",
+        ) from None
+    except OSError as error:
+        raise UserError(
+            f"{study} cannot be locked: {error.strerror}",
+            hint="put the study on a file system with locks, by --output",
+        ) from error
+
+
+def _holder(descriptor: int) -> str:
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        holder = json.loads(os.pread(descriptor, 4096, 0))
+        return f"process {holder['pid']} on {holder['host']}, since {holder['started_at']}"
+    return "it has not said who it is"
+
+
+def _write_holder(descriptor: int) -> None:
+    holder = {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps(holder).encode() + b"\n", 0)
