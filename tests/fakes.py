@@ -1,0 +1,172 @@
+"""Small stand-ins for the world outside: workers as threads, a model of one matrix, a way home that keeps its lines."""
+
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+class ThreadDriver:
+    """A driver whose workers are threads of one process; the reduction runs in rank order on worker 0."""
+
+    def __init__(self, rank: int, size: int, board: list[Any], gate: threading.Barrier) -> None:
+        self.rank, self.size = rank, size
+        self._board, self._gate = board, gate
+
+    def _share(self, value: Any) -> list[Any]:
+        self._board[self.rank] = value
+        self._gate.wait(30)
+        values = list(self._board)
+        self._gate.wait(30)
+        return values
+
+    def barrier(self) -> None:
+        self._gate.wait(30)
+
+    def broadcast(self, array: np.ndarray, root: int = 0) -> None:
+        array[...] = self._share(array.copy())[root]
+
+    def all_reduce(self, array: np.ndarray, out: np.ndarray, operation: str = "sum") -> None:
+        reduce = {"sum": np.add, "max": np.maximum, "min": np.minimum}[operation].reduce
+        result = reduce(np.stack(self._share(array.copy())), axis=0)
+        out[...] = result
+
+    def all_gather(self, value: Any) -> list[Any]:
+        return [json.loads(text) for text in self._share(json.dumps(value))]
+
+    def exchange(self, send: np.ndarray, to: int, receive: np.ndarray, source: int) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        self.barrier()
+
+
+def in_threads(size: int, body: Callable[[ThreadDriver], Any]) -> list[Any]:
+    """Run `body` once per worker; return their results by rank, or raise the first error."""
+    board: list[Any] = [None] * size
+    gate = threading.Barrier(size)
+    results: list[Any] = [None] * size
+    errors: list[BaseException] = []
+
+    def work(rank: int) -> None:
+        try:
+            results[rank] = body(ThreadDriver(rank, size, board, gate))
+        except BaseException as error:  # noqa: BLE001 - handed to the test by `raise` below
+            if not isinstance(error, threading.BrokenBarrierError):
+                errors.append(error)
+            gate.abort()
+
+    threads = [threading.Thread(target=work, args=(rank,), daemon=True) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    if errors:
+        raise errors[0]
+    return results
+
+
+class SumStrategy:
+    """Sums gradients over all workers; `sabotaged` leaves each with its own."""
+
+    in_graph = None
+    messages_sent = None
+
+    def __init__(self, driver: ThreadDriver, *, sabotaged: bool = False) -> None:
+        self.driver, self.sabotaged, self.bytes_sent = driver, sabotaged, 0
+
+    def broadcast(self, parameters: np.ndarray) -> None:
+        self.driver.broadcast(parameters)
+
+    def exchange(self, gradient: np.ndarray) -> np.ndarray:
+        if not self.sabotaged:
+            self.driver.all_reduce(gradient, gradient)
+            self.bytes_sent += gradient.nbytes
+        return gradient
+
+    def facts(self) -> dict[str, Any]:
+        return {}
+
+
+class LinearTrainer:
+    """Softmax regression in float64, as short as it can be."""
+
+    flops_per_sample = None
+
+    def __init__(self, num_inputs: int, num_classes: int, seed: int = 0) -> None:
+        self.weights = np.random.default_rng(seed).normal(size=(num_inputs, num_classes))
+        self.num_parameters = self.weights.size
+        self.moving = np.zeros(0)
+
+    def parameters(self) -> np.ndarray:
+        return self.weights.ravel().copy()
+
+    def set_parameters(self, flat: np.ndarray) -> None:
+        self.weights[...] = flat.reshape(self.weights.shape)
+
+    def statistics(self) -> np.ndarray:
+        return self.moving.copy()
+
+    def set_statistics(self, flat: np.ndarray) -> None:
+        self.moving = flat.copy()
+
+    def compile(self, in_graph: Any) -> None:
+        self.in_graph = in_graph
+
+    def _forward(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float, int]:
+        scores = x @ self.weights
+        scores -= scores.max(axis=1, keepdims=True)
+        probabilities = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+        with np.errstate(divide="ignore"):
+            loss = float(-np.log(probabilities[np.arange(len(y)), y]).sum())
+        return probabilities, loss, int((probabilities.argmax(axis=1) == y).sum())
+
+    def gradient(self, x: np.ndarray, y: np.ndarray, scale: float) -> tuple[np.ndarray, float, int]:
+        probabilities, loss, correct = self._forward(x, y)
+        probabilities[np.arange(len(y)), y] -= 1
+        return (x.T @ probabilities * scale).ravel(), loss, correct
+
+    def apply(self, update: np.ndarray, learning_rate: float) -> None:
+        self.weights -= learning_rate * update.reshape(self.weights.shape)
+
+    def step(self, x: np.ndarray, y: np.ndarray, scale: float, learning_rate: float) -> tuple[float, int]:
+        gradient, loss, correct = self.gradient(x, y, scale)
+        self.apply(gradient, learning_rate)
+        return loss, correct
+
+    def evaluate(self, x: np.ndarray, y: np.ndarray) -> tuple[float, int]:
+        _, loss, correct = self._forward(x, y)
+        return loss, correct
+
+    def synchronize(self) -> None:
+        pass
+
+    def facts(self) -> dict[str, Any]:
+        return {}
+
+
+class KeptStream:
+    """A way home that keeps its lines."""
+
+    def __init__(self) -> None:
+        self.phase, self.step, self.epoch = "start", 0, 0
+        self.loss: float | None = None
+        self.accuracy: float | None = None
+        self.samples_per_s: float | None = None
+        self.messages: list[dict[str, Any]] = []
+        self.blocks: list[np.ndarray] = []
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.messages.append(message)
+
+    def send_steps(self, rows: np.ndarray) -> None:
+        self.blocks.append(rows.copy())
+
+    def observer_cpu_s(self) -> float:
+        return 0.0
+
+    @property
+    def rows(self) -> np.ndarray:
+        return np.concatenate(self.blocks)

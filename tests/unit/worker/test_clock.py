@@ -1,0 +1,113 @@
+from time import sleep
+
+import numpy as np
+import pytest
+
+from dlbench.worker import clock
+from dlbench.worker.clock import StepRecorder, Window, has_settled, is_check_step
+
+
+class Meeting:
+    """Workers that agree with this one, unless told otherwise; counts its barriers."""
+
+    def __init__(self) -> None:
+        self.barriers, self.others_unsettled = 0, False
+
+    def barrier(self) -> None:
+        self.barriers += 1
+
+    def any(self, flag: bool) -> bool:
+        return flag or self.others_unsettled
+
+
+def window(meeting: Meeting | None, latest: int = 100, fixed: bool = False) -> Window:
+    return Window(meeting, latest_step=latest, observer_cpu_s=lambda: 0.0, fixed_warmup=fixed)
+
+
+def test_checks_come_at_ever_longer_distances() -> None:
+    assert [step for step in range(1, 130) if is_check_step(step)] == [8, 12, 16, 24, 32, 48, 64, 96, 128]
+
+
+def test_falling_step_times_have_not_settled_and_level_ones_have() -> None:
+    assert not has_settled([1.0 / step for step in range(1, 20)])
+    assert has_settled([9.0] + [1.0, 1.01] * 10)
+    assert not has_settled([1.0, 1.0])
+
+
+def test_the_window_opens_only_when_every_worker_has_settled() -> None:
+    meeting = Meeting()
+    meeting.others_unsettled = True
+    mine = window(meeting)
+    for _ in range(8):
+        mine.count(1.0, 4)
+    assert not mine.is_warm
+    meeting.others_unsettled = False
+    for _ in range(4):
+        mine.count(1.0, 4)
+    assert mine.is_warm
+    assert mine.detected
+    assert mine.warmup_steps == 12
+
+
+def test_the_window_opens_at_the_latest_step_and_says_it_was_not_detected() -> None:
+    mine = window(Meeting(), latest=10)
+    for step in range(10):
+        mine.count(1.0 / (step + 1), 4)
+    assert mine.is_warm
+    assert mine.detected is False
+
+
+def test_pieces_open_and_close_at_barriers_and_hold_what_was_counted_between() -> None:
+    meeting = Meeting()
+    mine = window(meeting, latest=1)
+    mine.count(1.0, 4)
+    for steps in (3, 2):
+        mine.open(0.0)
+        for _ in range(steps):
+            sleep(0.001)
+            mine.count(0.001, 4)
+        mine.close(0.0)
+    mine.open(0.0)
+    mine.close(0.0)
+    assert meeting.barriers == 6
+    assert [(piece.steps, piece.samples) for piece in mine.segments] == [(3, 12), (2, 8)]
+    assert all(piece.closed_at_s - piece.opened_at_s >= piece.steps * 0.001 for piece in mine.segments)
+    assert mine.timed_steps == 5
+    assert not mine.is_sufficient
+
+
+def test_without_a_barrier_nothing_is_timed() -> None:
+    mine = window(None)
+    for _ in range(100):
+        mine.count(1.0, 4)
+        mine.open(0.0)
+    mine.close(0.0)
+    assert not mine.segments
+
+
+def test_enough_means_fifty_steps_and_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(clock, "perf_counter", lambda: now[0])
+    mine = window(Meeting(), fixed=True)
+    for _ in range(clock.FIXED_WARMUP_STEPS):
+        mine.count(1.0, 1)
+    mine.open(0.0)
+    for _ in range(49):
+        mine.count(1.0, 1)
+    now[0] = 100.0
+    mine.close(0.0)
+    assert not mine.is_sufficient
+    mine.open(0.0)
+    mine.count(1.0, 1)
+    mine.close(0.0)
+    assert mine.is_sufficient
+
+
+def test_rows_leave_in_whole_blocks_and_none_is_lost() -> None:
+    blocks: list[np.ndarray] = []
+    recorder = StepRecorder(lambda rows: blocks.append(rows.copy()), interval_s=1e9, capacity=4)
+    for step in range(10):
+        recorder.add((step,) * 13, 0.0)
+    assert [len(block) for block in blocks] == [4, 4]
+    recorder.flush()
+    assert np.concatenate(blocks)[:, 0].tolist() == list(range(10))
