@@ -1,0 +1,88 @@
+"""The environment of a launcher process, made from an explicit base: what leaks into a job is taken out, pools set."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from dlbench.records.assignment import ATTEMPT_VARIABLE, RANK_VARIABLE, VARIABLE
+from dlbench.scenario.layout import Layout
+
+# Set by launchers, schedulers and earlier jobs around us; inside a job they would make it another one.
+_LEAKING_PREFIXES = (
+    "OMPI_",
+    "PMIX_",
+    "PMI_",
+    "PRTE_",
+    "HYDRA_",
+    "HOROVOD_",
+    "OMP_",
+    "MKL_",
+    "OPENBLAS_",
+    "KMP_",
+    "GOMP_",
+)
+_LEAKING = frozenset(
+    {
+        VARIABLE,
+        ATTEMPT_VARIABLE,
+        RANK_VARIABLE,
+        "TF_CONFIG",
+        "TF_XLA_FLAGS",
+        "TF_NUM_INTRAOP_THREADS",
+        "TF_NUM_INTEROP_THREADS",
+        "GOTO_NUM_THREADS",
+        "BLIS_NUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+        "PYTHONSTARTUP",
+        "PYTHONINSPECT",
+        "PYTHONDEVMODE",
+        "PYTHONTRACEMALLOC",
+        "PYTHONPROFILEIMPORTTIME",
+        "PYTHONASYNCIODEBUG",
+        "PYTHONMALLOC",
+    }
+)
+# Variables that hold paths of this machine: a run needs them, a published record does not.
+LOCAL_VARIABLES = frozenset({"PATH", "LD_LIBRARY_PATH"})
+
+
+def cleaned(base: Mapping[str, str], *, keep_slurm: bool) -> dict[str, str]:
+    """Return the base environment without what leaks into a job and changes it."""
+    prefixes = _LEAKING_PREFIXES if keep_slurm else (*_LEAKING_PREFIXES, "SLURM_")
+    return {name: value for name, value in base.items() if name not in _LEAKING and not name.startswith(prefixes)}
+
+
+def pools(layout: Layout) -> dict[str, str]:
+    """Return the variables that set every thread pool to the layout's number of threads."""
+    intra, inter = str(layout.intra_op_threads), str(layout.inter_op_threads)
+    return {
+        "OMP_NUM_THREADS": intra,
+        "OPENBLAS_NUM_THREADS": intra,
+        "MKL_NUM_THREADS": intra,
+        "TF_NUM_INTRAOP_THREADS": intra,
+        "TF_NUM_INTEROP_THREADS": inter,
+    }
+
+
+def manners() -> dict[str, str]:
+    """Return the variables that make Python and TensorFlow say what matters at once, and nothing else."""
+    return {"PYTHONFAULTHANDLER": "1", "PYTHONUNBUFFERED": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+
+
+def search_paths(base: Mapping[str, str], python: str) -> dict[str, str]:
+    """Return PATH and, where the user has set it, LD_LIBRARY_PATH, with this Python's environment in front.
+
+    A user's LD_LIBRARY_PATH that names another Open MPI would put its libraries under our `mpirun`, which then fails
+    with undefined symbols.
+    """
+    folder = Path(python).parent
+    paths = {"PATH": _in_front(base.get("PATH", ""), str(folder))}
+    if base.get("LD_LIBRARY_PATH"):
+        libraries = folder.parent / "lib"
+        paths["LD_LIBRARY_PATH"] = _in_front(base["LD_LIBRARY_PATH"], str(libraries), str(libraries / "openmpi"))
+    return paths
+
+
+def _in_front(path: str, *folders: str) -> str:
+    rest = [folder for folder in path.split(":") if folder and folder not in folders]
+    return ":".join([*folders, *rest])

@@ -1,0 +1,192 @@
+"""Who runs where: workers to hosts, hosts' cores to workers, thread pools to match. Pure and deterministic."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dlbench import plugins
+from dlbench.errors import UserError
+from dlbench.scenario.cluster import Cluster, Host
+from dlbench.scenario.layout import Layout, Place
+from dlbench.scenario.needs import Needs
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import Mode, Settings
+
+# Floating-point room for shares such as 2 cores / 3 workers.
+_EPSILON = 1e-9
+
+
+@dataclass(frozen=True)
+class _Share:
+    """What one worker gets of a host's CPU: cores it may run on, and CPU seconds per second if less than one core."""
+
+    cores: tuple[int, ...]
+    quota: float | None
+
+
+def arrange(run: RunSpec, cluster: Cluster) -> Layout:
+    """Return the layout of a run over a cluster.
+
+    Raises:
+        UserError: The cluster has too few hosts for the run's mode.
+    """
+    needs = needs_of(run.settings.strategy)
+    counts = spread(run.settings, cluster)
+    shares = [_divide(host, count, run.settings.cores_per_worker) for host, count in counts]
+    places = _joined(counts, shares) if needs.processes_per_worker == 0 else _separate(counts, shares)
+    threads = _threads(places, run.settings.cores_per_worker)
+    return Layout(
+        places=(*places, *_servers(needs.servers, len(places), counts)),
+        intra_op_threads=threads,
+        inter_op_threads=inter_op_threads(threads),
+        emulated=_emulated(run.settings, needs, counts),
+    )
+
+
+def needs_of(strategy: str) -> Needs:
+    """Return what a strategy needs of the world."""
+    needs = plugins.load("strategies", strategy).get("NEEDS", Needs())
+    assert isinstance(needs, Needs)
+    return needs
+
+
+def inter_op_threads(intra_op_threads: int) -> int:
+    """Return the size of the pool that runs independent operations at once.
+
+    One core gets one thread: a second could only take the core from the first. From two cores on, two let a copy or an
+    input operation run beside the heavy one; each heavy operation already fills the cores by its intra-op threads, so
+    that more would compete with those.
+    """
+    return 1 if intra_op_threads == 1 else 2
+
+
+def spread(settings: Settings, cluster: Cluster) -> list[tuple[Host, int]]:
+    """Return the hosts that are used with the number of workers on each, in the order of ranks.
+
+    Raises:
+        UserError: There are too few hosts.
+    """
+    if settings.workers_per_host is not None:
+        return _even(settings.workers, settings.workers_per_host, cluster.hosts)
+    if settings.mode is Mode.SCALE_OUT:
+        return _even(settings.workers, 1, cluster.hosts)
+    if settings.mode is Mode.SCALE_UP:
+        return [(_roomiest(settings.workers, cluster.hosts), settings.workers)]
+    return _filled(settings.workers, cluster.hosts)
+
+
+def _even(workers: int, per_host: int, hosts: Sequence[Host]) -> list[tuple[Host, int]]:
+    needed = math.ceil(workers / per_host)
+    if needed > len(hosts):
+        raise UserError(
+            f"{workers} workers with {per_host} on each host need {needed} hosts; the cluster has {len(hosts)}",
+            hint="name more hosts with --hosts a:4,b:4, or use `mode: scale-up`",
+        )
+    return [(host, min(per_host, workers - i * per_host)) for i, host in enumerate(hosts[:needed])]
+
+
+def _roomiest(workers: int, hosts: Sequence[Host]) -> Host:
+    """Return the first host that has a slot for each worker, else the first of those with the most slots."""
+    enough = [host for host in hosts if host.slots >= workers]
+    return enough[0] if enough else max(hosts, key=lambda host: host.slots)
+
+
+def _filled(workers: int, hosts: Sequence[Host]) -> list[tuple[Host, int]]:
+    """Fill the slots host by host; what is left goes around again, in proportion to the slots."""
+    counts = [0] * len(hosts)
+    left = workers
+    while left:
+        for index, host in enumerate(hosts):
+            taken = min(left, max(1, host.slots))
+            counts[index] += taken
+            left -= taken
+    return [(host, count) for host, count in zip(hosts, counts, strict=True) if count]
+
+
+def _divide(host: Host, count: int, wanted: float | None) -> list[_Share]:
+    """Divide a host's cores over its workers: whole cores of their own, or shares of cores where there are too few."""
+    available = len(host.cores)
+    if available == 0:
+        return [_Share((), None)] * count
+    share = _share(host, count, wanted)
+    if share >= 1:
+        whole = math.floor(share + _EPSILON)
+        return [_Share(host.cores[i * whole : (i + 1) * whole], None) for i in range(count)]
+    per_core = math.floor(1 / share + _EPSILON)
+    if math.ceil(count / per_core) <= available:
+        return [_Share((host.cores[i // per_core],), share) for i in range(count)]
+    return [_Share(host.cores, share)] * count
+
+
+def _share(host: Host, count: int, wanted: float | None) -> float:
+    fair = len(host.cores) / count
+    share = fair if wanted is None else min(wanted, fair)
+    return 1.0 if 1 - _EPSILON <= share < 1 else share
+
+
+def _separate(counts: list[tuple[Host, int]], shares: list[list[_Share]]) -> list[Place]:
+    """One process for each worker."""
+    places: list[Place] = []
+    for (host, count), host_shares in zip(counts, shares, strict=True):
+        for index in range(count):
+            share, rank = host_shares[index], len(places)
+            place = Place(rank=rank, workers=(rank,), host=host.address, local_index=index)
+            places.append(place.model_copy(update={"cores": share.cores, "quota": share.quota}))
+    return places
+
+
+def _joined(counts: list[tuple[Host, int]], shares: list[list[_Share]]) -> list[Place]:
+    """One process that holds all workers and the cores of all of them."""
+    (host, count), *others = counts
+    if others:
+        raise UserError(
+            f"this strategy holds all workers in one process, and they do not fit on one host ({host.address})",
+            hint="use `mode: scale-up`",
+        )
+    cores = tuple(sorted({core for share in shares[0] for core in share.cores}))
+    quota = sum(share.quota or 1.0 for share in shares[0])
+    less = quota if cores and quota < 1 - _EPSILON else None
+    return [Place(rank=0, workers=tuple(range(count)), host=host.address, cores=cores, quota=less)]
+
+
+def _servers(number: int, first_rank: int, counts: list[tuple[Host, int]]) -> list[Place]:
+    """Extra processes, over the hosts in turn; they are bound to no cores, which belong to the workers."""
+    places = []
+    used = {host.address: count for host, count in counts}
+    for index in range(number):
+        host = counts[index % len(counts)][0]
+        local = used[host.address]
+        used[host.address] += 1
+        rank = first_rank + index
+        places.append(Place(rank=rank, role="server", workers=(), host=host.address, local_index=local))
+    return places
+
+
+def _threads(places: list[Place], wanted: float | None) -> int:
+    """Threads that fill the cores of the process that has the fewest, the same for all: arms and peers are equal."""
+    return max(1, min(_whole_cores(place, wanted) for place in places))
+
+
+def _whole_cores(place: Place, wanted: float | None) -> int:
+    if place.quota is not None:
+        return 1
+    return len(place.cores) or math.floor((wanted or 1) * len(place.workers) + _EPSILON)
+
+
+def _emulated(settings: Settings, needs: Needs, counts: list[tuple[Host, int]]) -> tuple[str, ...]:
+    """Why the layout is no picture of real devices: workers share cores or slots, or devices are drawn on a CPU."""
+    reasons = []
+    if any(_is_oversubscribed(host, count, settings.cores_per_worker) for host, count in counts):
+        reasons.append("oversubscribed")
+    if needs.processes_per_worker == 0 and settings.workers > 1:
+        reasons.append("logical-devices")
+    return tuple(reasons)
+
+
+def _is_oversubscribed(host: Host, count: int, wanted: float | None) -> bool:
+    """A worker has less than one core of its own, less than it was promised, or no slot."""
+    if count > host.slots:
+        return True
+    if not host.cores:
+        return False
+    return _share(host, count, wanted) < 1 or (wanted or 0) * count > len(host.cores) + _EPSILON

@@ -1,0 +1,94 @@
+"""The plan of an attempt: exactly what is executed, and what `--dry-run` prints. Pure."""
+
+import json
+import shlex
+import sys
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict
+
+from dlbench import plugins
+from dlbench.launch.environment import LOCAL_VARIABLES, cleaned, manners, pools, search_paths
+from dlbench.records import files
+from dlbench.records.assignment import ATTEMPT_VARIABLE, VARIABLE, Assignment
+
+_HIDDEN_TOKEN = "<token>"  # noqa: S105
+_PROGRAM = ("-m", "dlbench.worker")
+
+
+class LaunchPlan(BaseModel):
+    """What one attempt executes.
+
+    Attributes:
+        argv: The command.
+        env: The whole environment of the launcher process.
+        files: Text files of the attempt's folder, by name; the token is not in them.
+        added: Names of variables that the plan adds to its base environment or changes.
+        removed: Names of variables of the base environment that it takes out.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    files: dict[str, str]
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+def plan(assignment: Assignment, base: Mapping[str, str], python: str = sys.executable) -> LaunchPlan:
+    """Return the plan of an attempt in a base environment (`os.environ`).
+
+    Args:
+        assignment: The attempt; its layout and its run's settings decide everything.
+        base: The environment to start from.
+        python: The interpreter of every worker.
+
+    Raises:
+        UserError: The launcher's options are wrong.
+    """
+    settings, layout = assignment.run.settings, assignment.layout
+    launcher = plugins.load("launchers", settings.launcher)
+    options = launcher.options(**assignment.run.options_of("launcher"))
+    argv = launcher.target.argv(layout, (python, *_PROGRAM), options, settings)
+    env = cleaned(base, keep_slurm=launcher.name == "srun")
+    env |= search_paths(base, python) | pools(layout) | manners()
+    env |= launcher.target.environment(layout, options, settings)
+    env |= {VARIABLE: assignment.model_dump_json(), ATTEMPT_VARIABLE: assignment.attempt_id}
+    added = tuple(sorted(name for name, value in env.items() if base.get(name) != value))
+    removed = tuple(sorted(set(base) - set(env)))
+    made = LaunchPlan(argv=argv, env=env, files={}, added=added, removed=removed)
+    return made.model_copy(update={"files": _files(made, assignment)})
+
+
+def render(plan: LaunchPlan) -> str:
+    """Return a plan as a command line that can be pasted; the token is replaced by `<token>`."""
+    shown = _without_token(plan)
+    removed = [f"-u {shlex.quote(name)}" for name in plan.removed]
+    added = [f"{name}={shlex.quote(value)}" for name, value in shown.items()]
+    return " \\\n  ".join(["env", *removed, *added, shlex.join(plan.argv)]) + "\n"
+
+
+def _without_token(plan: LaunchPlan) -> dict[str, str]:
+    """Return the variables that a plan adds, by name, without the secret among them."""
+    added = {name: plan.env[name] for name in plan.added}
+    if VARIABLE in added:
+        added[VARIABLE] = _hidden(Assignment.model_validate_json(added[VARIABLE])).model_dump_json()
+    return added
+
+
+def _hidden(assignment: Assignment) -> Assignment:
+    if assignment.home is None:
+        return assignment
+    home = assignment.home.model_copy(update={"token": _HIDDEN_TOKEN})
+    return assignment.model_copy(update={"home": home})
+
+
+def _files(made: LaunchPlan, assignment: Assignment) -> dict[str, str]:
+    """Return the records of an attempt: what it was given and what was executed, without token and local paths."""
+    kept = {name: value for name, value in _without_token(made).items() if name not in {*LOCAL_VARIABLES, VARIABLE}}
+    record = {"argv": made.argv, "added": kept, "removed": made.removed}
+    return {
+        files.ASSIGNMENT: _hidden(assignment).model_dump_json(indent=2) + "\n",
+        files.PLAN: json.dumps(record, indent=2, ensure_ascii=False) + "\n",
+    }
