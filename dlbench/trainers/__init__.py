@@ -35,10 +35,11 @@ class Problem:
 
 @dataclass(frozen=True)
 class Threads:
-    """Thread pools a worker may use."""
+    """Thread pools a worker may use, and which of its host's accelerators is its own (its index on that host)."""
 
     intra_op: int
     inter_op: int
+    device_index: int = 0
 
 
 class Trainer(Protocol):

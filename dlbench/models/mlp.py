@@ -1,0 +1,37 @@
+"""A multilayer perceptron: dense ReLU layers on the flattened sample.
+
+Flat order of the weights: layer by layer, kernel [inputs, outputs] row by row, bias [outputs].
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from dlbench.plugins import Options
+from dlbench.scenario.settings import Count
+
+if TYPE_CHECKING:
+    from dlbench.trainers import Problem
+
+
+class MlpOptions(Options):
+    """Options of `mlp`."""
+
+    hidden: tuple[Count, ...] = Field((128,), min_length=1, description="Widths of the hidden layers.")
+
+
+OPTIONS = MlpOptions
+
+
+def keras(problem: "Problem", options: MlpOptions) -> Any:
+    """Return a `keras.Model` that gives logits [n, num_classes]; He's initialisation below each ReLU."""
+    from keras import Sequential, layers
+
+    hidden = [layers.Dense(width, activation="relu", kernel_initializer="he_normal") for width in options.hidden]
+    logits = layers.Dense(problem.num_classes, kernel_initializer="lecun_normal")
+    return Sequential([layers.Input(problem.input_shape), layers.Flatten(), *hidden, logits])
+
+
+def numpy(problem: "Problem", options: MlpOptions) -> tuple[int, ...]:
+    """Return the widths of its hidden layers."""
+    return options.hidden

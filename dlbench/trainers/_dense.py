@@ -1,0 +1,113 @@
+"""A stack of dense ReLU layers in NumPy: forward, loss and backward in buffers that are made once.
+
+All weights are views into one flat vector, layer by layer, kernel [in, out] row by row and then bias [out]: the order
+of a Keras model of the same `Dense` layers, so that flat parameters and gradients can be exchanged with it.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+
+from dlbench.trainers import Array
+
+
+class Layer:
+    """Views of one layer's weights and gradients, and room for its activations of a batch."""
+
+    def __init__(self, parameters: Array, gradient: Array, num_inputs: int, num_outputs: int) -> None:
+        size = num_inputs * num_outputs
+        self.kernel = parameters[:size].reshape(num_inputs, num_outputs)
+        self.bias = parameters[size:]
+        self.kernel_gradient = gradient[:size].reshape(num_inputs, num_outputs)
+        self.bias_gradient = gradient[size:]
+        self.output: Array = np.empty((0, num_outputs), parameters.dtype)
+        self.delta: Array = np.empty((0, num_outputs), parameters.dtype)
+
+    def make_room(self, num_samples: int) -> None:
+        """Hold at least so many samples; room never shrinks."""
+        shape = (num_samples, self.kernel.shape[1])
+        self.output = np.empty(shape, self.output.dtype)
+        self.delta = np.empty(shape, self.output.dtype)
+
+    def forward(self, inputs: Array) -> Array:
+        """Return inputs @ kernel + bias in this layer's own buffer."""
+        output = self.output[: len(inputs)]
+        np.dot(inputs, self.kernel, out=output)
+        output += self.bias
+        return output
+
+    def backward(self, inputs: Array, delta: Array) -> None:
+        """Write the gradients of kernel and bias for the loss's derivative `delta` by this layer's output."""
+        np.dot(inputs.T, delta, out=self.kernel_gradient)
+        np.add.reduce(delta, axis=0, out=self.bias_gradient)
+
+
+class DenseStack:
+    """Dense layers with ReLU between them and softmax cross-entropy above; no hidden layer: softmax regression.
+
+    Args:
+        widths: Number of inputs, hidden widths, number of classes.
+        dtype: float32 or float64.
+        seed: Of the first kernels: normal, with variance 2 / inputs below a ReLU (He et al. 2015) and 1 / inputs
+            below the softmax. Biases start at zero.
+    """
+
+    def __init__(self, widths: tuple[int, ...], dtype: type[np.floating], seed: int) -> None:
+        sizes = [(inputs + 1) * outputs for inputs, outputs in pairwise(widths)]
+        self.parameters: Array = np.zeros(sum(sizes), dtype)
+        self.gradient: Array = np.zeros_like(self.parameters)
+        ends = np.cumsum(sizes)
+        self.layers = [
+            Layer(self.parameters[end - size : end], self.gradient[end - size : end], *shape)
+            for shape, size, end in zip(pairwise(widths), sizes, ends, strict=True)
+        ]
+        self._room = 0
+        self._initialize(np.random.default_rng(seed))
+
+    def losses(self, x: Array, y: Array) -> tuple[Array, int]:
+        """Return each sample's loss in nats and the number of correct predictions for x [n, inputs] and y [n]."""
+        logits = self._forward(x)[-1]
+        correct = int(np.count_nonzero(logits.argmax(axis=1) == y))
+        logits -= logits.max(axis=1, keepdims=True)
+        chosen = logits[np.arange(len(y)), y]
+        exponentials = self.layers[-1].delta[: len(y)]
+        np.exp(logits, out=exponentials)
+        return np.log(exponentials.sum(axis=1)) - chosen, correct
+
+    def differentiate(self, x: Array, y: Array, scale: float) -> tuple[float, int]:
+        """Write the gradient of scale x the sum of the losses; return that sum and the number of correct ones."""
+        losses, correct = self.losses(x, y)
+        delta = self.layers[-1].delta[: len(y)]
+        # `losses` has left exp(logits - max) here; softmax minus one-hot is the loss's derivative by the logits.
+        delta /= delta.sum(axis=1, keepdims=True)
+        delta[np.arange(len(y)), y] -= 1
+        delta *= scale
+        self._backward(x, delta)
+        return float(losses.sum(dtype=np.float64)), correct
+
+    def _forward(self, x: Array) -> list[Array]:
+        if len(x) > self._room:
+            self._room = len(x)
+            for layer in self.layers:
+                layer.make_room(self._room)
+        outputs = [x]
+        for layer in self.layers[:-1]:
+            output = layer.forward(outputs[-1])
+            outputs.append(np.maximum(output, 0, out=output))
+        outputs.append(self.layers[-1].forward(outputs[-1]))
+        return outputs
+
+    def _backward(self, x: Array, delta: Array) -> None:
+        for above, layer in zip(reversed(self.layers), reversed(self.layers[:-1]), strict=False):
+            activation = layer.output[: len(x)]
+            above.backward(activation, delta)
+            below = layer.delta[: len(x)]
+            np.dot(delta, above.kernel.T, out=below)
+            below *= activation > 0
+            delta = below
+        self.layers[0].backward(x, delta)
+
+    def _initialize(self, random: np.random.Generator) -> None:
+        for layer in self.layers:
+            gain = 1.0 if layer is self.layers[-1] else 2.0
+            layer.kernel[...] = random.normal(0.0, (gain / len(layer.kernel)) ** 0.5, layer.kernel.shape)

@@ -1,0 +1,156 @@
+"""Softmax regression and ReLU networks in plain NumPy, on the processor; starts in a tenth of a second."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dlbench.errors import UserError, nearest
+from dlbench.plugins import Options, Plugin
+from dlbench.scenario.settings import Settings
+from dlbench.trainers import Array, Problem, Threads, _processor
+from dlbench.trainers._dense import DenseStack
+from dlbench.trainers._flat_optimizers import Adam, FlatOptimizer, Sgd
+
+OPTIONS = Options
+BUILDER = "numpy"
+OPTIMIZERS = ("sgd", "adam")
+PRECISIONS = ("float32", "float64")
+BACKEND = "numpy"
+
+
+def create(
+    settings: Settings,
+    plugin: Plugin,
+    model_options: Options,
+    options: Options,
+    problem: Problem,
+    seed: int,
+    threads: Threads,
+) -> "NumpyTrainer":
+    """Return a replica of the model; see `dlbench.trainers`.
+
+    Raises:
+        UserError: The model has no `numpy` builder, or optimizer or precision is none of this trainer's.
+    """
+    builder = plugin.get(BUILDER)
+    if builder is None:
+        raise UserError(
+            f"the numpy trainer cannot train model {plugin.name!r}: it has no `numpy` builder",
+            hint="use `trainer: keras_tensorflow`, or one of the models softmax and mlp",
+        )
+    if settings.precision not in PRECISIONS:
+        raise UserError(f"the numpy trainer computes in {' or '.join(PRECISIONS)}, not in {settings.precision}")
+    num_threads = _limit_threads(threads.intra_op)
+    widths = (math.prod(problem.input_shape), *builder(problem, model_options), problem.num_classes)
+    stack = DenseStack(widths, np.dtype(settings.precision).type, seed)
+    return NumpyTrainer(stack, _optimizer(settings, stack.parameters), problem, num_threads)
+
+
+class NumpyTrainer:
+    """One replica; everything it computes with is allocated once and written in place."""
+
+    def __init__(self, stack: DenseStack, optimizer: FlatOptimizer, problem: Problem, num_threads: int) -> None:
+        self._stack = stack
+        self._optimizer = optimizer
+        self._problem = problem
+        self._num_threads = num_threads
+        self._input: Array = np.empty((0, math.prod(problem.input_shape)), stack.parameters.dtype)
+        self._reduce: Callable[[list[Any]], list[Any]] | None = None
+        self.num_parameters = stack.parameters.size
+        self.flops_per_sample: float | None = 3.0 * sum(2 * layer.kernel.size for layer in stack.layers)
+
+    def parameters(self) -> Array:
+        """Return a copy of all weights: layer by layer, kernel [in, out] and then bias [out]."""
+        return self._stack.parameters.copy()
+
+    def set_parameters(self, flat: Array) -> None:
+        """Overwrite all weights."""
+        self._stack.parameters[...] = flat
+
+    def statistics(self) -> Array:
+        """Return an empty vector: dense layers keep no moving statistics."""
+        return np.empty(0, self._stack.parameters.dtype)
+
+    def set_statistics(self, flat: Array) -> None:
+        """Take an empty vector."""
+        if flat.size:
+            raise ValueError(f"there are no moving statistics to overwrite with {flat.size} numbers")
+
+    def compile(self, in_graph: Callable[[list[Any]], list[Any]] | None) -> None:
+        """Keep the hook for `step`: it is given one array for each kernel and bias."""
+        self._reduce = in_graph
+
+    def gradient(self, x: Array, y: Array, scale: float) -> tuple[Array, float, int]:
+        """Return (flat gradient of scale x the sum of the losses, sum of the losses, correct predictions)."""
+        # A diverging run is recognised by its loss; NumPy's warnings would only repeat it.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            loss, correct = self._stack.differentiate(self._as_input(x), y, scale)
+        return self._stack.gradient, loss, correct
+
+    def apply(self, update: Array, learning_rate: float) -> None:
+        """Apply one optimizer step with the reduced flat gradient."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._optimizer.apply(self._stack.parameters, update, learning_rate)
+
+    def step(self, x: Array, y: Array, scale: float, learning_rate: float) -> tuple[float, int]:
+        """Run gradient, hook and update; return (sum of the losses, correct predictions)."""
+        flat, loss, correct = self.gradient(x, y, scale)
+        if self._reduce is not None:
+            parts = [part for layer in self._stack.layers for part in (layer.kernel_gradient, layer.bias_gradient)]
+            for part, reduced in zip(parts, self._reduce(parts), strict=True):
+                part[...] = reduced
+        self.apply(flat, learning_rate)
+        return loss, correct
+
+    def evaluate(self, x: Array, y: Array) -> tuple[float, int]:
+        """Return (sum of the losses, correct predictions) of one batch of any size."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            losses, correct = self._stack.losses(self._as_input(x), y)
+        return float(losses.sum(dtype=np.float64)), correct
+
+    def synchronize(self) -> None:
+        """Return at once: NumPy has done all it was given."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return versions, the processor's name, and the threads of the linear algebra library as counted."""
+        return {
+            "backend": BACKEND,
+            "numpy_version": np.__version__,
+            "device_name": _processor.name(),
+            "intra_op_threads": self._num_threads,
+            "inter_op_threads": 1,
+        }
+
+    def _as_input(self, x: Array) -> Array:
+        """Return samples as [n, inputs] numbers of the run's precision: x scale + offset, in a buffer of its own."""
+        if len(x) > len(self._input):
+            self._input = np.empty((len(x), self._input.shape[1]), self._input.dtype)
+        inputs = self._input[: len(x)]
+        np.copyto(inputs, x.reshape(inputs.shape), casting="unsafe")
+        if self._problem.scale != 1.0:
+            inputs *= self._problem.scale
+        if self._problem.offset != 0.0:
+            inputs += self._problem.offset
+        return inputs
+
+
+def _optimizer(settings: Settings, parameters: Array) -> FlatOptimizer:
+    if settings.optimizer == "sgd":
+        return Sgd(parameters, settings.momentum)
+    if settings.optimizer == "adam":
+        return Adam(parameters)
+    raise UserError(
+        f"the numpy trainer has no optimizer {settings.optimizer!r}; it has: {', '.join(OPTIMIZERS)}",
+        hint=nearest(settings.optimizer, OPTIMIZERS),
+    )
+
+
+def _limit_threads(num_threads: int) -> int:
+    """Give the linear algebra library so many threads; return how many it then says it has."""
+    from threadpoolctl import threadpool_info, threadpool_limits  # type: ignore[import-untyped]
+
+    threadpool_limits(num_threads, user_api="blas")
+    counted = [int(pool["num_threads"]) for pool in threadpool_info() if pool["user_api"] == "blas"]
+    return max(counted, default=1)
