@@ -1,0 +1,125 @@
+"""From an assignment to a result: meet the other workers, build, broadcast, train."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from socket import gethostname
+from typing import Any, Protocol
+
+import numpy as np
+
+from dlbench import plugins
+from dlbench.datasets._open import Arrays, open_arrays
+from dlbench.datasets._split import split
+from dlbench.drivers import _alone
+from dlbench.records.assignment import Assignment
+from dlbench.records.result import Result
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.strategies import Driver, Strategy
+from dlbench.trainers import Problem, Threads, Trainer
+from dlbench.worker.loop import Loop, Samples, Stream
+
+
+class Observer(Protocol):
+    """What training needs of the sensors: the moment training starts, and what they saw until it ended."""
+
+    def zero(self, moment: float) -> None:
+        """Take this moment on `perf_counter` as 0 s."""
+
+    def totals(self) -> dict[str, Any]:
+        """Return what was seen since then, by column name."""
+
+
+def train(assignment: Assignment, rank: int, stream: Stream, observer: Observer) -> Result:
+    """Train one worker of a run and return its account.
+
+    Raises:
+        RuntimeError: The processes that met are not those of the assignment.
+        Diverged: Workers disagree, or a loss is not finite.
+    """
+    run = assignment.run
+    stream.phase = "rendezvous"
+    driver, strategy = meet(assignment, rank)
+    stream.phase = "build"
+    arrays = open_arrays(Path(assignment.data_folder), assignment.data_checksum)
+    trainer = build(assignment, rank, arrays)
+    stream.phase = "broadcast"
+    parameters = trainer.parameters()
+    strategy.broadcast(parameters)
+    trainer.set_parameters(parameters)
+    trainer.compile(strategy.in_graph)
+    stream.send({"kind": "facts", "facts": {**trainer.facts(), **strategy.facts()}})
+    loop = Loop(run, trainer, strategy, driver, samples_of(run, arrays), stream)
+    result = loop.train(observer.zero)
+    stream.phase = "finish"
+    stream.send({"kind": "facts", "facts": observer.totals()})
+    driver.close()
+    return result
+
+
+def meet(assignment: Assignment, rank: int) -> tuple[Driver, Strategy]:
+    """Connect to the other workers and prove that they are those of the assignment, before any model is built.
+
+    Raises:
+        RuntimeError: Sizes, ranks or hosts differ from the layout.
+    """
+    run = assignment.run
+    settings = run.settings
+    plugin = plugins.load("strategies", settings.strategy)
+    options = plugin.options(**run.options_of("strategy"))
+    driver = _connect(settings.driver, settings.workers)
+    if driver.rank != rank:
+        raise RuntimeError(f"the launcher calls this process {rank}, {settings.driver} calls it {driver.rank}")
+    hosts = driver.all_gather(os.environ.get("DLBENCH_HOST", gethostname()))
+    if len(set(hosts)) != len(assignment.layout.hosts):
+        raise RuntimeError(
+            f"the layout has {len(assignment.layout.hosts)} hosts, the workers are on {', '.join(sorted(set(hosts)))}"
+        )
+    strategy: Strategy = plugin.get("create")(options, driver, settings.algorithm)
+    return driver, strategy
+
+
+def _connect(driver: str | None, num_workers: int) -> Driver:
+    if driver is None:
+        return _alone.connect(num_workers)
+    connect: Callable[[int], Driver] = plugins.load("drivers", driver).get("connect")
+    return connect(num_workers)
+
+
+def build(assignment: Assignment, rank: int, arrays: Arrays) -> Trainer:
+    """Build this worker's replica; the same seed gives every worker the same first weights."""
+    run, layout = assignment.run, assignment.layout
+    plugin, model = plugins.load("trainers", run.settings.trainer), plugins.load("models", run.settings.model)
+    trainer: Trainer = plugin.get("create")(
+        run.settings,
+        model,
+        model.options(**run.options_of("model")),
+        plugin.options(**run.options_of("trainer")),
+        Problem(arrays.input_shape, arrays.num_classes, arrays.scale, arrays.offset),
+        run.seed,
+        Threads(layout.intra_op_threads, layout.inter_op_threads),
+    )
+    return trainer
+
+
+def samples_of(run: RunSpec, arrays: Arrays) -> Samples:
+    """Return the run's training and validation part; they depend on the scenario's seed, never on workers."""
+    settings = run.settings
+    parts = split(
+        arrays,
+        settings.seed,
+        settings.validation_fraction,
+        settings.train_samples,
+        settings.validation_samples,
+    )
+    # A plain view of the mapping: indexing the memmap class itself costs twice as much.
+    x, y = np.asarray(arrays.x), np.asarray(arrays.y)
+    own = parts.validation_part == "validation"
+    return Samples(
+        x=x,
+        y=y,
+        train=parts.train,
+        validation_x=np.asarray(arrays.validation_x) if own else x,
+        validation_y=np.asarray(arrays.validation_y) if own else y,
+        validation=parts.validation,
+    )
