@@ -51,16 +51,26 @@ def header(table: str, extra: Sequence[str] = ()) -> str:
     return line((*names(table), *extra))
 
 
-def lines_of(columns: Sequence[npt.NDArray[np.float64] | npt.NDArray[np.int64] | str]) -> Iterator[str]:
-    """Yield equally long columns as lines, in large pieces; a `str` stands in every row and is already a cell.
+def lines_of(columns: Sequence[npt.NDArray[Any] | list[str] | str]) -> Iterator[str]:
+    """Yield equally long columns as lines, in large pieces.
 
     NaN becomes an empty cell. This is the fast way for steps: about 4 s for 1,000,000 rows.
+
+    Args:
+        columns: Arrays of numbers, lists of ready cells, or one ready cell that stands in every row.
     """
     length = next(len(column) for column in columns if not isinstance(column, str))
     for start in range(0, length, CHUNK_ROWS):
         stop = min(length, start + CHUNK_ROWS)
         texts = [_texts(column, start, stop) for column in columns]
         yield END.join(map(",".join, zip(*texts, strict=True))) + END
+
+
+def whole_cells(values: npt.NDArray[np.float64]) -> list[str]:
+    """Return whole numbers held as floats as cells without a point; NaN becomes an empty cell."""
+    unknown = np.isnan(values)
+    texts = list(map(repr, np.where(unknown, 0, values).astype(np.int64).tolist()))
+    return _emptied(texts, unknown)
 
 
 def write_table(path: Path, table: str, rows: Iterable[Mapping[str, Any]], extra: Sequence[str] = ()) -> None:
@@ -153,18 +163,19 @@ def _quoted(text: str) -> str:
     return text
 
 
-def _texts(
-    column: npt.NDArray[np.float64] | npt.NDArray[np.int64] | str, start: int, stop: int
-) -> Sequence[str] | list[str]:
+def _texts(column: npt.NDArray[Any] | list[str] | str, start: int, stop: int) -> list[str]:
     if isinstance(column, str):
         return [column] * (stop - start)
+    if isinstance(column, list):
+        return column[start:stop]
     part = column[start:stop]
-    if part.dtype.kind != "f":
-        return list(map(repr, part.tolist()))
     unknown = np.isnan(part)
     if unknown.all():
         return [""] * len(part)
-    texts = list(map(repr, part.tolist()))
+    return _emptied(list(map(repr, part.tolist())), unknown)
+
+
+def _emptied(texts: list[str], unknown: npt.NDArray[np.bool_]) -> list[str]:
     for index in np.flatnonzero(unknown).tolist():
         texts[index] = ""
     return texts

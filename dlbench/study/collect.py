@@ -1,0 +1,166 @@
+"""Rows coming home: the CSV files of a study, made from the journals of its attempts.
+
+`runs.csv` has one row for each attempt and is replaced after every one. The other tables are derived from the
+journals; they are replaced when what is new is more than an eighth of what they hold, and when the study is opened
+or left, so that a study of 1,000 runs copies its steps a few times only, not 1,000 times. Attempts stand in the
+order they were started in.
+"""
+
+import contextlib
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from dlbench.analysis.rates import FIELD
+from dlbench.analysis.row import Attempt as RowAttempt
+from dlbench.analysis.row import run_row
+from dlbench.records import files
+from dlbench.records.columns import EPOCHS, STEP_PHASES, STEPS, names
+from dlbench.records.journal import Journal, Rows, read_journal
+from dlbench.records.outcome import Outcome
+from dlbench.records.tables import cell, header, line, lines_of, whole_cells, write_lines
+from dlbench.study.attempts import Attempt, attempts_of
+from dlbench.study.folder import Folder
+
+DERIVED = ("epochs", "steps", "sensors")
+# The derived tables are replaced when this much of what they hold is new.
+NEW_SHARE = 1 / 8
+COPY_BYTES = 1 << 20
+
+
+class Collector:
+    """Keeps the CSV files of one study up to date with its attempts. Hold the study's lock.
+
+    Attributes:
+        rows: The row of each attempt collected so far, in order.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self._folder = folder
+        self._runs = {run.run_id: run for run in folder.record.runs}
+        self._options = tuple(dict.fromkeys(key for run in folder.record.runs for key in run.options))
+        self._lines: list[str] = []
+        self._waiting: list[Attempt] = []
+        self._has_tables = False
+        self._written_bytes = 0
+
+    def rebuild(self) -> None:
+        """Make all tables anew from every attempt that has ended.
+
+        Raises:
+            OSError: A table cannot be written; it is then as it was.
+            UserError: A journal is damaged.
+        """
+        self.rows, self._lines, self._waiting = [], [], []
+        self._has_tables, self._written_bytes = False, 0
+        for attempt, outcome in self._ended():
+            self._take(attempt, outcome)
+        self._write_runs()
+        self.flush()
+
+    def add(self, attempt: Attempt, outcome: Outcome) -> dict[str, Any]:
+        """Add an attempt that has ended; return its row.
+
+        Raises:
+            OSError: A table cannot be written; it is then as it was.
+            UserError: The journal is damaged.
+        """
+        row = self._take(attempt, outcome)
+        self._write_runs()
+        if _num_bytes(self._waiting) > NEW_SHARE * self._written_bytes:
+            self.flush()
+        return row
+
+    def flush(self) -> None:
+        """Bring the derived tables up to date.
+
+        Raises:
+            OSError: A table cannot be written; it is then as it was.
+        """
+        if self._has_tables and not self._waiting:
+            return
+        with contextlib.ExitStack() as stack:
+            opened = {table: stack.enter_context(self._continued(table)) for table in DERIVED}
+            for attempt in self._waiting:
+                journal = read_journal(attempt.folder / files.JOURNAL)
+                for table, lines in derived_lines(attempt, journal).items():
+                    opened[table].writelines(lines)
+        self._written_bytes += _num_bytes(self._waiting)
+        self._has_tables, self._waiting = True, []
+
+    def _ended(self) -> list[tuple[Attempt, Outcome]]:
+        found = []
+        for position, run_id in enumerate(self._runs):
+            for attempt in attempts_of(self._folder.path, run_id):
+                outcome = attempt.outcome()
+                if outcome is not None:
+                    found.append((outcome.started_at, position, attempt.number, attempt, outcome))
+        return [entry[3:] for entry in sorted(found, key=lambda entry: entry[:3])]
+
+    def _take(self, attempt: Attempt, outcome: Outcome) -> dict[str, Any]:
+        assignment = attempt.assignment()
+        row = run_row(
+            self._runs[attempt.run_id],
+            assignment.layout if assignment else None,
+            RowAttempt(self._folder.path.name, attempt.number, assignment.data_checksum if assignment else ""),
+            outcome,
+            read_journal(attempt.folder / files.JOURNAL),
+            self._folder.machine,
+        )
+        self.rows.append(row)
+        self._lines.append(line(row.get(column) for column in (*names("runs"), *self._options)))
+        self._waiting.append(attempt)
+        return row
+
+    def _write_runs(self) -> None:
+        write_lines(self._folder.path / files.table("runs"), "runs", self._lines, self._options)
+
+    @contextlib.contextmanager
+    def _continued(self, table: str) -> Iterator[IO[str]]:
+        """Open a new version of a table that begins with what this collector has written of it."""
+        path = self._folder.path / files.table(table)
+        with files.replacing(path) as file:
+            if self._has_tables:
+                with path.open(encoding="utf-8", newline="") as old:
+                    shutil.copyfileobj(old, file, COPY_BYTES)
+            else:
+                file.write(header(table))
+            yield file
+
+
+def derived_lines(attempt: Attempt, journal: Journal) -> dict[str, Iterable[str]]:
+    """Return one attempt's lines of `epochs.csv`, `steps.csv` and `sensors.csv`."""
+    start = (attempt.run_id, attempt.number)
+    epoch_columns = [column.name for column in EPOCHS[2:]]
+    return {
+        "epochs": (line((*start, *(row.get(name) for name in epoch_columns))) for row in journal.epochs),
+        "steps": (
+            text for worker, rows in journal.steps.items() for text in step_lines(attempt, worker, rows) if len(rows)
+        ),
+        "sensors": (line((*start, r.worker, r.at_s, r.sensor, r.quantity, r.value)) for r in journal.sensors),
+    }
+
+
+def step_lines(attempt: Attempt, worker: int, rows: Rows) -> Iterator[str]:
+    """Yield one worker's step rows as lines of `steps.csv`, in large pieces."""
+    start = [cell(attempt.run_id), str(attempt.number), str(worker)]
+    columns: list[Any] = []
+    for column in STEPS[3:]:
+        values = rows[:, FIELD[column.name]]
+        if column.name == "phase":
+            columns.append(np.array(STEP_PHASES)[values.astype(np.int64)].tolist())
+        else:
+            columns.append(whole_cells(values) if column.kind == "int" else values)
+    return lines_of([*start, *columns])
+
+
+def _num_bytes(attempts: Iterable[Attempt]) -> int:
+    return sum(path.stat().st_size for path in _journals(attempts))
+
+
+def _journals(attempts: Iterable[Attempt]) -> Iterator[Path]:
+    return (path for attempt in attempts if (path := attempt.folder / files.JOURNAL).exists())
