@@ -20,13 +20,13 @@ _SELECTION_LINE = re.compile(r"coll:base:comm_select: |no underlying reduce; dis
 
 def loaded_library() -> Path | None:
     """Return the file of the MPI library in this process, None where there is no shared one."""
-    lines = Path("/proc/self/maps").read_text().splitlines()
-    found = [
-        path
-        for line in lines
-        if "/" in line and re.match(r"libmpi[\w-]*\.so", (path := Path(line[line.index("/") :])).name)
-    ]
-    return found[0] if found else None
+    return library_in(Path("/proc/self/maps").read_text())
+
+
+def library_in(maps: str) -> Path | None:
+    """Return the file of the MPI library among a process's memory mappings (proc(5)), None where there is none."""
+    found = re.search(r"(/.*/libmpi[\w-]*\.so[.\d]*)$", maps, re.MULTILINE)
+    return Path(found[1]) if found else None
 
 
 class ControlVariables:
