@@ -1,0 +1,49 @@
+"""Writes `COLUMNS.md`, the documentation of every column, from `dlbench.records.columns`.
+
+`python -m dlbench.records.document` writes it; a test holds the two together.
+"""
+
+from pathlib import Path
+
+from dlbench.records import files
+from dlbench.records.columns import SCHEMA_VERSION, TABLES, Column
+
+TARGET = Path(__file__).with_name("COLUMNS.md")
+
+_INTRODUCTION = f"""\
+# The columns
+
+Written by `python -m dlbench.records.document` from `dlbench/records/columns.py`; schema version {SCHEMA_VERSION}.
+
+All files are CSV with one line of names first. An empty cell means unknown: never 0, never "NA". Times end in `_s`
+(seconds), sizes in `_bytes`, rates in `_per_s`. `epochs.csv`, `steps.csv` and `sensors.csv` begin with `run_id`,
+`attempt` and `worker`; the rest of a run is in its row of `runs.csv`. After the columns below, `runs.csv` has one
+dotted column for each option of a plugin (`model.hidden`, `strategy.chunk_bytes`): `dlbench list` tells their meaning.
+"""
+
+_ABOUT = {
+    "runs": "One row for every attempt of every run.",
+    "epochs": "One row for every epoch and worker.",
+    "steps": "One row for every step and worker.",
+    "sensors": "One row for every reading of a sensor; `QUANTITIES` in the sensor's file says what each means.",
+}
+
+
+def markdown() -> str:
+    """Return the documentation of all tables as Markdown."""
+    return "\n".join([_INTRODUCTION, *(_section(name, columns) for name, columns in TABLES.items())])
+
+
+def _section(name: str, columns: tuple[Column, ...]) -> str:
+    head = (
+        f"## {files.table(name)}\n\n{_ABOUT[name]}\n\n| column | kind | unit | meaning |\n| --- | --- | --- | --- |\n"
+    )
+    return head + "".join(map(_row, columns))
+
+
+def _row(column: Column) -> str:
+    return f"| `{column.name}` | {column.kind} | {column.unit} | {column.meaning.replace('|', chr(92) + '|')} |\n"
+
+
+if __name__ == "__main__":
+    files.write_text(TARGET, markdown())

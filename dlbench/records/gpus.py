@@ -1,0 +1,66 @@
+"""The accelerators of this host, as NVIDIA's management library (NVML) names them."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+@contextlib.contextmanager
+def nvml() -> Iterator[Any]:
+    """Yield the module `pynvml`, initialised, or None where there is no driver or no device.
+
+    NVML counts how often it was initialised, so that several users in one process do not disturb one another.
+    """
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except (ImportError, OSError):
+        yield None
+        return
+    except pynvml.NVMLError:
+        yield None
+        return
+    try:
+        yield pynvml
+    finally:
+        with contextlib.suppress(pynvml.NVMLError):
+            pynvml.nvmlShutdown()
+
+
+def describe_gpus() -> list[dict[str, Any]]:
+    """Return name, memory, driver and limits of every GPU; serial numbers and UUIDs are left out."""
+    with nvml() as library:
+        if library is None:
+            return []
+        count = ask(library, library.nvmlDeviceGetCount) or 0
+        handles = [ask(library, library.nvmlDeviceGetHandleByIndex, index) for index in range(count)]
+        driver = text(ask(library, library.nvmlSystemGetDriverVersion))
+        return [{**_describe(library, handle), "driver": driver} for handle in handles if handle is not None]
+
+
+def ask(library: Any, query: Callable[..., Any], *arguments: Any) -> Any:
+    """Return NVML's answer, or None where it has none."""
+    try:
+        return query(*arguments)
+    except library.NVMLError:
+        return None
+
+
+def text(value: str | bytes | None) -> str | None:
+    """Return NVML's text, which older versions hand over as bytes."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _describe(library: Any, handle: Any) -> dict[str, Any]:
+    memory = ask(library, library.nvmlDeviceGetMemoryInfo, handle)
+    limit_mw = ask(library, library.nvmlDeviceGetEnforcedPowerLimit, handle)
+    mig = ask(library, library.nvmlDeviceGetMigMode, handle)
+    return {
+        "name": text(ask(library, library.nvmlDeviceGetName, handle)),
+        "memory_bytes": None if memory is None else int(memory.total),
+        "power_limit_w": None if limit_mw is None else limit_mw / 1000,
+        "max_sm_clock_mhz": ask(library, library.nvmlDeviceGetMaxClockInfo, handle, library.NVML_CLOCK_SM),
+        "pcie_generation": ask(library, library.nvmlDeviceGetMaxPcieLinkGeneration, handle),
+        "mig": None if mig is None else bool(mig[0]),
+    }

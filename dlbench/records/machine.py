@@ -1,0 +1,79 @@
+"""The machine of a study, for `machine.json`: what it is, whether it is quiet, and whether another is like it.
+
+Results get published: names of hosts and users, addresses, serial numbers and paths outside the environment are left
+out, and environment variables are taken by an allow-list (`dlbench.records.software`). Not even a hash of the host's
+name is kept: host names are few enough to be guessed from one.
+
+History of `schema_version`:
+    1: first version.
+"""
+
+import os
+from typing import Any
+
+from dlbench.records.gpus import describe_gpus
+from dlbench.records.hardware import describe_cpu, describe_memory, describe_network, describe_virtualisation
+from dlbench.records.limits import describe_limits
+from dlbench.records.software import DECISIVE_LIBRARIES, describe_software, variables
+
+SCHEMA_VERSION = 1
+# The kernel keeps a little memory for itself, more or less of it by its version.
+MEMORY_TOLERANCE = 0.05
+
+
+def describe() -> dict[str, Any]:
+    """Return the facts of this machine as JSON; quick, and without importing a framework."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "cpu": describe_cpu(),
+        "memory": describe_memory(),
+        "gpus": describe_gpus(),
+        "network": describe_network(),
+        "virtualisation": describe_virtualisation(),
+        "limits": describe_limits(),
+        "software": describe_software(),
+        "environment": variables(os.environ),
+    }
+
+
+def fingerprint(machine: dict[str, Any]) -> dict[str, Any]:
+    """Return what must be equal for a study to go on here: hardware and versions, by readable name."""
+    cpu, software = machine["cpu"], machine["software"]
+    installed = software["libraries"]
+    return {
+        "CPU model": cpu["model"],
+        "CPU cores": cpu["cores"],
+        "usable CPUs": cpu["usable_cpus"],
+        "CPU limit": machine["limits"]["cpu_cores"],
+        "SMT": cpu["smt"],
+        "memory": machine["memory"]["total_bytes"],
+        "memory limit": machine["limits"]["memory_bytes"],
+        "GPUs": [f"{gpu['name']} ({gpu['memory_bytes']} bytes, driver {gpu['driver']})" for gpu in machine["gpus"]],
+        "Python": software["python"],
+        "MPI": software["mpi"]["mpirun"],
+        **{f"version of {name}": installed.get(name) for name in DECISIVE_LIBRARIES},
+    }
+
+
+def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Return, a line each, how the fingerprint of one machine differs from another's; empty where it does not."""
+    old, new = fingerprint(before), fingerprint(after)
+    return [
+        f"{name}: was {_readable(old[name])}, is {_readable(new[name])}"
+        for name in old
+        if not _is_alike(name, old[name], new[name])
+    ]
+
+
+def _is_alike(name: str, old: Any, new: Any) -> bool:
+    if name == "memory" and old and new:
+        return bool(abs(old - new) <= MEMORY_TOLERANCE * max(old, new))
+    return bool(old == new)
+
+
+def _readable(value: Any) -> str:
+    if value is None or value == []:
+        return "none"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value / 2**30:.1f} GiB" if isinstance(value, int) and value >= 2**20 else str(value)

