@@ -13,12 +13,13 @@ class Description:
 
     Attributes:
         num_train: Training samples; all samples where the data set has no split of its own.
-        num_validation: Validation samples of its own split; 0 where `validation_fraction` makes the split.
-        input_shape: Shape of one sample, without the batch.
-        num_classes: Number of classes.
+        num_validation: Validation samples of its own split; None where it has none and `validation_fraction` of the
+            training samples is kept for validation.
+        input_shape: Shape of one sample, without the batch; None where only preparing tells.
+        num_classes: Number of classes; None where only preparing tells.
     """
 
     num_train: int
-    num_validation: int
-    input_shape: tuple[int, ...]
-    num_classes: int
+    num_validation: int | None
+    input_shape: tuple[int, ...] | None
+    num_classes: int | None

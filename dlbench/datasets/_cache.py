@@ -1,0 +1,201 @@
+"""The cache of prepared data sets: one folder each, made once, under a lock, atomically.
+
+<cache>/
+  <name>-<hash of identity>/   x.npy  y.npy  [validation_x.npy  validation_y.npy]  meta.json
+  .<name>-<hash>.lock          held by the process that prepares; empty or with its process id
+  .<name>-<hash>.tmp/          what it has written so far; renamed when it is complete and on disk
+
+The lock is a POSIX record lock: it goes with the process that holds it, however that ends, and children forked by a
+user's own function do not inherit it, so that nothing a killed preparer leaves can block the next one.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+from dlbench.datasets._disk import disk_errors, sync_folder, write_synced
+from dlbench.datasets._meta import META, SCHEMA_VERSION, Meta, fingerprint, read_meta
+from dlbench.datasets._verify import damage
+from dlbench.datasets._writer import ArrayWriter, Say
+from dlbench.errors import UserError
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to make one data set.
+
+    Attributes:
+        dataset: Its name.
+        options: Its options, JSON-able; kept in `meta.json`.
+        identity: Returns what identifies its content, quickly.
+        fill: Writes it.
+    """
+
+    dataset: str
+    options: dict[str, Any]
+    identity: Callable[[], dict[str, Any]]
+    fill: Callable[[ArrayWriter], None]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A prepared data set: its folder and what it holds."""
+
+    folder: Path
+    meta: Meta
+
+
+def cache_root() -> Path:
+    """Return the default cache: $DLBENCH_CACHE, $XDG_CACHE_HOME/dlbench or ~/.cache/dlbench."""
+    if own := os.environ.get("DLBENCH_CACHE"):
+        return Path(own).expanduser().absolute()
+    common = os.environ.get("XDG_CACHE_HOME", "")
+    # The XDG specification has relative paths ignored.
+    return (Path(common) if common.startswith("/") else Path.home() / ".cache") / "dlbench"
+
+
+def entry_name(dataset: str, identity: dict[str, Any]) -> str:
+    """Return the folder name of one data set's content: readable, then a hash."""
+    slug = re.sub(r"[^a-z0-9_.]+", "-", dataset.lower()).strip("-.")[:40]
+    key = fingerprint({"schema": SCHEMA_VERSION, "dataset": dataset, "identity": identity})
+    return f"{slug or 'dataset'}-{key[:16]}"
+
+
+def ensure(recipe: Recipe, cache: Path, say: Say, *, verify: bool = False) -> Entry:
+    """Return the prepared data set, preparing it if it is not there or is damaged.
+
+    Args:
+        recipe: How to make it.
+        cache: Folder of all prepared data sets.
+        say: Takes lines about the progress.
+        verify: Also read the arrays of an existing entry and compare their checksums.
+
+    Raises:
+        UserError: The data set or the cache's disk has a fault that the user can mend.
+    """
+    identity = _as_json(recipe.identity())
+    folder = cache / entry_name(recipe.dataset, identity)
+    if found := _usable(folder, identity, say, verify):
+        return found
+    with _locked(folder, say):
+        # Another process may have made it while this one waited.
+        if found := _usable(folder, identity, say, verify):
+            return found
+        _sweep(cache, folder)
+        return _make(recipe, identity, folder, say)
+
+
+def _as_json(identity: dict[str, Any]) -> dict[str, Any]:
+    """Return an identity as it reads back from `meta.json`: lists for tuples."""
+    plain: dict[str, Any] = json.loads(json.dumps(identity))
+    return plain
+
+
+def _usable(folder: Path, identity: dict[str, Any], say: Say, verify: bool) -> Entry | None:
+    if not os.path.lexists(folder):
+        return None
+    try:
+        meta = read_meta(folder)
+    except (OSError, ValueError) as error:
+        say(f"{folder} is damaged and is made anew: {error}")
+        return None
+    wrong = damage(folder, meta, verify) or ("" if meta.identity == identity else "it holds other samples")
+    if wrong:
+        say(f"{folder} is damaged and is made anew: {wrong}")
+    return None if wrong else Entry(folder, meta)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path, say: Say) -> Iterator[None]:
+    path = _lock_of(folder)
+    with contextlib.ExitStack() as stack:
+        with disk_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context(path.open("a+"))
+            if not _try_lock(file):
+                file.seek(0)
+                say(f"waiting for process {file.read().strip() or '?'}, which prepares {folder.name}")
+                fcntl.lockf(file, fcntl.LOCK_EX)
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+        yield
+
+
+def _lock_of(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.lock")
+
+
+def _temporary_of(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.tmp")
+
+
+def _try_lock(file: IO[str]) -> bool:
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+def _sweep(cache: Path, folder: Path) -> None:
+    """Remove what killed preparers left: of this entry, whose lock is ours, and of every other that nobody holds."""
+    with disk_errors(cache):
+        _remove(_temporary_of(folder))
+        _remove(folder)
+    for left in cache.glob(".*.tmp"):
+        lock = left.with_suffix(".lock")
+        # Another user's leftovers may not be ours to remove; they are in nobody's way.
+        with contextlib.suppress(OSError), lock.open("a+") as file:
+            if _try_lock(file):
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def _remove(path: Path) -> None:
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    elif path.exists():
+        shutil.rmtree(path)
+
+
+def _make(recipe: Recipe, identity: dict[str, Any], folder: Path, say: Say) -> Entry:
+    temporary = _temporary_of(folder)
+    with disk_errors(temporary):
+        temporary.mkdir()
+    try:
+        meta = _fill(recipe, identity, temporary, say)
+        with disk_errors(folder):
+            temporary.rename(folder)
+            sync_folder(folder.parent)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return Entry(folder, meta)
+
+
+def _fill(recipe: Recipe, identity: dict[str, Any], temporary: Path, say: Say) -> Meta:
+    with ArrayWriter(temporary, say) as writer:
+        recipe.fill(writer)
+        content = writer.finish()
+    if _as_json(recipe.identity()) != identity:
+        raise UserError(f"the source of data set {recipe.dataset!r} changed while it was prepared", hint="run it again")
+    meta = Meta(
+        dataset=recipe.dataset,
+        options=recipe.options,
+        identity=identity,
+        content=content,
+        checksum=content.checksum,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    with disk_errors(temporary):
+        write_synced(temporary / META, meta.model_dump_json(indent=2) + "\n")
+        sync_folder(temporary)
+    return meta

@@ -1,0 +1,69 @@
+"""What samples and class numbers must be, whoever makes them."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dlbench.errors import UserError
+
+Array = npt.NDArray[Any]
+
+
+def stored_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type that samples are stored in: their own in native byte order, uint8 for bool."""
+    return np.dtype(np.uint8) if dtype.kind == "b" else dtype.newbyteorder("=")
+
+
+def as_array(name: str, value: Any) -> Array:
+    """Return what a data set gives as an array, without copying one.
+
+    Raises:
+        UserError: It is none, such as a list of rows of different lengths.
+    """
+    try:
+        array: Array = np.asanyarray(value)
+    except ValueError as error:
+        raise UserError(f"{name} is no array: {error}") from error
+    return array
+
+
+def checked_samples(name: str, x: Array) -> Array:
+    """Return samples [n, ...] if they are numbers.
+
+    Raises:
+        UserError: They are none.
+    """
+    if x.dtype.kind not in "buif":
+        raise UserError(f"{name} holds {x.dtype}; samples are numbers (integers or floating point)")
+    if x.ndim < 2:
+        raise UserError(f"{name} has shape {x.shape}; one sample needs at least one axis of its own: [n, ...]")
+    if x[:1].size == 0 and len(x):
+        raise UserError(f"{name} has shape {x.shape}: its samples are empty")
+    return x
+
+
+def checked_classes(name: str, y: Array) -> Array:
+    """Return class numbers [n] if they are integers.
+
+    Raises:
+        UserError: They are none.
+    """
+    if y.ndim != 1:
+        raise UserError(
+            f"{name} has shape {y.shape}; it must be [n], one class number for each sample",
+            hint="one-hot rows become class numbers by `.argmax(axis=1)`, a column by `.ravel()`",
+        )
+    if y.dtype.kind not in "ui" and len(y):
+        raise UserError(f"{name} holds {y.dtype}; class numbers are integers", hint="`.astype(int)`")
+    return y
+
+
+def check_finite(name: str, x: Array) -> None:
+    """Refuse samples with numbers that are not finite.
+
+    Raises:
+        UserError: There is a NaN or an infinity.
+    """
+    if x.dtype.kind == "f" and not np.isfinite(x).all():
+        raise UserError(f"{name} holds numbers that are not finite (NaN or infinity)")

@@ -1,0 +1,130 @@
+"""Prepares one data set: `python -m dlbench.datasets._prepare '{"dataset": ..., "options": {...}, "cache": ...}'`.
+
+A process of its own, so that whoever launches runs never holds a data set or a decoder in memory. It prints one line
+of JSON (`folder`, `checksum`, `num_train`, `num_validation`, `input_shape`, `num_classes`); what it is doing goes to
+stderr. `cache` is the default cache where it is missing or null; `"verify": true` also reads the arrays of a data set
+that is there already and compares their checksums. Exit codes: 0, 2 for what a user can mend (said on stderr), 1 for
+anything else, 130 when interrupted, 143 when asked to end.
+"""
+
+import json
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from dlbench import plugins
+from dlbench.datasets import _function
+from dlbench.datasets._cache import Entry, Recipe, cache_root, ensure
+from dlbench.datasets._writer import ArrayWriter, Say
+from dlbench.errors import UserError
+
+
+class Request(BaseModel):
+    """What is to be prepared, where."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dataset: str
+    options: dict[str, Any] = {}
+    cache: str | None = None
+    verify: bool = False
+
+
+def prepare(request: Request, say: Say) -> Entry:
+    """Prepare a data set, or find it prepared.
+
+    Raises:
+        UserError: The data set, its options, its source or the cache's disk has a fault that the user can mend.
+    """
+    plugin = plugins.load("datasets", request.dataset)
+    options = _checked_options(plugin, request.options)
+    cache = Path(request.cache).expanduser().absolute() if request.cache else cache_root()
+    return ensure(_recipe(plugin, options), cache, lambda line: say(f"{plugin.name}: {line}"), verify=request.verify)
+
+
+def summary(entry: Entry) -> dict[str, Any]:
+    """Return what the launching side needs to know of a prepared data set, JSON-able."""
+    content = entry.meta.content
+    return {
+        "folder": str(entry.folder),
+        "checksum": entry.meta.checksum,
+        "num_train": content.num_samples("train"),
+        "num_validation": content.num_samples("validation"),
+        "input_shape": list(content.input_shape),
+        "num_classes": content.num_classes,
+    }
+
+
+def _recipe(plugin: plugins.Plugin, options: plugins.Options) -> Recipe:
+    own_prepare, own_identity = plugin.get("prepare"), plugin.get("identity")
+
+    def identity() -> dict[str, Any]:
+        found: dict[str, Any] = own_identity(options) if own_identity else _function.identity(plugin, options)
+        return found
+
+    def fill(writer: ArrayWriter) -> None:
+        if own_prepare:
+            own_prepare(options, writer)
+        else:
+            _function.prepare(plugin, options, writer)
+
+    return Recipe(plugin.name, options.model_dump(mode="json"), identity, fill)
+
+
+def _checked_options(plugin: plugins.Plugin, options: dict[str, Any]) -> plugins.Options:
+    try:
+        return plugin.options.model_validate(options)
+    except ValidationError as error:
+        lines = [f"dataset.{'.'.join(map(str, found['loc']))}: {found['msg']}" for found in error.errors()]
+        raise UserError(
+            f"data set {plugin.name!r}: " + "; ".join(lines),
+            hint="`dlbench list datasets` shows the options of each",
+        ) from error
+
+
+def _read_request(arguments: list[str]) -> Request:
+    if len(arguments) != 1:
+        raise UserError("give one argument: a JSON object with dataset, options, cache")
+    try:
+        return Request.model_validate_json(arguments[0])
+    except ValidationError as error:
+        raise UserError(f"the request is not understood: {error.errors()[0]['msg']}") from error
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
+def main(arguments: list[str]) -> int:
+    """Prepare what the arguments ask for, print the summary and return the exit code."""
+    signal.signal(signal.SIGTERM, _end)
+    # A user's function, or a library, may print: the one line on stdout stays alone.
+    answer = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    try:
+        entry = prepare(_read_request(arguments), _say)
+        with answer:
+            answer.write(json.dumps(summary(entry)) + "\n")
+    except UserError as error:
+        _say(str(error))
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except Exception:  # noqa: BLE001  # whatever it is, it becomes an exit code and stays readable
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,137 @@
+"""Who is trained on and who is evaluated: decided by the seed alone, never by the number of workers. Pure.
+
+The caller passes `settings.seed`, without the repeat: all repeats of all arms then train and evaluate on the same
+samples, and differ in initial weights and data order only.
+
+Everything is drawn from one stratified order of a part: its prefixes hold each class in proportion to its frequency
+in the part, as nearly as whole samples allow (Webster's method: the i-th sample of a class of c stands at
+(i + 1/2) / c). Validation is a prefix of the order and a subset is a prefix, so a larger subset contains a smaller.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dlbench.datasets._open import Arrays
+from dlbench.errors import UserError
+
+Array = npt.NDArray[Any]
+Indices = npt.NDArray[np.int64]
+
+# Which independent draw of the seed an order is.
+_TRAIN_DRAW, _VALIDATION_DRAW = 0, 1
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The samples of one run.
+
+    Attributes:
+        train: Rows of `x`, `y` to train on, ascending.
+        validation: Rows to evaluate on, ascending.
+        validation_part: Which arrays `validation` counts in: `train` (`x`, `y`) or `validation` (`validation_x`, ...).
+        explanation: How they were chosen, in one line for logs and reports.
+    """
+
+    train: Indices
+    validation: Indices
+    validation_part: Literal["train", "validation"]
+    explanation: str
+
+
+def split(
+    arrays: Arrays,
+    seed: int,
+    validation_fraction: float,
+    train_samples: int | None = None,
+    validation_samples: int | None = None,
+) -> Split:
+    """Return which samples are trained on and which are evaluated.
+
+    Args:
+        arrays: The prepared data set.
+        seed: `settings.seed`, without the repeat.
+        validation_fraction: Share of the training part kept for validation where the data set has no part of its own.
+        train_samples: Train on a subset of this many, or None for all.
+        validation_samples: Evaluate on a subset of this many, or None for all.
+
+    Raises:
+        UserError: More samples are asked for than there are, or one side of the split would be empty.
+    """
+    train = _stratified_order(arrays.y, seed, _TRAIN_DRAW)
+    if arrays.validation_y is not None:
+        validation = _stratified_order(arrays.validation_y, seed, _VALIDATION_DRAW)
+        part: Literal["train", "validation"] = "validation"
+    else:
+        num_validation = validation_size(len(train), validation_fraction)
+        # The rest of a stratified order is not one: each side gets an order of its own.
+        train, validation = train[num_validation:], train[:num_validation]
+        train = train[_stratified_order(arrays.y[train], seed, _VALIDATION_DRAW)]
+        part = "train"
+    chosen = _subset(train, train_samples, "train_samples", "training")
+    evaluated = _subset(validation, validation_samples, "validation_samples", "validation")
+    text = _explanation(len(chosen), len(train), len(evaluated), len(validation), part, seed)
+    return Split(np.sort(chosen), np.sort(evaluated), part, text)
+
+
+def validation_size(num_samples: int, fraction: float) -> int:
+    """Return how many of `num_samples` are kept for validation: the nearest whole number, at least 1.
+
+    Raises:
+        UserError: Nothing would be left to train on.
+    """
+    size = max(1, round(num_samples * fraction))
+    if size >= num_samples:
+        raise UserError(
+            f"validation_fraction {fraction} of {num_samples:,} samples leaves none to train on",
+            hint="use a smaller validation_fraction or more samples",
+        )
+    return size
+
+
+def stratified_order(y: Array, draws: Array) -> Indices:
+    """Return an order of samples whose prefixes keep the proportions of the classes.
+
+    Args:
+        y: Class numbers [n].
+        draws: One random number for each sample [n]; they order the samples within a class, and equal ranks.
+    """
+    shuffled = np.argsort(draws, kind="stable")
+    classes = y[shuffled]
+    by_class = np.argsort(classes, kind="stable")
+    counts = np.bincount(classes)
+    starts = np.cumsum(counts) - counts
+    rank_in_class = np.empty(len(y), dtype=np.int64)
+    rank_in_class[by_class] = np.arange(len(y)) - starts[classes[by_class]]
+    quantile = (rank_in_class + 0.5) / counts[classes]
+    order: Indices = shuffled[np.argsort(quantile, kind="stable")]
+    return order
+
+
+def _stratified_order(y: Array, seed: int, draw: int) -> Indices:
+    # NumPy promises the same raw bits in every version, but not the same shuffles.
+    bits = np.random.PCG64(np.random.SeedSequence([seed, draw])).random_raw(len(y))
+    return stratified_order(np.asarray(y), bits)
+
+
+def _subset(order: Indices, size: int | None, setting: str, kind: str) -> Indices:
+    if size is not None and size > len(order):
+        raise UserError(
+            f"{setting} is {size:,}, but the data set has {len(order):,} {kind} samples",
+            hint=f"leave {setting} out to use all of them",
+        )
+    return order if size is None else order[:size]
+
+
+def _explanation(num_train: int, all_train: int, num_validation: int, all_validation: int, part: str, seed: int) -> str:
+    own = "the data set's own validation part" if part == "validation" else f"split off by seed {seed}, stratified"
+    return (
+        f"train on {_of(num_train, all_train)}, evaluate on {_of(num_validation, all_validation)} ({own}); "
+        f"subsets are drawn by seed {seed} and keep the proportions of the classes"
+    )
+
+
+def _of(size: int, whole: int) -> str:
+    return f"all {whole:,}" if size == whole else f"{size:,} of {whole:,}"

@@ -1,0 +1,179 @@
+"""Takes the samples of a data set in pieces, checks each and writes it: memory does not grow with the data."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dlbench.datasets._checks import as_array, check_finite, checked_classes, checked_samples, stored_type
+from dlbench.datasets._disk import disk_errors
+from dlbench.datasets._meta import PARTS, Content
+from dlbench.datasets._npy import NpyStream
+from dlbench.errors import UserError
+
+Array = npt.NDArray[Any]
+Say = Callable[[str], None]
+
+# Elements pass through memory in pieces of about this size.
+PIECE_BYTES = 4 * 2**20
+PROGRESS_INTERVAL_S = 1.0
+
+
+class ArrayWriter:
+    """What a data set's `prepare` writes to: samples in pieces, then what they mean.
+
+    Use as a context manager; `finish` returns what was written, already on disk.
+    """
+
+    def __init__(self, folder: Path, say: Say) -> None:
+        self._folder = folder
+        self._say = say
+        self._open_files = ExitStack()
+        self._streams: dict[str, NpyStream] = {}
+        self._largest_class = -1
+        self._has_class_zero = False
+        self._class_names: tuple[str, ...] | None = None
+        self._scale, self._offset = 1.0, 0.0
+        self._source = ""
+        self._notes: dict[str, Any] = {}
+        self._num_expected: int | None = None
+        self._said_at = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # `finish` has forced everything to disk; what fails here belongs to an attempt that failed already.
+        with suppress(OSError):
+            self._open_files.close()
+
+    def describe(
+        self,
+        *,
+        source: str,
+        class_names: tuple[str, ...] | None = None,
+        scale: float = 1.0,
+        offset: float = 0.0,
+        notes: dict[str, Any] | None = None,
+        num_samples: int | None = None,
+    ) -> None:
+        """Say what the samples mean; call it before or between the pieces.
+
+        Args:
+            source: Where the samples come from, for humans.
+            class_names: Names by class number; default: as many as the largest class number asks for.
+            scale: A sample enters the network as `x * scale + offset`.
+            offset: See `scale`.
+            notes: What was done to the samples, JSON-able; kept in `meta.json`.
+            num_samples: How many will come in all, for the progress lines.
+        """
+        self._source, self._class_names, self._scale, self._offset = source, class_names, scale, offset
+        self._notes, self._num_expected = notes or {}, num_samples
+
+    def append(self, x: Any, y: Any, part: str = "train") -> None:
+        """Append samples `x` [n, ...] and class numbers `y` [n] to the part `train` or `validation`.
+
+        Raises:
+            UserError: The arrays do not fit each other or the pieces before, or hold what cannot be trained on.
+        """
+        name_x, name_y = PARTS[part]
+        x, y = checked_samples(name_x, as_array(name_x, x)), checked_classes(name_y, as_array(name_y, y))
+        if len(x) != len(y):
+            raise UserError(f"{name_x} has {len(x):,} samples but {name_y} has {len(y):,} class numbers")
+        if not len(x):
+            raise UserError(f"{name_x} is empty; it must hold at least one sample")
+        for rows in pieces(x):
+            self._append_piece(part, x[rows], y[rows])
+
+    def finish(self) -> Content:
+        """Check the whole, force it to disk and return what was written.
+
+        Raises:
+            UserError: There are no samples, or the class numbers are not those of classes 0, 1, ...
+        """
+        if "x" not in self._streams:
+            raise UserError("the data set has no training samples")
+        names = self._checked_class_names()
+        arrays = {name: stream.finish() for name, stream in self._streams.items()}
+        self._say(f"{self._num_written:,} samples written")
+        return Content(
+            arrays=arrays,
+            class_names=names,
+            scale=self._scale,
+            offset=self._offset,
+            source=self._source,
+            notes=self._notes,
+        )
+
+    def _append_piece(self, part: str, x: Array, y: Array) -> None:
+        name_x, name_y = PARTS[part]
+        x = x.astype(stored_type(x.dtype), copy=False)
+        check_finite(name_x, x)
+        self._note_classes(name_y, y)
+        self._stream(name_x, x).append(x)
+        self._stream(name_y, y).append(y.astype(np.int32))
+        self._report()
+
+    def _note_classes(self, name: str, y: Array) -> None:
+        smallest, largest = int(y.min()), int(y.max())
+        if smallest < 0:
+            raise UserError(f"{name} holds {smallest}; classes are numbered from 0")
+        if largest >= 2**31:
+            raise UserError(f"{name} holds {largest:,}, which is no class number")
+        self._largest_class = max(self._largest_class, largest)
+        self._has_class_zero = self._has_class_zero or smallest == 0
+
+    def _stream(self, name: str, rows: Array) -> NpyStream:
+        dtype = np.dtype(np.int32) if name in ("y", "validation_y") else rows.dtype
+        if name not in self._streams:
+            path = self._folder / f"{name}.npy"
+            with disk_errors(path):
+                file = self._open_files.enter_context(path.open("w+b"))
+                self._streams[name] = NpyStream(file, dtype, rows.shape[1:])
+        stream = self._streams[name]
+        for other in (stream, self._streams.get(name.removeprefix("validation_"), stream)):
+            if other.dtype != dtype or other.item_shape != rows.shape[1:]:
+                raise UserError(
+                    f"{name} has samples of shape {rows.shape[1:]} and type {dtype}; "
+                    f"others have {other.item_shape} and {other.dtype}"
+                )
+        return stream
+
+    @property
+    def _num_written(self) -> int:
+        return sum(stream.num_rows for name, stream in self._streams.items() if name.endswith("x"))
+
+    def _report(self) -> None:
+        now = time.monotonic()
+        if now - self._said_at >= PROGRESS_INTERVAL_S:
+            self._said_at = now
+            total = f" of {self._num_expected:,}" if self._num_expected else ""
+            self._say(f"{self._num_written:,}{total} samples")
+
+    def _checked_class_names(self) -> tuple[str, ...]:
+        names = self._class_names
+        num_classes = self._largest_class + 1 if names is None else len(names)
+        num_train = self._streams["x"].num_rows
+        if self._largest_class >= num_classes:
+            raise UserError(f"class number {self._largest_class:,} in a data set of {num_classes:,} classes")
+        if num_classes < 2:
+            raise UserError("the data set has a single class; at least two are needed")
+        if names is None and num_classes > num_train:
+            raise UserError(
+                f"class numbers reach {self._largest_class:,} but there are only {num_train:,} training samples",
+                hint="y must hold class numbers 0, 1, 2, ...",
+            )
+        if names is None and not self._has_class_zero:
+            raise UserError("no sample is of class 0", hint="classes are numbered from 0; subtract the smallest number")
+        return tuple(str(number) for number in range(num_classes)) if names is None else names
+
+
+def pieces(x: Array) -> Iterator[slice]:
+    """Yield slices of rows of about `PIECE_BYTES` each that cover `x`."""
+    rows = max(1, PIECE_BYTES // max(1, x[:1].nbytes))
+    for start in range(0, len(x), rows):
+        yield slice(start, start + rows)

@@ -1,0 +1,139 @@
+"""JPEG and PNG files in one folder per class, perhaps below train/ and test/ (or val/, validation/)."""
+
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from dlbench.datasets._decode import CHANNELS, Color, Failure, Form, decode_all, size_of
+from dlbench.datasets._description import Description
+from dlbench.datasets._images import MANY, Listing, Picture, read_listing
+from dlbench.datasets._writer import ArrayWriter
+from dlbench.errors import UserError
+from dlbench.plugins import Options
+from dlbench.scenario.settings import Count, Natural
+
+Pixels = Annotated[Count, Field(le=8192)]
+
+
+class ImageFolderOptions(Options):
+    """Where the pictures are and what they become."""
+
+    path: str = Field(
+        min_length=1,
+        description="Folder of class folders; relative to the folder dlbench is started in.",
+    )
+    image_size: tuple[Pixels, Pixels] | None = Field(
+        None,
+        description="[height, width] that every picture is resized to (bilinear, aspect ratio not kept); "
+        "default: the size of the first, and any other size is refused.",
+    )
+    color: Color = Field("rgb", description="rgb (3 channels) or grayscale (1).")
+    limit_per_class: Count | None = Field(
+        None, description="Use at most this many pictures of each class in each part: a fixed subset drawn by `seed`."
+    )
+    seed: Natural = Field(0, description="Draws the subset of `limit_per_class`.")
+
+
+OPTIONS = ImageFolderOptions
+
+
+def identity(options: ImageFolderOptions) -> dict[str, Any]:
+    """Return the folder, a fingerprint of its listing (path, size and time of each file) and how it is decoded."""
+    listing = _listing(options)
+    return {
+        "path": str(listing.root),
+        "listing": listing.fingerprint,
+        "image_size": options.image_size,
+        "color": options.color,
+        "pillow": version("pillow"),
+    }
+
+
+def describe(options: ImageFolderOptions) -> Description:
+    """Count the pictures; their size is known where the options set it."""
+    listing = _listing(options)
+    num_validation = len(listing.parts["validation"]) if "validation" in listing.parts else None
+    shape = None if options.image_size is None else (*options.image_size, CHANNELS[options.color])
+    return Description(len(listing.parts["train"]), num_validation, shape, len(listing.class_names))
+
+
+def prepare(options: ImageFolderOptions, writer: ArrayWriter) -> None:
+    """Decode every picture to uint8 [height, width, channels]; pixels enter the network as 0 to 1.
+
+    Raises:
+        UserError: Pictures are damaged, or of different sizes where `image_size` is not set.
+    """
+    listing = _listing(options)
+    with warnings.catch_warnings():
+        # What decoders warn of (odd metadata, odd palettes) has no bearing on the pixels.
+        warnings.simplefilter("ignore")
+        failures = _write(listing, _form(options, listing), writer)
+    if failures:
+        raise _unusable(listing.root, failures)
+
+
+def _write(listing: Listing, form: Form, writer: ArrayWriter) -> list[Failure]:
+    writer.describe(
+        source=f"pictures of {listing.root}",
+        class_names=listing.class_names,
+        scale=1 / 255,
+        notes=_notes(listing, form),
+        num_samples=sum(len(pictures) for pictures in listing.parts.values()),
+    )
+    failures: list[Failure] = []
+    for part, pictures in listing.parts.items():
+        failures += _write_part(listing, part, pictures, form, writer)
+    return failures
+
+
+def _listing(options: ImageFolderOptions) -> Listing:
+    root = Path(options.path).expanduser().absolute()
+    return read_listing(root, options.limit_per_class, options.seed)
+
+
+def _form(options: ImageFolderOptions, listing: Listing) -> Form:
+    if options.image_size is not None:
+        return Form(*options.image_size, options.color, resize=True)
+    # Where the first is damaged, the next that is not tells the size, and the damaged ones are all named later.
+    pictures = listing.parts["train"]
+    size = next(filter(None, (size_of(listing.root / picture.path) for picture in pictures)), (1, 1))
+    return Form(*size, options.color, resize=False)
+
+
+def _write_part(
+    listing: Listing,
+    part: str,
+    pictures: tuple[Picture, ...],
+    form: Form,
+    writer: ArrayWriter,
+) -> list[Failure]:
+    failures: list[Failure] = []
+    for decoded in decode_all([listing.root / picture.path for picture in pictures], form):
+        failures += decoded.failures
+        # After a failure the rest is still decoded, so that one message names all that must be mended.
+        if decoded.positions and not failures:
+            writer.append(decoded.pixels, [pictures[position].label for position in decoded.positions], part)
+    return failures
+
+
+def _unusable(root: Path, failures: list[Failure]) -> UserError:
+    shown = "\n".join(f"    {failure.path.relative_to(root)}: {failure.reason}" for failure in failures[:MANY])
+    rest = f"\n    and {len(failures) - MANY:,} more" if len(failures) > MANY else ""
+    resize = any(failure.is_size for failure in failures)
+    return UserError(
+        f"image_folder: {len(failures):,} of the pictures in {root} cannot be used:\n{shown}{rest}",
+        hint="set `dataset.image_size: [height, width]` to resize" if resize else "replace or remove these files",
+    )
+
+
+def _notes(listing: Listing, form: Form) -> dict[str, Any]:
+    return {
+        "ignored_files": listing.num_ignored_files,
+        "ignored_folders": list(listing.ignored_folders),
+        "resize": "bilinear, aspect ratio not kept" if form.resize else "none",
+        "color": f"{form.color}; EXIF orientation applied; transparent parts laid on white; 16-bit grey scaled to 8",
+        "decoder": f"pillow {version('pillow')}",
+    }
