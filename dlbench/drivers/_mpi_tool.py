@@ -30,15 +30,21 @@ def library_in(maps: str) -> Path | None:
 
 
 class ControlVariables:
-    """The effective values of an MPI library's control variables, read through MPI_T after MPI_Init."""
+    """The effective values of an MPI library's control variables, read through MPI_T after MPI_Init.
 
-    def __init__(self, library: Path) -> None:
+    Args:
+        library: The file of the library, loaded already.
+        thread_level: What MPI_Query_thread says: Open MPI 5 takes the level given to MPI_T for that of MPI itself.
+    """
+
+    def __init__(self, library: Path, thread_level: int) -> None:
         self._mpi = ctypes.CDLL(str(library))
+        self._thread_level = thread_level
 
     def read(self, name: str) -> str | None:
         """Return a variable's value as text, an enumerated one by its name; None where there is no such variable."""
         provided = ctypes.c_int()
-        self._call("init_thread", 0, ctypes.byref(provided))
+        self._call("init_thread", self._thread_level, ctypes.byref(provided))
         try:
             index = ctypes.c_int()
             if self._mpi.MPI_T_cvar_get_index(name.encode(), ctypes.byref(index)) != 0:

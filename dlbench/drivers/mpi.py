@@ -76,7 +76,7 @@ class MpiDriver:
         library = loaded_library()
         if library is None or not self.library.startswith("Open MPI"):
             return None
-        return ControlVariables(library).read(name)
+        return ControlVariables(library, self._mpi.Query_thread()).read(name)
 
     def close(self) -> None:
         """Leave in good order; a collective."""

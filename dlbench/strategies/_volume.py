@@ -62,6 +62,18 @@ def rabenseifner(num_elements: int, size: int, rank: int) -> Volume:
     return Volume(inner.elements + num_elements - num_elements // 2 + num_elements, inner.messages + 2)
 
 
+def library_rabenseifner(num_elements: int, size: int, rank: int) -> Volume:
+    """Return what Open MPI's Rabenseifner sends: for fewer elements than 2^k it goes linearly instead.
+
+    Every rank sends its vector to rank 0, which sends the sum to every other.
+    """
+    rounds, _ = _fold(size)
+    if num_elements >= 1 << rounds:
+        return rabenseifner(num_elements, size, rank)
+    messages = 1 if rank else size - 1
+    return Volume(num_elements * messages, messages)
+
+
 def _halving(num_elements: int, rounds: int, rank: int) -> Volume:
     """Return what reduce-scatter by halving and its way back send: each round one half out, the other back."""
     sent, window = 0, num_elements
@@ -83,5 +95,5 @@ def _fold(size: int) -> tuple[int, int]:
 LIBRARY: dict[str, Callable[[int, int, int], Volume]] = {
     "ring": library_ring,
     "recursive-doubling": recursive_doubling,
-    "rabenseifner": rabenseifner,
+    "rabenseifner": library_rabenseifner,
 }

@@ -47,3 +47,8 @@ def test_folding_three_ranks_into_two() -> None:
 def test_the_librarys_ring_doubles_recursively_with_fewer_elements_than_ranks() -> None:
     assert _volume.library_ring(3, 4, 0) == _volume.recursive_doubling(3, 4, 0)
     assert _volume.library_ring(4, 4, 0) == _volume.ring(4, 4, 0)
+
+
+def test_the_librarys_rabenseifner_goes_linearly_with_fewer_elements_than_halves() -> None:
+    assert [_volume.library_rabenseifner(3, 5, rank) for rank in range(5)] == [(12, 4)] + [(3, 1)] * 4
+    assert _volume.library_rabenseifner(4, 5, 4) == _volume.rabenseifner(4, 5, 4)

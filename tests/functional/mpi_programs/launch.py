@@ -1,0 +1,92 @@
+"""Start a program of this folder under the mpirun beside the interpreter, and bring home what each rank wrote."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[3]
+MPIRUN = Path(sys.executable).with_name("mpirun")
+FOLDER = "DLBENCH_TEST_FOLDER"
+BASE = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_btl": "self,sm,tcp",
+    "OMPI_MCA_pml": "ob1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+GRACE_S = 10
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended: exit code, everything printed, and what each rank wrote, by rank."""
+
+    code: int
+    output: str
+    results: tuple[Any, ...]
+
+
+def mpirun(
+    folder: Path,
+    workers: int,
+    program: str,
+    *arguments: object,
+    mca: Mapping[str, str] | None = None,
+    timeout_s: float = 60,
+) -> Ended:
+    """Run a program on so many ranks; nothing is left of it, whatever happens."""
+    argv = [MPIRUN, "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", "-np", workers]
+    return run(folder, [*argv, *python(program, *arguments)], mca=mca, timeout_s=timeout_s)
+
+
+def python(program: str, *arguments: object) -> list[object]:
+    """Return the command line of a program of this folder."""
+    return [sys.executable, "-m", f"tests.functional.mpi_programs.{program}", *arguments]
+
+
+def run(
+    folder: Path,
+    argv: list[object],
+    *,
+    mca: Mapping[str, str] | None = None,
+    timeout_s: float = 60,
+    environ: Mapping[str, str] | None = None,
+) -> Ended:
+    """Run a command line in a session of its own with MCA parameters in its environment."""
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = {f"OMPI_MCA_{name}": value for name, value in (mca or {}).items()}
+    env = os.environ | BASE | settings | {FOLDER: str(folder)} | (environ or {})
+    log = folder / "output.txt"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            list(map(str, argv)), cwd=ROOT, env=env, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            code = process.wait(timeout_s)
+        finally:
+            _end(process)
+    files = sorted(folder.glob("rank-*.json"), key=lambda path: int(path.stem.split("-")[1]))
+    return Ended(code, log.read_text(errors="replace"), tuple(json.loads(path.read_text()) for path in files))
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End mpirun in good order, so that it ends its ranks, and then by force."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def hand_in(rank: int, result: object) -> None:
+    """Write one rank's result; called by the programs."""
+    Path(os.environ[FOLDER], f"rank-{rank}.json").write_text(json.dumps(result))
