@@ -17,7 +17,7 @@ Kinds of lines, all with `kind`:
 | epoch | row: the columns of `epochs.csv` after `worker`, by name | yes |
 | sensors | rows: [[at_s, sensor, quantity, value], ...] | yes |
 | facts | facts: anything known once, by column name or `worker.*` key (versions, device, counted threads) | yes |
-| error | error: one line, traceback: text, out_of_memory: bool | yes |
+| error | error: one line, traceback: text, out_of_memory: bool, status: where the error names one | yes |
 | result | result: what the worker hands in at its end (see `dlbench.records.result`) | yes |
 | bye | nothing: the worker ended as it should and every line before is sent | yes |
 """
