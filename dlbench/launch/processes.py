@@ -1,0 +1,139 @@
+"""The processes of an attempt, found whoever their parent is by now, and ended whatever they do about it.
+
+Open MPI gives its processes groups of their own, a child may open a session of its own, and orphans get another
+parent. So a process belongs to an attempt if it is in the launcher's session *or* carries the attempt's id in the
+environment it was started with.
+"""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dlbench.records.assignment import ATTEMPT_VARIABLE
+
+_PROC = Path("/proc")
+_POLL_S = 0.02
+# A process that does not end for so long after SIGKILL waits in the kernel for a device; nobody can end it.
+_KILL_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True)
+class ProcessState:
+    """One process as the kernel shows it: state letter (`R`, `S`, `D`, `T`, `Z`, ...) and session."""
+
+    pid: int
+    letter: str
+    session: int
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs or could: a zombie only waits for its parent to look."""
+        return self.letter not in "ZXx"
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal has stopped it."""
+        return self.letter == "T"
+
+
+def state(pid: int) -> ProcessState | None:
+    """Return the state of a process, or None where there is none."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    return ProcessState(pid, fields[0], int(fields[3])) if len(fields) > 3 else None
+
+
+def carries(pid: int, attempt_id: str) -> bool:
+    """Whether a process was started with the attempt's id in its environment."""
+    try:
+        environment = (_PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return False
+    return f"{ATTEMPT_VARIABLE}={attempt_id}".encode() in environment.split(b"\0")
+
+
+def leftovers(attempt_id: str, session: int | None = None) -> list[int]:
+    """Return the living processes of an attempt, by its id and, if given, by the launcher's session."""
+    return [pid for pid in _all_pids() if _belongs(pid, attempt_id, session)]
+
+
+def end(pids: Iterable[int], grace_s: float) -> list[int]:
+    """End processes, stopped ones too, within one shared deadline; return those that could not be ended."""
+    known = {pid: state(pid) for pid in pids}
+    return end_all(lambda: [pid for pid, seen in known.items() if seen is not None and _is_alive(pid)], grace_s)
+
+
+def end_all(find: Callable[[], list[int]], grace_s: float) -> list[int]:
+    """End what `find` finds, and what it finds then: SIGTERM, one deadline for all, SIGKILL until none is left.
+
+    Returns:
+        The processes that could not be ended; empty but for those stuck in the kernel.
+    """
+    deadline = time.monotonic() + grace_s
+    asked: set[int] = set()
+    while (pids := find()) and time.monotonic() < deadline:
+        _send({pid for pid in pids if pid not in asked}, signal.SIGTERM, signal.SIGCONT)
+        asked |= set(pids)
+        time.sleep(_POLL_S)
+    last = time.monotonic() + _KILL_TIMEOUT_S
+    while pids and time.monotonic() < last:
+        _send(pids, signal.SIGKILL)
+        time.sleep(_POLL_S)
+        pids = find()
+    return pids
+
+
+def _send(pids: Iterable[int], *signals: signal.Signals) -> None:
+    for pid in pids:
+        for number in signals:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+
+
+def _all_pids() -> list[int]:
+    return [int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdecimal()]
+
+
+def _is_alive(pid: int) -> bool:
+    seen = state(pid)
+    return seen is not None and seen.is_alive
+
+
+def _belongs(pid: int, attempt_id: str, session: int | None) -> bool:
+    seen = state(pid)
+    if seen is None or not seen.is_alive or pid == os.getpid():
+        return False
+    return seen.session == session or carries(pid, attempt_id)
+
+
+def oom_kills() -> int:
+    """Return how many processes the kernel has killed for lack of memory, in our control group or on this machine."""
+    counters = [_counter(path, "oom_kill") for path in _oom_files()]
+    return max(counters, default=0)
+
+
+def _oom_files() -> list[Path]:
+    found = [_PROC / "vmstat"]
+    with contextlib.suppress(OSError):
+        for line in (_PROC / "self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if not controllers:
+                found.append(Path("/sys/fs/cgroup") / path.lstrip("/") / "memory.events")
+            elif "memory" in controllers.split(","):
+                found.append(Path("/sys/fs/cgroup/memory") / path.lstrip("/") / "memory.oom_control")
+    return found
+
+
+def _counter(path: Path, name: str) -> int:
+    with contextlib.suppress(OSError, ValueError):
+        for line in path.read_text().splitlines():
+            if line.startswith(f"{name} "):
+                return int(line.split()[1])
+    return 0

@@ -1,0 +1,223 @@
+"""How an attempt ended, decided from all that is known at its end. Pure: users live by the reasons written here."""
+
+import math
+import re
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from dlbench.launch.reception import ErrorSeen, WorkerView
+from dlbench.launch.watch import Verdict, early_end
+from dlbench.records.outcome import Status
+
+# Errors of workers whose peer has failed: never the first cause where there is another.
+_FOLLOWERS = re.compile(
+    r"Horovod has been shut ?down|HorovodInternalError|MPI_ERR_PROC_FAILED|MPI_ERR_REVOKED|Connection reset by peer"
+    r"|ConnectionResetError|ConnectionAbortedError|BrokenPipeError|Broken pipe|Socket closed|Connection closed by peer"
+    r"|^SystemExit\b|^KeyboardInterrupt\b",
+    re.IGNORECASE,
+)
+_SIGNAL_BASE = 128
+_FINE = "exit code 0"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that is known when the processes have ended and the streams are drained.
+
+    Attributes:
+        views: What the workers said, by rank.
+        exit_code: The launcher's; negative: ended by that signal; None where it could not be started.
+        launcher_pid: The launcher's process; that of the only worker where nothing is between.
+        verdict: Why dlbench ended the attempt, or None where it ended by itself.
+        ended_at: When dlbench began to end what was left; what closed later was alive until then.
+        failure: Why rows could not be kept, or "".
+        was_oom: Whether the kernel has killed processes for lack of memory in the meantime.
+        rank_exit: What the launcher says of the process that failed first: (rank, "exit code" or "signal", number).
+        lines: The telling line of each process's log, by rank.
+        launcher_line: The telling line of the launcher's log.
+        remaining: Processes that could not be ended.
+    """
+
+    views: Mapping[int, WorkerView]
+    exit_code: int | None
+    launcher_pid: int = 0
+    verdict: Verdict | None = None
+    ended_at: float = math.inf
+    failure: str = ""
+    was_oom: bool = False
+    rank_exit: tuple[int, str, int] | None = None
+    lines: Mapping[int, str] = field(default_factory=dict)
+    launcher_line: str = ""
+    remaining: tuple[int, ...] = ()
+
+
+def decide(evidence: Evidence) -> tuple[Status, str]:
+    """Return the status of an attempt and the reason; the reason is empty where it is completed."""
+    rules: tuple[Callable[[Evidence], tuple[Status, str] | None], ...] = (
+        _journal_failed,
+        _diverged,
+        _completed,
+        _interrupted,
+        _out_of_memory,
+        _reported_error,
+        _ended_by_us,
+    )
+    found = next((answer for rule in rules if (answer := rule(evidence))), None)
+    status, reason = found or (Status.FAILED, _unexplained(evidence))
+    if not evidence.remaining:
+        return status, reason
+    pids = ", ".join(map(str, evidence.remaining))
+    note = f"processes that SIGKILL does not end: {pids}"
+    return (Status.FAILED if status is Status.COMPLETED else status), f"{reason}; {note}" if reason else note
+
+
+def _journal_failed(evidence: Evidence) -> tuple[Status, str] | None:
+    return (Status.FAILED, evidence.failure) if evidence.failure else None
+
+
+def _diverged(evidence: Evidence) -> tuple[Status, str] | None:
+    """Weights differ between workers, a loss is not finite, or a worker says so."""
+    for error in _errors(evidence):
+        if error.status == Status.DIVERGED:
+            return Status.DIVERGED, _said(error)
+    for rank, view in evidence.views.items():
+        result = view.result or {}
+        if result.get("agreement") == "no":
+            difference = result.get("max_difference")
+            size = f" (largest difference {difference:g})" if isinstance(difference, int | float) else ""
+            return Status.DIVERGED, f"worker {rank}: the workers' weights do not agree{size}"
+        for name in ("train_loss", "validation_loss"):
+            if isinstance(result.get(name), float) and not math.isfinite(result[name]):
+                return Status.DIVERGED, f"worker {rank}: {name} is not finite ({result[name]})"
+    return None
+
+
+def _completed(evidence: Evidence) -> tuple[Status, str] | None:
+    is_whole = all(view.result is not None and view.has_left for view in evidence.views.values())
+    return (Status.COMPLETED, "") if is_whole and evidence.exit_code == 0 and not _errors(evidence) else None
+
+
+def _interrupted(evidence: Evidence) -> tuple[Status, str] | None:
+    verdict = evidence.verdict
+    return (verdict.status, verdict.reason) if verdict and verdict.status is Status.INTERRUPTED else None
+
+
+def _out_of_memory(evidence: Evidence) -> tuple[Status, str] | None:
+    for error in _errors(evidence):
+        if error.out_of_memory:
+            return Status.OUT_OF_MEMORY, _said(error)
+    number, rank = _signal_of(evidence)
+    if not evidence.was_oom or number != signal.SIGKILL or evidence.verdict is not None:
+        return None
+    who = "a worker" if rank is None else f"worker {rank}"
+    return Status.OUT_OF_MEMORY, f"the kernel killed {who} for lack of memory (SIGKILL)"
+
+
+def _reported_error(evidence: Evidence) -> tuple[Status, str] | None:
+    errors = _errors(evidence)
+    if not errors:
+        return None
+    causes = [error for error in errors if not _is_follower(error)]
+    if not causes and evidence.rank_exit is not None and evidence.rank_exit[0] not in {e.worker for e in errors}:
+        return None  # a worker that said nothing failed first, and these are its followers
+    return Status.FAILED, _said((causes or errors)[0])
+
+
+def _ended_by_us(evidence: Evidence) -> tuple[Status, str] | None:
+    verdict = evidence.verdict
+    if verdict is None or not verdict.reason:
+        return None
+    silent = [line for rank, line in evidence.lines.items() if line and not evidence.views[rank].has_called]
+    return verdict.status, f"{verdict.reason}; its log says: {silent[0]}" if silent else verdict.reason
+
+
+def _unexplained(evidence: Evidence) -> str:
+    """Say which worker ended how, and quote the line of the logs that says most."""
+    rank = _first_to_fail(evidence)
+    if rank is None:
+        quoted = next((line for line in evidence.lines.values() if line), "") or evidence.launcher_line
+        return _joined(f"the launcher ended ({_how(evidence.exit_code)})", quoted)
+    view = evidence.views[rank]
+    how = _rank_how(evidence.rank_exit) if evidence.rank_exit else _how(evidence.exit_code)
+    if view.result is not None and view.has_left:
+        return _joined(
+            f"worker {rank} handed in its result and then ended wrongly ({how})", evidence.lines.get(rank, "")
+        )
+    if how == _FINE and view.has_called:
+        return early_end(view, how)
+    quoted = evidence.lines.get(rank, "") or ("" if view.has_called else evidence.launcher_line)
+    return _joined(early_end(view, how), quoted)
+
+
+def _first_to_fail(evidence: Evidence) -> int | None:
+    """Return the worker that failed first: as the launcher says, else by its connection; None for the launcher."""
+    if evidence.rank_exit is not None and evidence.rank_exit[0] in evidence.views:
+        return evidence.rank_exit[0]
+    if _launcher_was_killed(evidence):
+        return None
+    lost = [view for view in evidence.views.values() if view.result is None or not view.has_left]
+    gone = sorted((v for v in lost if v.closed_at and v.closed_at <= evidence.ended_at), key=lambda v: v.closed_at or 0)
+    silent = [view for view in lost if not view.has_called]
+    telling = [view for view in silent if evidence.lines.get(view.rank)]
+    return next((view.rank for view in (*telling, *gone, *silent)), None)
+
+
+def _launcher_was_killed(evidence: Evidence) -> bool:
+    """Whether a signal ended the launcher itself: of a process that it started it would have told."""
+    pids = {view.pid for view in evidence.views.values() if view.has_called}
+    return bool(pids) and evidence.launcher_pid not in pids and (evidence.exit_code or 0) < 0
+
+
+def _errors(evidence: Evidence) -> list[ErrorSeen]:
+    """Return the errors in the order of their arrival; those after our own signal only say that it arrived."""
+    errors = [error for view in evidence.views.values() for error in view.errors]
+    return sorted((error for error in errors if error.at <= evidence.ended_at), key=lambda error: error.at)
+
+
+def _is_follower(error: ErrorSeen) -> bool:
+    return bool(_FOLLOWERS.search(error.error) or _FOLLOWERS.search(_last_line(error.traceback)))
+
+
+def _said(error: ErrorSeen) -> str:
+    text = error.error.strip() or _last_line(error.traceback) or "an error without a message"
+    return f"worker {error.worker}: {text}"
+
+
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def _signal_of(evidence: Evidence) -> tuple[int, int | None]:
+    """Return the signal that ended the first worker to fail and its rank; 0 where it was none."""
+    if evidence.rank_exit is not None:
+        rank, kind, number = evidence.rank_exit
+        is_signal = kind == "signal" or number > _SIGNAL_BASE
+        return (number % _SIGNAL_BASE if is_signal else 0), rank
+    code = evidence.exit_code or 0
+    number = -code if code < 0 else max(0, code - _SIGNAL_BASE)
+    return number, _first_to_fail(evidence)
+
+
+def _how(exit_code: int | None) -> str:
+    if exit_code is None:
+        return "no exit code"
+    if exit_code < 0 or exit_code > _SIGNAL_BASE:
+        return f"killed by {_signal_name(-exit_code if exit_code < 0 else exit_code - _SIGNAL_BASE)}"
+    return f"exit code {exit_code}"
+
+
+def _rank_how(rank_exit: tuple[int, str, int]) -> str:
+    _, kind, number = rank_exit
+    return f"killed by {_signal_name(number)}" if kind == "signal" else _how(number)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _joined(reason: str, quoted: str) -> str:
+    return f"{reason}: {quoted}" if quoted else reason

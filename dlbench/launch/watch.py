@@ -1,0 +1,171 @@
+"""Whether a running attempt has to be ended, and why: time-outs, stalls, workers that are stopped or gone. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from dlbench.launch.reception import WorkerView
+from dlbench.records.outcome import Status
+from dlbench.scenario.run_spec import Limits
+
+# Phases in which a worker waits for its peers; the culprit of a stall is one that is in none of them.
+WAITING_PHASES = frozenset({"rendezvous", "broadcast", "exchange", "barrier", "agree"})
+# The launcher ends the others within a second after one has failed; it and its last words are waited for.
+DEATH_PATIENCE_S = 2.0
+# A worker that has reported an error is about to end; one that hangs instead is not waited for longer.
+ERROR_PATIENCE_S = 10.0
+# A debugger stops a process for a moment; what stays stopped has been stopped by someone.
+STOPPED_PATIENCE_S = 3.0
+# A worker beats several times a second, and less often only if its interpreter cannot run.
+_SILENT_S = 5.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Why an attempt is ended: its status, the reason, and when that was decided (monotonic)."""
+
+    status: Status
+    reason: str
+    at: float
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What is seen of the processes from outside: ranks whose process is stopped, and ranks whose process is gone."""
+
+    stopped: frozenset[int] = frozenset()
+    gone: frozenset[int] = frozenset()
+
+
+@dataclass
+class Watch:
+    """Follows one attempt; `started_at` and every `now` are monotonic seconds."""
+
+    limits: Limits
+    started_at: float
+    _since: dict[tuple[str, int], float] = field(default_factory=dict)
+
+    def check(self, now: float, views: Mapping[int, WorkerView], sight: Sight) -> Verdict | None:
+        """Return why the attempt has to be ended now, or None where it may go on."""
+        checks = (self._total_time, self._errors, self._gone, self._stopped, self._start_up, self._stall)
+        return next((verdict for check in checks if (verdict := check(now, views, sight))), None)
+
+    def _total_time(self, now: float, views: Mapping[int, WorkerView], _: Sight) -> Verdict | None:
+        limit = self.limits.timeout_s
+        if limit is None or now - self.started_at < limit:
+            return None
+        return Verdict(Status.TIMEOUT, f"it took longer than timeout_s ({limit:g} s); {_where(views.values())}", now)
+
+    def _errors(self, now: float, views: Mapping[int, WorkerView], _: Sight) -> Verdict | None:
+        """A worker has reported its error and the run does not end by itself."""
+        first = min((error.at for view in views.values() for error in view.errors), default=None)
+        if first is None or now - first < ERROR_PATIENCE_S:
+            return None
+        return Verdict(Status.FAILED, "", now)
+
+    def _gone(self, now: float, views: Mapping[int, WorkerView], sight: Sight) -> Verdict | None:
+        """A worker ended early while its launcher carries on: with another exit code it would have ended the job."""
+        for rank, view in views.items():
+            is_lost = view.is_gone and rank in sight.gone
+            if self._lasts("gone", rank, is_lost, now) >= DEATH_PATIENCE_S:
+                return Verdict(Status.FAILED, early_end(view, "exit code 0"), now)
+            is_cut_off = view.is_gone and rank not in sight.gone
+            if self._lasts("cut off", rank, is_cut_off, now) >= self.limits.orphan_timeout_s:
+                return Verdict(Status.FAILED, f"the connection to {_named(view)} is lost", now)
+        return None
+
+    def _stopped(self, now: float, views: Mapping[int, WorkerView], sight: Sight) -> Verdict | None:
+        patience = min(STOPPED_PATIENCE_S, self.limits.stall_timeout_s)
+        for rank, view in views.items():
+            if self._lasts("stopped", rank, rank in sight.stopped, now) >= patience:
+                reason = f"{_named(view)} is stopped: process {view.pid} was sent a signal such as SIGSTOP"
+                return Verdict(Status.STALLED, reason, now)
+        return None
+
+    def _start_up(self, now: float, views: Mapping[int, WorkerView], _: Sight) -> Verdict | None:
+        limit = self.limits.startup_timeout_s
+        late = [view for view in views.values() if not view.has_trained]
+        if not late or now - self.started_at < limit:
+            return None
+        culprits = _culprits(late)
+        others = [view for view in views.values() if view not in culprits]
+        reason = f"start-up took longer than startup_timeout_s ({limit:g} s): {_where(culprits)}"
+        return Verdict(Status.TIMEOUT, reason + _while(others), now)
+
+    def _stall(self, now: float, views: Mapping[int, WorkerView], sight: Sight) -> Verdict | None:
+        limit = self.limits.stall_timeout_s
+        if not all(view.has_trained for view in views.values()):
+            return None
+        last = max((view.progressed_at or self.started_at for view in views.values()), default=now)
+        if now - last < limit:
+            return None
+        return Verdict(
+            Status.STALLED, f"no progress for stall_timeout_s ({limit:g} s): {_blame(now, views, sight)}", now
+        )
+
+    def _lasts(self, what: str, rank: int, is_so: bool, now: float) -> float:
+        """Return for how long something has been so, or a negative number where it is not."""
+        if not is_so:
+            self._since.pop((what, rank), None)
+            return -1.0
+        return now - self._since.setdefault((what, rank), now)
+
+
+def early_end(view: WorkerView, how: str) -> str:
+    """Say that a worker ended before it should, where it was, and how it ended."""
+    where = f", {_place(view)}" if view.has_called else ", before it called home"
+    return f"worker {view.rank} ended without handing in its result ({how}){where}"
+
+
+def _blame(now: float, views: Mapping[int, WorkerView], sight: Sight) -> str:
+    """Say whom a stalled attempt waits for, and what the others do."""
+    busy = [view for view in views.values() if not view.has_left]
+    ending = [view for view in views.values() if view.rank not in sight.gone]
+    if not busy and not ending:
+        return "every worker has ended, the launcher has not"
+    culprits = _culprits(busy) if busy else ending
+    others = [view for view in views.values() if view not in culprits]
+    silent = [view.rank for view in culprits if not view.has_left and now - (view.beat_at or now) > _SILENT_S]
+    note = f" (no sign of life from {_ranks(silent)})" if silent else ""
+    return f"{_where(culprits)}{note}{_while(others)}"
+
+
+def _culprits(views: list[WorkerView]) -> list[WorkerView]:
+    """Return those the others wait for: who has not called, who has not entered a collective, who is a step behind."""
+    silent = [view for view in views if not view.has_called]
+    outside = [view for view in views if view.phase not in WAITING_PHASES]
+    least = min((_position(view) for view in views), default=(0, 0))
+    behind = [view for view in views if _position(view) == least]
+    return silent or outside or behind
+
+
+def _position(view: WorkerView) -> tuple[int, int]:
+    return (view.epoch if view.epoch is not None else -1, view.step if view.step is not None else -1)
+
+
+def _where(views: Iterable[WorkerView]) -> str:
+    return ", ".join(_named(view) for view in views)
+
+
+def _while(others: list[WorkerView]) -> str:
+    """Say what the others do; of many, the first few."""
+    if not others:
+        return ""
+    more = f" and {len(others) - 4} more" if len(others) > 4 else ""
+    return f", while {_where(others[:4])}{more}"
+
+
+def _named(view: WorkerView) -> str:
+    if not view.has_called:
+        return f"worker {view.rank} has not called home"
+    return f"worker {view.rank} ({_place(view)})"
+
+
+def _place(view: WorkerView) -> str:
+    if view.has_left:
+        return "which has handed in its result and not ended"
+    at = f" at step {view.step}" if view.step is not None else ""
+    return f"in phase {view.phase or 'start'}{at}"
+
+
+def _ranks(ranks: list[int]) -> str:
+    return ("worker " if len(ranks) == 1 else "workers ") + ", ".join(map(str, ranks))
