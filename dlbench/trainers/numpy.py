@@ -44,7 +44,7 @@ def create(
         raise UserError(f"the numpy trainer computes in {' or '.join(PRECISIONS)}, not in {settings.precision}")
     num_threads = _limit_threads(threads.intra_op)
     widths = (math.prod(problem.input_shape), *builder(problem, model_options), problem.num_classes)
-    stack = DenseStack(widths, np.dtype(settings.precision).type, seed)
+    stack = DenseStack(widths, np.dtype(settings.precision.value).type, seed)
     return NumpyTrainer(stack, _optimizer(settings, stack.parameters), problem, num_threads)
 
 

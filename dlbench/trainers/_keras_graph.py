@@ -1,0 +1,134 @@
+"""The compiled functions of a Keras model and its optimizer: gradient, apply, step, evaluate.
+
+Each is one TensorFlow graph with a free batch size, so that an odd last batch needs no new trace. Gradients leave and
+updates enter as one flat vector; packing is part of the graph. A concrete function is called, not `tf.function`
+itself, which would spend twice the time on finding it.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from dlbench.trainers import Problem
+
+Reduce = Callable[[list[Any]], list[Any]]
+
+
+class Graph:
+    """What is compiled of one model.
+
+    The objective is scale x the sum of the samples' cross-entropies, plus the model's own regularisation losses with
+    weight scale x n: summed over workers whose scales are 1 / global batch size, regularisation counts once.
+
+    Args:
+        tf: The module.
+        model: A built `keras.Model` that gives logits.
+        optimizer: A built optimizer.
+        problem: How pixels become numbers.
+        jit_compile: Compile with XLA.
+    """
+
+    def __init__(self, tf: Any, model: Any, optimizer: Any, problem: Problem, jit_compile: bool) -> None:
+        self._tf, self._model, self.optimizer, self._problem = tf, model, optimizer, problem
+        self._jit_compile = jit_compile
+        self._loss_scale = getattr(optimizer, "dynamic_scale", None)
+        self._variables = list(model.trainable_variables)
+        self.dtype = tf.as_dtype(self._variables[0].dtype)
+        self.on_accelerator = bool(tf.config.get_visible_devices("GPU"))
+
+    def gradient(self, x_dtype: Any, y_dtype: Any) -> Any:
+        """Return f(x, y, scale) -> one vector: all gradients, then the sum of the losses and the correct ones."""
+        tf = self._tf
+
+        def gradient(x: Any, y: Any, scale: Any) -> Any:
+            gradients, sums = self._differentiate(x, y, scale)
+            return tf.concat([*(tf.reshape(g, [-1]) for g in gradients), sums], 0)
+
+        return self._compile(gradient, *self._batch(x_dtype, y_dtype), tf.TensorSpec([], self.dtype))
+
+    def apply(self) -> Any:
+        """Return f(update): one optimizer step with a flat gradient."""
+        tf = self._tf
+        sizes = [math.prod(variable.shape) for variable in self._variables]
+
+        def apply(update: Any) -> None:
+            parts = tf.split(update, sizes)
+            shaped = [tf.reshape(part, v.shape) for part, v in zip(parts, self._variables, strict=True)]
+            self._update(shaped)
+
+        return self._compile(apply, tf.TensorSpec([sum(sizes)], self.dtype))
+
+    def step(self, x_dtype: Any, y_dtype: Any, reduce: Reduce | None) -> Any:
+        """Return f(x, y, scale) -> [sum of the losses, correct ones]: gradient, `reduce` and update."""
+
+        def step(x: Any, y: Any, scale: Any) -> Any:
+            gradients, sums = self._differentiate(x, y, scale)
+            self._update(gradients if reduce is None else list(reduce(gradients)))
+            return sums
+
+        return self._compile(step, *self._batch(x_dtype, y_dtype), self._tf.TensorSpec([], self.dtype))
+
+    def evaluate(self, x_dtype: Any, y_dtype: Any) -> Any:
+        """Return f(x, y) -> [sum of the losses, correct ones] in inference mode."""
+
+        def evaluate(x: Any, y: Any) -> Any:
+            return self._sums(*self._losses(x, y, training=False))
+
+        return self._compile(evaluate, *self._batch(x_dtype, y_dtype))
+
+    def _differentiate(self, x: Any, y: Any, scale: Any) -> tuple[list[Any], Any]:
+        """Return (gradients in the dtype of the flat vector, [sum of the losses, correct ones])."""
+        tf = self._tf
+        variables = [variable.value for variable in self._variables]
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(variables)
+            losses, correct = self._losses(x, y, training=True)
+            objective = scale * tf.reduce_sum(losses)
+            if self._model.losses:
+                count = tf.cast(tf.shape(x)[0], self.dtype)
+                objective += scale * count * tf.cast(tf.add_n(self._model.losses), self.dtype)
+            objective = self._scaled(objective)
+        gradients = tape.gradient(objective, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        # `convert_to_tensor` makes the sparse gradient of an embedding dense.
+        dense = [self._unscaled(tf.cast(tf.convert_to_tensor(g), self.dtype)) for g in gradients]
+        return dense, self._sums(losses, correct)
+
+    def _losses(self, x: Any, y: Any, training: bool) -> tuple[Any, Any]:
+        """Return each sample's cross-entropy in nats and whether its prediction is correct."""
+        tf = self._tf
+        labels = tf.cast(y, tf.int32)
+        logits = tf.cast(self._model(self._as_input(x), training=training), self.dtype)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+        return losses, tf.equal(tf.argmax(logits, axis=1, output_type=tf.int32), labels)
+
+    def _sums(self, losses: Any, correct: Any) -> Any:
+        """Return [sum of the losses, correct ones]: one tensor is fetched more cheaply than two."""
+        tf = self._tf
+        return tf.stack([tf.reduce_sum(losses), tf.reduce_sum(tf.cast(correct, self.dtype))])
+
+    def _as_input(self, x: Any) -> Any:
+        x = self._tf.cast(x, self.dtype)
+        if self._problem.scale != 1.0:
+            x *= self._problem.scale
+        if self._problem.offset != 0.0:
+            x += self._problem.offset
+        return x
+
+    def _update(self, gradients: list[Any]) -> None:
+        """Run the optimizer; one that scales losses divides by its scale again and skips what is not finite."""
+        self.optimizer.apply([self._scaled(gradient) for gradient in gradients], self._variables)
+
+    def _scaled(self, value: Any) -> Any:
+        """Return value x the optimizer's loss scale, if it has one: a power of two, so that nothing is rounded."""
+        return value if self._loss_scale is None else value * self._tf.cast(self._loss_scale, self.dtype)
+
+    def _unscaled(self, value: Any) -> Any:
+        return value if self._loss_scale is None else value / self._tf.cast(self._loss_scale, self.dtype)
+
+    def _batch(self, x_dtype: Any, y_dtype: Any) -> tuple[Any, Any]:
+        spec = self._tf.TensorSpec
+        return spec([None, *self._problem.input_shape], x_dtype), spec([None], y_dtype)
+
+    def _compile(self, function: Callable[..., Any], *signature: Any) -> Any:
+        compiled = self._tf.function(function, signature, autograph=False, jit_compile=self._jit_compile)
+        return compiled.get_concrete_function()

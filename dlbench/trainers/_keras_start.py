@@ -1,0 +1,111 @@
+"""Start TensorFlow and Keras in this process: silently, with the threads, the device and the precision of the run."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from dlbench.datasets._cache import cache_root
+from dlbench.errors import UserError
+from dlbench.trainers import Threads
+
+# Keras looks for these at import, for conveniences that dlbench does not use; they take a second to load.
+UNNEEDED = ("matplotlib", "matplotlib.pyplot", "pandas", "sklearn")
+
+
+def start(precision: str, threads: Threads) -> tuple[Any, Any]:
+    """Return the modules (tensorflow, keras), ready to build a model in this precision.
+
+    Threads and devices can be chosen once in a process, before the first operation.
+
+    Raises:
+        UserError: TensorFlow or Keras is not installed, or Keras already runs on another backend.
+    """
+    tf, keras = _import()
+    if keras.config.backend() != "tensorflow":
+        raise UserError(
+            f"Keras was already imported with its {keras.config.backend()} backend",
+            hint="import nothing of Keras before dlbench does, or set KERAS_BACKEND=tensorflow",
+        )
+    tf.config.threading.set_intra_op_parallelism_threads(threads.intra_op)
+    tf.config.threading.set_inter_op_parallelism_threads(threads.inter_op)
+    _choose_device(tf, threads.device_index)
+    # Said explicitly: a user's ~/.keras/keras.json must not change what a run computes.
+    keras.config.set_image_data_format("channels_last")
+    keras.config.set_floatx("float64" if precision == "float64" else "float32")
+    keras.config.set_dtype_policy(precision)
+    return tf, keras
+
+
+def _import() -> tuple[Any, Any]:
+    if "keras" not in sys.modules:
+        os.environ["KERAS_BACKEND"] = "tensorflow"
+        # Keras writes a configuration there at import, and a user's model what it downloads: not into ~/.keras.
+        os.environ.setdefault("KERAS_HOME", str(cache_root() / "keras"))
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    try:
+        with _quiet(), _without(UNNEEDED):
+            import keras
+            import tensorflow as tf
+    except ModuleNotFoundError as error:
+        if error.name not in ("tensorflow", "keras"):
+            raise
+        raise UserError(
+            f"the keras_tensorflow trainer needs {error.name}, which is not installed",
+            hint="pip install 'dlbench[cpu]' (or [gpu]), or use `trainer: numpy`",
+        ) from error
+    return tf, keras
+
+
+def _choose_device(tf: Any, index: int) -> None:
+    """Keep one accelerator, where there are any, and let it take memory as it needs it."""
+    devices = tf.config.list_physical_devices("GPU")
+    if not devices:
+        return
+    device = devices[index % len(devices)]
+    if tf.config.get_visible_devices("GPU") != [device]:
+        tf.config.set_visible_devices([device], "GPU")
+    if not tf.config.experimental.get_memory_growth(device):
+        tf.config.experimental.set_memory_growth(device, True)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hold back what is written to file descriptor 2, and let it out only if the block fails.
+
+    Two lines of TensorFlow's start obey no log level; only turning oneDNN off, which costs speed, silences them.
+    """
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as held_back:
+        os.dup2(held_back.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            os.dup2(kept, 2)
+            held_back.seek(0)
+            _write_all(2, held_back.read())
+            raise
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+def _write_all(descriptor: int, text: bytes) -> None:
+    while text:
+        text = text[os.write(descriptor, text) :]
+
+
+@contextmanager
+def _without(names: tuple[str, ...]) -> Iterator[None]:
+    """Make modules that are not loaded yet unimportable inside the block: optional imports then find nothing."""
+    blocked = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(blocked))  # type: ignore[arg-type]  # None is how Python blocks an import
+    try:
+        yield
+    finally:
+        for name in blocked:
+            if sys.modules.get(name) is None:
+                sys.modules.pop(name, None)

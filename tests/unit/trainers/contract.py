@@ -1,0 +1,167 @@
+"""What every trainer must do with every model: each check takes a trainer in float64 without dropout."""
+
+import numpy as np
+
+from dlbench import plugins
+from dlbench.errors import UserError
+from dlbench.scenario.settings import Settings
+from dlbench.trainers import Array, Problem, Threads, Trainer
+
+# TensorFlow's threads can be chosen once in a process.
+THREADS = Threads(1, 1)
+CLASSES = 10
+Batch = tuple[Array, Array]
+
+
+def problem(*shape: int) -> Problem:
+    """Return images stored as 0 to 255 that enter the network as -1 to 1."""
+    return Problem(shape, CLASSES, 2 / 255, -1.0)
+
+
+def create(trainer: str, model: str, what: Problem, options: dict[str, object] | None = None, **settings: object):
+    """Return a trainer as a worker creates it; `precision` is float64 and `seed` 7 unless given."""
+    plugin, engine = plugins.load("models", model), plugins.load("trainers", trainer)
+    given = {"model": model, "trainer": trainer, "precision": "float64", "seed": 7} | settings
+    made = Settings.model_validate(given)
+    return engine.get("create")(
+        made, plugin, plugin.options(**(options or {})), engine.options(), what, made.seed, THREADS
+    )
+
+
+def batch(what: Problem, num_samples: int = 12, seed: int = 3) -> Batch:
+    """Return a batch of images and classes that a network can tell apart only by learning."""
+    random = np.random.default_rng(seed)
+    x = random.integers(0, 256, (num_samples, *what.input_shape)).astype(np.uint8)
+    return x, random.integers(0, what.num_classes, num_samples).astype(np.int32)
+
+
+def gradient(trainer: Trainer, x: Array, y: Array, scale: float) -> Array:
+    """Return a copy of the gradient."""
+    return trainer.gradient(x, y, scale)[0].copy()
+
+
+def check_gradient_is_a_fair_buffer(trainer: Trainer, given: Batch) -> None:
+    flat, loss, correct = trainer.gradient(*given, 0.1)
+    assert flat.shape == (trainer.num_parameters,)
+    assert flat.dtype == trainer.parameters().dtype == np.float64
+    assert flat.flags.c_contiguous
+    assert flat.flags.writeable
+    assert np.isfinite(flat).all()
+    assert np.abs(flat).max() > 0
+    assert isinstance(loss, float)
+    assert isinstance(correct, int)
+    assert 0 <= correct <= len(given[1])
+
+
+def check_gradient_is_that_of_the_loss(trainer: Trainer, given: Batch, num_coordinates: int = 8) -> None:
+    """Compare with central differences where the gradient is large, and at a few places drawn at random."""
+    scale, step = 0.3, 1e-5
+    weights, flat = trainer.parameters(), gradient(trainer, *given, scale)
+    random = np.random.default_rng(0).choice(flat.size, num_coordinates, replace=False)
+    for place in (*np.argsort(-np.abs(flat))[:num_coordinates], *random):
+        losses = []
+        for sign in (1, -1):
+            moved = weights.copy()
+            moved[place] += sign * step
+            trainer.set_parameters(moved)
+            losses.append(trainer.gradient(*given, scale)[1])
+        slope = scale * (losses[0] - losses[1]) / (2 * step)
+        assert abs(slope - flat[place]) <= 1e-6 * max(1.0, abs(flat[place])), place
+    trainer.set_parameters(weights)
+
+
+def check_shards_sum_to_the_whole(trainer: Trainer, given: Batch) -> None:
+    """Three shards of unequal sizes, each scaled by 1 / size of the whole."""
+    x, y = given
+    whole = gradient(trainer, x, y, 1 / len(y))
+    parts = [gradient(trainer, x[i], y[i], 1 / len(y)) for i in np.split(np.arange(len(y)), [5, 9])]
+    largest = np.abs(whole).max()
+    assert np.abs(sum(parts) - whole).max() <= 1e-12 * largest
+    unweighted = [part * len(y) / n / 3 for part, n in zip(parts, (5, 4, len(y) - 9), strict=True)]
+    assert np.abs(sum(unweighted) - whole).max() > 1e-6 * largest  # a mean of means would have been seen
+
+
+def check_apply_learns(trainer: Trainer, given: Batch) -> None:
+    losses = []
+    for _ in range(4):
+        flat, loss, _ = trainer.gradient(*given, 1 / len(given[1]))
+        trainer.apply(flat, 0.01)
+        losses.append(loss)
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < losses[0]
+
+
+def check_parameters_come_back(trainer: Trainer, given: Batch) -> None:
+    first = trainer.parameters()
+    flat = gradient(trainer, *given, 0.5)
+    other = np.random.default_rng(1).normal(size=first.size)
+    trainer.set_parameters(other)
+    other_copy = other.copy()
+    other[:] = 0.0
+    assert np.array_equal(trainer.parameters(), other_copy)
+    assert not np.array_equal(gradient(trainer, *given, 0.5), flat)
+    kept = trainer.parameters()
+    kept[:] = 1.0
+    assert np.array_equal(trainer.parameters(), other_copy)
+    trainer.set_parameters(first)
+    assert np.array_equal(gradient(trainer, *given, 0.5), flat)
+
+
+def check_evaluation_is_exact(trainer: Trainer, given: Batch) -> None:
+    """Sums over batches of odd sizes are those of one batch."""
+    x, y = given
+    loss, correct = trainer.evaluate(x, y)
+    cuts = np.split(np.arange(len(y)), [1, 8])
+    parts = [trainer.evaluate(x[i], y[i]) for i in cuts]
+    assert sum(part[1] for part in parts) == correct
+    np.testing.assert_allclose(sum(part[0] for part in parts), loss, rtol=1e-12)
+
+
+def check_memory_is_not_shared(trainer: Trainer, given: Batch) -> None:
+    """Writing over what was handed in or out changes nothing in the trainer."""
+    flat, _, _ = trainer.gradient(*given, 0.1)
+    weights = trainer.parameters()
+    flat[:] = 1e6
+    assert np.array_equal(trainer.parameters(), weights)
+    update = np.full(trainer.num_parameters, 1e-3)
+    for _ in range(2):
+        trainer.apply(update, 0.01)
+        weights = trainer.parameters()
+        update[:] = 1e-3
+    update[:] = 1e6
+    assert np.array_equal(trainer.parameters(), weights)
+    odd = np.zeros(trainer.num_parameters + 1)[1:]  # memory that is aligned to one number only
+    trainer.apply(odd, 0.01)
+    assert np.isfinite(trainer.parameters()).all()
+
+
+def check_step_is_gradient_and_apply(make, given: Batch) -> None:
+    apart, at_once = make(), make()
+    at_once.compile(None)
+    for rate in (0.1, 0.05):
+        flat, loss, correct = apart.gradient(*given, 0.05)
+        apart.apply(flat, rate)
+        assert at_once.step(*given, 0.05, rate) == (loss, correct)
+    np.testing.assert_allclose(at_once.parameters(), apart.parameters(), rtol=0, atol=1e-14)
+    halved = make()
+    halved.compile(lambda parts: [part * 0.5 for part in parts])
+    halved.step(*given, 0.1, 0.1)
+    reference = make()
+    reference.step(*given, 0.05, 0.1)
+    np.testing.assert_allclose(halved.parameters(), reference.parameters(), rtol=0, atol=1e-14)
+    assert not np.allclose(halved.parameters(), make().parameters(), rtol=0, atol=1e-9)
+
+
+def check_seed_decides_the_weights(trainer: str, model: str, what: Problem) -> None:
+    first, again, other = (create(trainer, model, what, seed=seed).parameters() for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def refused(trainer: str, model: str, what: Problem, **settings: object) -> str:
+    """Return the text of the error with which a trainer refuses."""
+    try:
+        create(trainer, model, what, **settings)
+    except UserError as error:
+        return str(error)
+    raise AssertionError("it was not refused")

@@ -1,0 +1,157 @@
+"""The NumPy trainer keeps every trainer's contract, and starts quickly."""
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from dlbench.trainers import Trainer
+from tests.unit.trainers import contract
+from tests.unit.trainers.contract import Batch, create
+
+CASES = {
+    "softmax": ("softmax", {}),
+    "mlp": ("mlp", {"hidden": (16,)}),
+    "mlp-deep": ("mlp", {"hidden": (12, 9, 7)}),
+}
+WHAT = contract.problem(4, 5, 1)
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest) -> tuple[str, dict[str, object]]:
+    return CASES[request.param]
+
+
+@pytest.fixture
+def trainer(case: tuple[str, dict[str, object]]) -> Trainer:
+    return create("numpy", case[0], WHAT, case[1])
+
+
+@pytest.fixture
+def given() -> Batch:
+    return contract.batch(WHAT)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        contract.check_gradient_is_a_fair_buffer,
+        contract.check_gradient_is_that_of_the_loss,
+        contract.check_shards_sum_to_the_whole,
+        contract.check_apply_learns,
+        contract.check_parameters_come_back,
+        contract.check_evaluation_is_exact,
+        contract.check_memory_is_not_shared,
+    ],
+)
+def test_contract(check, trainer: Trainer, given: Batch) -> None:
+    check(trainer, given)
+
+
+@pytest.mark.parametrize("optimizer", [{"optimizer": "sgd", "momentum": 0.9}, {"optimizer": "adam"}])
+def test_step_is_gradient_and_apply(optimizer: dict[str, object], given: Batch) -> None:
+    contract.check_step_is_gradient_and_apply(lambda: create("numpy", "mlp", WHAT, **optimizer), given)
+
+
+def test_seed_decides_the_weights() -> None:
+    contract.check_seed_decides_the_weights("numpy", "mlp", WHAT)
+
+
+def test_first_loss_of_even_weights_is_that_of_guessing(given: Batch) -> None:
+    trainer = create("numpy", "softmax", WHAT)
+    trainer.set_parameters(np.zeros(trainer.num_parameters))
+    assert trainer.evaluate(*given)[0] == pytest.approx(len(given[1]) * np.log(10), rel=1e-12)
+
+
+def test_number_of_parameters_and_cost() -> None:
+    trainer = create("numpy", "mlp", contract.problem(8, 8, 1), {"hidden": (128,)})
+    assert trainer.num_parameters == 64 * 128 + 128 + 128 * 10 + 10 == 9610
+    assert trainer.flops_per_sample == 3 * 2 * (64 * 128 + 128 * 10)
+
+
+def test_pixels_become_numbers_as_the_problem_says(given: Batch) -> None:
+    x, y = given
+    stored, plain = create("numpy", "mlp", WHAT), create("numpy", "mlp", contract.Problem((4, 5, 1), 10))
+    np.testing.assert_allclose(
+        contract.gradient(stored, x, y, 1.0), contract.gradient(plain, x * (2 / 255) - 1.0, y, 1.0), rtol=1e-12
+    )
+
+
+def test_large_logits_do_not_overflow(given: Batch) -> None:
+    trainer = create("numpy", "softmax", WHAT, precision="float32")
+    trainer.set_parameters(trainer.parameters() * 1e4)
+    flat, loss, _ = trainer.gradient(*given, 1.0)
+    assert np.isfinite(loss)
+    assert np.isfinite(flat).all()
+
+
+def test_a_diverged_network_says_so_without_warnings(given: Batch) -> None:
+    trainer = create("numpy", "mlp", WHAT, precision="float32")
+    trainer.set_parameters(np.full(trainer.num_parameters, np.float32(3e38)))
+    flat, loss, _ = trainer.gradient(*given, 1.0)
+    trainer.apply(flat, 1e9)
+    assert not np.isfinite(loss)
+
+
+def test_float32_stays_float32(given: Batch) -> None:
+    trainer = create("numpy", "mlp", WHAT, precision="float32", optimizer="adam")
+    flat, _, _ = trainer.gradient(*given, 0.1)
+    trainer.apply(flat, 0.1)
+    assert flat.dtype == trainer.parameters().dtype == np.float32
+
+
+def test_no_memory_is_made_once_it_runs(given: Batch) -> None:
+    trainer = create("numpy", "mlp", WHAT)
+    first = trainer.gradient(*given, 1.0)[0]
+    assert trainer.gradient(given[0][:5], given[1][:5], 1.0)[0].ctypes.data == first.ctypes.data
+
+
+def test_read_only_samples(given: Batch) -> None:
+    x, y = (array.copy() for array in given)
+    x.flags.writeable = y.flags.writeable = False
+    assert np.isfinite(create("numpy", "mlp", WHAT).gradient(x, y, 1.0)[1])
+
+
+def test_facts() -> None:
+    facts = create("numpy", "mlp", WHAT).facts()
+    assert facts["numpy_version"] == np.__version__
+    assert facts["intra_op_threads"] == 1
+    assert facts["device_name"]
+
+
+def test_statistics_are_empty() -> None:
+    trainer = create("numpy", "mlp", WHAT)
+    assert trainer.statistics().size == 0
+    trainer.set_statistics(np.empty(0))
+    with pytest.raises(ValueError, match="no moving statistics"):
+        trainer.set_statistics(np.zeros(1))
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "words"),
+    [
+        ("cnn", {}, "cannot train model 'cnn'"),
+        ("mlp", {"optimizer": "adan"}, "did you mean 'adam'?"),
+        ("mlp", {"precision": "mixed_bfloat16"}, "float32 or float64"),
+    ],
+)
+def test_what_it_cannot_do_is_refused(model: str, settings: dict[str, str], words: str) -> None:
+    assert words in contract.refused("numpy", model, WHAT, **settings)
+
+
+def test_starts_without_a_framework_in_a_moment() -> None:
+    """The bound is loose for a busy machine; TensorFlow alone would take more than a second."""
+    code = (
+        "import sys, time\n"
+        "started = time.process_time()\n"
+        "from tests.unit.trainers.contract import create, problem\n"
+        "create('numpy', 'mlp', problem(8, 8, 1))\n"
+        "assert not {'tensorflow', 'keras', 'scipy', 'pandas', 'mpi4py'} & set(sys.modules)\n"
+        "print(time.process_time() - started)\n"
+    )
+    started = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 0.6, f"{time.monotonic() - started:.2f} s in all"
