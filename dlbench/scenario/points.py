@@ -1,0 +1,103 @@
+"""The points of a scenario: every combination of its axes, and those added whole; not yet resolved or excluded."""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dlbench.errors import UserError
+from dlbench.scenario.scenario import Axes, Scenario
+from dlbench.scenario.source import Path
+
+MAX_RUNS = 100_000
+
+# What one axis gives to a point: where it was written, the key and the value.
+Choice = tuple[Path, str, Any]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination: the value of each key that is given, and where it was written.
+
+    Attributes:
+        values: Settings and options by key, as written.
+        origins: Path of each in the scenario.
+        chosen: Keys that come from an axis or an included point, not from `base`.
+        is_included: Whether it was added whole; `exclude` leaves such points alone.
+    """
+
+    values: Mapping[str, Any]
+    origins: Mapping[str, Path]
+    chosen: frozenset[str]
+    is_included: bool = False
+
+    def is_common(self, key: str) -> bool:
+        """Whether the key is given by `base` for all points, or not at all."""
+        return key not in self.chosen
+
+
+def num_points(scenario: Scenario) -> int:
+    """Return how many points there are before `exclude`, without making them."""
+    groups = scenario.axes()
+    product = math.prod(len(next(iter(axes.values()))) for _, axes in groups)
+    only_included = not groups and bool(scenario.include)
+    return (0 if only_included else product) + len(scenario.include)
+
+
+def points(scenario: Scenario) -> Iterator[Point]:
+    """Yield the points in the order they are written, the last axis fastest, included points last.
+
+    `base` alone is one point, unless there are included points and no axes.
+
+    Raises:
+        UserError: There are too many runs, or a key is an axis twice.
+    """
+    check_size(num_points(scenario) * scenario.repeats, scenario)
+    _check_axes(scenario)
+    groups = [list(_steps(path, axes)) for path, axes in scenario.axes()]
+    if groups or not scenario.include:
+        for steps in itertools.product(*groups):
+            yield _point(scenario, [choice for step in steps for choice in step])
+    for index, included in enumerate(scenario.include):
+        choices: list[Choice] = [(("include", index, key), key, value) for key, value in included.items()]
+        yield _point(scenario, choices, is_included=True)
+
+
+def check_size(num_runs: int, scenario: Scenario) -> None:
+    """Refuse more runs than anybody wants."""
+    if num_runs > MAX_RUNS:
+        raise UserError(
+            f"{num_runs} runs are too many; at most {MAX_RUNS} are allowed",
+            hint="shorten an axis, or lower `repeats`",
+            where=scenario.source.where(("matrix",)),
+        )
+
+
+def axis_keys(scenario: Scenario) -> tuple[str, ...]:
+    """Return the keys that an axis or an included point gives, in the order they are written."""
+    keys = [key for _, axes in scenario.axes() for key in axes]
+    keys += [key for included in scenario.include for key in included]
+    return tuple(dict.fromkeys(keys))
+
+
+def _steps(path: Path, axes: Axes) -> Iterator[list[Choice]]:
+    """Yield what the axes of one group give at each of their steps."""
+    for index in range(len(next(iter(axes.values())))):
+        yield [((*path, key, index), key, values[index]) for key, values in axes.items()]
+
+
+def _point(scenario: Scenario, choices: list[Choice], is_included: bool = False) -> Point:
+    origins: dict[str, Path] = {key: ("base", key) for key in scenario.base}
+    origins |= {key: path for path, key, _ in choices}
+    values = scenario.base | {key: value for _, key, value in choices}
+    return Point(values, origins, frozenset(key for _, key, _ in choices), is_included)
+
+
+def _check_axes(scenario: Scenario) -> None:
+    seen: set[str] = set()
+    for path, axes in scenario.axes():
+        for key in axes:
+            if key in seen:
+                raise UserError(f"{key!r} is an axis twice", where=scenario.source.where((*path, key)))
+            seen.add(key)

@@ -1,0 +1,285 @@
+"""Can this run be? Everything that needs more than one value to know, found before anything is started."""
+
+import json
+import re
+import shlex
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from dlbench import plugins
+from dlbench.errors import UserError, nearest
+from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.needs import Needs
+from dlbench.scenario.resolve import busiest, is_label, needs_of, provides
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import BatchScope, Divide, LearningRateScale, Mode, Settings
+from dlbench.scenario.source import shown
+
+if TYPE_CHECKING:
+    from dlbench.datasets._description import Description
+
+_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.]*)\}")
+
+
+# What data sets have said already, so that each is asked only once for the same options.
+Descriptions = MutableMapping[str, "Description | None"]
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A run with what its plugins say of themselves."""
+
+    run: RunSpec
+    cluster: Cluster
+    seen: Descriptions
+
+    @property
+    def settings(self) -> Settings:
+        return self.run.settings
+
+    @cached_property
+    def needs(self) -> Needs:
+        return needs_of(self.settings.strategy)
+
+    @cached_property
+    def trainer(self) -> plugins.Plugin | None:
+        return None if is_label(self.settings, "trainer") else plugins.load("trainers", self.settings.trainer)
+
+    @cached_property
+    def description(self) -> "Description | None":
+        key = json.dumps([self.settings.dataset, self.run.options_of("dataset")])
+        if key not in self.seen:
+            self.seen[key] = describe(self.run)
+        return self.seen[key]
+
+
+def impossible(run: RunSpec, cluster: Cluster, seen: Descriptions | None = None) -> str:
+    """Return why a run cannot be, or an empty string.
+
+    Args:
+        run: The run; its repeat does not matter.
+        cluster: Where it would be.
+        seen: What data sets said in calls before; is added to.
+
+    Raises:
+        UserError: The data set refuses its options, such as a folder that is not there.
+    """
+    case = _Case(run, cluster, {} if seen is None else seen)
+    checks = _COMMAND_CHECKS if run.settings.command is not None else _CHECKS
+    return next((reason for check in checks if (reason := check(case))), "")
+
+
+def describe(run: RunSpec) -> "Description | None":
+    """Return what is known of a run's data set before it is prepared; None where nothing is.
+
+    Raises:
+        UserError: The data set refuses its options.
+    """
+    plugin = plugins.load("datasets", run.settings.dataset)
+    function = plugin.get("describe") if isinstance(plugin.target, ModuleType) else None
+    if function is None:
+        return None
+    try:
+        found: Description | None = function(plugin.options(**run.options_of("dataset")))
+    except OSError as error:
+        raise UserError(f"the data set {plugin.name} cannot be read: {error.strerror or error}") from error
+    return found
+
+
+def num_training_samples(settings: Settings, description: "Description") -> int:
+    """Return how many samples are trained on in an epoch."""
+    available = description.num_train
+    if description.num_validation == 0:
+        available -= max(1, round(available * settings.validation_fraction))
+    return min(available, settings.train_samples or available)
+
+
+def _workers(case: _Case) -> str:
+    needs, workers = case.needs, case.settings.workers
+    if workers < needs.min_workers:
+        return f"the strategy {case.settings.strategy} needs at least {needs.min_workers} workers"
+    if needs.max_workers is not None and workers > needs.max_workers:
+        most = f"{needs.max_workers} worker{'s' if needs.max_workers > 1 else ''}"
+        return f"the strategy {case.settings.strategy} is for at most {most}"
+    return ""
+
+
+def _algorithm(case: _Case) -> str:
+    return _choice("algorithm", case.settings.algorithm, case.needs.algorithms, f"strategy {case.settings.strategy}")
+
+
+def _driver(case: _Case) -> str:
+    return _choice("driver", case.settings.driver, case.needs.drivers, f"strategy {case.settings.strategy}")
+
+
+def _choice(what: str, value: str | None, allowed: tuple[str, ...], who: str) -> str:
+    if value is None or value in allowed:
+        return ""
+    if not allowed:
+        return f"the {who} has no choice of {what}, such as {shown(value)}"
+    near = nearest(value, allowed)
+    return f"the {who} has no {what} {shown(value)}; it has: {', '.join(allowed)}" + (f" ({near})" if near else "")
+
+
+def _launcher(case: _Case) -> str:
+    name, needed = case.settings.launcher, case.needs.collectives
+    if name == "auto":
+        return f"no launcher provides what the strategy {case.settings.strategy} needs: {' or '.join(needed)}"
+    if needed and not set(provides(name)) & set(needed):
+        return f"the launcher {name} does not provide {' or '.join(needed)} to the strategy {case.settings.strategy}"
+    return ""
+
+
+def _layout(case: _Case) -> str:
+    settings, hosts = case.settings, case.cluster.hosts
+    if (reason := _mode(settings)) != "":
+        return reason
+    most = busiest(settings, case.cluster)
+    needed = -(-settings.workers // most)
+    if settings.mode is Mode.SCALE_OUT or settings.workers_per_host is not None:
+        if needed > len(hosts):
+            return f"{settings.workers} workers with {most} on each host need {needed} hosts, not {len(hosts)}"
+        room = min(host.slots for host in hosts[:needed])
+    else:
+        room = max(h.slots for h in hosts) if settings.mode is Mode.SCALE_UP else sum(h.slots for h in hosts)
+        most = most if settings.mode is Mode.SCALE_UP else settings.workers
+    if most > room and not case.cluster.is_here:
+        return f"{most} workers do not fit on {room} slots"
+    return _reach(settings, needed)
+
+
+def _mode(settings: Settings) -> str:
+    per_host = settings.workers_per_host
+    if per_host is None or settings.mode is None:
+        return ""
+    if settings.mode is Mode.SCALE_OUT and per_host != 1:
+        return f"mode scale-out means one worker per host, workers_per_host says {per_host}"
+    if settings.mode is Mode.SCALE_UP and per_host < settings.workers:
+        return f"mode scale-up means all {settings.workers} workers on one host, workers_per_host says {per_host}"
+    return ""
+
+
+def _reach(settings: Settings, num_hosts: int) -> str:
+    if num_hosts > 1 and not plugins.load("launchers", settings.launcher).get("MULTIPLE_HOSTS", False):
+        return f"the launcher {settings.launcher} starts nothing on other hosts, and {num_hosts} are needed"
+    return ""
+
+
+def _cores(case: _Case) -> str:
+    wanted, most = case.settings.cores_per_worker, max(host.num_cores for host in case.cluster.hosts)
+    if wanted is not None and wanted > most:
+        return f"a worker cannot have {wanted:g} cores where a host has {most}"
+    return ""
+
+
+def _trainer(case: _Case) -> str:
+    name, serves = case.settings.trainer, case.needs.trainers
+    return f"the strategy {case.settings.strategy} works with {' or '.join(serves)}, not with {name}" * bool(
+        serves and name not in serves
+    )
+
+
+def _model(case: _Case) -> str:
+    assert case.trainer is not None
+    builder = case.trainer.get("BUILDER")
+    model = plugins.load("models", case.settings.model)
+    has_it = model.get(builder) is not None if isinstance(model.target, ModuleType) else builder == "keras"
+    return "" if has_it else f"the trainer {case.settings.trainer} cannot train the model {case.settings.model}"
+
+
+def _precision(case: _Case) -> str:
+    assert case.trainer is not None
+    allowed = case.trainer.get("PRECISIONS")
+    return "" if allowed is None else _choice("precision", case.settings.precision, allowed, _who(case))
+
+
+def _optimizer(case: _Case) -> str:
+    assert case.trainer is not None
+    allowed = case.trainer.get("OPTIMIZERS")
+    reason = "" if allowed is None else _choice("optimizer", case.settings.optimizer, allowed, _who(case))
+    if not reason and case.settings.momentum > 0 and case.settings.optimizer != "sgd":
+        return f"momentum belongs to the optimizer sgd, not to {case.settings.optimizer}"
+    return reason
+
+
+def _jit(case: _Case) -> str:
+    assert case.trainer is not None
+    can = bool(case.trainer.get("JIT", False))
+    return f"the {_who(case)} cannot compile its step (jit_compile)" if case.settings.jit_compile and not can else ""
+
+
+def _who(case: _Case) -> str:
+    return f"trainer {case.settings.trainer}"
+
+
+def _learning_rate(case: _Case) -> str:
+    settings = case.settings
+    if settings.learning_rate_scale is not LearningRateScale.NONE and settings.learning_rate_base_batch is None:
+        return f"learning_rate_scale: {settings.learning_rate_scale} needs learning_rate_base_batch"
+    return ""
+
+
+def _batch(case: _Case) -> str:
+    settings = case.settings
+    if settings.batch_scope is BatchScope.GLOBAL and settings.batch_size < settings.workers:
+        return f"a global batch of {settings.batch_size} does not give each of {settings.workers} workers a sample"
+    return ""
+
+
+def _samples(case: _Case) -> str:
+    settings, description = case.settings, case.description
+    if description is None:
+        return ""
+    available = num_training_samples(settings.model_copy(update={"train_samples": None}), description)
+    if (settings.train_samples or 0) > available:
+        return f"the data set {settings.dataset} has {available} training samples, not {settings.train_samples}"
+    held_out = description.num_validation or description.num_train - available
+    if (settings.validation_samples or 0) > held_out:
+        return f"the data set {settings.dataset} has {held_out} validation samples, not {settings.validation_samples}"
+    return _one_batch(case.run, settings.train_samples or available)
+
+
+def _one_batch(run: RunSpec, available: int) -> str:
+    if run.settings.divide is Divide.EPOCHS:
+        batch, whose = run.local_batch_size(0), "of one worker"
+    else:
+        batch, whose = run.global_batch_size, "of all workers"
+    if batch > available:
+        return f"one batch {whose} is {batch} samples, and there are {available} to train on"
+    return ""
+
+
+def _shape(case: _Case) -> str:
+    model = plugins.load("models", case.settings.model)
+    refuse: Callable[..., str] | None = model.get("refuse") if isinstance(model.target, ModuleType) else None
+    if refuse is None or case.description is None:
+        return ""
+    reason = refuse(case.description.input_shape, model.options(**case.run.options_of("model")))
+    return f"the model {case.settings.model} refuses the data set {case.settings.dataset}: {reason}" if reason else ""
+
+
+def _command(case: _Case) -> str:
+    command = case.settings.command or ""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        return f"the command {shown(command)} cannot be split into words: {error}"
+    if not words:
+        return "the command is empty"
+    known = (*Settings.model_fields, *case.run.options)
+    unknown = [name for name in _PLACEHOLDER.findall(command) if name and name not in known]
+    near = nearest(unknown[0], known) if unknown else ""
+    return f"the command has an unknown {{{unknown[0]}}}" + (f" ({near})" if near else "") if unknown else ""
+
+
+Check = Callable[[_Case], str]
+_COMMAND_CHECKS: tuple[Check, ...] = (
+    _workers, _algorithm, _driver, _launcher, _layout, _cores, _learning_rate, _batch, _command,
+)  # fmt: skip
+_CHECKS: tuple[Check, ...] = (
+    _workers, _algorithm, _driver, _launcher, _layout, _cores, _learning_rate, _batch,
+    _trainer, _model, _precision, _optimizer, _jit, _samples, _shape,
+)  # fmt: skip

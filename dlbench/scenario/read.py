@@ -1,0 +1,104 @@
+"""Read a scenario: YAML, every value with its line, every mistake one clear message."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from dlbench.errors import UserError
+from dlbench.scenario import document
+from dlbench.scenario.run_spec import Target
+from dlbench.scenario.scenario import Scenario, name_from
+from dlbench.scenario.source import Path as DataPath
+from dlbench.scenario.source import Source, shown
+from dlbench.scenario.translate import translate
+from dlbench.scenario.values import check_values
+
+
+def read(path: Path) -> Scenario:
+    """Read a scenario file.
+
+    Raises:
+        UserError: It cannot be read, or holds something that is not allowed; says the file and line.
+    """
+    return _scenario(document.parse(_text(path), str(path)), name_from(path.stem))
+
+
+def parse(text: str, name: str) -> Scenario:
+    """Read a scenario from text; `name` is what messages call it and, without its suffix, the default name."""
+    return _scenario(document.parse(text, name), name_from(Path(name).stem))
+
+
+def _text(path: Path) -> str:
+    name = str(path)
+    try:
+        with path.open("rb") as file:
+            content = file.read(document.MAX_BYTES + 1)
+    except IsADirectoryError as error:
+        raise UserError("is a folder, not a scenario file", where=name, hint=_inside(path)) from error
+    except FileNotFoundError as error:
+        raise UserError("there is no such file", where=name, hint=_inside(path.parent)) from error
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UserError(f"cannot be read: {reason}", where=name) from error
+    if len(content) > document.MAX_BYTES:
+        raise UserError(f"larger than {document.MAX_BYTES} bytes, which no scenario is", where=name)
+    return _decoded(content, name)
+
+
+def _decoded(content: bytes, name: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UserError("not UTF-8 text", where=f"{name}:{line}", hint="is it a text file?") from error
+
+
+def _inside(folder: Path) -> str:
+    """Name a few scenario files of a folder, as a hint."""
+    try:
+        found = sorted(path.name for path in folder.glob("*.y*ml"))[:5]
+    except OSError:
+        return ""
+    return f"in {str(folder) or '.'} there are: {', '.join(found)}" if found else ""
+
+
+def _scenario(found: document.Document, name: str) -> Scenario:
+    data, source = found.data, found.source
+    if data is None:
+        raise UserError("is empty", where=source.name, hint="a scenario needs `base` or `matrix`")
+    if not isinstance(data, dict):
+        raise UserError(f"a scenario is a mapping of keys to values, not {shown(data)}", where=source.where())
+    source = _linked_lines(data, source)
+    try:
+        scenario = Scenario.model_validate({"name": name} | data).written_in(source)
+    except ValidationError as error:
+        raise translate(error, source, _allowed) from error
+    _check_target(scenario)
+    check_values(scenario)
+    return scenario
+
+
+def _linked_lines(data: dict[str, Any], source: Source) -> Source:
+    """Return the lines as if a single `zip` mapping had been written as a list of one: so the model holds it."""
+    if not isinstance(data.get("zip"), dict):
+        return source
+    moved = {("zip", 0, *path[1:]) if path[:1] == ("zip",) else path: line for path, line in source.lines.items()}
+    return Source(source.name, moved)
+
+
+def _allowed(path: DataPath) -> Iterable[str]:
+    """Return the keys allowed where `path` stands: the scenario's own, or the target's."""
+    return Target.model_fields if len(path) > 1 else Scenario.model_fields
+
+
+def _check_target(scenario: Scenario) -> None:
+    target = scenario.target
+    if target is None:
+        return
+    where = scenario.source.where(("target", "value"))
+    if target.metric.endswith("accuracy") and not 0 < target.value <= 1:
+        raise UserError(f"an accuracy lies between 0 and 1; {target.value} is never the target", where=where)
+    if target.metric.endswith("loss") and target.value < 0:
+        raise UserError(f"a loss is never negative; {target.value} cannot be reached", where=where)

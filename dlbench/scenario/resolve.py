@@ -1,0 +1,222 @@
+"""A point to an arm: every default filled in, nothing `auto` left."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from dlbench import plugins
+from dlbench.errors import UserError
+from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.needs import Needs
+from dlbench.scenario.points import Point
+from dlbench.scenario.scenario import Scenario
+from dlbench.scenario.settings import OPTION_PREFIXES, Mode, Settings
+from dlbench.scenario.source import Path, Source
+from dlbench.scenario.translate import translate
+from dlbench.scenario.values import LABELS_OF_A_COMMAND, PLUGIN_SETTINGS, load, refuse_bool
+
+# Who is asked first where several launchers could carry a strategy.
+_PREFERRED_LAUNCHERS = ("local", "mpirun", "horovodrun", "srun")
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One point, resolved: what all its repeats share, but for the cores that depend on the other arms.
+
+    Attributes:
+        point: What was written.
+        given: The settings as written, with defaults.
+        settings: The settings, resolved. `launcher` stays `auto` where none can carry the strategy.
+        options: Options of its plugins with their defaults, by dotted key.
+        is_baseline: Whether it was added as a base line.
+    """
+
+    point: Point
+    given: Settings
+    settings: Settings
+    options: Mapping[str, Any]
+    is_baseline: bool = False
+
+    def has(self, key: str, value: Any) -> bool:
+        """Whether this arm has a value, as it is written: what `exclude` asks."""
+        if key in Settings.model_fields:
+            wanted = getattr(Settings.model_validate({key: value}), key)
+            if key in PLUGIN_SETTINGS and wanted is not None:
+                wanted = plugins.canonical(wanted)
+            return bool(wanted == getattr(self.given, key))
+        return key in self.options and bool(self.options[key] == value)
+
+    def value(self, key: str) -> Any:
+        """Return the resolved value of a setting or option, JSON-able; None where it has none."""
+        if key in Settings.model_fields:
+            return self.settings.model_dump(mode="json")[key]
+        return self.options.get(key)
+
+
+def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: bool = False) -> Arm:
+    """Return the arm of a point.
+
+    Raises:
+        UserError: A value is not one of its setting's or option's.
+    """
+    given = _canonical(_settings(point, scenario.source))
+    needs = needs_of(given.strategy)
+    settings = given.model_copy(
+        update={
+            "algorithm": _first(given.algorithm, needs.algorithms, point, "algorithm"),
+            "driver": _first(given.driver, needs.drivers, point, "driver"),
+            "launcher": _launcher(given, needs),
+            "mode": _mode(given, cluster),
+            **_labels(given, point),
+        }
+    )
+    return Arm(point, given, settings, _options(settings, point, scenario.source), is_baseline)
+
+
+def needs_of(strategy: str) -> Needs:
+    """Return what a strategy needs of the world."""
+    needs = load("strategies", strategy).get("NEEDS")
+    if not isinstance(needs, Needs):
+        raise UserError(f"the NEEDS of the strategy {strategy!r} are no `dlbench.scenario.needs.Needs`")
+    return needs
+
+
+def _settings(point: Point, source: Source) -> Settings:
+    values = {key: value for key, value in point.values.items() if "." not in key}
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        raise translate(error, source, lambda _: Settings.model_fields, _place(point)) from error
+
+
+def _place(point: Point) -> Any:
+    def place(location: Path) -> Path:
+        return (*point.origins.get(str(location[0]), ()), *location[1:]) if location else ()
+
+    return place
+
+
+def _canonical(settings: Settings) -> Settings:
+    """Return the settings with every plugin named as its file is called."""
+    found = {key: getattr(settings, key) for key in PLUGIN_SETTINGS}
+    return settings.model_copy(update={key: name and plugins.canonical(name) for key, name in found.items()})
+
+
+def _labels(settings: Settings, point: Point) -> dict[str, str]:
+    """With a script of the user's own, what was not said about model, data and engine is not known."""
+    if settings.command is None:
+        return {}
+    return {key: "" for key in LABELS_OF_A_COMMAND if key not in point.values}
+
+
+def _first(value: str | None, known: tuple[str, ...], point: Point, key: str) -> str | None:
+    """Return the value, or the strategy's own; what `base` says for all does not reach a strategy without a choice."""
+    if not known and point.is_common(key) and not point.is_common("strategy"):
+        return None
+    return value if value is not None else next(iter(known), None)
+
+
+def _launcher(settings: Settings, needs: Needs) -> str:
+    """Return who starts the processes: the first launcher whose processes can use what the strategy needs."""
+    if settings.launcher != "auto":
+        return settings.launcher
+    names = plugins.names("launchers")
+    order = sorted(names, key=lambda name: (name not in _PREFERRED_LAUNCHERS, _rank(name), name))
+    if not needs.collectives:
+        return next(iter(order), "auto")
+    able = (name for library in needs.collectives for name in order if library in provides(name))
+    return next(able, "auto")
+
+
+def _rank(name: str) -> int:
+    return _PREFERRED_LAUNCHERS.index(name) if name in _PREFERRED_LAUNCHERS else 0
+
+
+def provides(launcher: str) -> tuple[str, ...]:
+    """Return the collectives that a launcher's processes can use."""
+    return tuple(load("launchers", launcher).get("PROVIDES"))
+
+
+def _mode(settings: Settings, cluster: Cluster) -> Mode | None:
+    """Return where the workers sit: on one host if they fit there, unless it was said otherwise."""
+    if settings.mode is not None or settings.workers_per_host is not None:
+        return settings.mode
+    fits = len(cluster.hosts) == 1 or settings.workers <= max(host.slots for host in cluster.hosts)
+    return Mode.SCALE_UP if fits else None
+
+
+def busiest(settings: Settings, cluster: Cluster) -> int:
+    """Return the most workers on one host."""
+    if settings.workers_per_host is not None:
+        return min(settings.workers, settings.workers_per_host)
+    if settings.mode is Mode.SCALE_OUT:
+        return 1
+    if settings.mode is Mode.SCALE_UP or len(cluster.hosts) == 1:
+        return settings.workers
+    return min(settings.workers, max(host.slots for host in cluster.hosts))
+
+
+def _options(settings: Settings, point: Point, source: Source) -> dict[str, Any]:
+    """Return the options of all plugins of a point, with defaults, by dotted key."""
+    found: dict[str, Any] = {}
+    for prefix, kind in OPTION_PREFIXES.items():
+        name = getattr(settings, prefix)
+        if name != "auto" and not is_label(settings, prefix):
+            plugin = load(kind, name, source.where(point.origins.get(prefix, ())))
+            found |= _options_of(plugin, prefix, settings, point, source)
+    return found
+
+
+def is_label(settings: Settings, key: str) -> bool:
+    """Whether a setting only names what a script of the user's own does: no plugin of dlbench is called so."""
+    if settings.command is None or key not in LABELS_OF_A_COMMAND:
+        return False
+    return getattr(settings, key) not in plugins.names(PLUGIN_SETTINGS[key])
+
+
+def _options_of(
+    plugin: plugins.Plugin, prefix: str, settings: Settings, point: Point, source: Source
+) -> dict[str, Any]:
+    given = dict(_given(plugin.options.model_fields, prefix, settings, point))
+    origins = {name: point.origins[f"{prefix}.{name}"] for name in given}
+
+    def place(location: Path) -> Path:
+        if not location or location[0] not in origins:
+            return (*point.origins.get(prefix, ()), *location[:1])
+        return (*origins[str(location[0])], *location[1:])
+
+    try:
+        options = plugin.options.model_validate(given)
+    except ValidationError as error:
+        allowed = [f"{prefix}.{name}" for name in plugin.options.model_fields]
+        raise _explained(translate(error, source, lambda _: allowed, place), error, plugin, prefix) from error
+    for name, value in given.items():
+        refuse_bool(value, getattr(options, name), f"{prefix}.{name}", source.where(origins[name]))
+    return {f"{prefix}.{name}": value for name, value in options.model_dump(mode="json").items()}
+
+
+def _given(fields: Iterable[str], prefix: str, settings: Settings, point: Point) -> Iterable[tuple[str, Any]]:
+    """Yield the options a point gives to one plugin.
+
+    What `base` gives reaches the plugins that have it where an axis (or `auto`) chooses the plugin; everywhere else an
+    option that the plugin lacks is an error.
+    """
+    known = set(fields)
+    is_chosen = not point.is_common(prefix) or prefix not in point.values or point.values[prefix] == "auto"
+    for key, value in point.values.items():
+        start, dot, name = key.partition(".")
+        if dot and start == prefix and not (name not in known and is_chosen and point.is_common(key)):
+            yield name, value
+
+
+def _explained(found: UserError, error: ValidationError, plugin: plugins.Plugin, prefix: str) -> UserError:
+    """Say which plugin lacks an option, or which option it cannot do without."""
+    detail = error.errors()[0]
+    name = ".".join(str(part) for part in detail["loc"])
+    if detail["type"] == "extra_forbidden":
+        return UserError(f"{plugin.name} has no option {prefix}.{name}", hint=found.hint, where=found.where)
+    if detail["type"] == "missing":
+        return UserError(f"{plugin.name} needs {prefix}.{name}", hint=f"add `{prefix}.{name}`", where=found.where)
+    return found

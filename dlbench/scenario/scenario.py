@@ -1,0 +1,147 @@
+"""A scenario: what to measure. `dlbench.scenario.read` reads it, `dlbench.scenario.expand` turns it into runs."""
+
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PrivateAttr
+
+from dlbench.scenario.run_spec import Limits, Target
+from dlbench.scenario.settings import Count
+from dlbench.scenario.source import Path, Source
+
+MAX_NAME_BYTES = 150
+_FORBIDDEN_IN_NAME = re.compile(r"[\x00-\x1f\x7f-\x9f/\\\ud800-\udfff]")
+
+
+class Order(StrEnum):
+    """In which order the runs are executed."""
+
+    BLOCKS = "blocks"
+    SHUFFLED = "shuffled"
+    WRITTEN = "written"
+
+
+class Baseline(StrEnum):
+    """Whether dlbench adds a run of one worker to each group of arms."""
+
+    AUTO = "auto"
+    NONE = "none"
+
+
+def _name(value: str) -> str:
+    if not value.strip() or value.startswith((".", "-")) or _FORBIDDEN_IN_NAME.search(value):
+        raise ValueError("must be a name that can be a folder's: no slash, no control character, no dot in front")
+    if len(value.encode()) > MAX_NAME_BYTES:
+        raise ValueError(f"must be at most {MAX_NAME_BYTES} bytes long")
+    return value
+
+
+def name_from(stem: str) -> str:
+    """Return the name of a scenario whose file has this stem: what a folder's name cannot hold becomes a hyphen."""
+    name = _FORBIDDEN_IN_NAME.sub("-", stem).lstrip(".-").strip()
+    return name.encode()[:MAX_NAME_BYTES].decode(errors="ignore").strip() or "scenario"
+
+
+def _filled(value: Any) -> Any:
+    """Take an empty section (`matrix:` with nothing under it) for one that is not there."""
+    return {} if value is None else value
+
+
+def _listed(value: Any) -> Any:
+    """Take one mapping for a list of one, and an empty section for an empty list."""
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, dict) else value
+
+
+def _points(value: Any) -> Any:
+    """Take an empty section for an empty list."""
+    return () if value is None else value
+
+
+def _equally_long(axes: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
+    lengths = {key: len(values) for key, values in axes.items()}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{key} has {length}" for key, length in lengths.items())
+        raise ValueError(f"links axes that are not equally long: {listed}")
+    return axes
+
+
+Axis = Annotated[tuple[Any, ...], Field(min_length=1)]
+Axes = dict[str, Axis]
+Linked = Annotated[Axes, Field(min_length=1), AfterValidator(_equally_long)]
+Partial = Annotated[dict[str, Any], Field(min_length=1)]
+
+
+class Scenario(Limits):
+    """What to measure: settings common to all runs, the axes that vary, and how often. Time limits are keys of it too.
+
+    A key of `base`, an axis or a point is a field of `Settings` or a plugin's option by dotted name.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Annotated[str, AfterValidator(_name)] = Field(description="Names the study; default: the file's name.")
+    description: str = Field("", description="What it is for.")
+    reference: str = Field("", description="The published result it repeats: a citation or a link.")
+    base: Annotated[dict[str, Any], BeforeValidator(_filled)] = Field(
+        default_factory=dict, description="Settings and plugin options (`model.hidden`) common to all runs."
+    )
+    matrix: Annotated[Axes, BeforeValidator(_filled)] = Field(
+        default_factory=dict, description="Axes, each a list of values; every combination is an arm."
+    )
+    zip: Annotated[tuple[Linked, ...], BeforeValidator(_listed)] = Field(
+        (), description="Linked axes: lists of equal length that vary together. Several mappings multiply."
+    )
+    include: Annotated[tuple[Partial, ...], BeforeValidator(_points)] = Field(
+        (), description="Whole points added to the matrix, each over `base`."
+    )
+    exclude: Annotated[tuple[Partial, ...], BeforeValidator(_points)] = Field(
+        (), description="Points of the matrix left out: those that have all values of one of these."
+    )
+    repeats: Count = Field(1, description="How often each arm is run; the seed grows by one each time.")
+    order: Order = Field(
+        Order.BLOCKS,
+        description="`blocks`: one repeat after the other, shuffled within; `shuffled`: all; `written`: as written.",
+    )
+    baseline: Baseline = Field(
+        Baseline.AUTO, description="`auto`: add the run of one worker without communication to each group of arms."
+    )
+    target: Target | None = Field(None, description="A value to reach, whose time becomes a column.")
+
+    _source: Source = PrivateAttr(default_factory=Source)
+
+    @property
+    def source(self) -> Source:
+        """Where each value was written; empty for a scenario made in Python."""
+        return self._source
+
+    def written_in(self, source: Source) -> Self:
+        """Return the same scenario that knows where it was written."""
+        found = self.model_copy()
+        found._source = source
+        return found
+
+    @property
+    def limits(self) -> Limits:
+        """The time limits of each run."""
+        return Limits(**{name: getattr(self, name) for name in Limits.model_fields})
+
+    def axes(self) -> tuple[tuple[Path, Axes], ...]:
+        """Return the groups of axes whose combinations are the points: each of `matrix` alone, each of `zip` linked."""
+        alone = [(("matrix",), {key: values}) for key, values in self.matrix.items()]
+        linked = [(("zip", index), axes) for index, axes in enumerate(self.zip)]
+        return (*alone, *linked)
+
+    def entries(self) -> Iterator[tuple[Path, str, Any]]:
+        """Yield every value of a setting or option with its path and key."""
+        for key, value in self.base.items():
+            yield ("base", key), key, value
+        for path, axes in self.axes():
+            for key, values in axes.items():
+                yield from (((*path, key, index), key, value) for index, value in enumerate(values))
+        for section, points in (("include", self.include), ("exclude", self.exclude)):
+            for index, point in enumerate(points):
+                yield from (((section, index, key), key, value) for key, value in point.items())

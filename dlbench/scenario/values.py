@@ -1,0 +1,156 @@
+"""One value of one key: is there such a setting or option, and can it have this value?"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from dlbench import plugins
+from dlbench.errors import UserError
+from dlbench.scenario.scenario import Scenario
+from dlbench.scenario.settings import OPTION_PREFIXES, Settings
+from dlbench.scenario.source import Path, Source, dotted, shown
+from dlbench.scenario.translate import translate, unknown_key
+
+# Settings whose value names a plugin, with its kind.
+PLUGIN_SETTINGS = {
+    "model": "models",
+    "dataset": "datasets",
+    "trainer": "trainers",
+    "strategy": "strategies",
+    "driver": "drivers",
+    "launcher": "launchers",
+    "submitter": "submitters",
+}
+# What a run of the user's own script never loads: there they are only what its rows are called.
+LABELS_OF_A_COMMAND = ("model", "dataset", "trainer")
+_REQUIRED = {"strategies": "NEEDS", "launchers": "PROVIDES", "trainers": "BUILDER"}
+
+
+def check_values(scenario: Scenario) -> None:
+    """Check every value of a scenario by itself; what only a whole point can show is for `expand`.
+
+    Raises:
+        UserError: A key is unknown, or a value is none of its setting's or option's.
+    """
+    candidates = _candidates(scenario)
+    for path, key, value in sorted(scenario.entries(), key=lambda entry: scenario.source.line(entry[0])):
+        if key in Settings.model_fields:
+            _check_setting(path, key, value, scenario)
+        else:
+            _check_option(path, key, value, candidates, scenario.source)
+
+
+def load(kind: str, name: str, where: str = "") -> plugins.Plugin:
+    """Load a plugin and make sure that it is one of its kind; the error says where it was asked for."""
+    try:
+        found = plugins.load(kind, name)
+    except UserError as error:
+        raise UserError(error.message, hint=error.hint, where=where) from error
+    required = _REQUIRED.get(kind)
+    if required is not None and found.get(required) is None:
+        raise UserError(f"{name!r} is none of the {kind}: it has no {required}", where=where)
+    return found
+
+
+def uses_command(scenario: Scenario) -> bool:
+    """Whether any point runs the user's own script."""
+    return any(key == "command" and value is not None for _, key, value in scenario.entries())
+
+
+def keys(scenario: Scenario) -> tuple[str, ...]:
+    """Return every key that a point of this scenario may have: settings, and options of the plugins it names."""
+    options = [f"{prefix}.{name}" for prefix, found in _candidates(scenario).items() for name in _option_names(found)]
+    return (*Settings.model_fields, *options)
+
+
+def refuse_bool(raw: Any, validated: Any, name: str, where: str) -> None:
+    """Refuse true and false that became a number: Python would take them for 1 and 0."""
+    if isinstance(raw, bool) and isinstance(validated, int | float) and not isinstance(validated, bool):
+        raise UserError(f"{name}: a number is needed, not {str(raw).lower()}", where=where)
+    if isinstance(raw, list | tuple) and isinstance(validated, list | tuple):
+        for one, other in zip(raw, validated, strict=False):
+            refuse_bool(one, other, name, where)
+
+
+def _candidates(scenario: Scenario) -> dict[str, tuple[plugins.Plugin, ...]]:
+    """Return, by prefix, the plugins whose options this scenario may set: those it names, or the default's."""
+    named: dict[str, dict[str, Path]] = {prefix: {} for prefix in OPTION_PREFIXES}
+    for path, key, value in scenario.entries():
+        if key in named and isinstance(value, str):
+            named[key].setdefault(value, path)
+    is_command = uses_command(scenario)
+    found = {}
+    for prefix, kind in OPTION_PREFIXES.items():
+        names = named[prefix] or dict.fromkeys(_default_names(prefix, kind), ())
+        where = {name: scenario.source.where(path) for name, path in names.items()}
+        skipped = is_command and prefix in LABELS_OF_A_COMMAND
+        found[prefix] = () if skipped else tuple(load(kind, name, where[name]) for name in _all(names, kind))
+        if skipped:
+            found[prefix] = tuple(load(kind, name) for name in names if plugins.canonical(name) in plugins.names(kind))
+    return found
+
+
+def _default_names(prefix: str, kind: str) -> tuple[str, ...]:
+    default = str(Settings.model_fields[prefix].default)
+    return plugins.names(kind) if default == "auto" else (default,)
+
+
+def _all(names: Iterable[str], kind: str) -> tuple[str, ...]:
+    """Return the names with `auto` replaced by all it may become."""
+    return tuple(one for name in names for one in (plugins.names(kind) if name == "auto" else (name,)))
+
+
+def _option_names(found: tuple[plugins.Plugin, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for plugin in found for name in plugin.options.model_fields))
+
+
+def _check_setting(path: Path, key: str, value: Any, scenario: Scenario) -> None:
+    try:
+        Settings.model_validate({key: value})
+    except ValidationError as error:
+        raise translate(error, scenario.source, lambda _: (), lambda location: (*path, *location[1:])) from error
+    kind = PLUGIN_SETTINGS.get(key)
+    is_label = key in LABELS_OF_A_COMMAND and uses_command(scenario)
+    if kind is not None and value not in (None, "auto") and not is_label:
+        load(kind, value, scenario.source.where(path))
+
+
+def _check_option(
+    path: Path, key: str, value: Any, candidates: dict[str, tuple[plugins.Plugin, ...]], source: Source
+) -> None:
+    prefix, dot, name = key.partition(".")
+    if not dot or prefix not in candidates:
+        options = (f"{start}.{option}" for start, found in candidates.items() for option in _option_names(found))
+        more = "`dlbench list settings` shows all; options of plugins are dotted: `model.hidden`"
+        raise unknown_key(key, (*Settings.model_fields, *options), source.where(path), more)
+    owners = [plugin for plugin in candidates[prefix] if name in plugin.options.model_fields]
+    if not owners:
+        raise _no_such_option(key, candidates[prefix], source.where(path))
+    failures = [error for plugin in owners if (error := _option_error(plugin.options, name, value)) is not None]
+    if len(failures) == len(owners):
+        raise translate(failures[0], source, lambda _: (), lambda location: (*path, *location[1:]))
+
+
+def _no_such_option(key: str, found: tuple[plugins.Plugin, ...], where: str) -> UserError:
+    prefix, _, name = key.partition(".")
+    who = ", ".join(plugin.name for plugin in found) or f"this {prefix}"
+    options = tuple(f"{prefix}.{option}" for option in _option_names(found))
+    hint = unknown_key(key, options, where).hint if options else f"it takes no options; remove `{shown(key)[1:-1]}`"
+    return UserError(f"{who} has no option {shown(name)}", hint=hint, where=where)
+
+
+def _option_error(options: type[BaseModel], name: str, value: Any) -> ValidationError | None:
+    """Return what is wrong with one option by itself; a missing other option is not."""
+    try:
+        options.model_validate({name: value})
+    except ValidationError as error:
+        own = [detail for detail in error.errors() if detail["loc"][:1] == (name,)]
+        if own:
+            return error
+    return None
+
+
+def option_path(prefix: str, location: Path) -> str:
+    """Return the scenario's key of a location inside a plugin's options."""
+    return f"{prefix}.{dotted(location)}"
