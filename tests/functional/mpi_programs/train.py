@@ -1,0 +1,125 @@
+"""Train a few steps on slices of each global batch and on the whole of it, with every algorithm, sound and sabotaged.
+
+Hands in, for each case: the verdict on the agreement of workers after the first step and at the end, and the largest
+difference to one worker that trained on the joined batches, relative to the largest weight.
+"""
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dlbench import plugins
+from dlbench.drivers.mpi import connect
+from dlbench.scenario.settings import Settings
+from dlbench.strategies import Driver, Strategy, mpi
+from dlbench.trainers import Array, Problem, Threads, Trainer
+from dlbench.worker.agreement import compare, weights_hash
+from tests.functional.mpi_programs.launch import hand_in
+from tests.functional.mpi_programs.switch import driver_with
+
+ALGORITHMS = mpi.NEEDS.algorithms
+SABOTAGES = ("", "no-reduction", "no-broadcast", "equal-weights")
+# (model, its options, precision) of each trainer: no batch norm, no dropout.
+NETWORKS: dict[str, list[tuple[str, dict[str, Any], str]]] = {
+    "numpy": [("mlp", {"hidden": (9, 7)}, "float64"), ("mlp", {"hidden": (9, 7)}, "float32")],
+    "keras_tensorflow": [
+        ("mlp", {"hidden": (9, 7)}, "float64"),
+        ("mlp", {"hidden": (9, 7)}, "float32"),
+        ("cnn", {"filters": (3, 4)}, "float32"),
+    ],
+}
+PROBLEM = Problem(input_shape=(8, 8, 1), num_classes=5)
+GLOBAL_BATCH = 25  # divisible by none of 2, 3, 4
+STEPS = 4
+LEARNING_RATE = 0.2
+
+
+def main(trainer_name: str, workers: int) -> None:
+    """Run every case and hand in what was found."""
+    world = connect(workers)
+    cases = []
+    for network in NETWORKS[trainer_name]:
+        trainer = build(trainer_name, *network, seed=world.rank)
+        own_start = trainer.parameters()
+        joined = one_worker(trainer, from_worker_0(own_start, world))
+        for algorithm in ALGORITHMS:
+            driver = driver_with(algorithm)
+            for sabotage in SABOTAGES:
+                strategy = mpi.create(mpi.OPTIONS(), driver, algorithm)
+                trainer.set_parameters(own_start)
+                found = many_workers(trainer, strategy, driver, sabotage)
+                found |= {"difference": difference(trainer.parameters(), joined)}
+                cases.append(
+                    {"network": network[::2], "algorithm": algorithm, "sabotage": sabotage, "size": driver.size} | found
+                )
+            driver.communicator.Free()
+    hand_in(world.rank, cases)
+    world.close()
+
+
+def build(trainer_name: str, model: str, model_options: dict[str, Any], precision: str, seed: int) -> Trainer:
+    """Return a trainer whose start depends on the worker: only a broadcast makes them alike."""
+    settings = Settings.model_validate({"model": model, "trainer": trainer_name, "precision": precision})
+    plugin, model_plugin = plugins.load("trainers", trainer_name), plugins.load("models", model)
+    options = model_plugin.options(**model_options)
+    create = plugin.get("create")
+    trainer: Trainer = create(settings, model_plugin, options, plugin.options(), PROBLEM, seed, Threads(1, 1))
+    trainer.compile(None)
+    return trainer
+
+
+def batches() -> Iterator[tuple[Array, Array]]:
+    """Yield the global batches; samples of a class lie about its own mean, sorted, so that slices differ much."""
+    random = np.random.default_rng(7)
+    means = random.normal(size=(PROBLEM.num_classes, *PROBLEM.input_shape))
+    for _ in range(STEPS):
+        y = np.sort(random.integers(PROBLEM.num_classes, size=GLOBAL_BATCH))
+        yield (means[y] + random.normal(size=(GLOBAL_BATCH, *PROBLEM.input_shape))).astype(np.float32), y
+
+
+def one_worker(trainer: Trainer, start: Array) -> Array:
+    """Return the weights of one worker after training on the whole batches."""
+    trainer.set_parameters(start)
+    for x, y in batches():
+        gradient, _, _ = trainer.gradient(x, y, 1 / GLOBAL_BATCH)
+        trainer.apply(gradient, LEARNING_RATE)
+    end = trainer.parameters()
+    if difference(end, start) < 0.01:
+        raise RuntimeError("training moved nothing: the comparison would prove nothing")
+    return end
+
+
+def many_workers(trainer: Trainer, strategy: Strategy, driver: Driver, sabotage: str) -> dict[str, Any]:
+    """Train on this worker's slices; return the verdicts and the hash of its first gradient."""
+    if sabotage != "no-broadcast":
+        start = trainer.parameters()
+        strategy.broadcast(start)
+        trainer.set_parameters(start)
+    verdicts, hashes = [], []
+    for x, y in batches():
+        mine = np.array_split(np.arange(GLOBAL_BATCH), driver.size)[driver.rank]
+        scale = 1 / (driver.size * len(mine)) if sabotage == "equal-weights" else 1 / GLOBAL_BATCH
+        gradient, _, _ = trainer.gradient(np.ascontiguousarray(x[mine]), y[mine], scale)
+        hashes.append(weights_hash(gradient))
+        # What remains without a reduction: each worker follows its own gradient.
+        update = gradient * driver.size if sabotage == "no-reduction" else strategy.exchange(gradient)
+        trainer.apply(update, LEARNING_RATE)
+        verdicts.append(compare(trainer.parameters(), driver).verdict)
+    return {"first": verdicts[0], "last": verdicts[-1], "gradient": hashes[0]}
+
+
+def from_worker_0(parameters: Array, driver: Driver) -> Array:
+    """Return worker 0's parameters, by way of text: not by the broadcast that is tested."""
+    texts = driver.all_gather(parameters.tobytes().hex())
+    return np.frombuffer(bytes.fromhex(texts[0]), parameters.dtype).copy()
+
+
+def difference(a: Array, b: Array) -> float:
+    """Return the largest difference, relative to the largest weight."""
+    return float(np.max(np.abs(a - b)) / np.max(np.abs(b)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))
