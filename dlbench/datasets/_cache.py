@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from dlbench.datasets._disk import disk_errors, sync_folder, write_synced
-from dlbench.datasets._meta import META, SCHEMA_VERSION, Meta, fingerprint, read_meta
+from dlbench.datasets._meta import META, SCHEMA_VERSION, Content, Meta, fingerprint, read_meta
 from dlbench.datasets._verify import damage
 from dlbench.datasets._writer import ArrayWriter, Say
 from dlbench.errors import UserError
@@ -182,9 +182,7 @@ def _make(recipe: Recipe, identity: dict[str, Any], folder: Path, say: Say) -> E
 
 
 def _fill(recipe: Recipe, identity: dict[str, Any], temporary: Path, say: Say) -> Meta:
-    with ArrayWriter(temporary, say) as writer:
-        recipe.fill(writer)
-        content = writer.finish()
+    content = _write(recipe, temporary, say)
     if _as_json(recipe.identity()) != identity:
         raise UserError(f"the source of data set {recipe.dataset!r} changed while it was prepared", hint="run it again")
     meta = Meta(
@@ -199,3 +197,12 @@ def _fill(recipe: Recipe, identity: dict[str, Any], temporary: Path, say: Say) -
         write_synced(temporary / META, meta.model_dump_json(indent=2) + "\n")
         sync_folder(temporary)
     return meta
+
+
+def _write(recipe: Recipe, temporary: Path, say: Say) -> Content:
+    try:
+        with ArrayWriter(temporary, say) as writer:
+            recipe.fill(writer)
+            return writer.finish()
+    except UserError as error:
+        raise UserError(f"data set {recipe.dataset!r}: {error.message}", hint=error.hint) from error

@@ -18,8 +18,9 @@ def identity(plugin: Plugin, options: Options) -> dict[str, Any]:
     such as a version, and change that.
 
     Raises:
-        UserError: The function has no source file.
+        UserError: The function has no source file, or cannot be called with its options.
     """
+    _check_call(plugin, options)
     return {
         "function": plugin.name,
         "source": hashlib.sha256(_source_file(plugin).read_bytes()).hexdigest(),
@@ -33,24 +34,28 @@ def prepare(plugin: Plugin, options: Options, writer: ArrayWriter) -> None:
     Raises:
         UserError: It returns something else than two or four arrays that belong together.
     """
-    arrays = _returned(plugin.name, plugin.target(**options.model_dump()))
+    arrays = _returned(plugin.target(**options.model_dump()))
     writer.describe(source=f"{plugin.name} in {_source_file(plugin)}")
-    try:
-        writer.append(arrays[0], arrays[1])
-        if len(arrays) == 4:
-            writer.append(arrays[2], arrays[3], "validation")
-    except UserError as error:
-        raise UserError(f"data set {plugin.name!r}: {error.message}", hint=error.hint) from error
+    writer.append(arrays[0], arrays[1])
+    if len(arrays) == 4:
+        writer.append(arrays[2], arrays[3], "validation")
 
 
-def _returned(name: str, value: Any) -> tuple[Any, ...]:
+def _returned(value: Any) -> tuple[Any, ...]:
     if not isinstance(value, tuple | list) or len(value) not in (2, 4):
         kind = f"{len(value)} values" if isinstance(value, tuple | list) else type(value).__name__
-        raise UserError(
-            f"data set {name!r} returned {kind}",
-            hint="return (x, y) or (x, y, validation_x, validation_y)",
-        )
+        raise UserError(f"it returned {kind}", hint="return (x, y) or (x, y, validation_x, validation_y)")
     return tuple(value)
+
+
+def _check_call(plugin: Plugin, options: Options) -> None:
+    try:
+        inspect.signature(plugin.target).bind(**options.model_dump())
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            f"data set {plugin.name!r} cannot be called: {error}",
+            hint="its parameters must be keyword-only, after a `*`; each is then an option `dataset.<name>`",
+        ) from error
 
 
 def _source_file(plugin: Plugin) -> Path:

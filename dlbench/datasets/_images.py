@@ -67,8 +67,8 @@ def read_listing(root: Path, limit_per_class: int | None, seed: int) -> Listing:
     files = _Files(root, limit_per_class, seed)
     parts = {part: files.read(folder, class_names) for part, folder in folders.items()}
     _check_classes(folders, class_names, parts)
-    names = tuple(os.fsencode(name).decode("utf-8", "replace") for name in class_names)
-    ignored = _ignored_folders(root, folders)
+    names = tuple(_readable(name) for name in class_names)
+    ignored = tuple(_readable(name) for name in _ignored_folders(root, folders))
     return Listing(root, names, {part: found for part, found in parts.items() if found}, files.num_ignored, ignored)
 
 
@@ -99,6 +99,11 @@ def _subfolders(folder: Path) -> tuple[str, ...]:
             hint="`dataset.path` is relative to the folder that dlbench is started in",
         ) from error
     return tuple(sorted(names))
+
+
+def _readable(name: str) -> str:
+    """Return a folder's name as text, whatever bytes it is made of."""
+    return os.fsencode(name).decode("utf-8", "replace")
 
 
 def _is_hidden(name: str) -> bool:

@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 Indices = npt.NDArray[np.int64]
 
 # Which independent draw of the seed an order is.
-_TRAIN_DRAW, _VALIDATION_DRAW = 0, 1
+_FIRST_DRAW, _SECOND_DRAW = 0, 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,15 +60,15 @@ def split(
     Raises:
         UserError: More samples are asked for than there are, or one side of the split would be empty.
     """
-    train = _stratified_order(arrays.y, seed, _TRAIN_DRAW)
+    train = _stratified_order(arrays.y, seed, _FIRST_DRAW)
     if arrays.validation_y is not None:
-        validation = _stratified_order(arrays.validation_y, seed, _VALIDATION_DRAW)
+        validation = _stratified_order(arrays.validation_y, seed, _SECOND_DRAW)
         part: Literal["train", "validation"] = "validation"
     else:
         num_validation = validation_size(len(train), validation_fraction)
         # The rest of a stratified order is not one: each side gets an order of its own.
         train, validation = train[num_validation:], train[:num_validation]
-        train = train[_stratified_order(arrays.y[train], seed, _VALIDATION_DRAW)]
+        train = train[_stratified_order(arrays.y[train], seed, _SECOND_DRAW)]
         part = "train"
     chosen = _subset(train, train_samples, "train_samples", "training")
     evaluated = _subset(validation, validation_samples, "validation_samples", "validation")

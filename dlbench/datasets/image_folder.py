@@ -120,11 +120,11 @@ def _write_part(
 
 
 def _unusable(root: Path, failures: list[Failure]) -> UserError:
-    shown = "\n".join(f"    {failure.path.relative_to(root)}: {failure.reason}" for failure in failures[:MANY])
+    shown = "\n".join(f"    {str(failure.path.relative_to(root))!r} {failure.reason}" for failure in failures[:MANY])
     rest = f"\n    and {len(failures) - MANY:,} more" if len(failures) > MANY else ""
     resize = any(failure.is_size for failure in failures)
     return UserError(
-        f"image_folder: {len(failures):,} of the pictures in {root} cannot be used:\n{shown}{rest}",
+        f"{len(failures):,} of the pictures in {root} cannot be used:\n{shown}{rest}",
         hint="set `dataset.image_size: [height, width]` to resize" if resize else "replace or remove these files",
     )
 

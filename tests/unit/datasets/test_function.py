@@ -1,0 +1,123 @@
+import itertools
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from dlbench.errors import UserError
+
+NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Return a function that writes a module of the user's own and returns its name."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    names = []
+
+    def write(text, name=None):
+        names.append(name or f"my_data_{next(NUMBERS)}")
+        (tmp_path / f"{names[-1]}.py").write_text("import numpy as np\n" + textwrap.dedent(text))
+        sys.modules.pop(names[-1], None)
+        return names[-1]
+
+    yield write
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+def test_two_arrays(prepared, module):
+    name = module("""
+        def load(*, num: int = 6):
+            return np.arange(num * 2.0).reshape(num, 2), np.arange(num) % 3
+    """)
+    arrays = prepared.arrays(f"{name}:load", num=9)
+    assert np.array_equal(arrays.x, np.arange(18.0).reshape(9, 2))
+    assert arrays.num_classes == 3
+    assert arrays.validation_x is None
+    assert (arrays.scale, arrays.offset) == (1.0, 0.0)
+
+
+def test_four_arrays(prepared, module):
+    name = module("""
+        def load():
+            return [[0.0], [1.0]], [0, 1], [[2.0]], [2]
+    """)
+    with pytest.raises(UserError, match="class numbers reach 2"):
+        prepared.entry(f"{name}:load")
+    name = module("""
+        def load():
+            return [[0.0], [1.0]], [0, 1], [[2.0]], [1]
+    """)
+    arrays = prepared.arrays(f"{name}:load")
+    assert arrays.validation_x.tolist() == [[2.0]]
+    assert arrays.validation_y.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ("1", "returned int"),
+        ("None", "returned NoneType"),
+        ("(1, 2, 3)", "returned 3 values"),
+        ("(np.zeros((4, 1)), [0, 1, 0])", "4 samples but y has 3"),
+        ("(np.zeros((2, 1)), [0.0, 1.0])", "class numbers are integers"),
+        ("(np.full((2, 1), np.nan), [0, 1])", "not finite"),
+        ("(np.zeros((0, 1)), [])", "is empty"),
+        ("(np.zeros((2, 1)), [0, 1], np.zeros((0, 1)), [])", "validation_x is empty"),
+        ("(np.zeros((2, 1)), [0, 1], np.zeros((1, 2)), [1])", "others have"),
+        ("(np.zeros((3, 1)), [1, 2, 1])", "no sample is of class 0"),
+    ],
+)
+def test_what_is_wrong_is_said_with_the_functions_name(prepared, module, returned, message):
+    name = module(f"def load():\n    return {returned}\n")
+    with pytest.raises(UserError, match=message) as caught:
+        prepared.entry(f"{name}:load")
+    assert f"{name}:load" in str(caught.value)
+
+
+def test_changed_source_or_option_is_prepared_anew(prepared, module):
+    text = "def load(*, a=0):\n    return np.eye(2) + a, [0, 1]\n"
+    name = module(text)
+    first = prepared.entry(f"{name}:load")
+    assert prepared.entry(f"{name}:load", a=0).folder == first.folder
+    assert prepared.entry(f"{name}:load", a=1).folder != first.folder
+    module(text + "# changed\n", name)
+    changed = prepared.entry(f"{name}:load")
+    assert changed.folder != first.folder
+    assert changed.meta.checksum == first.meta.checksum
+
+
+def test_unknown_option_and_function_are_refused(prepared, module):
+    name = module("def load(*, a=0):\n    return np.eye(2) + a, [0, 1]\n")
+    with pytest.raises(UserError, match=r"dataset\.b"):
+        prepared.entry(f"{name}:load", b=1)
+    with pytest.raises(UserError, match="cannot import"):
+        prepared.entry(f"{name}:laod")
+
+
+def test_a_function_that_needs_positional_arguments_is_refused(prepared, module):
+    name = module("def load(num):\n    return np.eye(num), [0, 1]\n")
+    with pytest.raises(UserError, match="cannot be called: missing a required argument"):
+        prepared.entry(f"{name}:load")
+
+
+def test_a_function_without_source_is_refused(prepared):
+    with pytest.raises(UserError, match="no source file"):
+        prepared.entry("builtins:abs")
+
+
+def test_a_module_may_be_a_whole_data_set(prepared, module):
+    name = module("""
+        def identity(options):
+            return {"version": 1}
+        def prepare(options, writer):
+            writer.describe(source="mine", scale=0.5)
+            writer.append(np.eye(4), [0, 1, 0, 1])
+        class whole:
+            "A data set of its own."
+            identity, prepare = staticmethod(identity), staticmethod(prepare)
+    """)
+    assert prepared.arrays(f"{name}:whole").scale == 0.5

@@ -1,0 +1,126 @@
+import numpy as np
+import pytest
+
+from dlbench.datasets._open import Arrays
+from dlbench.datasets._split import split, stratified_order, validation_size
+from dlbench.errors import UserError
+
+
+def arrays_of(y, validation_y=None) -> Arrays:
+    y = np.asarray(y, dtype=np.int32)
+    own = None if validation_y is None else np.asarray(validation_y, dtype=np.int32)
+    return Arrays(
+        x=np.zeros((len(y), 1)),
+        y=y,
+        validation_x=None if own is None else np.zeros((len(own), 1)),
+        validation_y=own,
+        num_classes=int(y.max()) + 1,
+        input_shape=(1,),
+        scale=1.0,
+        offset=0.0,
+        class_names=(),
+    )
+
+
+def skewed(seed=0):
+    """Return 1,000 labels of classes with 700, 200, 90 and 10 samples, in any order."""
+    return np.random.default_rng(seed).permutation(np.repeat([0, 1, 2, 3], [700, 200, 90, 10]))
+
+
+def test_split_covers_every_sample_once():
+    found = split(arrays_of(skewed()), seed=3, validation_fraction=0.2)
+    assert len(found.validation) == 200
+    assert found.validation_part == "train"
+    assert sorted([*found.train, *found.validation]) == list(range(1000))
+
+
+def test_split_keeps_the_proportions_of_the_classes():
+    y = skewed()
+    found = split(arrays_of(y), seed=3, validation_fraction=0.2)
+    assert list(np.bincount(y[found.validation])) == [140, 40, 18, 2]
+    assert list(np.bincount(y[found.train])) == [560, 160, 72, 8]
+
+
+def test_same_seed_same_split_and_another_seed_another():
+    arrays = arrays_of(skewed())
+    first, again, other = (split(arrays, seed, 0.2) for seed in (7, 7, 8))
+    assert np.array_equal(first.validation, again.validation)
+    assert np.array_equal(first.train, again.train)
+    assert not np.array_equal(first.validation, other.validation)
+
+
+def test_split_is_the_same_in_every_version_of_numpy():
+    # Written down once: a change of these numbers would change what every published study trained on.
+    found = split(arrays_of(np.arange(20) % 2), seed=1, validation_fraction=0.2)
+    assert found.validation.tolist() == [2, 9, 16, 19]
+
+
+def test_own_validation_part_is_used():
+    found = split(arrays_of(skewed(), validation_y=[0, 1, 2, 3] * 5), seed=0, validation_fraction=0.2)
+    assert found.validation_part == "validation"
+    assert found.train.tolist() == list(range(1000))
+    assert found.validation.tolist() == list(range(20))
+    assert "own validation part" in found.explanation
+
+
+@pytest.mark.parametrize("size", [1, 3, 10, 100, 799])
+def test_subset_is_stratified_within_one_sample_of_each_class(size):
+    y = skewed()
+    found = split(arrays_of(y), seed=5, validation_fraction=0.2, train_samples=size, validation_samples=20)
+    assert len(found.train) == size
+    assert len(found.validation) == 20
+    assert not set(found.train) & set(found.validation)
+    share = np.array([560, 160, 72, 8]) / 800
+    counts = np.bincount(y[found.train], minlength=4)
+    assert np.all(np.abs(counts - size * share) <= 1)
+
+
+def test_subset_of_equal_classes_is_balanced():
+    y = np.random.default_rng(0).permutation(np.arange(1000) % 10)
+    found = split(arrays_of(y), seed=1, validation_fraction=0.2, train_samples=123, validation_samples=50)
+    assert set(np.bincount(y[found.train])) == {12, 13}
+    assert set(np.bincount(y[found.validation])) == {5}
+    assert "123 of 800" in found.explanation
+
+
+def test_larger_subset_contains_the_smaller():
+    arrays = arrays_of(skewed())
+    small, large = (split(arrays, 2, 0.2, train_samples=size) for size in (50, 300))
+    assert set(small.train) < set(large.train)
+    assert np.array_equal(small.validation, large.validation)
+
+
+def test_subset_is_drawn_and_not_the_first():
+    y = np.repeat([0, 1], 500)
+    found = split(arrays_of(y, validation_y=[0, 1]), seed=4, validation_fraction=0.2, train_samples=100)
+    assert found.train.tolist() != [*range(50), *range(500, 550)]
+    assert np.all(np.diff(found.train) > 0)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"train_samples": 801}, "train_samples is 801, but the data set has 800 training"),
+        ({"validation_samples": 201}, "validation_samples is 201, but the data set has 200 validation"),
+    ],
+)
+def test_more_than_there_are_is_refused(sizes, message):
+    with pytest.raises(UserError, match=message):
+        split(arrays_of(skewed()), 0, 0.2, **sizes)
+
+
+def test_nothing_left_to_train_on_is_refused():
+    with pytest.raises(UserError, match="leaves none to train on"):
+        split(arrays_of([0]), 0, 0.2)
+
+
+@pytest.mark.parametrize(("num", "fraction", "expected"), [(10, 0.2, 2), (3, 0.01, 1), (1797, 0.2, 359), (2, 0.5, 1)])
+def test_validation_size(num, fraction, expected):
+    assert validation_size(num, fraction) == expected
+
+
+def test_stratified_order_interleaves_classes():
+    y = np.array([0, 0, 0, 0, 1, 1])
+    order = stratified_order(y, np.arange(6))
+    assert sorted(order) == list(range(6))
+    assert sorted(y[order[:3]]) == [0, 0, 1]
