@@ -50,10 +50,11 @@ def _import() -> tuple[Any, Any]:
             import keras
             import tensorflow as tf
     except ModuleNotFoundError as error:
-        if error.name not in ("tensorflow", "keras"):
+        missing = (error.name or "").partition(".")[0]
+        if missing not in ("tensorflow", "keras"):
             raise
         raise UserError(
-            f"the keras_tensorflow trainer needs {error.name}, which is not installed",
+            f"the keras_tensorflow trainer needs {missing}, which is not installed",
             hint="pip install 'dlbench[cpu]' (or [gpu]), or use `trainer: numpy`",
         ) from error
     return tf, keras
