@@ -35,7 +35,7 @@ _VARIABLES = re.compile(
 )
 # Names that hold a place, a host or a secret, whatever the value looks like.
 _PRIVATE_NAME = re.compile(
-    r"ADDR|HOST|NODE|URI|SECRET|TOKEN|KEY|PASS|FILE|DIR|PATH|PREFIX|AGENT|LAUNCH_ARGS|RENDEZVOUS"
+    r"addr|host|node|uri|secret|token|key|pass|file|dir|path|prefix|agent|launch_args|rendezvous", re.IGNORECASE
 )
 _PLAIN_VALUE = re.compile(r"[\w.,:;=+\-^* \[\]{}()%]{0,200}")
 _ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}|([0-9a-fA-F]{0,4}:){3,}")
@@ -79,8 +79,8 @@ def versions() -> dict[str, str]:
 
 
 def mpirun_path() -> Path | None:
-    """Return the `mpirun` a run would use: the environment's own before the one on PATH."""
-    found = shutil.which("mpirun", path=str(Path(sys.prefix) / "bin")) or shutil.which("mpirun")
+    """Return the `mpirun` a run would use: the one beside this Python before the one on PATH."""
+    found = shutil.which("mpirun", path=str(Path(sys.executable).parent)) or shutil.which("mpirun")
     return Path(found) if found else None
 
 

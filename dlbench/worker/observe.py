@@ -91,13 +91,10 @@ class Observer:
                 self._close()
 
     def _keep_reading(self) -> None:
-        """Read at multiples of the interval; a moment that was missed is left out, never made up for."""
         started, turn, waiting_s = time.perf_counter(), 0, 0.0
         while not self._stopping.wait(waiting_s):
             self._observe(self._summary.add)
-            elapsed = time.perf_counter() - started
-            turn = max(turn + 1, math.ceil(elapsed / self._interval_s))
-            waiting_s = max(0.0, turn * self._interval_s - elapsed)
+            turn, waiting_s = next_reading(turn, time.perf_counter() - started, self._interval_s)
 
     def _observe(self, take: Callable[[dict[str, Reading]], None]) -> None:
         """Read all sensors once; `take` gets their readings. Nothing happens while another reading hangs."""
@@ -158,6 +155,15 @@ class Observer:
     def _close(self) -> None:
         for name in tuple(self._sensors):
             self._drop(name)
+
+
+def next_reading(turn: int, elapsed_s: float, interval_s: float) -> tuple[int, float]:
+    """Return the number of the next reading and the seconds until then.
+
+    Readings are due at whole multiples of the interval, so that delays never add up; one that was missed is left out.
+    """
+    turn = max(turn + 1, math.ceil(elapsed_s / interval_s))
+    return turn, max(0.0, turn * interval_s - elapsed_s)
 
 
 def speaks_for_host(layout: Layout, place: Place) -> bool:

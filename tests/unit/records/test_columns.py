@@ -1,0 +1,92 @@
+import re
+
+import pytest
+
+from dlbench.records import columns, document, messages
+from dlbench.scenario.settings import Settings
+
+# design.md's list: what `runs.csv` holds at least.
+REQUIRED = """
+    study run_id attempt scenario label repeat status reason started_at schema_version model dataset strategy driver
+    algorithm launcher submitter collectives backend mode hosts workers_per_host workers processes servers
+    cores_per_worker intra_op_threads inter_op_threads batch_scope batch_size_per_worker batch_size_global divide epochs
+    optimizer learning_rate_base learning_rate_scale learning_rate precision jit_compile seed emulated num_parameters
+    flops_per_sample samples_seen samples_dropped steps startup_time_s first_step_s train_time_s evaluation_time_s
+    timed_window_s timed_steps data_wait_s communication_time_s wall_time_s samples_per_s samples_per_s_per_worker
+    step_time_p50_s step_time_p95_s train_loss train_accuracy validation_loss validation_accuracy time_to_target_s
+    bytes_sent device_name device_utilization device_memory_peak_bytes host_memory_peak_bytes energy_j steal_fraction
+    observer_cpu_s workers_agree
+"""
+# The end of a name -> the unit it promises; the longest end that fits counts.
+UNITS = {"_s": "s", "_per_s": "samples/s", "_bytes": "bytes", "_j": "J", "_per_sample": "FLOP"}
+
+EVERY_COLUMN = [
+    pytest.param(table, column, id=f"{table}.{column.name}")
+    for table, found in columns.TABLES.items()
+    for column in found
+]
+
+
+def test_runs_hold_every_column_that_was_promised():
+    assert set(REQUIRED.split()) - set(columns.names("runs")) == set()
+
+
+def test_every_setting_is_a_column_of_runs():
+    assert set(Settings.model_fields) - set(columns.names("runs")) == set()
+
+
+@pytest.mark.parametrize("table", columns.TABLES)
+def test_names_are_unique(table):
+    assert len(set(columns.names(table))) == len(columns.names(table))
+
+
+@pytest.mark.parametrize(("table", "column"), EVERY_COLUMN)
+def test_a_column_reads_well_in_any_program(table, column):
+    # A dot would make it an option of a plugin; pandas, SQL and spreadsheets take these as they are.
+    assert re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", column.name)
+    assert column.kind in ("text", "int", "float", "bool", "time")
+    assert column.meaning.endswith(".")
+    assert "\n" not in column.meaning
+
+
+@pytest.mark.parametrize(("table", "column"), EVERY_COLUMN)
+def test_the_name_tells_the_unit(table, column):
+    ends = [end for end in UNITS if column.name.endswith(end)]
+    if ends:
+        assert column.unit == UNITS[max(ends, key=len)]
+
+
+@pytest.mark.parametrize("table", ["epochs", "steps", "sensors"])
+def test_rows_of_workers_begin_alike(table):
+    assert columns.names(table)[:3] == ("run_id", "attempt", "worker")
+
+
+def test_a_step_travels_with_every_column_it_needs():
+    assert set(messages.STEP_FIELDS) == set(columns.names("steps")[3:])
+
+
+def test_the_same_name_has_the_same_kind_in_all_tables():
+    kinds = {}
+    for table in columns.TABLES.values():
+        for column in table:
+            kinds.setdefault(column.name, set()).add(column.kind)
+    assert {name: kind for name, kind in kinds.items() if len(kind) > 1} == {}
+
+
+def test_the_documentation_is_that_of_these_columns():
+    assert document.TARGET.read_text(encoding="utf-8") == document.markdown(), (
+        "write it anew: python -m dlbench.records.document"
+    )
+
+
+@pytest.mark.parametrize("table", columns.TABLES)
+def test_each_column_is_documented_once(table):
+    section = document.markdown().split(f"## {table}.csv\n")[1].split("\n## ")[0]
+    documented = re.findall(r"^\| `([^`]+)` \|", section, flags=re.MULTILINE)
+    assert tuple(documented) == columns.names(table)
+
+
+def test_a_bar_in_a_meaning_does_not_end_its_cell(monkeypatch):
+    column = columns.Column("odd", "text", "", "One | or the other.")
+    monkeypatch.setattr(document, "TABLES", {"runs": (column,)})
+    assert r"| `odd` | text |  | One \| or the other. |" in document.markdown()

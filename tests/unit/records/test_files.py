@@ -1,0 +1,91 @@
+import errno
+import threading
+
+import pytest
+
+from dlbench.records import files
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path):
+    path = tmp_path / "결과 'x'\n.csv"
+    path.write_text("old")
+    with files.replacing(path) as file:
+        file.write("new")
+        file.flush()
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("error", [ValueError("stop"), KeyboardInterrupt()])
+def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path, error):
+    path = tmp_path / "runs.csv"
+    path.write_text("old")
+
+    def write_half():
+        with files.replacing(path) as file:
+            file.write("half")
+            raise error
+
+    with pytest.raises(type(error)):
+        write_half()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "runs.csv"
+    path.write_text("old")
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        files.write_text(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_text_is_written_as_it_is(tmp_path):
+    path = tmp_path / "runs.csv"
+    files.write_text(path, "a,b\r\n값,2\r\n")
+    assert path.read_bytes() == "a,b\r\n값,2\r\n".encode()
+
+
+def test_others_may_read_what_is_written(tmp_path):
+    path = tmp_path / "machine.json"
+    files.write_text(path, "{}")
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_readers_see_the_old_or_the_new_file_and_never_a_part(tmp_path):
+    path, texts, seen, stop = tmp_path / "runs.csv", ["a" * 50_000, "b" * 50_000], set(), threading.Event()
+    files.write_text(path, texts[0])
+
+    def look():
+        while not stop.is_set():
+            seen.add(path.read_text())
+
+    reader = threading.Thread(target=look)
+    reader.start()
+    try:
+        for turn in range(30):
+            files.write_text(path, texts[turn % 2])
+    finally:
+        stop.set()
+        reader.join()
+    assert seen
+    assert seen <= set(texts)
+
+
+def test_a_missing_folder_is_an_error_not_a_new_folder(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        files.write_text(tmp_path / "absent" / "runs.csv", "text")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_of_a_study(tmp_path):
+    assert files.attempt_folder(tmp_path, "mlp-r0", 2) == tmp_path / "runs" / "mlp-r0" / "2"
+    assert files.worker_log(3) == "worker-3.log"
+    assert files.table("steps") == "steps.csv"

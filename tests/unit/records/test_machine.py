@@ -1,0 +1,368 @@
+import copy
+import json
+import os
+import socket
+import sys
+import time
+import types
+from pathlib import Path
+
+import pytest
+
+from dlbench.records import gpus, hardware, limits, machine, noise, software
+
+
+@pytest.fixture(scope="module")
+def described():
+    return machine.describe()
+
+
+def tree(root, files):
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def test_this_machine_is_described(described):
+    assert json.loads(json.dumps(described)) == described
+    assert described["cpu"]["usable_cpus"] == len(os.sched_getaffinity(0))
+    assert described["memory"]["total_bytes"] > 1 << 28
+    assert "lo" in {interface["name"] for interface in described["network"]}
+    assert described["software"]["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert described["software"]["libraries"]["dlbench"]
+
+
+def test_describing_takes_little_time():
+    started = time.process_time()
+    machine.describe()
+    assert time.process_time() - started < 0.15
+
+
+def test_nothing_private_is_described(monkeypatch):
+    monkeypatch.setattr(software.socket, "gethostname", lambda: "finch-042.lab.example")
+    monkeypatch.setattr(software, "_user", lambda: "jsmith")
+    private = {
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": "finch-001",
+        "HOROVOD_HOSTNAME": "finch-001",
+        "HOROVOD_SECRET_KEY": "opensesame",
+        "HOROVOD_TIMELINE": "/scratch/timeline.json",
+        "OMPI_MCA_btl_tcp_if_include": "10.21.3.0/24",
+        "OMPI_MCA_oob_tcp_uri": "tcp://10.21.3.4:1",
+        "OMPI_MCA_plm_rsh_agent": "ssh -i mykeyfile",
+        "OMPI_MCA_some_peer": "finch-042",
+        "OMPI_MCA_some_peers": "a,finch-042.lab.example:4",
+        "OMPI_MCA_some_user": "user=jsmith",
+        "OMPI_MCA_some_address": "192.168.77.5",
+        "OMPI_MCA_some_address6": "fe80::dead:beef:7",
+        "NCCL_TOKENISH": "hx9Qm27bTzLw44PdYc81RkVn",
+        "XLA_FLAGS": "--xla_dump_to=/home/jsmith/dump",
+        "TF_CONFIG": '{"cluster": {"worker": ["finch-001:1"]}}',
+        "AWS_SECRET_ACCESS_KEY": "opensesame",
+        "DLBENCH_ASSIGNMENT": '{"token": "opensesame"}',
+        "HOME": "/home/jsmith",
+        "SLURM_JOB_NODELIST": "finch-[001-004]",
+    }
+    for name, value in private.items():
+        monkeypatch.setenv(name, value)
+    text = json.dumps(machine.describe())
+    # The pieces of the values above, each of which would give something away.
+    leaks = ("finch", "opensesame", "/scratch", "10.21", "mykeyfile", "jsmith", "192.168", "dead:beef", "hx9Qm27bTz")
+    assert [leak for leak in leaks if leak in text] == []
+    assert "AWS" not in text
+    assert "SLURM" not in text
+    assert str(Path(sys.prefix)) not in text
+
+
+def test_variables_that_change_speed_are_kept():
+    kept = {
+        "OMP_NUM_THREADS": "4",
+        "OMPI_MCA_btl": "self,sm,tcp",
+        "OMPI_MCA_coll": "^han",
+        "TF_ENABLE_ONEDNN_OPTS": "0",
+        "CUDA_VISIBLE_DEVICES": "0,1",
+        "HOROVOD_FUSION_THRESHOLD": "67108864",
+        "XLA_FLAGS": "--xla_cpu_enable_fast_math=true --xla_gpu_autotune_level=2",
+        "KERAS_BACKEND": "tensorflow",
+        "KMP_AFFINITY": "granularity=fine,compact,1,0",
+    }
+    assert software.variables({**kept, "LANG": "C", "PATH": "/bin", "MY_OMP_NUM_THREADS": "3"}) == kept
+
+
+def test_a_variable_that_may_be_private_is_named_without_its_value():
+    assert software.variables({"OMPI_MCA_some_path": "/x", "OMP_PLACES": "cores"}) == {
+        "OMPI_MCA_some_path": None,
+        "OMP_PLACES": "cores",
+    }
+
+
+def test_a_user_without_a_name_is_no_error(monkeypatch):
+    def unknown(uid):
+        raise KeyError(uid)
+
+    monkeypatch.setattr(software.pwd, "getpwuid", unknown)
+    assert software.variables({"OMP_NUM_THREADS": "4"}) == {"OMP_NUM_THREADS": "4"}
+
+
+CPUINFO = """processor\t: 0
+model name\t: Sprinter 9000
+flags\t\t: fpu avx avx2 hypervisor amx_bf16
+
+processor\t: 1
+model name\t: Other
+"""
+
+
+def test_a_processor(tmp_path):
+    cpu = "sys/devices/system/cpu"
+    files = {
+        "proc/cpuinfo": CPUINFO,
+        f"{cpu}/smt/active": "1",
+        f"{cpu}/cpu0/cpufreq/scaling_governor": "performance",
+        f"{cpu}/cpu0/cpufreq/cpuinfo_max_freq": "3700000",
+        f"{cpu}/intel_pstate/no_turbo": "1",
+        f"{cpu}/cpu0/cache/index0/level": "1",
+        f"{cpu}/cpu0/cache/index0/type": "Data",
+        f"{cpu}/cpu0/cache/index0/size": "48K",
+        f"{cpu}/cpu0/cache/index3/level": "3",
+        f"{cpu}/cpu0/cache/index3/type": "Unified",
+        f"{cpu}/cpu0/cache/index3/size": "32768K",
+        "sys/devices/system/node/node0/cpulist": "0-1,4-5",
+        "sys/devices/system/node/node1/cpulist": "2-3,6-7",
+    }
+    for number in range(8):
+        files[f"{cpu}/cpu{number}/topology/physical_package_id"] = str(number % 4 // 2)
+        files[f"{cpu}/cpu{number}/topology/thread_siblings_list"] = f"{number % 4},{number % 4 + 4}"
+    found = hardware.describe_cpu(tree(tmp_path, files))
+    assert found["model"] == "Sprinter 9000"
+    assert found["flags"] == ["avx", "avx2", "amx_bf16"]
+    assert (found["sockets"], found["cores"], found["smt"], found["boost"]) == (2, 4, True, False)
+    assert found["caches"] == {"L1d": "48K", "L3": "32768K"}
+    assert found["numa"] == {"node0": "0-1,4-5", "node1": "2-3,6-7"}
+    assert (found["governor"], found["max_mhz"]) == ("performance", 3700.0)
+
+
+def test_a_machine_that_tells_nothing_is_unknown_not_an_error(tmp_path):
+    cpu = hardware.describe_cpu(tmp_path)
+    assert (cpu["model"], cpu["cores"], cpu["smt"], cpu["boost"], cpu["governor"]) == ("", None, None, None, None)
+    assert hardware.describe_memory(tmp_path)["total_bytes"] is None
+    assert hardware.describe_network(tmp_path) == []
+    assert hardware.describe_virtualisation(tmp_path)["virtual_machine"] is False
+    assert limits.describe_limits(tmp_path) == {"cpu_cores": None, "memory_bytes": None}
+    assert noise.noise(0.001, tmp_path)["cpu_steal_s"] is None
+
+
+def test_interfaces_tell_no_address(tmp_path):
+    files = {
+        "sys/class/net/eth0/address": "02:42:ac:11:00:02",
+        "sys/class/net/eth0/speed": "25000",
+        "sys/class/net/eth0/mtu": "9000",
+        "sys/class/net/eth0/operstate": "up",
+        "sys/class/net/wlan0/speed": "-1",
+        "sys/class/net/veth12ab/speed": "10000",
+    }
+    assert hardware.describe_network(tree(tmp_path, files)) == [
+        {"name": "eth0", "state": "up", "speed_mbit_per_s": 25000, "mtu_bytes": 9000},
+        {"name": "wlan0", "state": "", "speed_mbit_per_s": None, "mtu_bytes": None},
+    ]
+
+
+def test_what_is_between_us_and_the_hardware(tmp_path, monkeypatch):
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    files = {"proc/cpuinfo": CPUINFO, "sys/class/dmi/id/sys_vendor": "QEMU", "run/.containerenv": ""}
+    found = hardware.describe_virtualisation(tree(tmp_path, files))
+    assert (found["virtual_machine"], found["vendor"], found["container"]) == (True, "QEMU", "podman")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    assert hardware.describe_virtualisation(tmp_path)["container"] == "kubernetes"
+
+
+def test_the_tightest_limit_of_version_2_counts(tmp_path):
+    group = "sys/fs/cgroup"
+    files = {
+        "proc/self/cgroup": "0::/slice/job\n",
+        f"{group}/slice/cpu.max": "150000 100000",
+        f"{group}/slice/memory.max": "4096",
+        f"{group}/slice/job/cpu.max": "max 100000",
+        f"{group}/slice/job/memory.max": "max",
+    }
+    assert limits.describe_limits(tree(tmp_path, files)) == {"cpu_cores": 1.5, "memory_bytes": 4096}
+
+
+def test_limits_of_version_1(tmp_path):
+    group = "sys/fs/cgroup"
+    files = {
+        "proc/self/cgroup": "4:memory:/job\n1:cpu:/job\n9:name=systemd:/\n",
+        f"{group}/cpu/job/cpu.cfs_quota_us": "50000",
+        f"{group}/cpu/job/cpu.cfs_period_us": "100000",
+        f"{group}/cpu/cpu.cfs_quota_us": "-1",
+        f"{group}/cpu/cpu.cfs_period_us": "100000",
+        f"{group}/memory/job/memory.limit_in_bytes": str(1 << 30),
+        f"{group}/memory/memory.limit_in_bytes": str((1 << 63) - 4096),
+    }
+    assert limits.describe_limits(tree(tmp_path, files)) == {"cpu_cores": 0.5, "memory_bytes": 1 << 30}
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ("# branch.oid abc123\n# branch.head main\n", {"commit": "abc123", "dirty": False}),
+        ("# branch.oid abc123\n1 .M N... 100644 100644 x dlbench/api.py\n", {"commit": "abc123", "dirty": True}),
+        ("# branch.oid abc123\n? dlbench/new.py\n", {"commit": "abc123", "dirty": True}),
+        ("", {"commit": None, "dirty": None}),
+    ],
+)
+def test_the_commit(status, expected):
+    assert software.commit(status) == expected
+
+
+def test_paths_outside_the_environment_are_not_told(monkeypatch):
+    assert software._inside(Path("/home/jsmith/openmpi/bin/mpirun")) == "outside the environment"
+    assert software._inside(Path(sys.prefix) / "bin" / "mpirun") == "bin/mpirun"
+    assert software._inside(None) is None
+
+
+def test_the_environments_own_mpirun_comes_first(monkeypatch, tmp_path):
+    files = {"env/bin/mpirun": "#!/bin/sh\n", "usr/bin/mpirun": "#!/bin/sh\n"}
+    for name in tree(tmp_path, files) and files:
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr(software.sys, "executable", str(tmp_path / "env/bin/python"))
+    monkeypatch.setenv("PATH", str(tmp_path / "usr/bin"))
+    assert software.mpirun_path() == tmp_path / "env/bin/mpirun"
+    (tmp_path / "env/bin/mpirun").unlink()
+    assert software.mpirun_path() == tmp_path / "usr/bin/mpirun"
+    (tmp_path / "usr/bin/mpirun").unlink()
+    assert software.mpirun_path() is None
+
+
+def test_a_program_that_hangs_or_fails_is_unknown_and_leaves_nothing_running(monkeypatch):
+    monkeypatch.setattr(software, "_PATIENCE_S", 0.05)
+    hanging = software._ask(("sleep", "30"))
+    assert software._answer(hanging) == ""
+    assert hanging.returncode is not None
+    assert software._answer(software._ask(("false",))) == ""
+    assert software._answer(software._ask((str(Path("/absent/program")),))) == ""
+
+
+def test_gpus_tell_their_name_and_no_serial_number(monkeypatch):
+    class NVMLError(Exception):
+        pass
+
+    def refuse(*arguments):
+        raise NVMLError
+
+    users = []
+    library = types.SimpleNamespace(
+        NVMLError=NVMLError,
+        NVML_CLOCK_SM=1,
+        nvmlInit=lambda: users.append(1),
+        nvmlShutdown=users.pop,
+        nvmlDeviceGetCount=lambda: 2,
+        nvmlDeviceGetHandleByIndex=lambda index: index,
+        nvmlSystemGetDriverVersion=lambda: b"575.51",
+        nvmlDeviceGetName=lambda gpu: ["T4", b"H200"][gpu],
+        nvmlDeviceGetMemoryInfo=lambda gpu: types.SimpleNamespace(total=16 << 30),
+        nvmlDeviceGetEnforcedPowerLimit=lambda gpu: 70_000,
+        nvmlDeviceGetMigMode=refuse,
+        nvmlDeviceGetMaxClockInfo=lambda gpu, clock: 1590,
+        nvmlDeviceGetMaxPcieLinkGeneration=lambda gpu: 3,
+        nvmlDeviceGetSerial=lambda gpu: pytest.fail("serial numbers are private"),
+        nvmlDeviceGetUUID=lambda gpu: pytest.fail("serial numbers are private"),
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", library)
+    found = gpus.describe_gpus()
+    assert [gpu["name"] for gpu in found] == ["T4", "H200"]
+    assert found[0] == {
+        "name": "T4",
+        "memory_bytes": 16 << 30,
+        "power_limit_w": 70.0,
+        "max_sm_clock_mhz": 1590,
+        "pcie_generation": 3,
+        "mig": None,
+        "driver": "575.51",
+    }
+    assert users == []
+
+
+def test_no_driver_no_gpus(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert gpus.describe_gpus() == []
+
+
+def test_noise_of_this_machine():
+    before = noise.noise(0.02)
+    after = noise.noise(0.02)
+    assert before["spin_best_per_s"] > 10_000
+    assert before["spin_slowdown"] >= 1
+    assert before["spin_longest_s"] > 0
+    assert after["cpu_capacity_s"] >= before["cpu_capacity_s"]
+    assert json.dumps(before)
+
+
+def test_steal_between_two_moments():
+    before, after = {"cpu_steal_s": 5.0, "cpu_capacity_s": 100.0}, {"cpu_steal_s": 7.0, "cpu_capacity_s": 140.0}
+    assert noise.steal_fraction(before, after) == pytest.approx(0.05)
+    assert noise.steal_fraction(before, before) is None
+    assert noise.steal_fraction({"cpu_steal_s": None, "cpu_capacity_s": None}, after) is None
+
+
+def change(described, value, *keys):
+    changed = copy.deepcopy(described)
+    place = changed
+    for key in keys[:-1]:
+        place = place[key]
+    place[keys[-1]] = value
+    return changed
+
+
+def test_a_machine_is_like_itself(described):
+    assert machine.differences(described, json.loads(json.dumps(described))) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "keys", "line"),
+    [
+        ("Sprinter 9000", ("cpu", "model"), "CPU model: was {}, is Sprinter 9000"),
+        (4711, ("cpu", "usable_cpus"), "usable CPUs: was {}, is 4711"),
+        ("2.0.0", ("software", "libraries", "numpy"), "version of numpy: was {}, is 2.0.0"),
+        ("3.99.0", ("software", "python"), "Python: was {}, is 3.99.0"),
+        (0.5, ("limits", "cpu_cores"), "CPU limit: was {}, is 0.5"),
+    ],
+)
+def test_a_difference_is_told_in_words(described, value, keys, line):
+    was = described
+    for key in keys:
+        was = was[key]
+    expected = line.format("none" if was is None else was)
+    assert machine.differences(described, change(described, value, *keys)) == [expected]
+
+
+def test_a_gpu_or_a_library_that_came_or_went_is_a_difference(described):
+    gpu = {"name": "T4", "memory_bytes": 16, "driver": "575"}
+    bare = change(described, [], "gpus")
+    assert machine.differences(bare, change(bare, [gpu], "gpus")) == ["GPUs: was none, is T4 (16 bytes, driver 575)"]
+    with_torch = change(described, "2.13", "software", "libraries", "torch")
+    without = copy.deepcopy(with_torch)
+    del without["software"]["libraries"]["torch"]
+    assert machine.differences(with_torch, without) == ["version of torch: was 2.13, is none"]
+
+
+def test_memory_is_compared_by_its_class(described):
+    here = change(described, 16 << 30, "memory", "total_bytes")
+    assert machine.differences(here, change(here, int(15.7 * 2**30), "memory", "total_bytes")) == []
+    assert machine.differences(here, change(here, 8 << 30, "memory", "total_bytes")) == [
+        "memory: was 16.0 GiB, is 8.0 GiB"
+    ]
+
+
+def test_what_does_not_decide_about_speed_makes_no_difference(described):
+    other = change(described, "9.9", "software", "libraries", "pandas")
+    other = change(other, "another", "software", "dlbench", "commit")
+    other = change(other, {"OMP_NUM_THREADS": "7"}, "environment")
+    assert machine.differences(described, change(other, [], "network")) == []
+
+
+def test_the_hosts_name_is_nowhere(described):
+    # As a word: a short name such as `vm` is part of others.
+    words = set(json.dumps(described).replace('"', " ").split())
+    assert socket.gethostname() not in words

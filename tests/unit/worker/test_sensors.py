@@ -1,0 +1,454 @@
+import contextlib
+import os
+import sys
+import time
+import types
+from pathlib import Path
+
+import pytest
+
+from dlbench import plugins
+from dlbench.scenario.layout import Place
+from dlbench.worker.sensors import _kernel, cpu, host, memory, network, nvml, rapl
+from dlbench.worker.sensors._summary import Summary
+
+HERE = Place(rank=0, workers=(0,))
+MIB = 1 << 20
+KERNEL_FILES = ("/stat", "/meminfo", "/status", "/net/dev")
+
+
+@pytest.fixture
+def opened():
+    """Open sensors that are closed whatever happens."""
+    sensors = []
+
+    def open_(module, place=HERE):
+        sensors.append(module.open(place))
+        return sensors[-1]
+
+    yield open_
+    for sensor in sensors:
+        sensor.close()
+
+
+@pytest.mark.parametrize("name", plugins.names("sensors"))
+def test_readings_are_numbers_of_the_quantities_it_names(name, opened):
+    plugin = plugins.load("sensors", name)
+    if not plugin.get("available")():
+        pytest.skip(f"nothing for {name} to read on this machine")
+    sensor = opened(plugin.target)
+    for _ in range(2):
+        time.sleep(0.02)
+        for quantity, value in sensor.read():
+            assert quantity in plugin.get("QUANTITIES")
+            assert isinstance(value, float)
+
+
+def test_all_sensors_together_take_far_less_than_a_millisecond(opened):
+    found = [plugins.load("sensors", name) for name in plugins.names("sensors")]
+    sensors = [opened(plugin.target) for plugin in found if plugin.get("available")()]
+    started = time.thread_time()
+    for _ in range(50):
+        for sensor in sensors:
+            sensor.read()
+    assert (time.thread_time() - started) / 50 < 0.001
+
+
+def open_files():
+    found = set()
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # the listing's own descriptor is gone by now
+            found.add(str(entry.readlink()))
+    return found
+
+
+def test_a_sensor_gives_its_files_back():
+    for module in (memory, host, network):
+        sensor = module.open(HERE)
+        assert any(path.endswith(KERNEL_FILES) for path in open_files())
+        sensor.close()
+        assert not any(path.endswith(KERNEL_FILES) for path in open_files())
+
+
+def test_a_kernel_file_is_read_anew_each_time(tmp_path):
+    path = tmp_path / "counter"
+    path.write_text("1\n")
+    file = _kernel.KernelFile(path)
+    assert file.read() == b"1\n"
+    path.write_text("22\n")
+    assert file.read() == b"22\n"
+    file.close()
+    file.close()
+    with pytest.raises(OSError, match="closed"):
+        file.read()
+
+
+def test_cpu_time_is_that_of_this_process(opened):
+    sensor, before = opened(cpu), time.process_time()
+    end = time.process_time() + 0.05
+    while time.process_time() < end:
+        pass
+    reading = dict(sensor.read())
+    assert before + 0.05 <= reading["time_s"] <= time.process_time()
+
+
+def test_utilization_is_a_share_of_the_workers_own_cores(monkeypatch, opened):
+    times = iter([(10.0, 1.0), (12.0, 4.0)])
+    now = {}
+
+    def tick():
+        now["monotonic"], now["process"] = next(times)
+        return now["monotonic"]
+
+    monkeypatch.setattr(cpu.time, "monotonic", tick)
+    monkeypatch.setattr(cpu.time, "process_time", lambda: now["process"])
+    sensor = opened(cpu, Place(rank=0, workers=(0,), cores=(4, 5)))
+    assert dict(sensor.read()) == {"time_s": 4.0, "utilization": 3.0 / (2.0 * 2)}
+
+
+@pytest.mark.parametrize(
+    ("place", "cores"),
+    [
+        (Place(rank=0, workers=(0,), cores=(0, 1, 2)), 3),
+        (Place(rank=0, workers=(0,), cores=(0,), quota=0.25), 0.25),
+        (HERE, len(os.sched_getaffinity(0))),
+    ],
+)
+def test_cores_of_a_place(place, cores):
+    assert cpu.num_cores(place) == cores
+
+
+def test_no_time_no_utilization(monkeypatch, opened):
+    sensor = opened(cpu)
+    frozen = sensor._before[0]
+    monkeypatch.setattr(cpu.time, "monotonic", lambda: frozen)
+    assert [name for name, _ in sensor.read()] == ["time_s"]
+
+
+def test_memory_is_that_of_this_process(opened):
+    sensor = opened(memory)
+    before = dict(sensor.read())
+    block = bytearray(os.urandom(MIB) * 32)
+    held = dict(sensor.read())
+    del block
+    after = dict(sensor.read())
+    assert held["rss_bytes"] - before["rss_bytes"] > 30 * MIB
+    assert after["peak_rss_bytes"] >= held["rss_bytes"] - MIB
+    assert after["rss_bytes"] < held["rss_bytes"] - 30 * MIB
+
+
+def test_memory_is_told_in_bytes():
+    status = b"Name:\ta VmRSS: 1 kB\nVmPeak:\t  900 kB\nVmHWM:\t  300 kB\nVmRSS:\t  200 kB\nVmSwap:\t 0 kB\n"
+    assert dict(memory.memory_of(status)) == {"peak_rss_bytes": 300 * 1024, "rss_bytes": 200 * 1024}
+    assert memory.memory_of(b"Name:\tkernel thread\n") == []
+
+
+STAT = b"cpu  100 10 50 800 20 5 15 40 33 3\ncpu0 1 2 3 4 5 6 7 8 9 10\nintr 5\n"
+
+
+def test_ticks_of_all_cores():
+    # Guests (33, 3) are in user and nice already.
+    assert host.cpu_ticks(STAT) == (180, 40, 1040)
+
+
+def test_shares_are_of_the_time_since_the_previous_reading(tmp_path, monkeypatch, opened):
+    stat, meminfo = tmp_path / "stat", tmp_path / "meminfo"
+    stat.write_bytes(STAT)
+    meminfo.write_bytes(b"MemTotal: 9 kB\nMemFree: 1 kB\nMemAvailable:  4 kB\n")
+    monkeypatch.setattr(host, "STAT", stat)
+    monkeypatch.setattr(host, "MEMORY", meminfo)
+    sensor = opened(host)
+    assert "steal_fraction" not in dict(sensor.read())
+    stat.write_bytes(STAT.replace(b"100 10", b"130 10").replace(b" 800 ", b" 850 ").replace(b" 40 33", b" 60 33"))
+    reading = dict(sensor.read())
+    assert reading["utilization"] == pytest.approx(30 / 100)
+    assert reading["steal_fraction"] == pytest.approx(20 / 100)
+    assert reading["cpu_steal_s"] == 60 / os.sysconf("SC_CLK_TCK")
+    assert reading["memory_available_bytes"] == 4096
+    assert host.available_memory(b"MemTotal: 9 kB\n") == []
+
+
+def test_traffic_is_the_sum_over_interfaces():
+    devices = (
+        b"Inter-|   Receive                  |  Transmit\n"
+        b" face |bytes    packets errs drop fifo frame compressed multicast|bytes packets errs\n"
+        b"    lo:    1000      10    0    0    0     0          0         0     1000      10    0    0    0     0\n"
+        b"  eth0:12345678901     20    0    1    0     0          0         0      500       5    0    0    0     0\n"
+    )
+    assert dict(network.traffic(devices)) == {
+        "sent_bytes": 1500,
+        "received_bytes": 12345679901,
+        "sent_packets": 15,
+        "received_packets": 30,
+    }
+
+
+@pytest.fixture
+def powercap(tmp_path, monkeypatch):
+    """Make zones in a folder of our own: name of the zone -> (name, counter)."""
+    monkeypatch.setattr(rapl, "FOLDER", tmp_path)
+
+    def zone(folder, name, counter, largest=1000):
+        path = tmp_path / folder
+        path.mkdir(exist_ok=True)
+        (path / "name").write_text(name + "\n")
+        (path / "energy_uj").write_text(f"{counter}\n")
+        (path / "max_energy_range_uj").write_text(f"{largest}\n")
+
+    return zone
+
+
+def test_energy_adds_packages_and_memory_and_counts_nothing_twice(powercap, opened):
+    def counters(package, dram):
+        powercap("intel-rapl:0", "package-0", package, 10**9)
+        powercap("intel-rapl:0:0", "core", package * 7, 10**9)
+        powercap("intel-rapl:0:1", "dram", dram, 10**9)
+        powercap("intel-rapl:1", "psys", package * 9, 10**9)
+        powercap("intel-rapl-mmio:0", "package-0", package, 10**9)
+
+    counters(5_000_000, 1_000_000)
+    assert rapl.available()
+    sensor = opened(rapl)
+    counters(8_000_000, 1_500_000)
+    assert dict(sensor.read())["energy_j"] == pytest.approx(3.5)
+
+
+def test_a_counter_that_starts_again_goes_on(powercap, opened):
+    powercap("intel-rapl:0", "package-0", 990)
+    sensor = opened(rapl)
+    for counter in (5, 995, 3):
+        powercap("intel-rapl:0", "package-0", counter)
+        energy_j = dict(sensor.read())["energy_j"]
+    # 990 -> 1000 -> 0 -> 5 is 16; to 995 it is 990; over the end to 3 it is 9.
+    assert energy_j * 1e6 == pytest.approx(16 + 990 + 9)
+
+
+def test_power_is_energy_over_time(powercap, opened, monkeypatch):
+    powercap("intel-rapl:0", "package-0", 0, 10**9)
+    times = iter([100.0, 102.0])
+    monkeypatch.setattr(rapl.time, "monotonic", lambda: next(times))
+    sensor = opened(rapl)
+    powercap("intel-rapl:0", "package-0", 3_000_000, 10**9)
+    assert dict(sensor.read()) == {"energy_j": pytest.approx(3.0), "power_w": pytest.approx(1.5)}
+
+
+def test_energy_that_may_not_be_read_is_not_there(powercap, monkeypatch):
+    powercap("intel-rapl:0", "package-0", 5)
+    monkeypatch.setattr(rapl, "is_readable", lambda path: False)
+    assert not rapl.available()
+
+
+def test_without_the_folder_there_is_no_energy(monkeypatch, tmp_path):
+    monkeypatch.setattr(rapl, "FOLDER", tmp_path / "absent")
+    assert not rapl.available()
+
+
+class FakeNvml(types.ModuleType):
+    """A small driver: GPUs as dictionaries of what they answer; an absent answer is an error."""
+
+    class NVMLError(Exception):
+        pass
+
+    NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
+
+    def __init__(self, gpus, *, driver=True):
+        super().__init__("pynvml")
+        self.gpus, self.driver, self.users = gpus, driver, 0
+
+    def nvmlInit(self):  # noqa: N802
+        if not self.driver:
+            raise self.NVMLError("no driver")
+        self.users += 1
+
+    def nvmlShutdown(self):  # noqa: N802
+        self.users -= 1
+
+    def nvmlDeviceGetCount(self):  # noqa: N802
+        return len(self.gpus)
+
+    def nvmlDeviceGetHandleByIndex(self, index):  # noqa: N802
+        return self.gpus[index]
+
+    def __getattr__(self, name):
+        def answer(gpu, *arguments):
+            if (name, *arguments) not in gpu:
+                raise self.NVMLError("not supported")
+            return gpu[(name, *arguments)]
+
+        return answer
+
+
+def gpu(number, **changes):
+    answers = {
+        ("nvmlDeviceGetUUID",): f"GPU-{number}aaa",
+        ("nvmlDeviceGetUtilizationRates",): types.SimpleNamespace(gpu=20 * number, memory=1),
+        ("nvmlDeviceGetMemoryInfo",): types.SimpleNamespace(total=100, used=10 * number, free=0),
+        ("nvmlDeviceGetTotalEnergyConsumption",): 1000 * number,
+        ("nvmlDeviceGetPowerUsage",): 100_000 * number,
+        ("nvmlDeviceGetTemperature", 0): 40 + number,
+        ("nvmlDeviceGetClockInfo", 1): 1000 - number,
+        ("nvmlDeviceGetClockInfo", 2): 2000 - number,
+    }
+    return {key: value for key, value in answers.items() if key[0] not in changes.get("without", ())}
+
+
+@pytest.fixture
+def driver(monkeypatch, tmp_path):
+    """Put a fake driver in place; this process computes on a GPU until told otherwise."""
+    (tmp_path / "7").symlink_to("/dev/nvidia-uvm")
+    monkeypatch.setattr(nvml, "OPEN_FILES", tmp_path)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    def put(*gpus, **options):
+        fake = FakeNvml(list(gpus), **options)
+        monkeypatch.setitem(sys.modules, "pynvml", fake)
+        return fake
+
+    return put
+
+
+def test_without_a_driver_there_are_no_gpus(driver, monkeypatch):
+    driver(gpu(1), driver=False)
+    assert not nvml.available()
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert not nvml.available()
+
+
+def test_a_worker_reads_its_own_gpu(driver, opened):
+    fake = driver(gpu(1), gpu(2))
+    assert nvml.available()
+    sensor = opened(nvml, Place(rank=1, workers=(1,), local_index=1))
+    assert dict(sensor.read()) == {
+        "utilization": 0.4,
+        "memory_used_bytes": 20.0,
+        "energy_j": 2.0,
+        "power_w": 200.0,
+        "temperature_c": 42.0,
+        "sm_clock_mhz": 998.0,
+        "memory_clock_mhz": 1998.0,
+    }
+    assert fake.users == 1
+    sensor.close()
+    assert fake.users == 0
+
+
+def test_one_process_with_several_gpus_reads_them_all(driver, opened):
+    driver(gpu(1), gpu(2), gpu(3))
+    reading = dict(opened(nvml, Place(rank=0, workers=(0, 1))).read())
+    assert reading["utilization"] == pytest.approx(0.3)
+    assert reading["memory_used_bytes"] == 20.0
+    assert reading["energy_j"] == 3.0
+    assert reading["sm_clock_mhz"] == 998.0
+
+
+def test_a_shared_gpu_tells_its_energy_once(driver, opened):
+    driver(gpu(1))
+    first = dict(opened(nvml, Place(rank=0, workers=(0,), local_index=0)).read())
+    second = dict(opened(nvml, Place(rank=1, workers=(1,), local_index=1)).read())
+    assert first["energy_j"] == 1.0
+    assert {"energy_j", "power_w"} & set(second) == set()
+    assert second["memory_used_bytes"] == 10.0
+
+
+def test_what_a_gpu_cannot_tell_is_left_out(driver, opened):
+    driver(gpu(1, without=("nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetTemperature")))
+    assert set(dict(opened(nvml).read())) == set(nvml.QUANTITIES) - {"energy_j", "temperature_c"}
+
+
+def test_a_run_that_computes_on_no_gpu_reads_none(driver, opened, tmp_path):
+    driver(gpu(1))
+    sensor = opened(nvml)
+    (tmp_path / "7").unlink()
+    (tmp_path / "8").symlink_to("/dev/nvidiactl")
+    assert sensor.read() == []
+    (tmp_path / "9").symlink_to("/dev/nvidia-uvm")
+    assert sensor.read()
+
+
+@pytest.mark.parametrize(
+    ("value", "place", "uuid"),
+    [
+        ("2,0", Place(rank=1, workers=(1,), local_index=1), "GPU-1aaa"),
+        ("GPU-3", HERE, "GPU-3aaa"),
+        # The launcher gave this process one device of its own.
+        ("1", Place(rank=2, workers=(2,), local_index=2), "GPU-2aaa"),
+        ("2,7,0", Place(rank=1, workers=(1,), local_index=1), "GPU-3aaa"),
+    ],
+)
+def test_the_devices_cuda_may_see(driver, opened, monkeypatch, value, place, uuid):
+    driver(gpu(1), gpu(2), gpu(3))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+    assert opened(nvml, place)._gpus[0][("nvmlDeviceGetUUID",)] == uuid
+
+
+@pytest.mark.parametrize("value", ["", "-1", "none", "9"])
+def test_no_device_that_cuda_may_see(driver, monkeypatch, value):
+    driver(gpu(1))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+    assert not nvml.available()
+
+
+def test_this_process_computes_on_no_gpu():
+    assert not nvml.computes() or Path("/dev/nvidia-uvm").exists() or Path("/dev/dxg").exists()
+
+
+def test_nothing_read_is_unknown_everywhere():
+    assert set(Summary().columns().values()) == {None}
+
+
+def test_columns_of_a_worker_that_speaks_for_its_host():
+    summary = Summary()
+    summary.begin(
+        {
+            "host": [("cpu_steal_s", 5.0), ("cpu_capacity_s", 100.0)],
+            "network": [("sent_bytes", 1000.0)],
+            "memory": [("peak_rss_bytes", 50.0)],
+            "rapl": [("energy_j", 7.0)],
+        }
+    )
+    summary.add({"memory": [("peak_rss_bytes", 80.0)], "network": [("sent_bytes", 1500.0)]})
+    summary.add(
+        {
+            "host": [("cpu_steal_s", 6.0), ("cpu_capacity_s", 120.0)],
+            "network": [("sent_bytes", 3000.0)],
+            "memory": [("peak_rss_bytes", 80.0)],
+            "rapl": [("energy_j", 17.5)],
+        }
+    )
+    assert summary.columns() == {
+        "host_memory_peak_bytes": 80,
+        "device_memory_peak_bytes": None,
+        "device_utilization": None,
+        "energy_j": 10.5,
+        "steal_fraction": pytest.approx(0.05),
+        "network_bytes": 2000,
+    }
+
+
+def test_energy_and_utilization_of_gpus_where_some_compute():
+    summary = Summary()
+    summary.begin({"nvml": [("energy_j", 100.0), ("utilization", 0.0)], "rapl": [("energy_j", 7.0)]})
+    summary.add({"nvml": [("energy_j", 130.0), ("utilization", 0.5), ("memory_used_bytes", 9.0)]})
+    summary.add({"nvml": [("energy_j", 160.0), ("utilization", 1.0), ("memory_used_bytes", 4.0)]})
+    found = summary.columns()
+    assert found["energy_j"] == 60.0
+    assert found["device_utilization"] == 0.75
+    assert found["device_memory_peak_bytes"] == 9
+
+
+def test_a_second_beginning_forgets_what_was_before():
+    summary = Summary()
+    summary.begin({"nvml": [("memory_used_bytes", 99.0), ("utilization", 1.0)]})
+    summary.add({"nvml": [("memory_used_bytes", 99.0), ("utilization", 1.0)]})
+    summary.begin({"nvml": [("memory_used_bytes", 5.0)]})
+    summary.add({"nvml": [("memory_used_bytes", 6.0), ("utilization", 0.5)]})
+    assert summary.columns()["device_memory_peak_bytes"] == 6
+    assert summary.columns()["device_utilization"] == 0.5
+
+
+def test_counters_that_did_not_move_give_no_share():
+    summary = Summary()
+    reading = {"host": [("cpu_steal_s", 5.0), ("cpu_capacity_s", 100.0)]}
+    summary.begin(reading)
+    summary.add(reading)
+    assert summary.columns()["steal_fraction"] is None
