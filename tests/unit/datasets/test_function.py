@@ -5,6 +5,7 @@ import textwrap
 import numpy as np
 import pytest
 
+from dlbench import plugins
 from dlbench.errors import UserError
 
 NUMBERS = itertools.count()
@@ -20,7 +21,9 @@ def module(tmp_path, monkeypatch):
     def write(text, name=None):
         names.append(name or f"my_data_{next(NUMBERS)}")
         (tmp_path / f"{names[-1]}.py").write_text("import numpy as np\n" + textwrap.dedent(text))
+        # As in a new process, which is where data sets are prepared.
         sys.modules.pop(names[-1], None)
+        plugins.load.cache_clear()
         return names[-1]
 
     yield write
@@ -104,9 +107,10 @@ def test_a_function_that_needs_positional_arguments_is_refused(prepared, module)
         prepared.entry(f"{name}:load")
 
 
-def test_a_function_without_source_is_refused(prepared):
+def test_a_function_without_source_is_refused(prepared, module):
+    name = module("def load():\n    return np.eye(2), [0, 1]\nload.__module__ = 'nowhere'\n")
     with pytest.raises(UserError, match="no source file"):
-        prepared.entry("builtins:abs")
+        prepared.entry(f"{name}:load")
 
 
 def test_a_module_may_be_a_whole_data_set(prepared, module):

@@ -25,17 +25,17 @@ def describe(path, **options):
 
 
 @pytest.fixture
-def root(tmp_path):
+def folder(tmp_path):
     return tmp_path / "pictures"
 
 
 @pytest.fixture
-def two(root):
+def two(folder):
     """Two classes with two pictures each."""
     for index in range(2):
-        save(root / "a" / f"{index}.png", RED)
-        save(root / "b" / f"{index}.png", BLUE)
-    return root
+        save(folder / "a" / f"{index}.png", RED)
+        save(folder / "b" / f"{index}.png", BLUE)
+    return folder
 
 
 def test_class_folders(two, prepared):
@@ -53,65 +53,65 @@ def test_class_folders(two, prepared):
 
 
 @pytest.mark.parametrize("name", ["test", "val", "validation"])
-def test_parts(root, prepared, name):
+def test_parts(folder, prepared, name):
     for label, color in {"cat": RED, "dog": BLUE}.items():
-        save(root / "train" / label / "1.png", color)
-        save(root / "train" / label / "2.png", color)
-    save(root / name / "dog" / "1.png", BLUE)
-    save(root / "extra" / "1.png", BLUE)
-    entry = prepared.entry("image_folder", path=str(root))
-    arrays = prepared.arrays("image_folder", path=str(root))
+        save(folder / "train" / label / "1.png", color)
+        save(folder / "train" / label / "2.png", color)
+    save(folder / name / "dog" / "1.png", BLUE)
+    save(folder / "extra" / "1.png", BLUE)
+    entry = prepared.entry("image_folder", path=str(folder))
+    arrays = prepared.arrays("image_folder", path=str(folder))
     assert arrays.y.tolist() == [0, 0, 1, 1]
     assert arrays.validation_y.tolist() == [1]
     assert (arrays.validation_x == BLUE).all()
     assert entry.meta.content.notes["ignored_folders"] == ["extra"]
-    found = describe(root, image_size=(4, 6))
+    found = describe(folder, image_size=(4, 6))
     assert (found.num_train, found.num_validation, found.input_shape, found.num_classes) == (4, 1, (4, 6, 3), 2)
 
 
-def test_a_validation_part_is_preferred_to_a_test_part(root):
+def test_a_validation_part_is_preferred_to_a_test_part(folder):
     for part, num in {"train": 3, "val": 2, "test": 1}.items():
         for index in range(num):
-            save(root / part / "a" / f"{index}.png")
-            save(root / part / "b" / f"{index}.png")
-    assert describe(root).num_validation == 4
+            save(folder / part / "a" / f"{index}.png")
+            save(folder / part / "b" / f"{index}.png")
+    assert describe(folder).num_validation == 4
 
 
-def test_train_among_other_classes_is_a_class(root):
+def test_train_among_other_classes_is_a_class(folder):
     for name in ("bus", "car", "train"):
-        save(root / name / "1.png")
-    assert describe(root).num_classes == 3
+        save(folder / name / "1.png")
+    assert describe(folder).num_classes == 3
 
 
-def test_train_alone_is_the_training_part(root):
-    save(root / "train" / "a" / "1.png")
-    save(root / "train" / "b" / "1.png")
-    found = describe(root)
+def test_train_alone_is_the_training_part(folder):
+    save(folder / "train" / "a" / "1.png")
+    save(folder / "train" / "b" / "1.png")
+    found = describe(folder)
     assert (found.num_train, found.num_validation, found.num_classes) == (2, None, 2)
 
 
-def test_odd_names_nested_folders_and_what_is_no_picture(root, prepared):
-    save(root / "고양이 (a)" / "x.JPG", format="JPEG")
-    save(root / "고양이 (a)" / "deep er" / "사진 'q' \n.jpeg")
-    save(root / "b" / "y.PNG")
-    (root / "b" / "notes.txt").write_text("no picture")
-    (root / "b" / ".hidden.png").write_text("no picture")
-    (root / ".git").mkdir()
-    entry = prepared.entry("image_folder", path=str(root))
+def test_odd_names_nested_folders_and_what_is_no_picture(folder, prepared):
+    save(folder / "고양이 (a)" / "x.JPG", format="JPEG")
+    save(folder / "고양이 (a)" / "deep er" / "사진 'q' \n.jpeg")
+    save(folder / "b" / "y.PNG")
+    (folder / "b" / "notes.txt").write_text("no picture")
+    (folder / "b" / ".hidden.png").write_text("no picture")
+    (folder / ".git").mkdir()
+    entry = prepared.entry("image_folder", path=str(folder))
     assert entry.meta.content.num_samples("train") == 3
     assert entry.meta.content.class_names == ("b", "고양이 (a)")
     assert entry.meta.content.notes["ignored_files"] == 2
 
 
-def test_a_name_that_is_no_text(root, prepared):
-    save(root / "a" / "1.png")
-    folder = os.fsencode(root) + b"/\xff\xfe"
+def test_a_name_that_is_no_text(folder, prepared):
+    save(folder / "a" / "1.png")
+    odd = os.fsencode(folder) + b"/\xff\xfe"
     try:
-        os.mkdir(folder)  # noqa: PTH102  # a path of bytes
+        os.mkdir(odd)  # noqa: PTH102  # a path of bytes
     except OSError:
         pytest.skip("this file system takes only text as names")
-    save(Path(os.fsdecode(folder)) / "1.png")
-    assert prepared.entry("image_folder", path=str(root)).meta.content.class_names == ("a", "\ufffd\ufffd")
+    save(Path(os.fsdecode(odd)) / "1.png")
+    assert prepared.entry("image_folder", path=str(folder)).meta.content.class_names == ("a", "\ufffd\ufffd")
 
 
 def test_links_are_followed_but_not_in_circles(two, tmp_path, prepared):
@@ -123,29 +123,29 @@ def test_links_are_followed_but_not_in_circles(two, tmp_path, prepared):
 
 
 @pytest.mark.parametrize("mode", ["L", "P", "1", "CMYK", "LA", "RGBA", "I;16"])
-def test_every_mode_becomes_rgb(root, prepared, mode):
+def test_every_mode_becomes_rgb(folder, prepared, mode):
     kind = "jpg" if mode == "CMYK" else "png"
     color = (255, 255, 255) if mode == "1" else (102, 102, 102)
-    path = root / "a" / f"1.{kind}"
+    path = folder / "a" / f"1.{kind}"
     if mode == "I;16":
         path.parent.mkdir(parents=True)
         Image.fromarray(np.full((4, 6), 102 * 257, np.uint16)).save(path)
     else:
         save(path, color, mode=mode)
-    save(root / "b" / "1.png", color)
-    x = prepared.arrays("image_folder", path=str(root)).x.astype(int)
+    save(folder / "b" / "1.png", color)
+    x = prepared.arrays("image_folder", path=str(folder)).x.astype(int)
     assert np.abs(x[0] - x[1]).max() <= 3
 
 
 @pytest.mark.parametrize("color", ["rgb", "grayscale"])
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
-def test_transparent_parts_are_white(root, prepared, mode, color):
+def test_transparent_parts_are_white(folder, prepared, mode, color):
     image = Image.new("RGBA", (6, 4), (0, 0, 0, 0))
     image.paste((0, 0, 0, 255), (0, 0, 3, 4))
-    (root / "a").mkdir(parents=True)
-    image.convert(mode).save(root / "a" / "1.png")
-    save(root / "b" / "1.png")
-    x = prepared.arrays("image_folder", path=str(root), color=color).x[0]
+    (folder / "a").mkdir(parents=True)
+    image.convert(mode).save(folder / "a" / "1.png")
+    save(folder / "b" / "1.png")
+    x = prepared.arrays("image_folder", path=str(folder), color=color).x[0]
     assert (x[:, :3] == 0).all()
     assert (x[:, 3:] == 255).all()
 
@@ -157,39 +157,39 @@ def test_grayscale(two, prepared):
     assert describe(two, color="grayscale", image_size=(2, 3)).input_shape == (2, 3, 1)
 
 
-def test_exif_orientation_is_applied(root, prepared):
+def test_exif_orientation_is_applied(folder, prepared):
     pixels = np.zeros((4, 6, 3), np.uint8)
     pixels[:2] = 255
     image = Image.fromarray(pixels)
     exif = Image.Exif()
     exif[0x0112] = 6
-    (root / "a").mkdir(parents=True)
-    image.save(root / "a" / "1.png", exif=exif)
-    save(root / "b" / "1.png", size=(4, 6))
-    arrays = prepared.arrays("image_folder", path=str(root))
+    (folder / "a").mkdir(parents=True)
+    image.save(folder / "a" / "1.png", exif=exif)
+    save(folder / "b" / "1.png", size=(4, 6))
+    arrays = prepared.arrays("image_folder", path=str(folder))
     assert arrays.x.shape == (2, 6, 4, 3)
     assert (arrays.x[0][:, 2:] == 255).all()
     assert (arrays.x[0][:, :2] == 0).all()
 
 
-def test_mixed_sizes_are_resized_bilinearly_or_refused(root, prepared):
-    save(root / "a" / "1.png", size=(6, 4))
+def test_mixed_sizes_are_resized_bilinearly_or_refused(folder, prepared):
+    save(folder / "a" / "1.png", size=(6, 4))
     gradient = Image.linear_gradient("L").convert("RGB").resize((12, 9))
-    (root / "b").mkdir()
-    gradient.save(root / "b" / "1.png")
+    (folder / "b").mkdir()
+    gradient.save(folder / "b" / "1.png")
     with pytest.raises(UserError, match=r"b/1.png' is 9 x 12, not 4 x 6") as caught:
-        prepared.entry("image_folder", path=str(root))
+        prepared.entry("image_folder", path=str(folder))
     assert "dataset.image_size" in caught.value.hint
-    entry = prepared.entry("image_folder", path=str(root), image_size=[5, 3])
-    arrays = prepared.arrays("image_folder", path=str(root), image_size=[5, 3])
+    entry = prepared.entry("image_folder", path=str(folder), image_size=[5, 3])
+    arrays = prepared.arrays("image_folder", path=str(folder), image_size=[5, 3])
     assert arrays.x.shape == (2, 5, 3, 3)
     assert np.array_equal(arrays.x[1], np.asarray(gradient.resize((3, 5), Image.Resampling.BILINEAR)))
     assert "bilinear" in entry.meta.content.notes["resize"]
 
 
-def broken_pictures(root):
+def broken_pictures(folder):
     """Write one of each kind of damage; return their names."""
-    good = save(root / "a" / "good.jpg", size=(64, 64)).read_bytes()
+    good = save(folder / "a" / "good.jpg", size=(64, 64)).read_bytes()
     png = io.BytesIO()
     Image.effect_noise((64, 64), 90).convert("RGB").save(png, "PNG")
     gif = io.BytesIO()
@@ -203,16 +203,16 @@ def broken_pictures(root):
         "header.jpg": good[:20],
     }
     for name, content in broken.items():
-        (root / "a" / name).write_bytes(content)
-    save(root / "b" / "good.png", size=(64, 64))
+        (folder / "a" / name).write_bytes(content)
+    save(folder / "b" / "good.png", size=(64, 64))
     return list(broken)
 
 
 @pytest.mark.parametrize("options", [{}, {"image_size": [8, 8]}])
-def test_damaged_pictures_are_all_named_at_once(root, prepared, options):
-    names = broken_pictures(root)
+def test_damaged_pictures_are_all_named_at_once(folder, prepared, options):
+    names = broken_pictures(folder)
     with pytest.raises(UserError) as caught:
-        prepared.entry("image_folder", path=str(root), **options)
+        prepared.entry("image_folder", path=str(folder), **options)
     for name in names:
         assert f"a/{name}'" in str(caught.value)
     assert "good" not in str(caught.value)
@@ -230,13 +230,13 @@ def test_of_many_damaged_pictures_ten_are_named_and_all_counted(two, prepared):
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
-def test_random_damage_is_decoded_or_named(root, kind):
+def test_random_damage_is_decoded_or_named(folder, kind):
     random = np.random.default_rng(0)
     stream = io.BytesIO()
     Image.effect_noise((16, 16), 90).convert("RGB").save(stream, kind)
     good = np.frombuffer(stream.getvalue(), np.uint8)
-    root.mkdir()
-    paths = [root / f"{index}.{kind.lower()}" for index in range(200)]
+    folder.mkdir()
+    paths = [folder / f"{index}.{kind.lower()}" for index in range(200)]
     for path in paths:
         bad = good.copy()
         bad[random.integers(0, len(good), 3)] = random.integers(0, 256, 3)
@@ -248,29 +248,29 @@ def test_random_damage_is_decoded_or_named(root, kind):
     assert failures
 
 
-def test_pictures_keep_their_order_over_many_tasks(root, prepared, monkeypatch):
+def test_pictures_keep_their_order_over_many_tasks(folder, prepared, monkeypatch):
     monkeypatch.setattr(_decode, "TASK_FILES", 3)
     for label in range(2):
         for index in range(40):
-            save(root / str(label) / f"{index:02}.png", (index, label, 0))
-    arrays = prepared.arrays("image_folder", path=str(root))
+            save(folder / str(label) / f"{index:02}.png", (index, label, 0))
+    arrays = prepared.arrays("image_folder", path=str(folder))
     assert arrays.x[:, 0, 0, 0].tolist() == [*range(40), *range(40)]
     assert arrays.x[:, 0, 0, 1].tolist() == arrays.y.tolist()
 
 
-def test_limit_per_class_is_a_fixed_subset(root, prepared):
+def test_limit_per_class_is_a_fixed_subset(folder, prepared):
     for label in range(2):
         for index in range(30):
-            save(root / str(label) / f"{index:02}.png", (index, label, 0))
+            save(folder / str(label) / f"{index:02}.png", (index, label, 0))
     first, again, other = (
-        prepared.arrays("image_folder", path=str(root), limit_per_class=8, seed=seed).x[:, 0, 0, 0].tolist()
+        prepared.arrays("image_folder", path=str(folder), limit_per_class=8, seed=seed).x[:, 0, 0, 0].tolist()
         for seed in (0, 0, 1)
     )
     assert first == again != other
     assert len(first) == 16
     assert first[:8] == sorted(first[:8]) != list(range(8))
-    assert describe(root, limit_per_class=8).num_train == 16
-    assert describe(root, limit_per_class=99).num_train == 60
+    assert describe(folder, limit_per_class=8).num_train == 16
+    assert describe(folder, limit_per_class=99).num_train == 60
 
 
 def test_a_changed_new_or_removed_picture_is_prepared_anew(two, prepared):
@@ -293,47 +293,47 @@ def test_a_relative_path_counts_from_the_folder_dlbench_is_started_in(two, prepa
     assert entry.meta.identity["path"] == str(two)
 
 
-def nothing(root):
+def nothing(folder):
     pass
 
 
-def a_file(root):
-    root.write_text("no folder")
+def a_file(folder):
+    folder.write_text("no folder")
 
 
-def empty(root):
-    root.mkdir()
+def empty(folder):
+    folder.mkdir()
 
 
-def no_classes(root):
-    save(root / "1.png")
+def no_classes(folder):
+    save(folder / "1.png")
 
 
-def one_class(root):
-    save(root / "a" / "1.png")
+def one_class(folder):
+    save(folder / "a" / "1.png")
 
 
-def empty_class(root):
-    save(root / "a" / "1.png")
-    (root / "empty one").mkdir()
+def empty_class(folder):
+    save(folder / "a" / "1.png")
+    (folder / "empty one").mkdir()
 
 
-def empty_test(root):
-    save(root / "train" / "a" / "1.png")
-    save(root / "train" / "b" / "1.png")
-    (root / "test" / "a").mkdir(parents=True)
+def empty_test(folder):
+    save(folder / "train" / "a" / "1.png")
+    save(folder / "train" / "b" / "1.png")
+    (folder / "test" / "a").mkdir(parents=True)
 
 
-def unknown_class(root):
-    save(root / "train" / "a" / "1.png")
-    save(root / "train" / "b" / "1.png")
-    save(root / "test" / "c" / "1.png")
+def unknown_class(folder):
+    save(folder / "train" / "a" / "1.png")
+    save(folder / "train" / "b" / "1.png")
+    save(folder / "test" / "c" / "1.png")
 
 
-def dead_link(root):
-    save(root / "a" / "1.png")
-    save(root / "b" / "1.png")
-    (root / "b" / "2.png").symlink_to("nowhere.png")
+def dead_link(folder):
+    save(folder / "a" / "1.png")
+    save(folder / "b" / "1.png")
+    (folder / "b" / "2.png").symlink_to("nowhere.png")
 
 
 @pytest.mark.parametrize(
@@ -350,12 +350,12 @@ def dead_link(root):
         (dead_link, "cannot read"),
     ],
 )
-def test_what_is_no_data_set_is_said_before_and_at_preparing(root, prepared, make, message):
-    make(root)
+def test_what_is_no_data_set_is_said_before_and_at_preparing(folder, prepared, make, message):
+    make(folder)
     with pytest.raises(UserError, match=message):
-        describe(root)
+        describe(folder)
     with pytest.raises(UserError, match=message):
-        prepared.entry("image_folder", path=str(root))
+        prepared.entry("image_folder", path=str(folder))
 
 
 @pytest.mark.parametrize(
@@ -377,10 +377,10 @@ def test_impossible_options_are_refused(options):
         image_folder.OPTIONS.model_validate(options)
 
 
-def test_cmyk_of_a_jpeg_is_as_pillow_shows_it(root, prepared):
-    path = save(root / "a" / "1.jpg", RED, mode="CMYK")
-    save(root / "b" / "1.png")
+def test_cmyk_of_a_jpeg_is_as_pillow_shows_it(folder, prepared):
+    path = save(folder / "a" / "1.jpg", RED, mode="CMYK")
+    save(folder / "b" / "1.png")
     with Image.open(path) as image:
         expected = np.asarray(ImageOps.exif_transpose(image).convert("L"))
-    found = prepared.arrays("image_folder", path=str(root), color="grayscale").x[0, ..., 0]
+    found = prepared.arrays("image_folder", path=str(folder), color="grayscale").x[0, ..., 0]
     assert np.array_equal(found, expected)
