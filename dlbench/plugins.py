@@ -6,9 +6,11 @@ at its top level, so listing and validating cost nothing. What a file of each ki
 docstring of the kind's folder (`dlbench/models/__init__.py` and so on).
 """
 
+import functools
 import importlib
 import importlib.util
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -66,8 +68,9 @@ def canonical(name: str) -> str:
     return name if ":" in name else name.replace("-", "_")
 
 
+@functools.cache
 def load(kind: str, name: str) -> Plugin:
-    """Import one plugin by name, or by `package.module:function`.
+    """Import one plugin by name, or by `package.module:function`; the same is imported only once.
 
     Raises:
         UserError: There is no such plugin, or the named function cannot be imported.
@@ -81,8 +84,9 @@ def load(kind: str, name: str) -> Plugin:
             hint=nearest(name, names(kind)) or f"`dlbench list {kind}` shows each with its options",
         )
     found = _entry_points(kind).get(name)
-    target = found.load() if found is not None else importlib.import_module(f"{FOLDERS[kind]}.{name}")
-    return _plugin(kind, name, target)
+    if found is None:
+        return _plugin(kind, name, importlib.import_module(f"{FOLDERS[kind]}.{name}"))
+    return _foreign(kind, name, found.load, "it is installed beside dlbench: ask who made it")
 
 
 def _entry_points(kind: str) -> dict[str, Any]:
@@ -94,23 +98,33 @@ def _plugin(kind: str, name: str, target: Any) -> Plugin:
     options = getattr(target, "OPTIONS", None)
     if options is None and callable(target):
         options = _options_of(target)
+    if options is not None and not (isinstance(options, type) and issubclass(options, Options)):
+        raise TypeError("its OPTIONS are no `dlbench.plugins.Options`")
     return Plugin(kind, name, doc, options or Options, target)
+
+
+def _foreign(kind: str, name: str, find: Callable[[], Any], hint: str) -> Plugin:
+    """Return a plugin that is not dlbench's own; whatever goes wrong in its code is the user's to know."""
+    try:
+        return _plugin(kind, name, find())
+    except (Exception, SystemExit) as error:
+        message = f"{kind}: cannot import {name!r}: {type(error).__name__}: {error}"
+        raise UserError(message, hint=hint) from error
 
 
 def _from_reference(kind: str, name: str) -> Plugin:
     module_name, _, function_name = name.partition(":")
-    try:
+
+    def find() -> Any:
         target: Any = importlib.import_module(module_name)
         for part in function_name.split("."):
             target = getattr(target, part)
-    except Exception as error:
-        raise UserError(
-            f"{kind}: cannot import {name!r}: {type(error).__name__}: {error}",
-            hint="the form is package.module:function, importable from the folder you start dlbench in",
-        ) from error
-    if not callable(target) and not isinstance(target, ModuleType):
-        raise UserError(f"{kind}: {name!r} is not a function")
-    return _plugin(kind, name, target)
+        if not callable(target) and not isinstance(target, ModuleType):
+            raise TypeError(f"{function_name} is not a function")
+        return target
+
+    hint = "the form is package.module:function, importable from the folder you start dlbench in"
+    return _foreign(kind, name, find, hint)
 
 
 def _options_of(function: Any) -> type[Options]:

@@ -1,0 +1,92 @@
+"""`dlbench check`: validate a scenario, show its runs, what they may take, and what is probably not meant."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dlbench.cli import options, tables
+
+if TYPE_CHECKING:
+    from dlbench.scenario.run_spec import RunSpec
+    from dlbench.scenario.settings import Settings
+
+_COLUMNS = (
+    "run", "repeat", "arm", "strategy", "workers", "layout", "batch", "global batch", "launcher", "cores/worker",
+    "estimate",
+)  # fmt: skip
+
+
+@click.command("check")
+@options.scenario
+@options.hosts
+@options.only
+@options.studies
+def command(scenario: Path, hosts: str | None, only: tuple[str, ...], studies: Path) -> None:
+    """Validate SCENARIO and show its runs in the order of execution.
+
+    Nothing is started. Exit code 2 if anything is wrong, with the file, the line and what is allowed.
+    """
+    from dlbench.scenario.doubts import doubts
+    from dlbench.scenario.expand import expand
+    from dlbench.scenario.read import read
+    from dlbench.study.estimate import wall_times
+
+    cluster = options.read_cluster(hosts)
+    found = read(scenario)
+    runs = expand(found, cluster, options.read_only(only))
+    times = wall_times(found.name, studies)
+    estimates = [times.get(run.fingerprint) for run in runs]
+    rows = [_row(number, run, time) for number, (run, time) in enumerate(zip(runs, estimates, strict=True), start=1)]
+    tables.show(found.name, _COLUMNS, rows)
+    click.echo(f"\n{total(runs, estimates)}")
+    for doubt in doubts(found, runs, cluster):
+        click.echo(f"warning: {doubt}", err=True)
+
+
+def _row(number: int, run: "RunSpec", estimate: float | None) -> list[str]:
+    settings = run.settings
+    return [
+        str(number),
+        str(run.repeat),
+        run.label,
+        settings.strategy + (f" ({settings.algorithm})" if settings.algorithm else ""),
+        str(settings.workers),
+        _layout(settings),
+        str(settings.batch_size),
+        str(run.global_batch_size),
+        settings.launcher,
+        f"{settings.cores_per_worker:g}",
+        duration(estimate),
+    ]
+
+
+def _layout(settings: "Settings") -> str:
+    """Say how the workers sit on the hosts."""
+    if settings.workers_per_host is not None:
+        return f"{settings.workers_per_host} on each host"
+    return "hosts filled in order" if settings.mode is None else str(settings.mode)
+
+
+def total(runs: Sequence["RunSpec"], estimates: Sequence[float | None]) -> str:
+    """Return the sums: runs, arms, repeats, and the time where studies tell it."""
+    arms: Mapping[str, bool] = {run.fingerprint: run.baseline for run in runs}
+    num_baselines = sum(arms.values())
+    repeats = len({run.repeat for run in runs})
+    text = f"{len(runs)} runs: {len(arms)} arms ({num_baselines} of them base lines) x {repeats} repeats"
+    known = [seconds for seconds in estimates if seconds is not None]
+    if not known:
+        return f"{text}; no study tells yet how long they take"
+    part = "" if len(known) == len(runs) else f" for {len(known)} of them; the others are not known"
+    return f"{text}; about {duration(sum(known))}{part}"
+
+
+def duration(seconds: float | None) -> str:
+    """Return a time as people say it; empty where it is not known."""
+    if seconds is None:
+        return ""
+    if seconds < 90:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

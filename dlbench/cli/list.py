@@ -1,0 +1,159 @@
+"""`dlbench list`: every plugin with its options, every setting, every column."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dlbench.cli import tables
+from dlbench.errors import UserError, nearest
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from dlbench.plugins import Plugin
+
+_OPTION_COLUMNS = ("name", "type", "default", "meaning")
+
+
+@click.command("list")
+@click.argument("kind", required=False)
+@click.argument("name", required=False)
+def command(kind: str | None, name: str | None) -> None:
+    """Show plugins and their options: all, those of one KIND, or the one called NAME.
+
+    KIND is a kind of plugin (models, datasets, trainers, strategies, launchers, ...), or `settings`, or `columns`.
+    """
+    if kind is None:
+        _show_all()
+    elif kind == "settings":
+        _show_settings(name)
+    elif kind == "columns":
+        _show_columns(name)
+    else:
+        _show_kind(_kind(kind), name)
+
+
+def _show_all() -> None:
+    from dlbench import plugins
+
+    rows = [(kind, name, _doc(kind, name)) for kind in plugins.FOLDERS for name in plugins.names(kind)]
+    tables.show("plugins", ("kind", "name", "what it is"), rows)
+    click.echo("\n`dlbench list KIND` shows options; `dlbench list settings` and `dlbench list columns` show those.")
+
+
+def _kind(word: str) -> str:
+    """Return the kind that is meant: `model` means `models`."""
+    from dlbench.plugins import FOLDERS
+
+    singular = {"strategy": "strategies"} | {kind.removesuffix("s"): kind for kind in FOLDERS}
+    if word in FOLDERS or word in singular:
+        return singular.get(word, word)
+    allowed = (*FOLDERS, "settings", "columns")
+    raise UserError(
+        f"there is nothing called {word!r} to list; there are: {', '.join(allowed)}", hint=nearest(word, allowed)
+    )
+
+
+def _show_kind(kind: str, name: str | None) -> None:
+    from dlbench import plugins
+
+    found = plugins.names(kind) if name is None else (name,)
+    if not found:
+        click.echo(f"there are no {kind}")
+    for number, one in enumerate(found):
+        if number:
+            click.echo()
+        if name is None and (failure := _failure(kind, one)):
+            click.echo(f"{one}: {failure}")
+        else:
+            _show_plugin(plugins.load(kind, one))
+
+
+def _show_plugin(plugin: "Plugin") -> None:
+    click.echo(f"{plugin.name}: {plugin.doc}")
+    for label, attribute in (("algorithms", "algorithms"), ("collectives", "collectives")):
+        values = getattr(plugin.get("NEEDS"), attribute, ())
+        if values:
+            click.echo(f"{label}: {', '.join(values)}")
+    rows = list(option_rows(plugin.options, _prefix(plugin.kind)))
+    if rows:
+        tables.show(f"options of {plugin.name}", _OPTION_COLUMNS, rows)
+
+
+def _prefix(kind: str) -> str:
+    from dlbench.scenario.settings import OPTION_PREFIXES
+
+    return next((f"{prefix}." for prefix, of in OPTION_PREFIXES.items() if of == kind), "")
+
+
+def _doc(kind: str, name: str) -> str:
+    from dlbench import plugins
+
+    return _failure(kind, name) or plugins.load(kind, name).doc
+
+
+def _failure(kind: str, name: str) -> str:
+    """Return why a plugin cannot be loaded: one that is broken must not hide the others."""
+    from dlbench import plugins
+
+    try:
+        plugins.load(kind, name)
+    except UserError as error:
+        return error.message
+    return ""
+
+
+def _show_settings(name: str | None) -> None:
+    from dlbench.scenario.settings import Settings
+
+    tables.show("settings", _OPTION_COLUMNS, _picked(list(option_rows(Settings, "")), name, "setting"))
+
+
+def _show_columns(name: str | None) -> None:
+    from dlbench.records.columns import TABLES
+
+    rows = [
+        (f"{table}.csv", column.name, column.kind, column.unit, column.meaning)
+        for table, columns in TABLES.items()
+        for column in columns
+    ]
+    names = {row[1] for row in rows}
+    if name is not None and name not in names:
+        raise UserError(f"there is no column {name!r}", hint=nearest(name, names))
+    rows = [row for row in rows if name in (None, row[1])]
+    tables.show("columns", ("table", "name", "kind", "unit", "meaning"), rows)
+
+
+def _picked(rows: Sequence[Sequence[str]], name: str | None, what: str) -> Sequence[Sequence[str]]:
+    names = [row[0] for row in rows]
+    if name is not None and name not in names:
+        raise UserError(f"there is no {what} {name!r}", hint=nearest(name, names))
+    return [row for row in rows if name in (None, row[0])]
+
+
+def option_rows(options: "type[BaseModel]", prefix: str) -> Iterator[tuple[str, str, str, str]]:
+    """Yield name, type, default and meaning of each field."""
+    import json
+
+    schema = options.model_json_schema()
+    definitions, required = schema.get("$defs", {}), schema.get("required", [])
+    for name, value in schema.get("properties", {}).items():
+        default = "needed" if name in required else json.dumps(value.get("default"), ensure_ascii=False).strip('"')
+        yield prefix + name, type_name(value, definitions), default, value.get("description", "")
+
+
+def type_name(value: dict[str, Any], definitions: dict[str, Any]) -> str:
+    """Return a JSON Schema's type as people say it: `integer`, `list of integer`, `data or epochs`."""
+    if "$ref" in value:
+        return type_name(definitions[value["$ref"].rpartition("/")[2]], definitions)
+    for key in ("anyOf", "oneOf", "allOf"):
+        if key in value:
+            return " or ".join(dict.fromkeys(type_name(one, definitions) for one in value[key]))
+    if "enum" in value:
+        return " or ".join(str(one) for one in value["enum"])
+    if value.get("type") == "array":
+        return f"list of {type_name(value.get('items', {}), definitions)}"
+    return {"null": "nothing", "string": "text", "boolean": "true or false"}.get(
+        value.get("type", ""), str(value.get("const", value.get("type", "anything")))
+    )
