@@ -1,1 +1,154 @@
 """`run()` and `load_study()`: the same from Python and notebooks as from the command line."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dlbench.launch.execute import Progress
+from dlbench.records import files
+from dlbench.records.outcome import Outcome
+from dlbench.records.tables import read_table
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.study.conduct import Account, Watcher, conduct
+from dlbench.study.folder import DEFAULT_PARENT, Folder, create, open_study
+from dlbench.study.request import Request, must_be_launchable, resolve
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# The columns that join the other tables to `runs.csv`.
+KEYS = ["run_id", "attempt"]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study on disk; its tables are read when they are asked for.
+
+    Attributes:
+        path: Its folder.
+        record: What it is: runs, cluster, versions.
+        machine: What it ran on.
+    """
+
+    path: Path
+    record: Any = field(repr=False)
+    machine: Mapping[str, Any] = field(repr=False)
+
+    @cached_property
+    def runs(self) -> "pd.DataFrame":
+        """One row for each attempt: `runs.csv`."""
+        return self._table("runs")
+
+    @cached_property
+    def epochs(self) -> "pd.DataFrame":
+        """One row for each epoch and worker, with the columns of its run."""
+        return self._joined("epochs")
+
+    @cached_property
+    def steps(self) -> "pd.DataFrame":
+        """One row for each step and worker, with the columns of its run."""
+        return self._joined("steps")
+
+    @cached_property
+    def sensors(self) -> "pd.DataFrame":
+        """One row for each reading, with the columns of its run."""
+        return self._joined("sensors")
+
+    def _table(self, name: str) -> "pd.DataFrame":
+        return read_table(self.path / files.table(name))
+
+    def _joined(self, name: str) -> "pd.DataFrame":
+        """Return a table with the columns of `runs`; where both have a column, that of the run ends in `_run`."""
+        return self._table(name).merge(self.runs, on=KEYS, how="left", suffixes=("", "_run"), validate="many_to_one")
+
+
+class Quiet:
+    """A watcher that says nothing."""
+
+    def say(self, line: str) -> None:
+        """Pass over a line."""
+
+    def begin(self, folder: Path, todo: Sequence[RunSpec], done: int) -> None:
+        """Pass over the beginning."""
+
+    def start(self, run: RunSpec, attempt: int) -> None:
+        """Pass over a launch."""
+
+    def progress(self, progress: Progress) -> None:
+        """Pass over progress."""
+
+    def end(self, run: RunSpec, outcome: Outcome, row: Mapping[str, Any]) -> None:
+        """Pass over an end."""
+
+
+def run(
+    scenario: str | Path | Mapping[str, Any],
+    *,
+    output: str | Path = DEFAULT_PARENT,
+    only: Mapping[str, Any] | None = None,
+    hosts: str = "",
+    repeats: int | None = None,
+    study: str | Path | None = None,
+    resume: bool = False,
+    watcher: Watcher | None = None,
+) -> Study:
+    """Measure a scenario and return its study; failed runs are rows with their reason.
+
+    Args:
+        scenario: A scenario file, or its content as a mapping.
+        output: Folder of all studies; the study's own folder is made inside it.
+        only: Values of settings; only runs that have all of them are made.
+        hosts: `a:4,b:4`; default: this machine.
+        repeats: In place of the scenario's.
+        study: A study to continue.
+        resume: Continue the newest study of the scenario.
+        watcher: Is told how it goes on; default: nobody.
+
+    Raises:
+        UserError: Something that the caller can mend.
+        KeyboardInterrupt: It was interrupted; what was made is on disk, and `resume` completes it.
+    """
+    request = Request(
+        scenario=scenario if isinstance(scenario, Mapping) else Path(scenario),
+        output=Path(output),
+        only={key: _as_text(value) for key, value in (only or {}).items()},
+        hosts=hosts,
+        repeats=repeats,
+        study=Path(study) if study is not None else None,
+        resume=resume,
+    )
+    folder, _ = measure(request, watcher or Quiet(), threading.Event())
+    return load_study(folder.path)
+
+
+def measure(request: Request, watcher: Watcher, stop: threading.Event) -> tuple[Folder, Account]:
+    """Make or continue a study, and return its folder with how it stands.
+
+    Raises:
+        UserError: Something that the user can mend.
+    """
+    question, folder = resolve(request)
+    must_be_launchable(question.runs)
+    if folder is None:
+        folder = create(request.output, question)
+    return folder, conduct(folder, question, watcher, stop)
+
+
+def load_study(path: str | Path) -> Study:
+    """Open a study that is on disk.
+
+    Raises:
+        UserError: There is none, or a newer dlbench wrote it.
+    """
+    folder = open_study(Path(path))
+    return Study(folder.path, folder.record, folder.machine)
+
+
+def _as_text(value: Any) -> str:
+    """Return a value as `--only` takes it: as YAML reads it."""
+    import json
+
+    return value if isinstance(value, str) else json.dumps(value)

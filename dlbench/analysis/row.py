@@ -48,9 +48,6 @@ LARGEST = (
 )
 SUM = ("samples_seen", "observer_cpu_s", "bytes_sent")
 
-# A user's own script need not train what these defaults say, unless the scenario hands them to it.
-NOT_OF_A_SCRIPT = ("model", "dataset", "trainer")
-
 
 @dataclass(frozen=True)
 class Attempt:
@@ -117,7 +114,8 @@ def workers_agree(results: Iterable[Result]) -> str | None:
 
 def _specification(run: RunSpec) -> dict[str, Any]:
     settings = run.settings.model_dump(mode="json")
-    row = {name: settings[name] for name in names("runs") if name in settings and _applies(run, name)}
+    # A user's own script has empty names where the scenario says nothing of model, data set or engine.
+    row = {name: settings[name] for name in names("runs") if settings.get(name) != "" and name in settings}
     target = run.target
     return row | {
         "run_id": run.run_id,
@@ -135,12 +133,6 @@ def _specification(run: RunSpec) -> dict[str, Any]:
         "target_value": target.value if target else None,
         "target_stop": target.stop if target else None,
     }
-
-
-def _applies(run: RunSpec, setting: str) -> bool:
-    """Whether a setting says something about the run: a user's script may train something else altogether."""
-    command = run.settings.command
-    return command is None or setting not in NOT_OF_A_SCRIPT or setting in run.axes or f"{{{setting}}}" in command
 
 
 def _attempt(attempt: Attempt, outcome: Outcome) -> dict[str, Any]:
@@ -195,7 +187,7 @@ def _facts(run: RunSpec, journal: Journal, machine: Mapping[str, Any], row: Mapp
     }
     if run.settings.command is None:
         found.setdefault("backend", _backend(run.settings.trainer))
-    found.setdefault("python_version", machine.get("python_version"))
+    found.setdefault("python_version", machine.get("software", {}).get("python"))
     return found
 
 

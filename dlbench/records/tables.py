@@ -7,6 +7,7 @@ as `true` and `false`, lists as JSON. Options of plugins follow the columns of `
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -104,22 +105,16 @@ def read_table(path: Path) -> "pd.DataFrame":
     table = path.stem
     if table not in TABLES:
         raise UserError(f"{path.name!r} is none of {', '.join(name + '.csv' for name in TABLES)}")
-    kinds = {column.name: DTYPES[column.kind] for column in TABLES[table]}
+    # Columns that are not in `records.columns` come as text.
+    kinds = defaultdict(lambda: "string", {column.name: DTYPES[column.kind] for column in TABLES[table]})
     try:
-        found = pd.read_csv(path, dtype=_Dtypes(kinds), keep_default_na=False, na_values=[""], true_values=["true"],
+        found = pd.read_csv(path, dtype=kinds, keep_default_na=False, na_values=[""], true_values=["true"],
                             false_values=["false"])  # fmt: skip
     except FileNotFoundError:
         raise UserError(f"there is no {path.name} in {path.parent}") from None
     except ValueError as error:
         raise UserError(f"this is not a table of dlbench: {error}", where=str(path)) from error
     return _completed(found, table)
-
-
-class _Dtypes(dict[str, str]):
-    """Kinds by column; text for columns that are not in `records.columns`."""
-
-    def __missing__(self, name: str) -> str:
-        return "string"
 
 
 def _completed(found: "pd.DataFrame", table: str) -> "pd.DataFrame":
@@ -149,7 +144,7 @@ def _narrowed(column: "pd.Series[Any]") -> "pd.Series[Any]":
     if len(cells) and cells.isin(["true", "false"]).all():
         return column.map({"true": True, "false": False}).astype("boolean")
     try:
-        numbers = pd.to_numeric(cells)
+        numbers = pd.to_numeric(cells.astype(object))
     except (ValueError, TypeError):
         return column
     if not len(cells):

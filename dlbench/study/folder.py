@@ -5,24 +5,30 @@ import errno
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 import dlbench
 from dlbench.errors import UserError
 from dlbench.records import files
 from dlbench.records.columns import SCHEMA_VERSION
+from dlbench.records.machine import differences, fingerprint
+from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.read import parse
 from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.scenario import Scenario
 
 DEFAULT_PARENT = Path("studies")
 # A file name holds at most 255 bytes; the start time and a counter follow the scenario's name.
 MAX_NAME_BYTES = 200
 MAX_DIFFERENCES = 8
+# Words about the scenario that change nothing that is measured.
+NOT_MEASURED = {"description", "reference"}
 
 
 class Record(BaseModel):
@@ -34,10 +40,9 @@ class Record(BaseModel):
         scenario: Name of the scenario.
         scenario_hash: Hash of `scenario.yaml` as it was.
         created_at: UTC, ISO 8601.
-        only: What `--only` kept of the scenario's runs.
         cluster: Where it runs.
-        machine_fingerprint: Short hash of the hardware it began on.
-        runs: Every run, resolved, in order.
+        machine_fingerprint: Short hash of the hardware and versions it began on.
+        runs: Every run that was ever asked for, resolved, in order.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -47,9 +52,8 @@ class Record(BaseModel):
     scenario: str
     scenario_hash: str
     created_at: str
-    only: tuple[str, ...] = ()
-    cluster: dict[str, Any] = Field(default_factory=dict)
-    machine_fingerprint: str = ""
+    cluster: Cluster
+    machine_fingerprint: str
     runs: tuple[RunSpec, ...]
 
 
@@ -67,20 +71,18 @@ class Question:
     """What is to be measured where: all that a study is made from.
 
     Attributes:
-        scenario: Name of the scenario.
-        text: The scenario file, verbatim.
-        runs: Its runs, resolved, in order.
-        cluster: Where they run, as JSON-able values.
+        scenario: The scenario as its file says it.
+        text: The file, verbatim.
+        runs: The runs of it that are asked for, resolved, in order.
+        cluster: Where they run.
         machine: What `dlbench.records.machine.describe` says of this machine.
-        only: What `--only` kept.
     """
 
-    scenario: str
+    scenario: Scenario
     text: str
     runs: tuple[RunSpec, ...]
-    cluster: Mapping[str, Any]
+    cluster: Cluster
     machine: Mapping[str, Any]
-    only: tuple[str, ...] = ()
 
 
 def create(parent: Path, question: Question, now: datetime | None = None) -> Folder:
@@ -93,18 +95,17 @@ def create(parent: Path, question: Question, now: datetime | None = None) -> Fol
         raise UserError("the scenario has no runs", hint="look at `exclude` and --only: together they leave nothing")
     moment = now or datetime.now(UTC)
     record = Record(
-        scenario=question.scenario,
-        scenario_hash=text_hash(question.text),
+        scenario=question.scenario.name,
+        scenario_hash=hashlib.sha256(question.text.encode()).hexdigest(),
         created_at=moment.isoformat(timespec="seconds"),
-        only=question.only,
-        cluster=dict(question.cluster),
+        cluster=question.cluster,
         machine_fingerprint=machine_fingerprint(question.machine),
         runs=question.runs,
     )
-    path = _make(parent, f"{safe_name(question.scenario)}-{moment:%Y%m%dT%H%M%SZ}")
+    path = _make(parent, f"{safe_name(question.scenario.name)}-{moment:%Y%m%dT%H%M%SZ}")
     files.write_text(path / files.SCENARIO, question.text)
-    files.write_text(path / files.MACHINE, json.dumps(question.machine, indent=2, ensure_ascii=False) + "\n")
-    files.write_text(path / files.STUDY, record.model_dump_json(indent=2) + "\n")
+    write_machine(path, question.machine)
+    _write_record(path, record)
     return Folder(path, record, question.machine)
 
 
@@ -164,39 +165,63 @@ def studies_of(parent: Path, scenario: str) -> list[Folder]:
     return sorted(found, key=lambda folder: (folder.record.created_at, folder.path.name))
 
 
-def must_be_the_same(folder: Folder, question: Question) -> None:
-    """Refuse to continue a study with another scenario or on other hardware.
+def continued(folder: Folder, question: Question) -> Folder:
+    """Return the study with runs that are newly asked for (other `--only`, more `--repeats`) added to its record.
 
-    A change that leaves every run as it was, such as a comment, is no change.
+    Hold the study's lock.
 
     Raises:
-        UserError: It says what differs.
+        UserError: The scenario was edited, or the hardware is another; says what differs. A change that leaves what
+            the scenario says as it was, such as a comment, is no change.
     """
-    differences = _edited(folder, question) + _moved(folder, question)
-    if differences:
-        shown = differences[:MAX_DIFFERENCES]
-        more = [f"... and {len(differences) - len(shown)} more"] if len(differences) > len(shown) else []
+    found = _edited(folder, question) or _resolved_otherwise(folder, question)
+    found += _moved(folder, question)
+    if found:
+        shown = found[:MAX_DIFFERENCES]
+        more = [f"... and {len(found) - len(shown)} more"] if len(found) > len(shown) else []
         raise UserError(
             "\n  ".join([f"{folder.path} cannot be continued: it would not be the same study", *shown, *more]),
             hint="start a new study (without --resume and --study), or bring back what it began with",
         )
+    known = {run.run_id for run in folder.record.runs}
+    added = tuple(run for run in question.runs if run.run_id not in known)
+    if not added:
+        return folder
+    record = folder.record.model_copy(update={"runs": folder.record.runs + added})
+    _write_record(folder.path, record)
+    return replace(folder, record=record)
+
+
+def scenario_text(folder: Folder) -> str:
+    """Return the scenario file of a study, verbatim.
+
+    Raises:
+        UserError: It cannot be read.
+    """
+    try:
+        return (folder.path / files.SCENARIO).read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot be read: {error}", where=str(folder.path / files.SCENARIO)) from error
+
+
+def scenario_of(folder: Folder) -> Scenario:
+    """Return the scenario that a study was begun with.
+
+    Raises:
+        UserError: It cannot be read.
+    """
+    return parse(scenario_text(folder).removeprefix("\ufeff"), f"{folder.record.scenario}.yaml")
 
 
 def machine_fingerprint(machine: Mapping[str, Any]) -> str:
-    """Return a short hash of the hardware that a description of a machine names."""
-    content = json.dumps(hardware(machine), sort_keys=True)
+    """Return a short hash of the hardware and versions of a described machine."""
+    content = json.dumps(fingerprint(dict(machine)), sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
-def hardware(machine: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of a machine's description is hardware: what changes a measurement and stays from day to day."""
-    found = machine.get("hardware")
-    return dict(found) if isinstance(found, Mapping) else {}
-
-
-def text_hash(text: str) -> str:
-    """Return the hash of a scenario file's text."""
-    return hashlib.sha256(text.encode()).hexdigest()
+def write_machine(path: Path, machine: Mapping[str, Any]) -> None:
+    """Replace `machine.json`."""
+    files.write_text(path / files.MACHINE, json.dumps(machine, indent=2, ensure_ascii=False) + "\n")
 
 
 def safe_name(scenario: str) -> str:
@@ -228,6 +253,10 @@ def _make_unused(parent: Path, name: str) -> Path:
     raise UserError(f"{parent / name} and 998 more of that name exist")
 
 
+def _write_record(path: Path, record: Record) -> None:
+    files.write_text(path / files.STUDY, record.model_dump_json(indent=2) + "\n")
+
+
 def _machine(path: Path) -> dict[str, Any]:
     try:
         content = json.loads((path / files.MACHINE).read_text(encoding="utf-8"))
@@ -242,38 +271,36 @@ def _studies_near(path: Path) -> str:
 
 
 def _edited(folder: Folder, question: Question) -> list[str]:
-    """Return what differs between the study's runs and the scenario's, as lines of the two files where they do."""
-    before, after = folder.record.runs, question.runs
-    if before == after:
+    """Return the lines that differ between two scenario files that do not say the same."""
+    said_before, says_now = (
+        scenario.model_dump(mode="json", exclude=NOT_MEASURED) for scenario in (scenario_of(folder), question.scenario)
+    )
+    if said_before == says_now:
         return []
-    old_text = (folder.path / files.SCENARIO).read_text(encoding="utf-8")
-    lines = [
-        line
-        for line in difflib.unified_diff(old_text.splitlines(), question.text.splitlines(), lineterm="", n=0)
-        if not line.startswith(("---", "+++", "@@"))
-    ]
-    return ["the scenario was edited (- the study's, + now):", *lines] if lines else _run_differences(before, after)
+    before, now = scenario_text(folder).splitlines(), question.text.splitlines()
+    lines = list(difflib.unified_diff(before, now, lineterm="", n=0))[2:]
+    return ["the scenario was edited (- the study's, + now):", *(line for line in lines if not line.startswith("@@"))]
 
 
-def _run_differences(before: Sequence[RunSpec], after: Sequence[RunSpec]) -> list[str]:
-    """Say how runs of the same scenario text differ: by --only, a plugin's default, or the machine's cores."""
-    if len(before) != len(after):
-        return [f"runs: {len(before)} in the study, {len(after)} now; give the same --only and --repeats"]
-    for old, new in zip(before, after, strict=True):
-        differences = _dict_differences(old.model_dump(mode="json"), new.model_dump(mode="json"))
-        if differences:
-            return [f"run {old.label or old.run_id!r} (study -> now):", *differences]
+def _resolved_otherwise(folder: Folder, question: Question) -> list[str]:
+    """Say how a run of the same scenario differs: by a plugin's default, or by the cores of this machine."""
+    asked = {run.run_id for run in question.runs}
+    same = {run.run_id: run for run in folder.record.runs}
+    gone = {(run.label, run.repeat): run for run in folder.record.runs if run.run_id not in asked}
+    for now in question.runs:
+        old = same.get(now.run_id) or gone.get((now.label, now.repeat), now)
+        found = _dict_differences(old.model_dump(mode="json"), now.model_dump(mode="json"))
+        if found:
+            return [f"run {now.label!r} (the study's -> now):", *found]
     return []
 
 
 def _moved(folder: Folder, question: Question) -> list[str]:
-    cluster = _dict_differences({"cluster": folder.record.cluster}, {"cluster": dict(question.cluster)})
-    if folder.record.machine_fingerprint == machine_fingerprint(question.machine):
-        return cluster
-    return [
-        *cluster,
-        *_dict_differences({"hardware": hardware(folder.machine)}, {"hardware": hardware(question.machine)}),
-    ]
+    """Return what differs between the cluster and machine of the study and those it would go on with."""
+    cluster = _dict_differences(folder.record.cluster.model_dump(mode="json"), question.cluster.model_dump(mode="json"))
+    if not folder.machine:
+        return [*cluster, f"{files.MACHINE} is missing or damaged: nobody knows what the study began on"]
+    return cluster + differences(dict(folder.machine), dict(question.machine))
 
 
 def _dict_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

@@ -1,0 +1,154 @@
+"""`dlbench run`: make every run of a scenario, and say what was found."""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dlbench.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dlbench.study.conduct import Watcher
+    from dlbench.study.request import Request
+
+EXIT_SOME_DID_NOT = 1
+EXIT_INTERRUPTED = 130
+# Wide enough for the summary where no terminal says how wide it is.
+PLAIN_WIDTH = 200
+
+
+@click.command("run")
+@click.argument("scenario", type=click.Path(path_type=Path), required=False)
+@click.option("--hosts", default="", metavar="A:4,B:4", help="Hosts with their slots; default: this machine.")
+@click.option("--only", multiple=True, metavar="AXIS=VALUE", help="Make only runs with this value; may be repeated.")
+@click.option("--dry-run", is_flag=True, help="Print exactly what each run would execute, and start nothing.")
+@click.option("--study", type=click.Path(path_type=Path), metavar="DIR", help="Continue this study.")
+@click.option("--resume", is_flag=True, help="Continue the newest study of the scenario.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), default=Path("studies"), metavar="DIR", show_default=True,
+    help="Folder of all studies.",
+)  # fmt: skip
+@click.option("--repeats", type=click.IntRange(min=1), metavar="N", help="In place of the scenario's repeats.")
+def command(
+    scenario: Path | None,
+    hosts: str,
+    only: tuple[str, ...],
+    dry_run: bool,
+    study: Path | None,
+    resume: bool,
+    output: Path,
+    repeats: int | None,
+) -> None:
+    """Make every run of SCENARIO, one at a time, and say what was found.
+
+    Exit code: 0 where every run completed, 1 where some did not, 2 for a mistake in what was asked, 130 after Ctrl-C.
+    """
+    from dlbench.study.request import Request
+
+    request = Request(
+        scenario=scenario,
+        output=output,
+        only=dict(map(parse_only, only)),
+        hosts=hosts,
+        repeats=repeats,
+        study=study,
+        resume=resume,
+    )
+    if dry_run:
+        _rehearse(request)
+    else:
+        _run(request)
+
+
+def parse_only(text: str) -> tuple[str, str]:
+    """Return the parts of `axis=value`.
+
+    Raises:
+        UserError: It is not of that form.
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise UserError(f"--only {text!r} is not of the form axis=value", hint="such as --only workers=2")
+    return key.strip(), value.strip()
+
+
+def _rehearse(request: "Request") -> None:
+    from dlbench.launch.plan import render
+    from dlbench.study.conduct import rehearse
+    from dlbench.study.request import resolve
+
+    question, _ = resolve(request)
+    click.echo("# The way home (address, port, token), the prepared data and the log folder are added at the launch.")
+    for run in question.runs:
+        click.echo(f"\n# {run.run_id}: {_one_line(run.label)}, repeat {run.repeat}")
+        click.echo(render(rehearse(run, question.cluster, os.environ)))
+
+
+def _run(request: "Request") -> None:
+    from dlbench.api import measure
+    from dlbench.cli.summary import show
+    from dlbench.study.disk import DiskFull
+    from dlbench.study.prepare import NotPrepared
+
+    console = _console()
+    stop = threading.Event()
+    try:
+        with _signals(stop), _watcher(console) as watcher:
+            folder, account = measure(request, watcher, stop)
+    except (DiskFull, NotPrepared) as error:
+        click.echo(f"Error: {error}", err=True)
+        raise SystemExit(EXIT_SOME_DID_NOT) from error
+    show(console, folder.path, account.rows)
+    if account.was_interrupted:
+        click.echo(f"interrupted; continue with: dlbench run --study {str(folder.path)!r}")
+        raise SystemExit(EXIT_INTERRUPTED)
+    if not account.is_complete:
+        raise SystemExit(EXIT_SOME_DID_NOT)
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH, color_system=None, highlight=False)
+
+
+@contextlib.contextmanager
+def _watcher(console: "Console") -> "Iterator[Watcher]":
+    from dlbench.cli.live import LiveTable, PlainLines
+
+    if console.is_terminal:
+        with LiveTable(console) as table:
+            yield table
+    else:
+        yield PlainLines(click.echo)
+
+
+@contextlib.contextmanager
+def _signals(stop: threading.Event) -> Iterator[None]:
+    """Let Ctrl-C, SIGTERM and SIGHUP end the study in good order; a second Ctrl-C ends dlbench at once."""
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        stop.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before: dict[signal.Signals, Any] = {
+        number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,157 @@
+"""What was found: the arms, what cannot be told apart, which runs failed and why, and where the files are."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dlbench.analysis.arms import Arm, arms, last_attempts, not_apart
+from dlbench.analysis.intervals import Interval
+from dlbench.analysis.rates import MIN_STEPS, MIN_TIME_S
+from dlbench.records import files
+from dlbench.records.columns import TABLES
+from dlbench.records.outcome import Status
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+# Column heading, metric, digits after the point.
+SHOWN = (
+    ("samples/s", "samples_per_s", 1),
+    ("validation accuracy", "validation_accuracy", 4),
+    ("validation loss", "validation_loss", 4),
+    ("wall time s", "wall_time_s", 2),
+)
+# Metrics that name a best arm, and what that is called.
+BEST = (("fastest", "samples_per_s"), ("most accurate", "validation_accuracy"))
+MAX_NAMES = 6
+MAX_FAILURES = 20
+UNKNOWN = "-"
+
+
+def show(console: "Console", study: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print what was found in a study, from the rows of `runs.csv`."""
+    from rich.text import Text
+
+    found = arms(rows)
+    lasts = last_attempts(rows)
+    if found:
+        console.print(_table(found))
+    for line in [*verdicts(found), *hints(lasts), *failures(lasts), *places(study)]:
+        console.print(Text(line), soft_wrap=True)
+
+
+def shown_interval(interval: Interval | None, digits: int) -> str:
+    """Return a median with its interval, such as `12.3 [12.0, 12.9]`."""
+    if interval is None:
+        return UNKNOWN
+    if interval.low is None or interval.high is None:
+        return f"{interval.value:.{digits}f}"
+    return f"{interval.value:.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+
+
+def verdicts(found: Sequence[Arm]) -> list[str]:
+    """Say which arm is best by each metric, and which cannot be told apart from it; nothing of a single arm."""
+    lines = []
+    for kind in (False, True):
+        alike = [arm for arm in found if bool(arm.emulated) == kind]
+        note = " among emulated arms" if kind and len(alike) < len(found) else ""
+        if len(alike) > 1:
+            lines += [line for word, metric in BEST if (line := _verdict(alike, word + note, metric))]
+    return lines
+
+
+def hints(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Say why a rate is empty, once for each reason, and what would fill it."""
+    short = [row for row in rows if row["status"] == Status.COMPLETED and row["samples_per_s"] is None]
+    timed = [row for row in short if row["timed_window_s"] is not None]
+    lines = []
+    if timed:
+        longest = max(timed, key=lambda row: row["timed_window_s"])
+        lines.append(
+            f"{_runs(len(timed))} without samples/s: the timed window was at most {longest['timed_window_s']:.2g} s "
+            f"and {longest['timed_steps']} steps; a rate needs {MIN_STEPS} steps and {MIN_TIME_S:g} s. "
+            "`extend_window: true` in `base` steps on until it has them"
+        )
+    if len(short) > len(timed):
+        lines.append(
+            f"{_runs(len(short) - len(timed))} without samples/s: no timed window was opened; "
+            "`extend_window: true` in `base` steps on until there is one"
+        )
+    return lines
+
+
+def failures(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Name the runs that are not completed, each with its status and reason."""
+    failed = [row for row in rows if row["status"] != Status.COMPLETED]
+    if not failed:
+        return []
+    lines = [f"{_runs(len(failed))} not completed:"]
+    for row in failed[:MAX_FAILURES]:
+        reason = (row["reason"] or "").strip().split("\n")[0]
+        lines.append(f"  {row['run_id']} (attempt {row['attempt']}): {row['status']}{': ' if reason else ''}{reason}")
+    if len(failed) > MAX_FAILURES:
+        lines.append(f"  ... and {len(failed) - MAX_FAILURES} more: see the column `reason`")
+    return lines
+
+
+def places(study: Path) -> list[str]:
+    """Say where the files are."""
+    tables = ", ".join(files.table(name) for name in TABLES)
+    return [f"rows: {tables} in {study}", f"logs: {study / files.RUNS_FOLDER}/<run>/<attempt>/"]
+
+
+def _table(found: Sequence[Arm]) -> "Table":
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    has_efficiency = any(arm.efficiency for arm in found)
+    has_emulated = any(arm.emulated for arm in found)
+    table = Table(box=box.SIMPLE_HEAD, title=Text(_title(found)), title_justify="left", pad_edge=False)
+    table.add_column("arm", overflow="fold")
+    table.add_column("n", justify="right")
+    for heading, _, _ in SHOWN:
+        table.add_column(heading, justify="right")
+    if has_efficiency:
+        table.add_column("efficiency", justify="right")
+    if has_emulated:
+        table.add_column("emulated", overflow="fold")
+    for arm in found:
+        cells = [_name(arm), str(arm.n), *(shown_interval(arm.metrics[metric], digits) for _, metric, digits in SHOWN)]
+        cells += [shown_interval(arm.efficiency, 2)] if has_efficiency else []
+        cells += [arm.emulated.replace(";", ", ")] if has_emulated else []
+        # `Text`, because a name such as `[red]x` is text, not markup.
+        table.add_row(*map(Text, cells))
+    return table
+
+
+def _title(found: Sequence[Arm]) -> str:
+    repeated = [metric for arm in found for metric in arm.metrics.values() if metric and metric.coverage]
+    if not repeated:
+        return "What was found (one repeat: no intervals)"
+    lowest = min(metric.coverage or 0.0 for metric in repeated)
+    return f"What was found: median [interval that covers at least {100 * lowest:.0f}%] of n repeats"
+
+
+def _name(arm: Arm) -> str:
+    return f"{arm.label or arm.name}{' (base line)' if arm.baseline else ''}"
+
+
+def _verdict(alike: Sequence[Arm], word: str, metric: str) -> str:
+    known = [(found.value, arm) for arm in alike if (found := arm.metrics[metric]) is not None]
+    if len(known) < 2:
+        return ""
+    best = max(known, key=lambda entry: entry[0])[1]
+    line = f"{word}: {_name(best)}"
+    if any(arm.n < 2 for _, arm in known):
+        return f"{line}; one repeat says nothing about chance (`repeats: 5` or more does)"
+    same = [_name(arm) for arm in not_apart(alike, best, metric)]
+    if not same:
+        return line
+    more = f" and {len(same) - MAX_NAMES} more" if len(same) > MAX_NAMES else ""
+    return f"{line}; cannot be told apart from it: {'; '.join(same[:MAX_NAMES])}{more}"
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'' if count == 1 else 's'}"

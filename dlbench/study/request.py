@@ -1,0 +1,96 @@
+"""From what a user asks for to a question and, where a study is to be continued, the study."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dlbench import plugins
+from dlbench.errors import UserError
+from dlbench.records.machine import describe
+from dlbench.scenario.cluster import Cluster, parse_hosts, this_machine
+from dlbench.scenario.expand import expand
+from dlbench.scenario.read import parse, read
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.scenario import Scenario
+from dlbench.study.folder import DEFAULT_PARENT, Folder, Question, newest, open_study, scenario_of, scenario_text
+
+# What messages call a scenario that is a mapping, and the name of its study where it has none.
+NAME_OF_A_MAPPING = "scenario.yaml"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asks for.
+
+    Attributes:
+        scenario: Its file, or its content; None takes that of `study`.
+        output: Folder of all studies.
+        only: Values of settings; only runs that have all of them are made.
+        hosts: `a:4,b:4`; empty for this machine, or the cluster of the study that is continued.
+        repeats: In place of the scenario's.
+        study: A study to continue.
+        resume: Continue the newest study of the scenario.
+    """
+
+    scenario: Path | Mapping[str, Any] | None
+    output: Path = DEFAULT_PARENT
+    only: Mapping[str, str] = field(default_factory=dict)
+    hosts: str = ""
+    repeats: int | None = None
+    study: Path | None = None
+    resume: bool = False
+
+
+def resolve(request: Request) -> tuple[Question, Folder | None]:
+    """Return what is to be measured where, and the study to continue, or None for a new one.
+
+    Raises:
+        UserError: Scenario, hosts or study are wrong.
+    """
+    folder = open_study(request.study) if request.study else None
+    scenario, text = _scenario(request, folder)
+    if folder is None and request.resume:
+        folder = newest(request.output, scenario.name)
+    cluster = _cluster(request.hosts, folder)
+    runs = expand(_repeated(scenario, request.repeats), cluster, request.only)
+    return Question(scenario, text, runs, cluster, describe()), folder
+
+
+def must_be_launchable(runs: tuple[RunSpec, ...]) -> None:
+    """Refuse runs whose launcher is not on this machine.
+
+    Raises:
+        UserError: Says what is missing, and the command that mends it.
+    """
+    for name in sorted({run.settings.launcher for run in runs}):
+        missing = plugins.load("launchers", name).target.available()
+        if missing:
+            raise UserError(f"the launcher {name!r} cannot be used here: {missing}")
+
+
+def _scenario(request: Request, folder: Folder | None) -> tuple[Scenario, str]:
+    if isinstance(request.scenario, Path):
+        scenario = read(request.scenario)
+        return scenario, request.scenario.read_bytes().decode("utf-8")
+    if request.scenario is not None:
+        text = yaml.safe_dump(dict(request.scenario), allow_unicode=True, sort_keys=False)
+        return parse(text, NAME_OF_A_MAPPING), text
+    if folder is None:
+        raise UserError("which scenario?", hint="dlbench run scenarios/quickstart.yaml, or --study DIR to continue one")
+    return scenario_of(folder), scenario_text(folder)
+
+
+def _cluster(hosts: str, folder: Folder | None) -> Cluster:
+    """Return the hosts that are named; else those the study began on, of which this machine is looked at anew."""
+    if hosts:
+        return parse_hosts(hosts)
+    if folder is not None and not folder.record.cluster.is_here:
+        return folder.record.cluster
+    return this_machine()
+
+
+def _repeated(scenario: Scenario, repeats: int | None) -> Scenario:
+    return scenario if repeats is None else scenario.model_copy(update={"repeats": repeats})
