@@ -17,7 +17,7 @@ _NOISE = re.compile(
     r"|^(Primary job|Process name:|Exit code:|per user-direction|thus causing|The first process|signal \d+ \()"
     r"|^\[[\w.-]+:\d+\]"
     r"|^(Local host|Local PID|Peer host|NOTE:|WARNING:|INFO:)"
-    r"|^dlbench: "
+    r"|^dlbench: process rank"
     r"|^(Current|Extension modules|Thread 0x|Stack \()"
     r"|^during handling of|^The above exception"
     r"|^\W*$",

@@ -123,7 +123,7 @@ def _blame(now: float, views: Mapping[int, WorkerView], sight: Sight) -> str:
     if not busy and not ending:
         return "every worker has ended, the launcher has not"
     culprits = _culprits(busy) if busy else ending
-    others = [view for view in views.values() if view not in culprits]
+    others = [view for view in ending if view not in culprits]
     silent = [view.rank for view in culprits if not view.has_left and now - (view.beat_at or now) > _SILENT_S]
     note = f" (no sign of life from {_ranks(silent)})" if silent else ""
     return f"{_where(culprits)}{note}{_while(others)}"

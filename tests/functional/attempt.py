@@ -1,0 +1,93 @@
+"""One attempt of fake workers, from plan to outcome, and the proof that nothing of it is left."""
+
+import os
+import secrets
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dlbench.launch.execute import Progress, execute
+from dlbench.launch.inbox import Inbox
+from dlbench.launch.plan import LaunchPlan, plan
+from dlbench.launch.processes import leftovers
+from dlbench.records.assignment import Assignment
+from dlbench.records.outcome import Outcome
+from dlbench.scenario.layout import Layout, Place
+from dlbench.scenario.run_spec import Limits, RunSpec
+from dlbench.scenario.settings import Settings
+
+FAKE_WORKER = Path(__file__).parent / "scripts" / "fake_worker.py"
+
+
+@dataclass
+class FakeAttempt:
+    """What is launched, and what is seen of it."""
+
+    assignment: Assignment
+    plan: LaunchPlan
+    folder: Path
+    inbox: Inbox
+    stop: threading.Event = field(default_factory=threading.Event)
+    seen: list[Progress] = field(default_factory=list)
+
+    def run(self) -> Outcome:
+        outcome = execute(self.plan, self.assignment, self.folder, self.inbox, self.seen.append, self.stop)
+        assert leftovers(self.assignment.attempt_id) == []
+        return outcome
+
+    def run_and(self, act: Callable[["FakeAttempt"], None]) -> Outcome:
+        """Run, and act from another thread once every worker has been heard."""
+
+        def later() -> None:
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline and not (self.seen and all(w.phase for w in self.seen[-1].workers)):
+                time.sleep(0.02)
+            act(self)
+
+        thread = threading.Thread(target=later)
+        thread.start()
+        try:
+            return self.run()
+        finally:
+            thread.join(30)
+
+
+@contextmanager
+def fake_attempt(
+    folder: Path, launcher: str, mode: str, *, workers: int = 2, rank: int = 1, **limits: float
+) -> Iterator[FakeAttempt]:
+    """Prepare an attempt in which the worker of one rank does as the mode says; whatever is left of it is killed."""
+    attempt_id = secrets.token_hex(8)
+    with Inbox() as inbox:
+        assignment = Assignment(
+            run=RunSpec(
+                scenario="fake",
+                label="fake",
+                repeat=0,
+                settings=Settings(trainer="numpy", launcher=launcher, workers=workers, cores_per_worker=1),
+                limits=Limits(**{"grace_s": 2.0, "timeout_s": 40.0, **limits}),
+            ),
+            attempt=1,
+            attempt_id=attempt_id,
+            layout=Layout(
+                places=tuple(Place(rank=r, workers=(r,), local_index=r) for r in range(workers)),
+                intra_op_threads=1,
+                inter_op_threads=1,
+            ),
+            home=inbox.home(),
+            log_folder=str(folder),
+        )
+        made = plan(assignment, os.environ | {"FAKE_MODE": mode, "FAKE_RANK": str(rank)})
+        program = made.argv.index("dlbench.worker")
+        argv = (*made.argv[: program - 1], str(FAKE_WORKER), *made.argv[program + 1 :])
+        assert argv[argv.index(str(FAKE_WORKER)) - 1] == sys.executable
+        try:
+            yield FakeAttempt(assignment, made.model_copy(update={"argv": argv}), folder, inbox)
+        finally:
+            for pid in leftovers(attempt_id):
+                os.kill(pid, signal.SIGKILL)

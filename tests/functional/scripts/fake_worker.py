@@ -1,0 +1,135 @@
+"""A worker that does as FAKE_MODE says on rank FAKE_RANK; the others finish, or wait for it in `exchange`.
+
+It speaks the protocol of `dlbench.records.messages` with nothing but the standard library.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ASSIGNMENT = json.loads(os.environ["DLBENCH_ASSIGNMENT"])
+RANK = int(os.environ.get("DLBENCH_RANK") or os.environ["OMPI_COMM_WORLD_RANK"])
+# Modes in which the others come to a good end of their own.
+HARMLESS = {"finish", "print", "fork", "teardown"}
+
+
+class Line:
+    """The connection home."""
+
+    def __init__(self) -> None:
+        home = ASSIGNMENT["home"]
+        self.socket = socket.create_connection((home["address"], home["port"]), timeout=30)
+        self.answers = self.socket.makefile("rb")
+        self.seq = 0
+        hello = {"kind": "hello", "token": home["token"], "attempt_id": ASSIGNMENT["attempt_id"], "worker": RANK}
+        self.send({**hello, "pid": os.getpid(), "host": socket.gethostname(), "version": 1})
+        assert json.loads(self.answers.readline()) == {"ack": 0}
+
+    def send(self, message: dict) -> None:
+        self.socket.sendall(json.dumps(message).encode() + b"\n")
+
+    def keep(self, message: dict) -> None:
+        """Send a journaled line and wait until it is acknowledged."""
+        self.seq += 1
+        self.send({**message, "seq": self.seq})
+        while json.loads(self.answers.readline())["ack"] < self.seq:
+            pass
+
+    def beat(self, phase: str, step: int | None = None) -> None:
+        self.send({"kind": "beat", "phase": phase, "step": step, "epoch": None, "loss": 0.5})
+
+    def beat_for_ever(self, phase: str, step: int | None = None) -> None:
+        while True:
+            self.beat(phase, step)
+            time.sleep(0.1)
+
+
+def finish(line: Line, agreement: str = "exact") -> None:
+    line.beat("data", 0)
+    line.keep({"kind": "steps", "rows": ""})
+    line.beat("compute", 9)
+    line.keep({"kind": "epoch", "row": {"epoch": 0}})
+    line.keep({"kind": "result", "result": {"steps": 10, "agreement": agreement}})
+    line.keep({"kind": "bye"})
+
+
+def act(mode: str, line: Line) -> None:
+    if mode == "finish":
+        finish(line)
+    elif mode == "disagree":
+        finish(line, agreement="no")
+    elif mode == "print":
+        for _ in range(200):
+            sys.stdout.write(("x" * 99 + "\n") * 10_000)
+        finish(line)
+    elif mode == "fork":
+        subprocess.Popen(
+            [sys.executable, "-c", STUBBORN_CHILD], start_new_session=True, stdout=subprocess.PIPE
+        ).stdout.read(1)
+        finish(line)
+    elif mode == "teardown":
+        finish(line)
+        time.sleep(600)
+    elif mode == "hang-start":
+        line.beat_for_ever("build")
+    else:
+        line.beat("compute", 17)
+        misbehave(mode, line)
+
+
+STUBBORN_CHILD = (
+    "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    "sys.stdout.write('x'); sys.stdout.close(); time.sleep(600)"
+)
+
+
+def misbehave(mode: str, line: Line) -> None:
+    if mode == "raise":
+        line.keep({"kind": "error", "error": "ValueError: all is lost", "traceback": "", "out_of_memory": False})
+        sys.exit(1)
+    if mode == "raise-in-silence":
+        raise ValueError("only my log knows")
+    if mode == "diverge":
+        line.keep({"kind": "error", "error": "the loss is not finite at step 17", "status": "diverged"})
+        sys.exit(1)
+    if mode == "memory":
+        line.keep({"kind": "error", "error": "MemoryError", "out_of_memory": True})
+        sys.exit(1)
+    if mode == "exit-0":
+        os._exit(0)
+    if mode == "exit-3":
+        os._exit(3)
+    if mode == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if mode == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if mode == "stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    line.beat_for_ever("compute", 17)
+
+
+def main() -> None:
+    log = os.open(Path(ASSIGNMENT["log_folder"]) / f"worker-{RANK}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    mode, is_mine = os.environ["FAKE_MODE"], int(os.environ["FAKE_RANK"]) == RANK
+    if mode == "import-error" and is_mine:
+        raise ModuleNotFoundError("No module named 'nowhere'")
+    line = Line()
+    if is_mine:
+        act(mode, line)
+    elif mode in HARMLESS or mode == "disagree":
+        act("finish", line)
+    elif mode == "hang-start":
+        line.beat_for_ever("broadcast")
+    else:
+        line.beat_for_ever("exchange", 17)
+
+
+if __name__ == "__main__":
+    main()
