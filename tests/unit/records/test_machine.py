@@ -338,13 +338,18 @@ def test_a_difference_is_told_in_words(described, value, keys, line):
 
 
 def test_a_gpu_or_a_library_that_came_or_went_is_a_difference(described):
-    gpu = {"name": "T4", "memory_bytes": 16, "driver": "575"}
+    gpu = {"name": "T4", "memory_bytes": 16 << 30, "driver": "575"}
     bare = change(described, [], "gpus")
-    assert machine.differences(bare, change(bare, [gpu], "gpus")) == ["GPUs: was none, is T4 (16 bytes, driver 575)"]
+    assert machine.differences(bare, change(bare, [gpu], "gpus")) == ["GPUs: was none, is T4 (16.0 GiB, driver 575)"]
     with_torch = change(described, "2.13", "software", "libraries", "torch")
     without = copy.deepcopy(with_torch)
     del without["software"]["libraries"]["torch"]
     assert machine.differences(with_torch, without) == ["version of torch: was 2.13, is none"]
+
+
+@pytest.mark.parametrize("damaged", [{}, {"cpu": None, "gpus": [None]}, {"software": {"libraries": []}}])
+def test_a_damaged_description_differs_and_is_no_error(described, damaged):
+    assert "CPU model: was none, is " + described["cpu"]["model"] in machine.differences(damaged, described)
 
 
 def test_memory_is_compared_by_its_class(described):
