@@ -1,0 +1,315 @@
+"""The way home over real sockets: what is acknowledged is on disk, and nobody else gets in or in the way."""
+
+import contextlib
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dlbench.launch import inbox as inbox_module
+from dlbench.launch.inbox import Inbox
+from dlbench.launch.reception import Reception
+from dlbench.records.assignment import Assignment
+from dlbench.scenario.layout import Layout, Place
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import Settings
+
+
+@pytest.fixture
+def inbox() -> Iterator[Inbox]:
+    with Inbox() as opened:
+        yield opened
+
+
+def expected(inbox: Inbox, attempt_id: str = "a1", workers: int = 2) -> Assignment:
+    return Assignment(
+        run=RunSpec(scenario="s", label="l", repeat=0, settings=Settings(workers=workers)),
+        attempt=1,
+        attempt_id=attempt_id,
+        layout=Layout(
+            places=tuple(Place(rank=r, workers=(r,)) for r in range(workers)), intra_op_threads=1, inter_op_threads=1
+        ),
+        home=inbox.home(),
+    )
+
+
+class Client:
+    """A worker's end of the line."""
+
+    def __init__(self, assignment: Assignment, worker: int = 0, **changes: Any) -> None:
+        assert assignment.home is not None
+        self.socket = socket.create_connection((assignment.home.address, assignment.home.port), timeout=10)
+        self.answers = self.socket.makefile("rb")
+        hello = {"kind": "hello", "token": assignment.home.token, "attempt_id": assignment.attempt_id}
+        self.send({**hello, "worker": worker, "pid": 4, "host": "h", "version": 1, **changes})
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.answers.close()
+        self.socket.close()
+
+    def send(self, *messages: dict[str, Any]) -> None:
+        self.raw(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
+
+    def raw(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def ack(self) -> int:
+        return int(json.loads(self.answers.readline())["ack"])
+
+    def is_refused(self) -> bool:
+        return is_hung_up(self.socket)
+
+
+def is_hung_up(connection: socket.socket) -> bool:
+    """Whether the other side closes; a reset is what follows where it had not read everything."""
+    try:
+        return connection.recv(1) == b""
+    except (ConnectionResetError, BrokenPipeError):
+        return True
+
+
+def note(seq: int, kind: str = "sensors", **fields: Any) -> dict[str, Any]:
+    return {"kind": kind, "seq": seq, **fields}
+
+
+def kept(journal: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in journal.read_text().splitlines()]
+
+
+def wait_for(reception: Reception, rank: int, **wanted: Any) -> None:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        view = reception.workers()[rank]
+        if all(getattr(view, name) == value for name, value in wanted.items()):
+            return
+        time.sleep(0.01)
+    pytest.fail(f"worker {rank} is {reception.workers()[rank]}, wanted {wanted}")
+
+
+def test_what_is_acknowledged_is_on_disk_with_its_worker(inbox: Inbox, tmp_path: Path) -> None:
+    assignment = expected(inbox)
+    with inbox.expect(assignment, tmp_path / "j"), Client(assignment, 1) as client:
+        assert client.ack() == 0
+        client.send(note(1, rows=[[1, "cpu", "load", 0.5]]), note(2, text="노트\n"))
+        assert client.ack() in (1, 2)
+        if kept(tmp_path / "j")[-1]["seq"] != 2:
+            assert client.ack() == 2
+    first, second = kept(tmp_path / "j")
+    assert first == {"worker": 1, "kind": "sensors", "seq": 1, "rows": [[1, "cpu", "load", 0.5]]}
+    assert (second["worker"], second["text"]) == (1, "노트\n")
+
+
+def test_a_second_hello_is_told_what_is_held_and_repeats_are_dropped(inbox: Inbox, tmp_path: Path) -> None:
+    assignment = expected(inbox)
+    with inbox.expect(assignment, tmp_path / "j"):
+        with Client(assignment) as client:
+            client.ack()
+            client.send(note(1))
+            assert client.ack() == 1
+        with Client(assignment) as client:
+            assert client.ack() == 1
+            client.send(note(1), note(2))
+            assert client.ack() == 2
+    assert [line["seq"] for line in kept(tmp_path / "j")] == [1, 2]
+
+
+def test_a_call_from_the_same_worker_replaces_the_older_connection(inbox: Inbox, tmp_path: Path) -> None:
+    assignment = expected(inbox)
+    with inbox.expect(assignment, tmp_path / "j") as reception, Client(assignment) as older:
+        older.ack()
+        with Client(assignment) as newer:
+            newer.ack()
+            assert older.is_refused()
+            assert reception.workers()[0].is_connected
+        wait_for(reception, 0, is_connected=False)
+
+
+def test_a_missing_line_breaks_the_connection_so_that_it_is_sent_again(inbox: Inbox, tmp_path: Path) -> None:
+    assignment = expected(inbox)
+    with inbox.expect(assignment, tmp_path / "j"), Client(assignment) as client:
+        client.ack()
+        client.send(note(2))
+        assert client.is_refused()
+    assert kept(tmp_path / "j") == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"token": "wrong"},
+        {"token": None},
+        {"token": "é"},
+        {"attempt_id": "other"},
+        {"attempt_id": None},
+        {"worker": 2},
+        {"worker": -1},
+        {"worker": True},
+        {"worker": "0"},
+        {"kind": "beat"},
+    ],
+)
+def test_a_stranger_is_turned_away(inbox: Inbox, tmp_path: Path, changes: dict[str, Any]) -> None:
+    assignment = expected(inbox)
+    with inbox.expect(assignment, tmp_path / "j") as reception:
+        with Client(assignment, **changes) as stranger:
+            assert stranger.is_refused()
+        assert not reception.workers()[0].has_called
+
+
+@pytest.mark.parametrize(
+    "data", [b"GET / HTTP/1.1\r\n\r\n", b"\x00\xff" * 100 + b"\n", b"[1]\n", b"[" * 15_000 + b"\n", b"x" * 40_000]
+)
+def test_garbage_from_a_stranger_harms_nobody(inbox: Inbox, tmp_path: Path, data: bytes) -> None:
+    assignment = expected(inbox)
+    assert assignment.home is not None
+    with inbox.expect(assignment, tmp_path / "j"), Client(assignment) as client:
+        client.ack()
+        with socket.create_connection((assignment.home.address, assignment.home.port), timeout=10) as stranger:
+            stranger.sendall(data)
+            assert is_hung_up(stranger)
+        client.send(note(1))
+        assert client.ack() == 1
+
+
+def test_a_stranger_that_says_nothing_is_hung_up_on(
+    inbox: Inbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inbox_module, "_HELLO_TIMEOUT_S", 0.2)
+    home = inbox.home()
+    with socket.create_connection((home.address, home.port), timeout=10) as stranger:
+        assert stranger.recv(10) == b""
+
+
+def test_garbage_and_over_long_lines_of_a_worker(inbox: Inbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inbox_module, "_LONGEST_LINE", 2**20)
+    assignment = expected(inbox)
+    with inbox.expect(assignment, tmp_path / "j"), Client(assignment) as client:
+        client.ack()
+        client.raw(b"not json\n\n[1, 2]\n" + b"\xff\n")
+        client.send(note(1))
+        assert client.ack() == 1
+        with contextlib.suppress(ConnectionError):
+            client.raw(b"x" * 4 * 2**20)
+        assert client.is_refused()
+    assert [line["seq"] for line in kept(tmp_path / "j")] == [1]
+
+
+def test_a_worker_cannot_speak_for_another(inbox: Inbox, tmp_path: Path) -> None:
+    assignment = expected(inbox)
+    with inbox.expect(assignment, tmp_path / "j"), Client(assignment, 0) as client:
+        client.ack()
+        client.send(note(1, worker=1))
+        client.ack()
+    assert [line["worker"] for line in kept(tmp_path / "j")] == [0]
+
+
+def test_beats_results_errors_and_leave_are_seen(inbox: Inbox, tmp_path: Path) -> None:
+    assignment = expected(inbox)
+    with inbox.expect(assignment, tmp_path / "j") as reception, Client(assignment, 1) as client:
+        client.ack()
+        wait_for(reception, 1, is_connected=True, has_trained=False, pid=4)
+        client.send({"kind": "beat", "phase": "compute", "step": 7, "epoch": 1, "loss": None, "samples_per_s": 9.5})
+        wait_for(reception, 1, phase="compute", step=7, epoch=1, loss=None, samples_per_s=9.5, has_trained=True)
+        client.send(note(1, "error", error="ValueError: x", traceback="T", out_of_memory=False))
+        client.send(note(2, "result", result={"steps": 3}), note(3, "bye"))
+        wait_for(reception, 1, has_left=True, result={"steps": 3})
+        assert [error.error for error in reception.workers()[1].errors] == ["ValueError: x"]
+        assert not reception.workers()[0].has_called
+    assert [line["kind"] for line in kept(tmp_path / "j")] == ["error", "result", "bye"]
+
+
+def test_beats_that_repeat_are_no_progress(inbox: Inbox, tmp_path: Path) -> None:
+    assignment = expected(inbox)
+    with inbox.expect(assignment, tmp_path / "j") as reception, Client(assignment) as client:
+        client.ack()
+        client.send({"kind": "beat", "phase": "compute", "step": 7})
+        wait_for(reception, 0, step=7)
+        before = reception.workers()[0]
+        client.send({"kind": "beat", "phase": "compute", "step": 7, "loss": 0.25})
+        wait_for(reception, 0, loss=0.25)
+        after = reception.workers()[0]
+        assert after.progressed_at == before.progressed_at
+        assert (after.beat_at or 0) > (before.beat_at or 0)
+
+
+def test_a_full_disk_acknowledges_nothing_and_keeps_whole_lines(
+    inbox: Inbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = os.write
+    assignment = expected(inbox)
+    with inbox.expect(assignment, tmp_path / "j") as reception, Client(assignment) as client:
+        client.ack()
+        client.send(note(1))
+        assert client.ack() == 1
+
+        def full(descriptor: int, content: bytes) -> int:
+            if b'"seq"' not in bytes(content):
+                return whole(descriptor, content)
+            whole(descriptor, bytes(content)[:5])
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("dlbench.launch.reception.os.write", full)
+        client.send(note(2))
+        deadline = time.monotonic() + 10
+        while not reception.failure and time.monotonic() < deadline:
+            time.sleep(0.01)
+        monkeypatch.undo()
+        client.send(note(3))
+        client.socket.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            client.socket.recv(100)
+    assert reception.failure == "the journal cannot be written: No space left on device"
+    assert [line["seq"] for line in kept(tmp_path / "j")] == [1]
+
+
+def test_two_attempts_do_not_mix(inbox: Inbox, tmp_path: Path) -> None:
+    one, two = expected(inbox, "a1"), expected(inbox, "a2")
+    with inbox.expect(one, tmp_path / "1"), inbox.expect(two, tmp_path / "2"):
+        with Client(one) as first, Client(two) as second:
+            for client, mark in ((first, "one"), (second, "two")):
+                client.ack()
+                client.send(note(1, mark=mark))
+                assert client.ack() == 1
+        assert one.home is not None
+        with Client(two, token=one.home.token) as thief:
+            assert thief.is_refused()
+    assert [line["mark"] for line in kept(tmp_path / "1") + kept(tmp_path / "2")] == ["one", "two"]
+
+
+def test_after_its_end_an_attempt_takes_nothing(inbox: Inbox, tmp_path: Path) -> None:
+    assignment = expected(inbox)
+    with inbox.expect(assignment, tmp_path / "j"):
+        client = Client(assignment)
+        client.ack()
+    with client:
+        assert client.is_refused()
+    with Client(assignment) as late:
+        assert late.is_refused()
+
+
+def test_a_hundred_megabytes_come_home_whole(inbox: Inbox, tmp_path: Path) -> None:
+    assignment = expected(inbox)
+    rows, lines = "A" * 2**19, 100
+    with inbox.expect(assignment, tmp_path / "j"), Client(assignment, 0) as one, Client(assignment, 1) as two:
+        started = time.monotonic()
+        for client in (one, two):
+            assert client.ack() == 0
+        for seq in range(1, lines + 1):
+            one.send(note(seq, "steps", rows=rows))
+            two.send(note(seq, "steps", rows=rows))
+        for client in (one, two):
+            while client.ack() < lines:
+                pass
+        rate = 2 * lines * len(rows) / (time.monotonic() - started) / 1e6
+    assert sorted((line["worker"], line["seq"]) for line in kept(tmp_path / "j")) == [
+        (worker, seq) for worker in (0, 1) for seq in range(1, lines + 1)
+    ]
+    assert rate > 20, f"{rate:.0f} MB/s; 50 and more are seen where nothing else runs"
