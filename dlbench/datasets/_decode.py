@@ -17,7 +17,7 @@ Color = Literal["rgb", "grayscale"]
 MODES = {"rgb": "RGB", "grayscale": "L"}
 CHANNELS = {"rgb": 3, "grayscale": 1}
 # One task decodes so much at most; twice as many tasks as threads are under way.
-TASK_BYTES = 4 * 2**20
+TASK_BYTES = 2**20
 TASK_FILES = 128
 MOST_THREADS = 16
 
