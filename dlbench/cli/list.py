@@ -134,13 +134,17 @@ def _picked(rows: Sequence[Sequence[str]], name: str | None, what: str) -> Seque
 
 def option_rows(options: "type[BaseModel]", prefix: str) -> Iterator[tuple[str, str, str, str]]:
     """Yield name, type, default and meaning of each field."""
-    import json
-
     schema = options.model_json_schema()
     definitions, required = schema.get("$defs", {}), schema.get("required", [])
     for name, value in schema.get("properties", {}).items():
-        default = "needed" if name in required else json.dumps(value.get("default"), ensure_ascii=False).strip('"')
+        default = "needed" if name in required else _default(value.get("default"))
         yield prefix + name, type_name(value, definitions), default, value.get("description", "")
+
+
+def _default(value: Any) -> str:
+    import json
+
+    return "" if value is None else json.dumps(value, ensure_ascii=False).strip('"')
 
 
 def type_name(value: dict[str, Any], definitions: dict[str, Any]) -> str:

@@ -3,11 +3,11 @@
 import hashlib
 import json
 import math
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from dlbench.scenario.settings import BatchScope, Divide, LearningRateScale, Seconds, Settings
+from dlbench.scenario.settings import BatchScope, Divide, Finite, LearningRateScale, Seconds, Settings
 
 
 class Target(BaseModel):
@@ -15,12 +15,10 @@ class Target(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    metric: str = Field(
-        "validation_accuracy",
-        pattern="^(train|validation)_(loss|accuracy)$",
-        description="train_loss, train_accuracy, validation_loss or validation_accuracy.",
+    metric: Literal["train_loss", "train_accuracy", "validation_loss", "validation_accuracy"] = Field(
+        "validation_accuracy", description="What is measured at each evaluation."
     )
-    value: float = Field(allow_inf_nan=False, description="Reached at or above it (accuracy), at or below it (loss).")
+    value: Finite = Field(description="Reached at or above it (accuracy), at or below it (loss).")
     stop: bool = Field(False, description="End the run at the evaluation that reaches the value.")
 
     def is_reached(self, value: float) -> bool:

@@ -60,6 +60,7 @@ Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=1, le=10**9)]
 Natural = Annotated[int, BeforeValidator(_no_bool), Field(ge=0, le=10**9)]
 Seconds = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, le=10**8, allow_inf_nan=False)]
 Rate = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, le=10**6, allow_inf_nan=False)]
+Finite = Annotated[float, BeforeValidator(_no_bool), Field(allow_inf_nan=False)]
 Cores = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, le=4096, allow_inf_nan=False)]
 
 

@@ -62,7 +62,7 @@ def _message(detail: ErrorDetails) -> str:
 
 
 def _hint(kind: str, value: Any, detail: ErrorDetails) -> str:
-    if kind == "enum" and isinstance(value, str):
+    if kind in ("enum", "literal_error") and isinstance(value, str):
         expected = str(detail.get("ctx", {}).get("expected", ""))
         return nearest(value, expected.replace("'", "").replace(" or ", ", ").split(", "))
     hint = _HINTS.get(kind, "")

@@ -9,7 +9,7 @@ from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import OPTION_PREFIXES, Settings
-from dlbench.scenario.source import Path, Source, dotted, shown
+from dlbench.scenario.source import Path, Source, shown
 from dlbench.scenario.translate import translate, unknown_key
 
 # Settings whose value names a plugin, with its kind.
@@ -124,10 +124,11 @@ def _check_option(
         options = (f"{start}.{option}" for start, found in candidates.items() for option in _option_names(found))
         more = "`dlbench list settings` shows all; options of plugins are dotted: `model.hidden`"
         raise unknown_key(key, (*Settings.model_fields, *options), source.where(path), more)
+    where = source.where(path)
     owners = [plugin for plugin in candidates[prefix] if name in plugin.options.model_fields]
     if not owners:
-        raise _no_such_option(key, candidates[prefix], source.where(path))
-    failures = [error for plugin in owners if (error := _option_error(plugin.options, name, value)) is not None]
+        raise _no_such_option(key, candidates[prefix], where)
+    failures = [error for plugin in owners if (error := _option_error(plugin.options, name, value, where)) is not None]
     if len(failures) == len(owners):
         raise translate(failures[0], source, lambda _: (), lambda location: (*path, *location[1:]))
 
@@ -140,17 +141,11 @@ def _no_such_option(key: str, found: tuple[plugins.Plugin, ...], where: str) -> 
     return UserError(f"{who} has no option {shown(name)}", hint=hint, where=where)
 
 
-def _option_error(options: type[BaseModel], name: str, value: Any) -> ValidationError | None:
+def _option_error(options: type[BaseModel], name: str, value: Any, where: str) -> ValidationError | None:
     """Return what is wrong with one option by itself; a missing other option is not."""
     try:
-        options.model_validate({name: value})
+        found = options.model_validate({name: value})
     except ValidationError as error:
-        own = [detail for detail in error.errors() if detail["loc"][:1] == (name,)]
-        if own:
-            return error
+        return error if any(detail["loc"][:1] == (name,) for detail in error.errors()) else None
+    refuse_bool(value, getattr(found, name), name, where)
     return None
-
-
-def option_path(prefix: str, location: Path) -> str:
-    """Return the scenario's key of a location inside a plugin's options."""
-    return f"{prefix}.{dotted(location)}"
