@@ -57,7 +57,7 @@ class Observer:
         self._thread.start()
 
     def stop(self) -> None:
-        """End reading and send what is left; the sensors are closed. A second call does nothing."""
+        """Read once more, send what is left and close the sensors. A second call does nothing."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(PATIENCE_S)
@@ -95,6 +95,8 @@ class Observer:
         while not self._stopping.wait(waiting_s):
             self._observe(self._summary.add)
             turn, waiting_s = next_reading(turn, time.perf_counter() - started, self._interval_s)
+        # So that `totals` tells of the whole training even where it is asked after the end.
+        self._observe(self._summary.add)
 
     def _observe(self, take: Callable[[dict[str, Reading]], None]) -> None:
         """Read all sensors once; `take` gets their readings. Nothing happens while another reading hangs."""

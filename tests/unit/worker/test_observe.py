@@ -193,6 +193,20 @@ def test_stopping_sends_what_is_left_and_closes(sensors, observing):
     assert counter.count >= 2
 
 
+def test_totals_asked_after_the_end_reach_to_the_end(sensors, observing):
+    class Traffic(Counter):
+        def read(self):
+            super().read()
+            return [("sent_bytes", 100.0 * self.count)]
+
+    sensors["network"] = plugin_of(Traffic())
+    observer, _ = observing(interval_s=100.0)
+    wait_for(lambda: observer._held)
+    observer.zero(time.perf_counter())
+    observer.stop()
+    assert observer.totals()["network_bytes"] == 100
+
+
 def test_its_cpu_time_is_accounted(sensors, observing):
     sensors["counter"] = plugin_of(Counter())
     observer, home = observing()
