@@ -31,6 +31,7 @@ FIRST = (
     "samples_dropped",
     "steps",
     "warmup_steps",
+    "warmup_detected",
     "train_loss",
     "train_accuracy",
     "validation_loss",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dlbench.errors import UserError
+from dlbench.cli import INTERRUPTED, options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from dlbench.study.conduct import Watcher
     from dlbench.study.request import Request
 
-EXIT_SOME_DID_NOT = 1
-EXIT_INTERRUPTED = 130
+COMPLETED = 0
+SOME_DID_NOT = 1
 # Wide enough for the summary where no terminal says how wide it is.
 PLAIN_WIDTH = 200
 
 
 @click.command("run")
 @click.argument("scenario", type=click.Path(path_type=Path), required=False)
-@click.option("--hosts", default="", metavar="A:4,B:4", help="Hosts with their slots; default: this machine.")
-@click.option("--only", multiple=True, metavar="AXIS=VALUE", help="Make only runs with this value; may be repeated.")
+@options.hosts
+@options.only
 @click.option("--dry-run", is_flag=True, help="Print exactly what each run would execute, and start nothing.")
 @click.option("--study", type=click.Path(path_type=Path), metavar="DIR", help="Continue this study.")
 @click.option("--resume", is_flag=True, help="Continue the newest study of the scenario.")
@@ -40,14 +40,14 @@ PLAIN_WIDTH = 200
 @click.option("--repeats", type=click.IntRange(min=1), metavar="N", help="In place of the scenario's repeats.")
 def command(
     scenario: Path | None,
-    hosts: str,
+    hosts: str | None,
     only: tuple[str, ...],
     dry_run: bool,
     study: Path | None,
     resume: bool,
     output: Path,
     repeats: int | None,
-) -> None:
+) -> int:
     """Make every run of SCENARIO, one at a time, and say what was found.
 
     Exit code: 0 where every run completed, 1 where some did not, 2 for a mistake in what was asked, 130 after Ctrl-C.
@@ -57,28 +57,16 @@ def command(
     request = Request(
         scenario=scenario,
         output=output,
-        only=dict(map(parse_only, only)),
-        hosts=hosts,
+        only=options.read_only(only),
+        hosts=hosts or "",
         repeats=repeats,
         study=study,
         resume=resume,
     )
     if dry_run:
         _rehearse(request)
-    else:
-        _run(request)
-
-
-def parse_only(text: str) -> tuple[str, str]:
-    """Return the parts of `axis=value`.
-
-    Raises:
-        UserError: It is not of that form.
-    """
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise UserError(f"--only {text!r} is not of the form axis=value", hint="such as --only workers=2")
-    return key.strip(), value.strip()
+        return COMPLETED
+    return _run(request)
 
 
 def _rehearse(request: "Request") -> None:
@@ -93,7 +81,8 @@ def _rehearse(request: "Request") -> None:
         click.echo(render(rehearse(run, question.cluster, os.environ)))
 
 
-def _run(request: "Request") -> None:
+def _run(request: "Request") -> int:
+    """Make the runs, show what was found, and return the exit code."""
     from dlbench.api import measure
     from dlbench.cli.summary import show
     from dlbench.study.disk import DiskFull
@@ -105,14 +94,13 @@ def _run(request: "Request") -> None:
         with _signals(stop), _watcher(console) as watcher:
             folder, account = measure(request, watcher, stop)
     except (DiskFull, NotPrepared) as error:
-        click.echo(f"Error: {error}", err=True)
-        raise SystemExit(EXIT_SOME_DID_NOT) from error
+        click.echo(f"dlbench: {error}", err=True)
+        return SOME_DID_NOT
     show(console, folder.path, account.rows)
     if account.was_interrupted:
         click.echo(f"interrupted; continue with: dlbench run --study {str(folder.path)!r}")
-        raise SystemExit(EXIT_INTERRUPTED)
-    if not account.is_complete:
-        raise SystemExit(EXIT_SOME_DID_NOT)
+        return INTERRUPTED
+    return COMPLETED if account.is_complete else SOME_DID_NOT
 
 
 def _console() -> "Console":

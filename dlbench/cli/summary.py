@@ -135,7 +135,7 @@ def _title(found: Sequence[Arm]) -> str:
 
 
 def _name(arm: Arm) -> str:
-    return f"{arm.label or arm.name}{' (base line)' if arm.baseline else ''}"
+    return arm.label or arm.name
 
 
 def _verdict(alike: Sequence[Arm], word: str, metric: str) -> str:
