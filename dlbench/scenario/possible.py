@@ -92,7 +92,7 @@ def describe(run: RunSpec) -> "Description | None":
 def num_training_samples(settings: Settings, description: "Description") -> int:
     """Return how many samples are trained on in an epoch."""
     available = description.num_train
-    if description.num_validation == 0:
+    if not description.num_validation:
         available -= max(1, round(available * settings.validation_fraction))
     return min(available, settings.train_samples or available)
 
