@@ -3,8 +3,13 @@
 A model file holds a one-line doc, `OPTIONS`, and one builder for each engine that can train it:
 
     def keras(problem: Problem, options: Options) -> keras.Model: ...     # logits of shape [n, num_classes]
-    def numpy(problem: Problem, options: Options) -> tuple[int, ...]: ... # widths of its dense ReLU layers
+    def numpy(problem: Problem, options: Options) -> tuple[int, ...]: ... # widths of its hidden dense ReLU layers
+
+and, where it cannot take every data set,
+
+    def refuse(input_shape: tuple[int, ...], options: Options) -> str: ... # why not these samples, or ""
 
 Which trainers can serve it is said by which builders it has (a trainer's `BUILDER` names the one it calls).
-A user's own `package.module:function` is called as the `keras` builder: `function(problem, **options)`.
+A user's own `package.module:function` is called as the `keras` builder: `function(problem, **options)`. A model
+that both engines build has the same flat order of weights in both: layer by layer, kernel [in, out], then bias.
 """

@@ -9,7 +9,7 @@ from dlbench.errors import UserError, nearest
 from dlbench.plugins import Options, Plugin
 from dlbench.scenario.settings import Settings
 from dlbench.trainers import Array, Problem, Threads, _keras_model, _keras_start, _processor, flatten
-from dlbench.trainers._keras_graph import Graph
+from dlbench.trainers._keras_graph import Graph, Kinds
 
 OPTIONS = Options
 BUILDER = _keras_model.BUILDER
@@ -62,7 +62,7 @@ class KerasTrainer:
         floats = [v for v in model.non_trainable_variables if keras.backend.is_float_dtype(v.dtype)]
         self._statistics = floats
         self._dtype = np.dtype(graph.dtype.as_numpy_dtype)
-        self._compiled: dict[tuple[str, Any, Any], Any] = {}
+        self._compiled: dict[tuple[str, Kinds | None], Any] = {}
         self._reduce: Callable[[list[Any]], list[Any]] | None = None
         self._scale: tuple[float, Any] = (float("nan"), None)
         self._learning_rate = float("nan")
@@ -86,7 +86,7 @@ class KerasTrainer:
         _assign(self._statistics, flat)
 
     def compile(self, in_graph: Callable[[list[Any]], list[Any]] | None) -> None:
-        """Keep the hook for `step`; each call is traced when it is first used, for its kinds of numbers."""
+        """Keep the hook for `step`; each call is traced when first used, for its kinds of numbers and batch size."""
         self._reduce = in_graph
         self._compiled = {key: call for key, call in self._compiled.items() if key[0] != "step"}
 
@@ -95,29 +95,29 @@ class KerasTrainer:
 
         The gradient is TensorFlow's own memory, fresh in each call, not a copy of it.
         """
-        call = self._call("gradient", self._graph.gradient, x, y)
+        call = self._call("gradient", Kinds(x.dtype, y.dtype, len(y)), self._graph.gradient)
         packed = _memory_of(call(self._tensor(x), self._tensor(y), self._scalar(scale)))
         return packed[:-2], float(packed[-2]), round(float(packed[-1]))
 
     def apply(self, update: Array, learning_rate: float) -> None:
         """Apply one optimizer step with the reduced flat gradient; done when it returns."""
         self._set_learning_rate(learning_rate)
-        call = self._compiled.get(("apply", None, None))
+        call = self._compiled.get(("apply", None))
         if call is None:
-            call = self._compiled["apply", None, None] = self._graph.apply()
+            call = self._compiled["apply", None] = self._graph.apply()
         call(self._tensor(update))
         self.synchronize()
 
     def step(self, x: Array, y: Array, scale: float, learning_rate: float) -> tuple[float, int]:
         """Run gradient, hook and update in one compiled call; return (sum of the losses, correct predictions)."""
         self._set_learning_rate(learning_rate)
-        call = self._call("step", lambda x_dtype, y_dtype: self._graph.step(x_dtype, y_dtype, self._reduce), x, y)
+        call = self._call("step", Kinds(x.dtype, y.dtype, len(y)), lambda kinds: self._graph.step(kinds, self._reduce))
         sums = _memory_of(call(self._tensor(x), self._tensor(y), self._scalar(scale)))
         return float(sums[0]), round(float(sums[1]))
 
     def evaluate(self, x: Array, y: Array) -> tuple[float, int]:
         """Return (sum of the losses, correct predictions) of one batch of any size, in inference mode."""
-        call = self._call("evaluate", self._graph.evaluate, x, y)
+        call = self._call("evaluate", Kinds(x.dtype, y.dtype), self._graph.evaluate)
         sums = _memory_of(call(self._tensor(x), self._tensor(y)))
         return float(sums[0]), round(float(sums[1]))
 
@@ -146,12 +146,10 @@ class KerasTrainer:
         details = self._tf.config.experimental.get_device_details(devices[0])
         return str(details.get("device_name", devices[0].name))
 
-    def _call(self, name: str, make: Callable[[Any, Any], Any], x: Array, y: Array) -> Any:
-        """Return the compiled call for these kinds of numbers; batches of all sizes share it."""
-        key = (name, x.dtype, y.dtype)
-        call = self._compiled.get(key)
+    def _call(self, name: str, kinds: Kinds, make: Callable[[Kinds], Any]) -> Any:
+        call = self._compiled.get((name, kinds))
         if call is None:
-            call = self._compiled[key] = make(x.dtype, y.dtype)
+            call = self._compiled[name, kinds] = make(kinds)
         return call
 
     def _tensor(self, array: Array) -> Any:

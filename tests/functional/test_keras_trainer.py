@@ -287,19 +287,28 @@ def create_without_regularisation(weights: Any) -> Any:
     return trainer
 
 
-def test_batches_of_all_sizes_share_one_trace() -> None:
-    """Sparse gradients become dense, an unused weight has a gradient of zero, and its cost is unknown."""
+def test_evaluation_of_all_sizes_shares_one_trace_and_training_has_one_for_each() -> None:
     what = Problem((6,), 10)
     trainer = own(counted, what)
     model = trainer._graph._model
     x, y = contract.batch(what)
     trainer.evaluate(x, y)
-    trainer.gradient(x, y, 1.0)
     traced = model.calls
     for size in (1, 5, 7, 11):
         trainer.evaluate(x[:size], y[:size])
-        trainer.gradient(x[:size], y[:size], 0.5)
     assert model.calls == traced
+    for scale in (0.5, 0.5, 1.0):
+        trainer.gradient(x, y, scale)
+    assert model.calls == traced + 1
+    trainer.gradient(x[:5], y[:5], 1.0)
+    assert model.calls == traced + 2
+
+
+def test_sparse_gradients_and_unused_weights() -> None:
+    """A sparse gradient becomes dense, an unused weight has one of zero; the cost of a sample is unknown."""
+    what = Problem((6,), 10)
+    trainer = own(counted, what)
+    x, y = contract.batch(what)
     assert trainer.flops_per_sample is None
     contract.check_gradient_is_that_of_the_loss(trainer, (x, y))
     contract.check_shards_sum_to_the_whole(trainer, (x, y))
