@@ -1,0 +1,121 @@
+import csv
+import io
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dlbench.errors import UserError
+from dlbench.records.columns import names
+from dlbench.records.tables import cell, header, line, lines_of, read_table, whole_cells, write_table
+
+ODD = ['a "quoted", thing', "two\nlines", "two\r\nlines", "한국어 ü", "", " space ", "[red]x", "=1+1", "NA", "nan"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, ""),
+        (float("nan"), ""),
+        (True, "true"),
+        (np.bool_(False), "false"),
+        (0.1 + 0.2, "0.30000000000000004"),
+        (np.float64(1e-300), "1e-300"),
+        (np.int64(3), "3"),
+        ([128, 64], '"[128, 64]"'),
+        ('say "hi"', '"say ""hi"""'),
+        (0, "0"),
+    ],
+)
+def test_cells(value, text):
+    assert cell(value) == text
+
+
+def test_lines_are_read_back_by_the_csv_module():
+    text = line(ODD)
+    assert text.endswith("\r\n")
+    assert list(csv.reader(io.StringIO(text, newline=""))) == [ODD]
+
+
+def test_a_table_comes_back_with_its_kinds(tmp_path):
+    path = tmp_path / "runs.csv"
+    rows = [
+        {"run_id": reason, "attempt": 2, "reason": reason, "samples_per_s": 0.1 + 0.2, "baseline": True,
+         "started_at": "2026-01-02T03:04:05.678901+00:00", "model.hidden": [128], "model.rate": 0.5,
+         "dataset.size": 3, "model.batch_norm": False, "model.name": "x"}
+        for reason in ODD if reason
+    ] + [{"run_id": "failed", "attempt": 1}]  # fmt: skip
+    extra = ["model.hidden", "model.rate", "dataset.size", "model.batch_norm", "model.name", "model.never"]
+    write_table(path, "runs", rows, extra)
+    table = read_table(path)
+    assert list(table.columns) == [*names("runs"), *extra]
+    assert table["reason"][:-1].tolist() == [row["reason"] for row in rows[:-1]]
+    assert table["samples_per_s"][0] == 0.1 + 0.2
+    assert table["baseline"].dtype == "boolean"
+    assert table["attempt"].tolist() == [2] * (len(rows) - 1) + [1]
+    assert table["started_at"][0] == pd.Timestamp("2026-01-02T03:04:05.678901", tz="UTC")
+    assert table["model.hidden"][0] == "[128]"
+    assert table["model.rate"][0] == 0.5
+    assert table["dataset.size"].dtype == "Int64"
+    assert table["model.batch_norm"].dtype == "boolean"
+    assert table["model.name"][0] == "x"
+    last = table.iloc[-1]
+    assert all(pd.isna(last[name]) for name in table.columns if name not in ("run_id", "attempt"))
+
+
+def test_an_older_version_with_fewer_columns_is_readable(tmp_path):
+    path = tmp_path / "runs.csv"
+    path.write_text("run_id,attempt,status,model.depth\r\nx,1,completed,20\r\n")
+    table = read_table(path)
+    assert list(table.columns) == [*names("runs"), "model.depth"]
+    assert table["status"].tolist() == ["completed"]
+    assert table["workers"].dtype == "Int64"
+    assert table["workers"].isna().all()
+
+
+def test_an_empty_table_is_readable(tmp_path):
+    write_table(tmp_path / "steps.csv", "steps", [])
+    assert len(read_table(tmp_path / "steps.csv")) == 0
+
+
+def test_what_is_no_table_is_said(tmp_path):
+    with pytest.raises(UserError, match=r"there is no runs\.csv"):
+        read_table(tmp_path / "runs.csv")
+    with pytest.raises(UserError, match="none of"):
+        read_table(tmp_path / "other.csv")
+
+
+def test_a_failed_write_leaves_the_table_as_it_was(tmp_path):
+    path = tmp_path / "runs.csv"
+    write_table(path, "runs", [{"run_id": "first"}])
+    before = path.read_bytes()
+
+    def rows():
+        yield {"run_id": "second"}
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        write_table(path, "runs", rows())
+    assert path.read_bytes() == before
+    assert [found.name for found in tmp_path.iterdir()] == ["runs.csv"]
+
+
+def test_a_million_steps_in_seconds():
+    values = np.random.default_rng(0).random(1_000_000)
+    unknown = np.full(1_000_000, np.nan)
+    numbers = whole_cells(np.arange(1_000_000.0))
+    started = time.process_time()
+    columns = ["run", "1", "0", numbers, numbers, numbers, values, values, values, unknown, values]
+    length = sum(len(text) for text in lines_of(columns))
+    assert length > 50_000_000
+    assert time.process_time() - started < 20
+
+
+def test_lines_of_writes_unknown_as_empty():
+    found = "".join(lines_of(["r", whole_cells(np.array([1.0, np.nan])), np.array([0.5, np.nan]), ["a", "b"]]))
+    assert found == "r,1,0.5,a\r\nr,,,b\r\n"
+
+
+def test_header_appends_the_options():
+    assert header("sensors", ["model.a"]).endswith("value,model.a\r\n")
