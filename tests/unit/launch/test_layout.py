@@ -1,0 +1,147 @@
+"""Workers to hosts, cores to workers, threads to cores."""
+
+import pytest
+
+from dlbench import plugins
+from dlbench.errors import UserError
+from dlbench.launch import layout as layout_module
+from dlbench.launch.layout import arrange, inter_op_threads
+from dlbench.scenario.cluster import Cluster, Host
+from dlbench.scenario.layout import Layout
+from dlbench.scenario.needs import Needs
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import Mode, Settings
+
+
+def run(**settings: object) -> RunSpec:
+    return RunSpec(scenario="s", label="l", repeat=0, settings=Settings.model_validate({"strategy": "mpi", **settings}))
+
+
+def host(address: str, slots: int = 4, cores: int = 4) -> Host:
+    return Host(address=address, slots=slots, cores=tuple(range(cores)))
+
+
+def cluster(*hosts: Host) -> Cluster:
+    return Cluster(hosts=hosts)
+
+
+def where(layout: Layout) -> list[tuple[str, int]]:
+    return [(place.host, place.local_index) for place in layout.places]
+
+
+def cores(layout: Layout) -> list[tuple[int, ...]]:
+    return [place.cores for place in layout.places]
+
+
+def test_scale_up_sits_on_the_first_host_with_room() -> None:
+    made = arrange(run(workers=3, mode=Mode.SCALE_UP, cores_per_worker=1), cluster(host("a", 2), host("b"), host("c")))
+    assert where(made) == [("b", 0), ("b", 1), ("b", 2)]
+    assert [place.rank for place in made.places] == [0, 1, 2]
+
+
+def test_scale_out_takes_one_host_each() -> None:
+    made = arrange(run(workers=2, mode=Mode.SCALE_OUT, cores_per_worker=1), cluster(host("a"), host("b"), host("c")))
+    assert where(made) == [("a", 0), ("b", 0)]
+
+
+def test_workers_per_host_lies_between() -> None:
+    made = arrange(run(workers=5, workers_per_host=2, cores_per_worker=1), cluster(host("a"), host("b"), host("c")))
+    assert [place.host for place in made.places] == ["a", "a", "b", "b", "c"]
+
+
+def test_without_a_mode_hosts_are_filled() -> None:
+    made = arrange(run(workers=5, cores_per_worker=1), cluster(host("a", 2), host("b", 4)))
+    assert [place.host for place in made.places] == ["a", "a", "b", "b", "b"]
+
+
+def test_more_workers_than_slots_go_around_and_are_marked() -> None:
+    made = arrange(run(workers=5, cores_per_worker=1), cluster(host("a", 1), host("b", 2)))
+    assert [place.host for place in made.places] == ["a", "a", "b", "b", "b"]
+    assert made.emulated == ("oversubscribed",)
+
+
+@pytest.mark.parametrize("settings", [{"mode": Mode.SCALE_OUT}, {"workers_per_host": 2}])
+def test_too_few_hosts(settings: dict[str, object]) -> None:
+    with pytest.raises(UserError, match=r"5 workers with \d on each host need \d hosts; the cluster has 2"):
+        arrange(run(workers=5, **settings), cluster(host("a"), host("b")))
+
+
+def test_whole_cores_are_disjoint() -> None:
+    made = arrange(run(workers=3, cores_per_worker=2.5), cluster(host("localhost", 8, 8)))
+    assert cores(made) == [(0, 1), (2, 3), (4, 5)]
+    assert {place.quota for place in made.places} == {None}
+    assert (made.intra_op_threads, made.inter_op_threads, made.emulated) == (2, 2, ())
+
+
+def test_a_worker_has_the_same_cores_however_many_there_are() -> None:
+    alone = arrange(run(strategy="single", workers=1, cores_per_worker=2), cluster(host("localhost", 4, 4)))
+    together = arrange(run(workers=2, cores_per_worker=2), cluster(host("localhost", 4, 4)))
+    assert alone.places[0].cores == together.places[0].cores == (0, 1)
+    assert alone.intra_op_threads == together.intra_op_threads == 2
+
+
+def test_half_cores_are_shared_by_quota() -> None:
+    made = arrange(run(workers=4, cores_per_worker=0.5), cluster(host("localhost", 2, 2)))
+    assert [(place.cores, place.quota) for place in made.places] == [((0,), 0.5), ((0,), 0.5), ((1,), 0.5), ((1,), 0.5)]
+    assert (made.intra_op_threads, made.inter_op_threads, made.emulated) == (1, 1, ("oversubscribed",))
+
+
+def test_fewer_cores_than_promised_are_shared_and_marked() -> None:
+    made = arrange(run(workers=4, cores_per_worker=1), cluster(host("localhost", 4, 2)))
+    assert {place.quota for place in made.places} == {0.5}
+    assert made.emulated == ("oversubscribed",)
+
+
+def test_thirds_of_two_cores_roam_over_both() -> None:
+    made = arrange(run(workers=3, cores_per_worker=2 / 3), cluster(host("localhost", 2, 2)))
+    assert cores(made) == [(0, 1)] * 3
+    assert [place.quota for place in made.places] == [pytest.approx(2 / 3)] * 3
+
+
+@pytest.mark.parametrize("workers", range(1, 10))
+@pytest.mark.parametrize("num_cores", range(1, 6))
+@pytest.mark.parametrize("wanted", [None, 0.3, 0.5, 1.0, 1.5, 3.0])
+def test_no_core_is_promised_twice(workers: int, num_cores: int, wanted: float | None) -> None:
+    made = arrange(run(workers=workers, cores_per_worker=wanted), cluster(host("localhost", 9, num_cores)))
+    assert len(made.places) == workers
+    total = sum(len(place.cores) if place.quota is None else place.quota for place in made.places)
+    assert total <= num_cores + 1e-9
+    for core in range(num_cores):
+        owners = [place for place in made.places if core in place.cores]
+        assert len(owners) <= 1 or all(place.quota is not None for place in owners)
+
+
+def test_hosts_whose_cores_are_not_known_are_not_bound() -> None:
+    made = arrange(run(workers=2, cores_per_worker=3), cluster(host("a", 2, 0)))
+    assert cores(made) == [(), ()]
+    assert (made.intra_op_threads, made.emulated) == (3, ())
+
+
+def test_one_process_may_hold_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout_module, "needs_of", lambda _: Needs(processes_per_worker=0, devices_per_process=0))
+    made = arrange(run(workers=3, cores_per_worker=2), cluster(host("a", 3, 8), host("b", 3, 8)))
+    (place,) = made.places
+    assert (place.workers, place.cores, place.quota) == ((0, 1, 2), (0, 1, 2, 3, 4, 5), None)
+    assert (made.intra_op_threads, made.emulated) == (6, ("logical-devices",))
+    with pytest.raises(UserError, match="do not fit on one host"):
+        arrange(run(workers=2, mode=Mode.SCALE_OUT), cluster(host("a"), host("b")))
+
+
+def test_servers_come_after_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout_module, "needs_of", lambda _: Needs(servers=3))
+    made = arrange(run(workers=2, mode=Mode.SCALE_OUT, cores_per_worker=1), cluster(host("a"), host("b")))
+    assert [(p.rank, p.role, p.workers, p.host, p.local_index) for p in made.places[2:]] == [
+        (2, "server", (), "a", 1),
+        (3, "server", (), "b", 1),
+        (4, "server", (), "a", 2),
+    ]
+    assert all(place.cores == () for place in made.places[2:])
+
+
+def test_one_core_gets_one_thread() -> None:
+    assert [inter_op_threads(cores) for cores in (1, 2, 8)] == [1, 2, 2]
+
+
+@pytest.mark.parametrize("strategy", plugins.names("strategies"))
+def test_every_strategy_says_its_needs(strategy: str) -> None:
+    assert isinstance(layout_module.needs_of(strategy), Needs)

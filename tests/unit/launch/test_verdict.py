@@ -1,0 +1,178 @@
+"""Status and reason of an attempt, from what is known at its end."""
+
+from typing import Any
+
+import pytest
+
+from dlbench.launch.reception import WorkerView
+from dlbench.launch.verdict import Evidence, decide
+from dlbench.launch.watch import Verdict
+from dlbench.records.outcome import Status
+from tests.unit.launch.fakes import error, view, views, well_ended
+
+
+def ended(*seen: WorkerView, exit_code: int | None = 1, **changes: Any) -> tuple[Status, str]:
+    return decide(Evidence(views=views(*seen), exit_code=exit_code, **changes))
+
+
+def lost(rank: int, at: float = 1.0, **changes: Any) -> WorkerView:
+    return view(rank, is_connected=False, closed_at=at, **changes)
+
+
+def test_completed_needs_every_result_every_leave_and_a_good_exit() -> None:
+    assert ended(well_ended(0), well_ended(1), exit_code=0) == (Status.COMPLETED, "")
+    no_leave = view(1, is_connected=False, closed_at=3.0, result={})
+    no_result = view(1, is_connected=False, closed_at=3.0, has_left=True)
+    for other in (no_leave, no_result, WorkerView(1)):
+        assert ended(well_ended(0), other, exit_code=0)[0] is Status.FAILED
+
+
+def test_a_bad_exit_after_the_result() -> None:
+    assert ended(well_ended(0), well_ended(1), exit_code=139, rank_exit=(1, "signal", 11), lines={1: "boom"}) == (
+        Status.FAILED,
+        "worker 1 handed in its result and then ended wrongly (killed by SIGSEGV): boom",
+    )
+    assert ended(well_ended(0), exit_code=3) == (Status.FAILED, "the launcher ended (exit code 3)")
+
+
+def test_weights_that_do_not_agree() -> None:
+    status, reason = ended(well_ended(0), well_ended(1, agreement="no", max_difference=0.25), exit_code=0)
+    assert (status, reason) == (
+        Status.DIVERGED,
+        "worker 1: the workers' weights do not agree (largest difference 0.25)",
+    )
+
+
+@pytest.mark.parametrize("name", ["train_loss", "validation_loss"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_loss_that_is_not_finite(name: str, value: float) -> None:
+    assert ended(well_ended(0, **{name: value}), exit_code=0)[0] is Status.DIVERGED
+    assert ended(well_ended(0, **{name: 1.0}), exit_code=0)[0] is Status.COMPLETED
+
+
+def test_a_worker_says_that_it_diverged() -> None:
+    hurt = lost(1, errors=(error(1, "loss is inf at step 3", status="diverged"),))
+    assert ended(lost(0), hurt) == (Status.DIVERGED, "worker 1: loss is inf at step 3")
+
+
+def test_the_first_error_is_the_reason() -> None:
+    first = lost(1, errors=(error(1, "ValueError: first", at=1.0),))
+    second = lost(0, errors=(error(0, "KeyError: second", at=2.0),))
+    assert ended(second, first) == (Status.FAILED, "worker 1: ValueError: first")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "HorovodInternalError: Horovod has been shut down. This was caused by an exception on one of the ranks",
+        "mpi4py.MPI.Exception: MPI_ERR_PROC_FAILED: process failed",
+        "ConnectionResetError: [Errno 104] Connection reset by peer",
+        "BrokenPipeError: [Errno 32] Broken pipe",
+    ],
+)
+def test_a_follower_is_never_blamed_where_there_is_a_cause(text: str) -> None:
+    follower = lost(0, errors=(error(0, text, at=1.0),))
+    cause = lost(1, errors=(error(1, "ValueError: the cause", at=2.0),))
+    assert ended(follower, cause) == (Status.FAILED, "worker 1: ValueError: the cause")
+    assert ended(follower, lost(1)) == (Status.FAILED, f"worker 0: {text}")
+
+
+def test_a_follower_is_not_blamed_for_a_peer_that_was_killed() -> None:
+    follower = lost(0, errors=(error(0, "ConnectionResetError: Connection reset by peer"),))
+    assert ended(follower, lost(1, at=2.0), exit_code=137, rank_exit=(1, "signal", 9)) == (
+        Status.FAILED,
+        "worker 1 ended without handing in its result (killed by SIGKILL), in phase compute at step 5",
+    )
+
+
+def test_an_error_without_a_line_is_told_by_its_traceback() -> None:
+    hurt = lost(0, errors=(error(0, "", traceback="Traceback ...\n  File x\nKeyError: 'a'\n"),))
+    assert ended(hurt)[1] == "worker 0: KeyError: 'a'"
+
+
+def test_memory_that_a_worker_says_is_short() -> None:
+    hurt = lost(1, errors=(error(1, "MemoryError: 8 GiB", out_of_memory=True),))
+    assert ended(lost(0, errors=(error(0, "ValueError", at=0.5),)), hurt)[0] is Status.OUT_OF_MEMORY
+
+
+@pytest.mark.parametrize("how", [{"exit_code": -9}, {"exit_code": 137}, {"rank_exit": (1, "signal", 9)}])
+def test_a_kill_by_the_kernel(how: dict[str, Any]) -> None:
+    seen = (lost(1, pid=7),)
+    assert ended(*seen, was_oom=True, launcher_pid=7, **how) == (
+        Status.OUT_OF_MEMORY,
+        "the kernel killed worker 1 for lack of memory (SIGKILL)",
+    )
+    assert ended(*seen, was_oom=False, launcher_pid=7, **how)[0] is Status.FAILED
+
+
+def test_our_own_kill_is_not_the_kernel_s() -> None:
+    verdict = Verdict(Status.STALLED, "stuck", at=1.0)
+    assert ended(lost(0), exit_code=-9, was_oom=True, verdict=verdict) == (Status.STALLED, "stuck")
+
+
+@pytest.mark.parametrize("status", [Status.TIMEOUT, Status.STALLED, Status.INTERRUPTED])
+def test_what_we_ended_is_told_as_we_decided(status: Status) -> None:
+    after = lost(1, errors=(error(1, "SystemExit: 143", at=9.0),))
+    assert ended(after, exit_code=-15, verdict=Verdict(status, "why", 8.0), ended_at=8.1) == (status, "why")
+
+
+def test_an_error_before_a_time_out_is_the_cause_of_it() -> None:
+    hurt = view(1, errors=(error(1, "ValueError: x", at=5.0),))
+    verdict = Verdict(Status.TIMEOUT, "late", at=8.0)
+    assert ended(view(0), hurt, verdict=verdict, ended_at=8.0) == (Status.FAILED, "worker 1: ValueError: x")
+
+
+def test_a_worker_that_never_called_is_told_by_its_log() -> None:
+    verdict = Verdict(Status.TIMEOUT, "start-up: worker 1 has not called home", at=8.0)
+    said = ended(view(0), WorkerView(1), verdict=verdict, lines={0: "fine", 1: "OSError: no such file"})[1]
+    assert said == "start-up: worker 1 has not called home; its log says: OSError: no such file"
+
+
+def test_an_interruption_of_what_is_finished_is_completed() -> None:
+    verdict = Verdict(Status.INTERRUPTED, "interrupted", at=8.0)
+    assert ended(well_ended(0), exit_code=0, verdict=verdict)[0] is Status.COMPLETED
+
+
+def test_an_early_exit() -> None:
+    assert ended(well_ended(0), lost(1), exit_code=0, lines={1: "epoch 3"}) == (
+        Status.FAILED,
+        "worker 1 ended without handing in its result (exit code 0), in phase compute at step 5",
+    )
+
+
+def test_an_early_exit_before_the_first_word() -> None:
+    assert ended(WorkerView(0), exit_code=0) == (
+        Status.FAILED,
+        "worker 0 ended without handing in its result (exit code 0), before it called home",
+    )
+
+
+def test_the_first_to_go_is_blamed_and_its_log_quoted() -> None:
+    assert ended(lost(0, at=2.0), lost(1, at=1.0), exit_code=134, lines={0: "zero", 1: "Fatal Python error"})[1] == (
+        "worker 1 ended without handing in its result (killed by SIGABRT), in phase compute at step 5: "
+        "Fatal Python error"
+    )
+
+
+def test_the_launcher_s_own_failure() -> None:
+    said = ended(WorkerView(0), WorkerView(1), exit_code=1, launcher_line="There are not enough slots")[1]
+    assert said == (
+        "worker 0 ended without handing in its result (exit code 1), before it called home: There are not enough slots"
+    )
+
+
+def test_a_killed_launcher() -> None:
+    seen = (lost(0, at=5.0), lost(1, at=5.0))
+    assert ended(*seen, exit_code=-9, launcher_pid=7) == (Status.FAILED, "the launcher ended (killed by SIGKILL)")
+
+
+def test_a_journal_that_cannot_be_kept_is_told_before_all_else() -> None:
+    hurt = lost(0, errors=(error(0, "x"),))
+    assert ended(hurt, failure="the journal cannot be written") == (Status.FAILED, "the journal cannot be written")
+
+
+def test_what_cannot_be_ended_is_told() -> None:
+    assert ended(well_ended(0), exit_code=0, remaining=(12, 13)) == (
+        Status.FAILED,
+        "processes that SIGKILL does not end: 12, 13",
+    )
