@@ -13,6 +13,8 @@ def test_a_file_is_replaced_as_a_whole(tmp_path):
         file.write("new")
         file.flush()
         assert path.read_text() == "old"
+        # In the same folder: only within one file system is a file replaced at once.
+        assert len(list(tmp_path.iterdir())) == 2
     assert path.read_text() == "new"
     assert list(tmp_path.iterdir()) == [path]
 

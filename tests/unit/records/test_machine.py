@@ -54,9 +54,9 @@ def test_nothing_private_is_described(monkeypatch):
         "OMPI_MCA_some_peer": "finch-042",
         "OMPI_MCA_some_peers": "a,finch-042.lab.example:4",
         "OMPI_MCA_some_user": "user=jsmith",
-        "OMPI_MCA_some_address": "192.168.77.5",
-        "OMPI_MCA_some_address6": "fe80::dead:beef:7",
-        "NCCL_TOKENISH": "hx9Qm27bTzLw44PdYc81RkVn",
+        "OMPI_MCA_some_peer4": "192.168.77.5",
+        "OMPI_MCA_some_peer6": "fe80::dead:beef:7",
+        "NCCL_SESSION": "hx9Qm27bTzLw44PdYc81RkVn",
         "XLA_FLAGS": "--xla_dump_to=/home/jsmith/dump",
         "TF_CONFIG": '{"cluster": {"worker": ["finch-001:1"]}}',
         "AWS_SECRET_ACCESS_KEY": "opensesame",
@@ -201,6 +201,8 @@ def test_limits_of_version_1(tmp_path):
         f"{group}/memory/memory.limit_in_bytes": str((1 << 63) - 4096),
     }
     assert limits.describe_limits(tree(tmp_path, files)) == {"cpu_cores": 0.5, "memory_bytes": 1 << 30}
+    (tmp_path / group / "memory/job/memory.limit_in_bytes").unlink()
+    assert limits.describe_limits(tmp_path) == {"cpu_cores": 0.5, "memory_bytes": None}
 
 
 @pytest.mark.parametrize(

@@ -350,6 +350,12 @@ def test_a_shared_gpu_tells_its_energy_once(driver, opened):
     assert second["memory_used_bytes"] == 10.0
 
 
+def test_a_gpu_that_the_launcher_gave_to_this_process_is_not_shared(driver, opened, monkeypatch):
+    driver(gpu(1), gpu(2), gpu(3))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert dict(opened(nvml, Place(rank=2, workers=(2,), local_index=2)).read())["energy_j"] == 2.0
+
+
 def test_what_a_gpu_cannot_tell_is_left_out(driver, opened):
     driver(gpu(1, without=("nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetTemperature")))
     assert set(dict(opened(nvml).read())) == set(nvml.QUANTITIES) - {"energy_j", "temperature_c"}
