@@ -50,11 +50,10 @@ class Order:
     def epoch(self, epoch: int) -> Iterator[Indices]:
         """Yield this worker's sample indices, one array [local batch] per step, of epoch 1, 2, ..."""
         mine = self.local_batches[self.worker]
-        if self.divide is Divide.EPOCHS:
-            width, start, stream = mine, 0, (self.seed, epoch, self.worker)
-        else:
-            width, start, stream = sum(self.local_batches), sum(self.local_batches[: self.worker]), (self.seed, epoch)
-        permutation = np.random.default_rng(stream).permutation(self.num_samples)
+        own = self.divide is Divide.EPOCHS
+        width, start = (mine, 0) if own else (sum(self.local_batches), sum(self.local_batches[: self.worker]))
+        seeds = [self.seed, epoch, self.worker] if own else [self.seed, epoch]
+        permutation = np.random.default_rng(seeds).permutation(self.num_samples)
         used = permutation[: self.steps_per_epoch * width].reshape(self.steps_per_epoch, width)
         return iter(used[:, start : start + mine])
 
