@@ -1,0 +1,1 @@
+"""What dlbench itself costs, measured in interleaved pairs within one session: `make bench`."""

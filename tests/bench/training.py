@@ -1,0 +1,103 @@
+"""Samples per second of dlbench against a plain Keras + mpi4py script, and the time dlbench adds to a run."""
+
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from tests.bench.commands import dlbench_row, last_json, mpirun, output, prepared
+from tests.bench.pairs import Comparison, compare
+
+WINDOW_S = 20.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """One training both sides run."""
+
+    model: str
+    batch_size: int
+    workers: int
+    dataset: str
+    options: tuple[tuple[str, Any], ...] = ()
+    scale: float = 1.0
+
+    @property
+    def title(self) -> str:
+        """Return what is trained, for people."""
+        return f"{self.model} on {self.dataset}, batch {self.batch_size} x {self.workers} workers"
+
+
+CASES = (
+    Case("mlp", 32, 2, "digits", scale=1 / 16),
+    Case("cnn", 32, 2, "digits", scale=1 / 16),
+    Case("resnet20", 32, 2, "synthetic", (("num_samples", 2000), ("shape", [32, 32, 3]))),
+)
+
+
+def plain(case: Case, folder: str, window_s: float) -> dict[str, float]:
+    """Run the plain script and return its samples, seconds and steps."""
+    words = ["-m", "tests.bench.plain_keras_mpi", "--data", folder, "--model", case.model]
+    words += ["--batch-size", str(case.batch_size), "--scale", str(case.scale), "--window-s", str(window_s)]
+    found: dict[str, float] = last_json(output(mpirun(case.workers, *words)))
+    return found
+
+
+def settings_of(case: Case, epochs: int) -> dict[str, Any]:
+    """Return the scenario's settings of a case."""
+    return {
+        "model": case.model,
+        "dataset": case.dataset,
+        "trainer": "keras_tensorflow",
+        "strategy": "mpi",
+        "workers": case.workers,
+        "batch_size": case.batch_size,
+        "epochs": epochs,
+        "evaluate_every": epochs,
+        "learning_rate": 0.01,
+        "cores_per_worker": 1,
+        **{f"dataset.{key}": value for key, value in case.options},
+    }
+
+
+def rates(case: Case, pairs: int) -> Comparison:
+    """Compare samples per second over windows of 20 s."""
+    data = prepared(case.dataset, dict(case.options))
+    first = plain(case, data["folder"], 5.0)
+    per_epoch = 0.8 * data["num_train"]
+    epochs = max(1, round(1.1 * WINDOW_S * first["samples"] / first["seconds"] / per_epoch))
+
+    def ours() -> float:
+        return float(dlbench_row(settings_of(case, epochs))["samples_per_s"])
+
+    def theirs() -> float:
+        found = plain(case, data["folder"], WINDOW_S)
+        return found["samples"] / found["seconds"]
+
+    return compare(ours, theirs, pairs)
+
+
+def added_time(case: Case, pairs: int) -> tuple[Comparison, Comparison]:
+    """Compare whole times around the same few steps: one run from launch to row, and the whole command."""
+    data = prepared(case.dataset, dict(case.options))
+    rows: list[dict[str, Any]] = []
+
+    def ours() -> float:
+        rows.append(dlbench_row(settings_of(case, 2)))
+        return float(rows[-1]["wall_time_s"])
+
+    def theirs() -> float:
+        started = perf_counter()
+        plain(case, data["folder"], 0.1)
+        return perf_counter() - started
+
+    launched = compare(ours, theirs, pairs)
+    commands = iter(row["command_s"] for row in rows)
+    return launched, compare(partial(next, commands), iter(launched.plain).__next__, 1)
+
+
+def observer_share(settings: dict[str, Any]) -> float:
+    """Return the share of the window's CPU time that dlbench's own threads took, all workers."""
+    row = dlbench_row(settings)
+    cpu_s = float(row["timed_window_s"]) * float(row["cores_per_worker"]) * int(row["workers"])
+    return float(row["observer_cpu_s"]) / cpu_s
