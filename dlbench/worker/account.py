@@ -76,15 +76,16 @@ class Pieces:
         self._opened_at = self._closed_at = 0.0
         self._cpu = self._observer = (0.0, 0.0)
 
-    def open(self) -> None:
-        """Begin a piece; a collective of all workers."""
+    def open(self) -> bool:
+        """Begin a piece, a collective of all workers, unless one is open or there is no barrier; return whether."""
         if self._barrier is None or self.is_open:
-            return
+            return False
         self._barrier()
         self.is_open = True
         self._steps = self._samples = 0
         self._cpu, self._observer = (process_time(),) * 2, (self._read_observer(),) * 2
         self._opened_at = perf_counter()
+        return True
 
     def count(self, num_samples: int, ended: float) -> None:
         """Count a step that ended within the open piece."""
@@ -185,10 +186,14 @@ class Account:
         target = self._run.target
         return self._reached is not None and target is not None and target.stop
 
+    def flush(self) -> None:
+        """Hand on the rows of steps that are held back."""
+        self._recorder.flush()
+
     def result(self, weights: Iterable[Any] | None) -> Result:
         """Return the account at the script's end."""
         self._pieces.close(self._zero or 0.0)
-        self._recorder.flush()
+        self.flush()
         arrays = None if weights is None else [np.asarray(array) for array in weights]
         timed = bool(self._pieces.segments)
         return Result(
@@ -216,11 +221,12 @@ class Account:
 
     def _open_if_warm(self) -> None:
         """Begin a piece of the window; the wait at its barrier is no part of training."""
-        if self._steps > FIXED_WARMUP_STEPS and not self._pieces.is_open:
-            self.stream.phase = "barrier"
-            self._pieces.open()
-            self.stream.phase = "data"
+        if self._steps <= FIXED_WARMUP_STEPS or self._pieces.is_open:
+            return
+        self.stream.phase = "barrier"
+        if self._pieces.open():
             self._pause_until_now()
+        self.stream.phase = "data"
 
     def _pause_until_now(self) -> None:
         """Leave the time since the last step out of training."""
@@ -239,7 +245,6 @@ class Account:
             return
         stream.loss = marks.loss
         if not math.isfinite(marks.loss):
-            self._recorder.flush()
             raise Diverged(f"the loss is {marks.loss} in step {self._steps} (epoch {self.epochs + 1})")
 
     def _row(self, phase: str, started: float, marks: Marks) -> tuple[float, ...]:

@@ -131,6 +131,7 @@ class Session:
         """Send home the first error."""
         if not self._has_failed:
             self._has_failed = True
+            self.account.flush()
             self._stream.error(error)
             self._stream.drain(LAST_WORDS_S)
 

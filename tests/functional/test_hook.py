@@ -1,0 +1,166 @@
+"""Scripts of a user's own with the hook: on their own, as runs of dlbench, and in every way they can go wrong."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from dlbench.analysis import rates
+from dlbench.analysis.row import workers_agree
+from dlbench.records.messages import STEP_FIELDS
+from tests.functional.mpi_programs.launch import BASE
+from tests.functional.worker_runs import MPI, SCRIPTS, raw_messages, spec, work
+
+PLAIN = f"python '{SCRIPTS}/plain_numpy.py' --epochs {{epochs}} --batch-size {{batch_size}}"
+OVER_MPI = f"python '{SCRIPTS}/mpi_numpy.py'"
+
+
+def odd(how):
+    return f"python '{SCRIPTS}/odd.py' {how}"
+
+
+def field(rows, name):
+    return rows[:, STEP_FIELDS.index(name)]
+
+
+def alone(script, *arguments, launcher=()):
+    argv = [*launcher, sys.executable, str(SCRIPTS / script), *arguments]
+    return subprocess.run(argv, env=os.environ | BASE, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_outside_dlbench_a_script_works_as_before():
+    ended = alone("plain_numpy.py")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert len(re.findall(r"validation accuracy 0\.9", ended.stdout)) >= 2
+
+
+@pytest.mark.mpi
+def test_outside_dlbench_an_mpi_script_works_as_before():
+    ended = alone("mpi_numpy.py", launcher=(*MPI, "2"))
+    assert ended.returncode == 0, ended.stderr
+    assert re.fullmatch(r"validation accuracy 0\.9\d+\n", ended.stdout)
+
+
+def test_a_plain_script_has_the_rows_of_a_run(tmp_path):
+    run = spec(PLAIN, epochs=4, batch_size=8, learning_rate=0.2)
+    ended = work(run, tmp_path)
+    assert ended.code == 0, ended
+    result, rows = ended.journal.results[0], ended.journal.steps[0]
+    steps = 4 * -(-1437 // 8)
+    assert (result.steps, result.samples_seen, result.epochs_completed) == (steps, 4 * 1437, 4)
+    assert len(rows) == steps
+    assert list(field(rows, "step")) == list(range(1, steps + 1))
+    assert list(np.unique(field(rows, "epoch"))) == [1, 2, 3, 4]
+    assert field(rows, "loss")[-20:].mean() < field(rows, "loss")[:20].mean()
+    assert np.isnan(field(rows, "communication_time_s")).all()
+    assert [row["epoch"] for row in ended.journal.epochs] == [1, 2, 3, 4]
+    assert result.validation_accuracy == ended.journal.epochs[-1]["validation_accuracy"] > 0.9
+    assert result.num_parameters == 650
+    assert result.segments == ()  # no barrier, no rate
+    assert "numpy_version" in ended.journal.facts[0]
+    assert ended.journal.ended == {0}
+    assert ended.logs[0].count("validation accuracy") == 4
+
+
+def test_parts_of_a_step_follow_one_another_without_gaps(tmp_path):
+    rows = work(spec(PLAIN, epochs=1, batch_size=64), tmp_path).journal.steps[0]
+    ends = field(rows, "started_at_s") + field(rows, "step_time_s")
+    np.testing.assert_allclose(field(rows, "started_at_s")[1:], ends[:-1], atol=1e-9)
+    parts = field(rows, "data_wait_s") + field(rows, "compute_time_s")
+    np.testing.assert_allclose(parts, field(rows, "step_time_s"), atol=1e-9)
+
+
+def test_a_target_that_stops_ends_the_script(tmp_path):
+    target = {"metric": "validation_accuracy", "value": 0.5, "stop": True}
+    result = work(spec(PLAIN, epochs=50, batch_size=16, learning_rate=0.5, target=target), tmp_path).journal.results[0]
+    assert result.epochs_completed == result.epochs_to_target < 5
+    assert 0 < result.time_to_target_s <= result.train_time_s
+
+
+@pytest.mark.mpi
+def test_an_mpi_script_has_a_common_window_and_equal_weights(tmp_path):
+    ended = work(spec(OVER_MPI, workers=2, epochs=6, batch_size=8, learning_rate=0.5), tmp_path)
+    assert ended.code == 0, ended
+    results = [ended.journal.results[rank] for rank in (0, 1)]
+    per_epoch = 1437 // 16
+    assert [result.steps for result in results] == [6 * per_epoch] * 2
+    assert [result.warmup_steps for result in results] == [11, 11]
+    window = rates.window(results)
+    assert window.steps == 6 * per_epoch - 11
+    assert window.samples == window.steps * 16
+    durations = [sum(piece.closed_at_s - piece.opened_at_s for piece in result.segments) for result in results]
+    assert max(durations) < 1.5 * min(durations)
+    assert len(results[0].segments) == 6
+    for rank in (0, 1):
+        rows = ended.journal.steps[rank]
+        timed = field(rows, "phase") == 2
+        assert timed.sum() == window.steps
+        assert field(rows, "step_time_s")[timed].sum() <= durations[rank] + 1e-6
+        assert (field(rows, "communication_time_s") > 0).all()
+    assert workers_agree(results) == "exact"
+    assert "Open MPI" in ended.journal.facts[0]["mpi_version"]
+
+
+@pytest.mark.mpi
+def test_an_mpi_script_that_does_not_synchronise_is_found_out(tmp_path):
+    ended = work(spec(f"{OVER_MPI} --no-reduce", workers=2, epochs=1, batch_size=8), tmp_path)
+    assert workers_agree(ended.journal.results.values()) == "no"
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "reason"),
+    [
+        ("raise", 1, "ValueError: went wrong"),
+        ("exit", 0, "EarlyEnd: the script ended before run.finish()"),
+        ("nan", 1, "Diverged: the loss is nan in step 21 (epoch 1)"),
+        ("after", 1, "ValueError: after the end"),
+        ("size=3", 1, "the script's library says there are 3 processes, this run has 1"),
+    ],
+)
+def test_what_goes_wrong_in_a_script_is_told(tmp_path, how, code, reason):
+    ended = work(spec(odd(how)), tmp_path)
+    assert ended.code == code
+    (error,) = ended.journal.errors
+    assert error.error.startswith(reason)
+    assert ended.journal.ended == frozenset()
+    if how != "size=3":
+        assert len(ended.journal.steps[0]) >= 20
+    if code:
+        assert "Traceback" in ended.logs[0]  # the script never loses its exception
+
+
+def test_a_diverged_script_names_the_status(tmp_path):
+    work(spec(odd("nan")), tmp_path)
+    assert [message["status"] for message in raw_messages(tmp_path) if message["kind"] == "error"] == ["diverged"]
+
+
+def test_memory_that_ran_out_is_recognised(tmp_path):
+    assert work(spec(odd("memory")), tmp_path).journal.errors[0].out_of_memory
+
+
+def test_a_killed_script_has_neither_result_nor_goodbye(tmp_path):
+    ended = work(spec(odd("kill")), tmp_path)
+    assert ended.code == -9
+    assert (ended.journal.results, ended.journal.ended) == ({}, frozenset())
+
+
+@pytest.mark.mpi
+def test_one_failing_rank_ends_the_job(tmp_path):
+    started = time.monotonic()
+    ended = work(spec(odd("raise 1"), workers=2), tmp_path)
+    assert time.monotonic() - started < 30
+    assert ended.code != 0
+    assert [(error.worker, error.error) for error in ended.journal.errors] == [(1, "ValueError: went wrong")]
+
+
+@pytest.mark.mpi
+def test_a_program_of_another_mpi_is_refused(tmp_path):
+    """mpirun of one MPI over a program of another starts N jobs of size 1."""
+    run = spec(odd("size=1"), workers=2)
+    ended = work(run, tmp_path, launcher=("sh", "-c", 'DLBENCH_RANK=0 "$@" & DLBENCH_RANK=1 "$@" & wait', "sh"))
+    assert len(ended.journal.errors) == 2
+    assert all("there are 1 processes, this run has 2" in error.error for error in ended.journal.errors)
