@@ -61,12 +61,12 @@ def _check_type(model: Any, name: str) -> None:
 
 
 def _check_output(model: Any, name: str, problem: Problem) -> None:
-    """Call the model symbolically, which also builds one that is not, and look at what comes out."""
+    """Build the model if it is not, and look at the shape that comes out: symbolically, nothing is computed."""
     import keras
 
     sample = keras.KerasTensor((None, *problem.input_shape), keras.config.floatx())
     try:
-        output = model(sample)
+        output = _output_of(model, sample)
     except (ValueError, TypeError) as error:
         raise UserError(
             f"model {name!r} cannot take samples of shape {list(problem.input_shape)}: {error}",
@@ -79,6 +79,17 @@ def _check_output(model: Any, name: str, problem: Problem) -> None:
             f"model {name!r} must return logits of shape [n, {problem.num_classes}] (None stands for n), not {got}",
             hint="end it with Dense(problem.num_classes)",
         )
+
+
+def _output_of(model: Any, sample: Any) -> Any:
+    """Return the symbolic output; a call would do, but adds to each layer's record of its uses, which `flops` reads."""
+    import keras
+
+    if not model.built and not isinstance(model, keras.Sequential):
+        return model(sample)
+    if not model.built:
+        model.build(sample.shape)
+    return model.compute_output_spec(sample)
 
 
 def _check_activation(model: Any, name: str) -> None:
@@ -110,10 +121,9 @@ def _multiplications(layer: Any) -> int | None:
     dense_like = (layers.Dense, layers.Conv1D, layers.Conv2D, layers.Conv3D, layers.DepthwiseConv2D)
     if type(layer) not in dense_like:
         return None
-    try:
-        positions = layer.output.shape[1:-1]
-    except (AttributeError, ValueError):  # used more than once, or never in a graph that can be seen
+    if len(layer._inbound_nodes) != 1:  # used more than once, or never in a graph that can be seen
         return None
+    positions = layer.output.shape[1:-1]
     if None in positions:
         return None
     return int(math.prod(layer.kernel.shape) * math.prod(positions))

@@ -115,6 +115,11 @@ def test_cost_of_a_sample(model: str, products: int) -> None:
     assert create(KERAS, model, WHAT).flops_per_sample == 6 * products
 
 
+def test_cost_of_a_layer_used_twice_is_unknown() -> None:
+    assert own(shared_layer).flops_per_sample is None
+    assert own(tiny).flops_per_sample == 6 * (64 * 5 + 50)
+
+
 @pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16", "mixed_float16"])
 def test_precisions_keep_parameters_in_float32(precision: str, given: Batch) -> None:
     exact, rounded = create(KERAS, "cnn", WHAT), create(KERAS, "cnn", WHAT, precision=precision)
@@ -208,6 +213,15 @@ def tiny(problem: Problem, *, width: int = 5) -> Any:
             keras.layers.Dense(problem.num_classes, kernel_regularizer=keras.regularizers.L2(0.125)),
         ]
     )
+
+
+def shared_layer(problem: Problem) -> Any:
+    import keras
+
+    inputs = keras.layers.Input(problem.input_shape)
+    x = keras.layers.Flatten()(inputs)
+    dense = keras.layers.Dense(64)
+    return keras.Model(inputs, keras.layers.Dense(problem.num_classes)(dense(dense(x))))
 
 
 def with_softmax(problem: Problem) -> Any:
