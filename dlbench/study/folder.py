@@ -297,10 +297,21 @@ def _resolved_otherwise(folder: Folder, question: Question) -> list[str]:
 
 def _moved(folder: Folder, question: Question) -> list[str]:
     """Return what differs between the cluster and machine of the study and those it would go on with."""
-    cluster = _dict_differences(folder.record.cluster.model_dump(mode="json"), question.cluster.model_dump(mode="json"))
+    before, now = folder.record.cluster, question.cluster
+    cluster = [] if before == now else [f"hosts: {_shown_cluster(before)} -> {_shown_cluster(now)}"]
     if not folder.machine:
         return [*cluster, f"{files.MACHINE} is missing or damaged: nobody knows what the study began on"]
     return cluster + differences(dict(folder.machine), dict(question.machine))
+
+
+def _shown_cluster(cluster: Cluster) -> str:
+    shown = (f"{host.address}:{host.slots}" + f" (cores {_shown_cores(host.cores)})" * bool(host.cores)
+             for host in cluster.hosts)  # fmt: skip
+    return ",".join(shown)
+
+
+def _shown_cores(cores: tuple[int, ...]) -> str:
+    return f"{cores[0]}-{cores[-1]}" if cores == tuple(range(cores[0], cores[-1] + 1)) else ",".join(map(str, cores))
 
 
 def _dict_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

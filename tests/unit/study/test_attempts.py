@@ -1,0 +1,59 @@
+import os
+
+import pytest
+
+from dlbench.errors import UserError
+from dlbench.launch.execute import write_outcome
+from dlbench.records import files
+from dlbench.records.outcome import Status
+from dlbench.study import queue
+from dlbench.study.attempts import attempts_of, begin, settle, status_of
+from dlbench.study.folder import create
+from tests.unit.study.makers import ended, question, runs, started
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return create(tmp_path, question())
+
+
+def test_attempts_are_counted_as_numbers(folder):
+    run_id = runs()[0].run_id
+    assert [begin(folder.path, run_id).number for _ in range(11)] == list(range(1, 12))
+    assert [attempt.number for attempt in attempts_of(folder.path, run_id)] == list(range(1, 12))
+
+
+def test_a_run_is_pending_until_its_last_attempt_is_final(folder):
+    first, second, third = runs()
+    ended(folder, first)
+    ended(folder, second, status=Status.DIVERGED)
+    ended(folder, third)
+    ended(folder, third, status=Status.FAILED)
+    assert queue.pending(folder.path, runs(4)) == (third, runs(4)[3])
+    assert list(queue.statuses(folder.path, runs(4)).values()) == ["completed", "diverged", "failed", None]
+
+
+def test_an_attempt_whose_dlbench_was_killed_is_settled(folder):
+    done, killed, early = runs()
+    ended(folder, done)
+    attempt = begin(folder.path, killed.run_id)
+    started(attempt, killed)
+    begin(folder.path, early.run_id)
+    os.utime(attempt.folder / files.ASSIGNMENT, (0, 86400))
+    ended_ids = []
+    settled = settle(
+        folder.path, [run.run_id for run in runs()], lambda name, grace: ended_ids.append((name, grace)), write_outcome
+    )
+    assert [found.run_id for found in settled] == [killed.run_id, early.run_id]
+    assert ended_ids == [("an-id", 5.0)]
+    outcome = attempt.outcome()
+    assert (outcome.status, outcome.started_at) == (Status.INTERRUPTED, "1970-01-02T00:00:00+00:00")
+    assert status_of(attempts_of(folder.path, early.run_id)) is Status.INTERRUPTED
+    assert settle(folder.path, [run.run_id for run in runs()], pytest.fail, pytest.fail) == ()
+
+
+def test_a_damaged_outcome_is_named(folder):
+    attempt = ended(folder, runs()[0])
+    (attempt.folder / files.OUTCOME).write_text("{")
+    with pytest.raises(UserError, match=r"outcome\.json.*damaged"):
+        attempt.outcome()

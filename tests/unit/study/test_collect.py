@@ -1,0 +1,98 @@
+import csv
+import errno
+
+import pytest
+
+from dlbench.records import files
+from dlbench.records.outcome import Status
+from dlbench.study import collect
+from dlbench.study.collect import Collector
+from dlbench.study.disk import DiskFull, telling_a_full_disk
+from dlbench.study.estimate import wall_times
+from dlbench.study.folder import create
+from tests.unit.study.makers import ended, question, runs
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return create(tmp_path, question(asked=runs(40)))
+
+
+def read(folder, name: str) -> list[dict]:
+    with (folder.path / files.table(name)).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_tables_hold_every_attempt_in_the_order_of_their_starts(folder):
+    first, second, _ = runs()
+    ended(folder, second, steps=2, at=1)
+    ended(folder, first, steps=1, status=Status.FAILED, at=2)
+    ended(folder, first, steps=4, at=3)
+    Collector(folder).rebuild()
+    assert [(row["run_id"], row["attempt"], row["status"]) for row in read(folder, "runs")] == [
+        (second.run_id, "1", "completed"), (first.run_id, "1", "failed"), (first.run_id, "2", "completed"),
+    ]  # fmt: skip
+    assert [row["step"] for row in read(folder, "steps")] == list("1211234")
+    assert [row["phase"] for row in read(folder, "steps")] == ["warm-up"] * 7
+    assert [row["train_loss"] for row in read(folder, "epochs")] == ["0.5"] * 3
+    assert [row["quantity"] for row in read(folder, "sensors")] == ["time_s"] * 3
+    assert read(folder, "runs")[0]["model.hidden"] == "[8]"
+
+
+def test_adding_one_by_one_gives_the_same_files_as_rebuilding(folder):
+    collector = Collector(folder)
+    collector.rebuild()
+    for index, run in enumerate(runs(40)):
+        attempt = ended(folder, run, steps=5 + index, at=index)
+        collector.add(attempt, attempt.outcome())
+        assert len(read(folder, "runs")) == index + 1
+    collector.flush()
+    texts = [(folder.path / files.table(name)).read_bytes() for name in ("runs", "epochs", "steps", "sensors")]
+    Collector(folder).rebuild()
+    assert [(folder.path / files.table(name)).read_bytes() for name in ("runs", "epochs", "steps", "sensors")] == texts
+
+
+def test_steps_are_copied_a_few_times_only(folder, monkeypatch):
+    read_journals = []
+    original = collect.Collector.flush
+    monkeypatch.setattr(collect.Collector, "flush", lambda self: read_journals.append(1) or original(self))
+    collector = Collector(folder)
+    collector.rebuild()
+    for index, run in enumerate(runs(40)):
+        attempt = ended(folder, run, at=index)
+        collector.add(attempt, attempt.outcome())
+    assert len(read_journals) < 30
+
+
+def test_a_full_disk_leaves_the_tables_as_they_were_and_loses_nothing(folder, monkeypatch):
+    first, second, _ = runs()
+    collector = Collector(folder)
+    ended(folder, first, at=1)
+    collector.rebuild()
+    before = (folder.path / files.table("runs")).read_bytes()
+    attempt = ended(folder, second, at=2)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(DiskFull, match=r"is full.*no row that came home is lost"):
+        patch.setattr("os.fsync", full)
+        with telling_a_full_disk(folder.path):
+            collector.add(attempt, attempt.outcome())
+    assert (folder.path / files.table("runs")).read_bytes() == before
+    assert not list(folder.path.glob(".*csv*"))
+    Collector(folder).rebuild()
+    assert len(read(folder, "runs")) == 2
+
+
+def test_another_error_is_no_full_disk(tmp_path):
+    with pytest.raises(PermissionError), telling_a_full_disk(tmp_path):
+        raise PermissionError(errno.EACCES, "denied")
+
+
+def test_wall_times_come_from_completed_runs(folder):
+    ended(folder, runs()[0], at=1)
+    ended(folder, runs()[1], status=Status.FAILED, at=2)
+    Collector(folder).rebuild()
+    assert wall_times("시험 'x'", folder.path.parent) == {runs()[0].fingerprint: 2.0}
+    assert wall_times("another", folder.path.parent) == {}

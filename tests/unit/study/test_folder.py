@@ -1,0 +1,99 @@
+from datetime import UTC, datetime
+
+import pytest
+
+from dlbench.errors import UserError
+from dlbench.records import files
+from dlbench.study.folder import continued, create, newest, open_study, safe_name, scenario_of, studies_of
+from tests.unit.study.makers import TEXT, question, runs
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("parent", ["plain", "with space", "quo'te\"s", "new\nline", "한국어"])
+def test_a_study_comes_back_as_it_was_made_in_odd_places(tmp_path, parent):
+    made = create(tmp_path / parent, question(), NOW)
+    assert made.path.name == "시험 'x'-20260102T030405Z"
+    assert (made.path / files.SCENARIO).read_text() == TEXT
+    found = open_study(made.path)
+    assert found.record == made.record
+    assert found.record.runs == runs()
+    assert scenario_of(found).name == "시험 'x'"
+
+
+def test_two_studies_of_the_same_second_have_their_own_folders(tmp_path):
+    first, second = create(tmp_path, question(), NOW), create(tmp_path, question(), NOW)
+    assert first.path != second.path
+    assert newest(tmp_path, "시험 'x'").path == second.path
+
+
+def test_the_newest_study_of_a_scenario_is_found_among_others(tmp_path):
+    create(tmp_path, question(TEXT.replace("시험 'x'", "other")), NOW.replace(year=2030))
+    old = create(tmp_path, question(), NOW)
+    new = create(tmp_path, question(), NOW.replace(hour=9))
+    (tmp_path / "half made").mkdir()
+    assert [found.path for found in studies_of(tmp_path, "시험 'x'")] == [old.path, new.path]
+    with pytest.raises(UserError, match="no study of 'none'"):
+        newest(tmp_path, "none")
+
+
+def test_no_runs_are_no_study(tmp_path):
+    with pytest.raises(UserError, match="no runs"):
+        create(tmp_path, question(asked=()))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_study_is_said(tmp_path):
+    made = create(tmp_path, question(), NOW)
+    with pytest.raises(UserError, match=r"is no study.*\n.*20260102T030405Z"):
+        open_study(tmp_path)
+    text = (made.path / files.STUDY).read_text()
+    (made.path / files.STUDY).write_text(text.replace('"schema_version": 1', '"schema_version": 999'))
+    with pytest.raises(UserError, match="schema version 999"):
+        open_study(made.path)
+    (made.path / files.STUDY).write_text(text[:100])
+    with pytest.raises(UserError, match="cannot be read"):
+        open_study(made.path)
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "\x00", "", "x" * 300, "é" * 300, "a\nb"])
+def test_any_name_becomes_one_part_of_a_path(tmp_path, name):
+    (tmp_path / f"{safe_name(name)}-20260102T030405Z").mkdir()
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_comment_is_no_change(tmp_path):
+    made = create(tmp_path, question(), NOW)
+    assert continued(made, question("# Another comment.\n" + TEXT)) == made
+
+
+def test_an_edited_scenario_is_refused_with_the_difference(tmp_path):
+    made = create(tmp_path, question(), NOW)
+    edited = TEXT.replace("batch_size: 8", "batch_size: 16")
+    with pytest.raises(UserError) as caught:
+        continued(made, question(edited, runs(batch_size=16)))
+    assert "-base: {trainer: numpy, batch_size: 8}" in str(caught.value)
+    assert "+base: {trainer: numpy, batch_size: 16}" in str(caught.value)
+
+
+def test_another_default_of_the_same_scenario_is_refused(tmp_path):
+    made = create(tmp_path, question(), NOW)
+    with pytest.raises(UserError, match="batch_size: 8 -> 16"):
+        continued(made, question(asked=runs(batch_size=16)))
+
+
+def test_other_hardware_is_refused_with_the_difference(tmp_path):
+    made = create(tmp_path, question(), NOW)
+    cpu = {"model": "Another", "cores": 2, "usable_cpus": 2, "smt": False}
+    with pytest.raises(UserError, match="CPU model: was A CPU, is Another"):
+        continued(made, question(cpu=cpu))
+    with pytest.raises(UserError, match="hosts: localhost:2 -> localhost:4"):
+        continued(made, question(slots=4))
+
+
+def test_more_repeats_are_added(tmp_path):
+    made = create(tmp_path, question(asked=runs(2)), NOW)
+    assert continued(made, question(asked=runs(1))).record.runs == runs(2)
+    more = continued(made, question(asked=runs(4)))
+    assert more.record.runs == runs(4)
+    assert open_study(made.path).record == more.record

@@ -1,0 +1,27 @@
+import os
+import socket
+
+import pytest
+
+from dlbench.errors import UserError
+from dlbench.study.lock import locked
+
+
+def test_a_second_dlbench_is_told_who_holds_the_study(tmp_path):
+    with locked(tmp_path), pytest.raises(UserError) as caught, locked(tmp_path):
+        pass
+    assert f"process {os.getpid()} on {socket.gethostname()}, since 20" in str(caught.value)
+
+
+def test_the_lock_is_free_again_whatever_happened(tmp_path):
+    with pytest.raises(KeyError), locked(tmp_path):
+        raise KeyError
+    with locked(tmp_path):
+        pass
+
+
+def test_a_holder_that_said_nothing_is_still_a_holder(tmp_path):
+    with locked(tmp_path):
+        (tmp_path / "lock").write_text("garbage")
+        with pytest.raises(UserError, match="it has not said who it is"), locked(tmp_path):
+            pass
