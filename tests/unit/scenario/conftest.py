@@ -69,7 +69,7 @@ HOUSE = {
         "conv": _module(OPTIONS=ConvOptions, keras=build, refuse=_refuse_flat),
     },
     "datasets": {
-        "digits": _module(describe=lambda options: Description(100, 0, (64,), 10)),
+        "digits": _module(describe=lambda options: Description(1000, 0, (64,), 10)),
         "image_folder": _module(OPTIONS=FolderOptions, describe=_describe_folder),
         "silent": _module(describe=lambda options: None),
     },

@@ -1,0 +1,95 @@
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from dlbench import __version__
+from dlbench.cli import COMMANDS, INTERRUPTED, USAGE, group
+from dlbench.errors import UserError
+
+
+@pytest.fixture
+def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `dlbench run WHAT` raise or return what it is told."""
+
+    @click.command("run")
+    @click.argument("what")
+    def command(what: str) -> int:
+        outcomes = {"mistake": UserError("wrong", hint="right", where="s.yaml:3"), "interrupt": KeyboardInterrupt()}
+        if what in outcomes:
+            raise outcomes[what]
+        return int(what)
+
+    monkeypatch.setitem(sys.modules, "dlbench.cli.run", SimpleNamespace(command=command))
+
+
+@pytest.mark.usefixtures("pretend")
+@pytest.mark.parametrize(
+    ("what", "code", "said"),
+    [
+        ("mistake", USAGE, "dlbench: s.yaml:3: wrong\n  hint: right\n"),
+        ("interrupt", INTERRUPTED, "dlbench: interrupted\n"),
+        ("0", 0, ""),
+        ("1", 1, ""),
+    ],
+)
+def test_how_a_command_ends_is_the_exit_code(what: str, code: int, said: str) -> None:
+    result = CliRunner().invoke(group, ["run", what])
+    assert (result.exit_code, result.stderr) == (code, said)
+
+
+@pytest.mark.usefixtures("pretend")
+def test_a_defect_keeps_its_traceback() -> None:
+    assert isinstance(CliRunner().invoke(group, ["run", "not a number"]).exception, ValueError)
+
+
+@pytest.mark.parametrize("arguments", [["chek"], ["check"], ["check", "a", "b"], ["--nothing"], ["check", "--nothing"]])
+def test_wrong_usage_ends_with_2(arguments: list[str]) -> None:
+    result = CliRunner().invoke(group, arguments)
+    assert result.exit_code == USAGE
+    assert "Usage: " in result.stderr
+
+
+def test_the_nearest_command_is_named() -> None:
+    assert "did you mean 'check'?" in CliRunner().invoke(group, ["chek"]).stderr
+    assert "there are: run, check" in CliRunner().invoke(group, ["zebra"]).stderr
+
+
+def test_version() -> None:
+    assert CliRunner().invoke(group, ["--version"]).stdout == f"dlbench {__version__}\n"
+
+
+def test_help_names_every_command() -> None:
+    help_text = CliRunner().invoke(group, ["--help"]).stdout
+    assert all(name in help_text and line in help_text for name, line in COMMANDS.items())
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "run"])
+def test_every_command_of_the_table_is_there(name: str) -> None:
+    result = CliRunner().invoke(group, [name, "--help"], prog_name="dlbench")
+    assert result.exit_code == 0
+    assert f"Usage: dlbench {name}" in result.stdout
+
+
+def test_help_imports_nothing_heavy() -> None:
+    program = (
+        "import sys; from dlbench.cli import group\n"
+        "try: group(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    loaded = set(done.stderr.split())
+    assert "click" in loaded
+    assert not loaded & {"pydantic", "rich", "numpy", "yaml", "pandas", "tensorflow", "dlbench.scenario"}
+
+
+def test_the_current_folder_is_importable_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    CliRunner().invoke(group, ["list", "columns", "study"])
+    assert sys.path[-1] == str(tmp_path)

@@ -1,0 +1,27 @@
+import pytest
+
+from dlbench.cli.options import read_cluster, read_only
+from dlbench.errors import UserError
+from dlbench.scenario.cluster import this_machine
+
+
+def test_only_is_read_as_a_mapping() -> None:
+    assert read_only(("workers=2", "model.hidden=[64]", "command=a=b")) == {
+        "workers": "2",
+        "model.hidden": "[64]",
+        "command": "a=b",
+    }
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [(("workers",), "axis=value"), (("=2",), "axis=value"), (("a=1", "a=2"), "twice")],
+)
+def test_only_of_another_form_is_refused(texts: tuple[str, ...], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        read_only(texts)
+
+
+def test_the_cluster_is_this_machine_unless_hosts_are_named() -> None:
+    assert read_cluster(None) == this_machine()
+    assert [host.address for host in read_cluster("a:1,b:2").hosts] == ["a", "b"]

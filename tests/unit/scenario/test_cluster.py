@@ -1,0 +1,74 @@
+import os
+
+import pytest
+from pydantic import ValidationError
+
+from dlbench.errors import UserError
+from dlbench.scenario.cluster import Cluster, Host, parse_hosts, this_machine
+
+
+def test_this_machine_has_a_slot_for_each_usable_core() -> None:
+    (host,) = this_machine().hosts
+    assert host.cores == tuple(sorted(os.sched_getaffinity(0)))
+    assert host.slots == len(host.cores)
+    assert this_machine().is_here
+
+
+def test_cores_are_those_that_the_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {7, 3})
+    assert this_machine().hosts == (Host(address="localhost", slots=2, cores=(3, 7)),)
+
+
+def test_hosts_are_parsed_in_order() -> None:
+    cluster = parse_hosts("b-1.example:4,10.0.0.7:2,[fe80::1]:1")
+    assert [(host.address, host.slots) for host in cluster.hosts] == [
+        ("b-1.example", 4),
+        ("10.0.0.7", 2),
+        ("[fe80::1]", 1),
+    ]
+    assert cluster.hosts[0].cores == ()
+    assert cluster.hosts[0].num_cores == 4
+    assert not cluster.is_here
+
+
+def test_localhost_has_the_cores_of_this_machine() -> None:
+    (host,) = parse_hosts("localhost:3").hosts
+    assert host.slots == 3
+    assert host.cores == tuple(sorted(os.sched_getaffinity(0)))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a:4 b:4", "--hosts a:4,b:4"),
+        ("a:4, b:4", "--hosts a:4,b:4"),
+        ("a:4;b:4", "--hosts a:4,b:4"),
+        ("a", "a:1, for one worker"),
+        ("a,b:2", "'a' has no number of slots"),
+        ("[::1]", "has no number of slots"),
+        ("", "empty place"),
+        ("a:1,", "empty place"),
+        (":4", "is no address"),
+        ("-x:4", "is no address"),
+        ("a:b:4", "is no address"),
+        ("a$(x):4", "is no address"),
+        ("a:0", "is no number of slots"),
+        ("a:-1", "is no number of slots"),
+        ("a:", "is no number of slots"),
+        ("a:x", "is no number of slots"),
+        ("a:٣", "is no number of slots"),
+        ("a:99999999", "is no number of slots"),
+        ("a:1,a:2", "names 'a' twice"),
+    ],
+)
+def test_typos_are_named(text: str, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse_hosts(text)
+    assert said in str(caught.value)
+
+
+def test_a_cluster_made_in_python_is_validated_too() -> None:
+    with pytest.raises(ValidationError):
+        Cluster(hosts=())
+    with pytest.raises(ValidationError, match="named twice: a"):
+        Cluster(hosts=(Host(address="a", slots=1), Host(address="a", slots=1)))

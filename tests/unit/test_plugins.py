@@ -1,0 +1,136 @@
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from dlbench import plugins
+from dlbench.errors import UserError
+
+SOURCE = '''
+"""Functions of a user."""
+
+from dlbench.plugins import Options
+
+class Wide(Options):
+    width: int = 3
+
+class Net:
+    """A net."""
+    OPTIONS = Wide
+    def __call__(self): ...
+
+net = Net()
+
+def plain(problem, *, width: int, depth: int = 2):
+    """A plain function.
+
+    More of it.
+    """
+
+def unknown_type(problem, *, width: "Nowhere"): ...
+
+class Strange:
+    OPTIONS = 3
+    def __call__(self): ...
+
+strange = Strange()
+number = 5
+'''
+
+
+@pytest.fixture(autouse=True)
+def user_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    (tmp_path / "users_module_of_a_test.py").write_text(SOURCE)
+    (tmp_path / "ends_of_a_test.py").write_text("raise SystemExit(3)")
+    monkeypatch.syspath_prepend(tmp_path)
+    plugins.load.cache_clear()
+    yield
+    plugins.load.cache_clear()
+
+
+def refused(name: str, kind: str = "models") -> str:
+    with pytest.raises(UserError) as caught:
+        plugins.load(kind, name)
+    return str(caught.value)
+
+
+def test_files_are_plugins_but_for_those_with_an_underscore() -> None:
+    found = plugins.names("strategies")
+    assert {"mpi", "single"} <= set(found)
+    assert list(found) == sorted(found)
+    assert not any(name.startswith("_") for kind in plugins.FOLDERS for name in plugins.names(kind))
+
+
+def test_a_hyphen_and_an_underscore_mean_the_same() -> None:
+    assert plugins.load("trainers", "keras-tensorflow").name == "keras_tensorflow"
+
+
+def test_the_nearest_name_is_told() -> None:
+    message = refused("singel", "strategies")
+    assert "there is no 'singel' among the strategies; there are: " in message
+    assert "did you mean 'single'?" in message
+    assert "`dlbench list models`" in refused("zebra")
+
+
+def test_a_function_has_its_keyword_parameters_as_options() -> None:
+    plugin = plugins.load("models", "users_module_of_a_test:plain")
+    assert plugin.doc == "A plain function."
+    assert plugin.options(width=4).model_dump() == {"width": 4, "depth": 2}  # type: ignore[call-arg]
+    with pytest.raises(ValidationError):
+        plugin.options()
+    with pytest.raises(ValidationError):
+        plugin.options(width=4, height=1)  # type: ignore[call-arg]
+
+
+def test_an_object_may_bring_options_of_its_own() -> None:
+    plugin = plugins.load("models", "users_module_of_a_test:net")
+    assert plugin.options().model_dump() == {"width": 3}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "users_module_of_a_test:nothing",
+        "users_module_of_a_test:number",
+        "users_module_of_a_test:unknown_type",
+        "users_module_of_a_test:strange",
+        "users_module_of_a_test:",
+        "no.such.module:function",
+        ":function",
+        ":",
+        "a b:c",
+        "..:c",
+        "\x00:c",
+        "ends_of_a_test:x",
+    ],
+)
+def test_a_reference_that_leads_nowhere_is_the_users_to_mend(name: str) -> None:
+    message = refused(name)
+    assert "models: cannot import" in message
+    assert "package.module:function" in message
+
+
+class _Point(SimpleNamespace):
+    def load(self) -> Any:
+        if isinstance(self.target, Exception):
+            raise self.target
+        return self.target
+
+
+def test_installed_plugins_join_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    good, bad = _Point(name="my-net", target=SimpleNamespace()), _Point(name="broken", target=ImportError("no torch"))
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [good, bad] if group == "dlbench.models" else [])
+    assert {"my_net", "broken", "mlp"} <= set(plugins.names("models"))
+    assert plugins.load("models", "my-net").target is good.target
+    assert "ImportError: no torch" in refused("broken")
+
+
+def test_options_refuse_what_they_do_not_know_and_do_not_change() -> None:
+    options = plugins.load("models", "mlp").options()
+    with pytest.raises(ValidationError):
+        type(options)(unknown=1)  # type: ignore[call-arg]
+    with pytest.raises(ValidationError):
+        options.hidden = (1,)  # type: ignore[attr-defined]
