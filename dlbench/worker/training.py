@@ -97,7 +97,7 @@ def build(assignment: Assignment, rank: int, arrays: Arrays) -> Trainer:
         plugin.options(**run.options_of("trainer")),
         Problem(arrays.input_shape, arrays.num_classes, arrays.scale, arrays.offset),
         run.seed,
-        Threads(layout.intra_op_threads, layout.inter_op_threads),
+        Threads(layout.intra_op_threads, layout.inter_op_threads, layout.places[rank].local_index),
     )
     return trainer
 
