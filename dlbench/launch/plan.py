@@ -5,10 +5,12 @@ import shlex
 import sys
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dlbench import plugins
+from dlbench.errors import UserError
 from dlbench.launch.environment import LOCAL_VARIABLES, cleaned, manners, pools, search_paths
+from dlbench.plugins import Options, Plugin
 from dlbench.records import files
 from dlbench.records.assignment import ATTEMPT_VARIABLE, VARIABLE, Assignment
 
@@ -49,7 +51,7 @@ def plan(assignment: Assignment, base: Mapping[str, str], python: str = sys.exec
     """
     settings, layout = assignment.run.settings, assignment.layout
     launcher = plugins.load("launchers", settings.launcher)
-    options = launcher.options(**assignment.run.options_of("launcher"))
+    options = _options(launcher, assignment)
     argv = launcher.target.argv(layout, (python, *_PROGRAM), options, settings)
     env = cleaned(base, keep_slurm=launcher.name == "srun")
     env |= search_paths(base, python) | pools(layout) | manners()
@@ -59,6 +61,17 @@ def plan(assignment: Assignment, base: Mapping[str, str], python: str = sys.exec
     removed = tuple(sorted(set(base) - set(env)))
     made = LaunchPlan(argv=argv, env=env, files={}, added=added, removed=removed)
     return made.model_copy(update={"files": _files(made, assignment)})
+
+
+def _options(launcher: Plugin, assignment: Assignment) -> Options:
+    try:
+        return launcher.options(**assignment.run.options_of("launcher"))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UserError(
+            f"launcher.{'.'.join(map(str, first['loc']))}: {first['msg']}",
+            hint="`dlbench list launchers` shows the options of each",
+        ) from error
 
 
 def render(plan: LaunchPlan) -> str:

@@ -137,7 +137,7 @@ def _unexplained(evidence: Evidence) -> str:
     rank = _first_to_fail(evidence)
     if rank is None:
         quoted = next((line for line in evidence.lines.values() if line), "") or evidence.launcher_line
-        return _joined(f"the launcher ended ({_how(evidence.exit_code)})", quoted)
+        return _joined(f"the launcher ended ({_how(evidence.exit_code)}){_too_early(evidence)}", quoted)
     view = evidence.views[rank]
     how = _rank_how(evidence.rank_exit) if evidence.rank_exit else _how(evidence.exit_code)
     if view.result is not None and view.has_left:
@@ -148,6 +148,11 @@ def _unexplained(evidence: Evidence) -> str:
         return early_end(view, how)
     quoted = evidence.lines.get(rank, "") or ("" if view.has_called else evidence.launcher_line)
     return _joined(early_end(view, how), quoted)
+
+
+def _too_early(evidence: Evidence) -> str:
+    is_early = any(view.has_called and not view.has_left for view in evidence.views.values())
+    return " before its workers" if is_early else ""
 
 
 def _first_to_fail(evidence: Evidence) -> int | None:

@@ -37,6 +37,13 @@ def test_a_good_end(tmp_path: Path, launcher: str) -> None:
     assert Outcome.model_validate_json((tmp_path / "outcome.json").read_text()) == outcome
 
 
+def test_odd_names_change_nothing(tmp_path: Path, launcher: str) -> None:
+    folder = tmp_path / 'a study\'s "runs" 한글\n$HOME;x, -x 100%'
+    folder.mkdir()
+    assert run(folder, launcher, "finish").status is Status.COMPLETED
+    assert (folder / "worker-1.log").exists()
+
+
 def test_files_of_the_attempt_hold_no_token(tmp_path: Path, launcher: str) -> None:
     with fake_attempt(tmp_path, launcher, "finish") as attempt:
         attempt.run()
@@ -164,7 +171,7 @@ def test_a_killed_launcher_is_not_blamed_on_a_worker(tmp_path: Path, launcher: s
     with fake_attempt(tmp_path, launcher, "hang") as attempt:
         outcome = attempt.run_and(_kill_launcher)
     assert outcome.status is Status.FAILED
-    assert outcome.reason == "the launcher ended (killed by SIGKILL)"
+    assert outcome.reason == "the launcher ended (killed by SIGKILL) before its workers"
 
 
 def _kill_launcher(attempt: FakeAttempt) -> None:

@@ -163,7 +163,10 @@ def test_the_launcher_s_own_failure() -> None:
 
 def test_a_killed_launcher() -> None:
     seen = (lost(0, at=5.0), lost(1, at=5.0))
-    assert ended(*seen, exit_code=-9, launcher_pid=7) == (Status.FAILED, "the launcher ended (killed by SIGKILL)")
+    assert ended(*seen, exit_code=-9, launcher_pid=7) == (
+        Status.FAILED,
+        "the launcher ended (killed by SIGKILL) before its workers",
+    )
 
 
 def test_a_journal_that_cannot_be_kept_is_told_before_all_else() -> None:

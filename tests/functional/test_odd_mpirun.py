@@ -1,0 +1,83 @@
+"""An mpirun that behaves as none should: fakes of it, the rest is real."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dlbench.launch.launchers import mpirun
+from dlbench.launch.processes import end, leftovers
+from dlbench.records.outcome import Outcome, Status
+from tests.functional.attempt import fake_attempt
+
+# Starts the program (the last two words) as ranks 0 and 1, as the real one does.
+START = """
+import os, subprocess, sys, time
+ranks = [subprocess.Popen(sys.argv[-2:], env=os.environ | {"OMPI_COMM_WORLD_RANK": str(rank)}, start_new_session=True)
+         for rank in range(2)]
+"""
+KILLED = """
+import os, sys, threading
+from pathlib import Path
+from tests.functional.attempt import fake_attempt
+with fake_attempt(Path(sys.argv[1]), "local", "hang") as attempt:
+    print(attempt.assignment.attempt_id, flush=True)
+    attempt.run()
+"""
+
+
+def run(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, mode: str = "hang", **limits: float) -> Outcome:
+    fake = folder / "bin" / "mpirun"
+    fake.parent.mkdir()
+    fake.write_text(f"#!{sys.executable}\n{code}")
+    fake.chmod(0o755)
+    monkeypatch.setattr(mpirun, "executable", lambda: str(fake))
+    with fake_attempt(folder, "mpirun", mode, **limits) as attempt:
+        return attempt.run()
+
+
+def test_its_refusal_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import sys; print('-' * 70); print('There are not enough slots available'); print('-' * 70); sys.exit(1)"
+    outcome = run(tmp_path, monkeypatch, code)
+    assert (outcome.status, outcome.exit_code) == (Status.FAILED, 1)
+    assert outcome.reason.endswith("before it called home: There are not enough slots available")
+
+
+def test_one_that_leaves_its_workers_running_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = run(tmp_path, monkeypatch, START + "time.sleep(1)\n")
+    assert (outcome.status, outcome.exit_code) == (Status.FAILED, 0)
+    assert outcome.reason == "the launcher ended (exit code 0) before its workers"
+
+
+def test_one_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = START + "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)\n"
+    outcome = run(tmp_path, monkeypatch, code, "finish", stall_timeout_s=1.5, grace_s=0.5)
+    assert (outcome.status, outcome.reason) == (
+        Status.STALLED,
+        "no progress for stall_timeout_s (1.5 s): every worker has ended, the launcher has not",
+    )
+
+
+def test_one_that_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = run(tmp_path, monkeypatch, "import sys; sys.exit(0)")
+    assert (outcome.status, outcome.exit_code) == (Status.FAILED, 0)
+    assert "before it called home" in outcome.reason
+
+
+def test_what_a_killed_dlbench_leaves_is_found_and_ended(tmp_path: Path, root: Path) -> None:
+    program = [sys.executable, "-c", KILLED, str(tmp_path)]
+    with subprocess.Popen(program, cwd=root, stdout=subprocess.PIPE, text=True) as killed:
+        assert killed.stdout is not None
+        attempt_id = killed.stdout.readline().strip()
+        deadline = time.monotonic() + 20
+        while not (tmp_path / "worker-1.log").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        killed.kill()
+    pids = leftovers(attempt_id)
+    try:
+        assert len(pids) >= 2, "the supervisor and its workers, or those of them that still try to call"
+    finally:
+        assert end(pids, grace_s=2.0) == []
+    assert leftovers(attempt_id) == []

@@ -1,0 +1,93 @@
+"""Processes of an attempt are found and ended whatever they do about it."""
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from dlbench.launch.processes import end, leftovers, oom_kills, state
+
+SLEEP = "import time; print(flush=True); time.sleep(600)"
+STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEP
+
+
+@pytest.fixture
+def attempt_id() -> Iterator[str]:
+    made = secrets.token_hex(8)
+    yield made
+    for pid in leftovers(made):
+        os.kill(pid, signal.SIGKILL)
+
+
+def start(attempt_id: str, code: str = SLEEP) -> subprocess.Popen[bytes]:
+    """Start a process in a session of its own and wait until it runs its code."""
+    program = [sys.executable, "-c", code]
+    env = os.environ | {"DLBENCH_ATTEMPT": attempt_id}
+    child = subprocess.Popen(program, env=env, stdout=subprocess.PIPE, start_new_session=True)
+    assert child.stdout is not None
+    child.stdout.readline()
+    child.stdout.close()
+    return child
+
+
+def test_only_the_attempt_s_own_are_found(attempt_id: str) -> None:
+    mine, other = start(attempt_id), start(attempt_id + "0")
+    try:
+        assert leftovers(attempt_id) == [mine.pid]
+        assert set(leftovers(attempt_id, session=other.pid)) == {mine.pid, other.pid}
+    finally:
+        for child in (mine, other):
+            child.kill()
+            child.wait()
+    assert leftovers(attempt_id) == []
+
+
+@pytest.mark.parametrize("code", [SLEEP, STUBBORN])
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_all_are_ended_in_one_grace(attempt_id: str, code: str, is_stopped: bool) -> None:
+    children = [start(attempt_id, code) for _ in range(3)]
+    if is_stopped:
+        for child in children:
+            os.kill(child.pid, signal.SIGSTOP)
+    started = time.monotonic()
+    assert end(leftovers(attempt_id), grace_s=0.5) == []
+    assert time.monotonic() - started < 4
+    assert leftovers(attempt_id) == []
+    expected = signal.SIGKILL if code is STUBBORN else signal.SIGTERM
+    assert [child.wait(5) for child in children] == [-expected] * 3
+
+
+def test_an_orphan_is_found(attempt_id: str) -> None:
+    parent = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEP!r}], start_new_session=True)"
+    child = start(attempt_id, parent + "; print(flush=True)")
+    child.wait(10)
+    (orphan,) = leftovers(attempt_id)
+    assert orphan != child.pid
+    assert end([orphan], grace_s=2.0) == []
+    assert leftovers(attempt_id) == []
+
+
+def test_a_zombie_is_no_leftover(attempt_id: str) -> None:
+    child = start(attempt_id, "print(flush=True)")
+    deadline = time.monotonic() + 10
+    while (seen := state(child.pid)) and seen.letter != "Z" and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert seen is not None
+    assert (seen.letter, leftovers(attempt_id, session=child.pid)) == ("Z", [])
+    child.wait()
+
+
+def test_what_is_not_there_is_ended_already() -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    assert state(child.pid) is None
+    assert end([child.pid], grace_s=1.0) == []
+
+
+def test_the_kernel_s_counter_is_a_number() -> None:
+    assert oom_kills() >= 0

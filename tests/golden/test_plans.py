@@ -1,0 +1,70 @@
+"""Plans as text: what `--dry-run` prints for one, two and four workers, and where names are odd.
+
+A change here is a change of what runs. To accept it: UPDATE_GOLDEN=1 pytest tests/golden
+"""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from dlbench.launch.launchers import mpirun
+from dlbench.launch.plan import plan, render
+from dlbench.records.assignment import Assignment, Home
+from dlbench.scenario.layout import Layout, Place
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import Settings
+
+FOLDER = Path(__file__).parent / "plans"
+BASE = {"PATH": "/usr/bin:/bin", "HOME": "/home/u", "OMP_NUM_THREADS": "64", "SLURM_PROCID": "3", "TF_CONFIG": "{}"}
+ODD = '/data/a study\'s "runs"/한글\n$HOME;x'
+
+
+def assignment(workers: int, log_folder: str = "/study/runs/r/1", **settings: str) -> Assignment:
+    return Assignment(
+        run=RunSpec(
+            scenario="golden",
+            label=f"workers={workers}",
+            repeat=0,
+            settings=Settings.model_validate({"workers": workers, "cores_per_worker": 1, "driver": "mpi", **settings}),
+        ),
+        attempt=1,
+        attempt_id="0123456789abcdef",
+        layout=Layout(
+            places=tuple(Place(rank=r, workers=(r,), local_index=r, cores=(r,)) for r in range(workers)),
+            intra_op_threads=1,
+            inter_op_threads=1,
+        ),
+        home=Home(address="127.0.0.1", port=40000, token="never shown"),
+        log_folder=log_folder,
+    )
+
+
+PLANS = {
+    "local-single": (assignment(1, launcher="local", strategy="single"), "/opt/env/bin/python"),
+    "local-2": (assignment(2, launcher="local", strategy="single"), "/opt/env/bin/python"),
+    "mpirun-2": (assignment(2, launcher="mpirun", strategy="mpi", algorithm="auto"), "/opt/env/bin/python"),
+    "mpirun-4-ring": (assignment(4, launcher="mpirun", strategy="mpi", algorithm="ring"), "/opt/env/bin/python"),
+    "mpirun-2-odd-names": (
+        assignment(2, ODD, launcher="mpirun", strategy="mpi", algorithm="auto", model="내.모듈:net"),
+        "/opt/my env's/bin/python",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_is_as_it_was(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given, python = PLANS[name]
+    monkeypatch.setattr(mpirun, "executable", lambda: str(Path(python).with_name("mpirun")))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(sys, "executable", python)
+    shown = render(plan(given, BASE, python))
+    assert "never shown" not in shown
+    # Every setting there is stands in the assignment; a new one changes no plan.
+    text = re.sub(r"(?m)^  DLBENCH_ASSIGNMENT=.*$", r"  DLBENCH_ASSIGNMENT='{...}' \\", shown)
+    golden = FOLDER / f"{name}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.write_text(text)
+    assert text == golden.read_text()

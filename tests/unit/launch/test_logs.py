@@ -1,0 +1,125 @@
+"""Logs stay small, and the line that matters is found in the noise."""
+
+from pathlib import Path
+
+import pytest
+
+from dlbench.launch.logs import LogBounds, rank_exit, telling_line
+
+MPIRUN_EXIT = """\
+--------------------------------------------------------------------------
+prterun detected that one or more processes exited with non-zero status,
+thus causing the job to be terminated. The first process to do so was:
+
+   Process name: [prterun-vm-7220@1,12]
+   Exit code:    3
+--------------------------------------------------------------------------
+"""
+MPIRUN_SIGNAL = """\
+--------------------------------------------------------------------------
+prterun noticed that process rank 1 with PID 7219 on node vm exited on
+signal 9 (Killed).
+--------------------------------------------------------------------------
+"""
+MPI_ABORT = """\
+--------------------------------------------------------------------------
+MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD
+  Proc: [[40195,1],1]
+  Errorcode: 7
+--------------------------------------------------------------------------
+"""
+TRACEBACK = """\
+epoch 1
+Traceback (most recent call last):
+  File "a.py", line 1, in <module>
+    one()
+KeyError: 'a'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "a.py", line 4, in <module>
+    two()
+ValueError: the last word
+[vm:123] something MPI says afterwards
+"""
+
+
+def log(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "worker-0.log"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", ""),
+        (MPIRUN_EXIT, ""),
+        (MPIRUN_SIGNAL, ""),
+        ("dlbench: process rank 1 ended on signal 9\n", ""),
+        ("dlbench: DLBENCH_ASSIGNMENT is not set\n", "dlbench: DLBENCH_ASSIGNMENT is not set"),
+        ("mine\n\n" + MPIRUN_EXIT, "mine"),
+        (TRACEBACK, "ValueError: the last word"),
+        ("Fatal Python error: Segmentation fault\n\nCurrent thread 0x1 (most recent call first):\n  File x\n",
+         "Fatal Python error: Segmentation fault"),
+        ("/p/python: No module named dlbench.worker\n", "/p/python: No module named dlbench.worker"),
+        ("mpirun: error while loading shared libraries: libx.so\n",
+         "mpirun: error while loading shared libraries: libx.so"),
+    ],
+)  # fmt: skip
+def test_the_telling_line(tmp_path: Path, text: str, line: str) -> None:
+    assert telling_line(log(tmp_path, text)) == line
+
+
+def test_no_log_tells_nothing(tmp_path: Path) -> None:
+    assert telling_line(tmp_path / "none.log") == ""
+    assert rank_exit(tmp_path / "none.log") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (MPIRUN_EXIT, (12, "exit code", 3)),
+        (MPIRUN_SIGNAL, (1, "signal", 9)),
+        (MPI_ABORT, (1, "exit code", 7)),
+        ("dlbench: process rank 3 ended with exit code 4\n", (3, "exit code", 4)),
+        ("dlbench: process rank 3 ended on signal 11\n", (3, "signal", 11)),
+        (MPI_ABORT + MPIRUN_EXIT, (1, "exit code", 7)),
+        ("all is well\n", None),
+    ],
+)
+def test_what_a_launcher_says_of_a_process(tmp_path: Path, text: str, found: object) -> None:
+    assert rank_exit(log(tmp_path, text)) == found
+
+
+def test_a_log_keeps_its_head_and_its_newest_lines(tmp_path: Path) -> None:
+    path = log(tmp_path, "HEAD" + "m" * 1000 + "TAIL")
+    bounds = LogBounds(tmp_path, limit=100, head=4, tail=4)
+    with path.open("a") as writer:
+        bounds.enforce()
+        writer.write("more")
+    assert path.read_text() == "HEAD\n[dlbench: about 1,000 bytes of this log were dropped here]\nTAILmore"
+
+
+def test_a_small_log_is_left_alone(tmp_path: Path) -> None:
+    path = log(tmp_path, "x" * 100)
+    LogBounds(tmp_path, limit=100, head=4, tail=4).enforce()
+    assert path.read_text() == "x" * 100
+
+
+def test_a_log_cut_again_and_again_stays_small(tmp_path: Path) -> None:
+    path, bounds = log(tmp_path, ""), LogBounds(tmp_path, limit=1000, head=10, tail=10)
+    for _ in range(50):
+        with path.open("a") as writer:
+            writer.write("y" * 900)
+        bounds.enforce()
+        assert path.stat().st_size <= 1000
+    assert path.read_text().count("dropped here") == 1
+
+
+def test_other_files_are_not_touched(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.jsonl"
+    journal.write_text("z" * 5000)
+    LogBounds(tmp_path, limit=100, head=4, tail=4).enforce()
+    assert journal.stat().st_size == 5000

@@ -1,0 +1,113 @@
+"""What is executed: the environment that leaks is taken out, the secret is in no file and on no command line."""
+
+import json
+import shlex
+import sys
+
+import pytest
+
+from dlbench.errors import UserError
+from dlbench.launch.plan import plan, render
+from dlbench.records.assignment import Assignment
+from tests.unit.launch.fakes import TOKEN, assignment
+
+PYTHON = "/opt/env/bin/python"
+LEAKING = [
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_MCA_btl",
+    "PMIX_RANK",
+    "PMI_SIZE",
+    "PRTE_MCA_plm",
+    "SLURM_PROCID",
+    "TF_CONFIG",
+    "HOROVOD_RANK",
+    "OMP_PROC_BIND",
+    "MKL_DYNAMIC",
+    "OPENBLAS_MAIN_FREE",
+    "KMP_AFFINITY",
+    "TF_XLA_FLAGS",
+    "PYTHONSTARTUP",
+    "PYTHONINSPECT",
+    "DLBENCH_RANK",
+]
+KEPT = ["HOME", "LANG", "PYTHONPATH", "CUDA_VISIBLE_DEVICES", "DLBENCH_CACHE", "TMPDIR", "COVERAGE_PROCESS_START"]
+
+
+@pytest.mark.parametrize("launcher", ["local", "mpirun"])
+def test_what_leaks_is_removed_and_the_rest_is_kept(launcher: str) -> None:
+    base = dict.fromkeys([*LEAKING, *KEPT], "leaked")
+    made = plan(assignment(workers=2, launcher=launcher), base, PYTHON)
+    assert {name for name in base if made.env.get(name) == "leaked"} == set(KEPT)
+    ours = set(made.env) & set(LEAKING)
+    assert ours <= {"OMPI_MCA_btl"}
+    assert set(made.removed) == set(LEAKING) - ours
+    assert "leaked" not in [made.env[name] for name in made.added]
+
+
+def test_pools_match_the_layout() -> None:
+    wide = assignment()
+    wide = wide.model_copy(
+        update={"layout": wide.layout.model_copy(update={"intra_op_threads": 3, "inter_op_threads": 2})}
+    )
+    env = plan(wide, {"OMP_NUM_THREADS": "64"}, PYTHON).env
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
+    assert [env[name] for name in names] == ["3"] * 4
+    assert env["TF_NUM_INTEROP_THREADS"] == "2"
+
+
+def test_the_assignment_travels_whole() -> None:
+    sent = assignment(workers=2)
+    env = plan(sent, {}, PYTHON).env
+    assert Assignment.model_validate_json(env["DLBENCH_ASSIGNMENT"]) == sent
+    assert env["DLBENCH_ATTEMPT"] == "a1"
+
+
+def test_the_environment_of_this_python_comes_first() -> None:
+    base = {"PATH": "/usr/bin:/opt/env/bin:/bin", "LD_LIBRARY_PATH": "/usr/lib/x86_64-linux-gnu"}
+    env = plan(assignment(), base, PYTHON).env
+    assert env["PATH"] == "/opt/env/bin:/usr/bin:/bin"
+    assert env["LD_LIBRARY_PATH"] == "/opt/env/lib:/opt/env/lib/openmpi:/usr/lib/x86_64-linux-gnu"
+    assert "LD_LIBRARY_PATH" not in plan(assignment(), {"PATH": "/bin"}, PYTHON).env
+
+
+@pytest.mark.parametrize("launcher", ["local", "mpirun"])
+def test_the_token_is_nowhere_but_in_the_environment(launcher: str) -> None:
+    made = plan(assignment(workers=2, launcher=launcher), {"PATH": "/bin"}, PYTHON)
+    assert TOKEN in made.env["DLBENCH_ASSIGNMENT"]
+    assert TOKEN not in " ".join([*made.argv, *made.files.values(), render(made)])
+    assert "<token>" in render(made)
+
+
+def test_a_record_holds_no_variable_of_the_user_and_no_path_of_theirs() -> None:
+    base = {"PATH": "/home/someone/bin", "SECRET": "hunter2", "LD_LIBRARY_PATH": "/home/someone/lib"}
+    record = json.loads(plan(assignment(), base, PYTHON).files["plan.json"])
+    assert "hunter2" not in json.dumps(record)
+    assert "someone" not in json.dumps(record)
+    assert record["added"]["OMP_NUM_THREADS"] == "1"
+
+
+def test_what_is_shown_is_what_is_run() -> None:
+    base = {"PATH": "/bin", "HOME": "/h", "OMP_NUM_THREADS": "8", "TF_CONFIG": "x"}
+    made = plan(assignment(folder="/a b/'q'\n한글").model_copy(update={"home": None}), base, PYTHON)
+    env = dict(base)
+    words = iter(shlex.split(render(made).replace("\\\n", "")))
+    assert next(words) == "env"
+    for word in words:
+        if word == "-u":
+            del env[next(words)]
+        elif "=" in word:
+            name, _, value = word.partition("=")
+            env[name] = value
+        else:
+            break
+    assert env == made.env
+    assert (word, *words) == made.argv
+
+
+def test_wrong_options_of_a_launcher_are_the_user_s_to_mend() -> None:
+    with pytest.raises(UserError, match=r"launcher\.mca"):
+        plan(assignment(launcher="mpirun", options={"launcher.mca": {"btl": [1]}}), {}, PYTHON)
+
+
+def test_the_default_interpreter_is_this_one() -> None:
+    assert plan(assignment(), {}).argv == (sys.executable, "-m", "dlbench.worker")
