@@ -305,13 +305,14 @@ def _moved(folder: Folder, question: Question) -> list[str]:
 
 
 def _shown_cluster(cluster: Cluster) -> str:
-    shown = (f"{host.address}:{host.slots}" + f" (cores {_shown_cores(host.cores)})" * bool(host.cores)
-             for host in cluster.hosts)  # fmt: skip
-    return ",".join(shown)
+    return ",".join(f"{host.address}:{host.slots}{_shown_cores(host.cores)}" for host in cluster.hosts)
 
 
 def _shown_cores(cores: tuple[int, ...]) -> str:
-    return f"{cores[0]}-{cores[-1]}" if cores == tuple(range(cores[0], cores[-1] + 1)) else ",".join(map(str, cores))
+    if not cores:
+        return ""
+    is_range = cores == tuple(range(cores[0], cores[-1] + 1))
+    return f" (cores {cores[0]}-{cores[-1]})" if is_range else f" (cores {' '.join(map(str, cores))})"
 
 
 def _dict_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

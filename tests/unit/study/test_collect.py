@@ -75,10 +75,14 @@ def test_a_full_disk_leaves_the_tables_as_they_were_and_loses_nothing(folder, mo
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with monkeypatch.context() as patch, pytest.raises(DiskFull, match=r"is full.*no row that came home is lost"):
-        patch.setattr("os.fsync", full)
+    def add():
         with telling_a_full_disk(folder.path):
             collector.add(attempt, attempt.outcome())
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        with pytest.raises(DiskFull, match=r"is full.*no row that came home is lost"):
+            add()
     assert (folder.path / files.table("runs")).read_bytes() == before
     assert not list(folder.path.glob(".*csv*"))
     Collector(folder).rebuild()

@@ -1,0 +1,130 @@
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.functional.studies import bench, wait_for
+
+
+@pytest.fixture
+def work(tmp_path):
+    with bench(tmp_path) as found:
+        yield found
+
+
+def must_be_complete(work, runs: int) -> None:
+    """Every run has a completed last attempt, every attempt is a row, every row that came home is there."""
+    rows = work.rows()
+    assert len(rows) == len(work.attempts())
+    last = {row["run_id"]: row for row in rows}
+    assert [row["status"] for row in last.values()] == ["completed"] * runs
+    assert {row["status"] for row in rows} <= {"completed", "interrupted", "failed"}
+    assert len(work.rows("steps")) == work.journaled_steps()
+    assert work.left_running() == []
+
+
+@pytest.mark.slow
+def test_a_killed_study_is_completed_by_resume_whenever_it_was_killed(work):
+    draw = random.Random(int(os.environ.get("DLBENCH_TEST_SEED", "1")))
+    path = work.scenario(epochs=60)
+    arguments: list[object] = [path]
+    for _ in range(8):
+        with work.start(*arguments) as process:
+            time.sleep(draw.uniform(0.3, 2.5))
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        before = work.journaled_steps()
+        studies = list(work.folder.glob("studies/*/study.json"))
+        arguments = [path, "--resume"] if studies else [path]
+        if not studies:
+            shutil.rmtree(work.folder / "studies", ignore_errors=True)
+        assert work.journaled_steps() >= before * bool(studies)
+    code, output = work.run(*arguments)
+    assert code == 0, output
+    must_be_complete(work, 3)
+
+
+def test_a_run_that_was_killed_is_repeated_and_the_old_attempt_stays(work):
+    path = work.scenario(epochs=100_000, batch_sizes="64")
+    with work.start(path) as process:
+        wait_for(process, lambda: work.journaled_steps() > 0)
+        process.send_signal(signal.SIGKILL)
+    assert work.left_running() != []
+    record = work.study() / "study.json"
+    # The same run, but short, so that the second attempt ends.
+    for file in (record, work.study() / "scenario.yaml", path):
+        text = file.read_text()
+        file.write_text(text.replace('"epochs": 100000', '"epochs": 1').replace("epochs: 100000", "epochs: 1"))
+    rename_the_run(work, json.loads(record.read_text())["runs"][0])
+    code, output = work.run(path, "--resume")
+    assert code == 0, output
+    first, second = work.rows()
+    assert (first["status"], first["reason"]) == ("interrupted", "dlbench itself was ended while this attempt ran")
+    assert (second["status"], second["attempt"]) == ("completed", "2")
+    assert first["run_id"] == second["run_id"]
+    must_be_complete(work, 1)
+
+
+def rename_the_run(work, specification: dict) -> None:
+    from dlbench.scenario.run_spec import RunSpec
+
+    (folder,) = (work.study() / "runs").iterdir()
+    folder.rename(folder.with_name(RunSpec.model_validate(specification).run_id))
+
+
+def test_resume_makes_only_what_is_missing(work):
+    path = work.scenario(epochs=1)
+    assert work.run(path, "--only", "batch_size=32")[0] == 0
+    assert [row["batch_size"] for row in work.rows()] == ["32"]
+    code, output = work.run(path, "--resume")
+    assert code == 0, output
+    assert sorted(row["batch_size"] for row in work.rows()) == ["16", "32", "64"]
+    code, output = work.run("--study", work.study())
+    assert code == 0
+    assert "0 runs to make" in output
+    must_be_complete(work, 3)
+
+
+def test_an_edited_scenario_is_refused_with_the_difference(work):
+    path = work.scenario(epochs=1, batch_sizes="64")
+    assert work.run(path)[0] == 0
+    work.scenario(epochs=2, batch_sizes="64")
+    code, output = work.run(path, "--resume")
+    assert code == 2
+    assert "-base:" in output
+    assert "epochs: 2," in output
+
+
+def test_a_full_disk_is_said_and_resume_completes(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=640k", "tmpfs", str(small)], check=False, capture_output=True, text=True
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"this machine lets not even root mount: {mounted.stderr.strip()}")
+    try:
+        with bench(tmp_path) as work:
+            path = work.scenario(epochs=60)
+            (tmp_path / "studies").symlink_to(small)
+            code, output = work.run(path)
+            assert code == 1, output
+            assert "full" in output
+            assert "Traceback" not in output
+            assert work.left_running() == []
+            before = work.journaled_steps()
+            assert before > 0
+            subprocess.run(["mount", "-o", "remount,size=100m", str(small)], check=True)
+            code, output = work.run(path, "--resume")
+            assert code == 0, output
+            assert work.journaled_steps() > before
+            must_be_complete(work, 3)
+    finally:
+        subprocess.run(["umount", "-l", str(small)], check=True)

@@ -1,0 +1,141 @@
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.functional.studies import bench, interrupt, wait_for
+
+
+@pytest.fixture
+def work(tmp_path):
+    with bench(tmp_path) as found:
+        yield found
+
+
+def test_a_scenario_becomes_rows(work):
+    code, output = work.run(work.scenario(epochs=2))
+    assert code == 0, output
+    assert "What was found" in output
+    assert "3 runs without samples/s: the timed window was at most" in output
+    rows = work.rows()
+    assert [row["batch_size"] for row in rows] == ["16", "32", "64"]
+    assert all(row["status"] == "completed" for row in rows)
+    assert len(work.rows("steps")) == sum(int(row["steps"]) for row in rows) == work.journaled_steps()
+    assert {row["run_id"] for row in work.rows("epochs")} == {row["run_id"] for row in rows}
+
+
+@pytest.mark.parametrize("odd", ["with space", "quo'te\"s", "new\nline", "한국어", "[red]x"])
+def test_odd_paths_and_names(tmp_path, odd):
+    folder = tmp_path / odd
+    folder.mkdir()
+    name = odd.replace("\n", " ")
+    with bench(folder) as work:
+        code, output = work.run(work.scenario(epochs=1, batch_sizes="64", name=name))
+        assert code == 0, output
+        assert work.study().name.startswith(name + "-")
+        assert work.rows()[0]["scenario"] == name
+
+
+def test_a_dry_run_prints_what_would_be_executed_and_starts_nothing(work):
+    code, output = work.run(work.scenario(), "--dry-run", "--only", "batch_size=32")
+    assert code == 0, output
+    assert output.count("DLBENCH_ASSIGNMENT=") == 1
+    assert "-m dlbench.worker" in output
+    assert not (work.folder / "studies").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none.yaml"], "there is no such file"),
+        ([], "which scenario"),
+        (["s.yaml", "--only", "workers"], "axis=value"),
+        (["s.yaml", "--only", "batch_size=7"], "leaves nothing to run"),
+        (["s.yaml", "--resume"], "no study of 's'"),
+        (["s.yaml", "--study", "nowhere"], "is no study"),
+        (["s.yaml", "--hosts", "a:4 b:4"], "commas"),
+        (["s.yaml", "--repeats", "0"], "repeats"),
+    ],
+)
+def test_a_mistake_is_one_message_and_exit_code_2(work, arguments, message):
+    work.scenario()
+    code, output = work.run(*arguments)
+    assert code == 2
+    assert message in output
+    assert "Traceback" not in output
+    assert not (work.folder / "studies").exists()
+
+
+def test_a_failed_run_does_not_end_the_study(work):
+    path = work.scenario(epochs=2, batch_sizes="16, 64")
+    path.write_text(
+        "name: s\nbaseline: none\norder: written\n"
+        "base: {trainer: numpy, dataset: digits}\n"
+        "matrix: {command: [\"python -c 'raise ValueError(1)'\", null]}\n"
+    )
+    code, output = work.run(path)
+    assert code == 1, output
+    assert [row["status"] for row in work.rows()] == ["failed", "completed"]
+    assert "ValueError" in work.rows()[0]["reason"]
+    assert "1 run not completed" in output
+
+
+def test_a_data_set_that_cannot_be_prepared_launches_nothing(work):
+    path = work.folder / "s.yaml"
+    path.write_text("base: {trainer: numpy, dataset: 'mine:images'}\n")
+    (work.folder / "mine.py").write_text("def images():\n    raise RuntimeError('the disk of images is gone')\n")
+    code, output = work.run(path)
+    assert code in (1, 2)
+    assert "the disk of images is gone" in output
+    assert work.attempts() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_ends_in_good_order(work, number):
+    with work.start(work.scenario(epochs=100_000)) as process:
+        wait_for(process, lambda: work.journaled_steps() > 0)
+        code, output = interrupt(process, number)
+    assert code == 130, output
+    assert work.left_running() == []
+    (row,) = work.rows()
+    assert row["status"] == "interrupted"
+    assert len(work.rows("steps")) == work.journaled_steps() > 0
+    assert "dlbench run --study" in output
+
+
+def test_ctrl_c_while_data_is_prepared(work):
+    path = work.folder / "s.yaml"
+    path.write_text("base: {trainer: numpy, dataset: 'mine:images'}\n")
+    (work.folder / "mine.py").write_text(
+        "import pathlib, time\n\ndef images():\n    pathlib.Path('here').touch()\n    time.sleep(60)\n"
+    )
+    started = time.monotonic()
+    with work.start(path) as process:
+        wait_for(process, (work.folder / "here").exists)
+        code, output = interrupt(process, signal.SIGINT)
+    assert code == 130, output
+    assert time.monotonic() - started < 30
+    assert work.attempts() == []
+
+
+def test_a_second_dlbench_is_refused_and_the_first_goes_on(work):
+    with work.start(work.scenario(epochs=100_000)) as process:
+        wait_for(process, lambda: work.journaled_steps() > 0)
+        code, output = work.run("--study", work.study())
+        assert code == 2
+        assert f"another dlbench is at work in {work.study()}: process {process.pid} on " in output
+        assert process.poll() is None
+        assert interrupt(process, signal.SIGINT)[0] == 130
+
+
+def test_start_to_row_is_quick(work):
+    path = work.scenario(epochs=2, batch_sizes="64")
+    work.run(path)
+    times = []
+    for _ in range(3):
+        started = time.monotonic()
+        subprocess.run(["true"], check=True)
+        assert work.run(path, "--output", work.folder / "more")[0] == 0
+        times.append(time.monotonic() - started)
+    assert min(times) < 10
