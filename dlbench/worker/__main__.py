@@ -7,14 +7,15 @@ import contextlib
 import os
 import sys
 import traceback
-from typing import NoReturn
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING, NoReturn
 
 from dlbench.errors import UserError
-from dlbench.records.assignment import VARIABLE, Assignment
+from dlbench.records.assignment import Assignment
 from dlbench.worker import command, cores, logs
-from dlbench.worker.rank import identify
+from dlbench.worker.rank import identify, read_assignment
+
+if TYPE_CHECKING:
+    from dlbench.worker.stream import Stream
 
 FAILED_EXIT_CODE = 1
 # How long a worker that failed waits until what it says of it is home.
@@ -24,7 +25,7 @@ LAST_WORDS_S = 5.0
 def main() -> int:
     """Run one process of a run; return its exit code."""
     try:
-        assignment = read_assignment()
+        assignment = read_assignment(os.environ)
         rank = identify(os.environ, assignment.layout).rank
         logs.redirect(assignment, rank)
     except UserError as error:
@@ -40,48 +41,37 @@ def main() -> int:
     return work(assignment, rank, enforced)
 
 
-def read_assignment() -> Assignment:
-    """Return the assignment from the environment.
-
-    Raises:
-        UserError: There is none, or it cannot be read.
-    """
-    text = os.environ.get(VARIABLE)
-    if text is None:
-        raise UserError(f"{VARIABLE} is not set: a worker is started by `dlbench run`")
-    try:
-        return Assignment.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise UserError(
-            f"{VARIABLE} cannot be read: {'.'.join(map(str, first['loc']))}: {first['msg']}",
-            hint="is the same version of dlbench installed on every host?",
-        ) from error
-
-
 def work(assignment: Assignment, rank: int, cores_enforced: str) -> int:
     """Train, send everything home, and return the exit code; an exception ends the process at once."""
     from dlbench.worker.observe import Observer
     from dlbench.worker.stream import Stream
-    from dlbench.worker.watchdog import DeadMan
 
     stream = Stream(assignment, rank)
     observer = Observer(assignment, rank, stream)
     observer.start()
+    facts = {"cores_enforced": cores_enforced, "python_version": sys.version.split()[0]}
+    stream.send({"kind": "facts", "facts": facts})
     try:
         # Here, not at the top: a trainer that cannot be imported is an error of this run, and is sent home.
         from dlbench.worker.training import train
 
-        stream.send({"kind": "facts", "facts": {"cores_enforced": cores_enforced}})
         result = train(assignment, rank, stream, observer)
     except BaseException as error:  # noqa: BLE001 - user code may raise SystemExit, and that is an early end too
-        traceback.print_exc()
         stream.error(error)
+        with contextlib.suppress(OSError):  # a full disk
+            traceback.print_exc()
         observer.stop()
         stream.drain(LAST_WORDS_S)
         end_now()
     observer.stop()
     stream.send({"kind": "result", "result": result.model_dump(mode="json")})
+    return leave(assignment, rank, stream)
+
+
+def leave(assignment: Assignment, rank: int, stream: "Stream") -> int:
+    """Wait until everything is home, and return the exit code; ends the process where that takes too long."""
+    from dlbench.worker.watchdog import DeadMan
+
     limits = assignment.run.limits
     if not stream.close(limits.orphan_timeout_s):
         sys.stderr.write("dlbench: not every row was acknowledged\n")

@@ -1,5 +1,6 @@
 """The thread that carries a worker's messages home: numbers them, spools them, sends them, waits for their receipt."""
 
+import contextlib
 import os
 import select
 import threading
@@ -43,7 +44,6 @@ class Courier:
         self._finish = threading.Event()
         self._receipts: deque[tuple[int, threading.Event]] = deque()
         self._thread = threading.Thread(target=self._run, name="dlbench-stream", daemon=True)
-        self._process = os.getpid()
         os.register_at_fork(after_in_child=link.forget)
 
     def start(self, register: Callable[[], None]) -> None:
@@ -71,7 +71,8 @@ class Courier:
             self._spool.close()
             self._watchdog.stop()
         except BaseException:  # noqa: BLE001 - a worker whose rows go nowhere ends, whatever the reason
-            traceback.print_exc()
+            with contextlib.suppress(OSError):  # a full disk
+                traceback.print_exc()
             os._exit(FAILED_EXIT_CODE)
 
     def _turn(self) -> None:

@@ -25,10 +25,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from dlbench.errors import UserError
-from dlbench.records.assignment import VARIABLE, Assignment
+from dlbench.records.assignment import VARIABLE
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.worker.account import Account, Marks, Scores
+from dlbench.worker.rank import read_assignment
 from dlbench.worker.session import Session
 
 NAN = float("nan")
@@ -94,10 +95,10 @@ class Run:
         epochs: Epochs this worker trains, divided over workers where the scenario asks for it.
     """
 
-    def __init__(self, spec: RunSpec, rank: int, size: int, session: Session | None) -> None:
+    def __init__(self, spec: RunSpec, workers: Iterable[int], rank: int, size: int, session: Session | None) -> None:
         self.settings, self.options, self.seed = spec.settings, dict(spec.options), spec.seed
         self.rank, self.size = rank, size
-        self.batch_size = spec.local_batch_size(rank)
+        self.batch_size = sum(spec.local_batch_size(worker) for worker in workers)
         self.learning_rate, self.epochs = spec.full_learning_rate, spec.epochs_per_worker
         self._session = session
         self._account = session.account if session else None
@@ -177,16 +178,16 @@ def begin(
     Raises:
         UserError: The processes that were started are not those of the run.
     """
-    text = os.environ.get(VARIABLE)
-    if text is None:
+    if VARIABLE not in os.environ:
         spec = RunSpec(scenario="", label="", repeat=0, settings=stand_in_settings(size or 1, defaults or {}))
-        return Run(spec, rank or 0, size or 1, None)
-    assignment = Assignment.model_validate_json(text)
+        return Run(spec, (rank or 0,), rank or 0, size or 1, None)
+    assignment = read_assignment(os.environ)
     session = Session.open(assignment, barrier)
     sys.excepthook = session.watch_exceptions(sys.excepthook)
     atexit.register(session.end)
     session.check(rank, size)
-    return Run(assignment.run, session.rank, len(assignment.layout.places), session)
+    places = assignment.layout.places
+    return Run(assignment.run, places[session.rank].workers, session.rank, len(places), session)
 
 
 def stand_in_settings(size: int, defaults: Mapping[str, Any]) -> Settings:

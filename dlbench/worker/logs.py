@@ -23,20 +23,32 @@ def own_folder() -> Path:
     return folder
 
 
-def log_folder(assignment: Assignment) -> Path:
-    """Return the folder for this process's log: the attempt's, or one of this host where that is not shared."""
-    folder = Path(assignment.log_folder)
-    if assignment.log_folder and folder.is_dir():
-        return folder
-    return own_folder()
+def redirect(assignment: Assignment, rank: int) -> Path | None:
+    """Send this process's standard output and error to its log from here on, and return the log's path.
+
+    The log lies in the attempt's folder, or among this host's temporary files where that folder is not shared; where
+    neither can be written, which a full disk may do, output goes where the launcher sends it, and None is returned.
+    """
+    name = worker_log(rank)
+    for path in (Path(assignment.log_folder) / name, own_file(f"{assignment.attempt_id}-{name}")):
+        if path is not None and path.is_absolute() and path.parent.is_dir() and _try_redirect(path):
+            return path
+    return None
 
 
-def redirect(assignment: Assignment, rank: int) -> Path:
-    """Send this process's standard output and error to its log from here on, and return the log's path."""
-    folder = log_folder(assignment)
-    named = worker_log(rank)
-    path = folder / (named if str(folder) == assignment.log_folder else f"{assignment.attempt_id}-{named}")
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+def own_file(name: str) -> Path | None:
+    """Return the path of a file among this user's own temporary ones, or None where there cannot be one."""
+    try:
+        return own_folder() / name
+    except OSError:
+        return None
+
+
+def _try_redirect(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    except OSError:
+        return False
     sys.stdout.flush()
     sys.stderr.flush()
     os.dup2(descriptor, 1)
@@ -45,4 +57,4 @@ def redirect(assignment: Assignment, rank: int) -> Path:
     for stream in (sys.stdout, sys.stderr):
         # Python buffers what is no terminal; a process that is killed would lose the lines that say why.
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    return path
+    return True

@@ -1,10 +1,12 @@
-"""Which process of the run this one is: every launcher says it in environment variables of its own."""
+"""Which process of which run this one is: the assignment, and the rank that every launcher says in its own way."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pydantic import ValidationError
+
 from dlbench.errors import UserError
-from dlbench.records.assignment import RANK_VARIABLE
+from dlbench.records.assignment import RANK_VARIABLE, VARIABLE, Assignment
 from dlbench.scenario.layout import Layout
 
 
@@ -38,6 +40,25 @@ class Identity:
     local_rank: int | None = None
     size: int | None = None
     source: str = ""
+
+
+def read_assignment(environment: Mapping[str, str]) -> Assignment:
+    """Return the assignment from the environment.
+
+    Raises:
+        UserError: There is none, or it cannot be read.
+    """
+    text = environment.get(VARIABLE)
+    if text is None:
+        raise UserError(f"{VARIABLE} is not set: a worker is started by `dlbench run`")
+    try:
+        return Assignment.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UserError(
+            f"{VARIABLE} cannot be read: {'.'.join(map(str, first['loc']))}: {first['msg']}",
+            hint="is the same version of dlbench installed on every host?",
+        ) from error
 
 
 def from_environment(environment: Mapping[str, str]) -> Identity | None:

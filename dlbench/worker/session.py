@@ -106,6 +106,8 @@ class Session:
 
         def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
             before(kind, error, trace)
+            if os.getpid() != self._process:  # a forked child of the script
+                return
             self._fail(error)
             if len(self._assignment.layout.places) > 1:
                 # The interpreter's end would wait in MPI for the others; mpirun ends them when it sees the code.

@@ -10,6 +10,7 @@ import os
 import socket
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from dlbench.records.messages import PHASES, PROTOCOL_VERSION
 from dlbench.worker.courier import Courier
 from dlbench.worker.failure import describe
 from dlbench.worker.link import Link
-from dlbench.worker.logs import own_folder
+from dlbench.worker.logs import own_file
 from dlbench.worker.spool import Spool
 from dlbench.worker.watchdog import Watchdog
 
@@ -122,7 +123,9 @@ class Stream:
 
     def _open(self, assignment: Assignment, home: Home, rank: int) -> Courier:
         limits = assignment.run.limits
-        spool = Spool(own_folder() / f"{assignment.attempt_id}-{rank}.spool")
+        name = f"{assignment.attempt_id}-{rank}.spool"
+        # Where there can be no file, as on a full disk, the path is one that cannot be: the spool takes to memory.
+        spool = Spool(own_file(name) or Path(os.devnull, name))
         hello = {
             "kind": "hello",
             "token": home.token,

@@ -11,7 +11,7 @@ from tests.unit.worker.inbox import FakeInbox, assignment, wait_until
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(stream_module, "own_folder", lambda: tmp_path)
+    monkeypatch.setattr(stream_module, "own_file", lambda name: tmp_path / name)
     return tmp_path
 
 
@@ -112,6 +112,14 @@ def test_what_is_made_while_the_inbox_is_dead_arrives_when_it_is_back(inbox, own
     assert stream.close(20)
     assert numbers(inbox) == list(range(20))
     assert list(own_folder.iterdir()) == []
+
+
+def test_without_a_temporary_folder_rows_wait_in_memory(inbox, monkeypatch):
+    monkeypatch.setattr(stream_module, "own_file", lambda name: None)
+    stream = opened(inbox)
+    stream.send({"kind": "facts", "number": 0})
+    assert stream.close(10)
+    assert numbers(inbox) == [0]
 
 
 def test_an_inbox_that_never_answers_makes_close_say_so(own_folder):
