@@ -11,16 +11,17 @@ import math
 import resource
 import time
 from collections.abc import Callable, Iterable
-from time import perf_counter, process_time
+from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from dlbench.records.result import Result, Segment
+from dlbench.records.result import Result
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.worker.agreement import Diverged, weights_hash
 from dlbench.worker.clock import FIXED_WARMUP_STEPS, PHASE_NUMBERS, StepRecorder
+from dlbench.worker.pieces import Pieces
 
 NAN = float("nan")
 
@@ -57,54 +58,6 @@ class Marks(NamedTuple):
     reduced: float
     ended: float
     loss: float | None
-
-
-class Pieces:
-    """The timed window of a script: pieces that begin at a barrier and end with a step.
-
-    Args:
-        barrier: Waits for every worker; None where the script has none, and then nothing is timed.
-        observer_cpu_s: Returns the CPU time of dlbench's own threads so far.
-    """
-
-    def __init__(self, barrier: Callable[[], object] | None, observer_cpu_s: Callable[[], float]) -> None:
-        self.segments: list[Segment] = []
-        self.cpu_time_s = self.observer_cpu_s = 0.0
-        self.is_open = False
-        self._barrier, self._read_observer = barrier, observer_cpu_s
-        self._steps = self._samples = 0
-        self._opened_at = self._closed_at = 0.0
-        self._cpu = self._observer = (0.0, 0.0)
-
-    def open(self) -> bool:
-        """Begin a piece, a collective of all workers, unless one is open or there is no barrier; return whether."""
-        if self._barrier is None or self.is_open:
-            return False
-        self._barrier()
-        self.is_open = True
-        self._steps = self._samples = 0
-        self._cpu, self._observer = (process_time(),) * 2, (self._read_observer(),) * 2
-        self._opened_at = perf_counter()
-        return True
-
-    def count(self, num_samples: int, ended: float) -> None:
-        """Count a step that ended within the open piece."""
-        self._steps += 1
-        self._samples += num_samples
-        self._closed_at = ended
-        self._cpu = (self._cpu[0], process_time())
-        self._observer = (self._observer[0], self._read_observer())
-
-    def close(self, zero: float) -> None:
-        """End the open piece with its last step; an empty one is forgotten. `zero` is what counts as 0 s."""
-        if self.is_open and self._steps:
-            opened, closed = self._opened_at - zero, self._closed_at - zero
-            self.segments.append(
-                Segment(opened_at_s=opened, closed_at_s=closed, steps=self._steps, samples=self._samples)
-            )
-            self.cpu_time_s += self._cpu[1] - self._cpu[0]
-            self.observer_cpu_s += self._observer[1] - self._observer[0]
-        self.is_open = False
 
 
 class Account:

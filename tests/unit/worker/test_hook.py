@@ -13,7 +13,7 @@ from dlbench.records.messages import STEP_FIELDS
 from dlbench.scenario.run_spec import Limits, RunSpec, Target
 from dlbench.scenario.settings import Settings
 from dlbench.worker import account as account_module
-from dlbench.worker import hook
+from dlbench.worker import hook, pieces
 from dlbench.worker.account import Account, hash_of
 from dlbench.worker.agreement import Diverged
 from dlbench.worker.clock import FIXED_WARMUP_STEPS
@@ -61,6 +61,7 @@ def clock(monkeypatch):
     made = Clock()
     monkeypatch.setattr(account_module, "perf_counter", made)
     monkeypatch.setattr(hook, "perf_counter", made)
+    monkeypatch.setattr(pieces, "perf_counter", made)
     return made
 
 
