@@ -129,6 +129,12 @@ class Loop:
         ready_at = time()
         self._zero = perf_counter()
         on_zero(self._zero)
+        try:
+            return self._train().model_copy(update={"ready_at": ready_at})
+        finally:
+            self.recorder.flush()  # also the rows before an error
+
+    def _train(self) -> Result:
         bytes_before = self.strategy.bytes_sent or 0
         epochs = self._train_epochs()
         train_time_s = self._train_time(perf_counter())
@@ -139,7 +145,7 @@ class Loop:
             self._extend()
         self.recorder.flush()
         account = self._account(epochs, steps)
-        return account.model_copy(update={"ready_at": ready_at, "train_time_s": train_time_s, "bytes_sent": bytes_sent})
+        return account.model_copy(update={"train_time_s": train_time_s, "bytes_sent": bytes_sent})
 
     def _train_epochs(self) -> int:
         """Train until the last epoch or the target; return the number of epochs trained."""
@@ -158,7 +164,6 @@ class Loop:
             epoch.learning_rate = learning_rate(self.run, self._number + 1, self.order.steps_per_epoch)
             marks = self._train_step(indices, epoch.learning_rate, epoch.number)
             if not math.isfinite(marks.loss_sum):
-                self.recorder.flush()
                 raise Diverged(f"the loss is {marks.loss_sum} in step {self._number} (epoch {epoch.number})")
             epoch.add(marks.loss_sum, marks.correct, len(indices))
             if self._number == 1:
@@ -263,7 +268,6 @@ class Loop:
         agreement = compare(self.trainer.parameters(), self.driver)
         self._agreements.append(agreement)
         if agreement.verdict == "no":
-            self.recorder.flush()
             raise Diverged(
                 f"workers disagree after step {self._number}: their weights differ by up to "
                 f"{agreement.max_difference:.3g}; the strategy does not synchronise them"

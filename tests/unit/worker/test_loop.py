@@ -156,3 +156,21 @@ def test_training_time_leaves_out_evaluations() -> None:
     assert result.evaluation_time_s > 0
     assert worker.epoch_rows[-1]["ended_at_s"] >= worker.epoch_rows[-1]["train_time_s"]
     assert math.isclose(sum(row.get("evaluation_time_s", 0) for row in worker.epoch_rows), result.evaluation_time_s)
+
+
+def test_the_rows_before_an_error_are_handed_on() -> None:
+    class Breaking(LinearTrainer):
+        def apply(self, update: np.ndarray, learning_rate: float) -> None:
+            super().apply(update, learning_rate)
+            self.applied = getattr(self, "applied", 0) + 1
+            if self.applied == 8:
+                raise RuntimeError("out of luck")
+
+    stream = KeptStream()
+
+    def body(driver: ThreadDriver) -> None:
+        Loop(spec(), Breaking(6, 3), SumStrategy(driver), driver, samples(), stream).train(lambda zero: None)
+
+    with pytest.raises(RuntimeError, match="out of luck"):
+        in_threads(1, body)
+    assert stream.rows[:, 0].tolist() == [1, 2, 3, 4, 5, 6, 7]
