@@ -175,7 +175,7 @@ class _Attempt:
             self.logs.enforce()
             return processes.leftovers(self.assignment.attempt_id, session=launcher.pid)
 
-        remaining = processes.end_all(find, self.assignment.run.limits.grace_s)
+        remaining = processes.end_all(find, self.assignment.run.limits.grace_s, launcher.pid)
         if launcher.pid not in remaining:
             launcher.wait()
         return tuple(remaining)

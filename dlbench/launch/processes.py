@@ -19,6 +19,8 @@ _PROC = Path("/proc")
 _POLL_S = 0.02
 # A process that does not end for so long after SIGKILL waits in the kernel for a device; nobody can end it.
 _KILL_TIMEOUT_S = 5.0
+# A launcher whose processes are gone removes their shared memory and session folders, unless it is killed with them.
+_TIDY_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,13 @@ def end(pids: Iterable[int], grace_s: float) -> list[int]:
     return end_all(lambda: [pid for pid, seen in known.items() if seen is not None and _is_alive(pid)], grace_s)
 
 
-def end_all(find: Callable[[], list[int]], grace_s: float) -> list[int]:
+def end_all(find: Callable[[], list[int]], grace_s: float, launcher: int = 0) -> list[int]:
     """End what `find` finds, and what it finds then: SIGTERM, one deadline for all, SIGKILL until none is left.
+
+    Args:
+        find: Returns the living processes.
+        grace_s: Time between SIGTERM and SIGKILL.
+        launcher: A process that gets a moment more, to tidy up after the others.
 
     Returns:
         The processes that could not be ended; empty but for those stuck in the kernel.
@@ -82,9 +89,10 @@ def end_all(find: Callable[[], list[int]], grace_s: float) -> list[int]:
         _send({pid for pid in pids if pid not in asked}, signal.SIGTERM, signal.SIGCONT)
         asked |= set(pids)
         time.sleep(_POLL_S)
-    last = time.monotonic() + _KILL_TIMEOUT_S
-    while pids and time.monotonic() < last:
-        _send(pids, signal.SIGKILL)
+    killing_at = time.monotonic()
+    while pids and time.monotonic() < killing_at + _KILL_TIMEOUT_S:
+        is_tidying = time.monotonic() < killing_at + _TIDY_S
+        _send([pid for pid in pids if not (is_tidying and pid == launcher)], signal.SIGKILL)
         time.sleep(_POLL_S)
         pids = find()
     return pids

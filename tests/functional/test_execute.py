@@ -128,8 +128,14 @@ def test_a_stall_names_the_worker_outside_the_collective(tmp_path: Path, launche
     )
 
 
-def test_a_worker_that_ignores_sigterm_is_killed(tmp_path: Path, launcher: str) -> None:
+def test_a_worker_that_ignores_sigterm_is_killed_and_its_launcher_tidies_up(
+    tmp_path: Path, launcher: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     outcome = run(tmp_path, launcher, "stubborn", stall_timeout_s=1.0, grace_s=0.5)
+    assert list(temporary.iterdir()) == []
     assert outcome.status is Status.STALLED
     assert outcome.wall_time_s < 20
 
