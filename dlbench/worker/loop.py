@@ -143,7 +143,6 @@ class Loop:
         self._agree()
         if self.run.settings.extend_window:
             self._extend()
-        self.recorder.flush()
         account = self._account(epochs, steps)
         return account.model_copy(update={"train_time_s": train_time_s, "bytes_sent": bytes_sent})
 
