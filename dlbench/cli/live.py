@@ -96,7 +96,7 @@ def shown_end(outcome: Outcome, row: Mapping[str, Any]) -> str:
     if row.get("validation_loss") is not None:
         parts.append(f"loss {row['validation_loss']:.4f}")
     reason = outcome.reason.strip().split("\n")[0]
-    return ", ".join(parts) + (f": {reason}" if reason else "")
+    return ", ".join(parts) + (f": {reason}" if reason not in ("", outcome.status) else "")
 
 
 def worker_cells(worker: WorkerProgress) -> list[str]:

@@ -89,7 +89,8 @@ def failures(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     lines = [f"{_runs(len(failed))} not completed:"]
     for row in failed[:MAX_FAILURES]:
         reason = (row["reason"] or "").strip().split("\n")[0]
-        lines.append(f"  {row['run_id']} (attempt {row['attempt']}): {row['status']}{': ' if reason else ''}{reason}")
+        why = f": {reason}" if reason not in ("", row["status"]) else ""
+        lines.append(f"  {row['run_id']} (attempt {row['attempt']}): {row['status']}{why}")
     if len(failed) > MAX_FAILURES:
         lines.append(f"  ... and {len(failed) - MAX_FAILURES} more: see the column `reason`")
     return lines

@@ -24,7 +24,7 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.study import queue
 from dlbench.study.attempts import Attempt, begin, settle
 from dlbench.study.collect import Collector
-from dlbench.study.disk import telling_a_full_disk
+from dlbench.study.disk import must_have_room, telling_a_full_disk
 from dlbench.study.folder import Folder, Question, continued, write_machine
 from dlbench.study.lock import locked
 from dlbench.study.prepare import Prepared, Stopped, prepare, recipe_of
@@ -131,6 +131,8 @@ def _make_all(
             prepared = data.get(recipe_of(run) or "")
             outcome = _make(run, attempt, cluster, prepared, inbox, watcher, stop)
             watcher.end(run, outcome, collector.add(attempt, outcome))
+            if outcome.status is Status.FAILED:
+                must_have_room(folder.path)
 
 
 def _make(
