@@ -28,3 +28,13 @@ def nearest(word: str, allowed: Iterable[str]) -> str:
     """Return "did you mean 'x'?" for the allowed word nearest to `word`, or an empty string."""
     close = get_close_matches(word, list(allowed), n=1, cutoff=0.6)
     return f"did you mean {close[0]!r}?" if close else ""
+
+
+def shown(value: object) -> str:
+    """Return a value as a message shows it: its `repr`, shortened."""
+    return shorten(repr(value), 60)
+
+
+def shorten(text: str, most: int = 300) -> str:
+    """Return a text of at most about `most` letters, cut in the middle where it is longer."""
+    return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 4 :]}"

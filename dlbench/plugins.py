@@ -19,7 +19,7 @@ from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from dlbench.errors import UserError, nearest
+from dlbench.errors import UserError, nearest, shorten, shown
 
 FOLDERS = {
     "models": "dlbench.models",
@@ -80,7 +80,7 @@ def load(kind: str, name: str) -> Plugin:
     name = canonical(name)
     if name not in names(kind):
         raise UserError(
-            f"there is no {name!r} among the {kind}; there are: {', '.join(names(kind))}",
+            f"there is no {shown(name)} among the {kind}; there are: {', '.join(names(kind))}",
             hint=nearest(name, names(kind)) or f"`dlbench list {kind}` shows each with its options",
         )
     found = _entry_points(kind).get(name)
@@ -108,7 +108,7 @@ def _foreign(kind: str, name: str, find: Callable[[], Any], hint: str) -> Plugin
     try:
         return _plugin(kind, name, find())
     except (Exception, SystemExit) as error:
-        message = f"{kind}: cannot import {name!r}: {type(error).__name__}: {error}"
+        message = f"{kind}: cannot import {shown(name)}: {type(error).__name__}: {shorten(str(error))}"
         raise UserError(message, hint=hint) from error
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from dlbench.errors import UserError
-from dlbench.scenario.source import Path, Source, shown
+from dlbench.errors import UserError, shown
+from dlbench.scenario.source import Path, Source
 
 MAX_BYTES = 2**20
 _MAX_DEPTH = 30

@@ -10,13 +10,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from dlbench import plugins
-from dlbench.errors import UserError, nearest
+from dlbench.errors import UserError, nearest, shorten, shown
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.resolve import busiest, is_label, needs_of, provides
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import BatchScope, Divide, LearningRateScale, Mode, Settings
-from dlbench.scenario.source import shown
 
 if TYPE_CHECKING:
     from dlbench.datasets._description import Description
@@ -85,7 +84,9 @@ def describe(run: RunSpec) -> "Description | None":
     try:
         found: Description | None = function(plugin.options(**run.options_of("dataset")))
     except OSError as error:
-        raise UserError(f"the data set {plugin.name} cannot be read: {error.strerror or error}") from error
+        raise UserError(
+            f"the data set {plugin.name} cannot be read: {shorten(error.strerror or str(error))}"
+        ) from error
     return found
 
 
@@ -272,7 +273,7 @@ def _command(case: _Case) -> str:
     known = (*Settings.model_fields, *case.run.options)
     unknown = [name for name in _PLACEHOLDER.findall(command) if name and name not in known]
     near = nearest(unknown[0], known) if unknown else ""
-    return f"the command has an unknown {{{unknown[0]}}}" + (f" ({near})" if near else "") if unknown else ""
+    return f"the command has an unknown {{{shorten(unknown[0])}}}" + (f" ({near})" if near else "") if unknown else ""
 
 
 Check = Callable[[_Case], str]

@@ -6,12 +6,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dlbench.errors import UserError
+from dlbench.errors import UserError, shown
 from dlbench.scenario import document
 from dlbench.scenario.run_spec import Target
 from dlbench.scenario.scenario import Scenario, name_from
 from dlbench.scenario.source import Path as DataPath
-from dlbench.scenario.source import Source, shown
+from dlbench.scenario.source import Source
 from dlbench.scenario.translate import translate
 from dlbench.scenario.values import check_values
 

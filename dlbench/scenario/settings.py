@@ -56,12 +56,13 @@ def _no_bool(value: Any) -> Any:
     return value
 
 
-Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=1, le=10**9)]
-Natural = Annotated[int, BeforeValidator(_no_bool), Field(ge=0, le=10**9)]
-Seconds = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, le=10**8, allow_inf_nan=False)]
-Rate = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, le=10**6, allow_inf_nan=False)]
-Finite = Annotated[float, BeforeValidator(_no_bool), Field(allow_inf_nan=False)]
-Cores = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, le=4096, allow_inf_nan=False)]
+# The bounds stand before the validator, else they do not reach the JSON Schema.
+Count = Annotated[int, Field(ge=1, le=10**9), BeforeValidator(_no_bool)]
+Natural = Annotated[int, Field(ge=0, le=10**9), BeforeValidator(_no_bool)]
+Seconds = Annotated[float, Field(gt=0, le=10**8, allow_inf_nan=False), BeforeValidator(_no_bool)]
+Rate = Annotated[float, Field(gt=0, le=10**6, allow_inf_nan=False), BeforeValidator(_no_bool)]
+Finite = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(_no_bool)]
+Cores = Annotated[float, Field(gt=0, le=4096, allow_inf_nan=False), BeforeValidator(_no_bool)]
 
 
 class Settings(BaseModel):
@@ -104,7 +105,7 @@ class Settings(BaseModel):
     )
     epochs: Count = Field(5, description="Passes over the training data; see `divide`.")
     optimizer: str = Field("sgd", description="The optimizer, by the trainer's own name.")
-    momentum: Annotated[float, BeforeValidator(_no_bool), Field(ge=0, lt=1)] = Field(
+    momentum: Annotated[float, Field(ge=0, lt=1), BeforeValidator(_no_bool)] = Field(
         0.0, description="Momentum of `sgd`."
     )
     learning_rate: Rate = Field(0.01, description="Learning rate at `learning_rate_base_batch`.")
@@ -115,7 +116,7 @@ class Settings(BaseModel):
         LearningRateScale.NONE,
         description="Scaling by global batch / base batch; never by workers alone.",
     )
-    warmup_epochs: Annotated[float, BeforeValidator(_no_bool), Field(ge=0, le=10**6)] = Field(
+    warmup_epochs: Annotated[float, Field(ge=0, le=10**6), BeforeValidator(_no_bool)] = Field(
         0.0, description="Epochs over which the learning rate rises linearly to its full value."
     )
     precision: Precision = Field(Precision.FLOAT32, description="The numbers the run computes in.")
@@ -125,7 +126,7 @@ class Settings(BaseModel):
         None, description="Use only this many training samples: a fixed subset drawn by the seed."
     )
     validation_samples: Count | None = Field(None, description="Use only this many validation samples.")
-    validation_fraction: Annotated[float, BeforeValidator(_no_bool), Field(gt=0, lt=1)] = Field(
+    validation_fraction: Annotated[float, Field(gt=0, lt=1), BeforeValidator(_no_bool)] = Field(
         0.2, description="Share of the data kept for validation where the data set has no split of its own."
     )
     evaluate_every: Count = Field(1, description="Epochs between evaluations, outside the timed window.")

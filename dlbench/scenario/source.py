@@ -26,12 +26,6 @@ class Source:
         return next((self.lines[path[:n]] for n in range(len(path), -1, -1) if path[:n] in self.lines), 0)
 
 
-def shown(value: object, most: int = 60) -> str:
-    """Return a value as a message shows it: its `repr`, cut in the middle where it is long."""
-    text = repr(value)
-    return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 4 :]}"
-
-
 def dotted(path: Path) -> str:
     """Return a path as people write it: `matrix.workers[2]`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")

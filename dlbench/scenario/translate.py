@@ -6,8 +6,8 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from dlbench.errors import UserError, nearest
-from dlbench.scenario.source import Path, Source, dotted, shown
+from dlbench.errors import UserError, nearest, shown
+from dlbench.scenario.source import Path, Source, dotted
 
 _HINTS = {
     "tuple_type": "write a list: [{value}]",

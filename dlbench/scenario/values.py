@@ -1,15 +1,15 @@
 """One value of one key: is there such a setting or option, and can it have this value?"""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from dlbench import plugins
-from dlbench.errors import UserError
+from dlbench.errors import UserError, shown
 from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import OPTION_PREFIXES, Settings
-from dlbench.scenario.source import Path, Source, shown
+from dlbench.scenario.source import Path, Source
 from dlbench.scenario.translate import translate, unknown_key
 
 # Settings whose value names a plugin, with its kind.
@@ -74,31 +74,31 @@ def refuse_bool(raw: Any, validated: Any, name: str, where: str) -> None:
 
 
 def _candidates(scenario: Scenario) -> dict[str, tuple[plugins.Plugin, ...]]:
-    """Return, by prefix, the plugins whose options this scenario may set: those it names, or the default's."""
-    named: dict[str, dict[str, Path]] = {prefix: {} for prefix in OPTION_PREFIXES}
+    """Return, by prefix, the plugins whose options this scenario may set: those that its points can have."""
+    return {prefix: tuple(_named(prefix, kind, scenario)) for prefix, kind in OPTION_PREFIXES.items()}
+
+
+def _named(prefix: str, kind: str, scenario: Scenario) -> Iterator[plugins.Plugin]:
+    names: dict[str, Path] = {}
     for path, key, value in scenario.entries():
-        if key in named and isinstance(value, str):
-            named[key].setdefault(value, path)
-    is_command = uses_command(scenario)
-    found = {}
-    for prefix, kind in OPTION_PREFIXES.items():
-        names = named[prefix] or dict.fromkeys(_default_names(prefix, kind), ())
-        where = {name: scenario.source.where(path) for name, path in names.items()}
-        skipped = is_command and prefix in LABELS_OF_A_COMMAND
-        found[prefix] = () if skipped else tuple(load(kind, name, where[name]) for name in _all(names, kind))
-        if skipped:
-            found[prefix] = tuple(load(kind, name) for name in names if plugins.canonical(name) in plugins.names(kind))
-    return found
+        if key == prefix and isinstance(value, str):
+            names.setdefault(value, path)
+    if _may_be_default(prefix, scenario):
+        names.setdefault(str(Settings.model_fields[prefix].default), ())
+    is_label = prefix in LABELS_OF_A_COMMAND and uses_command(scenario)
+    for name, path in names.items():
+        for one in plugins.names(kind) if name == "auto" else (name,):
+            if not is_label or plugins.canonical(one) in plugins.names(kind):
+                yield load(kind, one, scenario.source.where(path))
 
 
-def _default_names(prefix: str, kind: str) -> tuple[str, ...]:
-    default = str(Settings.model_fields[prefix].default)
-    return plugins.names(kind) if default == "auto" else (default,)
-
-
-def _all(names: Iterable[str], kind: str) -> tuple[str, ...]:
-    """Return the names with `auto` replaced by all it may become."""
-    return tuple(one for name in names for one in (plugins.names(kind) if name == "auto" else (name,)))
+def _may_be_default(key: str, scenario: Scenario) -> bool:
+    """Whether a point may leave a setting to its default."""
+    if key in scenario.base:
+        return False
+    in_matrix = any(key in axes for _, axes in scenario.axes())
+    has_matrix = bool(scenario.axes()) or not scenario.include
+    return (has_matrix and not in_matrix) or any(key not in point for point in scenario.include)
 
 
 def _option_names(found: tuple[plugins.Plugin, ...]) -> tuple[str, ...]:
