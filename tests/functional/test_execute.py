@@ -134,7 +134,7 @@ def test_a_worker_that_ignores_sigterm_is_killed_and_its_launcher_tidies_up(
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
-    outcome = run(tmp_path, launcher, "stubborn", stall_timeout_s=1.0, grace_s=0.5)
+    outcome = run(tmp_path, launcher, "stubborn", stall_timeout_s=1.0, grace_s=0.02)
     assert list(temporary.iterdir()) == []
     assert outcome.status is Status.STALLED
     assert outcome.wall_time_s < 20
