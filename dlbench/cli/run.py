@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dlbench.study.conduct import Watcher
     from dlbench.study.request import Request
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 COMPLETED = 0
 SOME_DID_NOT = 1
 # Wide enough for the summary where no terminal says how wide it is.
@@ -128,9 +129,9 @@ def _signals(stop: threading.Event) -> Iterator[None]:
         stop.set()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    before: dict[signal.Signals, Any] = {
-        number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    }
+    # What the shell has us ignore, such as SIGHUP under nohup, stays ignored.
+    heeded = [name for name in ENDING if signal.getsignal(name) is not signal.SIG_IGN]
+    before = {name: signal.signal(name, ask) for name in heeded}
     try:
         yield
     finally:

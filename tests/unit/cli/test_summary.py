@@ -1,0 +1,66 @@
+import io
+from pathlib import Path
+
+from rich.console import Console
+
+from dlbench.cli.summary import hints, show
+from dlbench.records.columns import names
+
+
+def row(run_id: str, **values) -> dict:
+    defaults = {"run_id": run_id, "attempt": 1, "status": "completed", "label": f"[red]{run_id[:1]}", "workers": 1,
+                "strategy": "single", "wall_time_s": 2.0, "baseline": False}  # fmt: skip
+    return dict.fromkeys(names("runs")) | defaults | values
+
+
+def arm(name: str, start: float, **values) -> list[dict]:
+    rate = {"samples_per_s": start, "samples_per_s_per_worker": start / values.get("workers", 1)}
+    return [row(f"{name}-r{r}", **(values | {key: value + r for key, value in rate.items()})) for r in range(5)]
+
+
+def shown(rows: list[dict]) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    show(console, Path("a [bold]study"), rows)
+    return console.file.getvalue()
+
+
+def test_arms_have_medians_intervals_and_efficiency():
+    text = shown(arm("a", 100.0) + arm("b", 150.0, workers=2, strategy="mpi"))
+    assert "median [interval that covers at least 94%] of n repeats" in text
+    assert "102.0 [100.0, 104.0]" in text
+    assert "efficiency" in text
+    assert "0.75 [" in text
+    assert "fastest: [red]b\n" in text
+    assert "a [bold]study" in text
+
+
+def test_arms_that_overlap_cannot_be_told_apart():
+    assert "fastest: [red]b; cannot be told apart from it: [red]a" in shown(arm("a", 100.0) + arm("b", 101.0))
+
+
+def test_one_repeat_says_nothing_about_chance():
+    text = shown(arm("a", 100.0)[:1] + arm("b", 200.0)[:1])
+    assert "one repeat: no intervals" in text
+    assert "one repeat says nothing about chance" in text
+
+
+def test_emulated_arms_are_marked_and_judged_among_themselves():
+    rows = arm("a", 100.0) + arm("b", 90.0) + arm("c", 900.0, emulated="oversubscribed;simulated", workers=4)
+    text = shown(rows)
+    assert "oversubscribed, simulated" in text
+    assert "fastest: [red]a" in text
+    assert "fastest: [red]c" not in text
+
+
+def test_failures_are_named_with_their_reason():
+    failed = row("x-r0", status="failed", reason="worker 1: ValueError: [red]no\nmore", attempt=2)
+    text = shown([row("x-r0"), failed])
+    assert "1 run not completed:\n  x-r0 (attempt 2): failed: worker 1: ValueError: [red]no\n" in text
+    assert "What was found" not in text
+
+
+def test_an_empty_rate_gets_a_hint():
+    (hint,) = hints([row("a-r0", timed_window_s=1.2, timed_steps=40)])
+    assert "at most 1.2 s and 40 steps; a rate needs 50 steps and 5 s. `extend_window: true`" in hint
+    assert hints([row("a-r0", samples_per_s=1.0, timed_window_s=9.0)]) == []
+    assert "no timed window was opened" in hints([row("a-r0")])[0]
