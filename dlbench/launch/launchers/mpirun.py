@@ -62,12 +62,20 @@ def environment(layout: Layout, options: OPTIONS, settings: Settings) -> dict[st
     Open MPI 5 reads some parameters in its libraries (`OMPI_MCA_*`) and others in its launcher (`PRTE_MCA_*`) and
     ignores the wrong kind in silence, so a user's own are set as both.
     """
-    ours = _TRANSPORTS | strategy_parameters(settings)
+    ours = _TRANSPORTS | _waiting(layout) | strategy_parameters(settings)
     env = {f"OMPI_MCA_{name}": value for name, value in (ours | options.mca).items()}
     env |= {f"PRTE_MCA_{name}": value for name, value in options.mca.items()}
     if os.geteuid() == 0:
         env |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return env
+
+
+def _waiting(layout: Layout) -> dict[str, str]:
+    """Return how a rank waits: it gives its core away where ranks share cores, else it polls.
+
+    Open MPI would decide by the slots it was told of, not by cores, and so differently from arm to arm.
+    """
+    return {"mpi_yield_when_idle": "1" if "oversubscribed" in layout.emulated else "0"}
 
 
 def strategy_parameters(settings: Settings) -> dict[str, str]:
