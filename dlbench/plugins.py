@@ -55,8 +55,12 @@ class Plugin:
         return getattr(self.target, attribute, default)
 
 
+@functools.cache
 def names(kind: str) -> tuple[str, ...]:
-    """Return the sorted names of all plugins of a kind: files of the folder and installed entry points."""
+    """Return the sorted names of all plugins of a kind: files of the folder and installed entry points.
+
+    Asked once per process: looking through everything installed takes milliseconds, and expansion asks often.
+    """
     spec = importlib.util.find_spec(FOLDERS[kind])
     folders = [] if spec is None else list(spec.submodule_search_locations or [])
     files = {path.stem for folder in folders for path in Path(folder).glob("*.py")}

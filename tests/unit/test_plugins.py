@@ -46,8 +46,13 @@ def user_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     (tmp_path / "users_module_of_a_test.py").write_text(SOURCE)
     (tmp_path / "ends_of_a_test.py").write_text("raise SystemExit(3)")
     monkeypatch.syspath_prepend(tmp_path)
-    plugins.load.cache_clear()
+    _forget()
     yield
+    _forget()
+
+
+def _forget() -> None:
+    plugins.names.cache_clear()
     plugins.load.cache_clear()
 
 
@@ -123,6 +128,7 @@ class _Point(SimpleNamespace):
 def test_installed_plugins_join_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     good, bad = _Point(name="my-net", target=SimpleNamespace()), _Point(name="broken", target=ImportError("no torch"))
     monkeypatch.setattr(plugins, "entry_points", lambda group: [good, bad] if group == "dlbench.models" else [])
+    _forget()
     assert {"my_net", "broken", "mlp"} <= set(plugins.names("models"))
     assert plugins.load("models", "my-net").target is good.target
     assert "ImportError: no torch" in refused("broken")
