@@ -52,7 +52,7 @@ class Mode(StrEnum):
 def _no_bool(value: Any) -> Any:
     """Refuse true and false where a number is asked for: Python would take them for 1 and 0."""
     if isinstance(value, bool):
-        raise ValueError("a number is needed, not true or false")
+        raise ValueError("needs a number, not true or false")
     return value
 
 

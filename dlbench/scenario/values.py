@@ -67,7 +67,7 @@ def keys(scenario: Scenario) -> tuple[str, ...]:
 def refuse_bool(raw: Any, validated: Any, name: str, where: str) -> None:
     """Refuse true and false that became a number: Python would take them for 1 and 0."""
     if isinstance(raw, bool) and isinstance(validated, int | float) and not isinstance(validated, bool):
-        raise UserError(f"{name}: a number is needed, not {str(raw).lower()}", where=where)
+        raise UserError(f"{name} needs a number, not {str(raw).lower()}", where=where)
     if isinstance(raw, list | tuple) and isinstance(validated, list | tuple):
         for one, other in zip(raw, validated, strict=False):
             refuse_bool(one, other, name, where)
