@@ -24,8 +24,9 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.study import queue
 from dlbench.study.attempts import Attempt, begin, settle
 from dlbench.study.collect import Collector
+from dlbench.study.continuation import continued
 from dlbench.study.disk import must_have_room, telling_a_full_disk
-from dlbench.study.folder import Folder, Question, continued, write_machine
+from dlbench.study.folder import Folder, Question, write_machine
 from dlbench.study.lock import locked
 from dlbench.study.prepare import Prepared, Stopped, prepare, recipe_of
 

@@ -1,12 +1,11 @@
-"""The folder of a study: create one, open one, find the newest; refuse to continue what would not be the same study."""
+"""The folder of a study: create one, open one, find the newest."""
 
-import difflib
 import errno
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import dlbench
 from dlbench.errors import UserError
 from dlbench.records import files
 from dlbench.records.columns import SCHEMA_VERSION
-from dlbench.records.machine import differences, fingerprint
+from dlbench.records.machine import fingerprint
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.read import parse
 from dlbench.scenario.run_spec import RunSpec
@@ -26,9 +25,6 @@ from dlbench.scenario.scenario import Scenario
 DEFAULT_PARENT = Path("studies")
 # A file name holds at most 255 bytes; the start time and a counter follow the scenario's name.
 MAX_NAME_BYTES = 200
-MAX_DIFFERENCES = 8
-# Words about the scenario that change nothing that is measured.
-NOT_MEASURED = {"description", "reference"}
 
 
 class Record(BaseModel):
@@ -105,7 +101,7 @@ def create(parent: Path, question: Question, now: datetime | None = None) -> Fol
     path = _make(parent, f"{safe_name(question.scenario.name)}-{moment:%Y%m%dT%H%M%SZ}")
     files.write_text(path / files.SCENARIO, question.text)
     write_machine(path, question.machine)
-    _write_record(path, record)
+    write_record(path, record)
     return Folder(path, record, question.machine)
 
 
@@ -163,33 +159,6 @@ def studies_of(parent: Path, scenario: str) -> list[Folder]:
         if folder.record.scenario == scenario:
             found.append(folder)
     return sorted(found, key=lambda folder: (folder.record.created_at, folder.path.name))
-
-
-def continued(folder: Folder, question: Question) -> Folder:
-    """Return the study with runs that are newly asked for (other `--only`, more `--repeats`) added to its record.
-
-    Hold the study's lock.
-
-    Raises:
-        UserError: The scenario was edited, or the hardware is another; says what differs. A change that leaves what
-            the scenario says as it was, such as a comment, is no change.
-    """
-    found = _edited(folder, question) or _resolved_otherwise(folder, question)
-    found += _moved(folder, question)
-    if found:
-        shown = found[:MAX_DIFFERENCES]
-        more = [f"... and {len(found) - len(shown)} more"] if len(found) > len(shown) else []
-        raise UserError(
-            "\n  ".join([f"{folder.path} cannot be continued: it would not be the same study", *shown, *more]),
-            hint="start a new study (without --resume and --study), or bring back what it began with",
-        )
-    known = {run.run_id for run in folder.record.runs}
-    added = tuple(run for run in question.runs if run.run_id not in known)
-    if not added:
-        return folder
-    record = folder.record.model_copy(update={"runs": folder.record.runs + added})
-    _write_record(folder.path, record)
-    return replace(folder, record=record)
 
 
 def scenario_text(folder: Folder) -> str:
@@ -253,7 +222,8 @@ def _make_unused(parent: Path, name: str) -> Path:
     raise UserError(f"{parent / name} and 998 more of that name exist")
 
 
-def _write_record(path: Path, record: Record) -> None:
+def write_record(path: Path, record: Record) -> None:
+    """Replace `study.json`."""
     files.write_text(path / files.STUDY, record.model_dump_json(indent=2) + "\n")
 
 
@@ -268,65 +238,3 @@ def _machine(path: Path) -> dict[str, Any]:
 def _studies_near(path: Path) -> str:
     inside = sorted(found.parent.name for found in path.glob(f"*/{files.STUDY}"))
     return f"there are studies inside it: {', '.join(inside[-3:])}" if inside else ""
-
-
-def _edited(folder: Folder, question: Question) -> list[str]:
-    """Return the lines that differ between two scenario files that do not say the same."""
-    said_before, says_now = (
-        scenario.model_dump(mode="json", exclude=NOT_MEASURED) for scenario in (scenario_of(folder), question.scenario)
-    )
-    if said_before == says_now:
-        return []
-    before, now = scenario_text(folder).splitlines(), question.text.splitlines()
-    lines = list(difflib.unified_diff(before, now, lineterm="", n=0))[2:]
-    return ["the scenario was edited (- the study's, + now):", *(line for line in lines if not line.startswith("@@"))]
-
-
-def _resolved_otherwise(folder: Folder, question: Question) -> list[str]:
-    """Say how a run of the same scenario differs: by a plugin's default, or by the cores of this machine."""
-    asked = {run.run_id for run in question.runs}
-    same = {run.run_id: run for run in folder.record.runs}
-    gone = {(run.label, run.repeat): run for run in folder.record.runs if run.run_id not in asked}
-    for now in question.runs:
-        old = same.get(now.run_id) or gone.get((now.label, now.repeat), now)
-        found = _dict_differences(old.model_dump(mode="json"), now.model_dump(mode="json"))
-        if found:
-            return [f"run {now.label!r} (the study's -> now):", *found]
-    return []
-
-
-def _moved(folder: Folder, question: Question) -> list[str]:
-    """Return what differs between the cluster and machine of the study and those it would go on with."""
-    before, now = folder.record.cluster, question.cluster
-    cluster = [] if before == now else [f"hosts: {_shown_cluster(before)} -> {_shown_cluster(now)}"]
-    if not folder.machine:
-        return [*cluster, f"{files.MACHINE} is missing or damaged: nobody knows what the study began on"]
-    return cluster + differences(dict(folder.machine), dict(question.machine))
-
-
-def _shown_cluster(cluster: Cluster) -> str:
-    return ",".join(f"{host.address}:{host.slots}{_shown_cores(host.cores)}" for host in cluster.hosts)
-
-
-def _shown_cores(cores: tuple[int, ...]) -> str:
-    if not cores:
-        return ""
-    is_range = cores == tuple(range(cores[0], cores[-1] + 1))
-    return f" (cores {cores[0]}-{cores[-1]})" if is_range else f" (cores {' '.join(map(str, cores))})"
-
-
-def _dict_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    old, new = dict(_flat(before)), dict(_flat(after))
-    return [
-        f"{name}: {old.get(name, 'absent')} -> {new.get(name, 'absent')}"
-        for name in dict.fromkeys([*old, *new])
-        if old.get(name) != new.get(name)
-    ]
-
-
-def _flat(value: Any, name: str = "") -> Iterable[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _flat(item, f"{name}.{key}" if name else str(key))
-    else:
-        yield name, json.loads(json.dumps(value, default=str))

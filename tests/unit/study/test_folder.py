@@ -4,7 +4,8 @@ import pytest
 
 from dlbench.errors import UserError
 from dlbench.records import files
-from dlbench.study.folder import continued, create, newest, open_study, safe_name, scenario_of, studies_of
+from dlbench.study.continuation import continued
+from dlbench.study.folder import create, newest, open_study, safe_name, scenario_of, studies_of
 from tests.unit.study.makers import TEXT, question, runs
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -1,0 +1,106 @@
+"""Continue a study, or refuse to: with another scenario or on other hardware it would not be the same one."""
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from dlbench.errors import UserError
+from dlbench.records import files
+from dlbench.records.machine import differences
+from dlbench.scenario.cluster import Cluster
+from dlbench.study.folder import Folder, Question, scenario_of, scenario_text, write_record
+
+MAX_DIFFERENCES = 8
+# Words about the scenario that change nothing that is measured.
+NOT_MEASURED = {"description", "reference"}
+
+
+def continued(folder: Folder, question: Question) -> Folder:
+    """Return the study with runs that are newly asked for (other `--only`, more `--repeats`) added to its record.
+
+    Hold the study's lock.
+
+    Raises:
+        UserError: The scenario was edited, or the hardware is another; says what differs. A change that leaves what
+            the scenario says as it was, such as a comment, is no change.
+    """
+    found = _edited(folder, question) or _resolved_otherwise(folder, question)
+    found += _moved(folder, question)
+    if found:
+        shown = found[:MAX_DIFFERENCES]
+        more = [f"... and {len(found) - len(shown)} more"] if len(found) > len(shown) else []
+        raise UserError(
+            "\n  ".join([f"{folder.path} cannot be continued: it would not be the same study", *shown, *more]),
+            hint="start a new study (without --resume and --study), or bring back what it began with",
+        )
+    known = {run.run_id for run in folder.record.runs}
+    added = tuple(run for run in question.runs if run.run_id not in known)
+    if not added:
+        return folder
+    record = folder.record.model_copy(update={"runs": folder.record.runs + added})
+    write_record(folder.path, record)
+    return replace(folder, record=record)
+
+
+def _edited(folder: Folder, question: Question) -> list[str]:
+    """Return the lines that differ between two scenario files that do not say the same."""
+    said_before, says_now = (
+        scenario.model_dump(mode="json", exclude=NOT_MEASURED) for scenario in (scenario_of(folder), question.scenario)
+    )
+    if said_before == says_now:
+        return []
+    before, now = scenario_text(folder).splitlines(), question.text.splitlines()
+    lines = list(difflib.unified_diff(before, now, lineterm="", n=0))[2:]
+    return ["the scenario was edited (- the study's, + now):", *(line for line in lines if not line.startswith("@@"))]
+
+
+def _resolved_otherwise(folder: Folder, question: Question) -> list[str]:
+    """Say how a run of the same scenario differs: by a plugin's default, or by the cores of this machine."""
+    asked = {run.run_id for run in question.runs}
+    same = {run.run_id: run for run in folder.record.runs}
+    gone = {(run.label, run.repeat): run for run in folder.record.runs if run.run_id not in asked}
+    for now in question.runs:
+        old = same.get(now.run_id) or gone.get((now.label, now.repeat), now)
+        found = _dict_differences(old.model_dump(mode="json"), now.model_dump(mode="json"))
+        if found:
+            return [f"run {now.label!r} (the study's -> now):", *found]
+    return []
+
+
+def _moved(folder: Folder, question: Question) -> list[str]:
+    """Return what differs between the cluster and machine of the study and those it would go on with."""
+    before, now = folder.record.cluster, question.cluster
+    cluster = [] if before == now else [f"hosts: {_shown_cluster(before)} -> {_shown_cluster(now)}"]
+    if not folder.machine:
+        return [*cluster, f"{files.MACHINE} is missing or damaged: nobody knows what the study began on"]
+    return cluster + differences(dict(folder.machine), dict(question.machine))
+
+
+def _shown_cluster(cluster: Cluster) -> str:
+    return ",".join(f"{host.address}:{host.slots}{_shown_cores(host.cores)}" for host in cluster.hosts)
+
+
+def _shown_cores(cores: tuple[int, ...]) -> str:
+    if not cores:
+        return ""
+    is_range = cores == tuple(range(cores[0], cores[-1] + 1))
+    return f" (cores {cores[0]}-{cores[-1]})" if is_range else f" (cores {' '.join(map(str, cores))})"
+
+
+def _dict_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    old, new = dict(_flat(before)), dict(_flat(after))
+    return [
+        f"{name}: {old.get(name, 'absent')} -> {new.get(name, 'absent')}"
+        for name in dict.fromkeys([*old, *new])
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _flat(value: Any, name: str = "") -> Iterable[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _flat(item, f"{name}.{key}" if name else str(key))
+    else:
+        yield name, json.loads(json.dumps(value, default=str))
