@@ -4,6 +4,7 @@ Plain words mean what YAML 1.2 says: `1e-3` is a number, `yes` and `4:30` are te
 that are no text, tags, several documents, aliases that contain themselves, and texts that grow beyond all measure.
 """
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from dlbench.scenario.source import Path, Source
 MAX_BYTES = 2**20
 _MAX_DEPTH = 30
 _MAX_VALUES = 200_000
-_MAX_NUMBER = 2**63
+_MAX_INTEGER = 2**63
 _PLAIN_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map")}
 
 _WORDS: dict[str, bool | None] = {"": None, "~": None, "null": None, "Null": None, "NULL": None}
@@ -147,14 +148,14 @@ def _plain(text: str) -> Any:
     if _NOT_FINITE.fullmatch(text):
         raise ValueError(f"{text} is not a finite number")
     if _INTEGER.fullmatch(text) and not text.endswith("_"):
-        return _bounded(int(text) if len(text) <= 40 else _MAX_NUMBER, text)
+        return _bounded(int(text) if len(text) <= 40 else _MAX_INTEGER, _MAX_INTEGER, text)
     if _FLOAT.fullmatch(text):
-        return _bounded(float(text), text)
+        return _bounded(float(text), math.inf, text)
     return text
 
 
-def _bounded(number: float, text: str) -> float:
-    if not -_MAX_NUMBER < number < _MAX_NUMBER:
+def _bounded(number: float, bound: float, text: str) -> float:
+    if not -bound < number < bound:
         raise ValueError(f"the number {shown(text)} is too large")
     return number
 
