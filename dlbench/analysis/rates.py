@@ -12,10 +12,7 @@ import numpy.typing as npt
 
 from dlbench.records.columns import STEP_PHASES
 from dlbench.records.messages import STEP_FIELDS
-from dlbench.records.result import Result
-
-MIN_STEPS = 50
-MIN_TIME_S = 5.0
+from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS, Result
 
 Rows = npt.NDArray[np.float64]
 FIELD = {name: index for index, name in enumerate(STEP_FIELDS)}
@@ -42,7 +39,7 @@ class Window:
     @property
     def is_long_enough(self) -> bool:
         """Whether a rate may be drawn from it: at least 50 steps and 5 s."""
-        return self.steps >= MIN_STEPS and self.time_s >= MIN_TIME_S
+        return self.steps >= MIN_TIMED_STEPS and self.time_s >= MIN_TIMED_S
 
     @property
     def samples_per_s(self) -> float | None:

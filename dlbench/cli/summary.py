@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.arms import Arm, arms, last_attempts, not_apart
 from dlbench.analysis.intervals import Interval
-from dlbench.analysis.rates import MIN_STEPS, MIN_TIME_S
 from dlbench.records import files
 from dlbench.records.columns import TABLES
 from dlbench.records.outcome import Status
+from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,7 +70,7 @@ def hints(rows: Iterable[Mapping[str, Any]]) -> list[str]:
         longest = max(timed, key=lambda row: row["timed_window_s"])
         lines.append(
             f"{_runs(len(timed))} without samples/s: the timed window was at most {longest['timed_window_s']:.2g} s "
-            f"and {longest['timed_steps']} steps; a rate needs {MIN_STEPS} steps and {MIN_TIME_S:g} s. "
+            f"and {longest['timed_steps']} steps; a rate needs {MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s. "
             "`extend_window: true` in `base` steps on until it has them"
         )
     if len(short) > len(timed):

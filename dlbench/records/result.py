@@ -2,6 +2,10 @@
 
 from pydantic import BaseModel, ConfigDict
 
+# A rate comes from at least so much of the timed window; below it, it stays empty.
+MIN_TIMED_STEPS = 50
+MIN_TIMED_S = 5.0
+
 
 class Segment(BaseModel):
     """One piece of the timed window, from barrier to barrier, as one worker saw it (seconds since its first step)."""

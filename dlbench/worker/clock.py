@@ -15,11 +15,8 @@ import numpy.typing as npt
 
 from dlbench.records.columns import STEP_PHASES
 from dlbench.records.messages import STEP_FIELDS
-from dlbench.records.result import Segment
+from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS, Segment
 
-# Rates come from at least this much; below it they stay empty (design: "the clock is honest").
-MIN_TIMED_STEPS = 50
-MIN_TIMED_S = 5.0
 # Step times have settled when two successive medians differ by no more than this.
 SETTLED = 0.02
 # Warm-up of a script whose workers cannot agree on a detected one.

@@ -10,19 +10,21 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dlbench.records.result import Result
+from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS, Result
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Driver, Strategy
 from dlbench.trainers import Array, Trainer
 from dlbench.worker.agreement import Agreement, Diverged, compare, worst
-from dlbench.worker.clock import MIN_TIMED_S, MIN_TIMED_STEPS, StepRecorder, Window
+from dlbench.worker.clock import StepRecorder, Window
 from dlbench.worker.epochs import Epoch, Epochs
 from dlbench.worker.evaluation import Scores, evaluate
 from dlbench.worker.order import Order, learning_rate
-from dlbench.worker.step import Marks, Step, compiled_step, exchange_step, step_row
+from dlbench.worker.step import Heartbeat, Marks, Step, compiled_step, exchange_step, step_row
 
 # No window waits longer than this many steps for step times to settle.
 LATEST_WARMUP_STEP = 512
+# An extended window is planned no further ahead than this: steps may become slower.
+LOOK_AGAIN_S = 1.0
 
 
 class Stream(Protocol):
@@ -68,10 +70,12 @@ class Together:
 
     driver: Driver
     trainer: Trainer
+    beat: Heartbeat
 
     def barrier(self) -> None:
         """Wait for this worker's device, then for every worker."""
         self.trainer.synchronize()
+        self.beat.phase = "barrier"
         self.driver.barrier()
 
     def any(self, flag: bool) -> bool:
@@ -81,6 +85,7 @@ class Together:
     def most(self, value: float) -> float:
         """Return the largest of all workers' values."""
         values = np.array([value])
+        self.beat.phase = "barrier"
         self.driver.all_reduce(values, values, "max")
         return float(values[0])
 
@@ -103,7 +108,7 @@ class Loop:
         self.run, self.trainer, self.strategy, self.driver = run, trainer, strategy, driver
         self.samples, self.stream = samples, stream
         self.order = Order.of(run, driver.rank, len(samples.train))
-        self.together = Together(driver, trainer)
+        self.together = Together(driver, trainer, stream)
         self.recorder = StepRecorder(stream.send_steps, run.limits.flush_interval_s)
         self.window = Window(self.together, latest_step=self._latest_warmup(), observer_cpu_s=stream.observer_cpu_s)
         self.epochs = Epochs()
@@ -222,7 +227,6 @@ class Loop:
             self._reached = (self.together.most(train_time_s), epoch)
 
     def _score(self) -> None:
-        self.stream.phase = "evaluate"
         part = self.samples
         self._scores = evaluate(
             self.trainer,
@@ -231,6 +235,7 @@ class Loop:
             part.validation_y,
             part.validation,
             self.run.settings.evaluation_batch_size,
+            self.stream,
         )
         if not math.isfinite(self._scores.loss):
             raise Diverged(f"the validation loss is {self._scores.loss} after step {self._number}")
@@ -254,11 +259,11 @@ class Loop:
         steps = MIN_TIMED_STEPS - window.timed_steps
         if window.timed_steps:
             step_s = window.timed_s / window.timed_steps
-            steps = max(steps, math.ceil(1.02 * (MIN_TIMED_S - window.timed_s) / step_s))
+            missing_s = min(LOOK_AGAIN_S, MIN_TIMED_S - window.timed_s)
+            steps = max(steps, math.ceil(1.02 * missing_s / step_s))
         return max(1, round(self.together.most(float(steps))))
 
     def _close_window(self) -> None:
-        self.stream.phase = "barrier"
         self.window.close(self._zero)
 
     def _agree(self) -> None:

@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 
 from dlbench.records.columns import STEP_PHASES
-from dlbench.records.result import Result
+from dlbench.records.result import MIN_TIMED_STEPS, Result
 from dlbench.scenario.run_spec import RunSpec, Target
 from dlbench.scenario.settings import Settings
-from dlbench.worker import clock
 from dlbench.worker.agreement import Diverged
 from dlbench.worker.loop import Loop, Samples
 from tests.fakes import KeptStream, LinearTrainer, SumStrategy, ThreadDriver, in_threads
@@ -124,7 +123,7 @@ def test_an_extended_window_adds_steps_that_count_in_the_rates_alone(monkeypatch
             "weights_hash",
         ):
             assert getattr(before.result, key) == getattr(after.result, key)
-        assert after.result.extended_steps >= clock.MIN_TIMED_STEPS
+        assert after.result.extended_steps >= MIN_TIMED_STEPS
         assert after.loop.window.is_sufficient
         assert not before.loop.window.is_sufficient
         assert (after.stream.rows[10:, 2] == 0).all()
