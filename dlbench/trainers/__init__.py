@@ -1,7 +1,7 @@
 """The engines that compute gradients, one file each.
 
 A trainer file holds a one-line doc, `OPTIONS`, `BUILDER` (the name of the model files' builder it calls),
-`OPTIMIZERS` (names it takes), `PRECISIONS` (names it takes), `BACKEND` (the column `backend`) and
+`OPTIMIZERS` and `PRECISIONS` (names it takes), `JIT = True` where it can compile with XLA, `BACKEND` (the column) and
 
     def create(settings: Settings, plugin: Plugin, model_options: Options, options: Options, problem: Problem,
                seed: int, threads: Threads) -> Trainer: ...

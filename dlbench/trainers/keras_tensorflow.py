@@ -15,6 +15,7 @@ OPTIONS = Options
 BUILDER = _keras_model.BUILDER
 OPTIMIZERS = ("sgd", "adam", "adamw", "rmsprop")
 PRECISIONS = ("float32", "float64", "mixed_bfloat16", "mixed_float16")
+JIT = True
 BACKEND = "tensorflow"
 
 # What Eigen aligns tensors to; TensorFlow aborts the process when it meets a tensor aligned to less.
