@@ -1,6 +1,6 @@
 """Interleaved pairs: two ways of doing the same, A B B A A B B A, so that a drift of the machine falls on both."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -23,6 +23,12 @@ class Comparison:
             f"{title}: dlbench {median(self.ours):.4g} {unit}, plain {median(self.plain):.4g} {unit}, "
             f"ratio {self.ratio.value:.3f}{interval}  ({len(self.ours)} pairs)"
         )
+
+
+def of_times(ours: Sequence[float], plain: Sequence[float]) -> Comparison:
+    """Return the comparison of paired times as speeds: a ratio above 1 means that dlbench is quicker."""
+    ratios = [theirs / mine for mine, theirs in zip(ours, plain, strict=True)]
+    return Comparison(tuple(ours), tuple(plain), median_interval(ratios))
 
 
 def compare(ours: Callable[[], float], plain: Callable[[], float], pairs: int) -> Comparison:

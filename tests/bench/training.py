@@ -1,7 +1,7 @@
 """Samples per second of dlbench against a plain Keras + mpi4py script, and the time dlbench adds to a run."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -77,23 +77,33 @@ def rates(case: Case, pairs: int) -> Comparison:
     return compare(ours, theirs, pairs)
 
 
-def added_time(case: Case, pairs: int) -> tuple[Comparison, Comparison]:
-    """Compare whole times around the same few steps: one run from launch to row, and the whole command."""
+def added_time(case: Case, pairs: int) -> tuple[list[float], list[float]]:
+    """Return the seconds dlbench adds to the plain script around the same few steps, pair by pair.
+
+    First of one run, from its launch to its end; then of the whole command, which also checks the scenario, opens a
+    study, finds the prepared data, writes the tables and says what was found.
+    """
     data = prepared(case.dataset, dict(case.options))
-    rows: list[dict[str, Any]] = []
+    run_s: list[float] = []
+    command_s: list[float] = []
 
     def ours() -> float:
-        rows.append(dlbench_row(settings_of(case, 2)))
-        return float(rows[-1]["wall_time_s"])
+        row = dlbench_row(settings_of(case, 2))
+        run_s.append(float(row["wall_time_s"]))
+        command_s.append(row["command_s"])
+        return command_s[-1]
 
     def theirs() -> float:
         started = perf_counter()
         plain(case, data["folder"], 0.1)
         return perf_counter() - started
 
-    launched = compare(ours, theirs, pairs)
-    commands = iter(row["command_s"] for row in rows)
-    return launched, compare(partial(next, commands), iter(launched.plain).__next__, 1)
+    plain_s = compare(ours, theirs, pairs).plain
+    return _minus(run_s, plain_s), _minus(command_s, plain_s)
+
+
+def _minus(ours: Sequence[float], plain: Sequence[float]) -> list[float]:
+    return [mine - theirs for mine, theirs in zip(ours, plain, strict=True)]
 
 
 def observer_share(settings: dict[str, Any]) -> float:

@@ -1,0 +1,111 @@
+"""`make bench`: what dlbench itself costs, each figure from interleaved pairs within this one session.
+
+python -m tests.bench                      everything (about 40 minutes on two quiet cores)
+python -m tests.bench start reduction      only these
+python -m tests.bench training --pairs 4   a quick look; ten pairs or more for a claim
+"""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Callable
+from statistics import median
+from time import perf_counter
+
+from dlbench.analysis.intervals import Interval, median_interval
+from tests.bench import training
+from tests.bench.commands import BIN, dlbench_row, last_json, mpirun, output
+from tests.bench.pairs import Comparison, of_times
+
+NUMPY_RUN = {"trainer": "numpy", "model": "softmax", "dataset": "digits", "epochs": 3, "cores_per_worker": 1}
+
+
+def say(text: str) -> None:
+    """Print one line at once."""
+    print(text, flush=True)
+
+
+def seconds(title: str, values: list[float], aim: str) -> None:
+    """Print the median of some seconds with its interval."""
+    say(f"{title}: {spread(median_interval(values))} s (aim: {aim}; n = {len(values)})")
+
+
+def spread(found: Interval) -> str:
+    """Return a median and its interval as text."""
+    interval = "" if found.low is None or found.high is None else f" [{found.low:.3f}, {found.high:.3f}]"
+    return f"{found.value:.3f}{interval}"
+
+
+def bench_start(pairs: int) -> None:
+    """Measure `dlbench --help`, and one NumPy run from launch to row, alone and as a whole command."""
+
+    def show_help() -> float:
+        started = perf_counter()
+        subprocess.run([str(BIN / "dlbench"), "--help"], stdout=subprocess.DEVNULL, check=True)
+        return perf_counter() - started
+
+    seconds("dlbench --help", [show_help() for _ in range(pairs)], "<= 0.2 s")
+    rows = [dlbench_row(NUMPY_RUN | {"strategy": "single"}) for _ in range(pairs)]
+    seconds("NumPy run, launch to end", [float(row["wall_time_s"]) for row in rows], "<= 2 s")
+    seconds("NumPy run, whole command, start to row", [row["command_s"] for row in rows], "<= 2 s")
+
+
+def bench_reduction(pairs: int) -> None:
+    """Measure ResNet-18's 45 MB from packed to reduced buffer against a bare mpi4py Allreduce."""
+    found = last_json(output(mpirun(2, "-m", "tests.bench.reduction_program", str(3 * pairs))))
+    packing_s = found.pop("packing")
+    for name, (ours, plain) in found.items():
+        comparison = of_times(ours, plain)
+        say(comparison.line(f"reduction of 45 MB, 2 workers, bare Allreduce {name}", "s") + "  (aim: >= 0.95)")
+    say(f"packing 62 layers into one buffer of 45 MB, apart: {packing_s * 1e3:.1f} ms")
+
+
+def bench_training(pairs: int) -> None:
+    """Measure samples per second against the plain script, in windows of 20 s."""
+    for case in training.CASES:
+        comparison: Comparison = training.rates(case, pairs)
+        say(comparison.line(case.title, "samples/s") + "  (aim: lower end >= 0.97)")
+
+
+def bench_added(pairs: int) -> None:
+    """Measure the time that dlbench adds to a run of the plain script."""
+    case = training.CASES[0]
+    run_s, command_s = training.added_time(case, pairs)
+    seconds(f"time added to one run ({case.title})", run_s, "<= 1 s")
+    seconds("time added by the whole command", command_s, "<= 1 s")
+
+
+def bench_observers(pairs: int) -> None:
+    """Measure the share of the window's CPU time that dlbench's own threads take."""
+    for case in training.CASES[:1]:
+        settings = training.settings_of(case, 20) | {"extend_window": True}
+        shares = [training.observer_share(settings) for _ in range(max(3, pairs // 3))]
+        say(f"observers' share of CPU, {case.title}: {median(shares):.2%} (aim: < 1%; n = {len(shares)})")
+    settings = NUMPY_RUN | {"strategy": "mpi", "workers": 2, "extend_window": True}
+    shares = [training.observer_share(settings) for _ in range(max(3, pairs // 3))]
+    say(f"observers' share of CPU, NumPy softmax, 2 workers: {median(shares):.2%} (aim: < 1%; n = {len(shares)})")
+
+
+SECTIONS: dict[str, Callable[[int], None]] = {
+    "start": bench_start,
+    "reduction": bench_reduction,
+    "observers": bench_observers,
+    "added": bench_added,
+    "training": bench_training,
+}
+
+
+def main() -> int:
+    """Run the sections that were asked for."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench")
+    parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="default: all of them")
+    parser.add_argument("--pairs", type=int, default=10)
+    options = parser.parse_args()
+    for name in options.sections or SECTIONS:
+        say(f"== {name}")
+        SECTIONS[name](options.pairs)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
