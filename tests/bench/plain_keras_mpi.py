@@ -25,7 +25,7 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def main() -> None:
+def main() -> None:  # noqa: C901 - one plain script, as people write it
     """Train, and print the rate."""
     options = arguments()
     from mpi4py import MPI
