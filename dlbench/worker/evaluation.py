@@ -6,6 +6,7 @@ import numpy as np
 
 from dlbench.strategies import Driver
 from dlbench.trainers import Array, Trainer
+from dlbench.worker.step import Heartbeat
 
 
 @dataclass(frozen=True)
@@ -25,19 +26,24 @@ def average_statistics(trainer: Trainer, driver: Driver) -> None:
         trainer.set_statistics(statistics / np.asarray(driver.size, statistics.dtype))
 
 
-def evaluate(trainer: Trainer, driver: Driver, x: Array, y: Array, indices: Array, batch_size: int) -> Scores:
+def evaluate(
+    trainer: Trainer, driver: Driver, x: Array, y: Array, indices: Array, batch_size: int, beat: Heartbeat
+) -> Scores:
     """Return the scores over `indices` of x and y; worker r takes every size-th one from r on; a collective.
 
     Raises:
         RuntimeError: The samples of all workers do not add up to the validation set.
     """
+    beat.phase = "barrier"
     average_statistics(trainer, driver)
+    beat.phase = "evaluate"
     mine = indices[driver.rank :: driver.size]
     sums = np.zeros(3)
     for start in range(0, len(mine), batch_size):
         batch = mine[start : start + batch_size]
         loss, correct = trainer.evaluate(x[batch], y[batch])
         sums += (loss, correct, len(batch))
+    beat.phase = "barrier"
     driver.all_reduce(sums, sums)
     if sums[2] != len(indices):
         raise RuntimeError(f"evaluation counted {sums[2]:.0f} samples, the validation set has {len(indices)}")
