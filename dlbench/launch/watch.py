@@ -9,14 +9,16 @@ from dlbench.scenario.run_spec import Limits
 
 # Phases in which a worker waits for its peers; the culprit of a stall is one that is in none of them.
 WAITING_PHASES = frozenset({"rendezvous", "broadcast", "exchange", "barrier", "agree"})
+# Start-up goes through these once, in this order: a worker in an earlier one is behind.
+_START_UP = ("", "start", "rendezvous", "build", "broadcast")
 # The launcher ends the others within a second after one has failed; it and its last words are waited for.
 DEATH_PATIENCE_S = 2.0
 # A worker that has reported an error is about to end; one that hangs instead is not waited for longer.
 ERROR_PATIENCE_S = 10.0
 # A debugger stops a process for a moment; what stays stopped has been stopped by someone.
 STOPPED_PATIENCE_S = 3.0
-# A worker beats several times a second, and less often only if its interpreter cannot run.
-_SILENT_S = 5.0
+# A worker beats every `flush_interval_s`, and less often only if its interpreter cannot run.
+_MISSED_BEATS = 4
 
 
 @dataclass(frozen=True)
@@ -74,19 +76,20 @@ class Watch:
         return None
 
     def _stopped(self, now: float, views: Mapping[int, WorkerView], sight: Sight) -> Verdict | None:
-        patience = min(STOPPED_PATIENCE_S, self.limits.stall_timeout_s)
+        patience = min(STOPPED_PATIENCE_S, self.limits.stall_timeout_s / 2)
         for rank, view in views.items():
             if self._lasts("stopped", rank, rank in sight.stopped, now) >= patience:
-                reason = f"{_named(view)} is stopped: process {view.pid} was sent a signal such as SIGSTOP"
-                return Verdict(Status.STALLED, reason, now)
+                return _is_stopped(view, now)
         return None
 
-    def _start_up(self, now: float, views: Mapping[int, WorkerView], _: Sight) -> Verdict | None:
+    def _start_up(self, now: float, views: Mapping[int, WorkerView], sight: Sight) -> Verdict | None:
         limit = self.limits.startup_timeout_s
         late = [view for view in views.values() if not view.has_trained]
         if not late or now - self.started_at < limit:
             return None
-        culprits = _culprits(late)
+        if stopped := _first_stopped(now, late, sight):
+            return stopped
+        culprits = _culprits(late, self._silent(now, late))
         others = [view for view in views.values() if view not in culprits]
         reason = f"start-up took longer than startup_timeout_s ({limit:g} s): {_where(culprits)}"
         return Verdict(Status.TIMEOUT, reason + _while(others), now)
@@ -98,9 +101,16 @@ class Watch:
         last = max((view.progressed_at or self.started_at for view in views.values()), default=now)
         if now - last < limit:
             return None
-        return Verdict(
-            Status.STALLED, f"no progress for stall_timeout_s ({limit:g} s): {_blame(now, views, sight)}", now
-        )
+        if stopped := _first_stopped(now, views.values(), sight):
+            return stopped
+        blame = _blame(views, self._silent(now, views.values()), sight)
+        return Verdict(Status.STALLED, f"no progress for stall_timeout_s ({limit:g} s): {blame}", now)
+
+    def _silent(self, now: float, views: Iterable[WorkerView]) -> frozenset[int]:
+        """Return the ranks that have called and give no sign of life: their interpreter's lock is held for ever."""
+        patience = max(self.limits.stall_timeout_s / 2, _MISSED_BEATS * self.limits.flush_interval_s)
+        called = [view for view in views if view.has_called and not view.has_left]
+        return frozenset(view.rank for view in called if now - (view.beat_at or self.started_at) > patience)
 
     def _lasts(self, what: str, rank: int, is_so: bool, now: float) -> float:
         """Return for how long something has been so, or a negative number where it is not."""
@@ -116,30 +126,45 @@ def early_end(view: WorkerView, how: str) -> str:
     return f"worker {view.rank} ended without handing in its result ({how}){where}"
 
 
-def _blame(now: float, views: Mapping[int, WorkerView], sight: Sight) -> str:
+def _first_stopped(now: float, views: Iterable[WorkerView], sight: Sight) -> Verdict | None:
+    return next((_is_stopped(view, now) for view in views if view.rank in sight.stopped), None)
+
+
+def _is_stopped(view: WorkerView, now: float) -> Verdict:
+    reason = f"{_named(view)} is stopped: process {view.pid} was sent a signal such as SIGSTOP"
+    return Verdict(Status.STALLED, reason, now)
+
+
+def _blame(views: Mapping[int, WorkerView], silent: frozenset[int], sight: Sight) -> str:
     """Say whom a stalled attempt waits for, and what the others do."""
     busy = [view for view in views.values() if not view.has_left]
     ending = [view for view in views.values() if view.rank not in sight.gone]
     if not busy and not ending:
         return "every worker has ended, the launcher has not"
-    culprits = _culprits(busy) if busy else ending
+    culprits = _culprits(busy, silent) if busy else ending
     others = [view for view in ending if view not in culprits]
-    silent = [view.rank for view in culprits if not view.has_left and now - (view.beat_at or now) > _SILENT_S]
-    note = f" (no sign of life from {_ranks(silent)})" if silent else ""
+    quiet = sorted(silent & {view.rank for view in culprits})
+    note = f" (no sign of life from {_ranks(quiet)})" if quiet else ""
     return f"{_where(culprits)}{note}{_while(others)}"
 
 
-def _culprits(views: list[WorkerView]) -> list[WorkerView]:
-    """Return those the others wait for: who has not called, who has not entered a collective, who is a step behind."""
-    silent = [view for view in views if not view.has_called]
+def _culprits(views: list[WorkerView], silent: frozenset[int]) -> list[WorkerView]:
+    """Return those the others wait for.
+
+    Who has not called; else who is silent while others are not, for what it last said of itself is old; else who has
+    not entered a collective; else who is behind.
+    """
+    unheard = [view for view in views if not view.has_called]
+    quiet = [view for view in views if view.rank in silent] if silent < {view.rank for view in views} else []
     outside = [view for view in views if view.phase not in WAITING_PHASES]
     least = min((_position(view) for view in views), default=(0, 0))
     behind = [view for view in views if _position(view) == least]
-    return silent or outside or behind
+    return unheard or quiet or outside or behind
 
 
-def _position(view: WorkerView) -> tuple[int, int]:
-    return (view.epoch if view.epoch is not None else -1, view.step if view.step is not None else -1)
+def _position(view: WorkerView) -> tuple[int, int, int]:
+    stage = _START_UP.index(view.phase) if view.phase in _START_UP else len(_START_UP)
+    return (stage, view.epoch if view.epoch is not None else -1, view.step if view.step is not None else -1)
 
 
 def _where(views: Iterable[WorkerView]) -> str:

@@ -74,6 +74,41 @@ def test_a_worker_without_signs_of_life_is_said_to_be() -> None:
     assert "(no sign of life from worker 1)" in said
 
 
+def test_a_silent_worker_is_blamed_whatever_it_last_said() -> None:
+    """Its interpreter's lock is held, so what it last said of itself is from a moment before."""
+    said = reason(
+        check(20.0, view(0, phase="data", beat_at=19.9), view(1, phase="exchange", beat_at=0.1)), Status.STALLED
+    )
+    assert said.startswith(
+        "no progress for stall_timeout_s (20 s): worker 1 (in phase exchange at step 5) (no sign of life from worker 1)"
+    )
+
+
+def test_rare_heartbeats_are_no_silence() -> None:
+    seen = (view(0, phase="exchange", beat_at=19.9), view(1, beat_at=3.0))
+    said = reason(check(20.0, *seen, flush_interval_s=5.0), Status.STALLED)
+    assert said.startswith("no progress for stall_timeout_s (20 s): worker 1 (in phase compute at step 5), while")
+
+
+def test_in_start_up_who_is_in_an_earlier_phase_is_behind() -> None:
+    waits = view(0, has_trained=False, phase="broadcast", step=0)
+    meets = view(1, has_trained=False, phase="rendezvous", step=0)
+    said = reason(check(50.0, waits, meets), Status.TIMEOUT)
+    assert said.endswith("worker 1 (in phase rendezvous at step 0), while worker 0 (in phase broadcast at step 0)")
+
+
+@pytest.mark.parametrize("has_trained", [True, False])
+def test_a_worker_stopped_just_before_a_time_out_is_said_to_be(has_trained: bool) -> None:
+    seen = (view(0, phase="exchange"), view(1, has_trained=has_trained))
+    said = reason(check(50.0, *seen, sight=Sight(stopped=frozenset({1}))), Status.STALLED)
+    assert said.startswith("worker 1 (in phase compute at step 5) is stopped: ")
+
+
+def test_a_stopped_worker_is_named_before_a_short_stall_time_out() -> None:
+    said = reason(follow(view(1), Sight(stopped=frozenset({1})), 1.2, stall_timeout_s=2.0), Status.STALLED)
+    assert "worker 1 (in phase compute at step 5) is stopped" in said
+
+
 def test_a_stall_after_the_end_names_who_has_not_ended() -> None:
     seen = (well_ended(0), well_ended(1))
     said = reason(check(20.0, *seen, sight=Sight(gone=frozenset({0}))), Status.STALLED)
