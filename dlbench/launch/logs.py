@@ -28,6 +28,8 @@ _RANK_EXIT = (
     re.compile(r"process rank (?P<rank>\d+) .*?(?:exited on\s+signal|ended on signal) (?P<signal>\d+)", re.DOTALL),
     re.compile(r"process rank (?P<rank>\d+) ended with exit code (?P<code>\d+)"),
     re.compile(r"Process name: \[[^\]]*,(?P<rank>\d+)\]\s+Exit code:\s+(?P<code>\d+)"),
+    # Without MPI_Finalize: Open MPI calls it abnormal although the process itself ended with 0.
+    re.compile(r"process rank (?P<rank>\d+) with PID [^,]*? exiting\s+improperly"),
     re.compile(r"MPI_ABORT was invoked on rank (?P<rank>\d+).*?Errorcode: (?P<code>\d+)", re.DOTALL),
 )
 
@@ -80,7 +82,7 @@ def rank_exit(path: Path) -> tuple[int, str, int] | None:
         return None
     first = min(found, key=lambda match: match.start()).groupdict()
     kind = "signal" if "signal" in first else "exit code"
-    return int(first["rank"]), kind, int(first.get("signal") or first["code"])
+    return int(first["rank"]), kind, int(first.get("signal") or first.get("code") or 0)
 
 
 def _end_of(path: Path) -> str:

@@ -21,6 +21,15 @@ prterun noticed that process rank 1 with PID 7219 on node vm exited on
 signal 9 (Killed).
 --------------------------------------------------------------------------
 """
+MPIRUN_WITHOUT_FINALIZE = """\
+--------------------------------------------------------------------------
+prterun has exited due to process rank 2 with PID 1956 on node my-host exiting
+improperly. There are three reasons this could occur:
+
+1. this process did not call "init" before exiting, but others in the
+job did.
+--------------------------------------------------------------------------
+"""
 MPI_ABORT = """\
 --------------------------------------------------------------------------
 MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD
@@ -86,6 +95,7 @@ def test_no_log_tells_nothing(tmp_path: Path) -> None:
         ("dlbench: process rank 3 ended with exit code 4\n", (3, "exit code", 4)),
         ("dlbench: process rank 3 ended on signal 11\n", (3, "signal", 11)),
         (MPI_ABORT + MPIRUN_EXIT, (1, "exit code", 7)),
+        (MPIRUN_WITHOUT_FINALIZE, (2, "exit code", 0)),
         ("all is well\n", None),
     ],
 )
