@@ -1,0 +1,74 @@
+"""What must come of a fault: the status, what the reason must say, and what must be found afterwards."""
+
+import re
+from dataclasses import dataclass
+
+from tests.functional.faults.fault import STARTING, Fault
+
+# What a worker is seen doing, by the phase of the fault; the only worker of `single` runs its whole step as one call.
+SEEN = {"meet": "rendezvous", "first": "compute", "gradient": "compute"}
+SEEN_IN_ONE_CALL = SEEN | {"exchange": "compute", "update": "compute"}
+GONE = "ended without handing in its result"
+AFTER = "handed in its result and then ended wrongly"
+LEFT = "which has handed in its result and not ended"
+# Where all workers are in the same call, nobody can see from outside which of them hangs inside it.
+ALIKE = ("broadcast", "exchange", "finish")
+# Python shows an exception at the interpreter's end and goes on, as it does without dlbench; there nothing is lost.
+HARMLESS_AT_EXIT = ("raise", "sysexit0", "exit0", "memory")
+HANGS = ("hang", "hang_gil")
+# The worker is there until it has said why it ends, so every step that it ended comes home.
+SPOKEN = ("raise", "sysexit0", "memory")
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One status (or more, where two are right) and a pattern that the whole reason matches."""
+
+    statuses: tuple[str, ...]
+    reason: str
+
+    def complaint(self, status: str, reason: str) -> str:
+        """Return what is wrong with an outcome, or ""."""
+        if status not in self.statuses:
+            return f"is {status}, not {' or '.join(self.statuses)} ({reason})"
+        return "" if re.fullmatch(self.reason, reason, re.DOTALL) else f"reason is {reason!r}"
+
+
+def expected(fault: Fault, workers: int) -> Expected:
+    """Return what must come of a fault in a run of so many workers."""
+    who, is_exit = f"worker {fault.rank}", fault.phase == "exit"
+    if fault.kind == "gigabyte" or (is_exit and fault.kind in HARMLESS_AT_EXIT):
+        return Expected(("completed",), "")
+    if fault.kind in HANGS:
+        return _hang(fault, workers)
+    how = AFTER if is_exit else GONE
+    table = {
+        "raise": ("failed", f"{who}: RuntimeError: struck in {fault.phase}"),
+        "sysexit0": ("failed", f"{who}: exited early with code 0"),
+        "exit0": ("failed", rf"{who} {how} \(exit code 0\).*"),
+        "kill": ("failed", rf"{who} {how} \(killed by SIGKILL\).*"),
+        "segfault": ("failed", rf"{who} {how} \(killed by SIGSEGV\).*Fatal Python error: Segmentation fault"),
+        "stop": ("stalled", rf"{who} \([^()]*\) is stopped: process \d+ was sent a signal such as SIGSTOP"),
+        "memory": ("out-of-memory", rf"{who}: (\w+\.)*_?\w*MemoryError.*"),
+        "oom": ("out-of-memory", rf"the kernel killed {who} for lack of memory \(SIGKILL\)"),
+    }
+    status, reason = table[fault.kind]
+    return Expected((status,), reason)
+
+
+def _hang(fault: Fault, workers: int) -> Expected:
+    """A hang is put down to the worker that hangs, and to it alone where that can be seen."""
+    seen = (SEEN if workers > 1 else SEEN_IN_ONE_CALL).get(fault.phase, fault.phase)
+    # With the interpreter's lock held the last heartbeat may be one of a moment before.
+    place = (
+        LEFT if fault.phase == "exit" else f"in phase {seen if fault.kind == 'hang' else '[a-z]+'}( at step [0-9]+)?"
+    )
+    before = r"(worker \d+ \([^()]*\), )*" if fault.phase in ALIKE and fault.kind == "hang" else ""
+    starting = rf"start-up took longer than startup_timeout_s \(6 s\): {before}worker {fault.rank} \({place}\).*"
+    stalled = rf"no progress for stall_timeout_s \(2.5 s\): {before}worker {fault.rank} \({place}\).*"
+    if fault.phase in STARTING:
+        return Expected(("timeout",), starting)
+    if fault.phase == "first" and fault.kind == "hang_gil":
+        # It may be gone before it has ever told that it trains.
+        return Expected(("stalled", "timeout"), f"{stalled}|{starting}")
+    return Expected(("stalled",), stalled)

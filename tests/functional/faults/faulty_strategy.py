@@ -1,0 +1,78 @@
+"""The strategies `single` and `mpi`, except that a fault may strike in them: inside a collective, or at its door."""
+
+from typing import Any
+
+from dlbench.strategies import Array, mpi, single
+from tests.functional.faults.fault import Fault, of_this_process, strike
+
+
+class Single:
+    """One worker, with faults."""
+
+    OPTIONS = single.OPTIONS
+    NEEDS = single.NEEDS
+
+    @staticmethod
+    def create(options: Any, driver: Any, algorithm: str | None) -> Any:
+        """Return the strategy `single`, which may be struck."""
+        fault = of_this_process()
+        strike(fault, "meet")
+        strategy = single.create(options, driver, algorithm)
+        count = [0]
+
+        def in_graph(gradients: list[Any]) -> list[Any]:
+            count[0] += 1
+            strike(fault, "exchange", count[0])
+            return gradients
+
+        vars(strategy)["in_graph"] = in_graph
+        _break_into(strategy, driver, fault)
+        return strategy
+
+
+class Mpi:
+    """All-reduce over MPI, with faults."""
+
+    OPTIONS = mpi.OPTIONS
+    NEEDS = mpi.NEEDS
+    mca = staticmethod(mpi.mca)
+
+    @staticmethod
+    def create(options: Any, driver: Any, algorithm: str | None) -> Any:
+        """Return the strategy `mpi`, which may be struck; `own-ring` between two of its messages."""
+        fault = of_this_process()
+        strike(fault, "meet")
+        strategy = mpi.create(options, driver, algorithm)
+        exchange, send, count = strategy.exchange, driver.exchange, [0]
+        is_ring = algorithm == "own-ring" and driver.size > 1
+
+        def faulty_exchange(gradient: Array) -> Array:
+            count[0] += 1
+            if not is_ring:
+                strike(fault, "exchange", count[0])
+            return exchange(gradient)
+
+        def faulty_send(*arguments: Any) -> None:
+            send(*arguments)
+            strike(fault, "exchange", count[0])
+
+        vars(strategy)["exchange"] = faulty_exchange
+        driver.exchange = faulty_send
+        _break_into(strategy, driver, fault)
+        return strategy
+
+
+def _break_into(strategy: Any, driver: Any, fault: Fault | None) -> None:
+    """Strike where parameters are broadcast and where the driver is closed."""
+    broadcast, close = strategy.broadcast, driver.close
+
+    def faulty_broadcast(parameters: Array) -> None:
+        strike(fault, "broadcast")
+        broadcast(parameters)
+
+    def faulty_close() -> None:
+        strike(fault, "finish")
+        close()
+
+    vars(strategy)["broadcast"] = faulty_broadcast
+    driver.close = faulty_close

@@ -1,0 +1,178 @@
+"""A study of two short runs, one of which is struck: started as its own process, and looked at afterwards."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dlbench.launch.processes import leftovers
+from dlbench.records.journal import read_journal
+from dlbench.records.messages import STEP_FIELDS
+from dlbench.records.outcome import Outcome
+
+ROOT = Path(__file__).parents[3]
+SCENARIO = """\
+base:
+  {{dataset: digits, model: softmax, trainer: "tests.functional.faults.faulty:Trainer", batch_size: 16,
+   strategy: "tests.functional.faults.faulty_strategy:{strategy}", {algorithm} workers: {workers}, cores_per_worker: 1,
+   epochs: {epochs}, train_samples: {samples}, validation_samples: 100, evaluation_batch_size: 20}}
+repeats: 2
+order: written
+baseline: none
+startup_timeout_s: {startup_timeout_s:g}
+stall_timeout_s: {stall_timeout_s:g}
+orphan_timeout_s: {orphan_timeout_s:g}
+flush_interval_s: 0.05
+grace_s: 1
+timeout_s: 60
+"""
+SAMPLES = 480
+BATCH_SIZE = 16
+
+StepKey = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is trained: how many workers meet how, for how long, and the limits that are set."""
+
+    workers: int = 1
+    algorithm: str = ""
+    epochs: int = 3
+    samples: int = SAMPLES
+    startup_timeout_s: float = 6.0
+    stall_timeout_s: float = 2.5
+    orphan_timeout_s: float = 3.0
+
+    @property
+    def steps(self) -> int:
+        """Steps of one run."""
+        return self.epochs * (self.samples // (BATCH_SIZE * self.workers))
+
+    def scenario(self) -> str:
+        return SCENARIO.format(
+            strategy="Mpi" if self.algorithm else "Single",
+            algorithm=f"algorithm: {self.algorithm}," if self.algorithm else "",
+            **{name: getattr(self, name) for name in (*_IN_SCENARIO,)},
+        )
+
+
+_IN_SCENARIO = ("workers", "epochs", "samples", "startup_timeout_s", "stall_timeout_s", "orphan_timeout_s")
+
+
+@dataclass(frozen=True)
+class AttemptFolder:
+    """One attempt on disk."""
+
+    path: Path
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Run and attempt, as the tables have them."""
+        return self.path.parent.name, self.path.name
+
+    @cached_property
+    def attempt_id(self) -> str:
+        return str(json.loads((self.path / "assignment.json").read_text())["attempt_id"])
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        return Outcome.model_validate_json((self.path / "outcome.json").read_text())
+
+    def log(self, rank: int) -> str:
+        path = self.path / f"worker-{rank}.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def steps(self) -> dict[int, list[dict[str, float]]]:
+        """Return the step rows that were acknowledged, by worker."""
+        journal = read_journal(self.path / "journal.jsonl")
+        return {
+            worker: [dict(zip(STEP_FIELDS, row, strict=True)) for row in rows.tolist()]
+            for worker, rows in journal.steps.items()
+        }
+
+
+class Study:
+    """A folder with a scenario, and the study that `dlbench run` makes of it."""
+
+    def __init__(self, folder: Path, shape: Shape) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.scenario = folder / "faults.yaml"
+        self.scenario.write_text(shape.scenario())
+
+    def start(self, *arguments: str, variables: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+        """Start `dlbench run`; what it prints goes to a file."""
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"} | (variables or {})
+        with (self.folder / "output.txt").open("ab") as output:
+            return subprocess.Popen(
+                [sys.executable, "-m", "dlbench", "run", str(self.scenario), *arguments],
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                start_new_session=True,
+            )
+
+    def run(self, *arguments: str, variables: Mapping[str, str] | None = None, timeout_s: float = 120) -> int:
+        """Run dlbench to its end and return its exit code."""
+        process = self.start(*arguments, variables=variables)
+        try:
+            return process.wait(timeout_s)
+        finally:
+            process.kill()
+            process.wait()
+
+    @property
+    def output(self) -> str:
+        path = self.folder / "output.txt"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def attempts(self) -> list[AttemptFolder]:
+        return [AttemptFolder(path) for path in sorted(self.folder.glob("studies/*/runs/*/*")) if path.is_dir()]
+
+    def rows(self, table: str) -> list[dict[str, str]]:
+        (path,) = self.folder.glob(f"studies/*/{table}.csv")
+        with path.open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+
+    def left_running(self) -> list[int]:
+        """Return the processes that carry the id of one of this study's attempts."""
+        launched = [attempt for attempt in self.attempts() if (attempt.path / "assignment.json").exists()]
+        return [pid for attempt in launched for pid in leftovers(attempt.attempt_id)]
+
+    def clean_up(self) -> None:
+        """End whatever a defect has left running."""
+        for pid in self.left_running():
+            os.kill(pid, signal.SIGKILL)
+
+    def lost_rows(self) -> Iterator[str]:
+        """Say what of the acknowledged step rows is not in `steps.csv`, and where steps are missing."""
+        tabled: dict[tuple[str, str], dict[StepKey, str]] = defaultdict(dict)
+        for row in self.rows("steps"):
+            tabled[row["run_id"], row["attempt"]][int(row["worker"]), int(row["step"])] = row["loss"]
+        for attempt in self.attempts():
+            found = tabled[attempt.key]
+            for worker, rows in attempt.steps().items():
+                yield from _differences(attempt.key, worker, rows, found)
+
+
+def _differences(
+    key: tuple[str, str], worker: int, rows: list[dict[str, Any]], found: dict[StepKey, str]
+) -> Iterator[str]:
+    steps = [int(row["step"]) for row in rows]
+    where = f"{'/'.join(key)} worker {worker}"
+    if steps != list(range(1, len(steps) + 1)):
+        yield f"{where}: acknowledged steps are {steps}"
+    kept = {step: float(loss) for (owner, step), loss in found.items() if owner == worker}
+    if kept != {int(row["step"]): row["loss"] for row in rows}:
+        yield f"{where}: {len(rows)} rows acknowledged, {len(kept)} in steps.csv, or they differ"
