@@ -83,6 +83,8 @@ class MpiDriver:
         if self._closed:
             return
         self._closed = True
+        # `Free` and `Finalize` wait with the interpreter's lock held: what a worker still has to send would wait, too.
+        self.communicator.Barrier()
         self.communicator.Free()
         self._mpi.Finalize()
 
