@@ -4,12 +4,30 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check
+SAY := echo "dlbench:"
+# No compiler is needed or used: what has no wheel for this Python is refused at once.
+INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --no-user --only-binary :all: \
+	--constraint constraints.txt
+
+# Two pips in one environment would spoil it, and runs are measured one at a time: no -j here.
+.NOTPARALLEL:
+# What others set for their own Python would reach into .venv or lead pip out of it.
+unexport PYTHONHOME PYTHONPATH PYTHONSTARTUP PIP_USER PIP_TARGET PIP_PREFIX PIP_ROOT PIP_REQUIRE_VIRTUALENV
+
+# `.venv/made-for` names the folder the environment was made for; "unfinished" stands there while pip is at work.
+# Where it says anything else than this folder, an earlier call was interrupted or the folder was moved or copied
+# (scripts in .venv hold absolute paths): the environment is made anew. One that you made yourself has no such file.
+define is-sound
+	[[ -x .venv/bin/python ]] && { [[ ! -e .venv/made-for ]] || [[ "$$(<.venv/made-for)" == "$$(pwd -P)" ]]; } && echo yes
+endef
+ifneq ($(shell $(is-sound)),yes)
+.PHONY: .venv/bin/python .venv/installed-cpu .venv/installed-test
+endif
 
 .PHONY: help quickstart test lint bench clean
 
 help:  ## Show what there is
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
 quickstart: .venv/installed-cpu  ## Install into .venv and run scenarios/quickstart.yaml
 	$(BIN)/dlbench run scenarios/quickstart.yaml
@@ -26,21 +44,37 @@ lint: .venv/installed-test  ## Run ruff, mypy and import-linter
 bench: .venv/installed-test  ## Measure dlbench's own cost in interleaved pairs (half an hour; keep the machine quiet)
 	$(BIN)/python -m tests.bench
 
-clean:  ## Remove the environment and what tools left
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dlbench.egg-info
+clean:  ## Remove the environment and what tools left; studies stay
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dlbench.egg-info
 
 .venv/installed-cpu: pyproject.toml constraints.txt | .venv/bin/python
-	$(PIP) install --constraint constraints.txt --editable '.[cpu]'
+	$(call install,cpu)
 	@touch $@
 
 .venv/installed-test: pyproject.toml constraints.txt | .venv/bin/python
-	$(PIP) install --constraint constraints.txt --editable '.[cpu,test]'
+	$(call install,cpu$(comma)test)
 	@touch $@ .venv/installed-cpu
+
+comma := ,
+define install
+	@$(SAY) "installing into .venv: a minute or a few, about 420 MB to load, 2 GB on disk; wheels only, no compiler, no root"
+	@echo unfinished > .venv/made-for
+	@$(INSTALL) --editable '.[$(1)]' || { \
+		$(SAY) "installing failed with $$($(BIN)/python --version) (proven: 3.11, 3.12, 3.13); pip's words are above." >&2; \
+		$(SAY) "is there a network and room on the disk? then the same command again begins anew" >&2; exit 2; }
+	@pwd -P > .venv/made-for
+endef
 
 # Each check names what is missing and the command that mends it.
 .venv/bin/python:
-	@command -v $(PYTHON) >/dev/null || { echo "dlbench: $(PYTHON) is missing; mend it with: sudo apt-get install python3 python3-venv" >&2; exit 2; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "dlbench: $$($(PYTHON) --version) is too old, 3.11 or newer is needed; mend it with: sudo apt-get install python3.11-venv && make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 2; }
-	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "dlbench: Python's venv module is missing; mend it with: sudo apt-get install python$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv" >&2; exit 2; }
-	@$(PYTHON) -c 'import platform, sys; sys.exit(sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"))' || echo "dlbench: proven on Linux x86_64 only; going on" >&2
-	$(PYTHON) -m venv .venv
+	@command -v '$(PYTHON)' >/dev/null || { \
+		$(SAY) "$(PYTHON) is missing; mend it with: sudo apt-get install python3 python3-venv" >&2; exit 2; }
+	@'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		$(SAY) "$$('$(PYTHON)' --version) is too old, 3.11 or newer is needed; mend it with:" \
+			"sudo apt-get install python3.11-venv && make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 2; }
+	@'$(PYTHON)' -c 'import venv, ensurepip' 2>/dev/null || { \
+		version=$$('$(PYTHON)' -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+		$(SAY) "Python's venv module is missing; mend it with: sudo apt-get install python$$version-venv" >&2; exit 2; }
+	@[[ $$(uname -sm) == "Linux x86_64" ]] || $(SAY) "proven on Linux x86_64 only, this is $$(uname -sm); going on" >&2
+	@rm -rf .venv && mkdir .venv && echo unfinished > .venv/made-for
+	'$(PYTHON)' -m venv .venv
