@@ -23,7 +23,7 @@ from tests.functional.faults.study import AttemptFolder, Shape, Study
 
 NUM_FAULTS = int(os.environ.get("DLBENCH_TEST_FAULTS", "100"))
 SEED = int(os.environ.get("DLBENCH_TEST_SEED", "1"))
-AT_ONCE = 2
+AT_ONCE = 3
 ALGORITHMS = ("auto", "ring", "recursive-doubling", "rabenseifner", "own-ring")
 # Ends that nobody has to wait for: the launcher sees them, or dlbench does after its patience of 2 s; and 1 s of grace.
 QUICK = ("raise", "sysexit0", "exit0", "kill", "segfault", "memory", "oom")

@@ -64,8 +64,10 @@ def _hang(fault: Fault, workers: int) -> Expected:
         LEFT if fault.phase == "exit" else f"in phase {seen if fault.kind == 'hang' else '[a-z]+'}( at step [0-9]+)?"
     )
     before = r"(worker \d+ \([^()]*\), )*" if fault.phase in ALIKE and fault.kind == "hang" else ""
-    starting = rf"start-up took longer than startup_timeout_s \(6 s\): {before}worker {fault.rank} \({place}\).*"
-    stalled = rf"no progress for stall_timeout_s \(2.5 s\): {before}worker {fault.rank} \({place}\).*"
+    alone = rf"( \(no sign of life from worker {fault.rank}\))?(, while .*)?"
+    after = ".*" if before else alone
+    starting = rf"start-up took longer than startup_timeout_s \(6 s\): {before}worker {fault.rank} \({place}\){after}"
+    stalled = rf"no progress for stall_timeout_s \(2.5 s\): {before}worker {fault.rank} \({place}\){after}"
     if fault.phase in STARTING:
         return Expected(("timeout",), starting)
     if fault.phase == "first" and fault.kind == "hang_gil":

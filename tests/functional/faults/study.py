@@ -61,7 +61,7 @@ class Shape:
         return SCENARIO.format(
             strategy="Mpi" if self.algorithm else "Single",
             algorithm=f"algorithm: {self.algorithm}," if self.algorithm else "",
-            **{name: getattr(self, name) for name in (*_IN_SCENARIO,)},
+            **{name: getattr(self, name) for name in _IN_SCENARIO},
         )
 
 
@@ -111,7 +111,7 @@ class Study:
 
     def start(self, *arguments: str, variables: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
         """Start `dlbench run`; what it prints goes to a file."""
-        environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"} | (variables or {})
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"} | dict(variables or {})
         with (self.folder / "output.txt").open("ab") as output:
             return subprocess.Popen(
                 [sys.executable, "-m", "dlbench", "run", str(self.scenario), *arguments],
