@@ -3,7 +3,7 @@
 import json
 import re
 import shlex
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from dlbench import plugins
 from dlbench.errors import UserError, nearest, shorten, shown
-from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.needs import Needs
-from dlbench.scenario.resolve import busiest, is_label, needs_of, provides
+from dlbench.scenario.resolve import is_label, needs_of, provides
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import BatchScope, Divide, LearningRateScale, Mode, Settings
+from dlbench.scenario.spread import spread
 
 if TYPE_CHECKING:
     from dlbench.datasets._description import Description
@@ -135,21 +136,24 @@ def _launcher(case: _Case) -> str:
 
 
 def _layout(case: _Case) -> str:
-    settings, hosts = case.settings, case.cluster.hosts
+    settings = case.settings
     if (reason := _mode(settings)) != "":
         return reason
-    most = busiest(settings, case.cluster)
-    needed = -(-settings.workers // most)
-    if settings.mode is Mode.SCALE_OUT or settings.workers_per_host is not None:
-        if needed > len(hosts):
-            return f"{settings.workers} workers with {most} on each host need {needed} hosts, not {len(hosts)}"
-        room = min(host.slots for host in hosts[:needed])
-    else:
-        room = max(h.slots for h in hosts) if settings.mode is Mode.SCALE_UP else sum(h.slots for h in hosts)
-        most = most if settings.mode is Mode.SCALE_UP else settings.workers
-    if most > room and not case.cluster.is_here:
-        return f"{most} workers do not fit on {room} slots"
-    return _reach(settings, needed)
+    try:
+        counts = spread(settings, case.cluster)
+    except UserError as error:
+        return error.message
+    if not case.cluster.is_here and (reason := _room(counts)) != "":
+        return reason
+    return _reach(settings, len(counts))
+
+
+def _room(counts: Sequence[tuple[Host, int]]) -> str:
+    workers, slots = sum(count for _, count in counts), sum(host.slots for host, _ in counts)
+    if workers > slots:
+        return f"{workers} workers do not fit on {slots} slots"
+    crowded = [(count, host) for host, count in counts if count > host.slots]
+    return f"{crowded[0][0]} workers do not fit on {crowded[0][1].slots} slots" if crowded else ""
 
 
 def _mode(settings: Settings) -> str:
@@ -256,9 +260,10 @@ def _one_batch(run: RunSpec, available: int) -> str:
 def _shape(case: _Case) -> str:
     model = plugins.load("models", case.settings.model)
     refuse: Callable[..., str] | None = model.get("refuse") if isinstance(model.target, ModuleType) else None
-    if refuse is None or case.description is None:
+    shape = case.description.input_shape if case.description else None
+    if refuse is None or shape is None:
         return ""
-    reason = refuse(case.description.input_shape, model.options(**case.run.options_of("model")))
+    reason = refuse(shape, model.options(**case.run.options_of("model")))
     return f"the model {case.settings.model} refuses the data set {case.settings.dataset}: {reason}" if reason else ""
 
 

@@ -72,6 +72,7 @@ HOUSE = {
         "digits": _module(describe=lambda options: Description(1000, 0, (64,), 10)),
         "image_folder": _module(OPTIONS=FolderOptions, describe=_describe_folder),
         "silent": _module(describe=lambda options: None),
+        "shapeless": _module(describe=lambda options: Description(1000, 100, None, 10)),
     },
     "trainers": {
         "numpy": _module(BUILDER="numpy", OPTIMIZERS=("sgd", "adam"), PRECISIONS=("float32", "float64")),

@@ -80,6 +80,7 @@ def test_what_cannot_be_run_says_why(settings: str, said: str, refusal: Refusal)
         "learning_rate_scale: sqrt, learning_rate_base_batch: 32",
         "dataset: silent, batch_size: 100000",
         "model: conv, dataset: silent",
+        "model: conv, dataset: shapeless",
         "model: conv, dataset: image_folder, dataset.path: x, train_samples: 1000",
         "strategy: pair, workers: 2",
         "strategy: mpi, launcher: mpirun, algorithm: own-ring, driver: mpi",
