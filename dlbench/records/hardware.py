@@ -5,7 +5,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-ROOT = Path("/")
+from dlbench.scenario.limits import ROOT, number, read
+
 CPUS = "sys/devices/system/cpu"
 # What a fast matrix product asks a processor for; the other hundred flags say nothing about speed.
 _FLAGS = (
@@ -14,21 +15,6 @@ _FLAGS = (
 )
 # Each container adds one such interface, under a random name.
 _PASSING_INTERFACES = ("veth", "cali", "lxc")
-
-
-def read(path: Path, size: int = -1) -> str:
-    """Return a small file's text without white space around it, or an empty string where it cannot be read."""
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return file.read(size).strip()
-    except OSError:
-        return ""
-
-
-def number(path: Path) -> int | None:
-    """Return the whole number in a file, or None."""
-    text = read(path)
-    return int(text) if re.fullmatch(r"-?\d+", text) else None
 
 
 def describe_cpu(root: Path = ROOT) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from dlbench.records.hardware import CPUS, ROOT, number, read
+from dlbench.records.hardware import CPUS
+from dlbench.scenario.limits import ROOT, number, read
 
 # Long enough to time well (about half a millisecond), short enough that most pieces run undisturbed.
 _LOOPS = 10_000

@@ -1,11 +1,14 @@
 """A cluster: where to measure. This machine, or hosts named on the command line."""
 
+import math
 import os
 import re
+from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from dlbench.errors import UserError
+from dlbench.scenario.limits import ROOT, describe_limits
 
 _ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]")
 _MAX_SLOTS = 10**6
@@ -65,9 +68,15 @@ def this_machine() -> Cluster:
     return Cluster(hosts=(Host(address="localhost", slots=len(cores), cores=cores),))
 
 
-def usable_cores() -> tuple[int, ...]:
-    """Return the numbers of the cores that this process may use."""
-    return tuple(sorted(os.sched_getaffinity(0)))
+def usable_cores(root: Path = ROOT) -> tuple[int, ...]:
+    """Return the numbers of the cores that this process may use.
+
+    A container with a CPU limit (`--cpus=2`) sees all cores of its host and is stopped when it has used up its share:
+    the first so many cores stand for the limit, rounded down.
+    """
+    cores = tuple(sorted(os.sched_getaffinity(0)))
+    limit = describe_limits(root)["cpu_cores"]
+    return cores if limit is None else cores[: max(1, math.floor(limit))]
 
 
 def parse_hosts(text: str) -> Cluster:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dlbench.records import gpus, hardware, limits, machine, noise, software
+from dlbench.records import gpus, hardware, machine, noise, software
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +149,6 @@ def test_a_machine_that_tells_nothing_is_unknown_not_an_error(tmp_path):
     assert hardware.describe_memory(tmp_path)["total_bytes"] is None
     assert hardware.describe_network(tmp_path) == []
     assert hardware.describe_virtualisation(tmp_path)["virtual_machine"] is False
-    assert limits.describe_limits(tmp_path) == {"cpu_cores": None, "memory_bytes": None}
     assert noise.noise(0.001, tmp_path)["cpu_steal_s"] is None
 
 
@@ -175,34 +174,6 @@ def test_what_is_between_us_and_the_hardware(tmp_path, monkeypatch):
     assert (found["virtual_machine"], found["vendor"], found["container"]) == (True, "QEMU", "podman")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     assert hardware.describe_virtualisation(tmp_path)["container"] == "kubernetes"
-
-
-def test_the_tightest_limit_of_version_2_counts(tmp_path):
-    group = "sys/fs/cgroup"
-    files = {
-        "proc/self/cgroup": "0::/slice/job\n",
-        f"{group}/slice/cpu.max": "150000 100000",
-        f"{group}/slice/memory.max": "4096",
-        f"{group}/slice/job/cpu.max": "max 100000",
-        f"{group}/slice/job/memory.max": "max",
-    }
-    assert limits.describe_limits(tree(tmp_path, files)) == {"cpu_cores": 1.5, "memory_bytes": 4096}
-
-
-def test_limits_of_version_1(tmp_path):
-    group = "sys/fs/cgroup"
-    files = {
-        "proc/self/cgroup": "4:memory:/job\n1:cpu:/job\n9:name=systemd:/\n",
-        f"{group}/cpu/job/cpu.cfs_quota_us": "50000",
-        f"{group}/cpu/job/cpu.cfs_period_us": "100000",
-        f"{group}/cpu/cpu.cfs_quota_us": "-1",
-        f"{group}/cpu/cpu.cfs_period_us": "100000",
-        f"{group}/memory/job/memory.limit_in_bytes": str(1 << 30),
-        f"{group}/memory/memory.limit_in_bytes": str((1 << 63) - 4096),
-    }
-    assert limits.describe_limits(tree(tmp_path, files)) == {"cpu_cores": 0.5, "memory_bytes": 1 << 30}
-    (tmp_path / group / "memory/job/memory.limit_in_bytes").unlink()
-    assert limits.describe_limits(tmp_path) == {"cpu_cores": 0.5, "memory_bytes": None}
 
 
 @pytest.mark.parametrize(

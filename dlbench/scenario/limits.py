@@ -1,13 +1,28 @@
 """The limits that control groups put on this process: CPU time and memory, versions 1 and 2."""
 
+import re
 from pathlib import Path
 from typing import Any
 
-from dlbench.records.hardware import ROOT, number, read
-
+ROOT = Path("/")
 GROUPS = "sys/fs/cgroup"
 # Version 1 says "no limit" with the largest multiple of a page below 2^63.
 _NO_LIMIT = 1 << 60
+
+
+def read(path: Path, size: int = -1) -> str:
+    """Return a small file's text without white space around it, or an empty string where it cannot be read."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(size).strip()
+    except OSError:
+        return ""
+
+
+def number(path: Path) -> int | None:
+    """Return the whole number in a file, or None."""
+    text = read(path)
+    return int(text) if re.fullmatch(r"-?\d+", text) else None
 
 
 def describe_limits(root: Path = ROOT) -> dict[str, Any]:
