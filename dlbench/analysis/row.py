@@ -81,9 +81,9 @@ def run_row(
     row: dict[str, Any] = dict.fromkeys(names("runs"))
     row |= _specification(run)
     row |= _attempt(attempt, outcome)
-    row |= _layout(run, layout)
+    row |= _layout(layout) | _cores(layout)
     row |= _results(journal.results.values(), complete=bool(results))
-    row |= _window(run, results)
+    row |= _window(run, results, row["cores_per_worker"])
     row |= _steps(journal, run.settings.workers)
     row |= _sensors(run, journal, row)
     row["startup_time_s"] = startup_time(outcome.started_at, results.values())
@@ -151,7 +151,7 @@ def _attempt(attempt: Attempt, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _layout(run: RunSpec, layout: Layout | None) -> dict[str, Any]:
+def _layout(layout: Layout | None) -> dict[str, Any]:
     if layout is None:
         return {}
     workers = dict.fromkeys(layout.hosts, 0)
@@ -165,6 +165,12 @@ def _layout(run: RunSpec, layout: Layout | None) -> dict[str, Any]:
         "emulated": ";".join(layout.emulated) or None,
         "cores_enforced": _enforced(layout),
     }
+
+
+def _cores(layout: Layout | None) -> dict[str, Any]:
+    """Return the cores that workers were bound to; unbound they could use what the specification says."""
+    bound = None if layout is None else layout.cores_per_worker
+    return {} if bound is None else {"cores_per_worker": bound}
 
 
 def _enforced(layout: Layout) -> str:
@@ -233,7 +239,7 @@ def _max_difference(results: list[Result]) -> float | None:
     return max((result.max_difference for result in results if result.max_difference is not None), default=None)
 
 
-def _window(run: RunSpec, results: Mapping[int, Result]) -> dict[str, Any]:
+def _window(run: RunSpec, results: Mapping[int, Result], cores: float | None) -> dict[str, Any]:
     window = rates.window(results.values())
     if window is None:
         return {}
@@ -244,12 +250,12 @@ def _window(run: RunSpec, results: Mapping[int, Result]) -> dict[str, Any]:
         "extended_steps": window.extended_steps,
         "samples_per_s": rate,
         "samples_per_s_per_worker": None if rate is None else rate / run.settings.workers,
-        "device_utilization": _cpu_utilization(run, list(results.values()), window.time_s),
+        "device_utilization": _cpu_utilization(cores, list(results.values()), window.time_s),
     }
 
 
-def _cpu_utilization(run: RunSpec, results: list[Result], time_s: float) -> float | None:
-    cores, times = run.settings.cores_per_worker, [result.cpu_time_s for result in results]
+def _cpu_utilization(cores: float | None, results: list[Result], time_s: float) -> float | None:
+    times = [result.cpu_time_s for result in results]
     if cores is None or not time_s or None in times:
         return None
     return sum(time for time in times if time is not None) / (len(times) * time_s * cores)

@@ -1,7 +1,6 @@
 """Who runs where: workers to hosts, hosts' cores to workers, thread pools to match. Pure and deterministic."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dlbench import plugins
@@ -10,7 +9,8 @@ from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.settings import Mode, Settings
+from dlbench.scenario.settings import Settings
+from dlbench.scenario.spread import spread
 
 # Floating-point room for shares such as 2 cores / 3 workers.
 _EPSILON = 1e-9
@@ -58,49 +58,6 @@ def inter_op_threads(intra_op_threads: int) -> int:
     that more would compete with those.
     """
     return 1 if intra_op_threads == 1 else 2
-
-
-def spread(settings: Settings, cluster: Cluster) -> list[tuple[Host, int]]:
-    """Return the hosts that are used with the number of workers on each, in the order of ranks.
-
-    Raises:
-        UserError: There are too few hosts.
-    """
-    if settings.workers_per_host is not None:
-        return _even(settings.workers, settings.workers_per_host, cluster.hosts)
-    if settings.mode is Mode.SCALE_OUT:
-        return _even(settings.workers, 1, cluster.hosts)
-    if settings.mode is Mode.SCALE_UP:
-        return [(_roomiest(settings.workers, cluster.hosts), settings.workers)]
-    return _filled(settings.workers, cluster.hosts)
-
-
-def _even(workers: int, per_host: int, hosts: Sequence[Host]) -> list[tuple[Host, int]]:
-    needed = math.ceil(workers / per_host)
-    if needed > len(hosts):
-        raise UserError(
-            f"{workers} workers with {per_host} on each host need {needed} hosts; the cluster has {len(hosts)}",
-            hint="name more hosts with --hosts a:4,b:4, or use `mode: scale-up`",
-        )
-    return [(host, min(per_host, workers - i * per_host)) for i, host in enumerate(hosts[:needed])]
-
-
-def _roomiest(workers: int, hosts: Sequence[Host]) -> Host:
-    """Return the first host that has a slot for each worker, else the first of those with the most slots."""
-    enough = [host for host in hosts if host.slots >= workers]
-    return enough[0] if enough else max(hosts, key=lambda host: host.slots)
-
-
-def _filled(workers: int, hosts: Sequence[Host]) -> list[tuple[Host, int]]:
-    """Fill the slots host by host; what is left goes around again, in proportion to the slots."""
-    counts = [0] * len(hosts)
-    left = workers
-    while left:
-        for index, host in enumerate(hosts):
-            taken = min(left, max(1, host.slots))
-            counts[index] += taken
-            left -= taken
-    return [(host, count) for host, count in zip(hosts, counts, strict=True) if count]
 
 
 def _divide(host: Host, count: int, wanted: float | None) -> list[_Share]:

@@ -62,7 +62,7 @@ RUNS = _table(
     ("workers", "int", "", "Number of replicas."),
     ("processes", "int", "", "Number of OS processes."),
     ("servers", "int", "", "Processes that held parameters and trained nothing."),
-    ("cores_per_worker", "float", "cores", "CPU cores each worker could use, the same in every arm."),
+    ("cores_per_worker", "float", "cores", "CPU cores each worker was bound to, or its share of one."),
     ("cores_enforced", "text", "", "How: affinity, quota, or none."),
     ("intra_op_threads", "int", "", "Threads inside one operation, as counted in the worker."),
     ("inter_op_threads", "int", "", "Operations at once, as counted in the worker."),

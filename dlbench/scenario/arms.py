@@ -1,6 +1,7 @@
 """The arms of a scenario: its points resolved, what is excluded taken out, base lines added, cores shared alike."""
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,10 +10,11 @@ from dlbench.errors import UserError
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.exclusion import inline
 from dlbench.scenario.points import Point, axis_keys, points
-from dlbench.scenario.resolve import Arm, busiest, resolve
+from dlbench.scenario.resolve import Arm, resolve
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Baseline, Scenario
 from dlbench.scenario.settings import Settings
+from dlbench.scenario.spread import spread
 
 # What a base line has of its own; everything else it shares with its group of arms.
 _OWN = {"strategy": "single", "workers": 1}
@@ -56,20 +58,20 @@ def with_baselines(arms: Sequence[Arm], scenario: Scenario, cluster: Cluster) ->
     return tuple(found)
 
 
-def with_cores(arms: Sequence[Arm], most_workers: int, cluster: Cluster) -> tuple[Arm, ...]:
-    """Return the arms with the same cores for each worker: the host's over the most workers on it in the study."""
-    share = min(host.num_cores for host in cluster.hosts) / most_workers
+def with_cores(arms: Sequence[Arm], cluster: Cluster) -> tuple[Arm, ...]:
+    """Return the arms with the same cores for each worker: the host's over the most workers on it in the study.
+
+    Above one they are whole cores, which is what a worker can be bound to; the rest stays free, in every arm.
+    """
+    shares = [host.num_cores / count for arm in arms for host, count in spread(arm.settings, cluster)]
+    share = min(shares, default=1.0)
+    share = float(math.floor(share)) if share >= 1 else share
     return tuple(
         replace(arm, settings=arm.settings.model_copy(update={"cores_per_worker": share}))
         if arm.settings.cores_per_worker is None
         else arm
         for arm in arms
     )
-
-
-def most_workers_on_a_host(arms: Iterable[Arm], cluster: Cluster) -> int:
-    """Return the most workers that any of these arms puts on one host."""
-    return max((busiest(arm.settings, cluster) for arm in arms), default=1)
 
 
 def specify(arms: Sequence[Arm], scenario: Scenario) -> tuple[RunSpec, ...]:

@@ -6,10 +6,10 @@ from dlbench.scenario.arms import unused_excludes
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.exclusion import inline
 from dlbench.scenario.possible import Descriptions, describe, num_training_samples
-from dlbench.scenario.resolve import busiest
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import Divide
+from dlbench.scenario.spread import spread
 
 # Rates come from at least so many steps after warm-up (design: the timed window).
 _WINDOW_STEPS = 50
@@ -54,10 +54,11 @@ def _num_steps(run: RunSpec, seen: Descriptions) -> float:
 
 
 def _oversubscribed(arms: Sequence[RunSpec], cluster: Cluster) -> list[str]:
-    slots = max(host.slots for host in cluster.hosts)
-    most = max((busiest(run.settings, cluster) for run in arms), default=0)
-    if most <= slots:
+    counts = [found for run in arms for found in spread(run.settings, cluster)]
+    crowded = [(count, host.slots) for host, count in counts if count > host.slots]
+    if not crowded:
         return []
+    most, slots = max(crowded)
     return [f"up to {most} workers share {slots} cores: such rows are marked `oversubscribed`, not real scaling"]
 
 

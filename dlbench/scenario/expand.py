@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.scenario import document
-from dlbench.scenario.arms import most_workers_on_a_host, specify, with_baselines, with_cores, written_arms
+from dlbench.scenario.arms import specify, with_baselines, with_cores, written_arms
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.exclusion import inline
 from dlbench.scenario.points import check_size
@@ -54,7 +54,7 @@ def _complete(possible: Sequence[Arm], scenario: Scenario, cluster: Cluster) -> 
     check_size(len(arms) * scenario.repeats, scenario)
     added = [arm for arm in arms if arm.is_baseline]
     refuse_baselines(added, judge(added, scenario, cluster), scenario)
-    return with_cores(arms, most_workers_on_a_host(arms, cluster), cluster)
+    return with_cores(arms, cluster)
 
 
 def _ordered(specs: Sequence[RunSpec], kept: Sequence[bool], scenario: Scenario) -> Iterator[tuple[RunSpec, bool]]:

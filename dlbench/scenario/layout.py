@@ -43,3 +43,16 @@ class Layout(BaseModel):
     def hosts(self) -> tuple[str, ...]:
         """Distinct hosts in order of first use."""
         return tuple(dict.fromkeys(place.host for place in self.places))
+
+    @property
+    def cores_per_worker(self) -> float | None:
+        """Cores that each worker is bound to, or its share of one (the fewest of all); None where one is unbound."""
+        shares = [_cores_of_each(place) for place in self.places if place.workers]
+        known = [share for share in shares if share is not None]
+        return min(known) if known and len(known) == len(shares) else None
+
+
+def _cores_of_each(place: Place) -> float | None:
+    if not place.cores:
+        return None
+    return (len(place.cores) if place.quota is None else place.quota) / len(place.workers)

@@ -147,17 +147,6 @@ def _mode(settings: Settings, cluster: Cluster) -> Mode | None:
     return Mode.SCALE_UP if fits else None
 
 
-def busiest(settings: Settings, cluster: Cluster) -> int:
-    """Return the most workers on one host."""
-    if settings.workers_per_host is not None:
-        return min(settings.workers, settings.workers_per_host)
-    if settings.mode is Mode.SCALE_OUT:
-        return 1
-    if settings.mode is Mode.SCALE_UP or len(cluster.hosts) == 1:
-        return settings.workers
-    return min(settings.workers, max(host.slots for host in cluster.hosts))
-
-
 def _options(settings: Settings, point: Point, source: Source) -> dict[str, Any]:
     """Return the options of all plugins of a point, with defaults, by dotted key."""
     found: dict[str, Any] = {}

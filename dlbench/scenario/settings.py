@@ -8,7 +8,7 @@ checked against the plugin's own `OPTIONS`.
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 
 class BatchScope(StrEnum):
@@ -56,13 +56,25 @@ def _no_bool(value: Any) -> Any:
     return value
 
 
+def _whole_above_one(value: float) -> float:
+    """Refuse one and a half cores: a worker is bound to whole cores, and only below one core limited to a share."""
+    if value > 1 and not value.is_integer():
+        raise ValueError(f"must be a whole number or a share of one core, such as 0.5, not {value:g}")
+    return value
+
+
 # The bounds stand before the validator, else they do not reach the JSON Schema.
 Count = Annotated[int, Field(ge=1, le=10**9), BeforeValidator(_no_bool)]
 Natural = Annotated[int, Field(ge=0, le=10**9), BeforeValidator(_no_bool)]
 Seconds = Annotated[float, Field(gt=0, le=10**8, allow_inf_nan=False), BeforeValidator(_no_bool)]
 Rate = Annotated[float, Field(gt=0, le=10**6, allow_inf_nan=False), BeforeValidator(_no_bool)]
 Finite = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(_no_bool)]
-Cores = Annotated[float, Field(gt=0, le=4096, allow_inf_nan=False), BeforeValidator(_no_bool)]
+Cores = Annotated[
+    float,
+    Field(gt=0, le=4096, allow_inf_nan=False),
+    BeforeValidator(_no_bool),
+    AfterValidator(_whole_above_one),
+]
 
 
 class Settings(BaseModel):
@@ -91,7 +103,8 @@ class Settings(BaseModel):
     workers_per_host: Count | None = Field(None, description="Workers on each host, between the two modes.")
     cores_per_worker: Cores | None = Field(
         None,
-        description="CPU cores of each worker; default: cores of the host / most workers on it in the study.",
+        description="CPU cores of each worker: whole ones, or a share of one (0.5); default: cores of the host / most "
+        "workers on it in the study, above one rounded down.",
     )
     batch_size: Count = Field(32, description="Samples per step, of one worker or of all: see `batch_scope`.")
     batch_scope: BatchScope = Field(

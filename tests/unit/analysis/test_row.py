@@ -82,6 +82,15 @@ def test_a_completed_run_fills_its_row():
     assert set(found) == {*names("runs"), "model.hidden"}
 
 
+def test_cores_are_those_that_were_bound():
+    halves = tuple(place.model_copy(update={"cores": (0,), "quota": 0.5}) for place in LAYOUT.places[:2])
+    journal = Journal(steps={0: steps(0.01), 1: steps(0.03)}, results={0: result(), 1: result()})
+    found = row(journal, layout=LAYOUT.model_copy(update={"places": halves}))
+    assert (found["cores_per_worker"], found["device_utilization"]) == (0.5, 1.0)
+    unbound = tuple(place.model_copy(update={"cores": ()}) for place in LAYOUT.places[:2])
+    assert row(journal, layout=LAYOUT.model_copy(update={"places": unbound}))["cores_per_worker"] == 1.0
+
+
 def test_a_failed_run_keeps_what_is_known_and_no_more():
     outcome = Outcome(status=Status.FAILED, reason="worker 1: ValueError: x", exit_code=1, wall_time_s=3.0)
     found = row(Journal(steps={0: steps(0.01)}, results={0: result()}), outcome)

@@ -67,7 +67,7 @@ def test_too_few_hosts(settings: dict[str, object]) -> None:
 
 
 def test_whole_cores_are_disjoint() -> None:
-    made = arrange(run(workers=3, cores_per_worker=2.5), cluster(host("localhost", 8, 8)))
+    made = arrange(run(workers=3, cores_per_worker=2), cluster(host("localhost", 8, 8)))
     assert cores(made) == [(0, 1), (2, 3), (4, 5)]
     assert {place.quota for place in made.places} == {None}
     assert (made.intra_op_threads, made.inter_op_threads, made.emulated) == (2, 2, ())
@@ -92,6 +92,16 @@ def test_fewer_cores_than_promised_are_shared_and_marked() -> None:
     assert made.emulated == ("oversubscribed",)
 
 
+def test_the_layout_tells_the_cores_that_are_bound() -> None:
+    here = cluster(host("localhost", 4, 4))
+    bound = [
+        arrange(run(workers=workers, cores_per_worker=wanted), here).cores_per_worker
+        for workers, wanted in [(1, 4.0), (2, 2.0), (3, 2.0), (4, 2.0), (8, 1.0), (2, 0.25)]
+    ]
+    assert bound == [4.0, 2.0, 1.0, 1.0, 0.5, 0.25]
+    assert arrange(run(workers=2, cores_per_worker=3), cluster(host("a", 2, 0))).cores_per_worker is None
+
+
 def test_thirds_of_two_cores_roam_over_both() -> None:
     made = arrange(run(workers=3, cores_per_worker=2 / 3), cluster(host("localhost", 2, 2)))
     assert cores(made) == [(0, 1)] * 3
@@ -100,7 +110,7 @@ def test_thirds_of_two_cores_roam_over_both() -> None:
 
 @pytest.mark.parametrize("workers", range(1, 10))
 @pytest.mark.parametrize("num_cores", range(1, 6))
-@pytest.mark.parametrize("wanted", [None, 0.3, 0.5, 1.0, 1.5, 3.0])
+@pytest.mark.parametrize("wanted", [None, 0.3, 0.5, 1.0, 2.0, 3.0])
 def test_no_core_is_promised_twice(workers: int, num_cores: int, wanted: float | None) -> None:
     made = arrange(run(workers=workers, cores_per_worker=wanted), cluster(host("localhost", 9, num_cores)))
     assert len(made.places) == workers

@@ -198,7 +198,9 @@ def test_a_base_line_that_cannot_be_names_the_remedy(refusal: Refusal, monkeypat
 # Cores and layout.
 
 
-@pytest.mark.parametrize(("cores", "workers", "share"), [(4, 2, 2.0), (2, 4, 0.5), (4, 3, 4 / 3), (8, 1, 8.0)])
+@pytest.mark.parametrize(
+    ("cores", "workers", "share"), [(4, 2, 2.0), (2, 4, 0.5), (4, 3, 1.0), (2, 3, 2 / 3), (8, 1, 8.0)]
+)
 def test_cores_are_alike_in_every_arm(cores: int, workers: int, share: float, runs: Runs) -> None:
     text = f"base: {{trainer: numpy, strategy: mpi}}\nmatrix: {{workers: [1, {workers}], batch_size: [8, 16]}}"
     text = text.replace("[1, 1]", "[1]")
@@ -211,6 +213,15 @@ def test_cores_that_are_said_are_kept(runs: Runs) -> None:
     assert {(run.baseline, run.settings.cores_per_worker) for run in found} == {
         (False, 0.5), (False, 1), (True, 0.5), (True, 1),
     }  # fmt: skip
+
+
+def test_cores_over_hosts_of_different_size_are_those_of_the_tightest(runs: Runs) -> None:
+    sizes = {"big": 8, "small": 2}
+    unlike = Cluster(hosts=tuple(Host(address=name, slots=size) for name, size in sizes.items()))
+    (run,) = runs("base: {trainer: numpy, strategy: mpi, workers: 2, mode: scale-out}\nbaseline: none", unlike)
+    assert run.settings.cores_per_worker == 2.0
+    (run,) = runs("base: {trainer: numpy, strategy: mpi, workers: 2}\nbaseline: none", unlike)
+    assert run.settings.cores_per_worker == 4.0
 
 
 HOSTS = Cluster(hosts=tuple(Host(address=name, slots=4) for name in "abcd"))
