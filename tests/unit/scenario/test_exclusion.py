@@ -1,6 +1,6 @@
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlbench.scenario.document import parse_value
@@ -27,6 +27,7 @@ def matches(partial: dict[str, Any], point: dict[str, Any]) -> bool:
     return all(point[key] == value for key, value in partial.items())
 
 
+@settings(deadline=None)
 @given(st.data(), st.integers(1, 4), st.integers(1, 4))
 def test_lines_match_all_refused_points_and_no_other(data: st.DataObject, num_axes: int, size: int) -> None:
     points: list[dict[str, Any]] = [{}]
