@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from tests.functional.faults.fault import STARTING, Fault
+from tests.functional.faults.study import Shape
 
 # What a worker is seen doing, by the phase of the fault; the only worker of `single` runs its whole step as one call.
 SEEN = {"meet": "rendezvous", "first": "compute", "gradient": "compute"}
@@ -34,13 +35,13 @@ class Expected:
         return "" if re.fullmatch(self.reason, reason, re.DOTALL) else f"reason is {reason!r}"
 
 
-def expected(fault: Fault, workers: int) -> Expected:
-    """Return what must come of a fault in a run of so many workers."""
+def expected(fault: Fault, shape: Shape) -> Expected:
+    """Return what must come of a fault in a run of this shape."""
     who, is_exit = f"worker {fault.rank}", fault.phase == "exit"
     if fault.kind == "gigabyte" or (is_exit and fault.kind in HARMLESS_AT_EXIT):
         return Expected(("completed",), "")
     if fault.kind in HANGS:
-        return _hang(fault, workers)
+        return _hang(fault, shape)
     how = AFTER if is_exit else GONE
     table = {
         "raise": ("failed", f"{who}: RuntimeError: struck in {fault.phase}"),
@@ -56,9 +57,9 @@ def expected(fault: Fault, workers: int) -> Expected:
     return Expected((status,), reason)
 
 
-def _hang(fault: Fault, workers: int) -> Expected:
+def _hang(fault: Fault, shape: Shape) -> Expected:
     """A hang is put down to the worker that hangs, and to it alone where that can be seen."""
-    seen = (SEEN if workers > 1 else SEEN_IN_ONE_CALL).get(fault.phase, fault.phase)
+    seen = (SEEN if shape.workers > 1 else SEEN_IN_ONE_CALL).get(fault.phase, fault.phase)
     # With the interpreter's lock held the last heartbeat may be one of a moment before.
     place = (
         LEFT if fault.phase == "exit" else f"in phase {seen if fault.kind == 'hang' else '[a-z]+'}( at step [0-9]+)?"
@@ -66,8 +67,9 @@ def _hang(fault: Fault, workers: int) -> Expected:
     before = r"(worker \d+ \([^()]*\), )*" if fault.phase in ALIKE and fault.kind == "hang" else ""
     alone = rf"( \(no sign of life from worker {fault.rank}\))?(, while .*)?"
     after = ".*" if before else alone
-    starting = rf"start-up took longer than startup_timeout_s \(6 s\): {before}worker {fault.rank} \({place}\){after}"
-    stalled = rf"no progress for stall_timeout_s \(2.5 s\): {before}worker {fault.rank} \({place}\){after}"
+    blamed = rf"{before}worker {fault.rank} \({place}\){after}"
+    starting = rf"start-up took longer than startup_timeout_s \({shape.startup_timeout_s:g} s\): {blamed}"
+    stalled = rf"no progress for stall_timeout_s \({shape.stall_timeout_s:g} s\): {blamed}"
     if fault.phase in STARTING:
         return Expected(("timeout",), starting)
     if fault.phase == "first" and fault.kind == "hang_gil":
