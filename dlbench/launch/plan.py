@@ -13,6 +13,7 @@ from dlbench.launch.environment import LOCAL_VARIABLES, cleaned, manners, pools,
 from dlbench.plugins import Options, Plugin
 from dlbench.records import files
 from dlbench.records.assignment import ATTEMPT_VARIABLE, VARIABLE, Assignment
+from dlbench.scenario.translate import first_fault
 
 _HIDDEN_TOKEN = "<token>"  # noqa: S105
 _PROGRAM = ("-m", "dlbench.worker")
@@ -67,9 +68,8 @@ def _options(launcher: Plugin, assignment: Assignment) -> Options:
     try:
         return launcher.options(**assignment.run.options_of("launcher"))
     except ValidationError as error:
-        first = error.errors()[0]
         raise UserError(
-            f"launcher.{'.'.join(map(str, first['loc']))}: {first['msg']}",
+            f"launcher.{first_fault(error)}",
             hint="`dlbench list launchers` shows the options of each",
         ) from error
 

@@ -1,7 +1,6 @@
 """Can this run be? Everything that needs more than one value to know, found before anything is started."""
 
 import json
-import re
 import shlex
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from dlbench import plugins
 from dlbench.errors import UserError, nearest, shorten, shown
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.needs import Needs
+from dlbench.scenario.placeholders import names
 from dlbench.scenario.resolve import is_label, needs_of, provides
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import BatchScope, Divide, LearningRateScale, Mode, Settings
@@ -20,8 +20,6 @@ from dlbench.scenario.spread import spread
 
 if TYPE_CHECKING:
     from dlbench.datasets._description import Description
-
-_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.]*)\}")
 
 
 # What data sets have said already, so that each is asked only once for the same options.
@@ -276,7 +274,7 @@ def _command(case: _Case) -> str:
     if not words:
         return "the command is empty"
     known = (*Settings.model_fields, *case.run.options)
-    unknown = [name for name in _PLACEHOLDER.findall(command) if name and name not in known]
+    unknown = [name for name in names(command) if name not in known]
     near = nearest(unknown[0], known) if unknown else ""
     return f"the command has an unknown {{{shorten(unknown[0])}}}" + (f" ({near})" if near else "") if unknown else ""
 

@@ -11,6 +11,7 @@ from dlbench.scenario.run_spec import Limits, Target
 from dlbench.scenario.settings import Count
 from dlbench.scenario.source import Path, Source
 
+# A file name holds at most 255 bytes; a start time and a counter follow.
 MAX_NAME_BYTES = 150
 _FORBIDDEN_IN_NAME = re.compile(r"[\x00-\x1f\x7f-\x9f/\\\ud800-\udfff]")
 
@@ -39,7 +40,7 @@ def _name(value: str) -> str:
 
 
 def name_from(stem: str) -> str:
-    """Return the name of a scenario whose file has this stem: what a folder's name cannot hold becomes a hyphen."""
+    """Return a name that can be a folder's, of whatever text: what a folder's name cannot hold becomes a hyphen."""
     name = _FORBIDDEN_IN_NAME.sub("-", stem).lstrip(".-").strip()
     return name.encode()[:MAX_NAME_BYTES].decode(errors="ignore").strip() or "scenario"
 

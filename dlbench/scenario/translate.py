@@ -36,6 +36,12 @@ def translate(
     return _one(details[first], paths[first], source, tuple(allowed(paths[first])))
 
 
+def first_fault(error: ValidationError) -> str:
+    """Return what pydantic found first, with its place: for JSON that a program wrote, where no line is of use."""
+    fault = error.errors(include_url=False)[0]
+    return f"{dotted(fault['loc'])}: {fault['msg']}".removeprefix(": ")
+
+
 def _one(detail: ErrorDetails, path: Path, source: Source, allowed: tuple[str, ...]) -> UserError:
     kind, value = detail["type"], detail["input"]
     where = source.where(path)

@@ -4,13 +4,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from dlbench.errors import UserError
 from dlbench.records import files
 from dlbench.records.assignment import Assignment
 from dlbench.records.outcome import Outcome, Status
+from dlbench.scenario.translate import first_fault
+
+Content = TypeVar("Content", bound=BaseModel)
 
 KILLED = "dlbench itself was ended while this attempt ran"
 
@@ -29,13 +33,7 @@ class Attempt:
         Raises:
             UserError: The file is damaged.
         """
-        path = self.folder / files.OUTCOME
-        try:
-            return Outcome.model_validate_json(path.read_bytes())
-        except FileNotFoundError:
-            return None
-        except ValidationError as error:
-            raise _damaged(path, error) from error
+        return _read(self.folder / files.OUTCOME, Outcome)
 
     def assignment(self) -> Assignment | None:
         """Return what its processes were told; None where it was killed before that was written.
@@ -43,13 +41,7 @@ class Attempt:
         Raises:
             UserError: The file is damaged.
         """
-        path = self.folder / files.ASSIGNMENT
-        try:
-            return Assignment.model_validate_json(path.read_bytes())
-        except FileNotFoundError:
-            return None
-        except ValidationError as error:
-            raise _damaged(path, error) from error
+        return _read(self.folder / files.ASSIGNMENT, Assignment)
 
 
 def attempts_of(study: Path, run_id: str) -> tuple[Attempt, ...]:
@@ -109,9 +101,15 @@ def _started_at(attempt: Attempt) -> str:
     return datetime.fromtimestamp(moment, UTC).isoformat()
 
 
-def _damaged(path: Path, error: ValidationError) -> UserError:
-    return UserError(
-        f"this file is damaged: {error.errors()[0]['msg']}",
-        where=str(path),
-        hint="remove the attempt's folder and continue the study with --resume: the run is then repeated",
-    )
+def _read(path: Path, model: type[Content]) -> Content | None:
+    """Return what a file of an attempt holds; None where it was never written."""
+    try:
+        return model.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        raise UserError(
+            f"this file is damaged: {first_fault(error)}",
+            where=str(path),
+            hint="remove the attempt's folder and continue the study with --resume: the run is then repeated",
+        ) from error

@@ -3,7 +3,6 @@
 import errno
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,11 +19,10 @@ from dlbench.records.machine import fingerprint
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.read import parse
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.scenario import Scenario
+from dlbench.scenario.scenario import Scenario, name_from
+from dlbench.scenario.translate import first_fault
 
 DEFAULT_PARENT = Path("studies")
-# A file name holds at most 255 bytes; the start time and a counter follow the scenario's name.
-MAX_NAME_BYTES = 200
 
 
 class Record(BaseModel):
@@ -98,7 +96,7 @@ def create(parent: Path, question: Question, now: datetime | None = None) -> Fol
         machine_fingerprint=machine_fingerprint(question.machine),
         runs=question.runs,
     )
-    path = _make(parent, f"{safe_name(question.scenario.name)}-{moment:%Y%m%dT%H%M%SZ}")
+    path = _make(parent, f"{name_from(question.scenario.name)}-{moment:%Y%m%dT%H%M%SZ}")
     files.write_text(path / files.SCENARIO, question.text)
     write_machine(path, question.machine)
     write_record(path, record)
@@ -127,9 +125,7 @@ def open_study(path: Path) -> Folder:
     try:
         record = Record.model_validate(content)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise UserError(f"{place}: {first['msg']}", where=str(path / files.STUDY)) from error
+        raise UserError(first_fault(error), where=str(path / files.STUDY)) from error
     return Folder(path, record, _machine(path))
 
 
@@ -191,12 +187,6 @@ def machine_fingerprint(machine: Mapping[str, Any]) -> str:
 def write_machine(path: Path, machine: Mapping[str, Any]) -> None:
     """Replace `machine.json`."""
     files.write_text(path / files.MACHINE, json.dumps(machine, indent=2, ensure_ascii=False) + "\n")
-
-
-def safe_name(scenario: str) -> str:
-    """Return a scenario's name as one part of a path, however odd it is; letters of all languages stay."""
-    name = re.sub(r"[/\\\x00-\x1f\x7f]+", "-", scenario).strip().lstrip(".")
-    return name.encode()[:MAX_NAME_BYTES].decode(errors="ignore") or "study"
 
 
 def _make(parent: Path, name: str) -> Path:

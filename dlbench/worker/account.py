@@ -12,7 +12,7 @@ import resource
 import time
 from collections.abc import Callable, Iterable
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,30 +22,11 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.worker.agreement import Diverged, weights_hash
 from dlbench.worker.clock import FIXED_WARMUP_STEPS, PHASE_NUMBERS, StepRecorder
 from dlbench.worker.pieces import Pieces
+from dlbench.worker.way_home import WayHome
 
 NAN = float("nan")
 
 Scores = dict[str, float | None]
-
-
-class Stream(Protocol):
-    """What an account needs of the way home."""
-
-    phase: str
-    step: int
-    epoch: int
-    loss: float | None
-    accuracy: float | None
-    samples_per_s: float | None
-
-    def send(self, message: dict[str, Any]) -> None:
-        """Queue one journaled message."""
-
-    def send_steps(self, rows: npt.NDArray[np.float64]) -> None:
-        """Queue a block of step rows."""
-
-    def observer_cpu_s(self) -> float:
-        """Return the CPU time of dlbench's own threads so far."""
 
 
 class Marks(NamedTuple):
@@ -73,7 +54,7 @@ class Account:
     def __init__(
         self,
         run: RunSpec,
-        stream: Stream,
+        stream: WayHome,
         on_zero: Callable[[float], None],
         barrier: Callable[[], object] | None,
     ) -> None:

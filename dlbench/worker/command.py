@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -10,14 +9,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dlbench.errors import UserError, nearest
+from dlbench.scenario.placeholders import fill
 from dlbench.scenario.run_spec import RunSpec
 
 # For scripts that read no argument: the settings as JSON, and how their cores are enforced.
 SETTINGS_VARIABLE = "DLBENCH_SETTINGS"
 CORES_VARIABLE = "DLBENCH_CORES_ENFORCED"
-
-# {workers}, {strategy.chunk_bytes}; doubled braces stand for one. Other braces, as of JSON, are left as they are.
-_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.]*)\}")
 
 
 def values(run: RunSpec) -> dict[str, Any]:
@@ -37,7 +34,7 @@ def arguments(command: str, known: Mapping[str, Any]) -> tuple[str, ...]:
         raise UserError(f"command: {command!r} cannot be split into words: {error}") from error
     if not words:
         raise UserError("command: it is empty")
-    return tuple(_PLACEHOLDER.sub(lambda match: _filled(match, known), word) for word in words)
+    return tuple(fill(word, lambda name: _value(name, known)) for word in words)
 
 
 def execute(run: RunSpec, cores_enforced: str) -> NoReturn:
@@ -61,10 +58,7 @@ def execute(run: RunSpec, cores_enforced: str) -> NoReturn:
         ) from error
 
 
-def _filled(match: re.Match[str], known: Mapping[str, Any]) -> str:
-    name = match[1]
-    if name is None:
-        return match[0][0]
+def _value(name: str, known: Mapping[str, Any]) -> str:
     if name not in known:
         raise UserError(
             f"command: there is no setting {{{name}}}",

@@ -5,10 +5,8 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import perf_counter, time
-from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS, Result
 from dlbench.scenario.run_spec import RunSpec
@@ -20,31 +18,12 @@ from dlbench.worker.epochs import Epoch, Epochs
 from dlbench.worker.evaluation import Scores, evaluate
 from dlbench.worker.order import Order, learning_rate
 from dlbench.worker.step import Heartbeat, Marks, Step, compiled_step, exchange_step, step_row
+from dlbench.worker.way_home import WayHome
 
 # No window waits longer than this many steps for step times to settle.
 LATEST_WARMUP_STEP = 512
 # An extended window is planned no further ahead than this: steps may become slower.
 LOOK_AGAIN_S = 1.0
-
-
-class Stream(Protocol):
-    """What the loop needs of the way home."""
-
-    phase: str
-    step: int
-    epoch: int
-    loss: float | None
-    accuracy: float | None
-    samples_per_s: float | None
-
-    def send(self, message: dict[str, Any]) -> None:
-        """Queue one journaled message."""
-
-    def send_steps(self, rows: npt.NDArray[np.float64]) -> None:
-        """Queue a block of step rows."""
-
-    def observer_cpu_s(self) -> float:
-        """Return the CPU time of dlbench's own threads so far."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +82,7 @@ class Loop:
     """
 
     def __init__(
-        self, run: RunSpec, trainer: Trainer, strategy: Strategy, driver: Driver, samples: Samples, stream: Stream
+        self, run: RunSpec, trainer: Trainer, strategy: Strategy, driver: Driver, samples: Samples, stream: WayHome
     ) -> None:
         self.run, self.trainer, self.strategy, self.driver = run, trainer, strategy, driver
         self.samples, self.stream = samples, stream

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from dlbench.errors import UserError
 from dlbench.records.assignment import RANK_VARIABLE, VARIABLE, Assignment
 from dlbench.scenario.layout import Layout
+from dlbench.scenario.translate import first_fault
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,8 @@ def read_assignment(environment: Mapping[str, str]) -> Assignment:
     try:
         return Assignment.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
         raise UserError(
-            f"{VARIABLE} cannot be read: {'.'.join(map(str, first['loc']))}: {first['msg']}",
+            f"{VARIABLE} cannot be read: {first_fault(error)}",
             hint="is the same version of dlbench installed on every host?",
         ) from error
 

@@ -17,7 +17,8 @@ from dlbench.records.result import Result
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Driver, Strategy
 from dlbench.trainers import Problem, Threads, Trainer
-from dlbench.worker.loop import Loop, Samples, Stream
+from dlbench.worker.loop import Loop, Samples
+from dlbench.worker.way_home import WayHome
 
 
 class Observer(Protocol):
@@ -30,7 +31,7 @@ class Observer(Protocol):
         """Return what was seen since then, by column name."""
 
 
-def train(assignment: Assignment, rank: int, stream: Stream, observer: Observer) -> Result:
+def train(assignment: Assignment, rank: int, stream: WayHome, observer: Observer) -> Result:
     """Train one worker of a run and return its account.
 
     Raises:

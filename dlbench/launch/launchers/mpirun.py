@@ -1,10 +1,8 @@
 """Starts the processes with Open MPI's mpirun; they can use MPI."""
 
 import os
-import shutil
 import sys
 from collections import Counter
-from pathlib import Path
 
 from pydantic import Field
 
@@ -12,6 +10,7 @@ from dlbench import plugins
 from dlbench.launch.environment import manners, pools
 from dlbench.plugins import Options as BaseOptions
 from dlbench.records.assignment import ATTEMPT_VARIABLE, VARIABLE
+from dlbench.records.software import mpirun_path
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.settings import Settings
 
@@ -39,8 +38,7 @@ class OPTIONS(BaseOptions):
 
 def executable() -> str:
     """Return the path of the mpirun beside this Python, else of the one on PATH, else ""."""
-    beside = Path(sys.executable).with_name("mpirun")
-    return str(beside) if os.access(beside, os.X_OK) else shutil.which("mpirun") or ""
+    return str(mpirun_path() or "")
 
 
 def available() -> str:

@@ -5,7 +5,8 @@ import pytest
 from dlbench.errors import UserError
 from dlbench.records import files
 from dlbench.study.continuation import continued
-from dlbench.study.folder import create, newest, open_study, safe_name, scenario_of, studies_of
+from dlbench.study.folder import create, newest, open_study, scenario_of, studies_of
+from dlbench.scenario.scenario import name_from
 from tests.unit.study.makers import TEXT, question, runs
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -59,7 +60,7 @@ def test_what_is_no_study_is_said(tmp_path):
 
 @pytest.mark.parametrize("name", ["a/b", "..", "\x00", "", "x" * 300, "é" * 300, "a\nb"])
 def test_any_name_becomes_one_part_of_a_path(tmp_path, name):
-    (tmp_path / f"{safe_name(name)}-20260102T030405Z").mkdir()
+    (tmp_path / f"{name_from(name)}-20260102T030405Z").mkdir()
     assert len(list(tmp_path.iterdir())) == 1
 
 

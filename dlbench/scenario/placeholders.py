@@ -1,0 +1,19 @@
+"""Places in the command of a user's script that settings are filled into: `{workers}`, `{strategy.chunk_bytes}`.
+
+Doubled braces stand for one. Other braces, as of JSON, are left as they are.
+"""
+
+import re
+from collections.abc import Callable
+
+_PLACE = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.]*)\}")
+
+
+def names(text: str) -> list[str]:
+    """Return the names that a text asks for, in order."""
+    return [name for name in _PLACE.findall(text) if name]
+
+
+def fill(text: str, value: Callable[[str], str]) -> str:
+    """Return a text with the value of each name in its place."""
+    return _PLACE.sub(lambda place: place[0][0] if place[1] is None else value(place[1]), text)
