@@ -1,8 +1,8 @@
 """Reading and writing the CSV files of a study (RFC 4180: CRLF, quotes doubled).
 
-An unknown value is an empty cell. Floats are written with the fewest digits that give the same float back, booleans
-as `true` and `false`, lists as JSON. Options of plugins follow the columns of `records.columns` as dotted columns
-(`model.hidden`). Files are replaced as a whole.
+An unknown value is an empty cell. Floats are written with the fewest digits that give the same float of its type back
+(float32 or float64), booleans as `true` and `false`, lists as JSON. Options of plugins follow the columns of
+`records.columns` as dotted columns (`model.hidden`). Files are replaced as a whole.
 """
 
 import json
@@ -72,6 +72,13 @@ def whole_cells(values: npt.NDArray[np.float64]) -> list[str]:
     unknown = np.isnan(values)
     texts = list(map(repr, np.where(unknown, 0, values).astype(np.int64).tolist()))
     return _emptied(texts, unknown)
+
+
+def narrowed(values: npt.NDArray[np.float64]) -> npt.NDArray[np.floating]:
+    """Return numbers as float32 where each of them is one, so that they are written with a float32's digits."""
+    with np.errstate(over="ignore"):
+        narrow = values.astype(np.float32)
+    return narrow if np.array_equal(narrow, values, equal_nan=True) else values
 
 
 def write_table(path: Path, table: str, rows: Iterable[Mapping[str, Any]], extra: Sequence[str] = ()) -> None:
@@ -167,7 +174,9 @@ def _texts(column: npt.NDArray[Any] | list[str] | str, start: int, stop: int) ->
     unknown = np.isnan(part)
     if unknown.all():
         return [""] * len(part)
-    return _emptied(list(map(repr, part.tolist())), unknown)
+    # The text of a NumPy number has the fewest digits that tell it from the others of its type.
+    texts = map(str, part) if part.dtype == np.float32 else map(repr, part.tolist())
+    return _emptied(list(texts), unknown)
 
 
 def _emptied(texts: list[str], unknown: npt.NDArray[np.bool_]) -> list[str]:

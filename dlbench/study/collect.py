@@ -18,10 +18,10 @@ from dlbench.analysis.rates import FIELD
 from dlbench.analysis.row import Attempt as RowAttempt
 from dlbench.analysis.row import run_row
 from dlbench.records import files
-from dlbench.records.columns import EPOCHS, STEP_PHASES, STEPS, names
+from dlbench.records.columns import EPOCHS, STEP_PHASES, STEPS, Column, names
 from dlbench.records.journal import Journal, Rows, read_journal
 from dlbench.records.outcome import Outcome
-from dlbench.records.tables import cell, header, line, lines_of, whole_cells, write_lines
+from dlbench.records.tables import cell, header, line, lines_of, narrowed, whole_cells, write_lines
 from dlbench.study.attempts import Attempt, attempts_of
 from dlbench.study.folder import Folder
 
@@ -29,6 +29,8 @@ DERIVED = ("epochs", "steps", "sensors")
 # The derived tables are replaced when this much of what they hold is new.
 NEW_SHARE = 1 / 8
 COPY_BYTES = 1 << 20
+# `perf_counter` resolves nanoseconds: what a float says below one is no time.
+TIME_DIGITS = 9
 
 
 class Collector:
@@ -148,14 +150,16 @@ def derived_lines(attempt: Attempt, journal: Journal) -> dict[str, Iterable[str]
 def step_lines(attempt: Attempt, worker: int, rows: Rows) -> Iterator[str]:
     """Yield one worker's step rows as lines of `steps.csv`, in large pieces."""
     start = [cell(attempt.run_id), str(attempt.number), str(worker)]
-    columns: list[Any] = []
-    for column in STEPS[3:]:
-        values = rows[:, FIELD[column.name]]
-        if column.name == "phase":
-            columns.append(np.array(STEP_PHASES)[values.astype(np.int64)].tolist())
-        else:
-            columns.append(whole_cells(values) if column.kind == "int" else values)
-    return lines_of([*start, *columns])
+    return lines_of([*start, *(_step_column(column, rows[:, FIELD[column.name]]) for column in STEPS[3:])])
+
+
+def _step_column(column: Column, values: Rows) -> Any:
+    """Return one column of step rows as `lines_of` takes it, with no more digits than the clock and the loss have."""
+    if column.name == "phase":
+        return np.array(STEP_PHASES)[values.astype(np.int64)].tolist()
+    if column.kind == "int":
+        return whole_cells(values)
+    return np.round(values, TIME_DIGITS) if column.unit == "s" else narrowed(values)
 
 
 def _num_bytes(attempts: Iterable[Attempt]) -> int:

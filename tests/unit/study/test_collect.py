@@ -1,12 +1,16 @@
 import csv
 import errno
 
+import numpy as np
 import pytest
 
+from dlbench.analysis.rates import FIELD
 from dlbench.records import files
+from dlbench.records.columns import names
+from dlbench.records.messages import STEP_FIELDS
 from dlbench.records.outcome import Status
 from dlbench.study import collect
-from dlbench.study.collect import Collector
+from dlbench.study.collect import Collector, step_lines
 from dlbench.study.disk import DiskFull, telling_a_full_disk
 from dlbench.study.estimate import wall_times
 from dlbench.study.folder import create
@@ -100,3 +104,17 @@ def test_wall_times_come_from_completed_runs(folder):
     Collector(folder).rebuild()
     assert wall_times("시험 'x'", folder.path.parent) == {runs()[0].fingerprint: 2.0}
     assert wall_times("another", folder.path.parent) == {}
+
+
+def test_steps_have_the_digits_of_their_clock_and_of_their_loss(folder):
+    attempt = ended(folder, runs()[0], steps=2, at=1)
+    rows = np.zeros((2, len(STEP_FIELDS)))
+    rows[:, FIELD["step_time_s"]] = 0.1 + 1e-9 + 3e-17, 1234567.1234567891
+    rows[:, FIELD["loss"]] = np.float32(0.1), np.float32(1 / 3)
+    cells = [line.split(",") for line in "".join(step_lines(attempt, 0, rows)).splitlines()]
+    place = names("steps").index
+    assert [row[place("step_time_s")] for row in cells] == ["0.100000001", "1234567.123456789"]
+    assert [row[place("loss")] for row in cells] == ["0.1", "0.33333334"]
+    rows[1, FIELD["loss"]] = 1 / 3
+    last = "".join(step_lines(attempt, 0, rows)).splitlines()[1].split(",")
+    assert float(last[place("loss")]) == 1 / 3
