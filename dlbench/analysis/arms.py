@@ -10,7 +10,9 @@ from dlbench.scenario.settings import OPTION_PREFIXES
 
 Row = Mapping[str, Any]
 
-METRICS = ("samples_per_s", "validation_accuracy", "validation_loss", "wall_time_s")
+METRICS = ("samples_per_s", "validation_accuracy", "validation_loss", "train_time_s")
+
+TASK = ("model", "dataset", "command")
 
 # An arm is compared with a base line that is its equal in all of these; with one worker there is nothing to divide,
 # so neither `batch_scope` nor `divide` is among them.
@@ -18,6 +20,7 @@ EQUAL = (
     "model",
     "dataset",
     "dataset_checksum",
+    "train_samples",
     "trainer",
     "command",
     "batch_size",
@@ -40,6 +43,8 @@ class Arm:
         n: Completed repeats.
         workers: Number of replicas.
         baseline: Whether dlbench added it.
+        task: Model and data set, or command: only arms that share them compete.
+        batch_scope: What the batch size counted.
         emulated: Reasons why it is not real hardware at work, joined by `;`.
         metrics: Median and interval of each of METRICS; None where no repeat has it.
         efficiency: Rate of one worker / rate of the base line; None where there is none to compare with.
@@ -50,6 +55,8 @@ class Arm:
     n: int
     workers: int
     baseline: bool
+    task: tuple[str, ...]
+    batch_scope: str | None
     emulated: str
     metrics: Mapping[str, Interval | None]
     efficiency: Interval | None
@@ -80,7 +87,7 @@ def arm_name(run_id: str) -> str:
 
 
 def not_apart(all_arms: Sequence[Arm], best: Arm, metric: str) -> list[Arm]:
-    """Return the arms whose interval of a metric overlaps that of the best one."""
+    """Return the arms whose repeats do not tell a metric of theirs from the best one's."""
     first = best.metrics[metric]
     if first is None:
         return []
@@ -96,6 +103,8 @@ def _arm(name: str, rows: list[Row], completed: list[Row]) -> Arm:
         n=len(rows),
         workers=first["workers"],
         baseline=bool(first["baseline"]),
+        task=tuple(first[key] for key in TASK if first[key]),
+        batch_scope=first["batch_scope"],
         emulated=first["emulated"] or "",
         metrics={metric: _interval(rows, metric) for metric in METRICS},
         efficiency=_efficiency(rows, completed),

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 LEVEL = 0.95
+# Two groups differ where equal ones would differ so only this rarely.
+SIGNIFICANCE = 0.05
 BOOTSTRAP_FROM = 10
 RESAMPLES = 9_999
 SEED = 0
@@ -37,10 +39,18 @@ class Interval:
     coverage: float | None
 
     def can_be_told_from(self, other: "Interval") -> bool:
-        """Whether the two intervals do not overlap; False where either is unknown."""
+        """Whether the two intervals do not overlap, and so many values would not lie apart by chance alone."""
         if self.low is None or self.high is None or other.low is None or other.high is None:
             return False
-        return self.high < other.low or other.high < self.low
+        return can_differ(self.n, other.n) and (self.high < other.low or other.high < self.low)
+
+
+def can_differ(n: int, m: int) -> bool:
+    """Whether n and m values can differ at all: 4 and 4 or more, 3 and 5, never 2 and 7 or 3 and 3.
+
+    If all lie apart, the two-sided p-value of Mann and Whitney is as small as it gets: 2 / (n + m choose n).
+    """
+    return 2 / math.comb(n + m, n) <= SIGNIFICANCE
 
 
 def median_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
@@ -64,6 +74,9 @@ def median_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
 def ratio_interval(numerator: Sequence[float], denominator: Sequence[float], level: float = LEVEL) -> Interval:
     """Return median(numerator) / median(denominator); both are resampled (percentile bootstrap).
 
+    Its ends lie between the extreme ratios, which hold the true one unless all values lie apart: two and two values
+    give 67% at most, three and three 90% (for spreads of the same shape), and so it is said.
+
     Raises:
         ValueError: Either has no value, or a denominator is not above zero.
     """
@@ -76,7 +89,8 @@ def ratio_interval(numerator: Sequence[float], denominator: Sequence[float], lev
     generator = np.random.default_rng(SEED)
     ratios = _resampled_medians(numerator, generator) / _resampled_medians(denominator, generator)
     low, high = np.quantile(ratios, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(value, float(low), float(high), n, level)
+    known = 1 - 2 / math.comb(len(numerator) + len(denominator), n)
+    return Interval(value, float(low), float(high), n, min(level, known))
 
 
 def order_statistic_coverage(n: int, depth: int) -> float:

@@ -84,9 +84,11 @@ def _rehearse(request: "Request") -> None:
 
 def _run(request: "Request") -> int:
     """Make the runs, show what was found, and return the exit code."""
+    from dlbench.analysis.order import reading_order
     from dlbench.api import measure
     from dlbench.cli.summary import show
     from dlbench.study.disk import DiskFull
+    from dlbench.study.folder import scenario_of
     from dlbench.study.prepare import NotPrepared
 
     console = _console()
@@ -97,7 +99,7 @@ def _run(request: "Request") -> int:
     except (DiskFull, NotPrepared) as error:
         click.echo(f"dlbench: {error}", err=True)
         return SOME_DID_NOT
-    show(console, folder.path, account.rows)
+    show(console, folder.path, account.rows, reading_order(scenario_of(folder), folder.record.runs))
     if account.was_interrupted:
         click.echo(f"interrupted; continue with: dlbench run --study {str(folder.path)!r}")
         return INTERRUPTED

@@ -1,11 +1,12 @@
 """What was found: the arms, what cannot be told apart, which runs failed and why, and where the files are."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.arms import Arm, arms, last_attempts, not_apart
-from dlbench.analysis.intervals import Interval
+from dlbench.analysis.intervals import Interval, can_differ
 from dlbench.records import files
 from dlbench.records.columns import TABLES
 from dlbench.records.outcome import Status
@@ -20,24 +21,27 @@ SHOWN = (
     ("samples/s", "samples_per_s", 1),
     ("validation accuracy", "validation_accuracy", 4),
     ("validation loss", "validation_loss", 4),
-    ("wall time s", "wall_time_s", 2),
+    ("training s", "train_time_s", 2),
 )
 # Metrics that name a best arm, and what that is called.
 BEST = (("fastest", "samples_per_s"), ("most accurate", "validation_accuracy"))
+# What `batch_scope` holds fixed, by the name that papers give the comparison.
+SCALING = {"per-worker": "each worker (weak scaling)", "global": "all workers (strong scaling)"}
 MAX_NAMES = 6
 MAX_FAILURES = 20
 UNKNOWN = "-"
 
 
-def show(console: "Console", study: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print what was found in a study, from the rows of `runs.csv`."""
+def show(console: "Console", study: Path, rows: Sequence[Mapping[str, Any]], order: Sequence[str] = ()) -> None:
+    """Print what was found in a study, from the rows of `runs.csv`, the arms in this order of their names."""
     from rich.text import Text
 
-    found = arms(rows)
+    places_of = {name: place for place, name in enumerate(order)}
+    found = sorted(arms(rows), key=lambda arm: places_of.get(arm.name, len(order)))
     lasts = last_attempts(rows)
     if found:
         console.print(_table(found))
-    for line in [*verdicts(found), *hints(lasts), *failures(lasts), *places(study)]:
+    for line in [*meanings(found), *verdicts(found), *hints(lasts), *failures(lasts), *places(study)]:
         console.print(Text(line), soft_wrap=True)
 
 
@@ -50,14 +54,27 @@ def shown_interval(interval: Interval | None, digits: int) -> str:
     return f"{interval.value:.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
 
 
+def meanings(found: Sequence[Arm]) -> list[str]:
+    """Say what efficiency compares; the same word means two things in weak and in strong scaling."""
+    scopes = {arm.batch_scope for arm in found if arm.efficiency and arm.batch_scope}
+    if not scopes:
+        return []
+    held = "; ".join(f"of {SCALING[scope]}" for scope in sorted(scopes))
+    return [f"efficiency: samples/s of one worker / samples/s of its base line, at the same batch size {held}"]
+
+
 def verdicts(found: Sequence[Arm]) -> list[str]:
-    """Say which arm is best by each metric, and which cannot be told apart from it; nothing of a single arm."""
+    """Say which arm is best by each metric, and which cannot be told apart from it; nothing of a single arm.
+
+    Only arms of one model and data set are compared, emulated and real ones apart.
+    """
+    fields = {(bool(arm.emulated), arm.task): None for arm in found}
     lines = []
-    for kind in (False, True):
-        alike = [arm for arm in found if bool(arm.emulated) == kind]
-        note = " among emulated arms" if kind and len(alike) < len(found) else ""
-        if len(alike) > 1:
-            lines += [line for word, metric in BEST if (line := _verdict(alike, word + note, metric))]
+    for is_emulated, task in fields:
+        alike = [arm for arm in found if (bool(arm.emulated), arm.task) == (is_emulated, task)]
+        note = f" of {' on '.join(task)}" if len({arm.task for arm in found}) > 1 else ""
+        note += " among emulated arms" if is_emulated and any(not arm.emulated for arm in found) else ""
+        lines += [line for word, metric in BEST if (line := _verdict(alike, word + note, metric))]
     return lines
 
 
@@ -128,11 +145,12 @@ def _table(found: Sequence[Arm]) -> "Table":
 
 
 def _title(found: Sequence[Arm]) -> str:
-    repeated = [metric for arm in found for metric in arm.metrics.values() if metric and metric.coverage]
+    shown = [interval for arm in found for interval in (*arm.metrics.values(), arm.efficiency)]
+    repeated = [interval for interval in shown if interval and interval.coverage]
     if not repeated:
         return "What was found (one repeat: no intervals)"
-    lowest = min(metric.coverage or 0.0 for metric in repeated)
-    return f"What was found: median [interval that covers at least {100 * lowest:.0f}%] of n repeats"
+    lowest = math.floor(100 * min(interval.coverage or 0.0 for interval in repeated))
+    return f"What was found: median [interval that covers at least {lowest}%] of n repeats"
 
 
 def _name(arm: Arm) -> str:
@@ -140,18 +158,40 @@ def _name(arm: Arm) -> str:
 
 
 def _verdict(alike: Sequence[Arm], word: str, metric: str) -> str:
-    known = [(found.value, arm) for arm in alike if (found := arm.metrics[metric]) is not None]
+    known = [arm for arm in alike if arm.metrics[metric] is not None]
     if len(known) < 2:
         return ""
-    best = max(known, key=lambda entry: entry[0])[1]
-    line = f"{word}: {_name(best)}"
-    if any(arm.n < 2 for _, arm in known):
-        return f"{line}; one repeat says nothing about chance (`repeats: 5` or more does)"
-    same = [_name(arm) for arm in not_apart(alike, best, metric)]
-    if not same:
-        return line
-    more = f" and {len(same) - MAX_NAMES} more" if len(same) > MAX_NAMES else ""
-    return f"{line}; cannot be told apart from it: {'; '.join(same[:MAX_NAMES])}{more}"
+    values = [_value(arm, metric) for arm in known]
+    best = [arm for arm, value in zip(known, values, strict=True) if value == max(values)]
+    if len(best) == len(known):
+        return f"{word}: none, {len(known)} arms have the same"
+    line = f"{word}: {_listed(best)}"
+    others = [arm for arm in known if arm not in best]
+    if not any(can_differ(_repeats(best[0], metric), _repeats(arm, metric)) for arm in others):
+        return f"{line}; {_too_few(max(_repeats(arm, metric) for arm in known))}"
+    same = not_apart(others, best[0], metric)
+    return f"{line}; cannot be told apart from it: {_listed(same)}" if same else line
+
+
+def _too_few(repeats: int) -> str:
+    if repeats == 1:
+        return "one repeat says nothing about chance (`repeats: 5` or more does)"
+    return f"{repeats} repeats are too few to tell it from the others (`repeats: 5` can)"
+
+
+def _value(arm: Arm, metric: str) -> float:
+    found = arm.metrics[metric]
+    return float("-inf") if found is None else found.value
+
+
+def _repeats(arm: Arm, metric: str) -> int:
+    found = arm.metrics[metric]
+    return 0 if found is None else found.n
+
+
+def _listed(found: Sequence[Arm]) -> str:
+    more = f" and {len(found) - MAX_NAMES} more" if len(found) > MAX_NAMES else ""
+    return "; ".join(map(_name, found[:MAX_NAMES])) + more
 
 
 def _runs(count: int) -> str:

@@ -117,12 +117,13 @@ def _twins(first: Arm, second: Arm, scenario: Scenario) -> UserError:
 
 def _alone(point: Point) -> Point:
     """Return the point of its base line: one worker, the same batch as `batch_scope` counts it."""
-    kept = {key: value for key, value in point.values.items() if _is_shared(key)}
+    kept = {key: value for key, value in point.values.items() if is_shared(key)}
     origins = {key: path for key, path in point.origins.items() if key in kept}
     return Point(kept | _OWN, origins, point.chosen & kept.keys() | {"strategy"})
 
 
-def _is_shared(key: str) -> bool:
+def is_shared(key: str) -> bool:
+    """Whether a base line has the value of its group of arms for this setting or option."""
     return key not in _NOT_SHARED and not key.startswith(_NOT_SHARED_PREFIXES)
 
 
@@ -145,7 +146,7 @@ def _has_axis(arm: Arm, key: str) -> bool:
 
 
 def _label(arm: Arm, varying: tuple[str, ...]) -> str:
-    told = [key for key in varying if not arm.is_baseline or _is_shared(key)]
+    told = [key for key in varying if not arm.is_baseline or is_shared(key)]
     words = [f"{key}={_word(arm.value(key))}" for key in told if arm.value(key) is not None]
     if arm.is_baseline:
         return " ".join(["baseline", *words])

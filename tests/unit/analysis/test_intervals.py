@@ -79,3 +79,15 @@ def test_what_overlaps_cannot_be_told_apart():
     assert low.can_be_told_from(high)
     assert not low.can_be_told_from(median_interval([5, 6, 7.0]))
     assert not low.can_be_told_from(median_interval([100.0]))
+
+
+@pytest.mark.parametrize(("n", "m", "can"), [(2, 2, False), (2, 7, False), (3, 4, False), (3, 5, True), (4, 4, True)])
+def test_few_values_lie_apart_by_chance(n, m, can):
+    low, high = median_interval(list(range(n))), median_interval(list(range(10, 10 + m)))
+    assert low.can_be_told_from(high) is can
+
+
+@pytest.mark.parametrize(("n", "coverage"), [(2, 2 / 3), (3, 0.9), (4, 0.95), (20, 0.95)])
+def test_a_ratio_of_few_values_claims_no_more_than_it_can(n, coverage):
+    values = [1.0 + index / 100 for index in range(n)]
+    assert ratio_interval(values, values).coverage == pytest.approx(coverage)

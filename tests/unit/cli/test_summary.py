@@ -1,6 +1,7 @@
 import io
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from dlbench.cli.summary import hints, show
@@ -18,15 +19,15 @@ def arm(name: str, start: float, **values) -> list[dict]:
     return [row(f"{name}-r{r}", **(values | {key: value + r for key, value in rate.items()})) for r in range(5)]
 
 
-def shown(rows: list[dict]) -> str:
+def shown(rows: list[dict], order: tuple[str, ...] = ()) -> str:
     console = Console(file=io.StringIO(), width=200)
-    show(console, Path("a [bold]study"), rows)
+    show(console, Path("a [bold]study"), rows, order)
     return console.file.getvalue()
 
 
 def test_arms_have_medians_intervals_and_efficiency():
     text = shown(arm("a", 100.0) + arm("b", 150.0, workers=2, strategy="mpi"))
-    assert "median [interval that covers at least 94%] of n repeats" in text
+    assert "median [interval that covers at least 93%] of n repeats" in text
     assert "102.0 [100.0, 104.0]" in text
     assert "efficiency" in text
     assert "0.75 [" in text
@@ -64,3 +65,37 @@ def test_an_empty_rate_gets_a_hint():
     assert "at most 1.2 s and 40 steps; a rate needs 50 steps and 5 s. `extend_window: true`" in hint
     assert hints([row("a-r0", samples_per_s=1.0, timed_window_s=9.0)]) == []
     assert "no timed window was opened" in hints([row("a-r0")])[0]
+
+
+def test_arms_stand_in_the_order_of_their_names_and_unknown_ones_last():
+    text = shown(arm("c", 1.0)[:1] + arm("b", 1.0)[:1] + arm("a", 1.0)[:1], order=("a", "b"))
+    assert text.index("[red]a") < text.index("[red]b") < text.index("[red]c")
+
+
+@pytest.mark.parametrize(("repeats", "line"), [
+    (2, "fastest: [red]b; 2 repeats are too few to tell it from the others (`repeats: 5` can)\n"),
+    (3, "fastest: [red]b; 3 repeats are too few to tell it from the others (`repeats: 5` can)\n"),
+    (4, "fastest: [red]b\n"),
+])  # fmt: skip
+def test_arms_that_lie_apart_by_few_repeats_are_not_told_apart(repeats, line):
+    assert line in shown(arm("a", 100.0)[:repeats] + arm("b", 200.0)[:repeats])
+
+
+def test_the_first_of_equals_is_not_called_the_best():
+    same = [row(f"{name}-r0", samples_per_s=5.0) for name in "abc"]
+    assert "fastest: none, 3 arms have the same" in shown(same)
+    assert "fastest: [red]a; [red]c; one repeat" in shown([same[0], row("b-r0", samples_per_s=4.0), same[2]])
+
+
+def test_only_arms_of_one_model_and_data_set_compete():
+    text = shown(arm("a", 1.0, model="mlp", dataset="digits") + arm("b", 2.0, model="mlp", dataset="digits")
+                 + arm("c", 9.0, model="lstm", dataset="digits"))  # fmt: skip
+    assert "fastest of mlp on digits: [red]b" in text
+    assert "[red]c\n" not in text
+
+
+@pytest.mark.parametrize(("scope", "word"), [("per-worker", "weak"), ("global", "strong")])
+def test_efficiency_says_what_it_compares(scope, word):
+    text = shown(arm("a", 100.0) + arm("b", 150.0, workers=2, strategy="mpi", batch_scope=scope))
+    assert f"({word} scaling)" in text
+    assert "scaling" not in shown(arm("a", 100.0, batch_scope=scope))

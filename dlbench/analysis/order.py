@@ -1,0 +1,49 @@
+"""The order in which a person reads the arms of a study: as the scenario writes its axes, not as runs were executed."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from dlbench.analysis.arms import arm_name
+from dlbench.scenario.arms import is_shared
+from dlbench.scenario.points import axis_keys
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.scenario import Scenario
+
+FIRST = -1
+
+
+def reading_order(scenario: Scenario, runs: Iterable[RunSpec]) -> list[str]:
+    """Return the names of a study's arms, the last axis fastest, each base line before the arms of its group."""
+    places = _places(scenario)
+    ranks: dict[str, tuple[int, ...]] = {}
+    for run in runs:
+        ranks.setdefault(arm_name(run.run_id), (*(_rank(run, key, places[key]) for key in places), not run.baseline))
+    return sorted(ranks, key=ranks.__getitem__)
+
+
+def _places(scenario: Scenario) -> dict[str, list[str]]:
+    """Return the values of each axis as they are written; those of included points follow."""
+    places: dict[str, list[str]] = {key: [] for key in axis_keys(scenario)}
+    for _, axes in scenario.axes():
+        for key, values in axes.items():
+            places[key] += map(_text, values)
+    for included in scenario.include:
+        for key, value in included.items():
+            places[key].append(_text(value))
+    return places
+
+
+def _rank(run: RunSpec, key: str, places: list[str]) -> int:
+    """Return a run's place on one axis: values from `base` come last, what a base line has of its own first."""
+    if run.baseline and not is_shared(key):
+        return FIRST
+    value = _text(run.axes.get(key))
+    return places.index(value) if value in places else len(places)
+
+
+def _text(value: Any) -> str:
+    """Return a value as it can be compared: 0 is 0.0, and a hyphen and an underscore mean the same in names."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    return json.dumps(value, sort_keys=True, default=str).replace("-", "_")
