@@ -7,13 +7,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dlbench.errors import UserError
 from dlbench.launch.execute import Progress
 from dlbench.records import files
 from dlbench.records.outcome import Outcome
 from dlbench.records.tables import read_table
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.study.conduct import Account, Watcher, conduct
-from dlbench.study.folder import DEFAULT_PARENT, Folder, create, open_study
+from dlbench.study.disk import DiskFull
+from dlbench.study.folder import DEFAULT_PARENT, Folder, create, discard_unused, open_study
 from dlbench.study.request import Request, must_be_launchable, resolve
 
 if TYPE_CHECKING:
@@ -131,10 +133,17 @@ def measure(request: Request, watcher: Watcher, stop: threading.Event) -> tuple[
         UserError: Something that the user can mend.
     """
     question, folder = resolve(request)
-    must_be_launchable(question.runs)
-    if folder is None:
-        folder = create(request.output, question)
-    return folder, conduct(folder, question, watcher, stop)
+    must_be_launchable(question)
+    if folder is not None:
+        return folder, conduct(folder, question, watcher, stop)
+    folder = create(request.output, question)
+    try:
+        return folder, conduct(folder, question, watcher, stop)
+    except DiskFull:
+        raise
+    except UserError:
+        discard_unused(folder)
+        raise
 
 
 def load_study(path: str | Path) -> Study:

@@ -3,7 +3,8 @@
 A process of its own, so that whoever launches runs never holds a data set or a decoder in memory. It prints one line
 of JSON (`folder`, `checksum`, `num_train`, `num_validation`, `input_shape`, `num_classes`); what it is doing goes to
 stderr. `cache` is the default cache where it is missing or null; `"verify": true` also reads the arrays of a data set
-that is there already and compares their checksums. Exit codes: 0, 2 for what a user can mend (said on stderr), 1 for
+that is there already and compares their checksums. Exit codes: 0, 2 for what a user can mend (said on
+stderr after the line `PREPARATION_REFUSED`), 1 for
 anything else, 130 when interrupted, 143 when asked to end.
 """
 
@@ -23,6 +24,7 @@ from dlbench.datasets import _function
 from dlbench.datasets._cache import Entry, Recipe, cache_root, ensure
 from dlbench.datasets._writer import ArrayWriter, Say
 from dlbench.errors import UserError
+from dlbench.records.messages import PREPARATION_REFUSED
 
 
 class Request(BaseModel):
@@ -116,7 +118,7 @@ def main(arguments: list[str]) -> int:
         with answer:
             answer.write(json.dumps(summary(entry)) + "\n")
     except UserError as error:
-        _say(str(error))
+        _say(f"{PREPARATION_REFUSED}\n{error}")
         return 2
     except KeyboardInterrupt:
         return 130

@@ -1,5 +1,6 @@
 """Takes the samples of a data set in pieces, checks each and writes it: memory does not grow with the data."""
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dlbench.datasets._checks import as_array, check_finite, checked_classes, checked_samples, stored_type
-from dlbench.datasets._disk import disk_errors
+from dlbench.datasets._disk import ELSEWHERE, disk_errors
 from dlbench.datasets._meta import PARTS, Content
 from dlbench.datasets._npy import NpyStream
 from dlbench.errors import UserError
@@ -82,6 +83,8 @@ class ArrayWriter:
         """
         name_x, name_y = PARTS[part]
         x, y = checked_samples(name_x, as_array(name_x, x)), checked_classes(name_y, as_array(name_y, y))
+        if not self._streams:
+            self._check_room(x)
         if len(x) != len(y):
             raise UserError(f"{name_x} has {len(x):,} samples but {name_y} has {len(y):,} class numbers")
         if not len(x):
@@ -117,6 +120,21 @@ class ArrayWriter:
         self._stream(name_x, x).append(x)
         self._stream(name_y, y).append(y.astype(np.int32))
         self._report()
+
+    def _check_room(self, x: Array) -> None:
+        """Refuse at once what cannot fit, rather than fill a disk that others use too.
+
+        Raises:
+            UserError: The expected samples take more bytes than are free.
+        """
+        needed = (self._num_expected or 0) * x[:1].nbytes
+        free = shutil.disk_usage(self._folder).free
+        if needed > free:
+            raise UserError(
+                f"cache of data sets: the disk is full: {self._folder.parent}: No space left on device for "
+                f"{needed / 1e9:,.3f} GB of samples; {free / 1e9:,.3f} GB are free",
+                hint=ELSEWHERE,
+            )
 
     def _note_classes(self, name: str, y: Array) -> None:
         smallest, largest = int(y.min()), int(y.max())

@@ -90,7 +90,10 @@ def _write(listing: Listing, form: Form, writer: ArrayWriter) -> list[Failure]:
 
 
 def _listing(options: ImageFolderOptions) -> Listing:
-    root = Path(options.path).expanduser().absolute()
+    try:
+        root = Path(options.path).expanduser().absolute()
+    except RuntimeError as error:
+        raise UserError(f"image_folder: {options.path!r}: there is no such user, or no home folder is known") from error
     return read_listing(root, options.limit_per_class, options.seed)
 
 

@@ -30,6 +30,8 @@ import numpy as np
 import numpy.typing as npt
 
 PROTOCOL_VERSION = 1
+# The line after which the program that prepares a data set says what a user can mend.
+PREPARATION_REFUSED = "this cannot be prepared:"
 
 # Phases of a worker, in the heartbeat and the journal; the stall check names the one that is not in `exchange`.
 PHASES = (

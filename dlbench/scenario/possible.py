@@ -143,7 +143,7 @@ def _layout(case: _Case) -> str:
         return error.message
     if not case.cluster.is_here and (reason := _room(counts)) != "":
         return reason
-    return _reach(settings, len(counts))
+    return _reach(settings, [host for host, _ in counts])
 
 
 def _room(counts: Sequence[tuple[Host, int]]) -> str:
@@ -165,9 +165,10 @@ def _mode(settings: Settings) -> str:
     return ""
 
 
-def _reach(settings: Settings, num_hosts: int) -> str:
-    if num_hosts > 1 and not plugins.load("launchers", settings.launcher).get("MULTIPLE_HOSTS", False):
-        return f"the launcher {settings.launcher} starts nothing on other hosts, and {num_hosts} are needed"
+def _reach(settings: Settings, hosts: Sequence[Host]) -> str:
+    others = [host.address for host in hosts if not host.is_here]
+    if others and not plugins.load("launchers", settings.launcher).get("MULTIPLE_HOSTS", False):
+        return f"the launcher {settings.launcher} starts nothing on other hosts, such as {others[0]}"
     return ""
 
 
@@ -196,7 +197,7 @@ def _model(case: _Case) -> str:
 def _precision(case: _Case) -> str:
     assert case.trainer is not None
     allowed = case.trainer.get("PRECISIONS")
-    return "" if allowed is None else _choice("precision", case.settings.precision, allowed, _who(case))
+    return "" if allowed is None else _choice("precision", case.settings.precision.value, allowed, _who(case))
 
 
 def _optimizer(case: _Case) -> str:

@@ -67,7 +67,7 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
         update={
             "algorithm": _first(given.algorithm, needs.algorithms, point, "algorithm"),
             "driver": _first(given.driver, needs.drivers, point, "driver"),
-            "launcher": _launcher(given, needs),
+            "launcher": _launcher(given, needs, cluster),
             "mode": _mode(given, cluster),
             **_labels(given, point),
         }
@@ -118,11 +118,12 @@ def _first(value: str | None, known: tuple[str, ...], point: Point, key: str) ->
     return value if value is not None else next(iter(known), None)
 
 
-def _launcher(settings: Settings, needs: Needs) -> str:
-    """Return who starts the processes: the first launcher whose processes can use what the strategy needs."""
+def _launcher(settings: Settings, needs: Needs, cluster: Cluster) -> str:
+    """Return who starts the processes: the first launcher that reaches the hosts and can carry the strategy."""
     if settings.launcher != "auto":
         return settings.launcher
-    names = plugins.names("launchers")
+    is_here = all(host.is_here for host in cluster.hosts)
+    names = [name for name in plugins.names("launchers") if is_here or load("launchers", name).get("MULTIPLE_HOSTS")]
     order = sorted(names, key=lambda name: (name not in _PREFERRED_LAUNCHERS, _rank(name), name))
     if not needs.collectives:
         return next(iter(order), "auto")

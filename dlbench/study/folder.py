@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -101,6 +102,12 @@ def create(parent: Path, question: Question, now: datetime | None = None) -> Fol
     write_machine(path, question.machine)
     write_record(path, record)
     return Folder(path, record, question.machine)
+
+
+def discard_unused(folder: Folder) -> None:
+    """Remove a study that was just made if nothing was ever launched in it."""
+    if not (folder.path / files.RUNS_FOLDER).exists():
+        shutil.rmtree(folder.path, ignore_errors=True)
 
 
 def open_study(path: Path) -> Folder:

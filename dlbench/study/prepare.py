@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from dlbench.errors import UserError
+from dlbench.records.messages import PREPARATION_REFUSED
 from dlbench.scenario.run_spec import RunSpec
 
 PROGRAM = ("-m", "dlbench.datasets._prepare")
@@ -107,10 +108,13 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def _relay(stream: IO[str], say: Say) -> list[str]:
-    """Pass progress on as it comes; return the last lines."""
+    """Pass progress on as it comes; return its last lines, or those of the error where there is one."""
     lines: list[str] = []
     for text in stream:
         line = text.rstrip()
+        if line == PREPARATION_REFUSED:
+            # What follows is the error, which is told once, by whoever catches it.
+            return [line for text in stream if (line := text.rstrip())]
         if line:
             say(line)
             lines = [*lines, line][-SHOWN_LINES:]
@@ -120,7 +124,7 @@ def _relay(stream: IO[str], say: Say) -> list[str]:
 def _failure(dataset: str, code: int, lines: list[str]) -> UserError:
     """Return the error of a failed preparation; exit code 2 is a mistake that the user can mend."""
     if code == USAGE:
-        return UserError(f"data set {dataset!r} cannot be prepared: " + "\n  ".join(lines))
+        return UserError(f"data set {dataset!r} cannot be prepared: " + "\n".join(lines))
     ended = f"on signal {-code}" if code < 0 else f"with exit code {code}"
     said = "\n  ".join(lines) or "it said nothing"
     return NotPrepared(f"data set {dataset!r} could not be prepared (ended {ended}):\n  {said}")

@@ -1,5 +1,9 @@
 """From what a user asks for to a question and, where a study is to be continued, the study."""
 
+import os
+import shlex
+import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +16,8 @@ from dlbench.errors import UserError
 from dlbench.records.machine import describe
 from dlbench.scenario.cluster import Cluster, parse_hosts, this_machine
 from dlbench.scenario.expand import expand
+from dlbench.scenario.placeholders import names as placeholders
 from dlbench.scenario.read import parse, read
-from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Scenario
 from dlbench.study.folder import DEFAULT_PARENT, Folder, Question, newest, open_study, scenario_of, scenario_text
 
@@ -59,16 +63,27 @@ def resolve(request: Request) -> tuple[Question, Folder | None]:
     return Question(scenario, text, runs, cluster, describe()), folder
 
 
-def must_be_launchable(runs: tuple[RunSpec, ...]) -> None:
-    """Refuse runs whose launcher is not on this machine.
+def must_be_launchable(question: Question) -> None:
+    """Refuse runs whose launcher, or the program of whose command, is not on this machine.
 
     Raises:
         UserError: Says what is missing, and the command that mends it.
     """
-    for name in sorted({run.settings.launcher for run in runs}):
+    for name in sorted({run.settings.launcher for run in question.runs}):
         missing = plugins.load("launchers", name).target.available()
         if missing:
             raise UserError(f"the launcher {name!r} cannot be used here: {missing}")
+    if question.cluster.is_here:
+        for command in sorted({run.settings.command for run in question.runs if run.settings.command is not None}):
+            _must_be_a_program(shlex.split(command)[0])
+
+
+def _must_be_a_program(word: str) -> None:
+    """Refuse a script's program that is not on this machine; what a setting is filled into is not known yet."""
+    # The worker looks beside its Python first, too.
+    places = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    if not placeholders(word) and shutil.which(word, path=os.pathsep.join(places)) is None:
+        raise UserError(f"command: there is no program {word!r} on this machine", hint="is it installed, and on PATH?")
 
 
 def _scenario(request: Request, folder: Folder | None) -> tuple[Scenario, str]:

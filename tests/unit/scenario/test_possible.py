@@ -108,12 +108,19 @@ def test_a_script_of_the_users_own_may_call_its_model_anything(runs: Runs) -> No
         ("workers: 3, mode: scale-out", "need 3 hosts; the cluster has 2"),
         ("workers: 4, workers_per_host: 4", "4 workers do not fit on 2 slots"),
         ("workers: 4, workers_per_host: 1", "need 4 hosts; the cluster has 2"),
-        ("strategy: pair, workers: 4", "the launcher local starts nothing on other hosts"),
+        ("strategy: pair, workers: 4, launcher: local", "the launcher local starts nothing on other hosts"),
     ],
 )
 def test_layouts_that_do_not_fit_hosts(settings: str, said: str, refusal: Refusal) -> None:
     base = f"strategy: mpi, {settings}" if "strategy" not in settings else settings
     assert said in refusal(f"base: {{{base}}}\nbaseline: none", HOSTS)
+
+
+def test_what_runs_on_other_hosts_is_started_there(runs: Runs) -> None:
+    (alone,) = runs("base: {strategy: single}", HOSTS)
+    assert alone.settings.launcher == "mpirun"
+    (alone,) = runs("base: {strategy: single}")
+    assert alone.settings.launcher == "local"
 
 
 @pytest.mark.parametrize(
