@@ -17,8 +17,10 @@ from dlbench.records.columns import STEP_PHASES
 from dlbench.records.messages import STEP_FIELDS
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS, Segment
 
-# Step times have settled when two successive medians differ by no more than this.
+# Step times have settled when successive medians differ by no more than this.
 SETTLED = 0.02
+# Fewer steps cannot show a slow change: 2% over the three quarters compared is then more than 0.1% a step.
+LEAST_WARMUP_STEPS = 32
 # Warm-up of a script whose workers cannot agree on a detected one.
 FIXED_WARMUP_STEPS = 10
 
@@ -36,18 +38,21 @@ class Meeting(Protocol):
 
 
 def is_check_step(step: int) -> bool:
-    """Whether warm-up is checked after this step: 8, 12, 16, 24, 32, 48, ... the same on every worker."""
+    """Whether warm-up is checked after this step: 32, 48, 64, 96, 128, 192, ... the same on every worker."""
     low = step & -step
-    return step >= 8 and step in (low, 3 * low)
+    return step >= LEAST_WARMUP_STEPS and step in (low, 3 * low)
 
 
 def has_settled(step_times: list[float]) -> bool:
-    """Whether the last quarter's median is within 2% of the quarter's before it; the first step is left out."""
-    quarter = max(2, (len(step_times) - 1) // 4)
-    if len(step_times) <= 2 * quarter:
+    """Whether the last quarter's median is within 2% of both quarters' before it; the first quarter is left out.
+
+    Three quarters show a change that goes on slowly: of two it is too little to be seen.
+    """
+    quarter = len(step_times) // 4
+    if quarter < 2:
         return False
-    earlier, later = median(step_times[-2 * quarter : -quarter]), median(step_times[-quarter:])
-    return abs(later - earlier) <= SETTLED * earlier
+    medians = [median(step_times[-end * quarter : len(step_times) - (end - 1) * quarter]) for end in (3, 2, 1)]
+    return all(abs(earlier - medians[-1]) <= SETTLED * earlier for earlier in medians[:-1])
 
 
 class Window:

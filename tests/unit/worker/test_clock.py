@@ -25,7 +25,7 @@ def window(meeting: Meeting | None, latest: int = 100, fixed: bool = False) -> W
 
 
 def test_checks_come_at_ever_longer_distances() -> None:
-    assert [step for step in range(1, 130) if is_check_step(step)] == [8, 12, 16, 24, 32, 48, 64, 96, 128]
+    assert [step for step in range(1, 400) if is_check_step(step)] == [32, 48, 64, 96, 128, 192, 256, 384]
 
 
 def test_falling_step_times_have_not_settled_and_level_ones_have() -> None:
@@ -38,15 +38,28 @@ def test_the_window_opens_only_when_every_worker_has_settled() -> None:
     meeting = Meeting()
     meeting.others_unsettled = True
     mine = window(meeting)
-    for _ in range(8):
+    for _ in range(32):
         mine.count(1.0, 4)
     assert not mine.is_warm
     meeting.others_unsettled = False
-    for _ in range(4):
+    for _ in range(16):
         mine.count(1.0, 4)
     assert mine.is_warm
     assert mine.detected
-    assert mine.warmup_steps == 12
+    assert mine.warmup_steps == 48
+
+
+@pytest.mark.parametrize("fall", [0.003, 0.005, 0.009])
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+def test_the_window_stays_closed_while_steps_become_faster_however_slowly(fall: float, noise: float) -> None:
+    random = np.random.default_rng(0)
+    mine = window(Meeting(), latest=512)
+    last_change = 200
+    for step in range(1, 600):
+        mine.count(2.0 - fall * min(step, last_change) + noise * random.random(), 4)
+        if mine.is_warm:
+            break
+    assert mine.warmup_steps >= last_change
 
 
 def test_the_window_opens_at_the_latest_step_and_says_it_was_not_detected() -> None:
