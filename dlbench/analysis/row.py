@@ -47,6 +47,8 @@ LARGEST = (
     "host_memory_peak_bytes",
     "device_memory_peak_bytes",
 )
+# What a worker counts until its end: steps that only lengthen the window are in it and cannot be taken out.
+TOTALS = ("energy_j", "network_bytes", "steal_fraction")
 SUM = ("samples_seen", "observer_cpu_s", "bytes_sent")
 
 
@@ -85,7 +87,7 @@ def run_row(
     row |= _results(journal.results.values(), complete=bool(results))
     row |= _window(run, results, row["cores_per_worker"])
     row |= _steps(journal, run.settings.workers)
-    row |= _sensors(run, journal, row)
+    row |= _sensors(journal)
     row["startup_time_s"] = startup_time(outcome.started_at, results.values())
     row |= _facts(run, journal, machine, row)
     row |= run.options
@@ -185,8 +187,13 @@ def _facts(run: RunSpec, journal: Journal, machine: Mapping[str, Any], row: Mapp
     How cores were enforced is the exception: the worker has seen it, the layout only asked for it.
     """
     found: dict[str, Any] = {}
+    passed_over = TOTALS if row["extended_steps"] else ()
     for facts in journal.facts.values():
-        found |= {name: value for name, value in facts.items() if name in row and found.get(name) is None}
+        found |= {
+            name: value
+            for name, value in facts.items()
+            if name in row and name not in passed_over and found.get(name) is None
+        }
     found = {
         name: value
         for name, value in found.items()
@@ -279,7 +286,7 @@ def _steps(journal: Journal, workers: int) -> dict[str, Any]:
     }
 
 
-def _sensors(run: RunSpec, journal: Journal, row: Mapping[str, Any]) -> dict[str, Any]:
+def _sensors(journal: Journal) -> dict[str, Any]:
     steal = sensors.counted(journal, "host", "cpu_steal_s")
     capacity = sensors.counted(journal, "host", "cpu_capacity_s")
     energy = sensors.counted(journal, "nvml", "energy_j")
@@ -288,7 +295,7 @@ def _sensors(run: RunSpec, journal: Journal, row: Mapping[str, Any]) -> dict[str
         "energy_j": sensors.counted(journal, "rapl", "energy_j") if energy is None else energy,
         "steal_fraction": steal / capacity if steal is not None and capacity else None,
     }
-    utilization = sensors.mean_in_training(journal, "nvml", "utilization")
+    utilization = sensors.mean_in_window(journal, "nvml", "utilization")
     return found if utilization is None else found | {"device_utilization": utilization}
 
 

@@ -1,4 +1,7 @@
-"""What sensors say about the training of a run: from its first step to the end of its last one."""
+"""What sensors say about the training of a run, from its first step to the end of its last one, or about its window.
+
+Steps that only lengthen the window come after training: what they cost is no cost of the run.
+"""
 
 from collections.abc import Iterable
 
@@ -10,6 +13,9 @@ from dlbench.records.journal import Journal, Rows, SensorReading
 
 # A counter is read before, during and after training; less of the training than this says nothing about all of it.
 MIN_COVERED = 0.9
+
+# Number of the epoch in the rows of an extended window.
+EXTENDED_EPOCH = 0
 
 Series = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
@@ -24,21 +30,25 @@ def counted(journal: Journal, sensor: str, quantity: str) -> float | None:
     return sum(known) if known and len(known) == len(grown) else None
 
 
-def mean_in_training(journal: Journal, sensor: str, quantity: str) -> float | None:
-    """Return the mean of the readings taken while the run trained, mean over the workers that read it."""
+def mean_in_window(journal: Journal, sensor: str, quantity: str) -> float | None:
+    """Return the mean of the readings taken inside the timed window, mean over the workers that read there."""
     means = []
     for worker, (at_s, values) in _series(journal, sensor, quantity):
-        inside = values[(at_s > 0) & (at_s <= training_end(journal.steps.get(worker)))]
-        if len(inside):
-            means.append(float(inside.mean()))
+        result = journal.results.get(worker)
+        pieces = result.segments if result else ()
+        inside = [(piece.opened_at_s <= at_s) & (at_s <= piece.closed_at_s) for piece in pieces]
+        chosen = values[np.any(inside, axis=0)] if inside else values[:0]
+        if len(chosen):
+            means.append(float(chosen.mean()))
     return float(np.mean(means)) if means else None
 
 
 def training_end(rows: Rows | None) -> float:
-    """Return when a worker's last step ended, in seconds since its first one began; 0 where it made none."""
-    if rows is None or not len(rows):
+    """Return when a worker's last training step ended, in seconds since its first one began; 0 where it made none."""
+    trained = None if rows is None else rows[rows[:, FIELD["epoch"]] != EXTENDED_EPOCH]
+    if trained is None or not len(trained):
         return 0.0
-    return float(rows[-1, FIELD["started_at_s"]] + rows[-1, FIELD["step_time_s"]])
+    return float(trained[-1, FIELD["started_at_s"]] + trained[-1, FIELD["step_time_s"]])
 
 
 def _series(journal: Journal, sensor: str, quantity: str) -> list[tuple[int, Series]]:

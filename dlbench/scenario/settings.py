@@ -147,7 +147,7 @@ class Settings(BaseModel):
     extend_window: bool = Field(
         False,
         description="If training ends before the timed window holds 50 steps and 5 s, step on until it does; "
-        "these steps count in the rates and in no other column.",
+        "these steps count in what is measured inside the window and in no cost or result of the training.",
     )
     sample_every: Count = Field(
         50,

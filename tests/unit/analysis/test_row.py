@@ -43,6 +43,7 @@ def steps(data_wait_s: float) -> np.ndarray:
     table = np.zeros((100, len(STEP_FIELDS)))
     for name, value in {
         "num_steps": 1,
+        "epoch": 1,
         "phase": PHASE["timed"],
         "step_time_s": 0.1,
         "data_wait_s": data_wait_s,
@@ -129,3 +130,26 @@ def test_agreement_is_the_worst(results, verdict):
 def test_startup_is_unknown_where_a_worker_never_was_ready():
     assert startup_time(OUTCOME.started_at, [result(), result(ready_at=None)]) is None
     assert startup_time("", [result()]) is None
+
+
+def extended_journal(readings: tuple[SensorReading, ...], facts: dict) -> Journal:
+    """Return two workers' journal whose last 60 of 100 steps, from 4 s on, only lengthen the window."""
+    table = steps(0.0)
+    table[40:, FIELD["epoch"]] = 0
+    piece = Segment(opened_at_s=2.0, closed_at_s=9.0, steps=80, samples=2560, extended=True)
+    results = {worker: result(segments=(piece,)) for worker in (0, 1)}
+    return Journal(steps={0: table, 1: table}, results=results, facts={0: facts}, sensors=readings)
+
+
+def test_what_an_extended_window_costs_is_no_cost_of_the_training():
+    readings = tuple(SensorReading(0, at_s, "rapl", "energy_j", 10.0 * at_s) for at_s in (-1.0, 0.5, 3.0, 5.0, 12.0))
+    found = row(extended_journal(readings, {}))
+    assert found["extended_steps"] == 80
+    assert found["energy_j"] == pytest.approx(40.0)
+    assert row(extended_journal((), {"energy_j": 120.0, "device_name": "x"}))["energy_j"] is None
+
+
+def test_a_device_is_used_as_much_as_inside_the_window():
+    values = {-1.0: 0.0, 1.0: 0.1, 3.0: 0.8, 8.0: 0.6, 9.5: 0.0}
+    readings = tuple(SensorReading(0, at_s, "nvml", "utilization", value) for at_s, value in values.items())
+    assert row(extended_journal(readings, {}))["device_utilization"] == pytest.approx(0.7)
