@@ -22,6 +22,9 @@ class CnnOptions(Options):
         (32, 64), min_length=1, description="Filters of each block; each block halves the image's sides."
     )
     batch_norm: bool = Field(False, description="Normalise over the batch before each ReLU.")
+    batch_norm_momentum: float = Field(
+        0.9, ge=0, lt=1, description="What the moving statistics of batch norm keep in each step."
+    )
 
 
 OPTIONS = CnnOptions
@@ -47,7 +50,7 @@ def keras(problem: "Problem", options: CnnOptions) -> Any:
             layers.Conv2D(filters, 3, padding="same", use_bias=not options.batch_norm, kernel_initializer="he_normal")
         )
         if options.batch_norm:
-            stack.append(layers.BatchNormalization())
+            stack.append(layers.BatchNormalization(momentum=options.batch_norm_momentum))
         stack += [layers.ReLU(), layers.MaxPooling2D()]
     logits = layers.Dense(problem.num_classes, kernel_initializer="lecun_normal")
     return Sequential([*stack, layers.Flatten(), logits])

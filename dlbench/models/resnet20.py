@@ -28,6 +28,13 @@ class Resnet20Options(Options):
         description="Normalise over the batch; without it convolutions have biases, and each block starts scaled "
         "down by the number of blocks, which keeps the depth trainable.",
     )
+    batch_norm_momentum: float = Field(
+        0.9,
+        ge=0,
+        lt=1,
+        description="What the moving statistics keep in each step; Keras's own 0.99 still remembers its start after "
+        "hundreds of steps.",
+    )
     width: Count = Field(16, description="Filters of the first stage; each further stage has twice as many.")
     num_blocks: Count = Field(3, description="Residual blocks of each of the three stages.")
 
@@ -80,7 +87,7 @@ def _convolution(x: Any, filters: int, strides: int, options: Resnet20Options, g
         use_bias=not options.batch_norm,
         kernel_initializer=initializers.VarianceScaling(gain, "fan_in", "truncated_normal"),
     )(x)
-    return layers.BatchNormalization()(x) if options.batch_norm else x
+    return layers.BatchNormalization(momentum=options.batch_norm_momentum)(x) if options.batch_norm else x
 
 
 def _shortcut(x: Any, filters: int, strides: int) -> Any:
