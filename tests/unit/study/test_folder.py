@@ -4,9 +4,9 @@ import pytest
 
 from dlbench.errors import UserError
 from dlbench.records import files
+from dlbench.scenario.scenario import name_from
 from dlbench.study.continuation import continued
 from dlbench.study.folder import create, newest, open_study, scenario_of, studies_of
-from dlbench.scenario.scenario import name_from
 from tests.unit.study.makers import TEXT, question, runs
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
