@@ -59,19 +59,17 @@ class Window:
     """The timed window of one worker: pieces between barriers, opened once step times have settled.
 
     Args:
-        meeting: Barrier and agreement over all workers; None where there is no barrier, and then nothing is timed.
+        meeting: Barrier and agreement over all workers.
         latest_step: Step after which the window opens whether or not step times have settled.
         observer_cpu_s: Returns the CPU time of dlbench's own threads so far.
-        fixed_warmup: Open after FIXED_WARMUP_STEPS steps, for workers that cannot agree on more than a barrier.
     """
 
     def __init__(
         self,
-        meeting: Meeting | None,
+        meeting: Meeting,
         *,
         latest_step: int,
         observer_cpu_s: Callable[[], float],
-        fixed_warmup: bool = False,
     ) -> None:
         self.segments: list[Segment] = []
         self.is_warm = False
@@ -83,7 +81,6 @@ class Window:
         self.extended = False
         self._meeting = meeting
         self._latest_step = latest_step
-        self._fixed_warmup = fixed_warmup
         self._observer_cpu_s = observer_cpu_s
         self._step_times: list[float] = []
         self._steps = self._samples = 0
@@ -106,7 +103,7 @@ class Window:
 
     def open(self, zero: float) -> None:
         """Open a piece at a barrier; `zero` is the moment that counts as 0 s."""
-        if self._meeting is None or self.is_open or not self.is_warm:
+        if self.is_open or not self.is_warm:
             return
         self._meeting.barrier()
         self.is_open = True
@@ -116,7 +113,7 @@ class Window:
 
     def close(self, zero: float) -> None:
         """Close the open piece, if there is one, at a barrier; an empty piece is forgotten."""
-        if self._meeting is None or not self.is_open:
+        if not self.is_open:
             return
         self._meeting.barrier()
         closed_at = perf_counter() - zero
@@ -145,9 +142,6 @@ class Window:
             self._warm_up(step_time_s)
 
     def _warm_up(self, step_time_s: float) -> None:
-        if self._fixed_warmup or self._meeting is None:
-            self.is_warm = self.warmup_steps >= FIXED_WARMUP_STEPS
-            return
         self._step_times.append(step_time_s)
         at_latest = self.warmup_steps >= self._latest_step
         if at_latest or is_check_step(self.warmup_steps):

@@ -20,8 +20,8 @@ class Meeting:
         return flag or self.others_unsettled
 
 
-def window(meeting: Meeting | None, latest: int = 100, fixed: bool = False) -> Window:
-    return Window(meeting, latest_step=latest, observer_cpu_s=lambda: 0.0, fixed_warmup=fixed)
+def window(meeting: Meeting, latest: int = 100) -> Window:
+    return Window(meeting, latest_step=latest, observer_cpu_s=lambda: 0.0)
 
 
 def test_checks_come_at_ever_longer_distances() -> None:
@@ -89,21 +89,11 @@ def test_pieces_open_and_close_at_barriers_and_hold_what_was_counted_between() -
     assert not mine.is_sufficient
 
 
-def test_without_a_barrier_nothing_is_timed() -> None:
-    mine = window(None)
-    for _ in range(100):
-        mine.count(1.0, 4)
-        mine.open(0.0)
-    mine.close(0.0)
-    assert not mine.segments
-
-
 def test_enough_means_fifty_steps_and_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(clock, "perf_counter", lambda: now[0])
-    mine = window(Meeting(), fixed=True)
-    for _ in range(clock.FIXED_WARMUP_STEPS):
-        mine.count(1.0, 1)
+    mine = window(Meeting(), latest=1)
+    mine.count(1.0, 1)
     mine.open(0.0)
     for _ in range(49):
         mine.count(1.0, 1)
