@@ -81,6 +81,11 @@ def shown_time(seconds: float | None) -> str:
     return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
 
 
+def shown_rate(samples_per_s: float) -> str:
+    """Return samples per second with three digits at least, and thousands apart."""
+    return f"{samples_per_s:,.0f}" if samples_per_s >= 100 else f"{samples_per_s:.3g}"
+
+
 def shown_run(run: RunSpec) -> str:
     """Return what tells a run from the others, in one line."""
     return f"{run.run_id}  {run.label}, repeat {run.repeat}"
@@ -90,7 +95,7 @@ def shown_end(outcome: Outcome, row: Mapping[str, Any]) -> str:
     """Return how a run ended, in one line."""
     parts = [f"{outcome.status} after {outcome.wall_time_s:.1f} s"]
     if row.get("samples_per_s") is not None:
-        parts.append(f"{row['samples_per_s']:.1f} samples/s")
+        parts.append(f"{shown_rate(row['samples_per_s'])} samples/s")
     if row.get("validation_accuracy") is not None:
         parts.append(f"validation accuracy {row['validation_accuracy']:.4f}")
     if row.get("validation_loss") is not None:
@@ -104,11 +109,11 @@ def worker_cells(worker: WorkerProgress) -> list[str]:
     return [
         str(worker.rank),
         worker.phase or UNKNOWN,
-        _number(worker.epoch, "d"),
+        "extra" if worker.epoch == 0 and worker.step else _number(worker.epoch, "d"),  # extending the window
         _number(worker.step, "d"),
         _number(worker.loss, ".4f"),
         _number(worker.accuracy, ".4f"),
-        _number(worker.samples_per_s, ".1f"),
+        UNKNOWN if worker.samples_per_s is None else shown_rate(worker.samples_per_s),
     ]
 
 

@@ -1,12 +1,13 @@
 """What was found: the arms, what cannot be told apart, which runs failed and why, and where the files are."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.arms import Arm, arms, last_attempts, not_apart
 from dlbench.analysis.intervals import Interval, can_differ
+from dlbench.cli.live import shown_rate
 from dlbench.records import files
 from dlbench.records.columns import TABLES
 from dlbench.records.outcome import Status
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-# Column heading, metric, digits after the point.
-SHOWN = (
-    ("samples/s", "samples_per_s", 1),
-    ("validation accuracy", "validation_accuracy", 4),
-    ("validation loss", "validation_loss", 4),
-    ("training s", "train_time_s", 2),
+# Column heading, metric, and how its values are written.
+SHOWN: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+    ("samples/s", "samples_per_s", shown_rate),
+    ("validation accuracy", "validation_accuracy", "{:.4f}".format),
+    ("validation loss", "validation_loss", "{:.4f}".format),
+    ("training s", "train_time_s", "{:.2f}".format),
 )
 # Metrics that name a best arm, and what that is called.
 BEST = (("fastest", "samples_per_s"), ("most accurate", "validation_accuracy"))
@@ -45,13 +46,13 @@ def show(console: "Console", study: Path, rows: Sequence[Mapping[str, Any]], ord
         console.print(Text(line), soft_wrap=True)
 
 
-def shown_interval(interval: Interval | None, digits: int) -> str:
+def shown_interval(interval: Interval | None, written: Callable[[float], str]) -> str:
     """Return a median with its interval, such as `12.3 [12.0, 12.9]`."""
     if interval is None:
         return UNKNOWN
     if interval.low is None or interval.high is None:
-        return f"{interval.value:.{digits}f}"
-    return f"{interval.value:.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+        return written(interval.value)
+    return f"{written(interval.value)} [{written(interval.low)}, {written(interval.high)}]"
 
 
 def meanings(found: Sequence[Arm]) -> list[str]:
@@ -136,8 +137,12 @@ def _table(found: Sequence[Arm]) -> "Table":
     if has_emulated:
         table.add_column("emulated", overflow="fold")
     for arm in found:
-        cells = [_name(arm), str(arm.n), *(shown_interval(arm.metrics[metric], digits) for _, metric, digits in SHOWN)]
-        cells += [shown_interval(arm.efficiency, 2)] if has_efficiency else []
+        cells = [
+            _name(arm),
+            str(arm.n),
+            *(shown_interval(arm.metrics[metric], written) for _, metric, written in SHOWN),
+        ]
+        cells += [shown_interval(arm.efficiency, "{:.2f}".format)] if has_efficiency else []
         cells += [arm.emulated.replace(";", ", ")] if has_emulated else []
         # `Text`, because a name such as `[red]x` is text, not markup.
         table.add_row(*map(Text, cells))
