@@ -164,6 +164,9 @@ class KeptStream:
     def send_steps(self, rows: np.ndarray) -> None:
         self.blocks.append(rows.copy())
 
+    def drain(self, timeout_s: float) -> bool:
+        return True
+
     def observer_cpu_s(self) -> float:
         return 0.0
 

@@ -22,6 +22,8 @@ from dlbench.worker.way_home import WayHome
 
 # No window waits longer than this many steps for step times to settle.
 LATEST_WARMUP_STEP = 512
+# The longest wait for the receipt of what was told before the first step.
+ANNOUNCE_S = 2.0
 # An extended window is planned no further ahead than this: steps may become slower.
 LOOK_AGAIN_S = 1.0
 
@@ -109,6 +111,9 @@ class Loop:
         Raises:
             Diverged: Workers disagree, or a loss is not finite.
         """
+        # Home knows from now on that start-up is over, even if the first step hangs with the interpreter's lock held.
+        self.stream.phase = "barrier"
+        self.stream.drain(ANNOUNCE_S)
         self.driver.barrier()
         ready_at = time()
         self._zero = perf_counter()

@@ -22,5 +22,8 @@ class WayHome(Protocol):
     def send_steps(self, rows: npt.NDArray[np.float64]) -> None:
         """Queue a block of step rows."""
 
+    def drain(self, timeout_s: float) -> bool:
+        """Wait until everything queued, and the phase as it is now, is home; return whether it is."""
+
     def observer_cpu_s(self) -> float:
         """Return the CPU time of dlbench's own threads so far."""
