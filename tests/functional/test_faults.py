@@ -24,6 +24,9 @@ from tests.functional.faults.study import AttemptFolder, Shape, Study
 NUM_FAULTS = int(os.environ.get("DLBENCH_TEST_FAULTS", "100"))
 SEED = int(os.environ.get("DLBENCH_TEST_SEED", "1"))
 AT_ONCE = 2
+# Two studies at once on a shared machine press each other's time limits now and then. So few wrong rows are struck
+# once more, alone, and printed again; a defect shows there, too.
+MOST_STRUCK_AGAIN = 3
 ALGORITHMS = ("auto", "ring", "recursive-doubling", "rabenseifner", "own-ring")
 # Ends that nobody has to wait for: the launcher sees them, or dlbench does after its patience of 2 s; and 1 s of grace.
 QUICK = ("raise", "sysexit0", "exit0", "kill", "segfault", "memory", "oom")
@@ -92,7 +95,12 @@ def test_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         print("\n".join(report.line() for report in reports))  # noqa: T201
         print("\n" + table(reports))  # noqa: T201
     assert len(reports) == NUM_FAULTS
-    assert not [report.line() for report in reports if report.complaints]
+    wrong = [report for report in reports if report.complaints]
+    assert len(wrong) <= MOST_STRUCK_AGAIN, [report.line() for report in wrong]
+    again = [examine(tmp_path / f"again {place}", report.fault, report.shape) for place, report in enumerate(wrong)]
+    with capsys.disabled():
+        print("\n".join(f"struck again, alone: {report.line()}" for report in again))  # noqa: T201
+    assert not [report.line() for report in again if report.complaints]
 
 
 def measure_slowness(folder: Path) -> float:
