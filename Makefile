@@ -41,7 +41,7 @@ lint: .venv/installed-test  ## Run ruff, mypy and import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-bench: .venv/installed-test  ## Measure dlbench's own cost in interleaved pairs (half an hour; keep the machine quiet)
+bench: .venv/installed-test  ## Measure dlbench's own cost in interleaved pairs (keep the machine quiet)
 	$(BIN)/python -m tests.bench
 
 clean:  ## Remove the environment and what tools left; studies stay

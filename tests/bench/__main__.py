@@ -1,6 +1,6 @@
 """`make bench`: what dlbench itself costs, each figure from interleaved pairs within this one session.
 
-python -m tests.bench                      everything (about 40 minutes on two quiet cores)
+python -m tests.bench                      everything, on a machine with nothing else to do
 python -m tests.bench start reduction      only these
 python -m tests.bench training --pairs 4   a quick look; ten pairs or more for a claim
 """
