@@ -1,3 +1,4 @@
+import base64
 import json
 import math
 
@@ -41,6 +42,27 @@ def test_steps_come_back_bit_by_bit():
     assert found.shape == rows.shape
 
 
+def test_what_does_not_vary_is_sent_once_and_comes_back_bit_by_bit():
+    rows = np.random.default_rng(0).normal(size=(1000, len(messages.STEP_FIELDS)))
+    rows[:, 0] = np.arange(17, 1017)
+    rows[:, 1], rows[:, 2], rows[:, 3], rows[:, 4] = 1.0, math.nan, -0.0, math.inf
+    text = messages.pack_steps(rows)
+    assert messages.unpack_steps(text).tobytes() == rows.tobytes()
+    assert len(text) < len(messages.pack_steps(np.random.default_rng(0).normal(size=rows.shape))) * 9 / 13
+
+
+@pytest.mark.parametrize("column", [[-0.0, 1.0, 2.0], [math.inf, math.inf, 1.0], [0.0, -0.0, 0.0], [1.0, 2.0, 2.0]])
+def test_numbers_that_only_nearly_count_or_stay_come_back_bit_by_bit(column):
+    rows = np.zeros((3, len(messages.STEP_FIELDS)))
+    rows[:, 5] = column
+    assert messages.unpack_steps(messages.pack_steps(rows)).tobytes() == rows.tobytes()
+
+
+def test_plain_rows_of_earlier_journals_are_read():
+    rows = np.arange(3.0 * len(messages.STEP_FIELDS)).reshape(3, -1)
+    np.testing.assert_array_equal(messages.unpack_steps(base64.b64encode(rows.tobytes()).decode()), rows)
+
+
 def test_steps_are_packed_in_row_order_whatever_their_layout_in_memory():
     rows = np.asfortranarray(np.arange(2.0 * len(messages.STEP_FIELDS)).reshape(2, -1))
     np.testing.assert_array_equal(messages.unpack_steps(messages.pack_steps(rows)), rows)
@@ -54,7 +76,7 @@ def test_no_steps_are_no_rows():
 
 
 def test_a_cut_text_of_steps_is_refused():
-    text = messages.pack_steps(np.zeros((2, len(messages.STEP_FIELDS))))
+    text = messages.pack_steps(np.random.default_rng(0).normal(size=(2, len(messages.STEP_FIELDS))))
     with pytest.raises(ValueError):
         messages.unpack_steps(text[:-8])
 
