@@ -74,12 +74,17 @@ def total(runs: Sequence["RunSpec"], estimates: Sequence[float | None]) -> str:
     arms: Mapping[str, bool] = {run.fingerprint: run.baseline for run in runs}
     num_baselines = sum(arms.values())
     repeats = len({run.repeat for run in runs})
-    text = f"{len(runs)} runs: {len(arms)} arms ({num_baselines} of them base lines) x {repeats} repeats"
+    of_them = f"({num_baselines} of them base line{'s' * (num_baselines != 1)})"
+    text = f"{_counted(len(runs), 'run')}: {_counted(len(arms), 'arm')} {of_them} x {_counted(repeats, 'repeat')}"
     known = [seconds for seconds in estimates if seconds is not None]
     if not known:
         return f"{text}; no study tells yet how long they take"
     part = "" if len(known) == len(runs) else f" for {len(known)} of them; the others are not known"
     return f"{text}; about {duration(sum(known))}{part}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def duration(seconds: float | None) -> str:

@@ -38,4 +38,4 @@ def _runs() -> list[RunSpec]:
     ],
 )
 def test_totals(estimates: list[float | None], said: str) -> None:
-    assert total(_runs(), estimates) == f"6 runs: 2 arms (1 of them base lines) x 3 repeats; {said}"
+    assert total(_runs(), estimates) == f"6 runs: 2 arms (1 of them base line) x 3 repeats; {said}"
