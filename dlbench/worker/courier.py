@@ -10,7 +10,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-from dlbench.records.messages import encode, pack_steps
+from dlbench.records.messages import encode, encode_steps
 from dlbench.worker.link import Link
 from dlbench.worker.spool import Spool
 from dlbench.worker.watchdog import Watchdog
@@ -116,8 +116,9 @@ class Courier:
             if isinstance(message, threading.Event):
                 self._receipts.append((self._spool.last, message))
                 continue
-            rows = message.get("rows")
-            if message["kind"] == "steps" and rows is not None:
-                self.taken_bytes += rows.nbytes
-                message = {"kind": "steps", "rows": pack_steps(rows)}
-            self._spool.append(encode({"seq": self._spool.last + 1, **message}))
+            number = self._spool.last + 1
+            if message["kind"] == "steps":
+                self._spool.append(encode_steps(number, message["rows"]))
+                self.taken_bytes += message["rows"].nbytes
+            else:
+                self._spool.append(encode({"seq": number, **message}))

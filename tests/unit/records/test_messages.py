@@ -51,7 +51,16 @@ def test_what_does_not_vary_is_sent_once_and_comes_back_bit_by_bit():
     assert len(text) < len(messages.pack_steps(np.random.default_rng(0).normal(size=rows.shape))) * 9 / 13
 
 
-@pytest.mark.parametrize("column", [[-0.0, 1.0, 2.0], [math.inf, math.inf, 1.0], [0.0, -0.0, 0.0], [1.0, 2.0, 2.0]])
+def test_a_line_of_steps_is_the_one_that_encode_makes():
+    rows = np.random.default_rng(0).normal(size=(50, len(messages.STEP_FIELDS)))
+    message = {"seq": 12, "kind": "steps", "rows": messages.pack_steps(rows)}
+    assert messages.encode_steps(12, rows) == messages.encode(message)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [[-0.0, 1.0, 2.0], [math.inf, math.inf, 1.0], [math.inf, -math.inf, 1.0], [0.0, -0.0, 0.0], [1.0, 2.0, 2.0]],
+)
 def test_numbers_that_only_nearly_count_or_stay_come_back_bit_by_bit(column):
     rows = np.zeros((3, len(messages.STEP_FIELDS)))
     rows[:, 5] = column
