@@ -17,9 +17,13 @@ class Description:
             training samples is kept for validation.
         input_shape: Shape of one sample, without the batch; None where only preparing tells.
         num_classes: Number of classes; None where only preparing tells.
+        vocabulary: Number of different tokens, where samples are tokens (whole numbers below it).
+        target_shape: () where a sample has one class, (T,) where it has one at each of T positions.
     """
 
     num_train: int
     num_validation: int | None
     input_shape: tuple[int, ...] | None
     num_classes: int | None
+    vocabulary: int | None = None
+    target_shape: tuple[int, ...] = ()

@@ -7,9 +7,29 @@ A model file holds a one-line doc, `OPTIONS`, and one builder for each engine th
 
 and, where it cannot take every data set,
 
-    def refuse(input_shape: tuple[int, ...], options: Options) -> str: ... # why not these samples, or ""
+    def refuse(samples: Samples, options: Options) -> str: ... # why not these samples, or ""
+
+An option `batch_norm` means the same in every model that has one: `dlbench.models._batch_norm`.
 
 Which trainers can serve it is said by which builders it has (a trainer's `BUILDER` names the one it calls).
 A user's own `package.module:function` is called as the `keras` builder: `function(problem, **options)`. A model
 that both engines build has the same flat order of weights in both: layer by layer, kernel [in, out], then bias.
 """
+
+from typing import Protocol
+
+
+class Samples(Protocol):
+    """What a model is told of a data set before it is built; see `dlbench.trainers.Problem`."""
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+
+    @property
+    def vocabulary(self) -> int | None:
+        """Number of different tokens, where samples are tokens."""
+
+    @property
+    def target_shape(self) -> tuple[int, ...]:
+        """() or (T,)."""

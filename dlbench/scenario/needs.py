@@ -17,6 +17,9 @@ class Needs(BaseModel):
         max_workers: Most workers, or None.
         trainers: Trainers that can serve it; empty means any.
         synchronous: Whether trainable weights must agree over all workers.
+        reduces_in_step: Whether it reduces inside the compiled step (`in_graph`), and so can also average batch
+            statistics over workers in the forward pass (`in_forward`).
+        jit: Whether the compiled step may be compiled with XLA.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -31,3 +34,5 @@ class Needs(BaseModel):
     max_workers: int | None = None
     trainers: tuple[str, ...] = ()
     synchronous: bool = True
+    reduces_in_step: bool = False
+    jit: bool = True

@@ -9,6 +9,18 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from dlbench.scenario.settings import BatchScope, Divide, Finite, LearningRateScale, Seconds, Settings
 
+# Settings that came after the first studies: with these values a run is what it was without them, and keeps its name.
+_LATER: dict[str, tuple[Any, ...]] = {
+    "collectives": (None, "mpi"),
+    "nesterov": (False,),
+    "weight_decay": (0.0,),
+    "gradient_accumulation_steps": (1,),
+    "input": ("mapped",),
+    "augmentation": ("none",),
+    "augmentation_padding": (4,),
+    "checkpoint_every": (None,),
+}
+
 
 class Target(BaseModel):
     """A value to reach, such as validation accuracy 0.9; `stop` ends the run at the evaluation that reaches it."""
@@ -80,6 +92,9 @@ class RunSpec(BaseModel):
     def fingerprint(self) -> str:
         """Short hash of everything that changes what is measured; the same for all repeats of an arm."""
         content = self.model_dump(mode="json", include={"settings", "options", "target"})
+        for name, before in _LATER.items():
+            if content["settings"][name] in before:
+                del content["settings"][name]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
 
     @property

@@ -42,6 +42,21 @@ class Precision(StrEnum):
     MIXED_FLOAT16 = "mixed_float16"
 
 
+class Input(StrEnum):
+    """Where a step's samples come from."""
+
+    MAPPED = "mapped"
+    MEMORY = "memory"
+    SYNTHETIC = "synthetic"
+
+
+class Augmentation(StrEnum):
+    """What is done to training pictures before each step."""
+
+    NONE = "none"
+    CROP_FLIP = "crop-flip"
+
+
 class Mode(StrEnum):
     """Where the workers sit: all on one host, or one on each host."""
 
@@ -91,6 +106,10 @@ class Settings(BaseModel):
         description="The strategy's algorithm, such as the all-reduce of `mpi`; default: the strategy's own.",
     )
     driver: str | None = Field(None, description="What carries the strategy's messages; default: the strategy's own.")
+    collectives: str | None = Field(
+        None,
+        description="The library that moves bytes: `mpi`, `gloo` or `nccl`; default: the strategy's own.",
+    )
     launcher: str = Field("auto", description="Who starts the processes; `auto` takes one the strategy can live with.")
     submitter: str = Field("direct", description="Where the launcher is started.")
     command: str | None = Field(
@@ -121,6 +140,16 @@ class Settings(BaseModel):
     momentum: Annotated[float, Field(ge=0, lt=1), BeforeValidator(_no_bool)] = Field(
         0.0, description="Momentum of `sgd`."
     )
+    nesterov: bool = Field(False, description="Nesterov's momentum instead of Polyak's (`sgd`).")
+    weight_decay: Annotated[float, Field(ge=0, lt=1), BeforeValidator(_no_bool)] = Field(
+        0.0,
+        description="Decoupled weight decay: each step also subtracts learning rate x this x the weight.",
+    )
+    gradient_accumulation_steps: Count = Field(
+        1,
+        description="A worker's batch is computed in so many parts, whose gradients are added before the one exchange "
+        "and update: less memory, the same mathematics (batch norm aside).",
+    )
     learning_rate: Rate = Field(0.01, description="Learning rate at `learning_rate_base_batch`.")
     learning_rate_base_batch: Count | None = Field(
         None, description="The global batch that `learning_rate` was tuned for; needed when it is scaled."
@@ -141,6 +170,20 @@ class Settings(BaseModel):
     validation_samples: Count | None = Field(None, description="Use only this many validation samples.")
     validation_fraction: Annotated[float, Field(gt=0, lt=1), BeforeValidator(_no_bool)] = Field(
         0.2, description="Share of the data kept for validation where the data set has no split of its own."
+    )
+    input: Input = Field(
+        Input.MAPPED,
+        description="`mapped`: samples are read from the prepared files that all workers of a host share; `memory`: "
+        "each worker holds its own copy; `synthetic`: every step reuses one batch of random numbers of the same shape.",
+    )
+    augmentation: Augmentation = Field(
+        Augmentation.NONE,
+        description="`crop-flip`: each training picture is padded by `augmentation_padding` pixels, cropped back at a "
+        "random place and mirrored at random, drawn by seed, epoch and sample alone.",
+    )
+    augmentation_padding: Natural = Field(4, description="Pixels added on each side before `crop-flip` crops.")
+    checkpoint_every: Count | None = Field(
+        None, description="Epochs between checkpoints, from which `--resume` goes on; default: none are made."
     )
     evaluate_every: Count = Field(1, description="Epochs between evaluations, outside the timed window.")
     evaluation_batch_size: Count = Field(256, description="Samples per evaluation step of each worker.")

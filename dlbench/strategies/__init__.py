@@ -4,6 +4,10 @@ A strategy file holds a one-line doc, `OPTIONS`, `NEEDS` (`dlbench.scenario.need
 
     def create(options: Options, driver: Driver, algorithm: str | None) -> Strategy: ...
 
+and, where the library beneath it is set up by variables,
+
+    def environment(options: Options, settings: Settings, layout: Layout) -> dict[str, str]: ...  # pure; in the plan
+
 The worker owns the step. A strategy that reduces inside the compiled step sets `in_graph` to a function from
 gradients to gradients; for the others the worker computes the local gradient, calls `exchange`, and applies what
 comes back. Gradients arrive already scaled by 1 / global batch size, so that their *sum* over workers is the mean
@@ -53,6 +57,9 @@ class Strategy(Protocol):
 
     # A function from gradients to reduced gradients inside the compiled step, or None.
     in_graph: Callable[[list[Any]], list[Any]] | None
+    # A differentiable function from a tensor to its sum over workers inside the compiled step, for synchronised
+    # batch norm; None where there is none. With one worker it returns the tensor.
+    in_forward: Callable[[Any], Any] | None
     # Bytes this worker has sent in exchanges so far, and messages; None where it cannot count.
     bytes_sent: int | None
     messages_sent: int | None

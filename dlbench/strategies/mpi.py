@@ -49,6 +49,7 @@ class _AllReduce:
     """What both ways of reducing share: start from worker 0's parameters, and say which library carried them."""
 
     in_graph = None
+    in_forward = None
 
     def __init__(self, driver: MpiDriver) -> None:
         self.driver = driver

@@ -7,7 +7,7 @@ from dlbench.scenario.needs import Needs
 from dlbench.strategies import Array, Driver
 
 OPTIONS = Options
-NEEDS = Needs(max_workers=1)
+NEEDS = Needs(max_workers=1, reduces_in_step=True)
 
 
 class Single:
@@ -19,6 +19,10 @@ class Single:
     def in_graph(self, gradients: list[Any]) -> list[Any]:
         """Return the gradients as they are: the compiled step does everything."""
         return gradients
+
+    def in_forward(self, tensor: Any) -> Any:
+        """Return the tensor: it is the sum over one worker."""
+        return tensor
 
     def broadcast(self, parameters: Array) -> None:
         """Leave worker 0's parameters as they are."""

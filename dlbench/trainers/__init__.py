@@ -1,7 +1,11 @@
 """The engines that compute gradients, one file each.
 
 A trainer file holds a one-line doc, `OPTIONS`, `BUILDER` (the name of the model files' builder it calls),
-`OPTIMIZERS` and `PRECISIONS` (names it takes), `JIT = True` where it can compile with XLA, `BACKEND` (the column) and
+`OPTIMIZERS` and `PRECISIONS` (names it takes), `JIT = True` where it can compile with XLA, `BACKEND` (the column),
+
+    def start(settings: Settings, threads: Threads) -> None: ...   # load the engine with the run's threads and devices,
+                                                                   # for drivers that speak through it; optional
+and
 
     def create(settings: Settings, plugin: Plugin, model_options: Options, options: Options, problem: Problem,
                seed: int, threads: Threads) -> Trainer: ...
@@ -22,28 +26,49 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Problem:
-    """What there is to learn: shape of one sample (without the batch), number of classes, how pixels become numbers.
+    """What there is to learn.
 
-    A sample enters the network as `x * scale + offset` in floating point, computed by the trainer.
+    Attributes:
+        input_shape: Shape of one sample, without the batch.
+        num_classes: Number of classes.
+        scale: A sample enters the network as `x * scale + offset` in floating point, computed by the trainer.
+        offset: See `scale`.
+        vocabulary: Where samples are tokens, whole numbers below this; they enter the network as int32, unscaled.
+        target_shape: () where a sample has one class; (T,) where it has one at each of T positions. Logits are then
+            [n, T, num_classes], and a sample's loss and correctness are means over its positions.
     """
 
     input_shape: tuple[int, ...]
     num_classes: int
     scale: float = 1.0
     offset: float = 0.0
+    vocabulary: int | None = None
+    target_shape: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Threads:
-    """Thread pools a worker may use, and which of its host's accelerators is its own (its index on that host)."""
+    """Thread pools a process may use, and its devices.
+
+    Attributes:
+        intra_op: Threads within one operation.
+        inter_op: Operations at once.
+        device_index: Which of its host's accelerators is its own (its index on that host).
+        replicas: Where one process holds all workers under the engine's own distribution, how many; else None.
+    """
 
     intra_op: int
     inter_op: int
     device_index: int = 0
+    replicas: int | None = None
 
 
 class Trainer(Protocol):
-    """One replica. `x` is [n, ...] as stored, `y` is [n] of class numbers; losses are in nats."""
+    """One replica, or all those that one process holds.
+
+    `x` is [n, ...] as stored, `y` is [n, *target_shape] of class numbers; losses are in nats. A count of correct
+    predictions is a whole number unless samples have positions.
+    """
 
     num_parameters: int
     # Training cost of one sample (3 x forward, 1 MAC = 2 FLOP), or None where it cannot be counted.
@@ -61,10 +86,24 @@ class Trainer(Protocol):
     def set_statistics(self, flat: Array) -> None:
         """Overwrite the moving statistics."""
 
-    def compile(self, in_graph: Callable[[list[Any]], list[Any]] | None) -> None:
-        """Get ready for steps: with a hook for `step`, without one for `gradient` and `apply`."""
+    def replicas(self) -> list[Array]:
+        """Return a copy of the trainable weights of each replica this process holds, flat, to be compared."""
 
-    def gradient(self, x: Array, y: Array, scale: float) -> tuple[Array, float, int]:
+    def optimizer_state(self) -> Array:
+        """Return a copy of what the optimizer remembers (slots, counters), flat float64: exact for both."""
+
+    def set_optimizer_state(self, flat: Array) -> None:
+        """Overwrite what the optimizer remembers."""
+
+    def compile(
+        self, in_graph: Callable[[list[Any]], list[Any]] | None, in_forward: Callable[[Any], Any] | None = None
+    ) -> None:
+        """Get ready for steps: with a hook for `step`, without one for `gradient` and `apply`.
+
+        `in_forward` is the strategy's sum over workers for layers with a `reduce` attribute (synchronised batch norm).
+        """
+
+    def gradient(self, x: Array, y: Array, scale: float) -> tuple[Array, float, float]:
         """Return (flat gradient of scale x the sum of the losses, sum of the losses, number of correct predictions).
 
         The gradient is a contiguous buffer owned by the trainer, valid until the next call, and may be overwritten.
@@ -73,10 +112,10 @@ class Trainer(Protocol):
     def apply(self, update: Array, learning_rate: float) -> None:
         """Apply one optimizer step with the reduced flat gradient; done when it returns."""
 
-    def step(self, x: Array, y: Array, scale: float, learning_rate: float) -> tuple[float, int]:
+    def step(self, x: Array, y: Array, scale: float, learning_rate: float) -> tuple[float, float]:
         """Run gradient, hook and update in one compiled call; return (sum of the losses, correct predictions)."""
 
-    def evaluate(self, x: Array, y: Array) -> tuple[float, int]:
+    def evaluate(self, x: Array, y: Array) -> tuple[float, float]:
         """Return (sum of the losses, correct predictions) of one batch of any size, in inference mode."""
 
     def synchronize(self) -> None:
