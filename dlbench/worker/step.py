@@ -29,7 +29,7 @@ class Marks(NamedTuple):
     reduced: float
     ended: float
     loss_sum: float
-    correct: int
+    correct: float
 
 
 class Step(Protocol):
