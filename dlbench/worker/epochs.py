@@ -20,7 +20,7 @@ class Epoch:
     train_time_s: float = 0.0
     ended_at_s: float = 0.0
 
-    def add(self, loss_sum: float, correct: int, num_samples: int) -> None:
+    def add(self, loss_sum: float, correct: float, num_samples: int) -> None:
         """Add one step."""
         self.sums += (loss_sum, correct, num_samples)
 
