@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 from dlbench.analysis.intervals import Interval, median_interval
 from tests.bench import training
@@ -67,6 +68,44 @@ def bench_training(pairs: int) -> None:
         say(comparison.line(case.title, "samples/s") + "  (aim: lower end >= 0.97)")
 
 
+def bench_horovod(pairs: int) -> None:
+    """Measure samples per second of the strategy `horovod` against the plain Keras + Horovod script."""
+    for case in training.HOROVOD_CASES:
+        say(training.rates(case, pairs).line(case.title, "samples/s") + "  (aim: lower end >= 0.97)")
+
+
+def bench_overlap(pairs: int) -> None:
+    """Measure what it brings that gradients are reduced while others are still computed."""
+    for case in training.HOROVOD_CASES:
+        on, off = {"strategy.overlap": True}, {"strategy.overlap": False}
+        found = training.two_ways(case, on, off, pairs)
+        say(found.line(f"overlap on (first) against off, {case.title}", "samples/s"))
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "single (1 worker)": {"strategy": "single", "workers": 1},
+    "mpi, auto": {"strategy": "mpi"},
+    "mpi, own-ring": {"strategy": "mpi", "algorithm": "own-ring"},
+    "horovod over MPI": {"strategy": "horovod", "collectives": "mpi"},
+    "horovod over Gloo": {"strategy": "horovod", "collectives": "gloo"},
+    "mirrored": {"strategy": "mirrored"},
+}
+
+
+def bench_strategies(pairs: int) -> None:
+    """Measure all strategies side by side at 2 workers, in float32 and mixed_bfloat16, one after the other in turns."""
+    case = training.HOROVOD_CASES[0]
+    epochs = training.epochs_of_a_window(case)
+    for precision in ("float32", "mixed_bfloat16"):
+        rates: dict[str, list[float]] = {name: [] for name in WAYS}
+        settings = training.settings_of(case, epochs) | {"precision": precision}
+        for turn in range(max(3, pairs // 2)):
+            for name in list(WAYS)[:: 1 if turn % 2 == 0 else -1]:
+                rates[name].append(float(dlbench_row(settings | WAYS[name])["samples_per_s"]))
+        for name, values in rates.items():
+            say(f"{case.title.rpartition(',')[0]}, {precision}, {name}: {spread(median_interval(values))} samples/s")
+
+
 def bench_added(pairs: int) -> None:
     """Measure the time that dlbench adds to a run of the plain script."""
     case = training.CASES[0]
@@ -92,6 +131,9 @@ SECTIONS: dict[str, Callable[[int], None]] = {
     "observers": bench_observers,
     "added": bench_added,
     "training": bench_training,
+    "horovod": bench_horovod,
+    "overlap": bench_overlap,
+    "strategies": bench_strategies,
 }
 
 

@@ -1,6 +1,6 @@
-"""Samples per second of dlbench against a plain Keras + mpi4py script, and the time dlbench adds to a run."""
+"""Samples per second of dlbench against plain scripts over mpi4py and Horovod, and the time dlbench adds to a run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -9,6 +9,8 @@ from tests.bench.commands import dlbench_row, last_json, mpirun, output, prepare
 from tests.bench.pairs import Comparison, compare
 
 WINDOW_S = 20.0
+# The script of each strategy that people write without dlbench.
+PLAIN = {"mpi": "tests.bench.plain_keras_mpi", "horovod": "tests.bench.plain_keras_horovod"}
 
 
 @dataclass(frozen=True)
@@ -21,23 +23,29 @@ class Case:
     dataset: str
     options: tuple[tuple[str, Any], ...] = ()
     scale: float = 1.0
+    strategy: str = "mpi"
 
     @property
     def title(self) -> str:
         """Return what is trained, for people."""
-        return f"{self.model} on {self.dataset}, batch {self.batch_size} x {self.workers} workers"
+        return f"{self.model} on {self.dataset}, batch {self.batch_size} x {self.workers} workers, {self.strategy}"
 
 
+IMAGES = (("num_samples", 2000), ("shape", [32, 32, 3]))
 CASES = (
     Case("mlp", 32, 2, "digits", scale=1 / 16),
     Case("cnn", 32, 2, "digits", scale=1 / 16),
-    Case("resnet20", 32, 2, "synthetic", (("num_samples", 2000), ("shape", [32, 32, 3]))),
+    Case("resnet20", 32, 2, "synthetic", IMAGES),
+)
+HOROVOD_CASES = (
+    Case("resnet20", 32, 2, "synthetic", IMAGES, strategy="horovod"),
+    Case("lstm", 32, 2, "digits", scale=1 / 16, strategy="horovod"),
 )
 
 
 def plain(case: Case, folder: str, window_s: float) -> dict[str, float]:
     """Run the plain script and return its samples, seconds and steps."""
-    words = ["-m", "tests.bench.plain_keras_mpi", "--data", folder, "--model", case.model]
+    words = ["-m", PLAIN[case.strategy], "--data", folder, "--model", case.model]
     words += ["--batch-size", str(case.batch_size), "--scale", str(case.scale), "--window-s", str(window_s)]
     found: dict[str, float] = last_json(output(mpirun(case.workers, *words)))
     return found
@@ -49,7 +57,7 @@ def settings_of(case: Case, epochs: int) -> dict[str, Any]:
         "model": case.model,
         "dataset": case.dataset,
         "trainer": "keras_tensorflow",
-        "strategy": "mpi",
+        "strategy": case.strategy,
         "workers": case.workers,
         "batch_size": case.batch_size,
         "epochs": epochs,
@@ -60,12 +68,17 @@ def settings_of(case: Case, epochs: int) -> dict[str, Any]:
     }
 
 
+def epochs_of_a_window(case: Case) -> int:
+    """Return how many epochs fill a little more than the window, by a quick look at the plain script."""
+    data = prepared(case.dataset, dict(case.options))
+    first = plain(case, data["folder"], 5.0)
+    return max(1, round(1.1 * WINDOW_S * first["samples"] / first["seconds"] / (0.8 * data["num_train"])))
+
+
 def rates(case: Case, pairs: int) -> Comparison:
     """Compare samples per second over windows of 20 s."""
     data = prepared(case.dataset, dict(case.options))
-    first = plain(case, data["folder"], 5.0)
-    per_epoch = 0.8 * data["num_train"]
-    epochs = max(1, round(1.1 * WINDOW_S * first["samples"] / first["seconds"] / per_epoch))
+    epochs = epochs_of_a_window(case)
 
     def ours() -> float:
         return float(dlbench_row(settings_of(case, epochs))["samples_per_s"])
@@ -75,6 +88,16 @@ def rates(case: Case, pairs: int) -> Comparison:
         return found["samples"] / found["seconds"]
 
     return compare(ours, theirs, pairs)
+
+
+def two_ways(case: Case, ours: Mapping[str, Any], other: Mapping[str, Any], pairs: int) -> Comparison:
+    """Compare samples per second of two ways to run the same case; the second stands where `plain` does."""
+    settings = settings_of(case, epochs_of_a_window(case))
+
+    def rate(changes: Mapping[str, Any]) -> float:
+        return float(dlbench_row(settings | dict(changes))["samples_per_s"])
+
+    return compare(lambda: rate(ours), lambda: rate(other), pairs)
 
 
 def added_time(case: Case, pairs: int) -> tuple[list[float], list[float]]:
