@@ -6,9 +6,11 @@ python -m tests.bench training --pairs 4   a quick look; ten pairs or more for a
 """
 
 import argparse
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -19,6 +21,9 @@ from tests.bench.commands import BIN, dlbench_row, last_json, mpirun, output
 from tests.bench.pairs import Comparison, of_times
 
 NUMPY_RUN = {"trainer": "numpy", "model": "softmax", "dataset": "digits", "epochs": 3, "cores_per_worker": 1}
+
+# Names an interpreter that has PyTorch, which dlbench's environment need not have.
+TORCH_PYTHON = "DLBENCH_BENCH_TORCH_PYTHON"
 
 
 def say(text: str) -> None:
@@ -106,6 +111,16 @@ def bench_strategies(pairs: int) -> None:
             say(f"{case.title.rpartition(',')[0]}, {precision}, {name}: {spread(median_interval(values))} samples/s")
 
 
+def bench_torch(pairs: int) -> None:
+    """Measure Horovod over Gloo against PyTorch DDP over Gloo: two engines, the ratio as it is."""
+    python = os.environ.get(TORCH_PYTHON, sys.executable)
+    if subprocess.run([python, "-c", "import torch"], stderr=subprocess.DEVNULL, check=False).returncode:
+        say(f"left out: {python} has no PyTorch; {TORCH_PYTHON} may name an interpreter that has")
+        return
+    case = replace(training.HOROVOD_CASES[0], extra=(("collectives", "gloo"),))
+    say(training.against_torch(case, python, pairs).line(f"{case.title}, Gloo; plain is PyTorch DDP", "samples/s"))
+
+
 def bench_added(pairs: int) -> None:
     """Measure the time that dlbench adds to a run of the plain script."""
     case = training.CASES[0]
@@ -134,6 +149,7 @@ SECTIONS: dict[str, Callable[[int], None]] = {
     "horovod": bench_horovod,
     "overlap": bench_overlap,
     "strategies": bench_strategies,
+    "torch": bench_torch,
 }
 
 

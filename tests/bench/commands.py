@@ -25,13 +25,16 @@ def environment() -> dict[str, str]:
         "OMPI_MCA_btl": "self,sm,tcp",
         "OMP_NUM_THREADS": "1",
         "TF_CPP_MIN_LOG_LEVEL": "2",
+        # Where PyTorch's processes meet.
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "29417",
     }
 
 
-def mpirun(workers: int, *words: str) -> list[str]:
+def mpirun(workers: int, *words: str, python: str = sys.executable) -> list[str]:
     """Return the command that starts a Python program on so many ranks."""
     options = ["--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"]
-    return [str(BIN / "mpirun"), "-np", str(workers), *options, sys.executable, *words]
+    return [str(BIN / "mpirun"), "-np", str(workers), *options, python, *words]
 
 
 def output(argv: list[str]) -> str:

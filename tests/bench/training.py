@@ -1,5 +1,6 @@
 """Samples per second of dlbench against plain scripts over mpi4py and Horovod, and the time dlbench adds to a run."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
@@ -24,6 +25,7 @@ class Case:
     options: tuple[tuple[str, Any], ...] = ()
     scale: float = 1.0
     strategy: str = "mpi"
+    extra: tuple[tuple[str, Any], ...] = ()
 
     @property
     def title(self) -> str:
@@ -43,11 +45,11 @@ HOROVOD_CASES = (
 )
 
 
-def plain(case: Case, folder: str, window_s: float) -> dict[str, float]:
+def plain(case: Case, folder: str, window_s: float, script: str = "", python: str = sys.executable) -> dict[str, float]:
     """Run the plain script and return its samples, seconds and steps."""
-    words = ["-m", PLAIN[case.strategy], "--data", folder, "--model", case.model]
+    words = ["-m", script or PLAIN[case.strategy], "--data", folder, "--model", case.model]
     words += ["--batch-size", str(case.batch_size), "--scale", str(case.scale), "--window-s", str(window_s)]
-    found: dict[str, float] = last_json(output(mpirun(case.workers, *words)))
+    found: dict[str, float] = last_json(output(mpirun(case.workers, *words, python=python)))
     return found
 
 
@@ -65,6 +67,7 @@ def settings_of(case: Case, epochs: int) -> dict[str, Any]:
         "learning_rate": 0.01,
         "cores_per_worker": 1,
         **{f"dataset.{key}": value for key, value in case.options},
+        **dict(case.extra),
     }
 
 
@@ -98,6 +101,18 @@ def two_ways(case: Case, ours: Mapping[str, Any], other: Mapping[str, Any], pair
         return float(dlbench_row(settings | dict(changes))["samples_per_s"])
 
     return compare(lambda: rate(ours), lambda: rate(other), pairs)
+
+
+def against_torch(case: Case, python: str, pairs: int) -> Comparison:
+    """Compare samples per second with PyTorch's DistributedDataParallel, run by another interpreter if need be."""
+    data = prepared(case.dataset, dict(case.options))
+    settings = settings_of(case, epochs_of_a_window(case))
+
+    def theirs() -> float:
+        found = plain(case, data["folder"], WINDOW_S, "tests.bench.plain_torch_ddp", python)
+        return found["samples"] / found["seconds"]
+
+    return compare(lambda: float(dlbench_row(settings)["samples_per_s"]), theirs, pairs)
 
 
 def added_time(case: Case, pairs: int) -> tuple[list[float], list[float]]:
