@@ -35,12 +35,12 @@ class Graph:
         tf: The module.
         model: A built `keras.Model` that gives logits.
         optimizer: A built optimizer.
-        problem: How pixels become numbers.
+        problem: How samples become numbers, and what shape their classes have.
         jit_compile: Compile with XLA.
     """
 
     def __init__(self, tf: Any, model: Any, optimizer: Any, problem: Problem, jit_compile: bool) -> None:
-        self._tf, self._model, self.optimizer, self._problem = tf, model, optimizer, problem
+        self._tf, self._model, self.optimizer, self.problem = tf, model, optimizer, problem
         self._jit_compile = jit_compile
         self._loss_scale = getattr(optimizer, "dynamic_scale", None)
         self._variables = list(model.trainable_variables)
@@ -105,24 +105,30 @@ class Graph:
         return dense, self._sums(losses, correct)
 
     def _losses(self, x: Any, y: Any, training: bool) -> tuple[Any, Any]:
-        """Return each sample's cross-entropy in nats and whether its prediction is correct."""
+        """Return each sample's cross-entropy in nats and the share of its predictions that is correct."""
         tf = self._tf
         labels = tf.cast(y, tf.int32)
         logits = tf.cast(self._model(self._as_input(x), training=training), self.dtype)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-        return losses, tf.equal(tf.argmax(logits, axis=1, output_type=tf.int32), labels)
+        correct = tf.cast(tf.equal(tf.argmax(logits, axis=-1, output_type=tf.int32), labels), self.dtype)
+        positions = list(range(1, 1 + len(self.problem.target_shape)))
+        return (
+            (tf.reduce_mean(losses, positions), tf.reduce_mean(correct, positions)) if positions else (losses, correct)
+        )
 
     def _sums(self, losses: Any, correct: Any) -> Any:
         """Return [sum of the losses, correct ones]: one tensor is fetched more cheaply than two."""
         tf = self._tf
-        return tf.stack([tf.reduce_sum(losses), tf.reduce_sum(tf.cast(correct, self.dtype))])
+        return tf.stack([tf.reduce_sum(losses), tf.reduce_sum(correct)])
 
     def _as_input(self, x: Any) -> Any:
+        if self.problem.vocabulary is not None:
+            return self._tf.cast(x, self._tf.int32)
         x = self._tf.cast(x, self.dtype)
-        if self._problem.scale != 1.0:
-            x *= self._problem.scale
-        if self._problem.offset != 0.0:
-            x += self._problem.offset
+        if self.problem.scale != 1.0:
+            x *= self.problem.scale
+        if self.problem.offset != 0.0:
+            x += self.problem.offset
         return x
 
     def _update(self, gradients: list[Any]) -> None:
@@ -137,8 +143,9 @@ class Graph:
         return value if self._loss_scale is None else value / self._tf.cast(self._loss_scale, self.dtype)
 
     def _batch(self, kinds: Kinds) -> tuple[Any, Any]:
-        spec = self._tf.TensorSpec
-        return spec([kinds.num_samples, *self._problem.input_shape], kinds.x), spec([kinds.num_samples], kinds.y)
+        spec, problem = self._tf.TensorSpec, self.problem
+        shapes = [kinds.num_samples, *problem.input_shape], [kinds.num_samples, *problem.target_shape]
+        return spec(shapes[0], kinds.x), spec(shapes[1], kinds.y)
 
     def _compile(self, function: Callable[..., Any], *signature: Any) -> Any:
         compiled = self._tf.function(function, signature, autograph=False, jit_compile=self._jit_compile)

@@ -18,10 +18,12 @@ UNNEEDED = ("matplotlib", "matplotlib.pyplot", "pandas", "sklearn")
 def start(precision: str, threads: Threads) -> tuple[Any, Any]:
     """Return the modules (tensorflow, keras), ready to build a model in this precision.
 
-    Threads and devices can be chosen once in a process, before the first operation.
+    Threads and devices can be chosen once in a process, before the first operation; the same ones again are no
+    change, so that a driver may start the engine before the trainer does.
 
     Raises:
-        UserError: TensorFlow or Keras is not installed, or Keras already runs on another backend.
+        UserError: TensorFlow or Keras is not installed, Keras already runs on another backend, or this host has too
+            few accelerators.
     """
     tf, keras = _import()
     if keras.config.backend() != "tensorflow":
@@ -31,7 +33,7 @@ def start(precision: str, threads: Threads) -> tuple[Any, Any]:
         )
     tf.config.threading.set_intra_op_parallelism_threads(threads.intra_op)
     tf.config.threading.set_inter_op_parallelism_threads(threads.inter_op)
-    _choose_device(tf, threads.device_index)
+    _choose_devices(tf, threads)
     # Said explicitly: a user's ~/.keras/keras.json must not change what a run computes.
     keras.config.set_image_data_format("channels_last")
     keras.config.set_floatx("float64" if precision == "float64" else "float32")
@@ -60,16 +62,37 @@ def _import() -> tuple[Any, Any]:
     return tf, keras
 
 
-def _choose_device(tf: Any, index: int) -> None:
-    """Keep one accelerator, where there are any, and let it take memory as it needs it."""
+def _choose_devices(tf: Any, threads: Threads) -> None:
+    """Keep this process's own accelerators, where there are any, and let them take memory as they need it."""
     devices = tf.config.list_physical_devices("GPU")
     if not devices:
+        _divide_processor(tf, threads.replicas or 1)
         return
-    device = devices[index % len(devices)]
-    if tf.config.get_visible_devices("GPU") != [device]:
-        tf.config.set_visible_devices([device], "GPU")
-    if not tf.config.experimental.get_memory_growth(device):
-        tf.config.experimental.set_memory_growth(device, True)
+    chosen = _own_devices(devices, threads)
+    if tf.config.get_visible_devices("GPU") != chosen:
+        tf.config.set_visible_devices(chosen, "GPU")
+    for device in chosen:
+        if not tf.config.experimental.get_memory_growth(device):
+            tf.config.experimental.set_memory_growth(device, True)
+
+
+def _own_devices(devices: list[Any], threads: Threads) -> list[Any]:
+    if threads.replicas is None:
+        return [devices[threads.device_index % len(devices)]]
+    if threads.replicas > len(devices):
+        raise UserError(
+            f"{threads.replicas} replicas in one process need as many accelerators, and this host has {len(devices)}",
+            hint="use fewer workers, or a strategy with a process for each",
+        )
+    return devices[: threads.replicas]
+
+
+def _divide_processor(tf: Any, count: int) -> None:
+    """Make the processor look like so many devices: CPU:0, CPU:1 and so on."""
+    processor = tf.config.list_physical_devices("CPU")[0]
+    made = tf.config.get_logical_device_configuration(processor)
+    if count != len(made or [None]):
+        tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * count)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import numpy as np
 from dlbench.errors import UserError, nearest
 from dlbench.plugins import Options, Plugin
 from dlbench.scenario.settings import Settings
-from dlbench.trainers import Array, Problem, Threads, _keras_model, _keras_start, _processor, flatten
+from dlbench.trainers import Array, Problem, Threads, _keras_forward, _keras_model, _keras_start, _processor, flatten
 from dlbench.trainers._keras_graph import Graph, Kinds
 
 OPTIONS = Options
@@ -20,6 +20,15 @@ BACKEND = "tensorflow"
 
 # What Eigen aligns tensors to; TensorFlow aborts the process when it meets a tensor aligned to less.
 ALIGNMENT = 64
+
+
+def start(settings: Settings, threads: Threads) -> None:
+    """Load TensorFlow and Keras with the run's threads, devices and precision; `create` may follow.
+
+    Raises:
+        UserError: TensorFlow or Keras is missing, or there are too few accelerators.
+    """
+    _keras_start.start(settings.precision.value, threads)
 
 
 def create(
@@ -46,7 +55,8 @@ def create(
     model = _keras_model.build(plugin, model_options, problem)
     optimizer = _optimizer(keras, settings)
     optimizer.build(model.trainable_variables)
-    return KerasTrainer(tf, keras, model, Graph(tf, model, optimizer, problem, settings.jit_compile))
+    graph = Graph(tf, model, optimizer, problem, settings.jit_compile)
+    return KerasTrainer(tf, keras, model, graph, settings.workers)
 
 
 class KerasTrainer:
@@ -56,8 +66,9 @@ class KerasTrainer:
     `model.non_trainable_variables`.
     """
 
-    def __init__(self, tf: Any, keras: Any, model: Any, graph: Graph) -> None:
-        self._tf, self._keras, self._graph = tf, keras, graph
+    def __init__(self, tf: Any, keras: Any, model: Any, graph: Graph, num_workers: int) -> None:
+        self._tf, self._keras, self._model, self._graph = tf, keras, model, graph
+        self._num_workers = num_workers
         self._weights = list(model.trainable_variables)
         # Counters and the states of random generators are whole numbers: they are no statistics.
         floats = [v for v in model.non_trainable_variables if keras.backend.is_float_dtype(v.dtype)]
@@ -67,6 +78,7 @@ class KerasTrainer:
         self._reduce: Callable[[list[Any]], list[Any]] | None = None
         self._scale: tuple[float, Any] = (float("nan"), None)
         self._learning_rate = float("nan")
+        self._has_positions = bool(graph.problem.target_shape)
         self.num_parameters = sum(int(np.prod(v.shape)) for v in self._weights)
         self.flops_per_sample = _keras_model.flops(model)
 
@@ -86,19 +98,30 @@ class KerasTrainer:
         """Overwrite the moving statistics."""
         _assign(self._statistics, flat)
 
-    def compile(self, in_graph: Callable[[list[Any]], list[Any]] | None) -> None:
-        """Keep the hook for `step`; each call is traced when first used, for its kinds of numbers and batch size."""
-        self._reduce = in_graph
-        self._compiled = {key: call for key, call in self._compiled.items() if key[0] != "step"}
+    def replicas(self) -> list[Array]:
+        """Return a copy of the trainable weights of the one replica of this process."""
+        return [self.parameters()]
 
-    def gradient(self, x: Array, y: Array, scale: float) -> tuple[Array, float, int]:
+    def compile(
+        self, in_graph: Callable[[list[Any]], list[Any]] | None, in_forward: Callable[[Any], Any] | None = None
+    ) -> None:
+        """Keep the hooks; each call is traced when first used, for its kinds of numbers and batch size.
+
+        Raises:
+            UserError: A layer needs a sum over workers in the forward pass, and there is none.
+        """
+        _keras_forward.hand_in(self._model, in_forward, self._num_workers)
+        self._reduce = in_graph
+        self._compiled.clear()
+
+    def gradient(self, x: Array, y: Array, scale: float) -> tuple[Array, float, float]:
         """Return (flat gradient of scale x the sum of the losses, sum of the losses, correct predictions).
 
         The gradient is TensorFlow's own memory, fresh in each call, not a copy of it.
         """
         call = self._call("gradient", Kinds(x.dtype, y.dtype, len(y)), self._graph.gradient)
         packed = _memory_of(call(self._tensor(x), self._tensor(y), self._scalar(scale)))
-        return packed[:-2], float(packed[-2]), round(float(packed[-1]))
+        return packed[:-2], *self._as_sums(packed[-2:])
 
     def apply(self, update: Array, learning_rate: float) -> None:
         """Apply one optimizer step with the reduced flat gradient; done when it returns."""
@@ -109,18 +132,16 @@ class KerasTrainer:
         call(self._tensor(update))
         self.synchronize()
 
-    def step(self, x: Array, y: Array, scale: float, learning_rate: float) -> tuple[float, int]:
+    def step(self, x: Array, y: Array, scale: float, learning_rate: float) -> tuple[float, float]:
         """Run gradient, hook and update in one compiled call; return (sum of the losses, correct predictions)."""
         self._set_learning_rate(learning_rate)
         call = self._call("step", Kinds(x.dtype, y.dtype, len(y)), lambda kinds: self._graph.step(kinds, self._reduce))
-        sums = _memory_of(call(self._tensor(x), self._tensor(y), self._scalar(scale)))
-        return float(sums[0]), round(float(sums[1]))
+        return self._as_sums(_memory_of(call(self._tensor(x), self._tensor(y), self._scalar(scale))))
 
-    def evaluate(self, x: Array, y: Array) -> tuple[float, int]:
+    def evaluate(self, x: Array, y: Array) -> tuple[float, float]:
         """Return (sum of the losses, correct predictions) of one batch of any size, in inference mode."""
         call = self._call("evaluate", Kinds(x.dtype, y.dtype), self._graph.evaluate)
-        sums = _memory_of(call(self._tensor(x), self._tensor(y)))
-        return float(sums[0]), round(float(sums[1]))
+        return self._as_sums(_memory_of(call(self._tensor(x), self._tensor(y))))
 
     def synchronize(self) -> None:
         """Return once the device has done all it was given; on a processor it has when a call returns."""
@@ -160,6 +181,11 @@ class KerasTrainer:
         if read_only or address % ALIGNMENT or not array.flags.c_contiguous or self._graph.on_accelerator:
             return self._tf.constant(array)
         return self._tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+
+    def _as_sums(self, sums: Array) -> tuple[float, float]:
+        """Return (sum of the losses, correct predictions), the latter whole where a sample has one class."""
+        loss, correct = float(sums[0]), float(sums[1])
+        return loss, correct if self._has_positions else round(correct)
 
     def _scalar(self, value: float) -> Any:
         if self._scale[0] != value:

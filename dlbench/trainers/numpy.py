@@ -78,11 +78,17 @@ class NumpyTrainer:
         if flat.size:
             raise ValueError(f"there are no moving statistics to overwrite with {flat.size} numbers")
 
-    def compile(self, in_graph: Callable[[list[Any]], list[Any]] | None) -> None:
-        """Keep the hook for `step`: it is given one array for each kernel and bias."""
+    def replicas(self) -> list[Array]:
+        """Return a copy of the weights of the one replica of this process."""
+        return [self.parameters()]
+
+    def compile(
+        self, in_graph: Callable[[list[Any]], list[Any]] | None, in_forward: Callable[[Any], Any] | None = None
+    ) -> None:
+        """Keep the hook for `step`: it is given one array for each kernel and bias. No layer needs `in_forward`."""
         self._reduce = in_graph
 
-    def gradient(self, x: Array, y: Array, scale: float) -> tuple[Array, float, int]:
+    def gradient(self, x: Array, y: Array, scale: float) -> tuple[Array, float, float]:
         """Return (flat gradient of scale x the sum of the losses, sum of the losses, correct predictions)."""
         # A diverging run is recognised by its loss; NumPy's warnings would only repeat it.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -94,7 +100,7 @@ class NumpyTrainer:
         with np.errstate(over="ignore", invalid="ignore"):
             self._optimizer.apply(self._stack.parameters, update, learning_rate)
 
-    def step(self, x: Array, y: Array, scale: float, learning_rate: float) -> tuple[float, int]:
+    def step(self, x: Array, y: Array, scale: float, learning_rate: float) -> tuple[float, float]:
         """Run gradient, hook and update; return (sum of the losses, correct predictions)."""
         flat, loss, correct = self.gradient(x, y, scale)
         if self._reduce is not None:
@@ -104,7 +110,7 @@ class NumpyTrainer:
         self.apply(flat, learning_rate)
         return loss, correct
 
-    def evaluate(self, x: Array, y: Array) -> tuple[float, int]:
+    def evaluate(self, x: Array, y: Array) -> tuple[float, float]:
         """Return (sum of the losses, correct predictions) of one batch of any size."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             losses, correct = self._stack.losses(self._as_input(x), y)
