@@ -43,7 +43,7 @@ _LEAKING = frozenset(
     }
 )
 # Variables that hold paths of this machine: a run needs them, a published record does not.
-LOCAL_VARIABLES = frozenset({"PATH", "LD_LIBRARY_PATH"})
+LOCAL_VARIABLES = frozenset({"PATH", "LD_LIBRARY_PATH", "HOROVOD_AUTOTUNE_LOG"})
 
 
 def cleaned(base: Mapping[str, str], *, keep_slurm: bool) -> dict[str, str]:

@@ -53,15 +53,25 @@ def plan(assignment: Assignment, base: Mapping[str, str], python: str = sys.exec
     settings, layout = assignment.run.settings, assignment.layout
     launcher = plugins.load("launchers", settings.launcher)
     options = _options(launcher, assignment)
-    argv = launcher.target.argv(layout, (python, *_PROGRAM), options, settings)
-    env = cleaned(base, keep_slurm=launcher.name == "srun")
-    env |= search_paths(base, python) | pools(layout) | manners()
+    # What every process needs, on whatever host.
+    common = pools(layout) | manners() | _of_strategy(assignment)
+    common |= {VARIABLE: assignment.model_dump_json(), ATTEMPT_VARIABLE: assignment.attempt_id}
+    argv = launcher.target.argv(layout, (python, *_PROGRAM), options, settings, tuple(sorted({*common, "PATH"})))
+    env = cleaned(base, keep_slurm=launcher.name == "srun") | search_paths(base, python) | common
     env |= launcher.target.environment(layout, options, settings)
-    env |= {VARIABLE: assignment.model_dump_json(), ATTEMPT_VARIABLE: assignment.attempt_id}
     added = tuple(sorted(name for name, value in env.items() if base.get(name) != value))
     removed = tuple(sorted(set(base) - set(env)))
     made = LaunchPlan(argv=argv, env=env, files={}, added=added, removed=removed)
     return made.model_copy(update={"files": _files(made, assignment)})
+
+
+def _of_strategy(assignment: Assignment) -> dict[str, str]:
+    """Return the variables that set up the library beneath the run's strategy."""
+    strategy = plugins.load("strategies", assignment.run.settings.strategy)
+    environment = strategy.get("environment")
+    if environment is None:
+        return {}
+    return dict(environment(strategy.options(**assignment.run.options_of("strategy")), assignment))
 
 
 def _options(launcher: Plugin, assignment: Assignment) -> Options:

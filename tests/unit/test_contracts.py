@@ -21,13 +21,14 @@ FUNCTIONS = {
     "strategies": {"create": 3},
     "trainers": {"create": 7},
     "drivers": {"connect": 1},
-    "launchers": {"available": 0, "argv": 4, "environment": 3},
+    "launchers": {"available": 0, "argv": 5, "environment": 3},
     "submitters": {},
     "sensors": {"available": 0, "open": 1},
     "figures": {},
 }
 # Functions a plugin may have; where it does, they are called with so many arguments.
 OPTIONAL = {
+    "strategies": {"environment": 2, "available": 1, "refuse": 2},
     "models": {"keras": 2, "numpy": 2},
     "datasets": {"describe": 1},
 }

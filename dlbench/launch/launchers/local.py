@@ -17,7 +17,9 @@ def available() -> str:
     return ""
 
 
-def argv(layout: Layout, program: tuple[str, ...], options: Options, settings: Settings) -> tuple[str, ...]:
+def argv(
+    layout: Layout, program: tuple[str, ...], options: Options, settings: Settings, variables: tuple[str, ...]
+) -> tuple[str, ...]:
     """Return the program itself, or a small supervisor that starts one for each process and ends with the last."""
     count = len(layout.places)
     return program if count == 1 else (program[0], *_SUPERVISOR, RANK_VARIABLE, str(count), "--", *program)

