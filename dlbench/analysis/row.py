@@ -44,6 +44,7 @@ LARGEST = (
     "first_step_s",
     "train_time_s",
     "evaluation_time_s",
+    "checkpoint_time_s",
     "host_memory_peak_bytes",
     "device_memory_peak_bytes",
 )

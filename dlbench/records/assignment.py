@@ -38,6 +38,7 @@ class Assignment(BaseModel):
         data_folder: Prepared data set on this host; empty for a run of the user's own script.
         data_checksum: What `meta.json` in that folder must say.
         log_folder: Folder for `worker-<rank>.log`; each process writes its own.
+        checkpoint_folder: Folder of the run's checkpoints, on the host of worker 0; empty where none are made.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,3 +51,4 @@ class Assignment(BaseModel):
     data_folder: str = ""
     data_checksum: str = ""
     log_folder: str = ""
+    checkpoint_folder: str = ""

@@ -5,6 +5,8 @@
   runs.csv  epochs.csv  steps.csv  sensors.csv
   runs/<run_id>/<attempt>/
     assignment.json  plan.json  journal.jsonl  outcome.json  launcher.log  worker-<rank>.log
+  checkpoints/<run_id>/
+    epoch-<epoch>.json  epoch-<epoch>.npz
 """
 
 import contextlib
@@ -19,6 +21,7 @@ STUDY = "study.json"
 MACHINE = "machine.json"
 LOCK = "lock"
 RUNS_FOLDER = "runs"
+CHECKPOINTS_FOLDER = "checkpoints"
 ASSIGNMENT = "assignment.json"
 PLAN = "plan.json"
 JOURNAL = "journal.jsonl"
@@ -39,6 +42,11 @@ def table(name: str) -> str:
 def attempt_folder(study: Path, run_id: str, attempt: int) -> Path:
     """Return the folder of one attempt."""
     return study / RUNS_FOLDER / run_id / str(attempt)
+
+
+def checkpoint_folder(study: Path, run_id: str) -> Path:
+    """Return the folder of one run's checkpoints, which outlives its attempts."""
+    return study / CHECKPOINTS_FOLDER / run_id
 
 
 @contextlib.contextmanager

@@ -46,6 +46,7 @@ PHASES = (
     "barrier",
     "agree",
     "evaluate",
+    "checkpoint",
     "finish",
     "done",
 )

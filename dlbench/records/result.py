@@ -27,6 +27,7 @@ class Result(BaseModel):
         max_difference: Largest difference between any two workers' weights at the end.
         weights_hash: Hash of this worker's trainable weights at the end.
         bytes_sent: Bytes the strategy sent in training steps (without extended ones), this worker.
+        checkpoint_time_s: Making checkpoints in this attempt; None where the run makes none.
         segments: The timed window.
         cpu_time_s: CPU time of this process inside the window.
         observer_cpu_s: Of it, CPU time of dlbench's own threads.
@@ -49,6 +50,7 @@ class Result(BaseModel):
     first_step_s: float | None = None
     train_time_s: float | None = None
     evaluation_time_s: float = 0.0
+    checkpoint_time_s: float | None = None
     segments: tuple[Segment, ...] = ()
     cpu_time_s: float | None = None
     observer_cpu_s: float | None = None

@@ -139,12 +139,17 @@ def derived_lines(attempt: Attempt, journal: Journal) -> dict[str, Iterable[str]
     start = (attempt.run_id, attempt.number)
     epoch_columns = [column.name for column in EPOCHS[2:]]
     return {
-        "epochs": (line((*start, *(row.get(name) for name in epoch_columns))) for row in journal.epochs),
+        "epochs": (line((*start, *(row.get(name) for name in epoch_columns))) for row in _epochs(attempt, journal)),
         "steps": (
             text for worker, rows in journal.steps.items() for text in step_lines(attempt, worker, rows) if len(rows)
         ),
         "sensors": (line((*start, r.worker, r.at_s, r.sensor, r.quantity, r.value)) for r in journal.sensors),
     }
+
+
+def _epochs(attempt: Attempt, journal: Journal) -> Iterator[dict[str, Any]]:
+    """Yield the rows of epochs; those that came out of a checkpoint say themselves which attempt trained them."""
+    return ({"trained_in_attempt": attempt.number, **row} for row in journal.epochs)
 
 
 def step_lines(attempt: Attempt, worker: int, rows: Rows) -> Iterator[str]:
