@@ -43,20 +43,34 @@ def checked_samples(name: str, x: Array) -> Array:
     return x
 
 
-def checked_classes(name: str, y: Array) -> Array:
-    """Return class numbers [n] if they are integers.
+def checked_classes(name: str, y: Array, target_shape: tuple[int, ...] = ()) -> Array:
+    """Return class numbers [n, *target_shape] if they are integers.
 
     Raises:
         UserError: They are none.
     """
-    if y.ndim != 1:
+    if y.ndim != 1 and not target_shape:
         raise UserError(
             f"{name} has shape {y.shape}; it must be [n], one class number for each sample",
             hint="one-hot rows become class numbers by `.argmax(axis=1)`, a column by `.ravel()`",
         )
+    if y.shape[1:] != target_shape:
+        raise UserError(f"{name} has shape {y.shape}; each sample needs class numbers of shape {target_shape}")
     if y.dtype.kind not in "ui" and len(y):
         raise UserError(f"{name} holds {y.dtype}; class numbers are integers", hint="`.astype(int)`")
     return y
+
+
+def check_tokens(name: str, x: Array, vocabulary: int) -> None:
+    """Refuse samples that are not whole numbers from 0 to below `vocabulary`.
+
+    Raises:
+        UserError: They are none.
+    """
+    if x.dtype.kind not in "ui":
+        raise UserError(f"{name} holds {x.dtype}; tokens are integers")
+    if x.size and (int(x.min()) < 0 or int(x.max()) >= vocabulary):
+        raise UserError(f"{name} holds tokens from {x.min()} to {x.max()}; there are {vocabulary:,}, numbered from 0")
 
 
 def check_finite(name: str, x: Array) -> None:

@@ -36,6 +36,7 @@ class Content(BaseModel):
         class_names: Names of the classes, by class number.
         source: Where the samples come from, for humans.
         notes: What was done to them: conversions, counts of what was left out.
+        vocabulary: Where samples are tokens, whole numbers below this; they enter the network as they are.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -46,17 +47,24 @@ class Content(BaseModel):
     offset: float
     source: str
     notes: dict[str, Any]
+    vocabulary: int | None = None
 
     @property
     def checksum(self) -> str:
         """The combined checksum: everything a worker reads, nothing of where or when it was prepared."""
         content = self.model_dump(mode="json", include={"arrays", "class_names", "scale", "offset"})
-        return fingerprint(content)
+        # Left out where there is none: what was prepared before there were tokens keeps its checksum.
+        return fingerprint(content if self.vocabulary is None else content | {"vocabulary": self.vocabulary})
 
     @property
     def input_shape(self) -> tuple[int, ...]:
         """Shape of one sample."""
         return self.arrays["x"].shape[1:]
+
+    @property
+    def target_shape(self) -> tuple[int, ...]:
+        """() where a sample has one class, (T,) where it has one at each of T positions."""
+        return self.arrays["y"].shape[1:]
 
     @property
     def num_classes(self) -> int:

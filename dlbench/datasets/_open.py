@@ -20,7 +20,7 @@ class Arrays:
 
     Attributes:
         x: Training samples [n, *input_shape] as stored; they enter the network as `x * scale + offset`.
-        y: Their class numbers [n], int32.
+        y: Their class numbers [n, *target_shape], int32.
         validation_x: Samples of the data set's own validation part, or None where it has none.
         validation_y: Their class numbers.
         num_classes: Number of classes.
@@ -28,6 +28,8 @@ class Arrays:
         scale: See `x`.
         offset: See `x`.
         class_names: Names by class number.
+        vocabulary: Where samples are tokens, whole numbers below this.
+        target_shape: () where a sample has one class, (T,) where it has one at each of T positions.
     """
 
     x: Array
@@ -39,6 +41,8 @@ class Arrays:
     scale: float
     offset: float
     class_names: tuple[str, ...]
+    vocabulary: int | None = None
+    target_shape: tuple[int, ...] = ()
 
 
 def open_arrays(folder: Path, checksum: str) -> Arrays:
@@ -64,6 +68,8 @@ def open_arrays(folder: Path, checksum: str) -> Arrays:
         scale=content.scale,
         offset=content.offset,
         class_names=content.class_names,
+        vocabulary=content.vocabulary,
+        target_shape=content.target_shape,
     )
 
 

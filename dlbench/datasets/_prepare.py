@@ -1,11 +1,11 @@
 """Prepares one data set: `python -m dlbench.datasets._prepare '{"dataset": ..., "options": {...}, "cache": ...}'`.
 
 A process of its own, so that whoever launches runs never holds a data set or a decoder in memory. It prints one line
-of JSON (`folder`, `checksum`, `num_train`, `num_validation`, `input_shape`, `num_classes`); what it is doing goes to
-stderr. `cache` is the default cache where it is missing or null; `"verify": true` also reads the arrays of a data set
-that is there already and compares their checksums. Exit codes: 0, 2 for what a user can mend (said on
-stderr after the line `PREPARATION_REFUSED`), 1 for
-anything else, 130 when interrupted, 143 when asked to end.
+of JSON (`folder`, `checksum`, `num_train`, `num_validation`, `input_shape`, `num_classes`, `vocabulary`,
+`target_shape`); what it is doing goes to stderr. `cache` is the default cache where it is missing or null; `"verify":
+true` also reads the arrays of a data set that is there already and compares their checksums. Exit codes: 0, 2 for what
+a user can mend (said on stderr after the line `PREPARATION_REFUSED`), 1 for anything else, 130 when interrupted, 143
+when asked to end.
 """
 
 import json
@@ -60,6 +60,8 @@ def summary(entry: Entry) -> dict[str, Any]:
         "num_validation": content.num_samples("validation"),
         "input_shape": list(content.input_shape),
         "num_classes": content.num_classes,
+        "vocabulary": content.vocabulary,
+        "target_shape": list(content.target_shape),
     }
 
 

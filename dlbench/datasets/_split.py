@@ -6,6 +6,7 @@ samples, and differ in initial weights and data order only.
 Everything is drawn from one stratified order of a part: its prefixes hold each class in proportion to its frequency
 in the part, as nearly as whole samples allow (Webster's method: the i-th sample of a class of c stands at
 (i + 1/2) / c). Validation is a prefix of the order and a subset is a prefix, so a larger subset contains a smaller.
+Samples with a class at each of several positions have no class of their own: their order is a plain permutation.
 """
 
 from dataclasses import dataclass
@@ -72,7 +73,7 @@ def split(
         part = "train"
     chosen = _subset(train, train_samples, "train_samples", "training")
     evaluated = _subset(validation, validation_samples, "validation_samples", "validation")
-    text = _explanation(len(chosen), len(train), len(evaluated), len(validation), part, seed)
+    text = _explanation(len(chosen), len(train), len(evaluated), len(validation), part, seed, arrays.y.ndim == 1)
     return Split(np.sort(chosen), np.sort(evaluated), part, text)
 
 
@@ -113,7 +114,7 @@ def stratified_order(y: Array, draws: Array) -> Indices:
 def _stratified_order(y: Array, seed: int, draw: int) -> Indices:
     # NumPy promises the same raw bits in every version, but not the same shuffles.
     bits = np.random.PCG64(np.random.SeedSequence([seed, draw])).random_raw(len(y))
-    return stratified_order(np.asarray(y), bits)
+    return stratified_order(np.asarray(y), bits) if y.ndim == 1 else np.argsort(bits, kind="stable")
 
 
 def _subset(order: Indices, size: int | None, setting: str, kind: str) -> Indices:
@@ -125,11 +126,15 @@ def _subset(order: Indices, size: int | None, setting: str, kind: str) -> Indice
     return order if size is None else order[:size]
 
 
-def _explanation(num_train: int, all_train: int, num_validation: int, all_validation: int, part: str, seed: int) -> str:
-    own = "the data set's own validation part" if part == "validation" else f"split off by seed {seed}, stratified"
+def _explanation(
+    num_train: int, all_train: int, num_validation: int, all_validation: int, part: str, seed: int, stratified: bool
+) -> str:
+    how = f"split off by seed {seed}" + ", stratified" * stratified
+    own = "the data set's own validation part" if part == "validation" else how
+    kept = " and keep the proportions of the classes" if stratified else ""
     return (
         f"train on {_of(num_train, all_train)}, evaluate on {_of(num_validation, all_validation)} ({own}); "
-        f"subsets are drawn by seed {seed} and keep the proportions of the classes"
+        f"subsets are drawn by seed {seed}{kept}"
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from dlbench.datasets._checks import as_array, check_finite, checked_classes, checked_samples, stored_type
+from dlbench.datasets._checks import as_array, check_finite, check_tokens, checked_classes, checked_samples, stored_type
 from dlbench.datasets._disk import ELSEWHERE, disk_errors
 from dlbench.datasets._meta import PARTS, Content
 from dlbench.datasets._npy import NpyStream
@@ -39,6 +39,8 @@ class ArrayWriter:
         self._has_class_zero = False
         self._class_names: tuple[str, ...] | None = None
         self._scale, self._offset = 1.0, 0.0
+        self._vocabulary: int | None = None
+        self._target_shape: tuple[int, ...] = ()
         self._source = ""
         self._notes: dict[str, Any] = {}
         self._num_expected: int | None = None
@@ -61,8 +63,10 @@ class ArrayWriter:
         offset: float = 0.0,
         notes: dict[str, Any] | None = None,
         num_samples: int | None = None,
+        vocabulary: int | None = None,
+        target_shape: tuple[int, ...] = (),
     ) -> None:
-        """Say what the samples mean; call it before or between the pieces.
+        """Say what the samples mean; call it before the pieces.
 
         Args:
             source: Where the samples come from, for humans.
@@ -71,18 +75,22 @@ class ArrayWriter:
             offset: See `scale`.
             notes: What was done to the samples, JSON-able; kept in `meta.json`.
             num_samples: How many will come in all, for the progress lines.
+            vocabulary: Where samples are tokens, whole numbers below this; they are never scaled.
+            target_shape: (T,) where each sample has a class at each of T positions.
         """
         self._source, self._class_names, self._scale, self._offset = source, class_names, scale, offset
         self._notes, self._num_expected = notes or {}, num_samples
+        self._vocabulary, self._target_shape = vocabulary, target_shape
 
     def append(self, x: Any, y: Any, part: str = "train") -> None:
-        """Append samples `x` [n, ...] and class numbers `y` [n] to the part `train` or `validation`.
+        """Append samples `x` [n, ...] and class numbers `y` [n, *target_shape] to the part `train` or `validation`.
 
         Raises:
             UserError: The arrays do not fit each other or the pieces before, or hold what cannot be trained on.
         """
         name_x, name_y = PARTS[part]
-        x, y = checked_samples(name_x, as_array(name_x, x)), checked_classes(name_y, as_array(name_y, y))
+        x = checked_samples(name_x, as_array(name_x, x))
+        y = checked_classes(name_y, as_array(name_y, y), self._target_shape)
         if not self._streams:
             self._check_room(x)
         if len(x) != len(y):
@@ -110,12 +118,15 @@ class ArrayWriter:
             offset=self._offset,
             source=self._source,
             notes=self._notes,
+            vocabulary=self._vocabulary,
         )
 
     def _append_piece(self, part: str, x: Array, y: Array) -> None:
         name_x, name_y = PARTS[part]
         x = x.astype(stored_type(x.dtype), copy=False)
         check_finite(name_x, x)
+        if self._vocabulary is not None:
+            check_tokens(name_x, x, self._vocabulary)
         self._note_classes(name_y, y)
         self._stream(name_x, x).append(x)
         self._stream(name_y, y).append(y.astype(np.int32))

@@ -96,11 +96,23 @@ def build(assignment: Assignment, rank: int, arrays: Arrays) -> Trainer:
         model,
         model.options(**run.options_of("model")),
         plugin.options(**run.options_of("trainer")),
-        Problem(arrays.input_shape, arrays.num_classes, arrays.scale, arrays.offset),
+        problem_of(arrays),
         run.seed,
         Threads(layout.intra_op_threads, layout.inter_op_threads, layout.places[rank].local_index),
     )
     return trainer
+
+
+def problem_of(arrays: Arrays) -> Problem:
+    """Return what there is to learn of a prepared data set."""
+    return Problem(
+        input_shape=arrays.input_shape,
+        num_classes=arrays.num_classes,
+        scale=arrays.scale,
+        offset=arrays.offset,
+        vocabulary=arrays.vocabulary,
+        target_shape=arrays.target_shape,
+    )
 
 
 def samples_of(run: RunSpec, arrays: Arrays) -> Samples:

@@ -16,6 +16,10 @@ from PIL import Image
 
 PREPARE = [sys.executable, "-m", "dlbench.datasets._prepare"]
 MEBIBYTE = 2**20
+# What the one line of an answer says.
+KEYS = (
+    "folder", "checksum", "num_train", "num_validation", "input_shape", "num_classes", "vocabulary", "target_shape",
+)  # fmt: skip
 
 # A data set of the user's own that leaves marks of what it does in its folder and waits until it is told to go on.
 MY_DATA = """
@@ -112,7 +116,7 @@ def test_it_answers_with_one_line_whatever_is_printed(preparing: Preparing) -> N
     assert done.returncode == 0
     answer = json.loads(done.stdout)
     assert done.stdout.count("\n") == 1
-    assert set(answer) == {"folder", "checksum", "num_train", "num_validation", "input_shape", "num_classes"}
+    assert set(answer) == {*KEYS}
     assert (answer["num_train"], answer["num_validation"]) == (50, None)
     assert (answer["input_shape"], answer["num_classes"]) == ([1000], 2)
     assert Path(answer["folder"]).parent == preparing.cache

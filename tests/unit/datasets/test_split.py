@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -124,3 +126,27 @@ def test_stratified_order_interleaves_classes():
     order = stratified_order(y, np.arange(6))
     assert sorted(order) == list(range(6))
     assert sorted(y[order[:3]]) == [0, 0, 1]
+
+
+def positions(num=100, length=4):
+    return np.random.default_rng(0).integers(0, 5, (num, length)).astype(np.int32)
+
+
+def test_samples_with_a_class_at_each_position_are_split_by_a_plain_permutation():
+    arrays = replace(arrays_of(np.arange(100)), y=positions(), target_shape=(4,))
+    found, other = split(arrays, 3, 0.2, train_samples=50), split(arrays, 4, 0.2, train_samples=50)
+    assert len(found.train) == 50
+    assert len(found.validation) == 20
+    assert not set(found.train) & set(found.validation)
+    assert set(found.train) < set(split(arrays, 3, 0.2).train)
+    assert found.train.tolist() != other.train.tolist()
+    assert "proportions" not in found.explanation
+    assert "stratified" not in found.explanation
+
+
+def test_an_own_validation_part_with_positions_is_used_whole():
+    arrays = replace(
+        arrays_of(np.arange(100), validation_y=[0]), y=positions(), validation_y=positions(7), target_shape=(4,)
+    )
+    found = split(arrays, 0, 0.2)
+    assert (found.train.tolist(), found.validation.tolist()) == (list(range(100)), list(range(7)))

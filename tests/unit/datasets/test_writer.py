@@ -145,3 +145,35 @@ def test_progress_is_said_with_the_total(tmp_path, monkeypatch):
         writer.append(X, Y)
         writer.finish()
     assert said == ["6 of 6 samples", "6 samples written"]
+
+
+def test_tokens_with_a_class_at_each_position_are_written_and_read_back(tmp_path):
+    x = np.arange(24, dtype=np.uint8).reshape(8, 3) % 12
+    y = (x + 1) % 5
+    content = written(tmp_path, (x, y), vocabulary=12, target_shape=(3,))
+    assert (content.vocabulary, content.target_shape, content.input_shape) == (12, (3,), (3,))
+    assert np.array_equal(np.load(tmp_path / "y.npy"), y)
+    assert content.num_classes == 5
+    other = written(tmp_path / "other", (x, y), vocabulary=13, target_shape=(3,))
+    assert other.checksum != content.checksum
+
+
+def test_without_tokens_the_checksum_is_what_it_was_before_there_were_any(tmp_path):
+    # Written down once: prepared data sets of earlier versions stay valid.
+    content = written(tmp_path, good(dtype=np.dtype("uint8")))
+    assert content.checksum == "4488365852e6a6fca39365b9d506ee1e6c9d0c33d0e73caeeb6a34a4b40ac6db"
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (np.full((2, 3), 12, np.uint8), np.zeros((2, 3), int), "x holds tokens from 12 to 12; there are 12"),
+        (np.full((2, 3), -1, np.int8), np.zeros((2, 3), int), "x holds tokens from -1 to -1"),
+        (np.zeros((2, 3), np.float32), np.zeros((2, 3), int), "tokens are integers"),
+        (np.zeros((2, 3), np.uint8), np.zeros((2, 4), int), r"needs class numbers of shape \(3,\)"),
+        (np.zeros((2, 3), np.uint8), np.zeros(2, int), r"needs class numbers of shape \(3,\)"),
+    ],
+)
+def test_what_are_no_tokens_is_refused(tmp_path, x, y, message):
+    with pytest.raises(UserError, match=message):
+        written(tmp_path, (x, y), vocabulary=12, target_shape=(3,))
