@@ -127,6 +127,7 @@ def _specification(run: RunSpec) -> dict[str, Any]:
         "label": run.label,
         "repeat": run.repeat,
         "baseline": run.baseline,
+        "batch_size_origin": run.batch_size_origin.value,
         "batch_size_per_worker": run.global_batch_size / run.settings.workers,
         "batch_size_global": run.global_batch_size,
         "epochs_per_worker": run.epochs_per_worker,

@@ -11,7 +11,7 @@ from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.exclusion import inline
 from dlbench.scenario.points import Point, axis_keys, points
 from dlbench.scenario.resolve import Arm, resolve
-from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.run_spec import BatchOrigin, RunSpec
 from dlbench.scenario.scenario import Baseline, Scenario
 from dlbench.scenario.settings import Settings
 from dlbench.scenario.spread import spread
@@ -92,7 +92,7 @@ def _has_all(arm: Arm, partial: dict[str, Any]) -> bool:
 
 
 def _identity(arm: Arm) -> str:
-    return json.dumps([arm.settings.model_dump(mode="json"), arm.options], sort_keys=True)
+    return json.dumps([arm.settings.model_dump(mode="json"), arm.options, arm.wants_max], sort_keys=True)
 
 
 def _refuse_twins(arms: Iterable[Arm], scenario: Scenario) -> None:
@@ -138,6 +138,7 @@ def _specify(arm: Arm, scenario: Scenario, keys: Iterable[str], varying: Iterabl
         target=scenario.target,
         limits=scenario.limits,
         baseline=arm.is_baseline,
+        batch_size_origin=BatchOrigin.OPEN if arm.wants_max else BatchOrigin.GIVEN,
     )
 
 

@@ -12,6 +12,7 @@ from dlbench.scenario import document
 from dlbench.scenario.arms import specify, with_baselines, with_cores, written_arms
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.exclusion import inline
+from dlbench.scenario.largest import is_max
 from dlbench.scenario.points import check_size
 from dlbench.scenario.refusal import judge, refuse_baselines, refuse_points
 from dlbench.scenario.resolve import Arm
@@ -82,6 +83,8 @@ def _wanted(only: Mapping[str, str], scenario: Scenario) -> dict[str, Any]:
 
 
 def _setting(key: str, value: Any, where: str) -> Any:
+    if is_max(key, value):
+        return value
     try:
         found = getattr(Settings.model_validate({key: value}), key)
     except ValidationError as error:
@@ -94,6 +97,8 @@ def _is_wanted(arm: Arm, wanted: Mapping[str, Any]) -> bool:
 
 
 def _matches(arm: Arm, key: str, value: Any) -> bool:
+    if key == "batch_size":
+        return bool(value == arm.value(key))
     if key in Settings.model_fields:
         return value in (getattr(arm.given, key), getattr(arm.settings, key))
     return bool(arm.options.get(key) == value)

@@ -14,7 +14,7 @@ from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.placeholders import names
 from dlbench.scenario.resolve import is_label, needs_of, provides
-from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.run_spec import BatchOrigin, RunSpec
 from dlbench.scenario.settings import BatchScope, Divide, LearningRateScale, Mode, Settings
 from dlbench.scenario.spread import spread
 
@@ -233,6 +233,16 @@ def _batch(case: _Case) -> str:
     return ""
 
 
+def _largest(case: _Case) -> str:
+    if case.run.batch_size_origin is not BatchOrigin.OPEN:
+        return ""
+    if case.settings.command is not None:
+        return "batch_size: max is found with dlbench's own worker, not with a command"
+    if not case.cluster.is_here:
+        return "batch_size: max is found on this machine only, not on other hosts"
+    return ""
+
+
 def _samples(case: _Case) -> str:
     settings, description = case.settings, case.description
     if description is None:
@@ -282,9 +292,9 @@ def _command(case: _Case) -> str:
 
 Check = Callable[[_Case], str]
 _COMMAND_CHECKS: tuple[Check, ...] = (
-    _workers, _algorithm, _driver, _launcher, _layout, _cores, _learning_rate, _batch, _command,
+    _workers, _algorithm, _driver, _launcher, _layout, _cores, _learning_rate, _batch, _largest, _command,
 )  # fmt: skip
 _CHECKS: tuple[Check, ...] = (
-    _workers, _algorithm, _driver, _launcher, _layout, _cores, _learning_rate, _batch,
+    _workers, _algorithm, _driver, _launcher, _layout, _cores, _learning_rate, _batch, _largest,
     _trainer, _model, _precision, _optimizer, _jit, _samples, _shape,
 )  # fmt: skip

@@ -9,10 +9,11 @@ from pydantic import ValidationError
 from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.largest import is_max, with_least_batch
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.points import Point
 from dlbench.scenario.scenario import Scenario
-from dlbench.scenario.settings import OPTION_PREFIXES, Mode, Settings
+from dlbench.scenario.settings import MAX, OPTION_PREFIXES, Mode, Settings
 from dlbench.scenario.source import Path, Source
 from dlbench.scenario.translate import translate
 from dlbench.scenario.values import LABELS_OF_A_COMMAND, PLUGIN_SETTINGS, load, refuse_bool
@@ -41,6 +42,8 @@ class Arm:
 
     def has(self, key: str, value: Any) -> bool:
         """Whether this arm has a value, as it is written: what `exclude` asks."""
+        if key == "batch_size" and (self.wants_max or is_max(key, value)):
+            return bool(value == self.value(key))
         if key in Settings.model_fields:
             wanted = getattr(Settings.model_validate({key: value}), key)
             if key in PLUGIN_SETTINGS and wanted is not None:
@@ -48,8 +51,15 @@ class Arm:
             return bool(wanted == getattr(self.given, key))
         return key in self.options and bool(self.options[key] == value)
 
+    @property
+    def wants_max(self) -> bool:
+        """Whether its batch is to be the largest that fits; the settings then hold the smallest possible one."""
+        return is_max("batch_size", self.point.values.get("batch_size"))
+
     def value(self, key: str) -> Any:
-        """Return the resolved value of a setting or option, JSON-able; None where it has none."""
+        """Return the resolved value of a setting or option, JSON-able, or `max` as written; None where it has none."""
+        if key == "batch_size" and self.wants_max:
+            return MAX
         if key in Settings.model_fields:
             return self.settings.model_dump(mode="json")[key]
         return self.options.get(key)
@@ -85,10 +95,14 @@ def needs_of(strategy: str) -> Needs:
 
 def _settings(point: Point, source: Source) -> Settings:
     values = {key: value for key, value in point.values.items() if "." not in key}
+    wants_max = is_max("batch_size", values.get("batch_size"))
+    if wants_max:
+        del values["batch_size"]
     try:
-        return Settings.model_validate(values)
+        settings = Settings.model_validate(values)
     except ValidationError as error:
         raise translate(error, source, lambda _: Settings.model_fields, _place(point)) from error
+    return with_least_batch(settings) if wants_max else settings
 
 
 def _place(point: Point) -> Any:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+from enum import StrEnum
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,7 +20,16 @@ _LATER: dict[str, tuple[Any, ...]] = {
     "augmentation": ("none",),
     "augmentation_padding": (4,),
     "checkpoint_every": (None,),
+    "memory_limit_bytes": (None,),
 }
+
+
+class BatchOrigin(StrEnum):
+    """Where a run's batch size comes from: the scenario, a search (`batch_size: max`), or it is still to be found."""
+
+    GIVEN = "given"
+    FOUND = "found"
+    OPEN = "open"
 
 
 class Target(BaseModel):
@@ -62,6 +72,7 @@ class RunSpec(BaseModel):
         options: Options of the plugins with their defaults filled in, by dotted key: `model.hidden`.
         axes: The settings this arm has from an axis, by name; empty for a scenario without axes.
         baseline: Whether dlbench added this run as a base line.
+        batch_size_origin: `open` until `batch_size: max` is found, and the batch is then the smallest possible.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -75,6 +86,7 @@ class RunSpec(BaseModel):
     target: Target | None = None
     limits: Limits = Field(default_factory=Limits)
     baseline: bool = False
+    batch_size_origin: BatchOrigin = BatchOrigin.GIVEN
 
     @property
     def run_id(self) -> str:
@@ -90,8 +102,13 @@ class RunSpec(BaseModel):
 
     @property
     def fingerprint(self) -> str:
-        """Short hash of everything that changes what is measured; the same for all repeats of an arm."""
-        content = self.model_dump(mode="json", include={"settings", "options", "target"})
+        """Short hash of everything that changes what is measured; the same for all repeats of an arm.
+
+        A batch that was found makes another arm than the same number given: both may stand in one scenario.
+        """
+        content = self.model_dump(mode="json", include={"settings", "options", "target", "batch_size_origin"})
+        if self.batch_size_origin is BatchOrigin.GIVEN:
+            del content["batch_size_origin"]
         for name, before in _LATER.items():
             if content["settings"][name] in before:
                 del content["settings"][name]

@@ -8,7 +8,10 @@ checked against the plugin's own `OPTIONS`.
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+# What a scenario may write for `batch_size` in place of a number: the largest that fits (`dlbench.study.fit`).
+MAX = "max"
 
 
 class BatchScope(StrEnum):
@@ -71,6 +74,13 @@ def _no_bool(value: Any) -> Any:
     return value
 
 
+def _batch_size(value: Any) -> Any:
+    """Refuse text: a run's batch is a number by now, `max` is resolved before (`dlbench.scenario.largest`)."""
+    if isinstance(value, str):
+        raise ValueError(f"must be a whole number, or `{MAX}`: the largest batch that fits; not {value[:60]!r}")
+    return _no_bool(value)
+
+
 def _whole_above_one(value: float) -> float:
     """Refuse one and a half cores: a worker is bound to whole cores, and only below one core limited to a share."""
     if value > 1 and not value.is_integer():
@@ -81,6 +91,14 @@ def _whole_above_one(value: float) -> float:
 # The bounds stand before the validator, else they do not reach the JSON Schema.
 Count = Annotated[int, Field(ge=1, le=10**9), BeforeValidator(_no_bool)]
 Natural = Annotated[int, Field(ge=0, le=10**9), BeforeValidator(_no_bool)]
+# Runs hold a number always; editors and `dlbench list settings` are told what a scenario may write.
+BatchSize = Annotated[
+    int,
+    Field(ge=1, le=10**9),
+    BeforeValidator(_batch_size),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": 10**9}, {"const": MAX}]}),
+]
+Bytes = Annotated[int, Field(ge=2**20, le=2**50), BeforeValidator(_no_bool)]
 Seconds = Annotated[float, Field(gt=0, le=10**8, allow_inf_nan=False), BeforeValidator(_no_bool)]
 Rate = Annotated[float, Field(gt=0, le=10**6, allow_inf_nan=False), BeforeValidator(_no_bool)]
 Finite = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(_no_bool)]
@@ -125,7 +143,17 @@ class Settings(BaseModel):
         description="CPU cores of each worker: whole ones, or a share of one (0.5); default: cores of the host / most "
         "workers on it in the study, above one rounded down.",
     )
-    batch_size: Count = Field(32, description="Samples per step, of one worker or of all: see `batch_scope`.")
+    memory_limit_bytes: Bytes | None = Field(
+        None,
+        description="Memory that each worker may take on its host, enforced by the kernel (RLIMIT_DATA): what needs "
+        "more ends as out-of-memory. Default: no limit.",
+    )
+    batch_size: BatchSize = Field(
+        32,
+        description="Samples per step, of one worker or of all: see `batch_scope`; `max`: the largest that fits one "
+        "worker, found before the first run, once per model and device, within `memory_limit_bytes` or the worker's "
+        "share of the host's free memory (on an accelerator: its memory).",
+    )
     batch_scope: BatchScope = Field(
         BatchScope.PER_WORKER,
         description="`per-worker`: the global batch grows with workers (weak scaling); `global`: it stays (strong).",

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ValidationError
 
 from dlbench import plugins
 from dlbench.errors import UserError, shown
+from dlbench.scenario.largest import is_max
 from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import OPTION_PREFIXES, Settings
 from dlbench.scenario.source import Path, Source
@@ -106,6 +107,8 @@ def _option_names(found: tuple[plugins.Plugin, ...]) -> tuple[str, ...]:
 
 
 def _check_setting(path: Path, key: str, value: Any, scenario: Scenario) -> None:
+    if is_max(key, value):
+        return
     try:
         Settings.model_validate({key: value})
     except ValidationError as error:
