@@ -37,7 +37,9 @@ class Epochs:
         self._pending.append(epoch)
 
     def meet(self, driver: Driver) -> list[dict[str, Any]]:
-        """Sum each pending epoch over all workers and return its row of `epochs.csv`; a collective."""
+        """Sum each pending epoch over all workers and return its row of `epochs.csv`; a collective where any is."""
+        if not self._pending:
+            return []
         own = np.stack([epoch.sums for epoch in self._pending])
         everyone = np.empty_like(own)
         driver.all_reduce(own, everyone)

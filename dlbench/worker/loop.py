@@ -3,8 +3,9 @@
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from time import perf_counter, time
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from dlbench.worker.clock import StepRecorder, Window
 from dlbench.worker.epochs import Epoch, Epochs
 from dlbench.worker.evaluation import Scores, evaluate
 from dlbench.worker.order import Order, learning_rate
+from dlbench.worker.progress import Progress
+from dlbench.worker.resume import Checkpoints
 from dlbench.worker.step import Heartbeat, Marks, Step, compiled_step, exchange_step, step_row
 from dlbench.worker.way_home import WayHome
 
@@ -81,13 +84,24 @@ class Loop:
         driver: Barriers and sums over all workers.
         samples: The data.
         stream: The way home.
+        checkpoints: Where the run's checkpoints go; None where it makes none.
+        earlier: What an earlier attempt had come to, its weights being in the trainer already.
     """
 
     def __init__(
-        self, run: RunSpec, trainer: Trainer, strategy: Strategy, driver: Driver, samples: Samples, stream: WayHome
+        self,
+        run: RunSpec,
+        trainer: Trainer,
+        strategy: Strategy,
+        driver: Driver,
+        samples: Samples,
+        stream: WayHome,
+        checkpoints: Checkpoints | None = None,
+        earlier: Progress | None = None,
     ) -> None:
         self.run, self.trainer, self.strategy, self.driver = run, trainer, strategy, driver
-        self.samples, self.stream = samples, stream
+        self.samples, self.stream, self.checkpoints = samples, stream, checkpoints
+        self._earlier = earlier or Progress()
         self.order = Order.of(run, driver.rank, len(samples.train))
         self.together = Together(driver, trainer, stream)
         self.recorder = StepRecorder(stream.send_steps, run.limits.flush_interval_s)
@@ -95,12 +109,10 @@ class Loop:
         self.epochs = Epochs()
         self._step = self._make_step()
         self._can_mark = strategy.in_graph is None and driver.size > 1
-        self._number = 0
-        self._zero = self._paused_s = self._evaluation_s = self._first_step_s = 0.0
-        self._scores: Scores | None = None
-        self._best_accuracy = 0.0
-        self._reached: tuple[float, int] | None = None
-        self._agreements: list[Agreement] = []
+        self._zero = self._paused_s = self._checkpoint_s = 0.0
+        self._first_step_s: float | None = None
+        self._bytes_before = strategy.bytes_sent or 0
+        self._take_over(self._earlier)
 
     def train(self, on_zero: Callable[[float], None]) -> Result:
         """Train all epochs, extend the window if the run asks for it, and return this worker's account.
@@ -124,11 +136,9 @@ class Loop:
             self.recorder.flush()  # also the rows before an error
 
     def _train(self) -> Result:
-        bytes_before = self.strategy.bytes_sent or 0
         epochs = self._train_epochs()
         train_time_s = self._train_time(perf_counter())
-        steps = self._number
-        bytes_sent = None if self.strategy.bytes_sent is None else self.strategy.bytes_sent - bytes_before
+        steps, bytes_sent = self._number, self._bytes_sent()
         self._agree()
         if self.run.settings.extend_window:
             self._extend()
@@ -136,16 +146,17 @@ class Loop:
         return account.model_copy(update={"train_time_s": train_time_s, "bytes_sent": bytes_sent})
 
     def _train_epochs(self) -> int:
-        """Train until the last epoch or the target; return the number of epochs trained."""
+        """Train until the last epoch or the target; return the number of epochs trained, in all attempts."""
         last, every = self.run.epochs_per_worker, self.run.settings.evaluate_every
-        for number in range(1, last + 1):
+        number = self._earlier.epoch
+        while number < last and not (self._reached and self.run.target and self.run.target.stop):
+            number += 1
             self._train_epoch(Epoch(number))
             if number % every == 0 or number == last:
                 self._close_window()
                 self._evaluate(number)
-                if self._reached and self.run.target and self.run.target.stop:
-                    return number
-        return last
+            self._make_checkpoint(number)
+        return number
 
     def _train_epoch(self, epoch: Epoch) -> None:
         for indices in self.order.epoch(epoch.number):
@@ -154,7 +165,7 @@ class Loop:
             if not math.isfinite(marks.loss_sum):
                 raise Diverged(f"the loss is {marks.loss_sum} in step {self._number} (epoch {epoch.number})")
             epoch.add(marks.loss_sum, marks.correct, len(indices))
-            if self._number == 1:
+            if self._is_first:
                 self._pausing(self._agree)
         now = perf_counter()
         epoch.steps, epoch.train_time_s, epoch.ended_at_s = self._number, self._train_time(now), now - self._zero
@@ -179,8 +190,13 @@ class Loop:
         stream.step, stream.epoch, stream.loss = self._number, epoch, marks.loss_sum / len(indices)
         return marks
 
+    @property
+    def _is_first(self) -> bool:
+        """Whether the step is the first one of this attempt."""
+        return self._number == self._earlier.steps + 1
+
     def _phase(self, marked: bool) -> str:
-        if self._number == 1:
+        if self._is_first:
             return "first"
         if marked:
             return "sampled"
@@ -202,13 +218,65 @@ class Loop:
             "evaluated_samples": scores.own_samples,
             "evaluation_time_s": seconds,
         }
-        for row in rows:
-            self.stream.send({"kind": "epoch", "row": row})
+        self._tell(rows)
         self._best_accuracy = max(self._best_accuracy, scores.accuracy)
         self.stream.accuracy, self.stream.samples_per_s = scores.accuracy, self._rate_so_far()
         target = self.run.target
         if target and self._reached is None and target.is_reached(rows[-1][target.metric]):
             self._reached = (self.together.most(train_time_s), epoch)
+
+    def _tell(self, rows: list[dict[str, Any]]) -> None:
+        """Send rows of epochs home, and keep them for checkpoints."""
+        self._rows += rows
+        for row in rows:
+            self.stream.send({"kind": "epoch", "row": row})
+
+    def _make_checkpoint(self, epoch: int) -> None:
+        """Make a checkpoint where one is due, outside the window and outside training time; a collective then."""
+        every, checkpoints = self.run.settings.checkpoint_every, self.checkpoints
+        if checkpoints is None or every is None or epoch % every:
+            return
+        self._close_window()
+        train_time_s = self._train_time(perf_counter())
+
+        def save() -> None:
+            self._tell(self.epochs.meet(self.driver))
+            checkpoints.save(self._progress(epoch, train_time_s))
+
+        self._checkpoint_s += self._pausing(save)
+
+    def _progress(self, epoch: int, train_time_s: float) -> Progress:
+        return Progress(
+            epoch=epoch,
+            steps=self._number,
+            train_time_s=train_time_s,
+            evaluation_time_s=self._evaluation_s,
+            bytes_sent=self._bytes_sent(),
+            train_loss=self.epochs.train_loss,
+            train_accuracy=self.epochs.train_accuracy,
+            scores=astuple(self._scores) if self._scores else None,
+            best_accuracy=self._best_accuracy,
+            reached=self._reached,
+            agreements=tuple(astuple(agreement) for agreement in self._agreements),
+            rows=tuple(self._rows),
+        )
+
+    def _take_over(self, earlier: Progress) -> None:
+        """Begin where an earlier attempt had come to; its rows of epochs are this attempt's, too."""
+        self._number, self._evaluation_s = earlier.steps, earlier.evaluation_time_s
+        self._scores: Scores | None = Scores(*earlier.scores) if earlier.scores else None
+        self._best_accuracy: float = earlier.best_accuracy
+        self._reached: tuple[float, int] | None = earlier.reached
+        self._agreements = [Agreement(*found) for found in earlier.agreements]
+        self.epochs.train_loss, self.epochs.train_accuracy = earlier.train_loss, earlier.train_accuracy
+        self._rows: list[dict[str, Any]] = []
+        # Moments of another attempt mean nothing on this one's clock.
+        self._tell([{**row, "ended_at_s": None} for row in earlier.rows])
+
+    def _bytes_sent(self) -> int | None:
+        """Return the bytes sent in training steps, in all attempts; None where the strategy cannot count."""
+        now, earlier = self.strategy.bytes_sent, self._earlier.bytes_sent
+        return None if now is None or earlier is None else earlier + now - self._bytes_before
 
     def _score(self) -> None:
         part = self.samples
@@ -270,14 +338,14 @@ class Loop:
         return seconds
 
     def _train_time(self, now: float) -> float:
-        return now - self._zero - self._paused_s
+        return self._earlier.train_time_s + now - self._zero - self._paused_s
 
     def _rate_so_far(self) -> float | None:
         seconds, samples = self.window.timed_s, self.window.timed_steps * self.run.global_batch_size
         return samples / seconds if seconds else None
 
     def _latest_warmup(self) -> int:
-        planned = self.order.steps_per_epoch * self.run.epochs_per_worker
+        planned = self.order.steps_per_epoch * (self.run.epochs_per_worker - self._earlier.epoch)
         return min(LATEST_WARMUP_STEP, max(8, planned // 4, 32 if self.run.settings.extend_window else 0))
 
     def _make_step(self) -> Step:
@@ -303,6 +371,7 @@ class Loop:
             flops_per_sample=self.trainer.flops_per_sample,
             first_step_s=self._first_step_s,
             evaluation_time_s=self._evaluation_s,
+            checkpoint_time_s=None if self.checkpoints is None else self._checkpoint_s,
             segments=tuple(window.segments),
             cpu_time_s=window.cpu_time_s,
             observer_cpu_s=window.observer_cpu_s,
