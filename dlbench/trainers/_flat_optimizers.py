@@ -13,24 +13,43 @@ class FlatOptimizer(Protocol):
     def apply(self, parameters: Array, gradient: Array, learning_rate: float) -> None:
         """Take one step; `gradient` is left as it is."""
 
+    def state(self) -> Array:
+        """Return a copy of what it remembers, flat float64."""
+
+    def set_state(self, flat: Array) -> None:
+        """Overwrite what it remembers."""
+
 
 class Sgd:
-    """Stochastic gradient descent: v = momentum v - rate g; p += v (Polyak 1964; not Nesterov's)."""
+    """Stochastic gradient descent: v = momentum v - rate g; p += v (Polyak 1964).
 
-    def __init__(self, parameters: Array, momentum: float) -> None:
-        self._momentum = momentum
-        self._velocity = np.zeros_like(parameters) if momentum else None
+    Nesterov's looks one step ahead: p += momentum v - rate g, with the new v (Sutskever et al. 2013).
+    """
+
+    def __init__(self, parameters: Array, momentum: float, nesterov: bool = False) -> None:
+        self._momentum, self._nesterov = momentum, nesterov
+        self._velocity = np.zeros_like(parameters if momentum else parameters[:0])
         self._change = np.empty_like(parameters)
 
     def apply(self, parameters: Array, gradient: Array, learning_rate: float) -> None:
         """Take one step."""
-        np.multiply(gradient, learning_rate, out=self._change)
-        if self._velocity is None:
-            parameters -= self._change
-            return
-        self._velocity *= self._momentum
-        self._velocity -= self._change
-        parameters += self._velocity
+        velocity, change = self._velocity, self._change
+        np.multiply(gradient, learning_rate, out=change)
+        if velocity.size:
+            velocity *= self._momentum
+            velocity -= change
+        if not velocity.size or self._nesterov:
+            parameters -= change
+        if velocity.size:
+            parameters += np.multiply(velocity, self._momentum, out=change) if self._nesterov else velocity
+
+    def state(self) -> Array:
+        """Return the velocity."""
+        return self._velocity.astype(np.float64)
+
+    def set_state(self, flat: Array) -> None:
+        """Overwrite the velocity."""
+        _fill([self._velocity], flat)
 
 
 class Adam:
@@ -42,11 +61,12 @@ class Adam:
         self._square = np.zeros_like(parameters)
         self._change = np.empty_like(parameters)
         self._root = np.empty_like(parameters)
-        self._steps = 0
+        self._steps = np.zeros(1, np.int64)
 
     def apply(self, parameters: Array, gradient: Array, learning_rate: float) -> None:
         """Take one step."""
         self._steps += 1
+        steps = int(self._steps[0])
         change, root = self._change, self._root
         np.subtract(gradient, self._mean, out=change)
         change *= 1 - self._beta_1
@@ -58,5 +78,34 @@ class Adam:
         np.sqrt(self._square, out=root)
         root += self._epsilon
         np.divide(self._mean, root, out=change)
-        change *= learning_rate * (1 - self._beta_2**self._steps) ** 0.5 / (1 - self._beta_1**self._steps)
+        change *= learning_rate * (1 - self._beta_2**steps) ** 0.5 / (1 - self._beta_1**steps)
         parameters -= change
+
+    def state(self) -> Array:
+        """Return both means and the number of steps."""
+        return np.concatenate([self._mean, self._square, self._steps]).astype(np.float64)
+
+    def set_state(self, flat: Array) -> None:
+        """Overwrite both means and the number of steps."""
+        _fill([self._mean, self._square, self._steps], flat)
+
+
+class Decaying:
+    """Decoupled weight decay before another optimizer's step: p -= rate x decay x p (Loshchilov and Hutter 2019)."""
+
+    def __init__(self, inner: FlatOptimizer, weight_decay: float) -> None:
+        self._inner, self._weight_decay = inner, weight_decay
+        self.state, self.set_state = inner.state, inner.set_state
+
+    def apply(self, parameters: Array, gradient: Array, learning_rate: float) -> None:
+        """Let the weights decay, and take the other's step from there."""
+        parameters *= 1 - learning_rate * self._weight_decay
+        self._inner.apply(parameters, gradient, learning_rate)
+
+
+def _fill(slots: list[Array], flat: Array) -> None:
+    sizes = [slot.size for slot in slots]
+    if flat.size != sum(sizes):
+        raise ValueError(f"an optimizer's state of {sum(sizes)} numbers cannot be made from {flat.size}")
+    for slot, part in zip(slots, np.split(flat, np.cumsum(sizes)[:-1]), strict=True):
+        slot[...] = part

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlbench.trainers import Problem
+from dlbench.trainers._parts import cut
 
 Reduce = Callable[[list[Any]], list[Any]]
 
@@ -37,11 +38,14 @@ class Graph:
         optimizer: A built optimizer.
         problem: How samples become numbers, and what shape their classes have.
         jit_compile: Compile with XLA.
+        num_parts: A batch is differentiated in so many parts, one after the other; gradients and sums are added.
     """
 
-    def __init__(self, tf: Any, model: Any, optimizer: Any, problem: Problem, jit_compile: bool) -> None:
+    def __init__(
+        self, tf: Any, model: Any, optimizer: Any, problem: Problem, jit_compile: bool, num_parts: int = 1
+    ) -> None:
         self._tf, self._model, self.optimizer, self.problem = tf, model, optimizer, problem
-        self._jit_compile = jit_compile
+        self._jit_compile, self._num_parts = jit_compile, num_parts
         self._loss_scale = getattr(optimizer, "dynamic_scale", None)
         self._variables = list(model.trainable_variables)
         self.dtype = tf.as_dtype(self._variables[0].dtype)
@@ -88,6 +92,22 @@ class Graph:
         return self._compile(evaluate, *self._batch(kinds))
 
     def _differentiate(self, x: Any, y: Any, scale: Any) -> tuple[list[Any], Any]:
+        """Return (gradients, [sum of the losses, correct ones]) of a batch, computed part by part.
+
+        A part starts when the one before it has been added: its activations then take the memory of those.
+        """
+        if self._num_parts == 1:
+            return self._differentiate_part(x, y, scale)
+        first, *others = cut(x.shape[0], self._num_parts)
+        gradients, sums = self._differentiate_part(x[first], y[first], scale)
+        for part in others:
+            with self._tf.control_dependencies([*gradients, sums]):
+                more, more_sums = self._differentiate_part(x[part], y[part], scale)
+                gradients = [a + b for a, b in zip(gradients, more, strict=True)]
+                sums += more_sums
+        return gradients, sums
+
+    def _differentiate_part(self, x: Any, y: Any, scale: Any) -> tuple[list[Any], Any]:
         """Return (gradients in the dtype of the flat vector, [sum of the losses, correct ones])."""
         tf = self._tf
         variables = [variable.value for variable in self._variables]

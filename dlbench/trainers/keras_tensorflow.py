@@ -8,14 +8,26 @@ import numpy as np
 from dlbench.errors import UserError, nearest
 from dlbench.plugins import Options, Plugin
 from dlbench.scenario.settings import Settings
-from dlbench.trainers import Array, Problem, Threads, _keras_forward, _keras_model, _keras_start, _processor, flatten
+from dlbench.trainers import (
+    Array,
+    Problem,
+    Threads,
+    _keras_forward,
+    _keras_model,
+    _keras_optimizers,
+    _keras_start,
+    _keras_variables,
+    _processor,
+)
 from dlbench.trainers._keras_graph import Graph, Kinds
 
 OPTIONS = Options
 BUILDER = _keras_model.BUILDER
-OPTIMIZERS = ("sgd", "adam", "adamw", "rmsprop")
+OPTIMIZERS = tuple(_keras_optimizers.CLASSES)
+OPTIMIZER_SETTINGS = _keras_optimizers.OPTIMIZER_SETTINGS
 PRECISIONS = ("float32", "float64", "mixed_bfloat16", "mixed_float16")
 JIT = True
+ACCUMULATES = True
 BACKEND = "tensorflow"
 
 # What Eigen aligns tensors to; TensorFlow aborts the process when it meets a tensor aligned to less.
@@ -53,9 +65,9 @@ def create(
     tf, keras = _keras_start.start(settings.precision.value, threads)
     keras.utils.set_random_seed(seed)
     model = _keras_model.build(plugin, model_options, problem)
-    optimizer = _optimizer(keras, settings)
+    optimizer = _keras_optimizers.make(keras, settings)
     optimizer.build(model.trainable_variables)
-    graph = Graph(tf, model, optimizer, problem, settings.jit_compile)
+    graph = Graph(tf, model, optimizer, problem, settings.jit_compile, settings.gradient_accumulation_steps)
     return KerasTrainer(tf, keras, model, graph, settings.workers)
 
 
@@ -71,8 +83,9 @@ class KerasTrainer:
         self._num_workers = num_workers
         self._weights = list(model.trainable_variables)
         # Counters and the states of random generators are whole numbers: they are no statistics.
-        floats = [v for v in model.non_trainable_variables if keras.backend.is_float_dtype(v.dtype)]
-        self._statistics = floats
+        others = [(v, keras.backend.is_float_dtype(v.dtype)) for v in model.non_trainable_variables]
+        self._statistics = [v for v, is_float in others if is_float]
+        self._remembered = [*graph.optimizer.variables, *(v for v, is_float in others if not is_float)]
         self._dtype = np.dtype(graph.dtype.as_numpy_dtype)
         self._compiled: dict[tuple[str, Kinds | None], Any] = {}
         self._reduce: Callable[[list[Any]], list[Any]] | None = None
@@ -84,23 +97,32 @@ class KerasTrainer:
 
     def parameters(self) -> Array:
         """Return a copy of all trainable weights, flat."""
-        return flatten([v.numpy() for v in self._weights], self._dtype)
+        return _keras_variables.read(self._weights, self._dtype)
 
     def set_parameters(self, flat: Array) -> None:
         """Overwrite all trainable weights."""
-        _assign(self._weights, flat)
+        _keras_variables.assign(self._weights, flat)
 
     def statistics(self) -> Array:
         """Return a copy of the moving statistics of batch norm, flat."""
-        return flatten([v.numpy() for v in self._statistics], self._dtype)
+        return _keras_variables.read(self._statistics, self._dtype)
 
     def set_statistics(self, flat: Array) -> None:
         """Overwrite the moving statistics."""
-        _assign(self._statistics, flat)
+        _keras_variables.assign(self._statistics, flat)
 
     def replicas(self) -> list[Array]:
         """Return a copy of the trainable weights of the one replica of this process."""
         return [self.parameters()]
+
+    def optimizer_state(self) -> Array:
+        """Return a copy of slots, counters, loss scale, and the states of random generators (dropout), flat float64."""
+        return _keras_variables.read(self._remembered, np.float64)
+
+    def set_optimizer_state(self, flat: Array) -> None:
+        """Overwrite all of it: with parameters and statistics, steps then go on to the bit as they would have."""
+        _keras_variables.assign(self._remembered, flat)
+        self._learning_rate = float("nan")
 
     def compile(
         self, in_graph: Callable[[list[Any]], list[Any]] | None, in_forward: Callable[[Any], Any] | None = None
@@ -207,33 +229,3 @@ def _memory_of(tensor: Any) -> Array:
     direct = getattr(tensor, "_numpy", None)
     array: Array = direct() if direct is not None else tensor.numpy()
     return array if array.flags.writeable else array.copy()
-
-
-def _assign(variables: list[Any], flat: Array) -> None:
-    ends = np.cumsum([int(np.prod(v.shape)) for v in variables], dtype=np.int64)
-    if flat.size != (ends[-1] if len(ends) else 0):
-        raise ValueError(f"{flat.size} numbers do not fill variables of shapes {[tuple(v.shape) for v in variables]}")
-    for variable, part in zip(variables, np.split(flat, ends[:-1]), strict=False):
-        variable.assign(part.reshape(variable.shape))
-
-
-def _optimizer(keras: Any, settings: Settings) -> Any:
-    """Return the optimizer; its rate is set before each step. float16 alone needs its losses scaled."""
-    optimizers = keras.optimizers
-    made = {
-        "sgd": lambda: optimizers.SGD(settings.learning_rate, momentum=settings.momentum),
-        "adam": lambda: optimizers.Adam(settings.learning_rate),
-        "adamw": lambda: optimizers.AdamW(settings.learning_rate),
-        "rmsprop": lambda: optimizers.RMSprop(settings.learning_rate),
-    }[settings.optimizer]()
-    if settings.precision == "float64":
-        _make_exact(made)
-    return optimizers.LossScaleOptimizer(made) if settings.precision == "mixed_float16" else made
-
-
-def _make_exact(optimizer: Any) -> None:
-    """Keep the optimizer's constants in float64: Keras casts a Python float by way of float32 (0.9 by 2.4e-8 off)."""
-    for name in ("momentum", "beta_1", "beta_2", "rho", "weight_decay"):
-        value = getattr(optimizer, name, None)
-        if isinstance(value, float):
-            setattr(optimizer, name, np.float64(value))

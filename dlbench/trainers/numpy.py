@@ -11,11 +11,14 @@ from dlbench.plugins import Options, Plugin
 from dlbench.scenario.settings import Settings
 from dlbench.trainers import Array, Problem, Threads, _processor
 from dlbench.trainers._dense import DenseStack
-from dlbench.trainers._flat_optimizers import Adam, FlatOptimizer, Sgd
+from dlbench.trainers._flat_optimizers import Adam, Decaying, FlatOptimizer, Sgd
+from dlbench.trainers._parts import cut
 
 OPTIONS = Options
 BUILDER = "numpy"
-OPTIMIZERS = ("sgd", "adam")
+OPTIMIZERS = ("sgd", "adam", "adamw")
+OPTIMIZER_SETTINGS = {"momentum": ("sgd",), "nesterov": ("sgd",), "weight_decay": OPTIMIZERS}
+ACCUMULATES = True
 PRECISIONS = ("float32", "float64")
 BACKEND = "numpy"
 
@@ -32,7 +35,8 @@ def create(
     """Return a replica of the model; see `dlbench.trainers`.
 
     Raises:
-        UserError: The model has no `numpy` builder, or optimizer or precision is none of this trainer's.
+        UserError: The model has no `numpy` builder, samples are tokens or have positions, or optimizer or precision is
+            none of this trainer's.
     """
     builder = plugin.get(BUILDER)
     if builder is None:
@@ -40,19 +44,26 @@ def create(
             f"the numpy trainer cannot train model {plugin.name!r}: it has no `numpy` builder",
             hint="use `trainer: keras_tensorflow`, or one of the models softmax and mlp",
         )
+    if problem.vocabulary is not None or problem.target_shape:
+        raise UserError("the numpy trainer learns one class of each sample of numbers: no tokens, and no sequences")
     if settings.precision not in PRECISIONS:
         raise UserError(f"the numpy trainer computes in {' or '.join(PRECISIONS)}, not in {settings.precision}")
     num_threads = _limit_threads(threads.intra_op)
     widths = (math.prod(problem.input_shape), *builder(problem, model_options), problem.num_classes)
     stack = DenseStack(widths, np.dtype(settings.precision.value).type, seed)
-    return NumpyTrainer(stack, _optimizer(settings, stack.parameters), problem, num_threads)
+    optimizer = _optimizer(settings, stack.parameters)
+    return NumpyTrainer(stack, optimizer, problem, num_threads, settings.gradient_accumulation_steps)
 
 
 class NumpyTrainer:
     """One replica; everything it computes with is allocated once and written in place."""
 
-    def __init__(self, stack: DenseStack, optimizer: FlatOptimizer, problem: Problem, num_threads: int) -> None:
+    def __init__(
+        self, stack: DenseStack, optimizer: FlatOptimizer, problem: Problem, num_threads: int, num_parts: int = 1
+    ) -> None:
         self._stack = stack
+        self._num_parts = num_parts
+        self._total: Array = np.empty_like(stack.gradient if num_parts > 1 else stack.gradient[:0])
         self._optimizer = optimizer
         self._problem = problem
         self._num_threads = num_threads
@@ -82,6 +93,14 @@ class NumpyTrainer:
         """Return a copy of the weights of the one replica of this process."""
         return [self.parameters()]
 
+    def optimizer_state(self) -> Array:
+        """Return a copy of what the optimizer remembers, flat float64."""
+        return self._optimizer.state()
+
+    def set_optimizer_state(self, flat: Array) -> None:
+        """Overwrite what the optimizer remembers."""
+        self._optimizer.set_state(flat)
+
     def compile(
         self, in_graph: Callable[[list[Any]], list[Any]] | None, in_forward: Callable[[Any], Any] | None = None
     ) -> None:
@@ -92,6 +111,8 @@ class NumpyTrainer:
         """Return (flat gradient of scale x the sum of the losses, sum of the losses, correct predictions)."""
         # A diverging run is recognised by its loss; NumPy's warnings would only repeat it.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            if self._num_parts > 1:
+                return self._accumulate(x, y, scale)
             loss, correct = self._stack.differentiate(self._as_input(x), y, scale)
         return self._stack.gradient, loss, correct
 
@@ -129,6 +150,17 @@ class NumpyTrainer:
             "inter_op_threads": 1,
         }
 
+    def _accumulate(self, x: Array, y: Array, scale: float) -> tuple[Array, float, float]:
+        """Differentiate part by part; the sum ends in the stack's own gradient, of which `step` hands out views."""
+        loss, correct = 0.0, 0
+        self._total[...] = 0
+        for part in cut(len(y), self._num_parts):
+            part_loss, part_correct = self._stack.differentiate(self._as_input(x[part]), y[part], scale)
+            self._total += self._stack.gradient
+            loss, correct = loss + part_loss, correct + part_correct
+        self._stack.gradient[...] = self._total
+        return self._stack.gradient, loss, correct
+
     def _as_input(self, x: Array) -> Array:
         """Return samples as [n, inputs] numbers of the run's precision: x scale + offset, in a buffer of its own."""
         if len(x) > len(self._input):
@@ -143,14 +175,16 @@ class NumpyTrainer:
 
 
 def _optimizer(settings: Settings, parameters: Array) -> FlatOptimizer:
+    """Return the optimizer; `adamw` is Adam, since weight decay is decoupled for all."""
+    if settings.optimizer not in OPTIMIZERS:
+        raise UserError(
+            f"the numpy trainer has no optimizer {settings.optimizer!r}; it has: {', '.join(OPTIMIZERS)}",
+            hint=nearest(settings.optimizer, OPTIMIZERS),
+        )
+    plain: FlatOptimizer = Adam(parameters)
     if settings.optimizer == "sgd":
-        return Sgd(parameters, settings.momentum)
-    if settings.optimizer == "adam":
-        return Adam(parameters)
-    raise UserError(
-        f"the numpy trainer has no optimizer {settings.optimizer!r}; it has: {', '.join(OPTIMIZERS)}",
-        hint=nearest(settings.optimizer, OPTIMIZERS),
-    )
+        plain = Sgd(parameters, settings.momentum, settings.nesterov)
+    return Decaying(plain, settings.weight_decay) if settings.weight_decay else plain
 
 
 def _limit_threads(num_threads: int) -> int:
