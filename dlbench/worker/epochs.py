@@ -26,10 +26,15 @@ class Epoch:
 
 
 class Epochs:
-    """Epochs that ended and whose sums have not met yet: they meet at evaluations, outside the timed window."""
+    """Epochs that ended and whose sums have not met yet: they meet at evaluations, outside the timed window.
 
-    def __init__(self) -> None:
-        self.train_loss = self.train_accuracy = 0.0
+    Attributes:
+        train_loss: Of the last epoch that met, over all workers; at first that of an earlier attempt, if there was one.
+        train_accuracy: Likewise.
+    """
+
+    def __init__(self, train_loss: float = 0.0, train_accuracy: float = 0.0) -> None:
+        self.train_loss, self.train_accuracy = train_loss, train_accuracy
         self._pending: list[Epoch] = []
 
     def end(self, epoch: Epoch) -> None:

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from time import perf_counter, time
 from typing import Any
 
@@ -13,12 +13,12 @@ from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS, Result
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Driver, Strategy
 from dlbench.trainers import Array, Trainer
-from dlbench.worker.agreement import Agreement, Diverged, compare, worst
+from dlbench.worker.agreement import Diverged, compare, worst
 from dlbench.worker.clock import StepRecorder, Window
 from dlbench.worker.epochs import Epoch, Epochs
-from dlbench.worker.evaluation import Scores, evaluate
+from dlbench.worker.evaluation import evaluate
 from dlbench.worker.order import Order, learning_rate
-from dlbench.worker.progress import Progress
+from dlbench.worker.progress import Progress, Standing
 from dlbench.worker.resume import Checkpoints
 from dlbench.worker.step import Heartbeat, Marks, Step, compiled_step, exchange_step, step_row
 from dlbench.worker.way_home import WayHome
@@ -106,13 +106,16 @@ class Loop:
         self.together = Together(driver, trainer, stream)
         self.recorder = StepRecorder(stream.send_steps, run.limits.flush_interval_s)
         self.window = Window(self.together, latest_step=self._latest_warmup(), observer_cpu_s=stream.observer_cpu_s)
-        self.epochs = Epochs()
+        self.epochs = Epochs(self._earlier.train_loss, self._earlier.train_accuracy)
         self._step = self._make_step()
         self._can_mark = strategy.in_graph is None and driver.size > 1
         self._zero = self._paused_s = self._checkpoint_s = 0.0
         self._first_step_s: float | None = None
         self._bytes_before = strategy.bytes_sent or 0
-        self._take_over(self._earlier)
+        self._number = self._earlier.steps
+        self.standing = Standing.of(self._earlier)
+        # Its rows are this attempt's, too; moments on its clock mean nothing on another one's.
+        self._tell([{**row, "ended_at_s": None} for row in self._earlier.rows])
 
     def train(self, on_zero: Callable[[float], None]) -> Result:
         """Train all epochs, extend the window if the run asks for it, and return this worker's account.
@@ -149,7 +152,7 @@ class Loop:
         """Train until the last epoch or the target; return the number of epochs trained, in all attempts."""
         last, every = self.run.epochs_per_worker, self.run.settings.evaluate_every
         number = self._earlier.epoch
-        while number < last and not (self._reached and self.run.target and self.run.target.stop):
+        while number < last and not (self.standing.reached and self.run.target and self.run.target.stop):
             number += 1
             self._train_epoch(Epoch(number))
             if number % every == 0 or number == last:
@@ -208,8 +211,8 @@ class Loop:
         """Evaluate over all workers, send the rows of the epochs since the last evaluation, look at the target."""
         train_time_s = self._train_time(perf_counter())
         seconds = self._pausing(self._score)
-        self._evaluation_s += seconds
-        scores = self._scores
+        self.standing.evaluation_time_s += seconds
+        scores = self.standing.scores
         assert scores is not None
         rows = self.epochs.meet(self.driver)
         rows[-1] |= {
@@ -219,15 +222,15 @@ class Loop:
             "evaluation_time_s": seconds,
         }
         self._tell(rows)
-        self._best_accuracy = max(self._best_accuracy, scores.accuracy)
+        self.standing.best_accuracy = max(self.standing.best_accuracy, scores.accuracy)
         self.stream.accuracy, self.stream.samples_per_s = scores.accuracy, self._rate_so_far()
         target = self.run.target
-        if target and self._reached is None and target.is_reached(rows[-1][target.metric]):
-            self._reached = (self.together.most(train_time_s), epoch)
+        if target and self.standing.reached is None and target.is_reached(rows[-1][target.metric]):
+            self.standing.reached = (self.together.most(train_time_s), epoch)
 
     def _tell(self, rows: list[dict[str, Any]]) -> None:
         """Send rows of epochs home, and keep them for checkpoints."""
-        self._rows += rows
+        self.standing.rows += rows
         for row in rows:
             self.stream.send({"kind": "epoch", "row": row})
 
@@ -250,28 +253,11 @@ class Loop:
             epoch=epoch,
             steps=self._number,
             train_time_s=train_time_s,
-            evaluation_time_s=self._evaluation_s,
             bytes_sent=self._bytes_sent(),
             train_loss=self.epochs.train_loss,
             train_accuracy=self.epochs.train_accuracy,
-            scores=astuple(self._scores) if self._scores else None,
-            best_accuracy=self._best_accuracy,
-            reached=self._reached,
-            agreements=tuple(astuple(agreement) for agreement in self._agreements),
-            rows=tuple(self._rows),
+            **self.standing.fields(),
         )
-
-    def _take_over(self, earlier: Progress) -> None:
-        """Begin where an earlier attempt had come to; its rows of epochs are this attempt's, too."""
-        self._number, self._evaluation_s = earlier.steps, earlier.evaluation_time_s
-        self._scores: Scores | None = Scores(*earlier.scores) if earlier.scores else None
-        self._best_accuracy: float = earlier.best_accuracy
-        self._reached: tuple[float, int] | None = earlier.reached
-        self._agreements = [Agreement(*found) for found in earlier.agreements]
-        self.epochs.train_loss, self.epochs.train_accuracy = earlier.train_loss, earlier.train_accuracy
-        self._rows: list[dict[str, Any]] = []
-        # Moments of another attempt mean nothing on this one's clock.
-        self._tell([{**row, "ended_at_s": None} for row in earlier.rows])
 
     def _bytes_sent(self) -> int | None:
         """Return the bytes sent in training steps, in all attempts; None where the strategy cannot count."""
@@ -280,7 +266,7 @@ class Loop:
 
     def _score(self) -> None:
         part = self.samples
-        self._scores = evaluate(
+        self.standing.scores = evaluate(
             self.trainer,
             self.driver,
             part.validation_x,
@@ -289,8 +275,8 @@ class Loop:
             self.run.settings.evaluation_batch_size,
             self.stream,
         )
-        if not math.isfinite(self._scores.loss):
-            raise Diverged(f"the validation loss is {self._scores.loss} after step {self._number}")
+        if not math.isfinite(self.standing.scores.loss):
+            raise Diverged(f"the validation loss is {self.standing.scores.loss} after step {self._number}")
 
     def _extend(self) -> None:
         """Step on until the window holds enough for a rate; nothing of these steps counts but the rate."""
@@ -322,7 +308,7 @@ class Loop:
         """Compare trainable weights over all workers; a collective."""
         self.stream.phase = "agree"
         agreement = compare(self.trainer.parameters(), self.driver)
-        self._agreements.append(agreement)
+        self.standing.agreements.append(agreement)
         if agreement.verdict == "no":
             raise Diverged(
                 f"workers disagree after step {self._number}: their weights differ by up to "
@@ -355,7 +341,7 @@ class Loop:
         return exchange_step(self.trainer, self.strategy, self.driver, self.samples.batch, scale, self.stream)
 
     def _account(self, epochs: int, steps: int) -> Result:
-        window, scores = self.window, self._scores
+        window, scores = self.window, self.standing.scores
         assert scores is not None
         return Result(
             steps=steps,
@@ -370,7 +356,7 @@ class Loop:
             num_parameters=self.trainer.num_parameters,
             flops_per_sample=self.trainer.flops_per_sample,
             first_step_s=self._first_step_s,
-            evaluation_time_s=self._evaluation_s,
+            evaluation_time_s=self.standing.evaluation_time_s,
             checkpoint_time_s=None if self.checkpoints is None else self._checkpoint_s,
             segments=tuple(window.segments),
             cpu_time_s=window.cpu_time_s,
@@ -379,11 +365,11 @@ class Loop:
             train_accuracy=self.epochs.train_accuracy,
             validation_loss=scores.loss,
             validation_accuracy=scores.accuracy,
-            best_validation_accuracy=self._best_accuracy,
-            time_to_target_s=self._reached[0] if self._reached else None,
-            epochs_to_target=self._reached[1] if self._reached else None,
+            best_validation_accuracy=self.standing.best_accuracy,
+            time_to_target_s=self.standing.reached[0] if self.standing.reached else None,
+            epochs_to_target=self.standing.reached[1] if self.standing.reached else None,
             learning_rate=self.run.full_learning_rate,
-            agreement=worst([agreement.verdict for agreement in self._agreements]),
-            max_difference=max(agreement.max_difference for agreement in self._agreements),
-            weights_hash=self._agreements[-1].weights_hash,
+            agreement=worst([agreement.verdict for agreement in self.standing.agreements]),
+            max_difference=max(agreement.max_difference for agreement in self.standing.agreements),
+            weights_hash=self.standing.agreements[-1].weights_hash,
         )

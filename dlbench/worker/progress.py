@@ -1,8 +1,12 @@
 """How far one process has come: all that a loop has to know to go on after an epoch as if nothing had happened."""
 
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
+
+from dlbench.worker.agreement import Agreement
+from dlbench.worker.evaluation import Scores
 
 
 class Progress(BaseModel):
@@ -36,3 +40,40 @@ class Progress(BaseModel):
     reached: tuple[float, int] | None = None
     agreements: tuple[tuple[str, float, str], ...] = ()
     rows: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass
+class Standing:
+    """What evaluations and comparisons have shown so far, over all attempts: the part of `Progress` that a loop keeps.
+
+    Attributes are those of `Progress`.
+    """
+
+    evaluation_time_s: float = 0.0
+    scores: Scores | None = None
+    best_accuracy: float = 0.0
+    reached: tuple[float, int] | None = None
+    agreements: list[Agreement] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, earlier: Progress) -> "Standing":
+        """Return how things stood after an epoch; its rows have to be told first."""
+        return cls(
+            evaluation_time_s=earlier.evaluation_time_s,
+            scores=Scores(*earlier.scores) if earlier.scores else None,
+            best_accuracy=earlier.best_accuracy,
+            reached=earlier.reached,
+            agreements=[Agreement(*found) for found in earlier.agreements],
+        )
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of `Progress` that are kept here."""
+        return {
+            "evaluation_time_s": self.evaluation_time_s,
+            "scores": astuple(self.scores) if self.scores else None,
+            "best_accuracy": self.best_accuracy,
+            "reached": self.reached,
+            "agreements": tuple(astuple(agreement) for agreement in self.agreements),
+            "rows": tuple(self.rows),
+        }
