@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+import dlbench
 from dlbench.errors import UserError
 from dlbench.records.assignment import Assignment
 from dlbench.strategies import Driver
@@ -36,6 +37,7 @@ def identity(assignment: Assignment) -> str:
     """Return a hash of what has to be the same for going on: the run, its repeat, its data and its processes."""
     layout = assignment.layout
     content = [
+        dlbench.__version__,
         assignment.run.run_id,
         assignment.data_checksum,
         [place.workers for place in layout.places],
@@ -81,6 +83,9 @@ class Checkpoints:
         """Put the newest usable checkpoint into the trainer and return how far it had come; None where there is none.
 
         What is wrong with checkpoints that cannot be used is noted in the row.
+
+        Raises:
+            ValueError: The trainer does not take what it once told.
         """
         found = self._newest() if self._driver.rank == 0 else None
         told = None if found is None else [found.states, {name: _kind(array) for name, array in found.arrays.items()}]
@@ -131,7 +136,8 @@ class Checkpoints:
         """Hand the arrays to the trainer of each process; worker 0 has them, the others room for them."""
         own = {}
         for name, array in arrays.items():
-            self._driver.broadcast(array)
+            if array.size:
+                self._driver.broadcast(array)
             kind, _, rank = name.partition("-")
             if rank in ("", str(self._driver.rank)):
                 own[kind] = array

@@ -18,6 +18,7 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Driver, Strategy
 from dlbench.trainers import Problem, Threads, Trainer
 from dlbench.worker.loop import Loop, Samples
+from dlbench.worker.resume import Checkpoints
 from dlbench.worker.way_home import WayHome
 
 
@@ -50,7 +51,9 @@ def train(assignment: Assignment, rank: int, stream: WayHome, observer: Observer
     trainer.set_parameters(parameters)
     trainer.compile(strategy.in_graph)
     stream.send({"kind": "facts", "facts": {**trainer.facts(), **strategy.facts()}})
-    loop = Loop(run, trainer, strategy, driver, samples_of(run, arrays), stream)
+    checkpoints = Checkpoints(assignment, trainer, driver, stream) if assignment.checkpoint_folder else None
+    earlier = checkpoints.restore() if checkpoints else None
+    loop = Loop(run, trainer, strategy, driver, samples_of(run, arrays), stream, checkpoints, earlier)
     result = loop.train(observer.zero)
     stream.phase = "finish"
     stream.send({"kind": "facts", "facts": observer.totals()})
