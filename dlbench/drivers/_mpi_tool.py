@@ -29,6 +29,13 @@ def library_in(maps: str) -> Path | None:
     return Path(found[1]) if found else None
 
 
+def library_version(library: Path) -> str:
+    """Return what a loaded MPI library says of itself; MPI need not have been started (MPI 3.1, 8.1.1)."""
+    text, length = ctypes.create_string_buffer(8192), ctypes.c_int()
+    ctypes.CDLL(str(library)).MPI_Get_library_version(text, ctypes.byref(length))
+    return text.value.decode(errors="replace")
+
+
 class ControlVariables:
     """The effective values of an MPI library's control variables, read through MPI_T after MPI_Init.
 

@@ -7,8 +7,8 @@ A strategy file holds a one-line doc, `OPTIONS`, `NEEDS` (`dlbench.scenario.need
 and, where the library beneath it is set up by variables, may be missing, or cannot do everything that can be written,
 
     def environment(options: Options, assignment: Assignment) -> dict[str, str]: ...  # pure; in the plan, on all hosts
-    def available(settings: Settings) -> str: ...   # "" where it can be used here, else what is missing and how to mend it
-    def refuse(options: Options, settings: Settings) -> str: ...   # "" where the run can be, else why not; pure
+    def available(settings: Settings) -> str: ...   # "" where it can be used here, else what is missing and its mending
+    def refuse(options: Options, settings: Settings) -> str: ...   # "" where the run can be, else why not
 
 The worker owns the step. A strategy that reduces inside the compiled step sets `in_graph` to a function from
 gradients to gradients; for the others the worker computes the local gradient, calls `exchange`, and applies what

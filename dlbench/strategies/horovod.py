@@ -1,0 +1,271 @@
+"""Horovod: gradients are summed inside the compiled step, each as soon as it is ready."""
+
+from functools import cache
+from importlib.util import find_spec
+from math import ceil
+from os import environ
+from pathlib import Path
+from sys import executable
+from typing import Any, Literal, Protocol
+
+from pydantic import Field, StrictBool, model_validator
+
+from dlbench.plugins import Options
+from dlbench.records.assignment import Assignment
+from dlbench.scenario.needs import Needs
+from dlbench.scenario.settings import Mode, Settings
+from dlbench.strategies import Array, Driver, _autotune
+from dlbench.strategies._ring import cut
+
+NEEDS = Needs(
+    collectives=("mpi", "gloo", "nccl"),
+    drivers=("horovod",),
+    trainers=("keras_tensorflow",),
+    reduces_in_step=True,
+    jit=False,
+)
+
+LOG_VARIABLE = "HOROVOD_AUTOTUNE_LOG"
+LOG_FILE = "autotune.csv"
+_MIB = 2**20
+# What autotuning chooses; a number that is given is kept, as in Horovod itself.
+_TUNED = ("fusion_threshold_mb", "cycle_time_ms")
+
+
+class HorovodOptions(Options):
+    """Options of the strategy `horovod`; the defaults are Horovod 0.28.1's own (`common/operations.cc`)."""
+
+    overlap: bool = Field(
+        True,
+        description="Each gradient begins to travel once it is ready, while others are still computed; false: none "
+        "moves before all are ready.",
+    )
+    groups: int = Field(
+        0,
+        ge=0,
+        le=10**6,
+        description="Gradients travel in at most so many groups, each once all of it are ready; 0: each by itself, and "
+        "Horovod fuses those that are ready in the same cycle.",
+    )
+    fusion_threshold_mb: float | None = Field(
+        128.0,
+        ge=0,
+        le=65536,
+        allow_inf_nan=False,
+        description="Most MiB of gradients that are joined into one message; 0 joins none. Empty where `autotune` "
+        "chooses it.",
+    )
+    cycle_time_ms: float | None = Field(
+        1.0,
+        ge=0,
+        le=10**5,
+        allow_inf_nan=False,
+        description="Time between two looks at which gradients are ready. Empty where `autotune` chooses it.",
+    )
+    compression: Literal["none", "fp16"] = Field(
+        "none",
+        description="`fp16`: gradients travel as float16, scaled so that each worker sends its local mean.",
+    )
+    hierarchical: bool = Field(
+        False, description="Reduce within each host first, then between hosts; over `nccl` on several hosts only."
+    )
+    adasum: bool = Field(
+        False,
+        description="Combine gradients by Adasum instead of their mean (arXiv 2006.02924): orthogonal ones add, "
+        "parallel ones average. N workers then do not equal one; over MPI, with a power of two of workers.",
+    )
+    autotune: StrictBool = Field(
+        False,
+        description="Let Horovod search for the fusion threshold and the cycle time while it trains, some 1300 steps "
+        "long; those steps are slower. Its log is autotune.csv beside the workers' logs.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_to_autotune(cls, values: Any) -> Any:
+        """Leave what is not given to autotuning, or without it to the defaults."""
+        if not isinstance(values, dict):
+            return values
+        if values.get("autotune") is True:
+            return dict.fromkeys(_TUNED) | values
+        return {name: value for name, value in values.items() if name not in _TUNED or value is not None}
+
+
+OPTIONS = HorovodOptions
+
+
+class HorovodDriver(Driver, Protocol):
+    """A driver that has loaded Horovod and can say what moves its bytes."""
+
+    # The modules `horovod.tensorflow` and `tensorflow`.
+    hvd: Any
+    tf: Any
+
+    def facts(self) -> dict[str, Any]:
+        """Return `collectives`, `horovod_version` and, where MPI is in use, `mpi_version`."""
+
+
+def environment(options: HorovodOptions, assignment: Assignment) -> dict[str, str]:
+    """Return Horovod's variables; pure.
+
+    Flags that are off are set, too: what is not set, autotuning would switch on and off.
+    """
+    run = assignment.run
+    # Horovod 0.28.1 ends with a segmentation fault where MPI controls and Gloo moves the bytes.
+    library = "gloo" if run.settings.collectives == "gloo" else "mpi"
+    return {
+        "HOROVOD_CONTROLLER": library,
+        "HOROVOD_CPU_OPERATIONS": library,
+        "HOROVOD_HIERARCHICAL_ALLREDUCE": _flag(options.hierarchical),
+        "HOROVOD_HIERARCHICAL_ALLGATHER": _flag(False),
+        "HOROVOD_TORUS_ALLREDUCE": _flag(False),
+        # Horovod says who is missing before dlbench ends a stalled run; it never ends one itself.
+        "HOROVOD_STALL_CHECK_TIME_SECONDS": str(max(1, int(run.limits.stall_timeout_s / 2))),
+        "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "0",
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": str(ceil(run.limits.startup_timeout_s + run.limits.stall_timeout_s)),
+        **_tuning(options, assignment.log_folder),
+    }
+
+
+def _flag(value: bool) -> str:
+    return "1" if value else "0"
+
+
+def _tuning(options: HorovodOptions, log_folder: str) -> dict[str, str]:
+    found = {}
+    if options.fusion_threshold_mb is not None:
+        found["HOROVOD_FUSION_THRESHOLD"] = str(round(options.fusion_threshold_mb * _MIB))
+    if options.cycle_time_ms is not None:
+        found["HOROVOD_CYCLE_TIME"] = f"{options.cycle_time_ms:g}"
+    if options.autotune:
+        found |= {"HOROVOD_AUTOTUNE": "1", LOG_VARIABLE: str(Path(log_folder) / LOG_FILE)}
+    return found
+
+
+def available(settings: Settings) -> str:
+    """Return "" where Horovod is installed for TensorFlow, else what is missing and the command that mends it."""
+    if settings.command is not None and find_spec("horovod") is not None:
+        return ""  # a script may use it with another engine
+    if library() is None:
+        return f"Horovod is not installed for TensorFlow beside {executable}; `make horovod` builds it"
+    return ""
+
+
+def refuse(options: HorovodOptions, settings: Settings) -> str:
+    """Return why these options and settings cannot be together, or ""."""
+    reasons = (_refuse_adasum, _refuse_hierarchical, _refuse_nccl)
+    return next((reason for check in reasons if (reason := check(options, settings))), "")
+
+
+def _refuse_adasum(options: HorovodOptions, settings: Settings) -> str:
+    if not options.adasum:
+        return ""
+    if settings.collectives == "gloo":
+        return "strategy.adasum works over MPI, not over gloo"
+    if settings.workers & (settings.workers - 1):
+        return f"strategy.adasum needs 1, 2, 4, 8, ... workers, not {settings.workers}"
+    return "strategy.adasum reduces each gradient by itself: leave strategy.groups at 0" if options.groups else ""
+
+
+def _refuse_hierarchical(options: HorovodOptions, settings: Settings) -> str:
+    if not options.hierarchical:
+        return ""
+    if settings.collectives != "nccl":
+        return f"strategy.hierarchical is a way of NCCL's; over {settings.collectives} Horovod ignores it"
+    if settings.mode is Mode.SCALE_UP:
+        return "strategy.hierarchical means nothing where all workers are on one host"
+    return ""
+
+
+def _refuse_nccl(options: HorovodOptions, settings: Settings) -> str:
+    found = library()
+    if settings.collectives != "nccl" or found is None or _has_nccl(found):
+        return ""
+    return (
+        "the Horovod that is installed here was built without NCCL; "
+        "`make horovod` with HOROVOD_GPU_OPERATIONS=NCCL builds one where CUDA and NCCL are"
+    )
+
+
+def library() -> Path | None:
+    """Return the file of Horovod's operations for TensorFlow, None where there is none; nothing is imported."""
+    spec = find_spec("horovod")
+    folders = [] if spec is None else list(spec.submodule_search_locations or [])
+    return next((path for folder in folders for path in Path(folder, "tensorflow").glob("mpi_lib*.so")), None)
+
+
+@cache
+def _has_nccl(path: Path) -> bool:
+    return b"ncclAllReduce" in path.read_bytes()
+
+
+class Horovod:
+    """One worker's side: operations in the graph, which the driver's library carries.
+
+    What compression and Adasum need to see are local means, as Horovod's own optimizer gives them: float16 has no
+    numbers below 6e-8, and Adasum's result depends on how the length of a gradient compares with that of the mean. So
+    there gradients, which arrive scaled by 1 / global batch, are multiplied by the number of workers first.
+    """
+
+    # Horovod does not count.
+    bytes_sent: int | None = None
+    messages_sent: int | None = None
+
+    def __init__(self, options: HorovodOptions, driver: HorovodDriver) -> None:
+        self._options, self._driver = options, driver
+        self._hvd, self._tf = driver.hvd, driver.tf
+        self._compression = getattr(self._hvd.Compression, options.compression)
+        takes_means = options.adasum or options.compression != "none"
+        self._factor = driver.size if takes_means else 1
+        average = self._hvd.Average if takes_means else self._hvd.Sum
+        self._operation = self._hvd.Adasum if options.adasum else average
+
+    def in_graph(self, gradients: list[Any]) -> list[Any]:
+        """Return the sums of all workers' gradients, or what Adasum makes of them."""
+        if self._factor != 1:
+            gradients = [gradient * self._factor for gradient in gradients]
+        if not self._options.overlap:
+            gradients = self._all_ready(gradients)
+        if self._options.groups == 0:
+            return [self._reduce(gradient, f"gradient_{number}") for number, gradient in enumerate(gradients)]
+        groups = cut(0, len(gradients), min(self._options.groups, len(gradients)))
+        reduced = (self._reduce_group(gradients[group], f"gradients_{group.start}") for group in groups)
+        return [gradient for group in reduced for gradient in group]
+
+    def _all_ready(self, gradients: list[Any]) -> list[Any]:
+        """Return the gradients as tensors that are there only when all of them are."""
+        with self._tf.control_dependencies(gradients):
+            return [self._tf.identity(gradient) for gradient in gradients]
+
+    def _reduce(self, gradient: Any, name: str) -> Any:
+        return self._hvd.allreduce(gradient, **self._how(name))
+
+    def _reduce_group(self, gradients: list[Any], name: str) -> list[Any]:
+        return list(self._hvd.grouped_allreduce(gradients, **self._how(name)))
+
+    def _how(self, name: str) -> dict[str, Any]:
+        # Tensors of the same name meet; scopes are left out, for they depend on what else was traced before.
+        return {"op": self._operation, "compression": self._compression, "name": name, "ignore_name_scope": True}
+
+    def in_forward(self, tensor: Any) -> Any:
+        """Return the sum of all workers' tensors; its gradient is the sum of all workers' gradients."""
+        return tensor if self._driver.size == 1 else self._hvd.allreduce(tensor, op=self._hvd.Sum)
+
+    def broadcast(self, parameters: Array) -> None:
+        """Overwrite the flat parameters with worker 0's."""
+        self._driver.broadcast(parameters)
+
+    def exchange(self, gradient: Array) -> Array:
+        """Overwrite the gradient with the sum over all workers and return it: for what is not in the graph."""
+        self._driver.all_reduce(gradient, gradient)
+        return gradient
+
+    def facts(self) -> dict[str, Any]:
+        """Return the libraries and, once autotuning has ended, what it settled on."""
+        log = environ.get(LOG_VARIABLE, "") if self._options.autotune else ""
+        return self._driver.facts() | _autotune.settled(log)
+
+
+def create(options: HorovodOptions, driver: HorovodDriver, algorithm: str | None) -> Horovod:
+    """Return one worker's side of the all-reduce."""
+    return Horovod(options, driver)
