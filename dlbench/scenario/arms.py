@@ -18,7 +18,7 @@ from dlbench.scenario.spread import spread
 
 # What a base line has of its own; everything else it shares with its group of arms.
 _OWN = {"strategy": "single", "workers": 1}
-_NOT_SHARED = {*_OWN, "algorithm", "driver", "launcher", "mode", "workers_per_host"}
+_NOT_SHARED = {*_OWN, "algorithm", "driver", "collectives", "launcher", "mode", "workers_per_host"}
 _NOT_SHARED_PREFIXES = ("strategy.", "launcher.")
 
 

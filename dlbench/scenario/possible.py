@@ -124,13 +124,27 @@ def _choice(what: str, value: str | None, allowed: tuple[str, ...], who: str) ->
     return f"the {who} has no {what} {shown(value)}; it has: {', '.join(allowed)}" + (f" ({near})" if near else "")
 
 
+def _collectives(case: _Case) -> str:
+    settings = case.settings
+    return _choice("collectives", settings.collectives, case.needs.collectives, f"strategy {settings.strategy}")
+
+
 def _launcher(case: _Case) -> str:
-    name, needed = case.settings.launcher, case.needs.collectives
+    name, needed = case.settings.launcher, case.settings.collectives
     if name == "auto":
-        return f"no launcher provides what the strategy {case.settings.strategy} needs: {' or '.join(needed)}"
-    if needed and not set(provides(name)) & set(needed):
-        return f"the launcher {name} does not provide {' or '.join(needed)} to the strategy {case.settings.strategy}"
+        return f"no launcher provides what the strategy {case.settings.strategy} needs: {needed}"
+    if needed is not None and needed not in provides(name):
+        return f"the launcher {name} does not provide {needed} to the strategy {case.settings.strategy}"
     return ""
+
+
+def _strategy(case: _Case) -> str:
+    name = case.settings.strategy
+    if case.settings.jit_compile and not case.needs.jit:
+        return f"the strategy {name} reduces by operations that XLA cannot compile: jit_compile must be false"
+    plugin = plugins.load("strategies", name)
+    refuse: Callable[..., str] | None = plugin.get("refuse")
+    return "" if refuse is None else refuse(plugin.options(**case.run.options_of("strategy")), case.settings)
 
 
 def _layout(case: _Case) -> str:
@@ -292,9 +306,10 @@ def _command(case: _Case) -> str:
 
 Check = Callable[[_Case], str]
 _COMMAND_CHECKS: tuple[Check, ...] = (
-    _workers, _algorithm, _driver, _launcher, _layout, _cores, _learning_rate, _batch, _largest, _command,
+    _workers, _algorithm, _driver, _collectives, _launcher, _strategy, _layout, _cores, _learning_rate, _batch, _largest,
+    _command,
 )  # fmt: skip
 _CHECKS: tuple[Check, ...] = (
-    _workers, _algorithm, _driver, _launcher, _layout, _cores, _learning_rate, _batch, _largest,
+    _workers, _algorithm, _driver, _collectives, _launcher, _strategy, _layout, _cores, _learning_rate, _batch, _largest,
     _trainer, _model, _precision, _optimizer, _jit, _samples, _shape,
 )  # fmt: skip

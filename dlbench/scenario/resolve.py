@@ -73,11 +73,13 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
     """
     given = _canonical(_settings(point, scenario.source))
     needs = needs_of(given.strategy)
+    collectives = _collectives(given, needs, point, cluster)
     settings = given.model_copy(
         update={
             "algorithm": _first(given.algorithm, needs.algorithms, point, "algorithm"),
+            "collectives": collectives,
             "driver": _first(given.driver, needs.drivers, point, "driver"),
-            "launcher": _launcher(given, needs, cluster),
+            "launcher": _launcher(given, collectives, cluster),
             "mode": _mode(given, cluster),
             **_labels(given, point),
         }
@@ -132,17 +134,25 @@ def _first(value: str | None, known: tuple[str, ...], point: Point, key: str) ->
     return value if value is not None else next(iter(known), None)
 
 
-def _launcher(settings: Settings, needs: Needs, cluster: Cluster) -> str:
-    """Return who starts the processes: the first launcher that reaches the hosts and can carry the strategy."""
+def _collectives(settings: Settings, needs: Needs, point: Point, cluster: Cluster) -> str | None:
+    """Return the library that moves bytes: the one that is given, else the strategy's first that can be there."""
+    known = needs.collectives
+    possible = tuple(name for name in known if _carries(_launcher(settings, name, cluster), name))
+    return _first(settings.collectives, possible or known, point, "collectives")
+
+
+def _carries(launcher: str, collectives: str) -> bool:
+    return launcher != "auto" and collectives in provides(launcher)
+
+
+def _launcher(settings: Settings, collectives: str | None, cluster: Cluster) -> str:
+    """Return who starts the processes: the first launcher that reaches the hosts and provides the collectives."""
     if settings.launcher != "auto":
         return settings.launcher
     is_here = all(host.is_here for host in cluster.hosts)
     names = [name for name in plugins.names("launchers") if is_here or load("launchers", name).get("MULTIPLE_HOSTS")]
     order = sorted(names, key=lambda name: (name not in _PREFERRED_LAUNCHERS, _rank(name), name))
-    if not needs.collectives:
-        return next(iter(order), "auto")
-    able = (name for library in needs.collectives for name in order if library in provides(name))
-    return next(able, "auto")
+    return next((name for name in order if collectives is None or collectives in provides(name)), "auto")
 
 
 def _rank(name: str) -> int:
