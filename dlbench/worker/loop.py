@@ -14,6 +14,7 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Driver, Strategy
 from dlbench.trainers import Array, Trainer
 from dlbench.worker.agreement import Diverged, compare, worst
+from dlbench.worker.batches import Batches, Plain
 from dlbench.worker.clock import StepRecorder, Window
 from dlbench.worker.epochs import Epoch, Epochs
 from dlbench.worker.evaluation import evaluate
@@ -33,7 +34,10 @@ LOOK_AGAIN_S = 1.0
 
 @dataclass(frozen=True)
 class Samples:
-    """What a worker trains and evaluates on: arrays, and the indices that belong to each part."""
+    """What a worker trains and evaluates on: arrays, and the indices that belong to each part.
+
+    `batches` gives steps their samples where they are not simply those of `batch`: augmented, or synthetic.
+    """
 
     x: Array
     y: Array
@@ -41,6 +45,7 @@ class Samples:
     validation_x: Array
     validation_y: Array
     validation: Array
+    batches: Batches | None = None
 
     def batch(self, indices: Array) -> tuple[Array, Array]:
         """Return the training samples at these places of the training part."""
@@ -75,17 +80,18 @@ class Together:
 
 
 class Loop:
-    """One worker's training: everything that has state.
+    """One process's training: everything that has state.
 
     Args:
         run: The run.
-        trainer: This worker's replica, compiled and holding the common first weights.
+        trainer: Its replica, or replicas, compiled and holding the common first weights.
         strategy: Its side of the synchronisation.
         driver: Barriers and sums over all workers.
         samples: The data.
         stream: The way home.
         checkpoints: Where the run's checkpoints go; None where it makes none.
         earlier: What an earlier attempt had come to, its weights being in the trainer already.
+        workers: Those this process holds; none stands for the one of its rank.
     """
 
     def __init__(
@@ -98,15 +104,18 @@ class Loop:
         stream: WayHome,
         checkpoints: Checkpoints | None = None,
         earlier: Progress | None = None,
+        workers: tuple[int, ...] = (),
     ) -> None:
         self.run, self.trainer, self.strategy, self.driver = run, trainer, strategy, driver
         self.samples, self.stream, self.checkpoints = samples, stream, checkpoints
         self._earlier = earlier or Progress()
-        self.order = Order.of(run, driver.rank, len(samples.train))
+        self.workers = workers or (driver.rank,)
+        self.order = Order.of(run, self.workers, len(samples.train))
         self.together = Together(driver, trainer, stream)
         self.recorder = StepRecorder(stream.send_steps, run.limits.flush_interval_s)
         self.window = Window(self.together, latest_step=self._latest_warmup(), observer_cpu_s=stream.observer_cpu_s)
         self.epochs = Epochs(self._earlier.train_loss, self._earlier.train_accuracy)
+        self._batches = samples.batches or Plain(samples.batch)
         self._step = self._make_step()
         self._can_mark = strategy.in_graph is None and driver.size > 1
         self._zero = self._paused_s = self._checkpoint_s = 0.0
@@ -183,6 +192,7 @@ class Loop:
         else:
             self.window.open(self._zero)
         phase = self._phase(marked)
+        self._batches.epoch = epoch
         marks = self._step(indices, rate, marked)
         if phase == "first":
             self._first_step_s = marks.ended - marks.started
@@ -274,6 +284,7 @@ class Loop:
             part.validation,
             self.run.settings.evaluation_batch_size,
             self.stream,
+            len(self.workers),
         )
         if not math.isfinite(self.standing.scores.loss):
             raise Diverged(f"the validation loss is {self.standing.scores.loss} after step {self._number}")
@@ -307,7 +318,8 @@ class Loop:
     def _agree(self) -> None:
         """Compare trainable weights over all workers; a collective."""
         self.stream.phase = "agree"
-        agreement = compare(self.trainer.parameters(), self.driver)
+        first, *others = self.trainer.replicas()
+        agreement = compare(first, self.driver, others)
         self.standing.agreements.append(agreement)
         if agreement.verdict == "no":
             raise Diverged(
@@ -337,8 +349,8 @@ class Loop:
     def _make_step(self) -> Step:
         scale = 1.0 / self.run.global_batch_size
         if self.strategy.in_graph is not None:
-            return compiled_step(self.trainer, self.samples.batch, scale, self.stream)
-        return exchange_step(self.trainer, self.strategy, self.driver, self.samples.batch, scale, self.stream)
+            return compiled_step(self.trainer, self._batches, scale, self.stream)
+        return exchange_step(self.trainer, self.strategy, self.driver, self._batches, scale, self.stream)
 
     def _account(self, epochs: int, steps: int) -> Result:
         window, scores = self.window, self.standing.scores
@@ -349,7 +361,7 @@ class Loop:
             warmup_steps=window.warmup_steps + 1,
             warmup_detected=window.detected,
             epochs_completed=epochs,
-            samples_seen=steps * self.run.local_batch_size(self.driver.rank),
+            samples_seen=steps * self.order.own_batch,
             samples_dropped=epochs * self.order.dropped_per_epoch,
             train_samples=len(self.samples.train),
             validation_samples=len(self.samples.validation),

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from socket import gethostname
 from typing import Any, Protocol
@@ -15,8 +16,10 @@ from dlbench.drivers import _alone
 from dlbench.records.assignment import Assignment
 from dlbench.records.result import Result
 from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import Input
 from dlbench.strategies import Driver, Strategy
-from dlbench.trainers import Problem, Threads, Trainer
+from dlbench.trainers import Array, Problem, Threads, Trainer
+from dlbench.worker.batches import batches_of
 from dlbench.worker.loop import Loop, Samples
 from dlbench.worker.resume import Checkpoints
 from dlbench.worker.way_home import WayHome
@@ -53,7 +56,7 @@ def train(assignment: Assignment, rank: int, stream: WayHome, observer: Observer
     stream.send({"kind": "facts", "facts": {**trainer.facts(), **strategy.facts()}})
     checkpoints = Checkpoints(assignment, trainer, driver, stream) if assignment.checkpoint_folder else None
     earlier = checkpoints.restore() if checkpoints else None
-    loop = Loop(run, trainer, strategy, driver, samples_of(run, arrays), stream, checkpoints, earlier)
+    loop = Loop(run, trainer, strategy, driver, samples_of(run, arrays, (rank,)), stream, checkpoints, earlier)
     result = loop.train(observer.zero)
     stream.phase = "finish"
     stream.send({"kind": "facts", "facts": observer.totals()})
@@ -118,8 +121,17 @@ def problem_of(arrays: Arrays) -> Problem:
     )
 
 
-def samples_of(run: RunSpec, arrays: Arrays) -> Samples:
-    """Return the run's training and validation part; they depend on the scenario's seed, never on workers."""
+def samples_of(run: RunSpec, arrays: Arrays, workers: tuple[int, ...] = (0,)) -> Samples:
+    """Return the training and validation part of a run, which depend on the scenario's seed, never on workers.
+
+    Args:
+        run: The run.
+        arrays: Its prepared data set.
+        workers: The workers that this process holds; how their samples are augmented or made up may depend on them.
+
+    Raises:
+        UserError: More samples are asked for than there are, or the run augments what are no pictures.
+    """
     settings = run.settings
     parts = split(
         arrays,
@@ -131,11 +143,18 @@ def samples_of(run: RunSpec, arrays: Arrays) -> Samples:
     # A plain view of the mapping: indexing the memmap class itself costs twice as much.
     x, y = np.asarray(arrays.x), np.asarray(arrays.y)
     own = parts.validation_part == "validation"
-    return Samples(
-        x=x,
-        y=y,
-        train=parts.train,
+    train_x, train_y, train = (x, y, parts.train) if settings.input is not Input.MEMORY else _copied(x, y, parts.train)
+    found = Samples(
+        x=train_x,
+        y=train_y,
+        train=train,
         validation_x=np.asarray(arrays.validation_x) if own else x,
         validation_y=np.asarray(arrays.validation_y) if own else y,
         validation=parts.validation,
     )
+    return replace(found, batches=batches_of(run, workers, x.dtype, problem_of(arrays), found.batch))
+
+
+def _copied(x: Array, y: Array, rows: Array) -> tuple[Array, Array, Array]:
+    """Return copies of these rows in the process's own memory, and where they are in them: one after the other."""
+    return x[rows], y[rows], np.arange(len(rows))
