@@ -15,7 +15,9 @@ from dlbench.records.tables import read_table
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.study.conduct import Account, Watcher, conduct
 from dlbench.study.disk import DiskFull
-from dlbench.study.folder import DEFAULT_PARENT, Folder, create, discard_unused, open_study
+from dlbench.study.fit_runs import with_found
+from dlbench.study.folder import DEFAULT_PARENT, Folder, Question, create, discard_unused, open_study
+from dlbench.study.prepare import Stopped
 from dlbench.study.request import Request, must_be_launchable, resolve
 
 if TYPE_CHECKING:
@@ -134,6 +136,7 @@ def measure(request: Request, watcher: Watcher, stop: threading.Event) -> tuple[
     """
     question, folder = resolve(request)
     must_be_launchable(question)
+    question = _with_batches(question, folder, watcher, stop)
     if folder is not None:
         return folder, conduct(folder, question, watcher, stop)
     folder = create(request.output, question)
@@ -144,6 +147,14 @@ def measure(request: Request, watcher: Watcher, stop: threading.Event) -> tuple[
     except UserError:
         discard_unused(folder)
         raise
+
+
+def _with_batches(question: Question, folder: Folder | None, watcher: Watcher, stop: threading.Event) -> Question:
+    """Find every `batch_size: max` before a new study has a folder: run ids hold the number."""
+    try:
+        return with_found(question, folder, watcher.say, stop)
+    except Stopped as error:
+        raise KeyboardInterrupt from error
 
 
 def load_study(path: str | Path) -> Study:

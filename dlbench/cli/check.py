@@ -9,7 +9,9 @@ import click
 from dlbench.cli import options, tables
 
 if TYPE_CHECKING:
+    from dlbench.scenario.cluster import Cluster
     from dlbench.scenario.run_spec import RunSpec
+    from dlbench.scenario.scenario import Scenario
     from dlbench.scenario.settings import Settings
 
 _COLUMNS = (
@@ -35,7 +37,7 @@ def command(scenario: Path, hosts: str | None, only: tuple[str, ...], studies: P
 
     cluster = options.read_cluster(hosts)
     found = read(scenario)
-    runs = expand(found, cluster, options.read_only(only))
+    runs = _as_known(found, expand(found, cluster, options.read_only(only)), cluster)
     times = wall_times(found.name, studies)
     estimates = [times.get(run.fingerprint) for run in runs]
     rows = [_row(number, run, time) for number, (run, time) in enumerate(zip(runs, estimates, strict=True), start=1)]
@@ -43,6 +45,18 @@ def command(scenario: Path, hosts: str | None, only: tuple[str, ...], studies: P
     click.echo(f"\n{total(runs, estimates)}")
     for doubt in doubts(found, runs, cluster):
         click.echo(f"warning: {doubt}", err=True)
+
+
+def _as_known(scenario: "Scenario", runs: "tuple[RunSpec, ...]", cluster: "Cluster") -> "tuple[RunSpec, ...]":
+    """Return the runs with every largest batch that an earlier study has found on this machine."""
+    from dlbench.records.machine import describe
+    from dlbench.scenario.largest import open_runs
+    from dlbench.study.fit_runs import with_known
+    from dlbench.study.folder import Question
+
+    if not open_runs(runs):
+        return runs
+    return with_known(Question(scenario, "", runs, cluster, describe())).runs
 
 
 def _row(number: int, run: "RunSpec", estimate: float | None) -> list[str]:
@@ -54,12 +68,22 @@ def _row(number: int, run: "RunSpec", estimate: float | None) -> list[str]:
         settings.strategy + (f" ({settings.algorithm})" if settings.algorithm else ""),
         str(settings.workers),
         _layout(settings),
-        str(settings.batch_size),
-        str(run.global_batch_size),
+        *_batches(run),
         settings.launcher,
         f"{settings.cores_per_worker:g}",
         duration(estimate),
     ]
+
+
+def _batches(run: "RunSpec") -> tuple[str, str]:
+    """Return batch and global batch; `max` where the largest that fits is not known yet."""
+    from dlbench.scenario.run_spec import BatchOrigin
+    from dlbench.scenario.settings import MAX
+
+    if run.batch_size_origin is BatchOrigin.OPEN:
+        return MAX, ""
+    known = f"{MAX} = " if run.batch_size_origin is BatchOrigin.FOUND else ""
+    return f"{known}{run.settings.batch_size}", str(run.global_batch_size)
 
 
 def _layout(settings: "Settings") -> str:

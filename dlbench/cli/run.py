@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 import click
 
 from dlbench.cli import INTERRUPTED, options
+from dlbench.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from dlbench.study.conduct import Watcher
+    from dlbench.study.folder import Folder, Question
     from dlbench.study.request import Request
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -75,11 +77,32 @@ def _rehearse(request: "Request") -> None:
     from dlbench.study.conduct import rehearse
     from dlbench.study.request import resolve
 
-    question, _ = resolve(request)
+    question = _with_batches(*resolve(request))
     click.echo("# The way home (address, port, token), the prepared data and the log folder are added at the launch.")
     for run in question.runs:
         click.echo(f"\n# {run.run_id}: {_one_line(run.label)}, repeat {run.repeat}")
         click.echo(render(rehearse(run, question.cluster, os.environ)))
+
+
+def _with_batches(question: "Question", folder: "Folder | None") -> "Question":
+    """Return the question with every `batch_size: max` as it is known.
+
+    Raises:
+        UserError: One is not.
+    """
+    from dlbench.scenario.largest import open_runs
+    from dlbench.study.fit_runs import with_known
+
+    if not open_runs(question.runs):
+        return question
+    known = with_known(question, folder)
+    unknown = next(iter(open_runs(known.runs).values()), None)
+    if unknown is not None:
+        raise UserError(
+            f"[{unknown.label}] has `batch_size: max`, and the largest batch that fits is not known yet",
+            hint="`dlbench run` finds it before the first run; leave such runs out with --only",
+        )
+    return known
 
 
 def _run(request: "Request") -> int:

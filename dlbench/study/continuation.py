@@ -39,7 +39,9 @@ def continued(folder: Folder, question: Question) -> Folder:
     added = tuple(run for run in question.runs if run.run_id not in known)
     if not added:
         return folder
-    record = folder.record.model_copy(update={"runs": folder.record.runs + added})
+    record = folder.record.model_copy(
+        update={"runs": folder.record.runs + added, "largest_batches": question.largest_batches}
+    )
     write_record(folder.path, record)
     return replace(folder, record=record)
 

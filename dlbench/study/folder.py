@@ -16,6 +16,7 @@ import dlbench
 from dlbench.errors import UserError
 from dlbench.records import files
 from dlbench.records.columns import SCHEMA_VERSION
+from dlbench.records.largest import Largest
 from dlbench.records.machine import fingerprint
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.read import parse
@@ -38,6 +39,7 @@ class Record(BaseModel):
         cluster: Where it runs.
         machine_fingerprint: Short hash of the hardware and versions it began on.
         runs: Every run that was ever asked for, resolved, in order.
+        largest_batches: How each `batch_size: max` was found.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,6 +52,7 @@ class Record(BaseModel):
     cluster: Cluster
     machine_fingerprint: str
     runs: tuple[RunSpec, ...]
+    largest_batches: tuple[Largest, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ class Question:
         runs: The runs of it that are asked for, resolved, in order.
         cluster: Where they run.
         machine: What `dlbench.records.machine.describe` says of this machine.
+        largest_batches: What was found for `batch_size: max`.
     """
 
     scenario: Scenario
@@ -78,6 +82,7 @@ class Question:
     runs: tuple[RunSpec, ...]
     cluster: Cluster
     machine: Mapping[str, Any]
+    largest_batches: tuple[Largest, ...] = ()
 
 
 def create(parent: Path, question: Question, now: datetime | None = None) -> Folder:
@@ -96,6 +101,7 @@ def create(parent: Path, question: Question, now: datetime | None = None) -> Fol
         cluster=question.cluster,
         machine_fingerprint=machine_fingerprint(question.machine),
         runs=question.runs,
+        largest_batches=question.largest_batches,
     )
     path = _make(parent, f"{name_from(question.scenario.name)}-{moment:%Y%m%dT%H%M%SZ}")
     files.write_text(path / files.SCENARIO, question.text)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from dlbench.errors import UserError
 from dlbench.records.assignment import Assignment
-from dlbench.worker import command, cores, logs
+from dlbench.worker import command, cores, logs, memory
 from dlbench.worker.rank import identify, read_assignment
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ def main() -> int:
         return 2
     cores.limit_threads(assignment.layout.intra_op_threads)
     try:
+        if assignment.run.settings.memory_limit_bytes is not None:
+            # One process may hold several workers, each with its share.
+            workers = max(1, len(assignment.layout.places[rank].workers))
+            memory.limit(assignment.run.settings.memory_limit_bytes * workers)
         enforced = cores.bind(assignment.layout.places[rank], assignment.attempt_id)
         if assignment.run.settings.command is not None:
             command.execute(assignment.run, enforced)

@@ -1,0 +1,40 @@
+"""How much of this host's memory one worker may take: the limit that is asked for, or a share of what is free."""
+
+from pathlib import Path
+
+from dlbench.scenario.limits import ROOT, describe_limits, read
+from dlbench.scenario.settings import Settings
+
+# Left to the system, the launcher and dlbench itself: so much, and this share of what is free.
+RESERVE_BYTES = 256 * 2**20
+RESERVE_SHARE = 1 / 16
+# Free memory is never twice the same; rounded down to this share of all, the answer can be known from the last time.
+GRAIN = 1 / 16
+# The search keeps this share of a worker's memory free: a long run's memory is in more pieces than that of few steps,
+# and messages to other workers need some.
+MARGIN = 0.1
+
+
+def memory_of_one_worker(settings: Settings, most_workers: int, root: Path = ROOT) -> int:
+    """Return the bytes that each worker may take where `most_workers` share this host.
+
+    It is the run's `memory_limit_bytes`; without one it is what is free (or the limit of the control group, if that
+    is less), less a reserve, divided by the workers, rounded down.
+    """
+    if settings.memory_limit_bytes is not None:
+        return settings.memory_limit_bytes
+    total, free = _meminfo(root, "MemTotal"), _meminfo(root, "MemAvailable")
+    limit = describe_limits(root)["memory_bytes"]
+    if limit is not None:
+        total, free = min(total, limit), min(free, limit)
+    grain = max(1, int(total * GRAIN))
+    usable = int(free * (1 - RESERVE_SHARE)) - RESERVE_BYTES
+    return max(usable // grain * grain, grain) // most_workers
+
+
+def _meminfo(root: Path, name: str) -> int:
+    for line in read(root / "proc/meminfo").splitlines():
+        key, _, value = line.partition(":")
+        if key == name:
+            return int(value.split()[0]) * 1024
+    raise OSError(f"/proc/meminfo has no {name}")

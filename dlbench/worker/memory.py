@@ -1,0 +1,19 @@
+"""A worker's share of its host's memory, enforced by the kernel: an allocation above it fails, and nobody is killed.
+
+RLIMIT_DATA counts private writable memory, used or not; so what is resident stays below it. Memory that processes
+share, and files that are mapped, are not counted.
+"""
+
+import resource
+
+
+def limit(memory_bytes: int) -> None:
+    """Let every allocation fail by which this process would take more memory; programs it becomes inherit it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+
+
+def resident_peak_bytes() -> int:
+    """Return the largest resident memory of this process since its start."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
