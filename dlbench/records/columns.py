@@ -77,7 +77,7 @@ RUNS = _table(
     ("epochs_per_worker", "int", "", "Epochs each worker was to train."),
     ("epochs_completed", "int", "", "Epochs each worker trained: fewer where the target ended the run."),
     ("optimizer", "text", "", "The optimizer."),
-    ("momentum", "float", "", "Momentum of sgd."),
+    ("momentum", "float", "", "Momentum of sgd and rmsprop."),
     ("nesterov", "bool", "", "Whether it was Nesterov's momentum."),
     ("weight_decay", "float", "", "Decoupled weight decay, per step and unit of learning rate."),
     ("gradient_accumulation_steps", "int", "", "Parts a worker's batch was computed in, one after the other."),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from dlbench import plugins
 from dlbench.errors import UserError, nearest, shorten, shown
+from dlbench.scenario import engine
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.placeholders import names
@@ -108,25 +109,18 @@ def _workers(case: _Case) -> str:
 
 
 def _algorithm(case: _Case) -> str:
-    return _choice("algorithm", case.settings.algorithm, case.needs.algorithms, f"strategy {case.settings.strategy}")
+    return engine.choice(
+        "algorithm", case.settings.algorithm, case.needs.algorithms, f"strategy {case.settings.strategy}"
+    )
 
 
 def _driver(case: _Case) -> str:
-    return _choice("driver", case.settings.driver, case.needs.drivers, f"strategy {case.settings.strategy}")
-
-
-def _choice(what: str, value: str | None, allowed: tuple[str, ...], who: str) -> str:
-    if value is None or value in allowed:
-        return ""
-    if not allowed:
-        return f"the {who} has no choice of {what}, such as {shown(value)}"
-    near = nearest(value, allowed)
-    return f"the {who} has no {what} {shown(value)}; it has: {', '.join(allowed)}" + (f" ({near})" if near else "")
+    return engine.choice("driver", case.settings.driver, case.needs.drivers, f"strategy {case.settings.strategy}")
 
 
 def _collectives(case: _Case) -> str:
     settings = case.settings
-    return _choice("collectives", settings.collectives, case.needs.collectives, f"strategy {settings.strategy}")
+    return engine.choice("collectives", settings.collectives, case.needs.collectives, f"strategy {settings.strategy}")
 
 
 def _launcher(case: _Case) -> str:
@@ -139,10 +133,7 @@ def _launcher(case: _Case) -> str:
 
 
 def _strategy(case: _Case) -> str:
-    name = case.settings.strategy
-    if case.settings.jit_compile and not case.needs.jit:
-        return f"the strategy {name} reduces by operations that XLA cannot compile: jit_compile must be false"
-    plugin = plugins.load("strategies", name)
+    plugin = plugins.load("strategies", case.settings.strategy)
     refuse: Callable[..., str] | None = plugin.get("refuse")
     return "" if refuse is None else refuse(plugin.options(**case.run.options_of("strategy")), case.settings)
 
@@ -208,29 +199,9 @@ def _model(case: _Case) -> str:
     return "" if has_it else f"the trainer {case.settings.trainer} cannot train the model {case.settings.model}"
 
 
-def _precision(case: _Case) -> str:
+def _engine(case: _Case) -> str:
     assert case.trainer is not None
-    allowed = case.trainer.get("PRECISIONS")
-    return "" if allowed is None else _choice("precision", case.settings.precision.value, allowed, _who(case))
-
-
-def _optimizer(case: _Case) -> str:
-    assert case.trainer is not None
-    allowed = case.trainer.get("OPTIMIZERS")
-    reason = "" if allowed is None else _choice("optimizer", case.settings.optimizer, allowed, _who(case))
-    if not reason and case.settings.momentum > 0 and case.settings.optimizer != "sgd":
-        return f"momentum belongs to the optimizer sgd, not to {case.settings.optimizer}"
-    return reason
-
-
-def _jit(case: _Case) -> str:
-    assert case.trainer is not None
-    can = bool(case.trainer.get("JIT", False))
-    return f"the {_who(case)} cannot compile its step (jit_compile)" if case.settings.jit_compile and not can else ""
-
-
-def _who(case: _Case) -> str:
-    return f"trainer {case.settings.trainer}"
+    return engine.refusal(case.run, case.trainer, case.needs)
 
 
 def _learning_rate(case: _Case) -> str:
@@ -306,10 +277,10 @@ def _command(case: _Case) -> str:
 
 Check = Callable[[_Case], str]
 _COMMAND_CHECKS: tuple[Check, ...] = (
-    _workers, _algorithm, _driver, _collectives, _launcher, _strategy, _layout, _cores, _learning_rate, _batch, _largest,
-    _command,
+    _workers, _algorithm, _driver, _collectives, _launcher, _strategy, _layout, _cores, _learning_rate, _batch,
+    _largest, _command,
 )  # fmt: skip
 _CHECKS: tuple[Check, ...] = (
-    _workers, _algorithm, _driver, _collectives, _launcher, _strategy, _layout, _cores, _learning_rate, _batch, _largest,
-    _trainer, _model, _precision, _optimizer, _jit, _samples, _shape,
+    _workers, _algorithm, _driver, _collectives, _launcher, _strategy, _layout, _cores, _learning_rate, _batch,
+    _largest, _trainer, _model, _engine, _samples, _shape,
 )  # fmt: skip

@@ -166,17 +166,18 @@ class Settings(BaseModel):
     epochs: Count = Field(5, description="Passes over the training data; see `divide`.")
     optimizer: str = Field("sgd", description="The optimizer, by the trainer's own name.")
     momentum: Annotated[float, Field(ge=0, lt=1), BeforeValidator(_no_bool)] = Field(
-        0.0, description="Momentum of `sgd`."
+        0.0, description="Momentum of `sgd` and `rmsprop`; other optimizers have their own."
     )
     nesterov: bool = Field(False, description="Nesterov's momentum instead of Polyak's (`sgd`).")
     weight_decay: Annotated[float, Field(ge=0, lt=1), BeforeValidator(_no_bool)] = Field(
         0.0,
-        description="Decoupled weight decay: each step also subtracts learning rate x this x the weight.",
+        description="Decoupled weight decay (Loshchilov and Hutter 2019): before each step every weight, biases too, "
+        "loses learning rate x this x itself. 0 is none, also for `adamw`.",
     )
     gradient_accumulation_steps: Count = Field(
         1,
         description="A worker's batch is computed in so many parts, whose gradients are added before the one exchange "
-        "and update: less memory, the same mathematics (batch norm aside).",
+        "and update: less memory, the same mathematics (batch norm and dropout aside).",
     )
     learning_rate: Rate = Field(0.01, description="Learning rate at `learning_rate_base_batch`.")
     learning_rate_base_batch: Count | None = Field(

@@ -1,7 +1,9 @@
 """The engines that compute gradients, one file each.
 
 A trainer file holds a one-line doc, `OPTIONS`, `BUILDER` (the name of the model files' builder it calls),
-`OPTIMIZERS` and `PRECISIONS` (names it takes), `JIT = True` where it can compile with XLA, `BACKEND` (the column),
+`OPTIMIZERS` and `PRECISIONS` (names it takes), `OPTIMIZER_SETTINGS` (which optimizers take `momentum`, `nesterov` and
+`weight_decay`; a setting that is not named is refused), `JIT = True` where it can compile with XLA, `ACCUMULATES = True`
+where it honours `gradient_accumulation_steps`, `BACKEND` (the column),
 
     def start(settings: Settings, threads: Threads) -> None: ...   # load the engine with the run's threads and devices,
                                                                    # for drivers that speak through it; optional
@@ -54,13 +56,15 @@ class Threads:
         intra_op: Threads within one operation.
         inter_op: Operations at once.
         device_index: Which of its host's accelerators is its own (its index on that host).
-        replicas: Where one process holds all workers under the engine's own distribution, how many; else None.
+        replicas: Under the engine's own distribution, how many workers this process holds; else None.
+        distribution: Makes that distribution, given the engine's module (see `dlbench.strategies`).
     """
 
     intra_op: int
     inter_op: int
     device_index: int = 0
     replicas: int | None = None
+    distribution: Callable[[Any], Any] | None = None
 
 
 class Trainer(Protocol):
@@ -81,10 +85,10 @@ class Trainer(Protocol):
         """Overwrite all trainable weights."""
 
     def statistics(self) -> Array:
-        """Return a copy of the moving statistics (batch norm), flat; empty where there are none."""
+        """Return a copy of the moving statistics (batch norm), flat, replica after replica; empty without any."""
 
     def set_statistics(self, flat: Array) -> None:
-        """Overwrite the moving statistics."""
+        """Overwrite the moving statistics of each replica with its own."""
 
     def replicas(self) -> list[Array]:
         """Return a copy of the trainable weights of each replica this process holds, flat, to be compared."""

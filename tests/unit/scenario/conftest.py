@@ -26,6 +26,7 @@ class MlpOptions(plugins.Options):
 
 class ConvOptions(plugins.Options):
     filters: int = Field(8, ge=1)
+    batch_norm: str = "none"
 
 
 class FolderOptions(plugins.Options):
@@ -54,7 +55,8 @@ def _describe_folder(options: FolderOptions) -> Description:
     return Description(1000, 100, (8, 8, 3), 10)
 
 
-def _refuse_flat(shape: tuple[int, ...], options: ConvOptions) -> str:
+def _refuse_flat(samples: Description, options: ConvOptions) -> str:
+    shape = samples.input_shape or ()
     return "" if len(shape) == 3 else f"it takes images, not samples of shape {list(shape)}"
 
 
@@ -75,8 +77,20 @@ HOUSE = {
         "shapeless": _module(describe=lambda options: Description(1000, 100, None, 10)),
     },
     "trainers": {
-        "numpy": _module(BUILDER="numpy", OPTIMIZERS=("sgd", "adam"), PRECISIONS=("float32", "float64")),
-        "keras_tensorflow": _module(BUILDER="keras", OPTIMIZERS=("sgd", "adam"), PRECISIONS=ALL, JIT=True),
+        "numpy": _module(
+            BUILDER="numpy",
+            OPTIMIZERS=("sgd", "adam"),
+            OPTIMIZER_SETTINGS={"momentum": ("sgd",)},
+            PRECISIONS=("float32", "float64"),
+        ),
+        "keras_tensorflow": _module(
+            BUILDER="keras",
+            OPTIMIZERS=("sgd", "rmsprop", "adam"),
+            OPTIMIZER_SETTINGS={"momentum": ("sgd", "rmsprop"), "nesterov": ("sgd",), "weight_decay": ("sgd", "adam")},
+            PRECISIONS=ALL,
+            JIT=True,
+            ACCUMULATES=True,
+        ),
     },
     "strategies": {
         "single": _module(NEEDS=Needs(max_workers=1)),
@@ -85,7 +99,9 @@ HOUSE = {
             NEEDS=Needs(collectives=("mpi",), drivers=("mpi",), algorithms=("auto", "ring", "own-ring")),
         ),
         "pair": _module(NEEDS=Needs(min_workers=2, trainers=("keras_tensorflow",))),
+        "within": _module(NEEDS=Needs(reduces_in_step=True)),
         "fast": _module(NEEDS=Needs(collectives=("nccl",))),
+        "plain": _module(NEEDS=Needs(jit=False)),
     },
     "drivers": {"mpi": _module(), "simulated": _module()},
     "launchers": {
