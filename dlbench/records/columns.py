@@ -160,6 +160,9 @@ RUNS = _table(
     ("tensorflow_version", "text", "", "Version of TensorFlow."),
     ("numpy_version", "text", "", "Version of NumPy."),
     ("mpi_version", "text", "", "Name and version of the MPI library that was loaded."),
+    ("horovod_version", "text", "", "Version of Horovod."),
+    ("autotuned_fusion_threshold_mb", "float", "MiB", "The fusion threshold that Horovod's autotuning settled on; empty where it did not run or had not ended."),
+    ("autotuned_cycle_time_ms", "float", "ms", "The cycle time that it settled on."),
 )
 
 EPOCHS = _table(

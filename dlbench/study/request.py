@@ -19,6 +19,7 @@ from dlbench.scenario.expand import expand
 from dlbench.scenario.placeholders import names as placeholders
 from dlbench.scenario.read import parse, read
 from dlbench.scenario.scenario import Scenario
+from dlbench.scenario.settings import Settings
 from dlbench.study.folder import DEFAULT_PARENT, Folder, Question, newest, open_study, scenario_of, scenario_text
 
 # What messages call a scenario that is a mapping, and the name of its study where it has none.
@@ -64,7 +65,7 @@ def resolve(request: Request) -> tuple[Question, Folder | None]:
 
 
 def must_be_launchable(question: Question) -> None:
-    """Refuse runs whose launcher, or the program of whose command, is not on this machine.
+    """Refuse runs whose launcher, whose strategy's library, or the program of whose command is not on this machine.
 
     Raises:
         UserError: Says what is missing, and the command that mends it.
@@ -73,9 +74,17 @@ def must_be_launchable(question: Question) -> None:
         missing = plugins.load("launchers", name).target.available()
         if missing:
             raise UserError(f"the launcher {name!r} cannot be used here: {missing}")
+    for settings in {run.settings.strategy: run.settings for run in question.runs}.values():
+        _must_have_its_library(settings)
     if question.cluster.is_here:
         for command in sorted({run.settings.command for run in question.runs if run.settings.command is not None}):
             _must_be_a_program(shlex.split(command)[0])
+
+
+def _must_have_its_library(settings: Settings) -> None:
+    available = plugins.load("strategies", settings.strategy).get("available")
+    if available is not None and (missing := available(settings)):
+        raise UserError(f"the strategy {settings.strategy!r} cannot be used here: {missing}")
 
 
 def _must_be_a_program(word: str) -> None:

@@ -59,7 +59,8 @@ def train(assignment: Assignment, rank: int, stream: WayHome, observer: Observer
     loop = Loop(run, trainer, strategy, driver, samples_of(run, arrays, (rank,)), stream, checkpoints, earlier)
     result = loop.train(observer.zero)
     stream.phase = "finish"
-    stream.send({"kind": "facts", "facts": observer.totals()})
+    # Some of the strategy's are known only now, such as what a library tuned while it trained.
+    stream.send({"kind": "facts", "facts": {**strategy.facts(), **observer.totals()}})
     driver.close()
     return result
 
@@ -68,7 +69,7 @@ def meet(assignment: Assignment, rank: int) -> tuple[Driver, Strategy]:
     """Connect to the other workers and prove that they are those of the assignment, before any model is built.
 
     Raises:
-        RuntimeError: Sizes, ranks or hosts differ from the layout.
+        RuntimeError: Sizes, ranks or hosts differ from the layout, or another library than asked for moves bytes.
     """
     run = assignment.run
     settings = run.settings
@@ -83,6 +84,9 @@ def meet(assignment: Assignment, rank: int) -> tuple[Driver, Strategy]:
             f"the layout has {len(assignment.layout.hosts)} hosts, the workers are on {', '.join(sorted(set(hosts)))}"
         )
     strategy: Strategy = plugin.get("create")(options, driver, settings.algorithm)
+    found = strategy.facts().get("collectives")
+    if found not in (None, settings.collectives):
+        raise RuntimeError(f"bytes were to be moved by {settings.collectives}, and the library says that {found} does")
     return driver, strategy
 
 
