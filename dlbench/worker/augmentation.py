@@ -49,7 +49,9 @@ def draw(seed: int, turns: Array, samples: Array, padding: int) -> Places:
         padding: Pixels added on each side.
     """
     key = np.random.SeedSequence(seed).generate_state(1, np.uint64)
-    bits = _mixed(_mixed(key + turns.astype(np.uint64) * _GOLDEN) + samples.astype(np.uint64) * _GOLDEN)
+    # Arrays wrap around silently, as a hash must; NumPy's scalars warn.
+    turn_keys = _mixed(key + np.atleast_1d(turns).astype(np.uint64) * _GOLDEN)
+    bits = _mixed(turn_keys + samples.astype(np.uint64) * _GOLDEN)
     places, mask = np.uint64(2 * padding + 1), np.uint64(2**_BITS - 1)
     row = (bits & mask) * places >> np.uint64(_BITS)
     column = (bits >> np.uint64(_BITS) & mask) * places >> np.uint64(_BITS)
