@@ -84,9 +84,9 @@ def meet(assignment: Assignment, rank: int) -> tuple[Driver, Strategy]:
             f"the layout has {len(assignment.layout.hosts)} hosts, the workers are on {', '.join(sorted(set(hosts)))}"
         )
     strategy: Strategy = plugin.get("create")(options, driver, settings.algorithm)
-    found = strategy.facts().get("collectives")
-    if found not in (None, settings.collectives):
-        raise RuntimeError(f"bytes were to be moved by {settings.collectives}, and the library says that {found} does")
+    asked, found = settings.collectives, strategy.facts().get("collectives")
+    if None not in (asked, found) and asked != found:
+        raise RuntimeError(f"bytes were to be moved by {asked}, and the library says that {found} does")
     return driver, strategy
 
 
