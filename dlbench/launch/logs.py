@@ -5,6 +5,8 @@ import os
 import re
 from pathlib import Path
 
+from dlbench.records.memory import says_out_of_memory
+
 LIMIT_BYTES = 16 * 2**20
 HEAD_BYTES = 4 * 2**20
 TAIL_BYTES = 2**20
@@ -67,11 +69,14 @@ class LogBounds:
 def telling_line(path: Path) -> str:
     """Return the line of a log that says best what went wrong, or "" where there is none.
 
-    A fatal error or the last line of the last traceback, else the last line that is no launcher's noise.
+    A fatal error (what says that memory ran out before it, as its cause) or the last line of the last traceback, else
+    the last line that is no launcher's noise.
     """
     lines = [line.rstrip() for line in _end_of(path).splitlines()]
     fatal = [line for line in lines if _FATAL.match(line)]
-    return fatal[-1] if fatal else _last_exception(lines) or _last_meaningful(lines)
+    if fatal:
+        return next((line for line in lines if says_out_of_memory(line)), fatal[-1])
+    return _last_exception(lines) or _last_meaningful(lines)
 
 
 def rank_exit(path: Path) -> tuple[int, str, int] | None:

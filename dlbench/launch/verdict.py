@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from dlbench.launch.reception import ErrorSeen, WorkerView
 from dlbench.launch.watch import Verdict, early_end
+from dlbench.records.memory import says_out_of_memory
 from dlbench.records.outcome import Status
 
 # Errors of workers whose peer has failed: never the first cause where there is another.
@@ -107,11 +108,22 @@ def _out_of_memory(evidence: Evidence) -> tuple[Status, str] | None:
     for error in _errors(evidence):
         if error.out_of_memory:
             return Status.OUT_OF_MEMORY, _said(error)
+    if (told := _told_in_log(evidence)) is not None:
+        return told
     number, rank = _signal_of(evidence)
     if not evidence.was_oom or number != signal.SIGKILL or evidence.verdict is not None:
         return None
     who = "a worker" if rank is None else f"worker {rank}"
     return Status.OUT_OF_MEMORY, f"the kernel killed {who} for lack of memory (SIGKILL)"
+
+
+def _told_in_log(evidence: Evidence) -> tuple[Status, str] | None:
+    """Return out-of-memory where the log of a worker that ended without a word says so: libraries end processes."""
+    rank = None if evidence.verdict is not None else _first_to_fail(evidence)
+    line = evidence.lines.get(rank, "") if rank is not None else ""
+    if rank is None or evidence.views[rank].errors or not says_out_of_memory(line):
+        return None
+    return Status.OUT_OF_MEMORY, f"worker {rank}: {line}"
 
 
 def _reported_error(evidence: Evidence) -> tuple[Status, str] | None:

@@ -18,6 +18,7 @@ from dlbench.launch.plan import plan
 from dlbench.launch.processes import end_all, leftovers
 from dlbench.records.assignment import Assignment
 from dlbench.records.largest import ANSWER, PROGRAM, Answer, Trial
+from dlbench.records.memory import says_out_of_memory
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.largest import with_batch
 from dlbench.scenario.run_spec import RunSpec
@@ -27,6 +28,7 @@ POLL_S = 0.05
 USAGE = 2
 SHOWN_LINES = 12
 LONGEST_OUTPUT = 1 << 16
+LONGEST_REASON = 500
 # What tells of a replica alone, whatever the strategy of the run: nothing else decides what one worker needs.
 _ALONE = {"workers": 1, "strategy": "single", "launcher": "local", "mode": None, "workers_per_host": None}
 _ALONE |= {"algorithm": None, "driver": None, "collectives": None}
@@ -124,6 +126,9 @@ class Laboratory:
         """
         if code is None:
             return f"took longer than startup_timeout_s ({self.run.limits.startup_timeout_s:g} s)"
+        signs = [line for line in text.splitlines() if says_out_of_memory(line)]
+        if signs:
+            return signs[-1].strip()[:LONGEST_REASON]
         if code < 0:
             return f"ended by {signal.Signals(-code).name} without an answer, as programs do that cannot allocate"
         lines = "\n  ".join([line for line in text.splitlines() if line.strip()][-SHOWN_LINES:])

@@ -5,19 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from dlbench.errors import UserError
+from dlbench.records.memory import says_out_of_memory
 from dlbench.records.outcome import Status
 
 LONGEST_REASON = 500
 OUT_OF_MEMORY_TYPES = {"ResourceExhaustedError", "OutOfMemoryError", "CUDAOutOfMemoryError"}
-OUT_OF_MEMORY_TEXTS = (
-    "CUDA out of memory",
-    "CUDA_ERROR_OUT_OF_MEMORY",
-    "RESOURCE_EXHAUSTED",
-    "OOM when allocating",
-    "std::bad_alloc",
-    "Cannot allocate memory",
-    "failed to allocate memory",
-)
 
 
 def describe(exception: BaseException) -> dict[str, Any]:
@@ -56,8 +48,7 @@ def is_out_of_memory(exception: BaseException) -> bool:
 def _says_out_of_memory(exception: BaseException) -> bool:
     if isinstance(exception, MemoryError) or type(exception).__name__ in OUT_OF_MEMORY_TYPES:
         return True
-    text = str(exception)
-    return any(sign in text for sign in OUT_OF_MEMORY_TEXTS)
+    return says_out_of_memory(str(exception))
 
 
 def _chain(exception: BaseException) -> Iterator[BaseException]:
