@@ -8,49 +8,39 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from dlbench.plugins import Options
+from dlbench.models import Samples, _images
+from dlbench.models._batch_norm import MEANING, BatchNorm, BatchNormOptions, Choice, normalized
 from dlbench.scenario.settings import Count
 
 if TYPE_CHECKING:
     from dlbench.trainers import Problem
 
 
-class CnnOptions(Options):
+class CnnOptions(BatchNormOptions):
     """Options of `cnn`."""
 
     filters: tuple[Count, ...] = Field(
         (32, 64), min_length=1, description="Filters of each block; each block halves the image's sides."
     )
-    batch_norm: bool = Field(False, description="Normalise over the batch before each ReLU.")
-    batch_norm_momentum: float = Field(
-        0.9, ge=0, lt=1, description="What the moving statistics of batch norm keep in each step."
-    )
+    batch_norm: Choice = Field(BatchNorm.NONE, description="Batch norm before each ReLU. " + MEANING)
 
 
 OPTIONS = CnnOptions
 
 
-def refuse(input_shape: tuple[int, ...], options: CnnOptions) -> str:
-    """Return why it cannot take samples of this shape, or an empty string."""
-    if len(input_shape) != 3:
-        return f"it takes images [height, width, channels], not samples of shape {list(input_shape)}"
-    smallest = 2 ** len(options.filters)
-    if min(input_shape[:2]) < smallest:
-        return f"{len(options.filters)} poolings need images of at least {smallest}x{smallest} pixels"
-    return ""
+def refuse(samples: Samples, options: CnnOptions) -> str:
+    """Return why it cannot take these samples, or an empty string."""
+    return _images.refuse(samples, 2 ** len(options.filters), f"{len(options.filters)} poolings need images of")
 
 
 def keras(problem: "Problem", options: CnnOptions) -> Any:
     """Return a `keras.Model` that gives logits [n, num_classes]; He's initialisation below each ReLU."""
-    from keras import Sequential, layers
+    from keras import Model, layers
 
-    stack = [layers.Input(problem.input_shape)]
+    inputs = x = layers.Input(problem.input_shape)
     for filters in options.filters:
-        stack.append(
-            layers.Conv2D(filters, 3, padding="same", use_bias=not options.batch_norm, kernel_initializer="he_normal")
-        )
-        if options.batch_norm:
-            stack.append(layers.BatchNormalization(momentum=options.batch_norm_momentum))
-        stack += [layers.ReLU(), layers.MaxPooling2D()]
+        use_bias = not options.has_batch_norm
+        x = layers.Conv2D(filters, 3, padding="same", use_bias=use_bias, kernel_initializer="he_normal")(x)
+        x = layers.MaxPooling2D()(layers.ReLU()(normalized(x, options)))
     logits = layers.Dense(problem.num_classes, kernel_initializer="lecun_normal")
-    return Sequential([*stack, layers.Flatten(), logits])
+    return Model(inputs, logits(layers.Flatten()(x)))

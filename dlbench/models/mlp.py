@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from dlbench.models import Samples, _flat
 from dlbench.plugins import Options
 from dlbench.scenario.settings import Count
 
@@ -21,6 +22,11 @@ class MlpOptions(Options):
 
 
 OPTIONS = MlpOptions
+
+
+def refuse(samples: Samples, options: MlpOptions) -> str:
+    """Return why it cannot take these samples, or an empty string."""
+    return _flat.refuse(samples)
 
 
 def keras(problem: "Problem", options: MlpOptions) -> Any:

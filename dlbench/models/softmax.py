@@ -5,12 +5,18 @@ Flat order of the weights: kernel [inputs, classes] row by row, bias [classes].
 
 from typing import TYPE_CHECKING, Any
 
+from dlbench.models import Samples, _flat
 from dlbench.plugins import Options
 
 if TYPE_CHECKING:
     from dlbench.trainers import Problem
 
 OPTIONS = Options
+
+
+def refuse(samples: Samples, options: Options) -> str:
+    """Return why it cannot take these samples, or an empty string."""
+    return _flat.refuse(samples)
 
 
 def keras(problem: "Problem", options: Options) -> Any:

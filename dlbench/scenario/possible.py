@@ -254,11 +254,18 @@ def _one_batch(run: RunSpec, available: int) -> str:
 def _shape(case: _Case) -> str:
     model = plugins.load("models", case.settings.model)
     refuse: Callable[..., str] | None = model.get("refuse") if isinstance(model.target, ModuleType) else None
-    shape = case.description.input_shape if case.description else None
-    if refuse is None or shape is None:
+    if refuse is None or case.description is None or case.description.input_shape is None:
         return ""
-    reason = refuse(shape, model.options(**case.run.options_of("model")))
+    reason = refuse(case.description, model.options(**case.run.options_of("model")))
     return f"the model {case.settings.model} refuses the data set {case.settings.dataset}: {reason}" if reason else ""
+
+
+def _batch_norm(case: _Case) -> str:
+    wants = case.run.options.get("model.batch_norm") == "synchronized" and case.settings.workers > 1
+    return (
+        f"the strategy {case.settings.strategy} reduces nothing inside the step, where `model.batch_norm: "
+        "synchronized` sums its means over workers; use `local`, or a strategy such as horovod or mirrored"
+    ) * bool(wants and not case.needs.reduces_in_step)
 
 
 def _command(case: _Case) -> str:
@@ -282,5 +289,5 @@ _COMMAND_CHECKS: tuple[Check, ...] = (
 )  # fmt: skip
 _CHECKS: tuple[Check, ...] = (
     _workers, _algorithm, _driver, _collectives, _launcher, _strategy, _layout, _cores, _learning_rate, _batch,
-    _largest, _trainer, _model, _engine, _samples, _shape,
+    _largest, _trainer, _model, _engine, _samples, _shape, _batch_norm,
 )  # fmt: skip

@@ -1,11 +1,10 @@
 """Build a Keras model from its plugin, make sure that it is one dlbench can train, and count its cost."""
 
-import math
 from typing import Any
 
 from dlbench.errors import UserError
 from dlbench.plugins import Options, Plugin
-from dlbench.trainers import Problem
+from dlbench.trainers import Problem, _keras_cost
 
 BUILDER = "keras"
 
@@ -15,7 +14,7 @@ def build(plugin: Plugin, options: Options, problem: Problem) -> Any:
 
     Raises:
         UserError: The plugin has no Keras builder, refuses the samples' shape, or returns something else than a
-            model from samples to logits [n, num_classes].
+            model from samples to logits [n, *target_shape, num_classes].
     """
     model = _call(plugin, options, problem)
     _check_type(model, plugin.name)
@@ -27,14 +26,12 @@ def build(plugin: Plugin, options: Options, problem: Problem) -> Any:
 
 
 def flops(model: Any) -> float | None:
-    """Return the training cost of one sample in FLOP: 3 x forward, 1 MAC = 2 FLOP.
+    """Return the training cost of one sample in FLOP: 3 x forward, 1 MAC = 2 FLOP; None where it cannot be counted.
 
-    Only the matrix products of dense and convolutional layers count, as published figures do. None where a layer
-    with another kind of kernel, or one used more than once, makes the sum unknown.
+    Only products count, as in published figures; see `_keras_cost`.
     """
-    counts = [_multiplications(layer) for layer in _leaves(model)]
-    known = [count for count in counts if count is not None]
-    return 6.0 * sum(known) if len(known) == len(counts) else None
+    forward = _keras_cost.products(model)
+    return None if forward is None else 6.0 * forward
 
 
 def _call(plugin: Plugin, options: Options, problem: Problem) -> Any:
@@ -44,7 +41,7 @@ def _call(plugin: Plugin, options: Options, problem: Problem) -> Any:
     if builder is None:
         raise UserError(f"model {plugin.name!r} has no `keras` builder: the keras_tensorflow trainer cannot train it")
     refuse = plugin.get("refuse")
-    reason = refuse(problem.input_shape, options) if refuse else ""
+    reason = refuse(problem, options) if refuse else ""
     if reason:
         raise UserError(f"model {plugin.name!r} cannot take this data set: {reason}")
     return builder(problem, options)
@@ -64,7 +61,8 @@ def _check_output(model: Any, name: str, problem: Problem) -> None:
     """Build the model if it is not, and look at the shape that comes out: symbolically, nothing is computed."""
     import keras
 
-    sample = keras.KerasTensor((None, *problem.input_shape), keras.config.floatx())
+    kind = keras.config.floatx() if problem.vocabulary is None else "int32"
+    sample = keras.KerasTensor((None, *problem.input_shape), kind)
     try:
         output = _output_of(model, sample)
     except (ValueError, TypeError) as error:
@@ -73,10 +71,12 @@ def _check_output(model: Any, name: str, problem: Problem) -> None:
             hint="build its input from problem.input_shape",
         ) from error
     shape = getattr(output, "shape", None)
-    if shape is None or tuple(shape) != (None, problem.num_classes):
+    wanted = (*problem.target_shape, problem.num_classes)
+    if shape is None or tuple(shape) != (None, *wanted):
         got = list(shape) if shape is not None else type(output).__name__
         raise UserError(
-            f"model {name!r} must return logits of shape [n, {problem.num_classes}] (None stands for n), not {got}",
+            f"model {name!r} must return logits of shape [n, {', '.join(map(str, wanted))}] (None stands for n), "
+            f"not {got}",
             hint="end it with Dense(problem.num_classes)",
         )
 
@@ -105,25 +105,3 @@ def _check_activation(model: Any, name: str) -> None:
             f"model {name!r} ends with a softmax, but must return logits",
             hint="leave the last activation away: the loss is computed with from_logits=True",
         )
-
-
-def _leaves(model: Any) -> list[Any]:
-    """Return all layers that hold no other layers, nested models opened."""
-    return [leaf for layer in model.layers for leaf in (_leaves(layer) if hasattr(layer, "layers") else [layer])]
-
-
-def _multiplications(layer: Any) -> int | None:
-    """Return multiply-accumulates of one sample, 0 for a layer that computes no products, None if unknown."""
-    from keras import layers
-
-    if not layer.weights or type(layer).__name__.endswith("Normalization"):
-        return 0
-    dense_like = (layers.Dense, layers.Conv1D, layers.Conv2D, layers.Conv3D, layers.DepthwiseConv2D)
-    if type(layer) not in dense_like:
-        return None
-    if len(layer._inbound_nodes) != 1:  # used more than once, or never in a graph that can be seen
-        return None
-    positions = layer.output.shape[1:-1]
-    if None in positions:
-        return None
-    return int(math.prod(layer.kernel.shape) * math.prod(positions))

@@ -29,7 +29,7 @@ FUNCTIONS = {
 # Functions a plugin may have; where it does, they are called with so many arguments.
 OPTIONAL = {
     "strategies": {"environment": 2, "available": 1, "refuse": 2},
-    "models": {"keras": 2, "numpy": 2},
+    "models": {"keras": 2, "numpy": 2, "refuse": 2},
     "datasets": {"describe": 1},
 }
 

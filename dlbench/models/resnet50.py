@@ -1,0 +1,93 @@
+"""ResNet-50 v1.5 (He et al. 2016, stride in the 3x3 convolution): 25,557,032 parameters, 4.089 GMAC at 224x224x3.
+
+A 7x7 convolution and a pooling, each of stride 2, then four stages of bottleneck blocks: 1x1, 3x3 and 1x1
+convolutions, the last with four times the filters; where the shape changes the shortcut is a 1x1 convolution. The
+numbers are for 1000 classes. `stem: small` starts with one 3x3 convolution of stride 1, for images such as CIFAR's.
+`num_blocks` of [3, 4, 23, 3] gives ResNet-101.
+
+Flat order of the weights: in the order of computation, each convolution's kernel [size, size, inputs, filters]
+followed by its gamma and beta (without batch norm by its bias), then the last layer's kernel and bias. In a block
+with a projection, what belongs to the projection stands before its like of the block's last convolution: kernel
+before kernel, gamma and beta before gamma and beta.
+"""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from dlbench.models import Samples, _images
+from dlbench.models._residual import ResidualOptions, added, classified, convolution, last_gain, projected
+from dlbench.scenario.settings import Count
+
+if TYPE_CHECKING:
+    from dlbench.trainers import Problem
+
+EXPANSION = 4
+
+
+class Stem(StrEnum):
+    """How an image enters: reduced to a quarter of its sides, or as it is."""
+
+    LARGE = "large"
+    SMALL = "small"
+
+
+class Resnet50Options(ResidualOptions):
+    """Options of `resnet50`."""
+
+    width: Count = Field(
+        64, description="Filters inside the first stage's blocks; each further stage has twice as many."
+    )
+    num_blocks: tuple[Count, ...] = Field(
+        (3, 4, 6, 3),
+        min_length=1,
+        description="Bottleneck blocks of each stage; each stage but the first halves sides.",
+    )
+    stem: Stem = Field(
+        Stem.LARGE,
+        description="`large`: 7x7 convolution and 3x3 pooling, each of stride 2, as published; `small`: one 3x3 "
+        "convolution of stride 1, for images of 32 pixels or so.",
+    )
+
+
+OPTIONS = Resnet50Options
+
+
+def refuse(samples: Samples, options: Resnet50Options) -> str:
+    """Return why it cannot take these samples, or an empty string."""
+    halvings = len(options.num_blocks) - 1 + (2 if options.stem is Stem.LARGE else 0)
+    hint = " (or `stem: small`)" if options.stem is Stem.LARGE else ""
+    return _images.refuse(samples, 2**halvings, f"{halvings} halvings{hint} need images of")
+
+
+def keras(problem: "Problem", options: Resnet50Options) -> Any:
+    """Return a `keras.Model` that gives logits [n, num_classes]."""
+    from keras import Model, layers
+
+    inputs = layers.Input(problem.input_shape)
+    x = _stem(inputs, options)
+    for stage, num_blocks in enumerate(options.num_blocks):
+        for block in range(num_blocks):
+            x = _block(x, options.width * 2**stage, 2 if stage and not block else 1, options)
+    return Model(inputs, classified(x, problem.num_classes))
+
+
+def _stem(x: Any, options: Resnet50Options) -> Any:
+    from keras import layers
+
+    if options.stem is Stem.SMALL:
+        return layers.ReLU()(convolution(x, options.width, 3, 1, options))
+    x = layers.ReLU()(convolution(x, options.width, 7, 2, options))
+    return layers.MaxPooling2D(3, 2, padding="same")(x)
+
+
+def _block(x: Any, filters: int, strides: int, options: Resnet50Options) -> Any:
+    """Return relu(shortcut(x) + 1x1(relu(3x3(relu(1x1(x)))))): the stride is that of the 3x3 convolution."""
+    from keras import layers
+
+    shortcut = projected(x, EXPANSION * filters, strides, options)
+    residual = layers.ReLU()(convolution(x, filters, 1, 1, options))
+    residual = layers.ReLU()(convolution(residual, filters, 3, strides, options))
+    gain = last_gain(options, sum(options.num_blocks))
+    return added(shortcut, convolution(residual, EXPANSION * filters, 1, 1, options, gain))

@@ -1,0 +1,142 @@
+"""A small transformer (Vaswani et al. 2017, pre-norm): one class of a sequence, or one at each position of a text.
+
+Tokens enter through an embedding, other samples through a linear layer, images row by row. Each block adds attention
+and then a feed-forward layer with GELU to its input, both behind a layer norm, and a layer norm ends the stack (Xiong
+et al. 2020). Logits are those of the mean over positions or, where the data set asks for a class at each position (a
+character model), of every position, whose attention then sees only itself and what came before. Weights start as
+those of GPT-2 (Radford et al. 2019): normal with deviation 0.02, at the end of each residual branch divided by sqrt(2
+x layers), biases 0.
+
+Flat order of the weights: the embedding [vocabulary, width] (or kernel and bias of the linear layer); the positions
+[steps, width] where learned; block by block gamma and beta of the norm, query, key and value with kernel [width,
+heads, width / heads] and bias, the attention's output with kernel [heads, width / heads, width] and bias, gamma and
+beta of the second norm, both dense layers' kernels and biases; gamma and beta of the last norm; the last layer's
+kernel and bias.
+"""
+
+import math
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from dlbench.models import Samples, _positions, _sequence
+from dlbench.models._dropout import Dropout, dropped
+from dlbench.plugins import Options
+from dlbench.scenario.settings import Count
+
+if TYPE_CHECKING:
+    from dlbench.trainers import Problem
+
+DEVIATION = 0.02
+EPSILON = 1e-5
+
+
+class Positions(StrEnum):
+    """How a vector knows its place: by a trained vector for each position, or by fixed waves."""
+
+    LEARNED = "learned"
+    SINUSOIDAL = "sinusoidal"
+
+
+class TransformerOptions(Options):
+    """Options of `transformer`."""
+
+    width: Count = Field(128, description="Width of the vectors between blocks; a multiple of `num_heads`.")
+    num_layers: Count = Field(2, description="Blocks of attention and feed-forward layer.")
+    num_heads: Count = Field(4, description="Attention heads of each block, each of width / num_heads.")
+    feed_forward_width: Count | None = Field(
+        None, description="Width inside the feed-forward layer; default: 4 x `width`."
+    )
+    positions: Positions = Field(
+        Positions.LEARNED,
+        description="`learned`: a trained vector for each position; `sinusoidal`: fixed waves (Vaswani et al. 2017).",
+    )
+    dropout: Dropout = Field(
+        0.0, description="Share dropped in each step of what enters the stack and of each residual branch."
+    )
+
+
+OPTIONS = TransformerOptions
+
+
+def refuse(samples: Samples, options: TransformerOptions) -> str:
+    """Return why it cannot take these samples, or an empty string."""
+    if options.width % options.num_heads:
+        return f"its width {options.width} is no multiple of its {options.num_heads} heads"
+    if options.positions is Positions.SINUSOIDAL and options.width % 2:
+        return f"sinusoidal positions need an even width, not {options.width}"
+    return _sequence.refuse(samples)
+
+
+def keras(problem: "Problem", options: TransformerOptions) -> Any:
+    """Return a `keras.Model` that gives logits [n, num_classes], or [n, steps, num_classes]."""
+    from keras import Model, layers
+
+    inputs, x = _sequence.entrance(problem)
+    x = dropped(_placed(_embedded(x, problem, options), options), options.dropout)
+    is_causal = bool(problem.target_shape)
+    for _ in range(options.num_layers):
+        x = _attended(x, is_causal, options)
+        x = _fed_forward(x, options)
+    x = layers.LayerNormalization(epsilon=EPSILON)(x)
+    x = x if is_causal else layers.GlobalAveragePooling1D()(x)
+    return Model(inputs, layers.Dense(problem.num_classes, kernel_initializer=_normal(DEVIATION))(x))
+
+
+def _embedded(x: Any, problem: "Problem", options: TransformerOptions) -> Any:
+    """Return a vector for each token, or for each step's features."""
+    from keras import layers
+
+    if problem.vocabulary is None:
+        return layers.Dense(options.width, kernel_initializer="lecun_normal")(x)
+    # Fixed waves have amplitude 1: beside them an embedding is scaled up to unit variance (Vaswani et al. 2017, 3.4).
+    if options.positions is Positions.SINUSOIDAL:
+        scale = math.sqrt(options.width)
+        x = layers.Embedding(problem.vocabulary, options.width, embeddings_initializer=_normal(1 / scale))(x)
+        return layers.Rescaling(scale)(x)
+    return layers.Embedding(problem.vocabulary, options.width, embeddings_initializer=_normal(DEVIATION))(x)
+
+
+def _placed(x: Any, options: TransformerOptions) -> Any:
+    """Return vectors that know their positions."""
+    if options.positions is Positions.SINUSOIDAL:
+        return _positions.fixed_layer()()(x)
+    return _positions.learned_layer()(_normal(DEVIATION))(x)
+
+
+def _attended(x: Any, is_causal: bool, options: TransformerOptions) -> Any:
+    """Return x + attention(norm(x)), in which a position sees all others or, causal, none that follow."""
+    from keras import layers
+
+    inner = layers.LayerNormalization(epsilon=EPSILON)(x)
+    attention = layers.MultiHeadAttention(
+        options.num_heads, options.width // options.num_heads, kernel_initializer=_normal(DEVIATION)
+    )
+    residual = attention(inner, inner, use_causal_mask=is_causal)
+    # All of its kernels start alike; the last one ends a residual branch.
+    kernel = attention.output_dense.kernel
+    kernel.assign(kernel * (_last_deviation(options) / DEVIATION))
+    return layers.Add()([x, dropped(residual, options.dropout)])
+
+
+def _fed_forward(x: Any, options: TransformerOptions) -> Any:
+    """Return x + feed-forward layer(norm(x))."""
+    from keras import layers
+
+    inner = layers.LayerNormalization(epsilon=EPSILON)(x)
+    width = options.feed_forward_width or 4 * options.width
+    inner = layers.Dense(width, activation="gelu", kernel_initializer=_normal(DEVIATION))(inner)
+    residual = layers.Dense(options.width, kernel_initializer=_normal(_last_deviation(options)))(inner)
+    return layers.Add()([x, dropped(residual, options.dropout)])
+
+
+def _last_deviation(options: TransformerOptions) -> float:
+    """Return the deviation at the end of a residual branch, so that all branches together add variance once."""
+    return DEVIATION / math.sqrt(2 * options.num_layers)
+
+
+def _normal(deviation: float) -> Any:
+    from keras import initializers
+
+    return initializers.RandomNormal(stddev=deviation)
