@@ -72,6 +72,7 @@ class SumStrategy:
     """Sums gradients over all workers; `sabotaged` leaves each with its own."""
 
     in_graph = None
+    in_forward = None
     messages_sent = None
 
     def __init__(self, driver: ThreadDriver, *, sabotaged: bool = False) -> None:
@@ -112,7 +113,10 @@ class LinearTrainer:
     def set_statistics(self, flat: np.ndarray) -> None:
         self.moving = flat.copy()
 
-    def compile(self, in_graph: Any) -> None:
+    def replicas(self) -> list[np.ndarray]:
+        return [self.parameters()]
+
+    def compile(self, in_graph: Any, in_forward: Any = None) -> None:
         self.in_graph = in_graph
 
     def _forward(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float, int]:

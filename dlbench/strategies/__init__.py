@@ -10,6 +10,10 @@ and, where the library beneath it is set up by variables, may be missing, or can
     def available(settings: Settings) -> str: ...   # "" where it can be used here, else what is missing and its mending
     def refuse(options: Options, settings: Settings) -> str: ...   # "" where the run can be, else why not
 
+and, where the engine itself holds the replicas, its strategy has a method
+
+    def distribution(self, engine: Any) -> Any: ...  # such as a `tf.distribute.Strategy`, given the module tensorflow
+
 The worker owns the step. A strategy that reduces inside the compiled step sets `in_graph` to a function from
 gradients to gradients; for the others the worker computes the local gradient, calls `exchange`, and applies what
 comes back. Gradients arrive already scaled by 1 / global batch size, so that their *sum* over workers is the mean

@@ -1,6 +1,10 @@
-"""Rule 1: workers agree. Trainable weights are compared over all workers after the first step and at the end."""
+"""Rule 1: workers agree. Trainable weights are compared over all workers after the first step and at the end.
+
+Where a process holds several workers, all their replicas are compared, not one of each process.
+"""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dlbench.strategies import Driver
+
+Flat = npt.NDArray[Any]
 
 # Largest difference between two workers, relative to the largest weight, that reduction orders explain.
 TOLERANCES = {8: 1e-12, 4: 1e-5, 2: 1e-2}
@@ -30,26 +36,32 @@ class Agreement:
     weights_hash: str
 
 
-def weights_hash(flat: npt.NDArray[Any]) -> str:
+def weights_hash(flat: Flat) -> str:
     """Return a short hash of weights, bit for bit."""
     return hashlib.sha256(np.ascontiguousarray(flat).tobytes()).hexdigest()[:16]
 
 
-def compare(flat: npt.NDArray[Any], driver: Driver) -> Agreement:
+def compare(flat: Flat, driver: Driver, others: Sequence[Flat] = ()) -> Agreement:
     """Compare flat weights over all workers; a collective.
 
     `exact`: equal bit for bit; `close`: the largest difference is explained by the order of sums; `no`: otherwise.
+
+    Args:
+        flat: The weights of this process's first replica, whose hash is told.
+        driver: The meeting of all processes.
+        others: The weights of its further replicas, where it holds several.
     """
-    digest = weights_hash(flat)
-    if len(set(driver.all_gather(digest))) == 1:
-        return Agreement("exact", 0.0, digest)
-    highest, lowest = np.empty_like(flat), np.empty_like(flat)
-    driver.all_reduce(flat, highest, "max")
-    driver.all_reduce(flat, lowest, "min")
+    replicas = [flat, *others]
+    hashes = [weights_hash(replica) for replica in replicas]
+    if len({digest for told in driver.all_gather(hashes) for digest in told}) == 1:
+        return Agreement("exact", 0.0, hashes[0])
+    highest, lowest = np.max(replicas, axis=0), np.min(replicas, axis=0)
+    driver.all_reduce(highest, highest, "max")
+    driver.all_reduce(lowest, lowest, "min")
     difference = float(np.max(highest - lowest))
     size = float(max(np.max(np.abs(highest)), np.max(np.abs(lowest)), np.finfo(flat.dtype).tiny))
     close = difference <= TOLERANCES[flat.dtype.itemsize] * size  # False where a weight is not a number
-    return Agreement("close" if close else "no", difference, digest)
+    return Agreement("close" if close else "no", difference, hashes[0])
 
 
 def worst(verdicts: list[str]) -> str:

@@ -11,36 +11,54 @@ from dlbench.worker.step import Heartbeat
 
 @dataclass(frozen=True)
 class Scores:
-    """Mean loss and accuracy over all samples, and how many of them this worker evaluated."""
+    """Mean loss and accuracy over all samples, and how many of them this process evaluated."""
 
     loss: float
     accuracy: float
     own_samples: int
 
 
-def average_statistics(trainer: Trainer, driver: Driver) -> None:
-    """Set batch norm's moving statistics of every worker to their mean over workers; a collective."""
+def average_statistics(trainer: Trainer, driver: Driver, num_replicas: int = 1) -> None:
+    """Set batch norm's moving statistics of every worker to their mean over workers; a collective.
+
+    Args:
+        trainer: Tells the statistics of all replicas of this process, one after the other.
+        driver: The meeting of all processes.
+        num_replicas: Replicas of this process.
+    """
     statistics = trainer.statistics()
-    if driver.size > 1 and statistics.size:
-        driver.all_reduce(statistics, statistics)
-        trainer.set_statistics(statistics / np.asarray(driver.size, statistics.dtype))
+    if statistics.size and (driver.size > 1 or num_replicas > 1):
+        own = statistics.reshape(num_replicas, -1).sum(axis=0)
+        sums = np.append(own, np.asarray(num_replicas, own.dtype))
+        driver.all_reduce(sums, sums)
+        trainer.set_statistics(np.tile(sums[:-1] / sums[-1], num_replicas))
 
 
 def evaluate(
-    trainer: Trainer, driver: Driver, x: Array, y: Array, indices: Array, batch_size: int, beat: Heartbeat
+    trainer: Trainer,
+    driver: Driver,
+    x: Array,
+    y: Array,
+    indices: Array,
+    batch_size: int,
+    beat: Heartbeat,
+    num_replicas: int = 1,
 ) -> Scores:
-    """Return the scores over `indices` of x and y; worker r takes every size-th one from r on; a collective.
+    """Return the scores over `indices` of x and y; process r takes every size-th one from r on; a collective.
+
+    A process with several replicas evaluates `batch_size` samples of each in one call.
 
     Raises:
         RuntimeError: The samples of all workers do not add up to the validation set.
     """
     beat.phase = "barrier"
-    average_statistics(trainer, driver)
+    average_statistics(trainer, driver, num_replicas)
     beat.phase = "evaluate"
     mine = indices[driver.rank :: driver.size]
     sums = np.zeros(3)
-    for start in range(0, len(mine), batch_size):
-        batch = mine[start : start + batch_size]
+    width = batch_size * num_replicas
+    for start in range(0, len(mine), width):
+        batch = mine[start : start + width]
         loss, correct = trainer.evaluate(x[batch], y[batch])
         sums += (loss, correct, len(batch))
     beat.phase = "barrier"

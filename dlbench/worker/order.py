@@ -1,4 +1,4 @@
-"""Which samples a worker takes in which step: one seeded permutation per epoch, cut into global batches. Pure."""
+"""Which samples a process takes in which step: one seeded permutation per epoch, cut into global batches. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,25 +14,25 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Order:
-    """The order of `num_samples` training samples for one worker; the same number of steps for all workers.
+    """The order of `num_samples` training samples for one process; the same number of steps for all.
 
     With `divide: data` each epoch is one permutation of all samples, cut into global batches of which worker r takes
     slice r. With `divide: epochs` every worker has its own permutation of all samples. Either way the remainder that
-    fills no batch is dropped and counted.
+    fills no batch is dropped and counted. A process that holds several workers takes theirs one after the other.
     """
 
     num_samples: int
     local_batches: tuple[int, ...]
-    worker: int
+    workers: tuple[int, ...]
     divide: Divide
     seed: int
 
     @classmethod
-    def of(cls, run: RunSpec, worker: int, num_samples: int) -> "Order":
-        """Return the order of one worker of a run."""
+    def of(cls, run: RunSpec, workers: tuple[int, ...], num_samples: int) -> "Order":
+        """Return the order of the process that holds these workers of a run."""
         settings = run.settings
         batches = tuple(run.local_batch_size(index) for index in range(settings.workers))
-        return cls(num_samples, batches, worker, settings.divide, run.seed)
+        return cls(num_samples, batches, workers, settings.divide, run.seed)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -47,15 +47,30 @@ class Order:
         offered = self.num_samples * (len(self.local_batches) if self.divide is Divide.EPOCHS else 1)
         return offered - self.steps_per_epoch * sum(self.local_batches)
 
+    @property
+    def own_batch(self) -> int:
+        """Samples of this process in one step."""
+        return sum(self.local_batches[worker] for worker in self.workers)
+
     def epoch(self, epoch: int) -> Iterator[Indices]:
-        """Yield this worker's sample indices, one array [local batch] per step, of epoch 1, 2, ..."""
-        mine = self.local_batches[self.worker]
-        own = self.divide is Divide.EPOCHS
-        width, start = (mine, 0) if own else (sum(self.local_batches), sum(self.local_batches[: self.worker]))
-        seeds = [self.seed, epoch, self.worker] if own else [self.seed, epoch]
+        """Yield this process's sample indices, one array [own batch] per step, of epoch 1, 2, ..."""
+        slices = self._own_permutations(epoch) if self.divide is Divide.EPOCHS else self._own_slices(epoch)
+        return iter(slices[0] if len(slices) == 1 else np.concatenate(slices, axis=1))
+
+    def _own_slices(self, epoch: int) -> list[Indices]:
+        """Return [steps, local batch] of each own worker: its slice of the global batches."""
+        batches = self._batches([self.seed, epoch], sum(self.local_batches))
+        starts = [sum(self.local_batches[:worker]) for worker in self.workers]
+        lengths = [self.local_batches[worker] for worker in self.workers]
+        return [batches[:, start : start + length] for start, length in zip(starts, lengths, strict=True)]
+
+    def _own_permutations(self, epoch: int) -> list[Indices]:
+        """Return [steps, local batch] of each own worker, each from a permutation of its own."""
+        return [self._batches([self.seed, epoch, worker], self.local_batches[worker]) for worker in self.workers]
+
+    def _batches(self, seeds: list[int], width: int) -> Indices:
         permutation = np.random.default_rng(seeds).permutation(self.num_samples)
-        used = permutation[: self.steps_per_epoch * width].reshape(self.steps_per_epoch, width)
-        return iter(used[:, start : start + mine])
+        return permutation[: self.steps_per_epoch * width].reshape(self.steps_per_epoch, width)
 
 
 def learning_rate(run: RunSpec, step: int, steps_per_epoch: int) -> float:

@@ -36,7 +36,7 @@ class Observer(Protocol):
 
 
 def train(assignment: Assignment, rank: int, stream: WayHome, observer: Observer) -> Result:
-    """Train one worker of a run and return its account.
+    """Train the workers of one process of a run and return its account.
 
     Raises:
         RuntimeError: The processes that met are not those of the assignment.
@@ -47,16 +47,18 @@ def train(assignment: Assignment, rank: int, stream: WayHome, observer: Observer
     driver, strategy = meet(assignment, rank)
     stream.phase = "build"
     arrays = open_arrays(Path(assignment.data_folder), assignment.data_checksum)
-    trainer = build(assignment, rank, arrays)
+    trainer = build(assignment, rank, arrays, strategy)
     stream.phase = "broadcast"
     parameters = trainer.parameters()
     strategy.broadcast(parameters)
     trainer.set_parameters(parameters)
-    trainer.compile(strategy.in_graph)
+    trainer.compile(strategy.in_graph, strategy.in_forward)
     stream.send({"kind": "facts", "facts": {**trainer.facts(), **strategy.facts()}})
     checkpoints = Checkpoints(assignment, trainer, driver, stream) if assignment.checkpoint_folder else None
     earlier = checkpoints.restore() if checkpoints else None
-    loop = Loop(run, trainer, strategy, driver, samples_of(run, arrays, (rank,)), stream, checkpoints, earlier)
+    workers = assignment.layout.places[rank].workers
+    samples = samples_of(run, arrays, workers)
+    loop = Loop(run, trainer, strategy, driver, samples, stream, checkpoints, earlier, workers)
     result = loop.train(observer.zero)
     stream.phase = "finish"
     # Some of the strategy's are known only now, such as what a library tuned while it trained.
@@ -75,7 +77,7 @@ def meet(assignment: Assignment, rank: int) -> tuple[Driver, Strategy]:
     settings = run.settings
     plugin = plugins.load("strategies", settings.strategy)
     options = plugin.options(**run.options_of("strategy"))
-    driver = _connect(settings.driver, settings.workers)
+    driver = _connect(assignment, rank)
     if driver.rank != rank:
         raise RuntimeError(f"the launcher calls this process {rank}, {settings.driver} calls it {driver.rank}")
     hosts = driver.all_gather(os.environ.get("DLBENCH_HOST", gethostname()))
@@ -90,16 +92,23 @@ def meet(assignment: Assignment, rank: int) -> tuple[Driver, Strategy]:
     return driver, strategy
 
 
-def _connect(driver: str | None, num_workers: int) -> Driver:
-    if driver is None:
-        return _alone.connect(num_workers)
-    connect: Callable[[int], Driver] = plugins.load("drivers", driver).get("connect")
-    return connect(num_workers)
+def _connect(assignment: Assignment, rank: int) -> Driver:
+    """Return the meeting of the processes that train, however many workers each of them holds."""
+    settings = assignment.run.settings
+    num_processes = sum(place.role == "worker" for place in assignment.layout.places)
+    if settings.driver is None:
+        return _alone.connect(num_processes)
+    plugin = plugins.load("drivers", settings.driver)
+    if plugin.get("NEEDS_ENGINE", False):
+        start = plugins.load("trainers", settings.trainer).get("start")
+        start(settings, threads_of(assignment, rank))
+    connect: Callable[[int], Driver] = plugin.get("connect")
+    return connect(num_processes)
 
 
-def build(assignment: Assignment, rank: int, arrays: Arrays) -> Trainer:
-    """Build this worker's replica; the same seed gives every worker the same first weights."""
-    run, layout = assignment.run, assignment.layout
+def build(assignment: Assignment, rank: int, arrays: Arrays, strategy: Strategy | None = None) -> Trainer:
+    """Build this process's replicas; the same seed gives every worker the same first weights."""
+    run = assignment.run
     plugin, model = plugins.load("trainers", run.settings.trainer), plugins.load("models", run.settings.model)
     trainer: Trainer = plugin.get("create")(
         run.settings,
@@ -108,9 +117,23 @@ def build(assignment: Assignment, rank: int, arrays: Arrays) -> Trainer:
         plugin.options(**run.options_of("trainer")),
         problem_of(arrays),
         run.seed,
-        Threads(layout.intra_op_threads, layout.inter_op_threads, layout.places[rank].local_index),
+        threads_of(assignment, rank, getattr(strategy, "distribution", None)),
     )
     return trainer
+
+
+def threads_of(assignment: Assignment, rank: int, distribution: Callable[[Any], Any] | None = None) -> Threads:
+    """Return the thread pools and devices of a process.
+
+    Args:
+        assignment: The attempt.
+        rank: The process.
+        distribution: The strategy's own, where the engine holds the replicas (see `dlbench.strategies`).
+    """
+    layout = assignment.layout
+    place = layout.places[rank]
+    replicas = None if distribution is None else len(place.workers)
+    return Threads(layout.intra_op_threads, layout.inter_op_threads, place.local_index, replicas, distribution)
 
 
 def problem_of(arrays: Arrays) -> Problem:

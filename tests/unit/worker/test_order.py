@@ -11,7 +11,7 @@ def spec(repeat: int = 0, **settings: object) -> RunSpec:
 
 
 def orders(run: RunSpec, num_samples: int) -> list[Order]:
-    return [Order.of(run, worker, num_samples) for worker in range(run.settings.workers)]
+    return [Order.of(run, (worker,), num_samples) for worker in range(run.settings.workers)]
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,11 @@ def test_dividing_epochs_with_unequal_batches_takes_the_same_steps_everywhere() 
 
 
 def test_the_order_changes_with_epoch_and_repeat_and_with_nothing_else() -> None:
-    first, again = (list(Order.of(spec(), 0, 64).epoch(1)) for _ in range(2))
+    first, again = (list(Order.of(spec(), (0,), 64).epoch(1)) for _ in range(2))
     np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(first, list(Order.of(spec(), 0, 64).epoch(2)))
-    assert not np.array_equal(first, list(Order.of(spec(repeat=1), 0, 64).epoch(1)))
-    np.testing.assert_array_equal(first, list(Order.of(spec(learning_rate=3.0, model="softmax"), 0, 64).epoch(1)))
+    assert not np.array_equal(first, list(Order.of(spec(), (0,), 64).epoch(2)))
+    assert not np.array_equal(first, list(Order.of(spec(repeat=1), (0,), 64).epoch(1)))
+    np.testing.assert_array_equal(first, list(Order.of(spec(learning_rate=3.0, model="softmax"), (0,), 64).epoch(1)))
 
 
 def test_the_learning_rate_rises_linearly_and_is_scaled_by_the_global_batch() -> None:
