@@ -282,10 +282,16 @@ def _command(case: _Case) -> str:
     return f"the command has an unknown {{{shorten(unknown[0])}}}" + (f" ({near})" if near else "") if unknown else ""
 
 
+def _script_checkpoints(case: _Case) -> str:
+    if case.settings.checkpoint_every is None:
+        return ""
+    return "dlbench cannot make checkpoints of a script: leave checkpoint_every away, the command makes its own"
+
+
 Check = Callable[[_Case], str]
 _COMMAND_CHECKS: tuple[Check, ...] = (
     _workers, _algorithm, _driver, _collectives, _launcher, _strategy, _layout, _cores, _learning_rate, _batch,
-    _largest, _command,
+    _largest, _command, _script_checkpoints,
 )  # fmt: skip
 _CHECKS: tuple[Check, ...] = (
     _workers, _algorithm, _driver, _collectives, _launcher, _strategy, _layout, _cores, _learning_rate, _batch,

@@ -49,7 +49,7 @@ class Target(BaseModel):
 
 
 class Limits(BaseModel):
-    """Time limits of a run, in seconds, and how often rows leave a worker."""
+    """Time limits of a run, in seconds, how often rows leave a worker, and whether checkpoints stay."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -59,6 +59,9 @@ class Limits(BaseModel):
     orphan_timeout_s: Seconds = Field(30.0, description="A worker whose way home is gone for so long ends itself.")
     flush_interval_s: Seconds = Field(0.5, description="At most this much of rows is lost with a dead host.")
     grace_s: Seconds = Field(5.0, description="Between asking processes to end and killing them.")
+    keep_checkpoints: bool = Field(
+        False, description="Keep the newest checkpoints of a run that has come to its end; else they go."
+    )
 
 
 class RunSpec(BaseModel):

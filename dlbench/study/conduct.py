@@ -21,7 +21,7 @@ from dlbench.records.noise import noise
 from dlbench.records.outcome import Outcome, Status
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.study import queue
+from dlbench.study import checkpoints, queue
 from dlbench.study.attempts import Attempt, begin, settle
 from dlbench.study.collect import Collector
 from dlbench.study.continuation import continued
@@ -84,6 +84,7 @@ def conduct(folder: Folder, question: Question, watcher: Watcher, stop: threadin
     with telling_a_full_disk(folder.path), locked(folder.path):
         folder = continued(folder, question)
         settle(folder.path, (run.run_id for run in folder.record.runs), _end_leftovers, write_outcome)
+        checkpoints.discard(folder.path, folder.record.runs)
         collector = Collector(folder)
         collector.rebuild()
         todo = queue.pending(folder.path, question.runs)
@@ -130,7 +131,8 @@ def _make_all(
             attempt = begin(folder.path, run.run_id)
             watcher.start(run, attempt.number)
             prepared = data.get(recipe_of(run) or "")
-            outcome = _make(run, attempt, cluster, prepared, inbox, watcher, stop)
+            outcome = _make(run, folder.path, attempt, cluster, prepared, inbox, watcher, stop)
+            checkpoints.discard(folder.path, [run])
             watcher.end(run, outcome, collector.add(attempt, outcome))
             if outcome.status is Status.FAILED:
                 must_have_room(folder.path)
@@ -138,6 +140,7 @@ def _make_all(
 
 def _make(
     run: RunSpec,
+    study: Path,
     attempt: Attempt,
     cluster: Cluster,
     prepared: Prepared | None,
@@ -149,6 +152,7 @@ def _make(
     started_at = datetime.now(UTC).isoformat()
     try:
         assignment = _assignment(run, attempt, cluster, prepared, inbox.home())
+        assignment = assignment.model_copy(update={"checkpoint_folder": checkpoints.folder_of(study, run)})
         made = plan(assignment, os.environ)
         outcome = execute(made, assignment, attempt.folder, inbox, watcher.progress, stop)
     except UserError as error:
