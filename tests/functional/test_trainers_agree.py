@@ -18,7 +18,12 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {"softmax": ("softmax", {}), "ml
 OPTIMIZERS: list[dict[str, Any]] = [
     {"optimizer": "sgd"},
     {"optimizer": "sgd", "momentum": 0.9},
+    {"optimizer": "sgd", "momentum": 0.9, "nesterov": True},
+    {"optimizer": "sgd", "momentum": 0.9, "weight_decay": 0.1},
     {"optimizer": "adam"},
+    {"optimizer": "adam", "weight_decay": 0.1},
+    {"optimizer": "adamw"},
+    {"optimizer": "adamw", "weight_decay": 0.1},
 ]
 
 

@@ -1,6 +1,7 @@
 """What every trainer must do with every model: each check takes a trainer in float64 without dropout."""
 
 import numpy as np
+import pytest
 
 from dlbench import plugins
 from dlbench.errors import UserError
@@ -29,10 +30,10 @@ def create(trainer: str, model: str, what: Problem, options: dict[str, object] |
 
 
 def batch(what: Problem, num_samples: int = 12, seed: int = 3) -> Batch:
-    """Return a batch of images and classes that a network can tell apart only by learning."""
+    """Return a batch of images or tokens and classes that a network can tell apart only by learning."""
     random = np.random.default_rng(seed)
-    x = random.integers(0, 256, (num_samples, *what.input_shape)).astype(np.uint8)
-    return x, random.integers(0, what.num_classes, num_samples).astype(np.int32)
+    x = random.integers(0, what.vocabulary or 256, (num_samples, *what.input_shape)).astype(np.uint8)
+    return x, random.integers(0, what.num_classes, (num_samples, *what.target_shape)).astype(np.int32)
 
 
 def gradient(trainer: Trainer, x: Array, y: Array, scale: float) -> Array:
@@ -49,7 +50,7 @@ def check_gradient_is_a_fair_buffer(trainer: Trainer, given: Batch) -> None:
     assert np.isfinite(flat).all()
     assert np.abs(flat).max() > 0
     assert isinstance(loss, float)
-    assert isinstance(correct, int)
+    assert isinstance(correct, int) or given[1].ndim > 1  # of positions, a share may be correct
     assert 0 <= correct <= len(given[1])
 
 
@@ -113,7 +114,7 @@ def check_evaluation_is_exact(trainer: Trainer, given: Batch) -> None:
     loss, correct = trainer.evaluate(x, y)
     cuts = np.split(np.arange(len(y)), [1, 8])
     parts = [trainer.evaluate(x[i], y[i]) for i in cuts]
-    assert sum(part[1] for part in parts) == correct
+    np.testing.assert_allclose(sum(part[1] for part in parts), correct, rtol=1e-12)
     np.testing.assert_allclose(sum(part[0] for part in parts), loss, rtol=1e-12)
 
 
@@ -150,6 +151,58 @@ def check_step_is_gradient_and_apply(make, given: Batch) -> None:
     reference.step(*given, 0.05, 0.1)
     np.testing.assert_allclose(halved.parameters(), reference.parameters(), rtol=0, atol=1e-14)
     assert not np.allclose(halved.parameters(), make().parameters(), rtol=0, atol=1e-9)
+
+
+def check_parts_sum_to_the_whole(make, given: Batch, num_parts: int = 5) -> None:
+    """A batch in uneven parts has the gradient, the sums, and takes the step of one that is whole."""
+    whole, parted = make(), make(gradient_accumulation_steps=num_parts)
+    assert len(given[1]) % num_parts
+    one, other = whole.gradient(*given, 0.1), parted.gradient(*given, 0.1)
+    largest = np.abs(one[0]).max()
+    assert np.abs(one[0] - other[0]).max() <= 1e-12 * largest
+    assert abs(one[1] - other[1]) <= 1e-12 * one[1]
+    assert one[2] == other[2]
+    for trainer in (whole, parted):
+        trainer.compile(lambda parts: [part * 2.0 for part in parts])
+        trainer.step(*given, 0.05, 0.1)
+    np.testing.assert_allclose(parted.parameters(), whole.parameters(), rtol=0, atol=1e-12)
+    assert not np.allclose(whole.parameters(), make().parameters(), rtol=0, atol=1e-6)
+    with pytest.raises(UserError, match=f"a batch of {num_parts - 1} samples cannot be computed in {num_parts} parts"):
+        parted.gradient(given[0][: num_parts - 1], given[1][: num_parts - 1], 0.1)
+
+
+def check_goes_on_to_the_bit(make, given: Batch, at_once: bool = False) -> None:
+    """Five steps, and five more by another trainer from what the first one was, end where ten steps do."""
+    first, other, forgetful = make(), make(), make()
+    walk(first, given, range(5), at_once)
+    saved = first.parameters(), first.statistics(), first.optimizer_state()
+    assert saved[2].dtype == np.float64
+    walk(first, given, range(5, 10), at_once)
+    walk(other, given, range(3), at_once)  # what it was before does not matter
+    for trainer in (other, forgetful):
+        trainer.set_parameters(saved[0])
+        trainer.set_statistics(saved[1])
+    other.set_optimizer_state(saved[2])
+    for trainer in (other, forgetful):
+        walk(trainer, given, range(5, 10), at_once)
+    assert np.array_equal(other.parameters(), first.parameters())
+    assert np.array_equal(other.statistics(), first.statistics())
+    assert np.array_equal(other.optimizer_state(), first.optimizer_state())
+    if saved[2].size and np.any(saved[2] != make().optimizer_state()):
+        assert not np.array_equal(forgetful.optimizer_state(), first.optimizer_state())
+    with pytest.raises(ValueError, match=r"cannot be made from|do not fill"):
+        first.set_optimizer_state(np.zeros(saved[2].size + 1))
+
+
+def walk(trainer: Trainer, given: Batch, steps: range, at_once: bool) -> None:
+    """Take steps whose samples and rates depend on their number."""
+    for step in steps:
+        x, y = (np.roll(part, step, axis=0)[:8] for part in given)
+        rate = 0.01 if step < 7 else 0.005
+        if at_once:
+            trainer.step(x, y, 1 / 8, rate)
+        else:
+            trainer.apply(trainer.gradient(x, y, 1 / 8)[0], rate)
 
 
 def check_seed_decides_the_weights(trainer: str, model: str, what: Problem) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dlbench.trainers._flat_optimizers import Adam, Sgd
+from dlbench.trainers._flat_optimizers import Adam, Decaying, FlatOptimizer, Sgd
 
 GRADIENTS = np.random.default_rng(0).normal(size=(5, 3))
 RATES = (0.1, 0.1, 0.05, 0.2, 0.1)
@@ -18,6 +18,57 @@ def test_sgd(momentum: float) -> None:
         expected = expected + velocity
         optimizer.apply(parameters, gradient, rate)
     np.testing.assert_allclose(parameters, expected, rtol=1e-14)
+
+
+def test_nesterov() -> None:
+    parameters, expected, velocity = np.ones(3), np.ones(3), np.zeros(3)
+    optimizer = Sgd(parameters, 0.9, nesterov=True)
+    for gradient, rate in zip(GRADIENTS, RATES, strict=True):
+        velocity = 0.9 * velocity - rate * gradient
+        expected = expected + 0.9 * velocity - rate * gradient
+        optimizer.apply(parameters, gradient, rate)
+    np.testing.assert_allclose(parameters, expected, rtol=1e-14)
+
+
+def test_weights_decay_before_the_step() -> None:
+    parameters, expected = np.ones(3), np.ones(3)
+    optimizer = Decaying(Sgd(parameters, 0.0), 0.5)
+    for gradient, rate in zip(GRADIENTS, RATES, strict=True):
+        expected = expected - rate * 0.5 * expected - rate * gradient
+        optimizer.apply(parameters, gradient, rate)
+    np.testing.assert_allclose(parameters, expected, rtol=1e-14)
+
+
+MAKERS = {
+    "sgd": lambda p: Sgd(p, 0.0),
+    "momentum": lambda p: Sgd(p, 0.9),
+    "nesterov": lambda p: Sgd(p, 0.9, nesterov=True),
+    "adam": Adam,
+    "adamw": lambda p: Decaying(Adam(p), 0.1),
+}
+
+
+def walk(optimizer: FlatOptimizer, parameters: np.ndarray, steps: slice) -> None:
+    for gradient, rate in list(zip(GRADIENTS.astype(parameters.dtype), RATES, strict=True))[steps]:
+        optimizer.apply(parameters, gradient, rate)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_another_one_goes_on_to_the_bit_from_its_state(name: str, dtype: type) -> None:
+    parameters = np.ones(3, dtype)
+    first = MAKERS[name](parameters)
+    walk(first, parameters, slice(3))
+    state, there = first.state(), parameters.copy()
+    walk(first, parameters, slice(3, None))
+    walk(other := MAKERS[name](there), there, slice(0))
+    other.set_state(state)
+    walk(other, there, slice(3, None))
+    assert np.array_equal(there, parameters)
+    assert np.array_equal(other.state(), first.state())
+    assert state.dtype == np.float64
+    with pytest.raises(ValueError, match="cannot be made from"):
+        other.set_state(np.ones(state.size + 1))
 
 
 def test_adam() -> None:

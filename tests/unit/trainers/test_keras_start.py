@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dlbench.trainers._keras_start import _quiet, _without
+from dlbench.errors import UserError
+from dlbench.trainers import Threads
+from dlbench.trainers._keras_start import _own_devices, _quiet, _without
 
 
 def test_what_is_written_below_python_is_held_back(capfd: pytest.CaptureFixture[str]) -> None:
@@ -55,3 +57,14 @@ def test_modules_that_are_loaded_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     with _without(("os",)):
         assert sys.modules["os"] is loaded
     assert sys.modules["os"] is loaded
+
+
+def test_a_process_of_one_worker_takes_its_own_accelerator() -> None:
+    assert _own_devices(["a", "b"], Threads(1, 1, 1)) == ["b"]
+    assert _own_devices(["a"], Threads(1, 1, 1)) == ["a"]
+
+
+def test_a_process_of_all_workers_takes_one_for_each() -> None:
+    assert _own_devices(["a", "b", "c"], Threads(1, 1, 0, 2)) == ["a", "b"]
+    with pytest.raises(UserError, match="3 replicas in one process need as many accelerators, and this host has 2"):
+        _own_devices(["a", "b"], Threads(1, 1, 0, 3))

@@ -50,9 +50,42 @@ def test_contract(check, trainer: Trainer, given: Batch) -> None:
     check(trainer, given)
 
 
-@pytest.mark.parametrize("optimizer", [{"optimizer": "sgd", "momentum": 0.9}, {"optimizer": "adam"}])
+OPTIMIZERS = [
+    {"optimizer": "sgd"},
+    {"optimizer": "sgd", "momentum": 0.9},
+    {"optimizer": "sgd", "momentum": 0.9, "nesterov": True, "weight_decay": 0.1},
+    {"optimizer": "adam"},
+    {"optimizer": "adamw", "weight_decay": 0.1},
+]
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_step_is_gradient_and_apply(optimizer: dict[str, object], given: Batch) -> None:
     contract.check_step_is_gradient_and_apply(lambda: create("numpy", "mlp", WHAT, **optimizer), given)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_another_goes_on_to_the_bit(optimizer: dict[str, object], precision: str, given: Batch) -> None:
+    make = lambda: create("numpy", "mlp", WHAT, precision=precision, **optimizer)  # noqa: E731
+    contract.check_goes_on_to_the_bit(make, given)
+
+
+def test_a_batch_in_parts(case: tuple[str, dict[str, object]], given: Batch) -> None:
+    contract.check_parts_sum_to_the_whole(lambda **more: create("numpy", case[0], WHAT, case[1], **more), given)
+
+
+def test_tokens_and_positions_are_refused() -> None:
+    for what in (contract.Problem((6,), 10, vocabulary=9), contract.Problem((6,), 10, target_shape=(6,))):
+        assert "no tokens, and no sequences" in contract.refused("numpy", "mlp", what)
+
+
+def test_the_one_replica_is_the_trainer(given: Batch) -> None:
+    trainer = create("numpy", "mlp", WHAT)
+    (replica,) = trainer.replicas()
+    assert np.array_equal(replica, trainer.parameters())
+    replica[:] = 0.0
+    assert trainer.parameters().any()
 
 
 def test_seed_decides_the_weights() -> None:
