@@ -7,6 +7,7 @@ not exactly) each gets back its own.
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -62,6 +63,9 @@ class Checkpoints:
             )
         self._folder, self._identity = Path(assignment.checkpoint_folder), identity(assignment)
         self._attempt = assignment.attempt
+        # Where dlbench's own folder cannot be seen, dlbench cannot see the checkpoints either, and not take them away.
+        self._is_far = not Path(assignment.log_folder).is_dir()
+        self._stay = assignment.run.limits.keep_checkpoints
         self._trainer, self._driver, self._stream = trainer, driver, stream
         self._notes: list[str] = []
 
@@ -99,6 +103,11 @@ class Checkpoints:
         progress = Progress.model_validate(states[self._driver.rank])
         self._stream.send({"kind": "facts", "facts": {"resumed_from_epoch": progress.epoch}})
         return progress
+
+    def leave(self) -> None:
+        """Take the run's checkpoints away at its end, where nobody else could; call it when all have trained."""
+        if self._driver.rank == 0 and self._is_far and not self._stay:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _newest(self) -> Checkpoint | None:
         found, notes = newest(self._folder, self._identity)

@@ -64,6 +64,8 @@ def train(assignment: Assignment, rank: int, stream: WayHome, observer: Observer
     # Some of the strategy's are known only now, such as what a library tuned while it trained.
     stream.send({"kind": "facts", "facts": {**strategy.facts(), **observer.totals()}})
     driver.close()
+    if checkpoints:
+        checkpoints.leave()
     return result
 
 
