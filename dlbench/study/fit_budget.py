@@ -10,6 +10,8 @@ RESERVE_BYTES = 256 * 2**20
 RESERVE_SHARE = 1 / 16
 # Free memory is never twice the same; rounded down to this share of all, the answer can be known from the last time.
 GRAIN = 1 / 16
+# A worker's own threads and messages, which a trial does not have.
+WORKER_BYTES = 64 * 2**20
 # The search keeps this share of a worker's memory free: a long run's memory is in more pieces than that of few steps,
 # and messages to other workers need some.
 MARGIN = 0.1
@@ -30,6 +32,11 @@ def memory_of_one_worker(settings: Settings, most_workers: int, root: Path = ROO
     grain = max(1, int(total * GRAIN))
     usable = int(free * (1 - RESERVE_SHARE)) - RESERVE_BYTES
     return max(usable // grain * grain, grain) // most_workers
+
+
+def memory_of_a_trial(memory_bytes: int) -> int:
+    """Return what a trial may take so that a worker with `memory_bytes` survives a full run."""
+    return max(int(memory_bytes * (1 - MARGIN)) - WORKER_BYTES, 1)
 
 
 def _meminfo(root: Path, name: str) -> int:

@@ -13,7 +13,7 @@ from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.study import fit_known
 from dlbench.study.fit import grid_floor, largest
-from dlbench.study.fit_budget import MARGIN
+from dlbench.study.fit_budget import MARGIN, memory_of_a_trial
 from dlbench.study.fit_trial import Laboratory
 from dlbench.study.prepare import Prepared, Say
 
@@ -54,7 +54,7 @@ def find(case: Case, cluster: Cluster, data: Prepared, say: Say, stop: threading
     if known is not None and known.data_checksum == data.checksum:
         say(f"largest batch of {_name(case)}: {known.batch_size}, as found on {known.found_at[:10]} ({_limit(known)})")
         return known
-    laboratory = Laboratory(case.run, cluster, data, int(case.memory_bytes * (1 - MARGIN)), stop)
+    laboratory = Laboratory(case.run, cluster, data, memory_of_a_trial(case.memory_bytes), stop)
     found = _Search(case, laboratory, say).run()
     fit_known.write(case.path, found)
     return found

@@ -1,7 +1,7 @@
 """One size of a batch, tried in a process of its own: `python -m dlbench.worker.probe <bytes>`.
 
-The run of the assignment is built as a worker builds it, with one worker, and makes real steps in both ways that
-strategies make them (gradient and update apart; one compiled call), so that what fits here fits all of them. On a
+The run of the assignment is built as a worker builds it, with one worker, and does all that training does, in both
+ways that strategies make steps (gradient and update apart; one compiled call), so that what fits here fits them all. On a
 processor it may take so many bytes of the host's memory, enforced; on an accelerator its memory is the limit.
 """
 
@@ -21,6 +21,8 @@ from dlbench.worker.failure import is_out_of_memory, one_line
 from dlbench.worker.rank import read_assignment
 
 if TYPE_CHECKING:
+    from dlbench.scenario.run_spec import RunSpec
+    from dlbench.strategies import Driver
     from dlbench.trainers import Array, Trainer
     from dlbench.worker.loop import Samples
 
@@ -35,6 +37,7 @@ class Subject:
 
     trainer: "Trainer"
     samples: "Samples"
+    driver: "Driver"
     device_name: str
     on_accelerator: bool
 
@@ -76,7 +79,7 @@ def attempt(assignment: Assignment, memory_bytes: int) -> Answer:
     if not subject.on_accelerator or assignment.run.settings.memory_limit_bytes is not None:
         memory.limit(memory_bytes)
     try:
-        make_steps(subject, assignment)
+        train_a_little(subject, assignment.run)
     except Exception as error:
         if not is_out_of_memory(error):
             raise
@@ -85,36 +88,63 @@ def attempt(assignment: Assignment, memory_bytes: int) -> Answer:
 
 
 def prepare(assignment: Assignment) -> Subject:
-    """Build the replica of the first worker, as it would be built for training."""
+    """Build the replica of the only worker, as it is built for training."""
     from dlbench.datasets._open import open_arrays
     from dlbench.trainers import _processor
     from dlbench.worker.training import build, meet, samples_of
 
-    _, strategy = meet(assignment, 0)
+    driver, strategy = meet(assignment, 0)
     arrays = open_arrays(Path(assignment.data_folder), assignment.data_checksum)
-    trainer = build(assignment, 0, arrays)
+    trainer = build(assignment, 0, arrays, strategy)
     trainer.compile(strategy.in_graph, strategy.in_forward)
     device_name = str(trainer.facts().get("device_name", ""))
     samples = samples_of(assignment.run, arrays)
-    return Subject(trainer, samples, device_name, device_name != _processor.name())
+    return Subject(trainer, samples, driver, device_name, device_name != _processor.name())
 
 
-def make_steps(subject: Subject, assignment: Assignment) -> None:
-    """Make steps in both ways that strategies make them, then evaluate a batch."""
-    import numpy as np
-
-    run, trainer, samples = assignment.run, subject.trainer, subject.samples
-    size, rate = run.local_batch_size(0), run.full_learning_rate
-    for number in range(STEPS):
-        x, y = samples.batch(_turned(np.arange(size), number, len(samples.train)))
-        gradient, _, _ = trainer.gradient(x, y, 1 / size)
-        trainer.apply(gradient, rate)
-    for number in range(STEPS):
-        x, y = samples.batch(_turned(np.arange(size), number, len(samples.train)))
-        trainer.step(x, y, 1 / size, rate)
+def train_a_little(subject: Subject, run: "RunSpec") -> None:
+    """Do all that training does: common first weights, both ways of a step, agreement, evaluation, a checkpoint."""
+    trainer = subject.trainer
+    parameters = trainer.parameters()
+    trainer.set_parameters(parameters)
+    make_steps(subject, run, apart=True)
+    disagree(subject)
+    make_steps(subject, run, apart=False)
+    samples = subject.samples
     chosen = samples.validation[: run.settings.evaluation_batch_size]
     trainer.evaluate(samples.validation_x[chosen], samples.validation_y[chosen])
+    if run.settings.checkpoint_every is not None:
+        state = [trainer.parameters(), trainer.statistics(), trainer.optimizer_state()]
+        del state
     trainer.synchronize()
+    # Held until here: a worker has them as long as it trains.
+    del parameters
+
+
+def make_steps(subject: Subject, run: "RunSpec", *, apart: bool) -> None:
+    """Make steps with the run's batch: gradient and update apart, with another gradient arrived, or in one call."""
+    import numpy as np
+
+    trainer, samples = subject.trainer, subject.samples
+    size, rate = run.local_batch_size(0), run.full_learning_rate
+    batches = samples.batches or samples.batch
+    for number in range(STEPS):
+        x, y = batches(_turned(np.arange(size), number, len(samples.train)))
+        if apart:
+            gradient, _, _ = trainer.gradient(x, y, 1 / size)
+            trainer.apply(gradient.copy(), rate)
+        else:
+            trainer.step(x, y, 1 / size, rate)
+
+
+def disagree(subject: Subject) -> None:
+    """Compare weights that differ: it takes more memory than those that are equal."""
+    from dlbench.worker.agreement import compare
+
+    first, *others = subject.trainer.replicas()
+    other = first.copy()
+    other[:1] += 1
+    compare(first, subject.driver, (*others, other))
 
 
 def _turned(indices: "Array", step: int, num_samples: int) -> "Array":
