@@ -115,8 +115,8 @@ def test_cost_of_a_sample(model: str, products: int) -> None:
     assert create(KERAS, model, WHAT).flops_per_sample == 6 * products
 
 
-def test_cost_of_a_layer_used_twice_is_unknown() -> None:
-    assert own(shared_layer).flops_per_sample is None
+def test_cost_of_a_layer_used_twice_counts_twice() -> None:
+    assert own(shared_layer).flops_per_sample == 6 * (2 * 64 * 64 + 640)
     assert own(tiny).flops_per_sample == 6 * (64 * 5 + 50)
 
 

@@ -1,0 +1,230 @@
+"""Every model keeps the trainer's contract, learns in every precision, and has the published size and cost."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlbench import plugins
+from dlbench.trainers import Problem, Trainer, _keras_model
+from tests.unit.trainers import contract
+from tests.unit.trainers.contract import Batch, create
+
+pytestmark = pytest.mark.tensorflow
+
+KERAS = "keras_tensorflow"
+IMAGES = contract.problem(8, 8, 1)
+TOKENS = Problem((6,), 10, vocabulary=11)
+CHARACTERS = Problem((6,), 11, vocabulary=11, target_shape=(6,))
+SEQUENCES = Problem((6, 3), 10, 2 / 255, -1.0)
+
+SMALL_RESNET = {"width": 4, "num_blocks": (1, 1)}
+SMALL_TRANSFORMER = {"width": 8, "num_heads": 2, "num_layers": 2}
+BLOCK = 2 * 16 + 3 * (64 + 8) + 64 + 8 + 8 * 32 + 32 + 32 * 8 + 8
+# Name -> model, its samples, options, number of parameters; no batch norm: samples are independent.
+CASES: dict[str, tuple[str, Problem, dict[str, Any], int]] = {
+    "resnet18": ("resnet18", IMAGES, SMALL_RESNET | {"batch_norm": False}, 40 + 296 + 880 + 40 + 90),
+    "resnet50": (
+        "resnet50",
+        IMAGES,
+        SMALL_RESNET | {"batch_norm": False, "stem": "small"},
+        # stem; first block, its projection; second block, its projection; logits
+        40 + (20 + 148 + 80 + 80) + (136 + 584 + 288 + 544) + 330,
+    ),
+    "resnet50-large": (
+        "resnet50",
+        IMAGES,
+        SMALL_RESNET | {"batch_norm": False},
+        49 * 4 + 4 + (20 + 148 + 80 + 80) + (136 + 584 + 288 + 544) + 330,
+    ),
+    "vgg16": ("vgg16", IMAGES, {"width": 4, "num_convolutions": (1, 2), "hidden": (7,)}, 40 + 296 + 584 + 231 + 80),
+    "lstm-images": ("lstm", IMAGES, {"units": 5}, 20 * (8 + 5 + 1) + 60),
+    "lstm-tokens": ("lstm", TOKENS, {"units": 5, "embedding_size": 3}, 33 + 20 * (3 + 5 + 1) + 60),
+    "lstm-characters": ("lstm", CHARACTERS, {"units": 5, "num_layers": 2}, 55 + 2 * 20 * (5 + 5 + 1) + 66),
+    "transformer-images": ("transformer", IMAGES, SMALL_TRANSFORMER, 8 * 8 + 8 + 8 * 8 + 2 * BLOCK + 16 + 90),
+    "transformer-sequences": ("transformer", SEQUENCES, SMALL_TRANSFORMER, 3 * 8 + 8 + 6 * 8 + 2 * BLOCK + 16 + 90),
+    "transformer-characters": (
+        "transformer",
+        CHARACTERS,
+        SMALL_TRANSFORMER | {"positions": "sinusoidal"},
+        11 * 8 + 2 * BLOCK + 16 + 99,
+    ),
+}
+CHECKS = [
+    contract.check_gradient_is_a_fair_buffer,
+    contract.check_gradient_is_that_of_the_loss,
+    contract.check_shards_sum_to_the_whole,
+    contract.check_apply_learns,
+    contract.check_parameters_come_back,
+    contract.check_evaluation_is_exact,
+]
+
+
+def make(case: str, **settings: Any) -> Trainer:
+    model, what, options, _ = CASES[case]
+    return create(KERAS, model, what, options, **settings)
+
+
+def given_to(case: str) -> Batch:
+    return contract.batch(CASES[case][1])
+
+
+@pytest.fixture(scope="module", params=CASES)
+def trained(request: pytest.FixtureRequest) -> tuple[Trainer, Any, str]:
+    """Return a trainer, its first weights and its case: tracing once serves all checks."""
+    trainer = make(request.param)
+    return trainer, trainer.parameters(), request.param
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_contract(check: Any, trained: tuple[Trainer, Any, str]) -> None:
+    trainer, first, case = trained
+    trainer.set_parameters(first)
+    assert trainer.num_parameters == CASES[case][3]
+    check(trainer, given_to(case))
+
+
+def test_every_model_is_tested_here_or_with_the_trainer() -> None:
+    others = {"cnn", "mlp", "resnet20", "softmax"}
+    assert {case[0] for case in CASES.values()} | others == set(plugins.names("models"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16", "mixed_float16", "float64"])
+@pytest.mark.parametrize("case", CASES)
+def test_each_learns_in_each_precision(case: str, precision: str) -> None:
+    """The loss on a fixed batch falls well below that of guessing."""
+    trainer, (x, y) = make(case, precision=precision, optimizer="adam"), given_to(case)
+    before = trainer.evaluate(x, y)[0]
+    trainer.compile(None)
+    for _ in range(60):
+        trainer.step(x, y, 1 / len(y), 0.01)
+    assert trainer.evaluate(x, y)[0] < 0.8 * before
+    assert trainer.parameters().dtype == (np.float64 if precision == "float64" else np.float32)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["lstm-characters", "transformer-characters", "resnet18"])
+def test_xla_computes_the_same(case: str) -> None:
+    compiled, plain = make(case, jit_compile=True), make(case)
+    flat = contract.gradient(plain, *given_to(case), 1.0)
+    np.testing.assert_allclose(contract.gradient(compiled, *given_to(case), 1.0), flat, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", ["lstm-characters", "transformer-characters"])
+def test_a_position_never_sees_what_follows(case: str) -> None:
+    """Changing the last token changes the prediction at the last position only."""
+    model, (x, _) = make(case)._graph._model, given_to(case)  # type: ignore[attr-defined]
+    other = x.copy()
+    other[:, -1] = (other[:, -1] + 1) % 11
+    first, second = np.asarray(model(x)), np.asarray(model(other))
+    assert first.shape == (12, 6, 11)
+    assert np.array_equal(first[:, :-1], second[:, :-1])
+    assert np.abs(first[:, -1] - second[:, -1]).min(axis=-1).max() > 0
+
+
+@pytest.mark.parametrize("case", ["transformer-images", "transformer-characters"])
+def test_a_transformer_knows_the_order(case: str) -> None:
+    model, (x, _) = make(case)._graph._model, given_to(case)  # type: ignore[attr-defined]
+    x = x.astype(np.float64) / 255 if case.endswith("images") else x
+    swapped = x.copy()
+    swapped[:, [0, 1]] = x[:, [1, 0]]
+    assert not np.allclose(np.asarray(model(x))[..., -1, :], np.asarray(model(swapped))[..., -1, :], atol=1e-9)
+
+
+@pytest.mark.parametrize("model", ["vgg16", "lstm", "transformer"])
+def test_dropout_is_there_in_training_only_and_off_unless_asked_for(model: str) -> None:
+    case = {"vgg16": "vgg16", "lstm": "lstm-tokens", "transformer": "transformer-images"}[model]
+    _, what, options, size = CASES[case]
+    trainer, (x, y) = create(KERAS, model, what, options | {"dropout": 0.5}), given_to(case)
+    assert trainer.num_parameters == size
+    assert trainer.gradient(x, y, 1.0)[1] != trainer.gradient(x, y, 1.0)[1]
+    assert trainer.evaluate(x, y) == trainer.evaluate(x, y)
+    certain = make(case)
+    assert certain.gradient(x, y, 1.0)[1] == certain.gradient(x, y, 1.0)[1]
+
+
+SMALL = Problem((32, 32, 3), 10)
+LARGE = Problem((224, 224, 3), 1000)
+# Model, problem, options, parameters, millions of multiply-accumulates to four digits.
+PUBLISHED = [
+    ("resnet20", SMALL, {}, 269_722, 40.55),
+    ("resnet18", SMALL, {}, 11_173_962, 555.4),
+    ("resnet50", LARGE, {}, 25_557_032, 4089.0),
+    ("vgg16", LARGE, {}, 138_357_544, 15_470.0),
+    ("vgg16", SMALL, {"hidden": (), "batch_norm": True}, 14_724_042, 313.2),
+]
+
+
+def built(name: str, what: Problem, **options: Any) -> Any:
+    """Return a Keras model in float32, without a trainer: nothing is computed."""
+    create(KERAS, "softmax", contract.problem(2), precision="float32")  # starts Keras
+    plugin = plugins.load("models", name)
+    return _keras_model.build(plugin, plugin.options(**options), what)
+
+
+def num_parameters(model: Any) -> int:
+    return sum(math.prod(variable.shape) for variable in model.trainable_variables)
+
+
+@pytest.mark.parametrize(("name", "what", "options", "size", "millions"), PUBLISHED)
+def test_sizes_and_costs_are_the_published_ones(
+    name: str, what: Problem, options: dict[str, Any], size: int, millions: float
+) -> None:
+    model = built(name, what, **options)
+    assert num_parameters(model) == size
+    flops = _keras_model.flops(model)
+    assert flops is not None
+    assert float(f"{flops / 6e6:.4g}") == millions
+
+
+def test_synchronising_batch_norm_changes_neither_size_nor_cost() -> None:
+    local, synchronized = (built("resnet18", SMALL, batch_norm=kind) for kind in ("local", "synchronized"))
+    assert num_parameters(local) == num_parameters(synchronized)
+    assert _keras_model.flops(local) == _keras_model.flops(synchronized)
+    shapes = [[tuple(v.shape) for v in model.trainable_variables] for model in (local, synchronized)]
+    assert shapes[0] == shapes[1]
+
+
+def test_cost_of_an_lstm() -> None:
+    """Four gates of each step and layer, then the logits: at each position, or once."""
+    characters = built("lstm", Problem((20,), 30, vocabulary=30, target_shape=(20,)), units=16, num_layers=2)
+    assert _keras_model.flops(characters) == 6 * 20 * (2 * 4 * 16 * (16 + 16) + 16 * 30)
+    classes = built("lstm", Problem((20,), 2, vocabulary=30), units=16, embedding_size=7)
+    assert _keras_model.flops(classes) == 6 * (20 * 4 * 16 * (7 + 16) + 16 * 2)
+
+
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
+def test_cost_of_a_transformer(positions: str) -> None:
+    """Of each block 4 projections, 2 products of attention and 2 dense layers; then the logits."""
+    steps, width, inner = 20, 16, 40
+    options = {"width": width, "num_heads": 4, "num_layers": 3, "feed_forward_width": inner, "positions": positions}
+    block = 4 * steps * width**2 + 2 * steps**2 * width + 2 * steps * width * inner
+    characters = built("transformer", Problem((steps,), 30, vocabulary=30, target_shape=(steps,)), **options)
+    assert _keras_model.flops(characters) == 6 * (3 * block + steps * width * 30)
+    classes = built("transformer", Problem((steps, 5), 2), **options)
+    assert _keras_model.flops(classes) == 6 * (steps * 5 * width + 3 * block + width * 2)
+
+
+def test_a_residual_branch_of_a_transformer_starts_small() -> None:
+    model = built("transformer", Problem((20,), 30, vocabulary=30), width=64, num_layers=8)
+    deviations = [
+        float(np.std(np.asarray(layer.output_dense.kernel)))
+        for layer in model.layers
+        if type(layer).__name__ == "MultiHeadAttention"
+    ]
+    assert len(deviations) == 8
+    np.testing.assert_allclose(deviations, 0.02 / 4, rtol=0.1)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "resnet50"])
+def test_the_flat_order_of_residual_networks_is_as_documented(name: str) -> None:
+    """A projection's kernel stands before the last convolution's, its gamma and beta before that one's."""
+    model = built(name, SMALL, num_blocks=(1, 1), width=4)
+    shapes = [tuple(v.shape) for v in model.trainable_variables]
+    last = {"resnet18": (3, 3, 8, 8), "resnet50": (1, 1, 8, 32)}[name]
+    projection = {"resnet18": (1, 1, 4, 8), "resnet50": (1, 1, 16, 32)}[name]
+    width = last[-1]
+    end = [projection, last, (width,), (width,), (width,), (width,), (width, 10), (10,)]
+    assert shapes[-len(end) :] == end
