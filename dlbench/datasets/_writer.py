@@ -27,12 +27,12 @@ PROGRESS_INTERVAL_S = 1.0
 class ArrayWriter:
     """What a data set's `prepare` writes to: samples in pieces, then what they mean.
 
-    Use as a context manager; `finish` returns what was written, already on disk.
+    Use as a context manager; `finish` returns what was written, already on disk. `say` takes lines about the progress.
     """
 
     def __init__(self, folder: Path, say: Say) -> None:
         self._folder = folder
-        self._say = say
+        self.say = say
         self._open_files = ExitStack()
         self._streams: dict[str, NpyStream] = {}
         self._largest_class = -1
@@ -110,7 +110,7 @@ class ArrayWriter:
             raise UserError("the data set has no training samples")
         names = self._checked_class_names()
         arrays = {name: stream.finish() for name, stream in self._streams.items()}
-        self._say(f"{self._num_written:,} samples written")
+        self.say(f"{self._num_written:,} samples written")
         return Content(
             arrays=arrays,
             class_names=names,
@@ -181,7 +181,7 @@ class ArrayWriter:
         if now - self._said_at >= PROGRESS_INTERVAL_S:
             self._said_at = now
             total = f" of {self._num_expected:,}" if self._num_expected else ""
-            self._say(f"{self._num_written:,}{total} samples")
+            self.say(f"{self._num_written:,}{total} samples")
 
     def _checked_class_names(self) -> tuple[str, ...]:
         names = self._class_names
