@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dlbench import plugins
 from dlbench.errors import UserError, nearest, shorten, shown
-from dlbench.scenario import engine
+from dlbench.scenario import augmentation, engine
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.placeholders import names
@@ -268,6 +268,10 @@ def _batch_norm(case: _Case) -> str:
     ) * bool(wants and not case.needs.reduces_in_step)
 
 
+def _augmentation(case: _Case) -> str:
+    return augmentation.refuse(case.settings, case.description)
+
+
 def _command(case: _Case) -> str:
     command = case.settings.command or ""
     try:
@@ -295,5 +299,5 @@ _COMMAND_CHECKS: tuple[Check, ...] = (
 )  # fmt: skip
 _CHECKS: tuple[Check, ...] = (
     _workers, _algorithm, _driver, _collectives, _launcher, _strategy, _layout, _cores, _learning_rate, _batch,
-    _largest, _trainer, _model, _engine, _samples, _shape, _batch_norm,
+    _largest, _trainer, _model, _engine, _samples, _shape, _batch_norm, _augmentation,
 )  # fmt: skip
