@@ -15,6 +15,8 @@ from dlbench.trainers import Problem
 from dlbench.trainers._parts import cut
 
 Reduce = Callable[[list[Any]], list[Any]]
+# From a function to one that runs it on every replica; the number of its first arguments that are batches.
+Everywhere = Callable[[Callable[..., Any], int], Callable[..., Any]]
 
 
 @dataclass(frozen=True)
@@ -39,11 +41,20 @@ class Graph:
         problem: How samples become numbers, and what shape their classes have.
         jit_compile: Compile with XLA.
         num_parts: A batch is differentiated in so many parts, one after the other; gradients and sums are added.
+        everywhere: Where variables are mirrored, makes a function run on every replica.
     """
 
     def __init__(
-        self, tf: Any, model: Any, optimizer: Any, problem: Problem, jit_compile: bool, num_parts: int = 1
+        self,
+        tf: Any,
+        model: Any,
+        optimizer: Any,
+        problem: Problem,
+        jit_compile: bool,
+        num_parts: int = 1,
+        everywhere: Everywhere | None = None,
     ) -> None:
+        self._everywhere = everywhere
         self._tf, self._model, self.optimizer, self.problem = tf, model, optimizer, problem
         self._jit_compile, self._num_parts = jit_compile, num_parts
         self._loss_scale = getattr(optimizer, "dynamic_scale", None)
@@ -59,7 +70,7 @@ class Graph:
             gradients, sums = self._differentiate(x, y, scale)
             return tf.concat([*(tf.reshape(g, [-1]) for g in gradients), sums], 0)
 
-        return self._compile(gradient, *self._batch(kinds), tf.TensorSpec([], self.dtype))
+        return self._compile(gradient, self._batch(kinds), tf.TensorSpec([], self.dtype))
 
     def apply(self) -> Any:
         """Return f(update): one optimizer step with a flat gradient."""
@@ -71,7 +82,7 @@ class Graph:
             shaped = [tf.reshape(part, v.shape) for part, v in zip(parts, self._variables, strict=True)]
             self._update(shaped)
 
-        return self._compile(apply, tf.TensorSpec([sum(sizes)], self.dtype))
+        return self._compile(apply, (), tf.TensorSpec([sum(sizes)], self.dtype))
 
     def step(self, kinds: Kinds, reduce: Reduce | None) -> Any:
         """Return f(x, y, scale) -> [sum of the losses, correct ones]: gradient, `reduce` and update."""
@@ -81,7 +92,7 @@ class Graph:
             self._update(gradients if reduce is None else list(reduce(gradients)))
             return sums
 
-        return self._compile(step, *self._batch(kinds), self._tf.TensorSpec([], self.dtype))
+        return self._compile(step, self._batch(kinds), self._tf.TensorSpec([], self.dtype))
 
     def evaluate(self, kinds: Kinds) -> Any:
         """Return f(x, y) -> [sum of the losses, correct ones] in inference mode."""
@@ -89,7 +100,7 @@ class Graph:
         def evaluate(x: Any, y: Any) -> Any:
             return self._sums(*self._losses(x, y, training=False))
 
-        return self._compile(evaluate, *self._batch(kinds))
+        return self._compile(evaluate, self._batch(kinds))
 
     def _differentiate(self, x: Any, y: Any, scale: Any) -> tuple[list[Any], Any]:
         """Return (gradients, [sum of the losses, correct ones]) of a batch, computed part by part.
@@ -167,6 +178,9 @@ class Graph:
         shapes = [kinds.num_samples, *problem.input_shape], [kinds.num_samples, *problem.target_shape]
         return spec(shapes[0], kinds.x), spec(shapes[1], kinds.y)
 
-    def _compile(self, function: Callable[..., Any], *signature: Any) -> Any:
-        compiled = self._tf.function(function, signature, autograph=False, jit_compile=self._jit_compile)
+    def _compile(self, function: Callable[..., Any], batch: tuple[Any, ...], *others: Any) -> Any:
+        """Return function(*batch, *others), compiled for tensors of these kinds."""
+        if self._everywhere is not None:
+            function = self._everywhere(function, len(batch))
+        compiled = self._tf.function(function, (*batch, *others), autograph=False, jit_compile=self._jit_compile)
         return compiled.get_concrete_function()

@@ -22,4 +22,6 @@ def assign(variables: list[Any], flat: Array) -> None:
     if flat.size != (ends[-1] if len(ends) else 0):
         raise ValueError(f"{flat.size} numbers do not fill variables of shapes {[tuple(v.shape) for v in variables]}")
     for variable, part in zip(variables, np.split(flat, ends[:-1]), strict=False):
-        variable.assign(part.reshape(variable.shape).astype(variable.dtype, copy=False))
+        # Keras names a variable's dtype, TensorFlow has its own kind for it.
+        dtype = getattr(variable.dtype, "as_numpy_dtype", variable.dtype)
+        variable.assign(part.reshape(variable.shape).astype(dtype, copy=False))

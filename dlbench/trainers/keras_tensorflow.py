@@ -64,11 +64,23 @@ def create(
         )
     tf, keras = _keras_start.start(settings.precision.value, threads)
     keras.utils.set_random_seed(seed)
-    model = _keras_model.build(plugin, model_options, problem)
-    optimizer = _keras_optimizers.make(keras, settings)
-    optimizer.build(model.trainable_variables)
-    graph = Graph(tf, model, optimizer, problem, settings.jit_compile, settings.gradient_accumulation_steps)
-    return KerasTrainer(tf, keras, model, graph, settings.workers)
+
+    def make() -> tuple[Any, Any]:
+        model, optimizer = _keras_model.build(plugin, model_options, problem), _keras_optimizers.make(keras, settings)
+        optimizer.build(model.trainable_variables)
+        return model, optimizer
+
+    how = problem, settings.jit_compile, settings.gradient_accumulation_steps
+    if threads.distribution is None:
+        model, optimizer = make()
+        return KerasTrainer(tf, keras, model, Graph(tf, model, optimizer, *how), settings.workers)
+    from dlbench.trainers._keras_replicas import Devices, ReplicatedTrainer
+
+    devices = Devices(tf, threads.distribution(tf), threads.replicas or 1)
+    with devices.distribution.scope():
+        model, optimizer = make()
+    graph = Graph(tf, model, optimizer, *how, devices.everywhere)
+    return ReplicatedTrainer(tf, keras, model, graph, settings.workers, devices)
 
 
 class KerasTrainer:

@@ -1,0 +1,113 @@
+"""Keras's scale-up: one process holds a replica on each of its devices, and TensorFlow sums their gradients."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from dlbench.plugins import Options
+from dlbench.scenario.needs import Needs
+from dlbench.scenario.settings import Mode, Settings
+from dlbench.strategies import Array, Driver
+
+# XLA compiles for one device: a step over several ends with "Trying to access resource ... located in device CPU:1
+# from device CPU:0" (TensorFlow 2.21).
+NEEDS = Needs(
+    processes_per_worker=0,
+    devices_per_process=0,
+    trainers=("keras_tensorflow",),
+    reduces_in_step=True,
+    jit=False,
+)
+
+
+class MirroredOptions(Options):
+    """Options of the strategy `mirrored`."""
+
+    cross_device_ops: Literal["auto", "nccl", "hierarchical_copy", "reduce_to_one_device"] = Field(
+        "auto",
+        description="How `tf.distribute.MirroredStrategy` sums over devices; `auto`: as TensorFlow chooses; `nccl` "
+        "needs GPUs; `hierarchical_copy` an even number of workers.",
+    )
+
+
+OPTIONS = MirroredOptions
+
+
+def refuse(options: MirroredOptions, settings: Settings) -> str:
+    """Return why these options and settings cannot be together, or ""."""
+    if _spans_hosts(settings):
+        return "the strategy mirrored holds all workers in one process on one host: use mode: scale-up"
+    if options.cross_device_ops == "hierarchical_copy" and settings.workers > 1 and settings.workers % 2:
+        return (
+            f"strategy.cross_device_ops: hierarchical_copy needs an even number of workers: with {settings.workers} "
+            "TensorFlow's sums leave one of them out, on all devices alike and without an error"
+        )
+    return ""
+
+
+def _spans_hosts(settings: Settings) -> bool:
+    if settings.workers == 1 or settings.mode is Mode.SCALE_UP:
+        return False
+    return (settings.workers_per_host or 0) < settings.workers
+
+
+class Replicated:
+    """One process's side of a `tf.distribute.Strategy`: sums within its replica contexts."""
+
+    # TensorFlow does not count.
+    bytes_sent: int | None = None
+    messages_sent: int | None = None
+
+    def in_graph(self, gradients: list[Any]) -> list[Any]:
+        """Return the sums of all replicas' gradients."""
+        return list(_sum_over_replicas(gradients))
+
+    def in_forward(self, tensor: Any) -> Any:
+        """Return the sum of all replicas' tensors; its gradient is the sum of all replicas' gradients."""
+        return _sum_over_replicas(tensor)
+
+    def exchange(self, gradient: Array) -> Array:
+        """Refuse: what is outside the compiled step has no replicas."""
+        raise RuntimeError("replicas of tf.distribute reduce their gradients inside the compiled step")
+
+
+class Mirrored(Replicated):
+    """All workers in this process."""
+
+    def __init__(self, options: MirroredOptions) -> None:
+        self._options = options
+
+    def distribution(self, engine: Any) -> Any:
+        """Return the `MirroredStrategy` over this process's devices: its accelerators, else its logical processors."""
+        devices = engine.config.list_logical_devices("GPU") or engine.config.list_logical_devices("CPU")
+        names = [device.name for device in devices]
+        return engine.distribute.MirroredStrategy(names, self._cross_device_ops(engine.distribute))
+
+    def broadcast(self, parameters: Array) -> None:
+        """Leave the parameters: this process sets them in all replicas."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return the library where it was asked for by name; what TensorFlow chooses by itself it does not tell."""
+        return {"collectives": "nccl"} if self._options.cross_device_ops == "nccl" else {}
+
+    def _cross_device_ops(self, distribute: Any) -> Any:
+        """Return the operations that were asked for; None leaves the choice to TensorFlow."""
+        made = {
+            "nccl": distribute.NcclAllReduce,
+            "hierarchical_copy": distribute.HierarchicalCopyAllReduce,
+            "reduce_to_one_device": distribute.ReductionToOneDevice,
+        }.get(self._options.cross_device_ops)
+        return None if made is None else made()
+
+
+def create(options: MirroredOptions, driver: Driver, algorithm: str | None) -> Mirrored:
+    """Return the strategy of the one process that holds all workers."""
+    if driver.size != 1:
+        raise RuntimeError(f"the strategy `mirrored` is for one process, not {driver.size}")
+    return Mirrored(options)
+
+
+def _sum_over_replicas(tensors: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tensors)

@@ -1,0 +1,121 @@
+"""A Keras model whose variables are mirrored over several devices: each compiled function runs on every replica.
+
+The step is dlbench's own, not Keras's `fit`, which goes wrong where a batch does not divide: every replica takes the
+slice of the batch that the run gives its worker, gradients arrive scaled by 1 / global batch size, and their sum over
+replicas is right for slices of any sizes. The optimizer is kept from reducing a second time, as it does in `fit`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dlbench.trainers import Array, flatten
+from dlbench.trainers._keras_graph import Graph
+from dlbench.trainers._keras_variables import assign, read
+from dlbench.trainers.keras_tensorflow import KerasTrainer
+
+Function = Callable[..., Any]
+
+
+class Devices:
+    """The replicas of one process under a `tf.distribute.Strategy`.
+
+    Args:
+        tf: The module.
+        distribution: The strategy; processes that share one hold the same number of replicas each.
+        num_replicas: Replicas of this process.
+    """
+
+    def __init__(self, tf: Any, distribution: Any, num_replicas: int) -> None:
+        self._tf, self.distribution, self.num_replicas = tf, distribution, num_replicas
+
+    def everywhere(self, function: Function, num_batched: int) -> Function:
+        """Return a function that runs on every replica, for use in a graph; its result is the sum over own replicas.
+
+        Args:
+            function: Runs on one replica; returns one tensor or None.
+            num_batched: So many of its first arguments are batches, of which each replica takes its slice.
+        """
+
+        def spread(*arguments: Any) -> Any:
+            batched, others = arguments[:num_batched], arguments[num_batched:]
+
+            def on_one() -> Any:
+                index = self._own_index()
+                return function(*(self._slice(tensor, index) for tensor in batched), *others)
+
+            results = self.distribution.experimental_local_results(self.distribution.run(on_one))
+            return None if results[0] is None else self._tf.add_n(list(results))
+
+        return spread
+
+    def own(self, variables: list[Any]) -> list[list[Any]]:
+        """Return the plain variables of each replica of this process."""
+        by_variable = [self.distribution.experimental_local_results(variable.value) for variable in variables]
+        return [[parts[index] for parts in by_variable] for index in range(self.num_replicas)]
+
+    def _own_index(self) -> int:
+        """Return the number of the replica that is being traced among those of this process."""
+        number = self._tf.distribute.get_replica_context().replica_id_in_sync_group
+        known = number if isinstance(number, int) else int(self._tf.get_static_value(number))
+        return known % self.num_replicas
+
+    def _slice(self, batch: Any, index: int) -> Any:
+        """Return one replica's part of a batch; the first take one more, as `RunSpec.local_batch_size` has it."""
+        size = batch.shape[0]
+        if size is None:
+            size = self._tf.shape(batch)[0]
+        start, stop = (self._edge(size, number) for number in (index, index + 1))
+        return batch[start:stop]
+
+    def _edge(self, size: Any, number: int) -> Any:
+        whole, rest = size // self.num_replicas, size % self.num_replicas
+        longer = min(number, rest) if isinstance(size, int) else self._tf.minimum(number, rest)
+        return number * whole + longer
+
+
+class ReplicatedTrainer(KerasTrainer):
+    """All replicas of one process, fed with the joined batch of their workers."""
+
+    def __init__(self, tf: Any, keras: Any, model: Any, graph: Graph, num_workers: int, devices: Devices) -> None:
+        super().__init__(tf, keras, model, graph, num_workers)
+        self._devices = devices
+        take_gradients_as_they_are(graph.optimizer)
+
+    def replicas(self) -> list[Array]:
+        """Return a copy of the trainable weights of each replica, flat."""
+        return [self._read(variables) for variables in self._devices.own(self._weights)]
+
+    def statistics(self) -> Array:
+        """Return a copy of the moving statistics of each replica, flat, one replica after the other."""
+        return flatten([self._read(variables) for variables in self._devices.own(self._statistics)], self._dtype)
+
+    def set_statistics(self, flat: Array) -> None:
+        """Overwrite the moving statistics of each replica with its own."""
+        replicas = self._devices.own(self._statistics)
+        for variables, part in zip(replicas, np.split(flat, len(replicas)), strict=True):
+            assign(variables, part)
+
+    def _read(self, variables: list[Any]) -> Array:
+        return read(variables, self._dtype)
+
+    def _tensor(self, array: Array) -> Any:
+        """Return a tensor on the processor, from where each replica's device fetches its slice."""
+        with self._tf.device("CPU:0"):
+            return super()._tensor(array)
+
+
+def take_gradients_as_they_are(optimizer: Any) -> None:
+    """Keep a Keras optimizer from summing gradients over replicas: the step has done so.
+
+    Keras 3 sums them in `TFOptimizer._all_reduce_sum_gradients` (keras/src/backend/tensorflow/optimizer.py), whatever
+    it is given, and has no switch for it.
+
+    Raises:
+        RuntimeError: This version of Keras does it elsewhere, and updates would be too long by the number of replicas.
+    """
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    if not hasattr(inner, "_all_reduce_sum_gradients"):
+        raise RuntimeError("this version of Keras sums gradients over replicas where dlbench cannot keep it from that")
+    inner._all_reduce_sum_gradients = list
