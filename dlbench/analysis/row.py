@@ -80,14 +80,15 @@ def run_row(
         journal: What came home.
         machine: `machine.json`; fills versions that no worker told.
     """
-    results = journal.results if len(journal.results) == run.settings.workers else {}
+    processes = run.settings.workers if layout is None else sum(bool(place.workers) for place in layout.places)
+    results = journal.results if len(journal.results) == processes else {}
     row: dict[str, Any] = dict.fromkeys(names("runs"))
     row |= _specification(run)
     row |= _attempt(attempt, outcome)
     row |= _layout(layout) | _cores(layout)
     row |= _results(journal.results.values(), complete=bool(results))
     row |= _window(run, results, row["cores_per_worker"])
-    row |= _steps(journal, run.settings.workers)
+    row |= _steps(journal, processes)
     row |= _sensors(journal)
     row["startup_time_s"] = startup_time(outcome.started_at, results.values())
     row |= _facts(run, journal, machine, row)
@@ -259,21 +260,21 @@ def _window(run: RunSpec, results: Mapping[int, Result], cores: float | None) ->
         "extended_steps": window.extended_steps,
         "samples_per_s": rate,
         "samples_per_s_per_worker": None if rate is None else rate / run.settings.workers,
-        "device_utilization": _cpu_utilization(cores, list(results.values()), window.time_s),
+        "device_utilization": _cpu_utilization(cores, run.settings.workers, list(results.values()), window.time_s),
     }
 
 
-def _cpu_utilization(cores: float | None, results: list[Result], time_s: float) -> float | None:
+def _cpu_utilization(cores: float | None, workers: int, results: list[Result], time_s: float) -> float | None:
     times = [result.cpu_time_s for result in results]
     if cores is None or not time_s or None in times:
         return None
-    return sum(time for time in times if time is not None) / (len(times) * time_s * cores)
+    return sum(time for time in times if time is not None) / (workers * time_s * cores)
 
 
-def _steps(journal: Journal, workers: int) -> dict[str, Any]:
-    """Return what is made from step rows; without those of every worker nothing is."""
+def _steps(journal: Journal, processes: int) -> dict[str, Any]:
+    """Return what is made from step rows; without those of every process nothing is."""
     steps = list(journal.steps.values())
-    if len(steps) < workers:
+    if len(steps) < processes:
         return {}
     percentiles = rates.step_time_percentiles(steps)
     return {

@@ -35,10 +35,11 @@ def arrange(run: RunSpec, cluster: Cluster) -> Layout:
     shares = [_divide(host, count, run.settings.cores_per_worker) for host, count in counts]
     places = _joined(counts, shares) if needs.processes_per_worker == 0 else _separate(counts, shares)
     threads = _threads(places, run.settings.cores_per_worker)
+    most_workers = max(len(place.workers) for place in places)
     return Layout(
         places=(*places, *_servers(needs.servers, len(places), counts)),
         intra_op_threads=threads,
-        inter_op_threads=inter_op_threads(threads),
+        inter_op_threads=inter_op_threads(threads, most_workers),
         emulated=_emulated(run.settings, needs, counts),
     )
 
@@ -50,13 +51,17 @@ def needs_of(strategy: str) -> Needs:
     return needs
 
 
-def inter_op_threads(intra_op_threads: int) -> int:
+def inter_op_threads(intra_op_threads: int, workers: int = 1) -> int:
     """Return the size of the pool that runs independent operations at once.
 
     One core gets one thread: a second could only take the core from the first. From two cores on, two let a copy or an
     input operation run beside the heavy one; each heavy operation already fills the cores by its intra-op threads, so
-    that more would compete with those.
+    that more would compete with those. A process that holds several workers has so much for the share of each, and no
+    more threads than for its cores: replicas with a core each all run at once.
     """
+    if workers > 1:
+        each = inter_op_threads(max(1, intra_op_threads // workers))
+        return max(inter_op_threads(intra_op_threads), min(intra_op_threads, workers * each))
     return 1 if intra_op_threads == 1 else 2
 
 
@@ -93,7 +98,7 @@ def _separate(counts: list[tuple[Host, int]], shares: list[list[_Share]]) -> lis
 
 
 def _joined(counts: list[tuple[Host, int]], shares: list[list[_Share]]) -> list[Place]:
-    """One process that holds all workers and the cores of all of them."""
+    """One process that holds all workers, and of the cores of all of them the sum of their shares."""
     (host, count), *others = counts
     if others:
         raise UserError(
@@ -101,8 +106,8 @@ def _joined(counts: list[tuple[Host, int]], shares: list[list[_Share]]) -> list[
             hint="use `mode: scale-up`",
         )
     cores = tuple(sorted({core for share in shares[0] for core in share.cores}))
-    quota = sum(share.quota or 1.0 for share in shares[0])
-    less = quota if cores and quota < 1 - _EPSILON else None
+    quota = sum(len(share.cores) if share.quota is None else share.quota for share in shares[0])
+    less = quota if quota < len(cores) - _EPSILON else None
     return [Place(rank=0, workers=tuple(range(count)), host=host.address, cores=cores, quota=less)]
 
 
@@ -126,7 +131,7 @@ def _threads(places: list[Place], wanted: float | None) -> int:
 
 def _whole_cores(place: Place, wanted: float | None) -> int:
     if place.quota is not None:
-        return 1
+        return math.ceil(place.quota - _EPSILON)
     return len(place.cores) or math.floor((wanted or 1) * len(place.workers) + _EPSILON)
 
 

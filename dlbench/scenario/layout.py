@@ -15,7 +15,7 @@ class Place(BaseModel):
         host: Address of the host; `localhost` for this machine.
         local_index: Index of the process among those on its host; the device index.
         cores: Core numbers it is bound to; empty where it is not bound.
-        quota: CPU seconds per second on those cores where it has less than one core of its own, else None.
+        quota: CPU seconds per second on those cores where it has less than all of them to itself, else None.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
