@@ -1,0 +1,1 @@
+"""Programs and plugins that tests run on Horovod, under the launchers' own commands."""

@@ -1,0 +1,83 @@
+"""Strategies and a trainer that look like Horovod's and are not sound, or are struck by a fault."""
+
+from collections.abc import Callable
+from typing import Any
+
+from dlbench.plugins import Plugin
+from dlbench.strategies import horovod
+from dlbench.trainers import keras_tensorflow
+from tests.functional.faults.fault import of_this_process, strike
+
+
+class Horovod:
+    """The strategy `horovod`, for any trainer."""
+
+    OPTIONS = horovod.OPTIONS
+    NEEDS = horovod.NEEDS.model_copy(update={"trainers": ()})
+    environment = staticmethod(horovod.environment)
+
+    @staticmethod
+    def create(options: Any, driver: Any, algorithm: str | None) -> Any:
+        """Return the strategy as it is."""
+        return horovod.create(options, driver, algorithm)
+
+
+class Unreduced(Horovod):
+    """Gradients stay where they are computed."""
+
+    @staticmethod
+    def create(options: Any, driver: Any, algorithm: str | None) -> Any:
+        """Return a strategy whose hook in the graph does nothing."""
+        strategy = horovod.create(options, driver, algorithm)
+        vars(strategy)["in_graph"] = lambda gradients: [gradient * driver.size for gradient in gradients]
+        return strategy
+
+
+class _Trainer:
+    OPTIONS = keras_tensorflow.OPTIONS
+    BUILDER = keras_tensorflow.BUILDER
+    OPTIMIZERS = keras_tensorflow.OPTIMIZERS
+    PRECISIONS = keras_tensorflow.PRECISIONS
+    JIT = keras_tensorflow.JIT
+    BACKEND = keras_tensorflow.BACKEND
+    start = staticmethod(keras_tensorflow.start)
+
+
+class OwnOptimizer(_Trainer):
+    """The Keras trainer with Horovod's own `DistributedOptimizer`: what its documentation says to do."""
+
+    @staticmethod
+    def create(settings: Any, plugin: Plugin, *arguments: Any) -> Any:
+        """Return a trainer whose optimizer is wrapped; the strategy beside it reduces nothing."""
+        import horovod.keras as hvd
+        import keras
+
+        sgd = keras.optimizers.SGD
+
+        def wrapped(*values: Any, **named: Any) -> Any:
+            return hvd.DistributedOptimizer(sgd(*values, **named))
+
+        keras.optimizers.SGD = wrapped
+        try:
+            return keras_tensorflow.create(settings, plugin, *arguments)
+        finally:
+            keras.optimizers.SGD = sgd
+
+
+class Faulty(_Trainer):
+    """The Keras trainer whose compiled step may be struck."""
+
+    @staticmethod
+    def create(*arguments: Any) -> Any:
+        """Return a trainer that is struck before a step."""
+        trainer = keras_tensorflow.create(*arguments)
+        fault, step, count = of_this_process(), trainer.step, [0]
+
+        def faulty_step(*values: Any) -> Any:
+            count[0] += 1
+            strike(fault, "gradient", count[0])
+            return step(*values)
+
+        hooked: Callable[..., Any] = faulty_step
+        trainer.step = hooked
+        return trainer

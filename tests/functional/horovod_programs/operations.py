@@ -1,0 +1,116 @@
+"""Every operation of the Horovod driver, on several types and lengths; hands in what went wrong, and facts."""
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from dlbench import plugins
+from dlbench.drivers.horovod import HorovodDriver, connect
+from dlbench.scenario.settings import Settings
+from dlbench.strategies import horovod
+from dlbench.trainers import Threads
+from tests.functional.mpi_programs.launch import hand_in
+
+TYPES = (np.float64, np.float32, np.int64)
+
+
+def main(workers: int) -> None:
+    """Try every operation and hand in the facts as well."""
+    plugins.load("trainers", "keras_tensorflow").get("start")(Settings(), Threads(1, 1))
+    driver = connect(workers)
+    hand_in(driver.rank, {"failures": failures(driver), "size": driver.size, "facts": driver.facts()})
+    driver.close()
+    driver.close()
+
+
+def failures(driver: HorovodDriver) -> list[str]:
+    """Return the name of each operation with a wrong result."""
+    checks: dict[str, bool] = {}
+    for dtype in TYPES:
+        for count in (0, 1, 5, 70_000):
+            checks |= {f"{name} {dtype.__name__} {count}": ok for name, ok in arrays(driver, dtype, count).items()}
+    everyone = range(driver.size)
+    values = [None if rank == 1 else {"rank": rank, "text": "한글\n" * rank, "list": [1.5, True]} for rank in everyone]
+    checks["all_gather"] = driver.all_gather(values[driver.rank]) == values
+    checks["in_forward"] = is_differentiable(driver)
+    checks["compression"] = is_nearly_the_sum(driver)
+    if not driver.hvd.gloo_enabled() and driver.size & (driver.size - 1) == 0:
+        checks["adasum"] = is_adasum(driver)
+    driver.barrier()
+    return [name for name, ok in checks.items() if not ok]
+
+
+def arrays(driver: HorovodDriver, dtype: type, count: int) -> dict[str, bool]:
+    """Return whether each operation on one kind of array is right."""
+    size, rank = driver.size, driver.rank
+    # Sums that float32 cannot hold would not be found with small numbers.
+    large = 2**40 if dtype is np.int64 else 0
+    of: list[Any] = [(np.arange(count) % 7 + 3 * other + large).astype(dtype) for other in range(size)]
+    mine, out = of[rank].copy(), np.zeros(count, dtype)
+    checks = {}
+    for name, function in (("sum", np.sum), ("max", np.max), ("min", np.min)):
+        driver.all_reduce(mine, out, name)
+        expected = function(np.stack(of), axis=0).astype(dtype)
+        checks[name] = np.array_equal(out, expected) and np.array_equal(mine, of[rank])
+    in_place = mine.copy()
+    driver.all_reduce(in_place, in_place)
+    checks["in place"] = np.array_equal(in_place, np.sum(np.stack(of), axis=0).astype(dtype))
+    driver.broadcast(mine, root=size - 1)
+    checks["broadcast"] = np.array_equal(mine, of[-1])
+    return checks
+
+
+def is_differentiable(driver: HorovodDriver) -> bool:
+    """Return whether the sum in the forward pass, and its gradient, are those over all workers."""
+    strategy = horovod.create(horovod.OPTIONS(), driver, None)
+    tf, mine = driver.tf, float(driver.rank + 1)
+
+    @tf.function
+    def forward(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            total = strategy.in_forward(x)
+            own = mine * tf.reduce_sum(total**2)  # each worker's loss weighs differently
+        return total, tape.gradient(own, x)
+
+    total, gradient = forward(tf.constant([mine, 2 * mine]))
+    whole = sum(range(1, driver.size + 1))
+    expected = [whole * 2 * whole, whole * 2 * 2 * whole]
+    return bool(np.allclose(total, [whole, 2 * whole]) and np.allclose(gradient, expected))
+
+
+def gradients(driver: HorovodDriver) -> list[np.ndarray]:
+    """Return a made-up gradient of each worker, as small as those of large batches are."""
+    return [np.random.default_rng(rank).normal(size=1000) * 1e-7 for rank in range(driver.size)]
+
+
+def reduced(driver: HorovodDriver, **options: Any) -> np.ndarray:
+    """Return what the strategy makes of the gradients."""
+    strategy = horovod.create(horovod.OPTIONS(**options), driver, None)
+    graph = driver.tf.function(lambda gradient: strategy.in_graph([gradient])[0])
+    return np.asarray(graph(driver.tf.constant(gradients(driver)[driver.rank])))
+
+
+def is_nearly_the_sum(driver: HorovodDriver) -> bool:
+    """Return whether float16 keeps what it can of numbers near its least: half a step of 6e-8 for each worker."""
+    sent = reduced(driver, compression="fp16")
+    error = np.max(np.abs(sent - np.sum(gradients(driver), axis=0)))
+    return bool(0 < error < 6e-8 * (1 + 1 / driver.size))
+
+
+def is_adasum(driver: HorovodDriver) -> bool:
+    """Return whether pairs are combined, and pairs of pairs, by the formula of arXiv 2006.02924 (section 3)."""
+    means = [gradient * driver.size for gradient in gradients(driver)]
+    while len(means) > 1:
+        means = [_adasum(first, second) for first, second in zip(means[::2], means[1::2], strict=True)]
+    return bool(np.allclose(reduced(driver, adasum=True), means[0], rtol=1e-6, atol=0))
+
+
+def _adasum(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    product = first @ second
+    return (1 - product / (2 * first @ first)) * first + (1 - product / (2 * second @ second)) * second
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
