@@ -98,7 +98,7 @@ def test_each_learns_in_each_precision(case: str, precision: str) -> None:
     trainer, (x, y) = make(case, precision=precision, optimizer="adam"), given_to(case)
     before = trainer.evaluate(x, y)[0]
     trainer.compile(None)
-    for _ in range(60):
+    for _ in range(120):
         trainer.step(x, y, 1 / len(y), 0.01)
     assert trainer.evaluate(x, y)[0] < 0.8 * before
     assert trainer.parameters().dtype == (np.float64 if precision == "float64" else np.float32)
