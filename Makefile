@@ -5,7 +5,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 SAY := echo "dlbench:"
-# No compiler is needed or used: what has no wheel for this Python is refused at once.
+# No compiler is used here: what has no wheel for this Python is refused at once. Horovod has none: see docker/.
 INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --no-user --only-binary :all: \
 	--constraint constraints.txt
 
@@ -21,10 +21,10 @@ define is-sound
 	[[ -x .venv/bin/python ]] && { [[ ! -e .venv/made-for ]] || [[ "$$(<.venv/made-for)" == "$$(pwd -P)" ]]; } && echo yes
 endef
 ifneq ($(shell $(is-sound)),yes)
-.PHONY: .venv/bin/python .venv/installed-cpu .venv/installed-test
+.PHONY: .venv/bin/python .venv/installed-cpu .venv/installed-test .venv/installed-horovod
 endif
 
-.PHONY: help quickstart test lint bench clean
+.PHONY: help quickstart horovod test lint bench clean
 
 help:  ## Show what there is
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -32,7 +32,9 @@ help:  ## Show what there is
 quickstart: .venv/installed-cpu  ## Install into .venv and run scenarios/quickstart.yaml
 	$(BIN)/dlbench run scenarios/quickstart.yaml
 
-test: .venv/installed-test lint  ## Run lint, types and all tests
+horovod: .venv/installed-horovod  ## Build Horovod, install it into .venv and prove it (needs g++ and make)
+
+test: .venv/installed-test .venv/installed-horovod lint  ## Run lint, types and all tests
 	$(BIN)/python -m pytest
 
 lint: .venv/installed-test  ## Run ruff, mypy and import-linter
@@ -54,6 +56,11 @@ clean:  ## Remove the environment and what tools left; studies stay
 .venv/installed-test: pyproject.toml constraints.txt | .venv/bin/python
 	$(call install,cpu$(comma)test)
 	@touch $@ .venv/installed-cpu
+
+# What else is installed later can change what Horovod was built for: then it is built, or found, anew.
+.venv/installed-horovod: docker/build-horovod .venv/installed-cpu
+	@docker/build-horovod .venv
+	@touch $@
 
 comma := ,
 define install

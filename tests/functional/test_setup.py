@@ -195,6 +195,40 @@ def test_variables_for_another_python_do_not_reach_in(machine: Machine) -> None:
     assert reached == [["PIP_INDEX_URL"]] * 3
 
 
+def _build_horovod(machine: Machine, exit_code: int) -> None:
+    """Put a script in the place of the real one that only notes what it was asked for."""
+    (machine.folder / "docker").mkdir(exist_ok=True)
+    script = machine.folder / "docker/build-horovod"
+    script.write_text(f"#!{shutil.which('bash')}\necho built for $1 >>$HOME/builds\nexit {exit_code}\n")
+    script.chmod(0o755)
+
+
+def test_horovod_is_built_once_and_again_when_versions_change(machine: Machine) -> None:
+    _build_horovod(machine, 0)
+    builds = machine.calls.with_name("builds")
+    assert machine.make("horovod").returncode == 0
+    assert machine.make("horovod").returncode == 0
+    assert builds.read_text() == "built for .venv\n"
+    os.utime(machine.folder / "constraints.txt")
+    assert machine.make("horovod").returncode == 0
+    assert builds.read_text() == "built for .venv\n" * 2
+    assert machine.asked() == ["venv", "pip", "pip"]
+
+
+def test_the_quickstart_builds_nothing(machine: Machine) -> None:
+    _build_horovod(machine, 2)
+    assert machine.make("quickstart").returncode == 0
+    assert not machine.calls.with_name("builds").exists()
+
+
+def test_a_horovod_that_was_not_built_is_tried_again(machine: Machine) -> None:
+    _build_horovod(machine, 2)
+    assert machine.make("horovod").returncode == 2
+    _build_horovod(machine, 0)
+    assert machine.make("horovod").returncode == 0
+    assert machine.calls.with_name("builds").read_text() == "built for .venv\n" * 2
+
+
 def test_no_two_pips_at_once(machine: Machine) -> None:
     ended = machine.make("-j4", "quickstart", ".venv/installed-test")
     assert ended.returncode == 0, ended.stderr
@@ -205,7 +239,7 @@ def test_continuous_integration_names_what_only_root_can_install(machine: Machin
     machine.script("id", "echo 1000")
     ended = machine.run(str(machine.bin / "bash"), ".ci/run")
     assert ended.returncode == 2
-    assert re.search(r"mend it with: sudo apt-get install make git", ended.stderr)
+    assert re.search(r"mend it with: sudo apt-get install make git g\+\+", ended.stderr)
 
 
 def test_continuous_integration_installs_what_is_missing_as_root(machine: Machine) -> None:
@@ -221,7 +255,9 @@ def test_continuous_integration_installs_what_is_missing_as_root(machine: Machin
 
 def test_help_names_every_command(machine: Machine) -> None:
     ended = machine.make()
-    assert [f"make {name}" in ended.stdout for name in ("quickstart", "test", "bench", "clean")] == [True] * 4
+    assert [f"make {name}" in ended.stdout for name in ("quickstart", "horovod", "test", "bench", "clean")] == [
+        True
+    ] * 5
 
 
 def test_every_version_is_pinned_without_an_address(root: Path) -> None:
@@ -232,7 +268,8 @@ def test_every_version_is_pinned_without_an_address(root: Path) -> None:
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     wanted = {
-        _normal(re.split(r"[<>=\[ ]", line)[0]) for line in [*project["dependencies"], *extras["cpu"], *extras["test"]]
+        _normal(re.split(r"[<>=\[ ]", line)[0])
+        for line in [*project["dependencies"], *extras["cpu"], *extras["horovod"], *extras["test"]]
     }
     assert wanted - {"dlbench"} <= pinned
     assert len(pinned) == len(lines)

