@@ -2,8 +2,8 @@
 
 A trainer file holds a one-line doc, `OPTIONS`, `BUILDER` (the name of the model files' builder it calls),
 `OPTIMIZERS` and `PRECISIONS` (names it takes), `OPTIMIZER_SETTINGS` (which optimizers take `momentum`, `nesterov` and
-`weight_decay`; a setting that is not named is refused), `JIT = True` where it can compile with XLA, `ACCUMULATES = True`
-where it honours `gradient_accumulation_steps`, `BACKEND` (the column),
+`weight_decay`; a setting that is not named is refused), `JIT = True` where it can compile with XLA,
+`ACCUMULATES = True` where it honours `gradient_accumulation_steps`, `BACKEND` (the column),
 
     def start(settings: Settings, threads: Threads) -> None: ...   # load the engine with the run's threads and devices,
                                                                    # for drivers that speak through it; optional

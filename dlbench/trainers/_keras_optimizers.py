@@ -28,10 +28,8 @@ CLASSES = {
 # Which optimizers take a setting. What others remember of their own (Muon's momentum of 0.95) stays Keras's default.
 OPTIMIZER_SETTINGS = {"momentum": ("sgd", "rmsprop"), "nesterov": ("sgd",), "weight_decay": tuple(CLASSES)}
 # Constants that Keras casts to the weights' kind of number by way of float32: 0.9 would be wrong by 2.4e-8.
-CONSTANTS = (
-    "momentum", "beta_1", "beta_2", "adam_beta_1", "adam_beta_2", "rho", "epsilon_2", "weight_decay",
-    "adam_weight_decay",
-)  # fmt: skip
+CAST = ("momentum", "beta_1", "beta_2", "epsilon_2", "weight_decay")
+CAST_BY_MUON = ("adam_beta_1", "adam_beta_2", "weight_decay", "adam_weight_decay")  # it multiplies by its momentum
 
 
 def make(keras: Any, settings: Settings) -> Any:
@@ -63,7 +61,7 @@ def _set_weight_decay(optimizer: Any, weight_decay: float) -> None:
 
 def _make_exact(optimizer: Any) -> None:
     """Keep the optimizer's constants in float64."""
-    for name in CONSTANTS:
+    for name in CAST_BY_MUON if hasattr(optimizer, "adam_beta_1") else CAST:
         value = getattr(optimizer, name, None)
         if isinstance(value, float):
             setattr(optimizer, name, np.float64(value))

@@ -15,6 +15,7 @@ from dlbench.plugins import Options, Plugin
 from dlbench.plugins import load as load_plugin
 from dlbench.scenario.settings import Settings
 from dlbench.trainers import Problem, Trainer
+from dlbench.trainers.keras_tensorflow import OPTIMIZERS as ENGINE_OPTIMIZERS
 from tests.unit.trainers import contract
 from tests.unit.trainers.contract import Batch, create
 
@@ -82,11 +83,10 @@ def test_batch_norm(case: str, given: Batch) -> None:
 
 
 OPTIMIZERS: list[dict[str, Any]] = [
-    {"optimizer": "sgd"},
     {"optimizer": "sgd", "momentum": 0.9},
-    {"optimizer": "adam"},
-    {"optimizer": "adamw"},
-    {"optimizer": "rmsprop"},
+    {"optimizer": "sgd", "momentum": 0.9, "nesterov": True},
+    {"optimizer": "rmsprop", "momentum": 0.9},
+    *({"optimizer": name, "weight_decay": 0.1} for name in ENGINE_OPTIMIZERS),
 ]
 
 

@@ -1,0 +1,265 @@
+"""What the Keras engine does beside a plain step: parts, precisions, XLA, resuming, tokens, and sums over workers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlbench.errors import UserError
+from dlbench.plugins import Options, load
+from dlbench.scenario.settings import Settings
+from dlbench.trainers import Array, Problem
+from dlbench.trainers.keras_tensorflow import OPTIMIZERS
+from tests.unit.trainers import contract
+from tests.unit.trainers.contract import Batch, create
+
+pytestmark = pytest.mark.tensorflow
+
+KERAS = "keras_tensorflow"
+WHAT = contract.problem(8, 8, 1)
+
+
+@pytest.fixture
+def given() -> Batch:
+    return contract.batch(WHAT)
+
+
+def own(function: Callable[..., Any], what: Problem = WHAT, **settings: Any) -> Any:
+    """Return a trainer of a model of this file, as `package.module:function` would load it."""
+    plugin = load("models", f"{__name__}:{function.__name__}")
+    made = Settings.model_validate({"model": plugin.name, "precision": "float64", "seed": 7} | settings)
+    return load("trainers", KERAS).get("create")(
+        made, plugin, plugin.options(), Options(), what, made.seed, contract.THREADS
+    )
+
+
+def with_everything(problem: Problem) -> Any:
+    """Return a model that remembers more than its weights: moving statistics, and two random generators."""
+    import keras
+
+    layers = keras.layers
+    inner = keras.Sequential([layers.Dense(16, activation="relu"), layers.Dropout(0.4), layers.BatchNormalization()])
+    return keras.Sequential([layers.Flatten(), layers.GaussianNoise(0.1), inner, layers.Dense(problem.num_classes)])
+
+
+# Accumulated gradients.
+
+
+@pytest.mark.parametrize("model", ["mlp", "cnn"])
+def test_a_batch_in_uneven_parts_is_the_batch(model: str, given: Batch) -> None:
+    contract.check_parts_sum_to_the_whole(lambda **more: create(KERAS, model, WHAT, **more), given)
+
+
+def test_parts_count_regularisation_once(given: Batch) -> None:
+    contract.check_parts_sum_to_the_whole(lambda **more: own(regularised, **more), given)
+
+
+def regularised(problem: Problem) -> Any:
+    import keras
+
+    layers, l2 = keras.layers, keras.regularizers.L2(0.125)
+    return keras.Sequential([layers.Flatten(), layers.Dense(problem.num_classes, kernel_regularizer=l2)])
+
+
+def test_parts_move_statistics_and_generators_once_each(given: Batch) -> None:
+    whole, parted = own(with_everything), own(with_everything, gradient_accumulation_steps=3)
+    before = whole.optimizer_state()
+    for trainer in (whole, parted):
+        trainer.gradient(*given, 0.1)
+    once, thrice = whole.optimizer_state() - before, parted.optimizer_state() - before
+    assert once.sum() == 2  # two generators
+    np.testing.assert_array_equal(thrice, 3 * once)
+
+
+# Resuming.
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_every_optimizer_steps_and_goes_on_to_the_bit(optimizer: str, given: Batch) -> None:
+    settings: dict[str, Any] = {"optimizer": optimizer, "precision": "float32", "weight_decay": 0.05}
+    settings |= {"momentum": 0.9} if optimizer in ("sgd", "rmsprop") else {}
+    contract.check_goes_on_to_the_bit(lambda: own(with_everything, **settings), given)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64", "mixed_bfloat16", "mixed_float16"])
+def test_every_precision_goes_on_to_the_bit(precision: str, given: Batch) -> None:
+    contract.check_goes_on_to_the_bit(
+        lambda: own(with_everything, optimizer="adam", precision=precision), given, at_once=True
+    )
+
+
+def test_weight_decay_of_zero_is_none(given: Batch) -> None:
+    """Keras's own default for adamw and muon would be 0.004."""
+    for optimizer in ("adamw", "muon"):
+        trainer = create(KERAS, "mlp", WHAT, optimizer=optimizer)
+        weights = trainer.parameters()
+        trainer.apply(np.zeros(trainer.num_parameters), 0.1)
+        assert np.array_equal(trainer.parameters(), weights), optimizer
+        decaying = create(KERAS, "mlp", WHAT, optimizer=optimizer, weight_decay=0.5)
+        decaying.apply(np.zeros(decaying.num_parameters), 0.1)
+        np.testing.assert_allclose(decaying.parameters(), weights * (1 - 0.1 * 0.5), rtol=1e-12)
+
+
+# Precisions and XLA, for every kind of step.
+
+
+def double(gradients: list[Any]) -> list[Any]:
+    return [2 * gradient for gradient in gradients]
+
+
+@pytest.mark.parametrize("jit", [False, True], ids=["plain", "xla"])
+@pytest.mark.parametrize("precision", ["float32", "float64", "mixed_bfloat16", "mixed_float16"])
+def test_every_precision_serves_every_kind_of_step(precision: str, jit: bool, given: Batch) -> None:
+    """Two steps of each kind end near the exact ones; a hook's factor is the rate's."""
+    model, options = ("mlp", {"hidden": (16,)}) if jit else ("cnn", {"filters": (4, 6)})
+    exact = create(KERAS, model, WHAT, options)
+    apart, at_once, hooked, parted = (
+        create(KERAS, model, WHAT, options, precision=precision, jit_compile=jit, **more)
+        for more in ({}, {}, {}, {"gradient_accumulation_steps": 5})
+    )
+    start = exact.parameters()
+    at_once.compile(None)
+    hooked.compile(double)
+    for trainer in (exact, apart, at_once, hooked, parted):
+        trainer.set_parameters(start)
+    for _ in range(2):
+        for trainer in (exact, apart, parted):
+            trainer.apply(trainer.gradient(*given, 1 / 12)[0], 0.1)
+        at_once.step(*given, 1 / 12, 0.1)
+        hooked.step(*given, 1 / 12, 0.05)
+    change = exact.parameters() - start
+    bound = {"float32": 1e-5, "float64": 1e-11, "mixed_bfloat16": 5e-2, "mixed_float16": 1e-2}[precision]
+    for trainer in (apart, at_once, hooked, parted):
+        assert np.linalg.norm(trainer.parameters() - start - change) <= bound * np.linalg.norm(change)
+        assert np.isfinite(trainer.evaluate(*given)[0])
+
+
+# Tokens, and a class at each position.
+
+
+def characters(problem: Problem) -> Any:
+    import keras
+
+    layers = keras.layers
+    tokens = layers.Input(problem.input_shape, dtype="int32")
+    x = layers.Embedding(problem.vocabulary, 5)(tokens)
+    return keras.Model(tokens, layers.Dense(problem.num_classes)(x))
+
+
+def expected_of_positions(trainer: Any, x: Array, y: Array) -> tuple[float, float]:
+    """Return the sums over samples of means over positions, from the model's own logits, in NumPy."""
+    logits = np.asarray(trainer._graph._model(x))
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    losses = np.log(np.exp(shifted).sum(axis=-1)) - np.take_along_axis(shifted, y[..., None], -1)[..., 0]
+    return losses.mean(axis=1).sum(), (logits.argmax(axis=-1) == y).mean(axis=1).sum()
+
+
+def test_tokens_with_a_class_at_each_position() -> None:
+    what = Problem((6,), 9, scale=0.5, offset=3.0, vocabulary=9, target_shape=(6,))
+    random = np.random.default_rng(0)
+    x, y = random.integers(0, 9, (12, 6)).astype(np.uint8), random.integers(0, 9, (12, 6)).astype(np.int32)
+    trainer = own(characters, what)
+    for _ in range(20):
+        flat, loss, correct = trainer.gradient(x, y, 1 / 12)
+        assert (loss, correct) == pytest.approx(expected_of_positions(trainer, x, y), rel=1e-12)
+        trainer.apply(flat, 2.0)
+    loss, correct = trainer.evaluate(x, y)
+    assert (loss, correct) == pytest.approx(expected_of_positions(trainer, x, y), rel=1e-12)
+    assert correct % 1 != 0
+    contract.check_gradient_is_that_of_the_loss(trainer, (x, y))
+    contract.check_parts_sum_to_the_whole(lambda **more: own(characters, what, **more), (x, y))
+
+
+# Sums over workers in the forward pass.
+
+
+def with_reduce(problem: Problem) -> Any:
+    """Return a model with a nested layer that adds what `reduce` makes of the batch's sum."""
+    import keras
+
+    class Summing(keras.layers.Layer):
+        def __init__(self) -> None:
+            super().__init__(name="summing")
+            self.reduce: Any = None
+
+        def call(self, x: Any) -> Any:
+            total = keras.ops.sum(x, axis=0, keepdims=True)
+            return x + (total if self.reduce is None else self.reduce(total))
+
+    layers = keras.layers
+    return keras.Sequential([layers.Flatten(), keras.Sequential([Summing()]), layers.Dense(problem.num_classes)])
+
+
+def test_a_nested_layer_gets_the_sum_over_workers(given: Batch) -> None:
+    alone, together = own(with_reduce), own(with_reduce, workers=2, strategy="mpi")
+    local = contract.gradient(alone, *given, 0.1)
+    with pytest.raises(UserError, match="the layer summing needs a sum over all 2 workers"):
+        together.compile(None)
+    together.compile(None, lambda total: total)
+    np.testing.assert_allclose(contract.gradient(together, *given, 0.1), local, rtol=1e-13)
+    together.compile(None, lambda total: 3 * total)
+    assert not np.allclose(contract.gradient(together, *given, 0.1), local)
+
+
+# float16 under a reduction inside the step.
+
+
+def fake_reduction(own_part: list[Array], total: list[Array]) -> Callable[[list[Any]], list[Any]]:
+    """Return a hook that sees that it is given a worker's own gradients, and returns those of all workers together."""
+    import tensorflow as tf
+
+    def meet(*gradients: Array) -> list[Array]:
+        for given, known in zip(gradients, own_part, strict=True):
+            np.testing.assert_array_equal(given, known)
+        return total
+
+    def reduce(gradients: list[Any]) -> list[Any]:
+        reduced = tf.numpy_function(meet, gradients, [gradient.dtype for gradient in gradients])
+        return [tf.ensure_shape(a, b.shape) for a, b in zip(reduced, gradients, strict=True)]
+
+    return reduce
+
+
+def step_together(workers: list[Any], batches: list[Batch]) -> None:
+    """Let every worker take one compiled step on its own samples with the sum of all workers' gradients."""
+    shapes = [variable.shape for variable in workers[0]._weights]
+    cuts = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
+    with np.errstate(invalid="ignore"):  # inf - inf
+        flat = [contract.gradient(worker, *given, 1 / 12) for worker, given in zip(workers, batches, strict=True)]
+        total = sum(flat[1:], flat[0])
+    shaped = [
+        [part.reshape(shape) for part, shape in zip(np.split(one, cuts), shapes, strict=True)] for one in [*flat, total]
+    ]
+    for worker, given, part in zip(workers, batches, shaped, strict=False):
+        worker.compile(fake_reduction(part, shaped[-1]))
+        worker.step(*given, 1 / 12, 0.01)
+
+
+def loss_scale(trainer: Any) -> float:
+    return float(trainer._graph.optimizer.dynamic_scale.numpy())
+
+
+def test_all_workers_skip_the_step_that_overflows_on_one() -> None:
+    """Worker 0's samples overflow float16: none of the three steps, and all halve their loss scale."""
+    what = Problem((20,), 10)
+    random = np.random.default_rng(0)
+    harmless = [(random.normal(size=(4, 20)), random.integers(0, 10, 4).astype(np.int32)) for _ in range(3)]
+    violent = [(harmless[0][0] * 3e4, harmless[0][1]), *harmless[1:]]
+    workers = [create(KERAS, "mlp", what, precision="mixed_float16", optimizer="adam") for _ in range(3)]
+    own_parts = [contract.gradient(*pair, 1 / 12) for pair in triples(workers, violent)]
+    assert [bool(np.isfinite(part).all()) for part in own_parts] == [False, True, True]
+    first = workers[0].parameters()
+    step_together(workers, violent)
+    for worker in workers:
+        assert np.array_equal(worker.parameters(), first)
+        assert loss_scale(worker) == 2.0**14
+    step_together(workers, harmless)
+    assert not np.array_equal(workers[0].parameters(), first)
+    for worker in workers[1:]:
+        assert np.array_equal(worker.parameters(), workers[0].parameters())
+        assert np.array_equal(worker.optimizer_state(), workers[0].optimizer_state())
+
+
+def triples(workers: list[Any], batches: list[Batch]) -> list[tuple[Any, Array, Array]]:
+    return [(worker, *given) for worker, given in zip(workers, batches, strict=True)]
