@@ -10,7 +10,7 @@ class Needs(BaseModel):
         processes_per_worker: Processes of each worker; 0 where one process holds all of them (`mirrored`).
         devices_per_process: Devices of each process; 0 where one process holds those of all workers.
         servers: Extra processes that hold parameters and train nothing.
-        collectives: Libraries that can carry it (`mpi`, `gloo`, `nccl`); empty where it needs none.
+        collectives: Libraries that can carry it (`mpi`, `gloo`, `nccl`, `grpc`); empty where it needs none.
         drivers: Drivers that can carry its messages, the default first; empty where it needs none.
         algorithms: Values of `algorithm`, the default first; empty where there is no choice.
         min_workers: Fewest workers.

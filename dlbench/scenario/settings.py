@@ -126,7 +126,7 @@ class Settings(BaseModel):
     driver: str | None = Field(None, description="What carries the strategy's messages; default: the strategy's own.")
     collectives: str | None = Field(
         None,
-        description="The library that moves bytes: `mpi`, `gloo` or `nccl`; default: the strategy's own.",
+        description="The library that moves bytes: `mpi`, `gloo`, `nccl` or `grpc`; default: the strategy's own.",
     )
     launcher: str = Field("auto", description="Who starts the processes; `auto` takes one the strategy can live with.")
     submitter: str = Field("direct", description="Where the launcher is started.")

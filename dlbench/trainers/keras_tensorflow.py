@@ -63,6 +63,8 @@ def create(
             hint=nearest(settings.optimizer, OPTIMIZERS),
         )
     tf, keras = _keras_start.start(settings.precision.value, threads)
+    # Before the first operation: several processes cannot meet after it.
+    distribution = None if threads.distribution is None else threads.distribution(tf)
     keras.utils.set_random_seed(seed)
 
     def make() -> tuple[Any, Any]:
@@ -71,13 +73,13 @@ def create(
         return model, optimizer
 
     how = problem, settings.jit_compile, settings.gradient_accumulation_steps
-    if threads.distribution is None:
+    if distribution is None:
         model, optimizer = make()
         return KerasTrainer(tf, keras, model, Graph(tf, model, optimizer, *how), settings.workers)
     from dlbench.trainers._keras_replicas import Devices, ReplicatedTrainer
 
-    devices = Devices(tf, threads.distribution(tf), threads.replicas or 1)
-    with devices.distribution.scope():
+    devices = Devices(tf, distribution, threads.replicas or 1)
+    with distribution.scope():
         model, optimizer = make()
     graph = Graph(tf, model, optimizer, *how, devices.everywhere)
     return ReplicatedTrainer(tf, keras, model, graph, settings.workers, devices)

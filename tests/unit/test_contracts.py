@@ -12,7 +12,7 @@ from dlbench import plugins
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.settings import Precision
 
-COLLECTIVES = {"mpi", "gloo", "nccl"}
+COLLECTIVES = {"mpi", "gloo", "nccl", "grpc"}
 
 # Functions each kind demands, with the arguments they are called with by position.
 FUNCTIONS = {
@@ -62,7 +62,7 @@ def test_a_plugin_is_documented_in_one_line(plugin):
 
 @every_plugin
 def test_a_plugins_name_can_be_written_in_a_scenario(plugin):
-    assert re.fullmatch(r"[a-z][a-z0-9_]*", plugin.name)
+    assert re.fullmatch(r"[a-z][a-z0-9_]*(:[a-z][a-z0-9_]*)?", plugin.name)
 
 
 @every_plugin

@@ -13,7 +13,7 @@ from dlbench.scenario.layout import Layout
 from dlbench.scenario.settings import Settings
 
 # No Gloo: over it Horovod meets through horovodrun, for where MPI controls and Gloo moves the bytes it crashes.
-PROVIDES = ("mpi", "nccl")
+PROVIDES = ("mpi", "nccl", "grpc")
 MULTIPLE_HOSTS = True
 
 _HERE = {"localhost", "127.0.0.1", "[::1]"}
