@@ -1,0 +1,213 @@
+"""Horovod's options, variables and refusals, and how gradients go through it, with a Horovod that only takes notes."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from dlbench.records.assignment import Assignment
+from dlbench.scenario.run_spec import Limits
+from dlbench.scenario.settings import Mode, Settings
+from dlbench.strategies import horovod
+from tests.unit.launch.fakes import assignment
+
+OPTIONS = horovod.OPTIONS
+
+
+def given(workers: int = 2, **settings: Any) -> Assignment:
+    found = assignment(workers, folder="/logs", **{"collectives": "mpi", **settings})
+    limits = Limits(startup_timeout_s=20.5, stall_timeout_s=9)
+    return found.model_copy(update={"run": found.run.model_copy(update={"limits": limits})})
+
+
+def test_defaults_are_horovods_own_and_real_numbers() -> None:
+    options = OPTIONS()
+    assert (options.fusion_threshold_mb, options.cycle_time_ms) == (128.0, 1.0)
+    assert OPTIONS(fusion_threshold_mb=None, cycle_time_ms=None) == options
+
+
+def test_autotuning_chooses_what_is_not_given() -> None:
+    assert OPTIONS(autotune=True).model_dump() | {"autotune": False} == OPTIONS().model_dump() | {
+        "fusion_threshold_mb": None,
+        "cycle_time_ms": None,
+    }
+    kept = OPTIONS(autotune=True, cycle_time_ms=3)
+    assert (kept.fusion_threshold_mb, kept.cycle_time_ms) == (None, 3.0)
+    assert OPTIONS(**kept.model_dump()) == kept
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"groups": -1}, {"fusion_threshold_mb": -1}, {"compression": "fp8"}, {"autotune": 1}, {"cycle_time_ms": "x"}],
+)
+def test_wrong_options_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        OPTIONS(**wrong)
+
+
+def test_every_option_that_is_a_variable_is_set() -> None:
+    options = OPTIONS(fusion_threshold_mb=0.5, cycle_time_ms=2.5, hierarchical=True)
+    assert horovod.environment(options, given()) == {
+        "HOROVOD_CONTROLLER": "mpi",
+        "HOROVOD_CPU_OPERATIONS": "mpi",
+        "HOROVOD_HIERARCHICAL_ALLREDUCE": "1",
+        "HOROVOD_HIERARCHICAL_ALLGATHER": "0",
+        "HOROVOD_TORUS_ALLREDUCE": "0",
+        "HOROVOD_STALL_CHECK_TIME_SECONDS": "4",
+        "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "0",
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": "30",
+        "HOROVOD_FUSION_THRESHOLD": str(2**19),
+        "HOROVOD_CYCLE_TIME": "2.5",
+    }
+
+
+@pytest.mark.parametrize(("collectives", "library"), [("mpi", "mpi"), ("gloo", "gloo"), ("nccl", "mpi")])
+def test_controller_and_operations_are_of_one_library(collectives: str, library: str) -> None:
+    env = horovod.environment(OPTIONS(), given(collectives=collectives))
+    assert (env["HOROVOD_CONTROLLER"], env["HOROVOD_CPU_OPERATIONS"]) == (library, library)
+
+
+def test_what_autotuning_chooses_is_left_unset_and_its_log_is_the_attempts() -> None:
+    env = horovod.environment(OPTIONS(autotune=True), given())
+    assert (env["HOROVOD_AUTOTUNE"], env["HOROVOD_AUTOTUNE_LOG"]) == ("1", "/logs/autotune.csv")
+    assert not {"HOROVOD_FUSION_THRESHOLD", "HOROVOD_CYCLE_TIME"} & set(env)
+    assert not [name for name in horovod.environment(OPTIONS(), given()) if "AUTOTUNE" in name]
+
+
+@pytest.mark.parametrize(
+    ("options", "settings", "reason"),
+    [
+        ({}, {}, ""),
+        ({"adasum": True}, {"workers": 4}, ""),
+        ({"adasum": True}, {"workers": 3}, "needs 1, 2, 4, 8"),
+        ({"adasum": True}, {"collectives": "gloo"}, "over MPI, not over gloo"),
+        ({"adasum": True, "groups": 2}, {}, "leave strategy.groups at 0"),
+        ({"hierarchical": True}, {}, "over mpi Horovod ignores it"),
+        ({"hierarchical": True}, {"collectives": "gloo"}, "over gloo Horovod ignores it"),
+        ({"hierarchical": True}, {"collectives": "nccl", "mode": Mode.SCALE_UP}, "all workers are on one host"),
+        ({"hierarchical": True}, {"collectives": "nccl", "workers_per_host": 1}, ""),
+    ],
+)
+def test_what_horovod_would_ignore_or_fail_at_is_refused(
+    options: dict[str, Any], settings: dict[str, Any], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(horovod, "library", lambda: None)
+    said = horovod.refuse(OPTIONS(**options), Settings(**{"workers": 2, "collectives": "mpi", **settings}))
+    assert reason in said
+    assert bool(said) == bool(reason)
+
+
+@pytest.mark.parametrize(("symbols", "is_refused"), [(b"..MPI_Allreduce..", True), (b"..ncclAllReduce..", False)])
+def test_nccl_is_refused_where_the_build_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, symbols: bytes, is_refused: bool
+) -> None:
+    file = tmp_path / "mpi_lib.so"
+    file.write_bytes(symbols)
+    monkeypatch.setattr(horovod, "library", lambda: file)
+    said = horovod.refuse(OPTIONS(), Settings(collectives="nccl", workers_per_host=1))
+    assert ("was built without NCCL" in said) == is_refused
+    assert horovod.refuse(OPTIONS(), Settings(collectives="mpi")) == ""
+
+
+def test_without_horovod_the_mending_command_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(horovod, "find_spec", lambda name: None)
+    assert "`make horovod` builds it" in horovod.available(Settings())
+    assert "`make horovod` builds it" in horovod.available(Settings(command="python train.py"))
+    monkeypatch.setattr(horovod, "find_spec", lambda name: SimpleNamespace(submodule_search_locations=[str(tmp_path)]))
+    assert "not installed for TensorFlow" in horovod.available(Settings()), "it is there, for another engine"
+    assert horovod.available(Settings(command="python train.py")) == ""
+    (tmp_path / "tensorflow").mkdir()
+    (tmp_path / "tensorflow" / "mpi_lib.cpython.so").touch()
+    assert horovod.available(Settings()) == ""
+
+
+class Notes:
+    """Horovod and TensorFlow in one, for numbers: it doubles what it reduces and notes how."""
+
+    Sum, Average, Adasum = "sum", "average", "adasum"
+    Compression = SimpleNamespace(none="no compression", fp16="float16")
+
+    def __init__(self, size: int = 3) -> None:
+        self.size, self.hvd, self.tf = size, self, self
+        self.calls: list[tuple[Any, ...]] = []
+        self.waited_for: list[float] = []
+
+    def allreduce(self, tensor: float, **how: Any) -> float:
+        self.calls.append((tensor, how))
+        return 2 * tensor
+
+    def grouped_allreduce(self, tensors: list[float], **how: Any) -> list[float]:
+        self.calls.append((tensors, how))
+        return [2 * tensor for tensor in tensors]
+
+    @contextlib.contextmanager
+    def control_dependencies(self, tensors: list[float]) -> Iterator[None]:
+        self.waited_for = list(tensors)
+        yield
+
+    def identity(self, tensor: float) -> float:
+        assert self.waited_for
+        return tensor
+
+
+def reduce(notes: Notes, **options: Any) -> list[float]:
+    strategy = horovod.create(OPTIONS(**options), notes, None)  # type: ignore[arg-type]
+    return strategy.in_graph([1.0, 2.0, 3.0, 4.0])
+
+
+def test_each_gradient_goes_by_itself_under_a_name_of_its_own() -> None:
+    notes = Notes()
+    assert reduce(notes) == [2.0, 4.0, 6.0, 8.0]
+    assert [tensor for tensor, _ in notes.calls] == [1.0, 2.0, 3.0, 4.0]
+    assert len({how["name"] for _, how in notes.calls}) == 4
+    assert {(how["op"], how["compression"], how["ignore_name_scope"]) for _, how in notes.calls} == {
+        ("sum", "no compression", True)
+    }
+    assert notes.waited_for == []
+
+
+@pytest.mark.parametrize(
+    ("groups", "sent"),
+    [(1, [[1.0, 2.0, 3.0, 4.0]]), (3, [[1.0, 2.0], [3.0], [4.0]]), (9, [[1.0], [2.0], [3.0], [4.0]])],
+)
+def test_groups_keep_the_order_of_gradients(groups: int, sent: list[list[float]]) -> None:
+    notes = Notes()
+    assert reduce(notes, groups=groups) == [2.0, 4.0, 6.0, 8.0]
+    assert [tensors for tensors, _ in notes.calls] == sent
+    assert len({how["name"] for _, how in notes.calls}) == len(sent)
+
+
+@pytest.mark.parametrize("groups", [0, 2])
+def test_without_overlap_all_gradients_wait_for_all(groups: int) -> None:
+    notes = Notes()
+    assert reduce(notes, overlap=False, groups=groups) == [2.0, 4.0, 6.0, 8.0]
+    assert notes.waited_for == [1.0, 2.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("options", "operation", "compression"),
+    [
+        ({"compression": "fp16"}, "average", "float16"),
+        ({"adasum": True}, "adasum", "no compression"),
+        ({"adasum": True, "compression": "fp16"}, "adasum", "float16"),
+    ],
+)
+def test_compression_and_adasum_see_local_means(options: dict[str, Any], operation: str, compression: str) -> None:
+    """Gradients arrive divided by the global batch: times the number of workers, they are divided by the local one."""
+    notes = Notes(size=4)
+    reduce(notes, **options)
+    assert [tensor for tensor, _ in notes.calls] == [4.0, 8.0, 12.0, 16.0]
+    assert {(how["op"], how["compression"]) for _, how in notes.calls} == {(operation, compression)}
+
+
+def test_a_sum_in_the_forward_pass_needs_other_workers() -> None:
+    notes = Notes(size=1)
+    strategy = horovod.create(OPTIONS(), notes, None)  # type: ignore[arg-type]
+    assert strategy.in_forward(5.0) == 5.0
+    assert notes.calls == []
+    notes.size = 2
+    assert strategy.in_forward(5.0) == 10.0
