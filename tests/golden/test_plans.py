@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,12 +23,15 @@ BASE = {"PATH": "/usr/bin:/bin", "HOME": "/home/u", "OMP_NUM_THREADS": "64", "SL
 ODD = '/data/a study\'s "runs"/한글\n$HOME;x'
 
 
-def assignment(workers: int, log_folder: str = "/study/runs/r/1", **settings: str) -> Assignment:
+def assignment(
+    workers: int, log_folder: str = "/study/runs/r/1", options: dict[str, Any] | None = None, **settings: str
+) -> Assignment:
     return Assignment(
         run=RunSpec(
             scenario="golden",
             label=f"workers={workers}",
             repeat=0,
+            options=options or {},
             settings=Settings.model_validate({"workers": workers, "cores_per_worker": 1, "driver": "mpi", **settings}),
         ),
         attempt=1,
@@ -47,6 +51,30 @@ PLANS = {
     "local-2": (assignment(2, launcher="local", strategy="single"), "/opt/env/bin/python"),
     "mpirun-2": (assignment(2, launcher="mpirun", strategy="mpi", algorithm="auto"), "/opt/env/bin/python"),
     "mpirun-4-ring": (assignment(4, launcher="mpirun", strategy="mpi", algorithm="ring"), "/opt/env/bin/python"),
+    "mpirun-2-horovod": (
+        assignment(2, launcher="mpirun", strategy="horovod", driver="horovod", collectives="mpi"),
+        "/opt/env/bin/python",
+    ),
+    "mpirun-2-horovod-autotune": (
+        assignment(
+            2,
+            ODD,
+            {"strategy.autotune": True},
+            launcher="mpirun",
+            strategy="horovod",
+            driver="horovod",
+            collectives="mpi",
+        ),
+        "/opt/env/bin/python",
+    ),
+    "horovodrun-3-gloo": (
+        assignment(3, launcher="horovodrun", strategy="horovod", driver="horovod", collectives="gloo"),
+        "/opt/my env's/bin/python",
+    ),
+    "horovodrun-2-mpi": (
+        assignment(2, launcher="horovodrun", strategy="horovod", driver="horovod", collectives="mpi"),
+        "/opt/env/bin/python",
+    ),
     "mpirun-2-odd-names": (
         assignment(2, ODD, launcher="mpirun", strategy="mpi", algorithm="auto", model="내.모듈:net"),
         "/opt/my env's/bin/python",

@@ -34,6 +34,8 @@ def failures(driver: HorovodDriver) -> list[str]:
     values = [None if rank == 1 else {"rank": rank, "text": "한글\n" * rank, "list": [1.5, True]} for rank in everyone]
     checks["all_gather"] = driver.all_gather(values[driver.rank]) == values
     checks["in_forward"] = is_differentiable(driver)
+    checks["overlap"] = [waits(driver, overlap=True), waits(driver, overlap=False)] == [False, True]
+    checks["one group"] = waits(driver, groups=1)
     checks["compression"] = is_nearly_the_sum(driver)
     if not driver.hvd.gloo_enabled() and driver.size & (driver.size - 1) == 0:
         checks["adasum"] = is_adasum(driver)
@@ -78,6 +80,29 @@ def is_differentiable(driver: HorovodDriver) -> bool:
     whole = sum(range(1, driver.size + 1))
     expected = [whole * 2 * whole, whole * 2 * 2 * whole]
     return bool(np.allclose(total, [whole, 2 * whole]) and np.allclose(gradient, expected))
+
+
+def waits(driver: HorovodDriver, **options: Any) -> bool:
+    """Return whether, in the graph, the first gradient's reduction depends on the last gradient."""
+    strategy, tf = horovod.create(horovod.OPTIONS(**options), driver, None), driver.tf
+    spec = tf.TensorSpec([2], tf.float32)
+    traced = tf.function(lambda first, last: strategy.in_graph([first + 1.0, last + 1.0])).get_concrete_function(
+        spec, spec
+    )
+    first, last = traced.inputs[0].op, traced.inputs[1].op
+    reductions = [op for op in traced.graph.get_operations() if op.type.startswith("Horovod")]
+    before = [_all_before(op) for op in reductions]
+    return all(first not in found or last in found for found in before)
+
+
+def _all_before(operation: Any) -> list[Any]:
+    found, todo = [], [operation]
+    while todo:
+        one = todo.pop()
+        if one not in found:
+            found.append(one)
+            todo += [*(tensor.op for tensor in one.inputs), *one.control_inputs]
+    return found
 
 
 def gradients(driver: HorovodDriver) -> list[np.ndarray]:

@@ -1,4 +1,4 @@
-"""The commands of `local` and `mpirun`."""
+"""The commands of `local`, `mpirun` and `horovodrun`."""
 
 import os
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dlbench.launch.launchers import local, mpirun
+from dlbench.launch.launchers import horovodrun, local, mpirun
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.settings import Settings
 
@@ -98,3 +98,36 @@ def test_an_algorithm_brings_its_parameters(monkeypatch: pytest.MonkeyPatch) -> 
     assert env["OMPI_MCA_coll_tuned_allreduce_algorithm"] == "ring"
     assert "OMPI_MCA_coll_tuned_allreduce_algorithm" not in environment(monkeypatch, algorithm="own-ring")
     assert not [name for name in environment(monkeypatch, strategy="single") if "coll" in name]
+
+
+def by_horovodrun(**settings: str) -> tuple[str, ...]:
+    chosen = Settings.model_validate({"strategy": "horovod", **settings})
+    return horovodrun.argv(layout("localhost", "localhost"), PROGRAM, horovodrun.OPTIONS(), chosen, VARIABLES)
+
+
+def test_horovodrun_starts_a_shell_that_stays_between() -> None:
+    argv = by_horovodrun(collectives="gloo")
+    assert argv[:5] == ("/p/python", "-m", "dlbench.launch.horovodrun", "-np", "2")
+    assert argv[-7:] == ("/bin/sh", "-c", '"$@"; exit $?', "sh", *PROGRAM)
+    assert not [word for word in argv if "DLBENCH" in word]
+
+
+@pytest.mark.parametrize(("collectives", "way"), [("gloo", "--gloo"), ("mpi", "--mpi"), ("nccl", "--mpi")])
+def test_horovodrun_takes_the_way_of_the_collectives(collectives: str, way: str) -> None:
+    argv = by_horovodrun(collectives=collectives)
+    assert {"--gloo", "--mpi"} & set(argv) == {way}
+    assert ("--binding-args" in argv) == (way == "--mpi"), "Open MPI 5 refuses horovodrun's own"
+
+
+def test_horovodrun_sets_up_open_mpi_where_it_starts_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    chosen = Settings.model_validate({"strategy": "horovod", "collectives": "mpi"})
+    env = horovodrun.environment(layout("localhost"), horovodrun.OPTIONS(), chosen)
+    assert env["OMPI_ALLOW_RUN_AS_ROOT"] == "1"
+    over_gloo = chosen.model_copy(update={"collectives": "gloo"})
+    assert horovodrun.environment(layout("localhost"), horovodrun.OPTIONS(), over_gloo) == {}
+
+
+def test_without_horovod_horovodrun_names_the_mending_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(horovodrun, "find_spec", lambda name: None)
+    assert "`make horovod` builds it" in horovodrun.available()
