@@ -46,7 +46,7 @@ elif "download" in asked:
     shutil.copy(os.environ["SOURCE"], asked[asked.index("--dest") + 1])
 elif "wheel" in asked:
     shutil.copytree(asked[-1], os.environ["COMPILED"], dirs_exist_ok=True)
-    print("-- Found MPI_CXX: " + os.environ["MPI_HOME"] + "/lib/libmpi.so", flush=True)
+    print("-- Found MPI_CXX: " + os.environ.get("FOUND", os.environ["MPI_HOME"] + "/lib") + "/libmpi.so", flush=True)
     time.sleep(float(os.environ.get("COMPILES_S", "0")))
     if "FAILS" in os.environ:
         sys.exit("g++: fatal error: " + os.environ["FAILS"])
@@ -58,7 +58,7 @@ elif "zipfile" in asked:
     library.parent.mkdir(parents=True)
     library.touch()
 elif any(word.endswith("check.py") for word in asked):
-    print("reduced over " + asked[-2] + "\\nreduced over " + asked[-2])
+    print(("reduced over " + asked[-2] + "\\n") * int(os.environ.get("PROCESSES", "2")))
 """
 
 
@@ -287,6 +287,19 @@ def test_a_library_that_would_load_another_open_mpi_is_not_kept(machine: Machine
     assert ended.returncode == 2
     assert "looks for Open MPI elsewhere" in ended.stderr
     assert machine.kept() == []
+
+
+def test_a_library_built_for_another_open_mpi_is_not_kept(machine: Machine) -> None:
+    ended = machine.build(FOUND="/usr/lib")
+    assert ended.returncode == 2
+    assert "CMake took another Open MPI" in ended.stderr
+    assert machine.kept() == []
+
+
+def test_an_all_reduce_of_one_process_proves_nothing(machine: Machine) -> None:
+    ended = machine.build(PROCESSES="1")
+    assert ended.returncode == 2
+    assert "ran in other than two processes" in ended.stderr
 
 
 @pytest.fixture
