@@ -1,7 +1,8 @@
 """The folder is the registry: a plugin is one file in the folder of its kind.
 
 `names(kind)` lists them and `load(kind, name)` imports one. Third parties add theirs by entry points of the group
-`dlbench.<kind>`, or name a function in a scenario as `package.module:function`. A plugin file imports no framework
+`dlbench.<kind>`, or name a function in a scenario as `package.module:function`. A folder within the folder holds
+plugins that come from one place: `datasets/keras/mnist.py` is `keras:mnist`. A plugin file imports no framework
 at its top level, so listing and validating cost nothing. What a file of each kind must hold is written in the
 docstring of the kind's folder (`dlbench/models/__init__.py` and so on).
 """
@@ -63,13 +64,33 @@ def names(kind: str) -> tuple[str, ...]:
     """
     spec = importlib.util.find_spec(FOLDERS[kind])
     folders = [] if spec is None else list(spec.submodule_search_locations or [])
-    files = {path.stem for folder in folders for path in Path(folder).glob("*.py")}
-    return tuple(sorted({name for name in files if not name.startswith("_")} | set(_entry_points(kind))))
+    files = {name for folder in folders for name in _files(Path(folder))}
+    return tuple(sorted(files | set(_members(kind)) | set(_entry_points(kind))))
+
+
+def _files(folder: Path) -> set[str]:
+    return {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
+
+
+@functools.cache
+def _members(kind: str) -> dict[str, str]:
+    """Return the module of each plugin that lies in a folder within the kind's folder, by its name: `keras:mnist`."""
+    spec = importlib.util.find_spec(FOLDERS[kind])
+    within = [Path(place) for folder in (spec and spec.submodule_search_locations) or [] for place in _within(folder)]
+    return {
+        f"{folder.name}:{file}": f"{FOLDERS[kind]}.{folder.name}.{file}" for folder in within for file in _files(folder)
+    }
+
+
+def _within(folder: str) -> list[Path]:
+    return [path.parent for path in Path(folder).glob("[!_]*/__init__.py")]
 
 
 def canonical(name: str) -> str:
     """Return a plugin's name as its file is called: a hyphen and an underscore mean the same."""
-    return name if ":" in name else name.replace("-", "_")
+    as_file = name.replace("-", "_")
+    # A module of the user's own may be called anything.
+    return name if ":" in name and not any(as_file in _members(kind) for kind in FOLDERS) else as_file
 
 
 @functools.cache
@@ -79,9 +100,9 @@ def load(kind: str, name: str) -> Plugin:
     Raises:
         UserError: There is no such plugin, or the named function cannot be imported.
     """
-    if ":" in name:
-        return _from_reference(kind, name)
     name = canonical(name)
+    if ":" in name:
+        return _member(kind, name) or _from_reference(kind, name)
     if name not in names(kind):
         raise UserError(
             f"there is no {shown(name)} among the {kind}; there are: {', '.join(names(kind))}",
@@ -114,6 +135,25 @@ def _foreign(kind: str, name: str, find: Callable[[], Any], hint: str) -> Plugin
     except (Exception, SystemExit) as error:
         message = f"{kind}: cannot import {shown(name)}: {type(error).__name__}: {shorten(str(error))}"
         raise UserError(message, hint=hint) from error
+
+
+def _member(kind: str, name: str) -> Plugin | None:
+    """Return a plugin of a folder within the kind's folder; None where the name begins with no such folder's.
+
+    Raises:
+        UserError: The folder has no such plugin; where it says why not (`REFUSED`), that is told.
+    """
+    members, folder = _members(kind), name.partition(":")[0]
+    if name in members:
+        return _plugin(kind, name, importlib.import_module(members[name]))
+    there = sorted(member for member in members if member.startswith(f"{folder}:"))
+    if not there:
+        return None
+    refused: dict[str, str] = getattr(importlib.import_module(f"{FOLDERS[kind]}.{folder}"), "REFUSED", {})
+    if why := refused.get(name.partition(":")[2].replace("-", "_")):
+        raise UserError(f"{name} is none of the {kind} that dlbench can use: {why}")
+    message = f"there is no {shown(name)} among the {kind}; there are: {', '.join(there)}"
+    raise UserError(message, hint=nearest(name, there) or f"`dlbench list {kind}` shows each with its options")
 
 
 def _from_reference(kind: str, name: str) -> Plugin:

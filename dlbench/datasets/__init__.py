@@ -20,4 +20,7 @@ so that memory grows neither with their number nor with the data.
     _description.py  Description: what is known without preparing
     _function.py     a user's own function as a data set
     _images.py, _decode.py   class folders and picture files
+    _characters.py   a text file as numbers
+    _cifar.py, _cifar_files.py, _unpickle.py, _download.py   the CIFAR archives: found or loaded, checked, read
+    keras/           the data sets that Keras ships: `keras:mnist` and so on
 """

@@ -54,6 +54,7 @@ def user_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 def _forget() -> None:
     plugins.names.cache_clear()
     plugins.load.cache_clear()
+    plugins._members.cache_clear()
 
 
 def refused(name: str, kind: str = "models") -> str:
@@ -140,3 +141,29 @@ def test_options_refuse_what_they_do_not_know_and_do_not_change() -> None:
         type(options)(unknown=1)  # type: ignore[call-arg]
     with pytest.raises(ValidationError):
         options.hidden = (1,)  # type: ignore[attr-defined]
+
+
+def test_a_folder_within_the_folder_holds_plugins_of_one_place() -> None:
+    found = [name for name in plugins.names("datasets") if ":" in name]
+    assert found == [f"keras:{name}" for name in ("cifar10", "cifar100", "fashion_mnist", "imdb", "mnist", "reuters")]
+    plugin = plugins.load("datasets", "keras:mnist")
+    assert (plugin.name, plugin.get("describe")(plugin.options()).input_shape) == ("keras:mnist", (28, 28, 1))
+    assert plugins.load("datasets", "keras:fashion-mnist").name == "keras:fashion_mnist"
+    assert plugins.canonical("keras:fashion-mnist") == "keras:fashion_mnist"
+    assert plugins.canonical("my-module:load") == "my-module:load"
+
+
+def test_a_plugin_that_such_a_folder_does_not_have_is_refused_with_the_nearest_or_the_reason() -> None:
+    message = refused("keras:mnits", "datasets")
+    assert "there are: keras:cifar10, keras:cifar100, keras:fashion_mnist, keras:imdb" in message
+    assert "did you mean 'keras:mnist'?" in message
+    assert "which is regression; dlbench trains classifiers" in refused("keras:boston_housing", "datasets")
+    assert "which is regression" in refused("keras:california-housing", "datasets")
+
+
+def test_of_another_kind_such_a_name_is_a_module_of_the_users() -> None:
+    assert "package.module:function" in refused("keras:no_such_thing_at_all", "strategies")
+
+
+def test_the_reference_of_a_user_is_found_beside_them() -> None:
+    assert plugins.load("datasets", "users_module_of_a_test:plain").doc == "A plain function."

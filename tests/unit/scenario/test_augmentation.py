@@ -7,7 +7,7 @@ from dlbench.scenario.augmentation import refuse
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.possible import impossible
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.settings import Settings
+from dlbench.scenario.settings import Augmentation, Settings
 
 CROP_FLIP = {"augmentation": "crop-flip"}
 
@@ -52,6 +52,6 @@ def test_a_run_is_refused_by_what_is_known_of_its_data_set() -> None:
     settings = Settings(trainer="numpy", dataset="digits", strategy="single", launcher="local", **CROP_FLIP)
     run = RunSpec(scenario="s", label="", repeat=0, settings=settings, options={"model.hidden": [4]})
     cluster = Cluster(hosts=(Host(address="localhost", slots=2, cores=(0, 1)),))
-    plain = run.model_copy(update={"settings": settings.model_copy(update={"augmentation": "none"})})
+    plain = run.model_copy(update={"settings": settings.model_copy(update={"augmentation": Augmentation.NONE})})
     assert impossible(plain, cluster) == ""
     assert "needs pictures [height, width, channels], not samples of shape [64]" in impossible(run, cluster)
