@@ -1,0 +1,96 @@
+"""Which library moves a strategy's bytes: the first that can be, with the launcher that provides it."""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from dlbench import plugins
+from dlbench.scenario.needs import Needs
+from dlbench.scenario.settings import Settings
+from tests.unit.scenario.conftest import HOUSE, Runs
+
+
+class WideOptions(plugins.Options):
+    steep: bool = False
+
+
+def refuse(options: WideOptions, settings: Settings) -> str:
+    return f"steep does not go over {settings.collectives}" if options.steep and settings.collectives != "nccl" else ""
+
+
+def module(**attributes: Any) -> ModuleType:
+    made = ModuleType("fake", "A fake.")
+    vars(made).update({"OPTIONS": plugins.Options} | attributes)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def wider(house: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Add a strategy with a choice of libraries, and a launcher that provides several."""
+    needs = Needs(collectives=("nccl", "mpi", "gloo"))
+    monkeypatch.setitem(HOUSE["strategies"], "wide", module(OPTIONS=WideOptions, NEEDS=needs, refuse=refuse))
+    monkeypatch.setitem(HOUSE["launchers"], "horovodrun", module(PROVIDES=("gloo", "mpi"), MULTIPLE_HOSTS=False))
+
+
+def resolved(runs: Callable[..., Runs], base: str) -> tuple[str | None, str]:
+    (run,) = runs(f"base: {{{base}}}\nbaseline: none\n")
+    return run.settings.collectives, run.settings.launcher
+
+
+@pytest.mark.parametrize(
+    ("base", "found"),
+    [
+        ("strategy: wide, workers: 2", ("mpi", "mpirun")),
+        ("strategy: wide, workers: 2, collectives: gloo", ("gloo", "horovodrun")),
+        ("strategy: wide, workers: 2, launcher: horovodrun", ("mpi", "horovodrun")),
+        ("strategy: wide, workers: 2, launcher: horovodrun, collectives: gloo", ("gloo", "horovodrun")),
+        ("strategy: mpi, workers: 2", ("mpi", "mpirun")),
+        ("strategy: mpi, workers: 2, launcher: horovodrun", ("mpi", "horovodrun")),
+        ("strategy: single", (None, "local")),
+    ],
+)
+def test_the_first_library_that_can_be(runs: Callable[..., Runs], base: str, found: tuple[str | None, str]) -> None:
+    assert resolved(runs, base) == found
+
+
+@pytest.mark.parametrize(
+    ("base", "reason"),
+    [
+        ("strategy: wide, workers: 2, collectives: glo", "has no collectives 'glo'; it has: nccl, mpi, gloo (did you"),
+        ("strategy: wide, workers: 2, collectives: nccl", "no launcher provides what the strategy wide needs: nccl"),
+        (
+            "strategy: wide, workers: 2, collectives: gloo, launcher: mpirun",
+            "the launcher mpirun does not provide gloo to the strategy wide",
+        ),
+        ("strategy: wide, workers: 2, launcher: local", "the launcher local does not provide"),
+        ("strategy: single, collectives: mpi", "the strategy single has no choice of collectives, such as 'mpi'"),
+        ("strategy: wide, workers: 2, strategy.steep: true", "steep does not go over mpi"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_reason(refusal: Callable[..., str], base: str, reason: str) -> None:
+    assert reason in refusal(f"base: {{{base}}}\nbaseline: none\n")
+
+
+def test_a_base_line_has_none_and_arms_of_both_share_it(runs: Callable[..., Runs]) -> None:
+    found = runs("base: {strategy: wide, workers: 2}\nmatrix: {collectives: [mpi, gloo]}\norder: written\n")
+    assert [(run.baseline, run.settings.collectives) for run in found] == [
+        (True, None),
+        (False, "mpi"),
+        (False, "gloo"),
+    ]
+
+
+def test_what_base_says_of_it_does_not_reach_a_strategy_without_a_choice(runs: Callable[..., Runs]) -> None:
+    found = runs(
+        "base: {collectives: gloo}\ninclude: [{strategy: single}, {strategy: wide, workers: 2}]\n"
+        "baseline: none\norder: written\n"
+    )
+    assert [run.settings.collectives for run in found] == [None, "gloo"]
+
+
+def test_a_run_over_mpi_keeps_the_name_it_had_before_there_was_a_choice(runs: Callable[..., Runs]) -> None:
+    (run,) = runs("base: {strategy: mpi, workers: 2}\nbaseline: none\n")
+    before = run.model_copy(update={"settings": run.settings.model_copy(update={"collectives": None})})
+    assert run.run_id == before.run_id
