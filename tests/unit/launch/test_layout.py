@@ -137,6 +137,23 @@ def test_one_process_may_hold_all_workers(monkeypatch: pytest.MonkeyPatch) -> No
         arrange(run(workers=2, mode=Mode.SCALE_OUT), cluster(host("a"), host("b")))
 
 
+def test_one_process_of_all_workers_gets_the_sum_of_their_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As much as the workers of other strategies have, not every core that is there."""
+    monkeypatch.setattr(layout_module, "needs_of", lambda _: Needs(processes_per_worker=0, devices_per_process=0))
+    made = arrange(run(workers=2, cores_per_worker=2 / 3), cluster(host("a", 2, 2)))
+    (place,) = made.places
+    assert place.quota == pytest.approx(4 / 3)
+    assert made.cores_per_worker == pytest.approx(2 / 3)
+    assert (made.intra_op_threads, made.inter_op_threads) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("cores", "workers", "threads"), [(1, 2, 1), (2, 2, 2), (4, 4, 4), (8, 4, 8), (8, 2, 4), (2, 4, 2)]
+)
+def test_replicas_of_one_process_run_at_once_where_there_are_cores(cores: int, workers: int, threads: int) -> None:
+    assert inter_op_threads(cores, workers) == threads
+
+
 def test_servers_come_after_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout_module, "needs_of", lambda _: Needs(servers=3))
     made = arrange(run(workers=2, mode=Mode.SCALE_OUT, cores_per_worker=1), cluster(host("a"), host("b")))

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from dlbench.strategies import Driver
 from dlbench.worker.agreement import Agreement, compare, worst
 from tests.fakes import in_threads
 
@@ -36,6 +37,24 @@ def test_a_weight_that_is_no_number_is_no_agreement() -> None:
     other = np.array([1.0, np.nan, 1.0])
     with np.errstate(invalid="ignore"):
         assert verdicts(weights, other)[0].verdict == "no"
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize(("off", "verdict"), [(0.0, "exact"), (1e-13, "close"), (1e-3, "no")])
+def test_a_replica_that_is_not_the_first_of_its_process_is_compared_too(
+    processes: int, off: float, verdict: str
+) -> None:
+    weights = np.linspace(-1, 1, 17)
+    other = weights.copy()
+    other[3] += off
+
+    def look(driver: Driver) -> Agreement:
+        is_last = driver.rank == processes - 1
+        return compare(weights, driver, [weights.copy(), other if is_last else weights.copy()])
+
+    found = in_threads(processes, look)
+    assert {each.verdict for each in found} == {verdict}
+    assert found[0].max_difference == pytest.approx(off, rel=0.3)
 
 
 def test_the_worst_of_all_comparisons_counts() -> None:

@@ -26,6 +26,17 @@ def test_the_workers_slices_join_to_the_one_workers_batches(workers: int, batch:
         np.testing.assert_array_equal(joined, list(one.epoch(epoch)))
 
 
+@pytest.mark.parametrize("divide", ["data", "epochs"])
+def test_a_process_of_several_workers_takes_what_they_would_take_one_after_the_other(divide: str) -> None:
+    run = spec(workers=3, batch_size=10, batch_scope="global", divide=divide)
+    alone, together = orders(run, 45), Order.of(run, (0, 1, 2), 45)
+    joined = [np.concatenate(step) for step in zip(*(order.epoch(2) for order in alone), strict=True)]
+    np.testing.assert_array_equal(joined, list(together.epoch(2)))
+    assert (together.own_batch, together.steps_per_epoch) == (10, alone[0].steps_per_epoch)
+    assert together.dropped_per_epoch == alone[0].dropped_per_epoch
+    assert [order.own_batch for order in alone] == [4, 3, 3]
+
+
 @pytest.mark.parametrize("num_samples", [10, 11, 99, 100, 101])
 def test_every_sample_is_taken_once_or_counted_as_dropped(num_samples: int) -> None:
     many = orders(spec(strategy="mpi", workers=3, batch_size=10, batch_scope="global"), num_samples)
