@@ -1,0 +1,277 @@
+"""Long runs go on from checkpoints: whoever was killed, and when, the result is that of a run that was left alone."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dlbench.launch.processes import leftovers
+from dlbench.records.journal import read_journal
+from tests.functional.studies import Bench, bench, wait_for
+
+SEED = int(os.environ.get("DLBENCH_TEST_SEED", "1"))
+NUMPY = "trainer: numpy, model: mlp, model.hidden: [64, 64], optimizer: {optimizer}"
+# Batch norm, dropout, and a convolution: all that a network can remember from step to step.
+NETWORK = """\
+def network(problem):
+    from keras import Sequential, layers
+
+    return Sequential([
+        layers.Input(problem.input_shape),
+        layers.Conv2D(4, 3),
+        layers.BatchNormalization(momentum=0.9),
+        layers.Flatten(),
+        layers.Dropout(0.3),
+        layers.Dense(problem.num_classes),
+    ])
+"""
+KERAS = (
+    "trainer: keras_tensorflow, model: 'mine:network', augmentation: crop-flip, augmentation_padding: 1, {optimizer}"
+)
+SCENARIO = """\
+base: {{{base}, dataset: digits, strategy: {strategy}, workers: {workers}, cores_per_worker: 1, epochs: {epochs},
+  batch_size: 16, train_samples: 640, learning_rate: 0.001, warmup_epochs: 2.5, evaluate_every: {evaluate_every},
+  checkpoint_every: {checkpoint_every}}}
+baseline: none
+orphan_timeout_s: 2
+grace_s: 1
+flush_interval_s: 0.05
+{more}
+"""
+# Columns of the last attempt that an interruption must not change.
+RUN = (
+    "status", "steps", "epochs_completed", "samples_seen", "samples_dropped", "train_loss", "train_accuracy",
+    "validation_loss", "validation_accuracy", "best_validation_accuracy", "bytes_sent", "workers_agree",
+)  # fmt: skip
+EPOCH = (
+    "worker", "epoch", "steps", "samples", "learning_rate", "train_loss", "train_accuracy", "validation_loss",
+    "validation_accuracy", "evaluated_samples",
+)  # fmt: skip
+
+
+def scenario(work: Bench, base: str, workers: int, more: str = "", **settings: int) -> str:
+    """Write a scenario and the network it may name; return the scenario's file name."""
+    (work.folder / "mine.py").write_text(NETWORK)
+    given = {"epochs": 12, "evaluate_every": 3, "checkpoint_every": 2} | settings
+    strategy = "mpi" if workers > 1 else "single"
+    text = SCENARIO.format(base=base, workers=workers, strategy=strategy, more=more, **given)
+    (work.folder / "s.yaml").write_text(text)
+    return "s.yaml"
+
+
+def result(work: Bench) -> tuple[dict[str, str], list[dict[str, str]], list[str | None]]:
+    """Return what the last attempt computed: its row, its epochs, and the hash of each worker's weights."""
+    last = work.rows()[-1]
+    epochs = [row for row in work.rows("epochs") if row["attempt"] == last["attempt"]]
+    epochs.sort(key=lambda row: (int(row["worker"]), int(row["epoch"])))
+    journal = read_journal(work.study() / "runs" / last["run_id"] / last["attempt"] / "journal.jsonl")
+    hashes = [journal.results[worker].weights_hash for worker in sorted(journal.results)]
+    return {name: last[name] for name in RUN}, [{name: row[name] for name in EPOCH} for row in epochs], hashes
+
+
+def newest_epoch(work: Bench) -> int:
+    """Return the epoch of the newest checkpoint; 0 where there is none."""
+    names = [path.stem for path in work.folder.glob("studies/*/checkpoints/*/epoch-*.json")]
+    return max((int(name.removeprefix("epoch-")) for name in names), default=0)
+
+
+def later_than(epoch: int, work: Bench) -> Callable[[], bool]:
+    """Return a function that says whether there is a newer checkpoint than that of an epoch."""
+    return lambda: newest_epoch(work) > epoch
+
+
+def pids_of_workers(work: Bench) -> list[int]:
+    """Return the worker processes of the newest attempt, as far as they are there."""
+    paths = sorted(work.folder.glob("studies/*/runs/*/*/assignment.json"), key=lambda path: path.stat().st_mtime)
+    found = leftovers(json.loads(paths[-1].read_text())["attempt_id"]) if paths else []
+    return [pid for pid in found if "python" in Path(f"/proc/{pid}/exe").resolve().name]
+
+
+def kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def cut(work: Bench, arguments: list[str], moment: Callable[[], bool], delay_s: float, victim: str) -> None:
+    """Start or continue a study, and kill dlbench or a worker some time after a moment."""
+    with work.start(*arguments) as process:
+        try:
+            wait_for(process, moment)
+            time.sleep(delay_s)
+            pids = pids_of_workers(work)
+            kill(process.pid if victim == "dlbench" or not pids else pids[int(victim) % len(pids)])
+            process.communicate(timeout=60)
+        finally:
+            process.kill()
+
+
+@contextmanager
+def left_alone(folder: Path, base: str, workers: int, **settings: int) -> Iterator[Bench]:
+    folder.mkdir()
+    with bench(folder) as work:
+        code, output = work.run(scenario(work, base, workers, **settings))
+        assert code == 0, output
+        yield work
+
+
+def must_be_resumed(work: Bench, whole: Bench) -> list[dict[str, str]]:
+    """Complete a study that was cut; the result must be that of the whole one. Return its rows."""
+    code, output = work.run("s.yaml", "--resume")
+    assert code == 0, output
+    assert result(work) == result(whole)
+    rows = work.rows()
+    assert rows[-1]["resumed_from_epoch"] != ""
+    assert {row["status"] for row in rows[:-1]} <= {"interrupted", "failed"}
+    assert work.left_running() == []
+    assert not (work.study() / "checkpoints").exists()
+    return rows
+
+
+@pytest.mark.mpi
+@pytest.mark.slow
+@pytest.mark.parametrize(("workers", "optimizer"), [(1, "adam"), (2, "sgd, momentum: 0.9, nesterov: true")])
+def test_killed_again_and_again_at_random_moments(tmp_path: Path, workers: int, optimizer: str) -> None:
+    draw = random.Random(f"{SEED} {workers}")
+    base, settings = NUMPY.format(optimizer=optimizer), {"epochs": 60, "evaluate_every": 7}
+    (tmp_path / "cut").mkdir()
+    with left_alone(tmp_path / "whole", base, workers, **settings) as whole, bench(tmp_path / "cut") as work:
+        arguments = [scenario(work, base, workers, **settings)]
+        for _ in range(4):
+            moment = later_than(newest_epoch(work), work)
+            cut(work, arguments, moment, draw.uniform(0, 0.3), draw.choice(["dlbench", "0", "1"]))
+            arguments = ["s.yaml", "--resume"]
+        rows = must_be_resumed(work, whole)
+        taken = [int(row["resumed_from_epoch"] or 0) for row in rows]
+        assert taken == sorted(taken)
+        assert len(set(taken)) == len(rows) == 5
+        must_tell_totals(work, rows[-1])
+
+
+def must_tell_totals(work: Bench, row: dict[str, str]) -> None:
+    """Look at what the last row says of time, and at which attempt trained which epoch."""
+    epochs = [epoch for epoch in work.rows("epochs") if (epoch["attempt"], epoch["worker"]) == (row["attempt"], "0")]
+    trained = [int(epoch["trained_in_attempt"]) for epoch in epochs]
+    assert trained == sorted(trained)
+    assert {epoch["ended_at_s"] == "" for epoch in epochs if epoch["trained_in_attempt"] != row["attempt"]} == {True}
+    assert trained.count(int(row["attempt"])) == len(epochs) - int(row["resumed_from_epoch"])
+    assert float(row["train_time_s"]) >= float(epochs[-1]["train_time_s"])
+    times = [float(epoch["train_time_s"]) for epoch in epochs]
+    assert times == sorted(times)
+    own = [step for step in work.rows("steps") if step["attempt"] == row["attempt"]]
+    per_epoch = int(row["steps"]) // int(row["epochs_completed"])
+    assert min(int(step["step"]) for step in own) == per_epoch * int(row["resumed_from_epoch"]) + 1
+    assert float(row["checkpoint_time_s"]) > 0
+    assert int(row["checkpoint_bytes"]) > 0
+
+
+@pytest.mark.mpi
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_killed_while_a_checkpoint_is_written(tmp_path: Path, workers: int) -> None:
+    """Writers leave a temporary file behind, or arrays without a manifest: nobody goes on from those."""
+    base = "trainer: numpy, model: mlp, model.hidden: [900, 900], optimizer: adam"
+    settings = {"epochs": 8, "checkpoint_every": 1, "evaluate_every": 5}
+    (tmp_path / "cut").mkdir()
+    with left_alone(tmp_path / "whole", base, workers, **settings) as whole, bench(tmp_path / "cut") as work:
+        name = scenario(work, base, workers, **settings)
+
+        def is_writing() -> bool:
+            return newest_epoch(work) >= 2 and any(work.folder.glob("studies/*/checkpoints/*/.epoch-*"))
+
+        cut(work, [name], is_writing, 0.0, "dlbench" if workers == 1 else "0")
+        must_be_resumed(work, whole)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.mpi
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("workers", "optimizer"),
+    [(1, "optimizer: adam"), (2, "optimizer: adam"), (2, "optimizer: sgd, momentum: 0.9")],
+)
+def test_a_network_with_a_memory_goes_on_to_the_bit(tmp_path: Path, workers: int, optimizer: str) -> None:
+    base = KERAS.format(optimizer=optimizer)
+    (tmp_path / "cut").mkdir()
+    with left_alone(tmp_path / "whole", base, workers) as whole, bench(tmp_path / "cut") as work:
+        name = scenario(work, base, workers)
+        cut(work, [name], lambda: newest_epoch(work) >= 4, 0.0, str(workers - 1))
+        (_, last) = must_be_resumed(work, whole)
+        assert int(last["resumed_from_epoch"]) >= 4
+
+
+def test_a_time_out_is_not_the_end(tmp_path: Path) -> None:
+    with bench(tmp_path) as work:
+        name = scenario(work, NUMPY.format(optimizer="adam"), 1, "timeout_s: 4", epochs=100_000)
+        assert work.run(name)[0] == 1
+        before = newest_epoch(work)
+        assert before > 0
+        assert work.run(name, "--resume")[0] == 1
+        first, second = work.rows()
+        assert [first["status"], second["status"]] == ["timeout", "timeout"]
+        # The row of an attempt that did not come to its end says, too, where it had begun.
+        assert (first["resumed_from_epoch"], second["resumed_from_epoch"]) == ("", str(before))
+        assert newest_epoch(work) > before
+
+
+def test_checkpoints_stay_where_they_are_asked_for(tmp_path: Path) -> None:
+    with bench(tmp_path) as work:
+        name = scenario(work, NUMPY.format(optimizer="sgd"), 1, "keep_checkpoints: true", epochs=6)
+        assert work.run(name)[0] == 0
+        assert work.run(name, "--resume")[0] == 0
+        assert newest_epoch(work) == 6
+
+
+def test_a_damaged_checkpoint_is_told_in_the_row(tmp_path: Path) -> None:
+    with bench(tmp_path) as work:
+        name = scenario(work, NUMPY.format(optimizer="sgd"), 1, "timeout_s: 4", epochs=100_000)
+        work.run(name)
+        for path in work.folder.glob("studies/*/checkpoints/*/epoch-*.npz"):
+            path.write_bytes(b"not what it was")
+        work.run(name, "--resume")
+        between = newest_epoch(work)
+        work.run(name, "--resume")
+        _, second, third = work.rows()
+        assert second["resumed_from_epoch"] == ""
+        assert second["checkpoint_note"].count("was not used: its arrays are damaged") == 2
+        assert int(third["resumed_from_epoch"]) == between > 0
+        assert third["checkpoint_note"] == ""
+
+
+def test_a_script_cannot_have_checkpoints(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("base: {command: python t.py, checkpoint_every: 2}\n")
+    with bench(tmp_path) as work:
+        code, output = work.run("s.yaml")
+        assert code == 2
+        assert "dlbench cannot make checkpoints of a script" in " ".join(output.split())
+
+
+def test_a_full_disk_costs_the_checkpoint_not_the_run(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    with bench(tmp_path) as work:
+        name = scenario(work, "trainer: numpy, model: mlp, model.hidden: [512, 512], optimizer: adam", 1, epochs=4)
+        (tmp_path / "studies").mkdir()
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(tmp_path / "studies")],
+            check=False, capture_output=True, text=True,
+        )  # fmt: skip
+        if mounted.returncode != 0:
+            pytest.skip(f"this machine lets not even root mount: {mounted.stderr.strip()}")
+        try:
+            code, output = work.run(name)
+            assert code == 0, output
+            (row,) = work.rows()
+            assert row["status"] == "completed"
+            assert row["checkpoint_bytes"] == ""
+            assert "after epoch 2 could not be written: No space left on device" in row["checkpoint_note"]
+        finally:
+            subprocess.run(["umount", "-l", str(tmp_path / "studies")], check=True)
