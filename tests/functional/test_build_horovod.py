@@ -75,8 +75,8 @@ class Machine:
             folder.mkdir(parents=True)
         for name in TOOLS:
             (self.bin / name).symlink_to(shutil.which(name) or name)
-        for name in ("g++", "make"):
-            self.script(self.bin / name, "echo 12.2.0")
+        for name in ("g++", "c++", "make"):
+            self.script(self.bin / name, f"echo {name} 12.2.0")
         self.script(self.bin / "cmake", "echo cmake version ${CMAKE:-3.25.1}")
         self.script(self.bin / "readelf", "echo '[libmpi.so.40] runpath: ['${RUNPATH-'$ORIGIN/../../../..'}]")
         self.make_environment()
@@ -186,7 +186,7 @@ def test_a_second_build_takes_the_wheel_of_the_first(machine: Machine) -> None:
     assert machine.num_builds() == 1
 
 
-@pytest.mark.parametrize("changed", [{"TENSORFLOW": "2.20.0"}, {"HOROVOD_GPU_OPERATIONS": "NCCL"}, {"CXX": "make"}])
+@pytest.mark.parametrize("changed", [{"TENSORFLOW": "2.20.0"}, {"HOROVOD_GPU_OPERATIONS": "NCCL"}, {"CXX": "c++"}])
 def test_a_wheel_serves_only_what_it_was_built_for(machine: Machine, changed: dict[str, str]) -> None:
     machine.build()
     ended = machine.build(**changed)
@@ -235,6 +235,20 @@ def test_without_a_cmake_of_today_its_wheel_serves_the_build_alone(machine: Mach
 @pytest.mark.parametrize(("version", "wheel"), [("3.13.0", False), ("3.25.1", False), ("4.1.0", False), ("3.9", True)])
 def test_versions_of_cmake_are_compared_as_numbers(machine: Machine, version: str, wheel: bool) -> None:
     assert ("taking its wheel" in machine.build(CMAKE=version).stdout) is wheel
+
+
+def test_a_compiler_that_is_not_there_is_named(machine: Machine) -> None:
+    ended = machine.build(CXX="/opt/g++-99")
+    assert ended.returncode == 2
+    assert "CXX names /opt/g++-99, which is not there; mend it with: unset CXX" in ended.stderr
+
+
+def test_a_cache_that_cannot_be_made_is_named(machine: Machine) -> None:
+    (machine.home / "cache").touch()
+    ended = machine.build()
+    assert ended.returncode == 2
+    assert "mend it with: XDG_CACHE_HOME=" in ended.stderr
+    assert list(machine.temporary.iterdir()) == []
 
 
 def test_an_environment_without_open_mpi_is_told_how_to_get_it(machine: Machine) -> None:
