@@ -20,18 +20,17 @@ MARGIN = 0.1
 def memory_of_one_worker(settings: Settings, most_workers: int, root: Path = ROOT) -> int:
     """Return the bytes that each worker may take where `most_workers` share this host.
 
-    It is the run's `memory_limit_bytes`; without one it is what is free (or the limit of the control group, if that
-    is less), less a reserve, divided by the workers, rounded down.
+    It is what is free (or the limit of the control group, if that is less), less a reserve, rounded down and divided by
+    the workers; the run's `memory_limit_bytes` where that is less.
     """
-    if settings.memory_limit_bytes is not None:
-        return settings.memory_limit_bytes
     total, free = _meminfo(root, "MemTotal"), _meminfo(root, "MemAvailable")
     limit = describe_limits(root)["memory_bytes"]
     if limit is not None:
         total, free = min(total, limit), min(free, limit)
     grain = max(1, int(total * GRAIN))
     usable = int(free * (1 - RESERVE_SHARE)) - RESERVE_BYTES
-    return max(usable // grain * grain, grain) // most_workers
+    share = max(usable // grain * grain, grain) // most_workers
+    return share if settings.memory_limit_bytes is None else min(share, settings.memory_limit_bytes)
 
 
 def memory_of_a_trial(memory_bytes: int) -> int:

@@ -30,13 +30,14 @@ def describe(exception: BaseException) -> dict[str, Any]:
 
 
 def one_line(exception: BaseException) -> str:
-    """Return the exception as one line of at most LONGEST_REASON characters."""
+    """Return the exception as one line of at most LONGEST_REASON characters; what was asked for where memory ran out."""
     if isinstance(exception, SystemExit):
         code = 0 if exception.code is None else exception.code
         return " ".join(f"exited early with code {code}".split())[:LONGEST_REASON]
     if isinstance(exception, UserError):
         return " ".join(str(exception).split())[:LONGEST_REASON]
-    text = next((line.strip() for line in str(exception).splitlines() if line.strip()), "")
+    lines = [line.strip() for line in str(exception).splitlines() if line.strip()]
+    text = next((line for line in lines if says_out_of_memory(line)), next(iter(lines), ""))
     return f"{type(exception).__name__}: {text}"[:LONGEST_REASON] if text else type(exception).__name__
 
 

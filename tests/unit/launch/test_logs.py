@@ -133,3 +133,11 @@ def test_other_files_are_not_touched(tmp_path: Path) -> None:
     journal.write_text("z" * 5000)
     LogBounds(tmp_path, limit=100, head=4, tail=4).enforce()
     assert journal.stat().st_size == 5000
+
+
+def test_lack_of_memory_is_the_cause_of_a_fatal_error(tmp_path: Path) -> None:
+    log = tmp_path / "worker-0.log"
+    log.write_text("terminate called after throwing\n  what():  std::bad_alloc\nFatal Python error: Aborted\n")
+    assert "std::bad_alloc" in telling_line(log)
+    log.write_text("retrying: Cannot allocate memory\nTraceback (most recent call last):\n  x\nValueError: y\n")
+    assert telling_line(log) == "ValueError: y"

@@ -35,6 +35,14 @@ def test_a_bad_exit_after_the_result() -> None:
     assert ended(well_ended(0), exit_code=3) == (Status.FAILED, "the launcher ended (exit code 3)")
 
 
+def test_a_library_that_ends_the_process_for_lack_of_memory() -> None:
+    said = "OpenBLAS error: Memory allocation still failed after 10 retries, giving up."
+    assert ended(lost(0), exit_code=1, lines={0: said}) == (Status.OUT_OF_MEMORY, f"worker 0: {said}")
+    reported = lost(0, errors=(error(0, "ValueError: x"),))
+    assert ended(reported, exit_code=1, lines={0: said}) == (Status.FAILED, "worker 0: ValueError: x")
+    assert ended(lost(0), exit_code=1, lines={0: "ValueError: x"})[0] is Status.FAILED
+
+
 def test_weights_that_do_not_agree() -> None:
     status, reason = ended(well_ended(0), well_ended(1, agreement="no", max_difference=0.25), exit_code=0)
     assert (status, reason) == (

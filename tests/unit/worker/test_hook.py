@@ -327,6 +327,11 @@ def test_a_long_reason_is_cut():
     assert len(one_line(ValueError("x" * 10_000))) == 500
 
 
+def test_what_was_asked_for_is_told_where_memory_ran_out():
+    text = "Graph execution error:\n\nDetected at node x\nOOM when allocating tensor with shape[8,9] and type float\n"
+    assert one_line(RuntimeError(text)) == "RuntimeError: OOM when allocating tensor with shape[8,9] and type float"
+
+
 def test_memory_is_recognised_also_as_a_cause():
     assert is_out_of_memory(MemoryError())
     assert is_out_of_memory(RuntimeError("CUDA out of memory. Tried to allocate"))
