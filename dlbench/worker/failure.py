@@ -30,7 +30,7 @@ def describe(exception: BaseException) -> dict[str, Any]:
 
 
 def one_line(exception: BaseException) -> str:
-    """Return the exception as one line of at most LONGEST_REASON characters; what was asked for where memory ran out."""
+    """Return the exception as one line of at most LONGEST_REASON characters, that of the memory asked for if any."""
     if isinstance(exception, SystemExit):
         code = 0 if exception.code is None else exception.code
         return " ".join(f"exited early with code {code}".split())[:LONGEST_REASON]
