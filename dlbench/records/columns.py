@@ -87,7 +87,7 @@ RUNS = _table(
     ("learning_rate", "float", "", "The rate in effect after warm-up."),
     ("warmup_epochs", "float", "epochs", "Epochs of linear learning-rate warm-up."),
     ("precision", "text", "", "The numbers it computed in."),
-    ("input", "text", "", "Where samples came from: mapped, memory or synthetic."),
+    ("input", "text", "", "Where samples came from: mapped, memory or synthetic (one batch of random numbers: losses and accuracies then mean nothing)."),
     ("augmentation", "text", "", "What was done to training pictures: none or crop-flip."),
     ("augmentation_padding", "int", "pixels", "Pixels added on each side before crop-flip crops."),
     ("checkpoint_every", "int", "epochs", "Epochs between checkpoints; empty where none were made."),

@@ -8,7 +8,7 @@ from dlbench.scenario.exclusion import inline
 from dlbench.scenario.possible import Descriptions, describe, num_training_samples
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Scenario
-from dlbench.scenario.settings import Divide
+from dlbench.scenario.settings import Divide, Input
 from dlbench.scenario.spread import spread
 
 # Rates come from at least so many steps after warm-up (design: the timed window).
@@ -18,7 +18,13 @@ _WINDOW_STEPS = 50
 def doubts(scenario: Scenario, runs: Sequence[RunSpec], cluster: Cluster) -> tuple[str, ...]:
     """Return the warnings for a scenario and its runs, each one sentence."""
     arms = list({run.fingerprint: run for run in runs}.values())
-    found = [*_excludes(scenario, cluster), *_window(arms), *_oversubscribed(arms, cluster), *_target(arms)]
+    found = [
+        *_excludes(scenario, cluster),
+        *_window(arms),
+        *_oversubscribed(arms, cluster),
+        *_target(arms),
+        *_synthetic(arms),
+    ]
     return tuple(found)
 
 
@@ -65,6 +71,12 @@ def _oversubscribed(arms: Sequence[RunSpec], cluster: Cluster) -> list[str]:
 def _target(arms: Sequence[RunSpec]) -> list[str]:
     rare = [run.label for run in arms if run.target and run.settings.evaluate_every > run.epochs_per_worker]
     return [f"evaluated only after training, so the target is seen late: {_some(rare)}"] if rare else []
+
+
+def _synthetic(arms: Sequence[RunSpec]) -> list[str]:
+    labels = [run.label for run in arms if run.settings.command is None and run.settings.input is Input.SYNTHETIC]
+    why = "trained on random numbers (input synthetic), so that losses and accuracies mean nothing"
+    return [f"{why}: {_some(labels)}"] if labels else []
 
 
 def _some(labels: Sequence[str]) -> str:

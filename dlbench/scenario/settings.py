@@ -203,7 +203,8 @@ class Settings(BaseModel):
     input: Input = Field(
         Input.MAPPED,
         description="`mapped`: samples are read from the prepared files that all workers of a host share; `memory`: "
-        "each worker holds its own copy; `synthetic`: every step reuses one batch of random numbers of the same shape.",
+        "each worker holds its own copy; `synthetic`: every step reuses one batch of random numbers of the same shape, "
+        "so that nothing is read and losses and accuracies mean nothing.",
     )
     augmentation: Augmentation = Field(
         Augmentation.NONE,

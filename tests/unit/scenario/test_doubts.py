@@ -41,3 +41,9 @@ def test_a_target_that_is_seen_late() -> None:
     text = "base: {evaluate_every: 6, epochs: 5}\ntarget: {value: 0.9}"
     assert "the target is seen late" in warnings(text)
     assert "late" not in warnings(text.replace("6", "5"))
+
+
+def test_random_numbers_teach_nothing() -> None:
+    text = "base: {epochs: 10}\nmatrix: {input: [mapped, synthetic]}"
+    assert "losses and accuracies mean nothing: [input=synthetic]" in warnings(text)
+    assert warnings(text.replace(", synthetic", "")) == ""
