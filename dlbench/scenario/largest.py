@@ -19,8 +19,8 @@ _SETTINGS = (
     *("train_samples", "validation_samples", "validation_fraction"),
     *("input", "augmentation", "augmentation_padding"),
 )
-# Of these only whether they are zero decides what an optimizer keeps.
-_SWITCHES = ("momentum", "weight_decay")
+# Of these only whether they are set decides what is kept.
+_SWITCHES = ("momentum", "weight_decay", "checkpoint_every")
 _OPTIONS = ("trainer", "model", "dataset")
 
 

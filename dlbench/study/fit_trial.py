@@ -32,6 +32,7 @@ LONGEST_REASON = 500
 # What tells of a replica alone, whatever the strategy of the run: nothing else decides what one worker needs.
 _ALONE = {"workers": 1, "strategy": "single", "launcher": "local", "mode": None, "workers_per_host": None}
 _ALONE |= {"algorithm": None, "driver": None, "collectives": None}
+_OTHERS = ("strategy.", "launcher.")
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Laboratory:
 
     def _assignment(self, batch_size: int) -> Assignment:
         settings = self.run.settings.model_copy(update=_ALONE)
-        options = {key: value for key, value in self.run.options.items() if not key.startswith(("strategy.", "launch"))}
+        options = {key: value for key, value in self.run.options.items() if not key.startswith(_OTHERS)}
         run = self.run.model_copy(update={"settings": with_batch(settings, batch_size), "options": options})
         return Assignment(
             run=run,
