@@ -32,6 +32,7 @@ _RANK_EXIT = (
     re.compile(r"Process name: \[[^\]]*,(?P<rank>\d+)\]\s+Exit code:\s+(?P<code>\d+)"),
     # Without MPI_Finalize: Open MPI calls it abnormal although the process itself ended with 0.
     re.compile(r"process rank (?P<rank>\d+) with PID [^,]*? exiting\s+improperly"),
+    re.compile(r"^Process (?P<rank>\d+) exit with status code (?P<code>\d+)\.", re.MULTILINE),  # horovodrun
     re.compile(r"MPI_ABORT was invoked on rank (?P<rank>\d+).*?Errorcode: (?P<code>\d+)", re.DOTALL),
 )
 

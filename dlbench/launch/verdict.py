@@ -18,6 +18,8 @@ _FOLLOWERS = re.compile(
     r"|^SystemExit\b|^KeyboardInterrupt\b",
     re.IGNORECASE,
 )
+# What Horovod makes of a peer's end stands in the middle of a long traceback of TensorFlow's.
+_SHUT_DOWN = re.compile(r"Horovod has been shut ?down", re.IGNORECASE)
 _SIGNAL_BASE = 128
 _FINE = "exit code 0"
 
@@ -131,7 +133,7 @@ def _reported_error(evidence: Evidence) -> tuple[Status, str] | None:
     if not errors:
         return None
     causes = [error for error in errors if not _is_follower(error)]
-    if not causes and evidence.rank_exit is not None and evidence.rank_exit[0] not in {e.worker for e in errors}:
+    if not causes and _first_to_fail(evidence) not in {None, *(error.worker for error in errors)}:
         return None  # a worker that said nothing failed first, and these are its followers
     return Status.FAILED, _said((causes or errors)[0])
 
@@ -151,7 +153,7 @@ def _unexplained(evidence: Evidence) -> str:
         quoted = next((line for line in evidence.lines.values() if line), "") or evidence.launcher_line
         return _joined(f"the launcher ended ({_how(evidence.exit_code)}){_too_early(evidence)}", quoted)
     view = evidence.views[rank]
-    how = _rank_how(evidence.rank_exit) if evidence.rank_exit else _how(evidence.exit_code)
+    how = _how_of(rank, evidence)
     if view.result is not None and view.has_left:
         return _joined(
             f"worker {rank} handed in its result and then ended wrongly ({how})", evidence.lines.get(rank, "")
@@ -162,18 +164,29 @@ def _unexplained(evidence: Evidence) -> str:
     return _joined(early_end(view, how), quoted)
 
 
+def _how_of(rank: int, evidence: Evidence) -> str:
+    if evidence.rank_exit is None:
+        return _how(evidence.exit_code)
+    return _rank_how(evidence.rank_exit) if evidence.rank_exit[0] == rank else "its launcher does not say how"
+
+
 def _too_early(evidence: Evidence) -> str:
     is_early = any(view.has_called and not view.has_left for view in evidence.views.values())
     return " before its workers" if is_early else ""
 
 
 def _first_to_fail(evidence: Evidence) -> int | None:
-    """Return the worker that failed first: as the launcher says, else by its connection; None for the launcher."""
-    if evidence.rank_exit is not None and evidence.rank_exit[0] in evidence.views:
+    """Return the worker that failed first: as the launcher says, else by its connection; None for the launcher.
+
+    One that has only told of a peer's end is not the first where another has said nothing.
+    """
+    followers = {error.worker for error in _errors(evidence)}
+    if evidence.rank_exit is not None and evidence.rank_exit[0] in evidence.views.keys() - followers:
         return evidence.rank_exit[0]
     if _launcher_was_killed(evidence):
         return None
     lost = [view for view in evidence.views.values() if view.result is None or not view.has_left]
+    lost = [view for view in lost if view.rank not in followers] or lost
     gone = sorted((v for v in lost if v.closed_at and v.closed_at <= evidence.ended_at), key=lambda v: v.closed_at or 0)
     silent = [view for view in lost if not view.has_called]
     telling = [view for view in silent if evidence.lines.get(view.rank)]
@@ -193,6 +206,8 @@ def _errors(evidence: Evidence) -> list[ErrorSeen]:
 
 
 def _is_follower(error: ErrorSeen) -> bool:
+    if _SHUT_DOWN.search(error.traceback):
+        return True
     return bool(_FOLLOWERS.search(error.error) or _FOLLOWERS.search(_last_line(error.traceback)))
 
 
