@@ -6,13 +6,13 @@ leave and updates enter as one flat vector; packing is part of the graph. A conc
 `tf.function` itself, which would spend twice the time on finding it.
 """
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from dlbench.trainers import Problem
-from dlbench.trainers._parts import cut
 
 Reduce = Callable[[list[Any]], list[Any]]
 # From a function to one that runs it on every replica; the number of its first arguments that are batches.
@@ -40,7 +40,9 @@ class Graph:
         optimizer: A built optimizer.
         problem: How samples become numbers, and what shape their classes have.
         jit_compile: Compile with XLA.
-        num_parts: A batch is differentiated in so many parts, one after the other; gradients and sums are added.
+        num_parts: A batch is differentiated in so many parts: `add` is called with all but the last, and `gradient` or
+            `step` with that. Each part being a call of its own, its activations are gone when the next one starts,
+            and no graph grows with their number. The memory is one more gradient, on each replica.
         everywhere: Where variables are mirrored, makes a function run on every replica.
     """
 
@@ -56,11 +58,18 @@ class Graph:
     ) -> None:
         self._everywhere = everywhere
         self._tf, self._model, self.optimizer, self.problem = tf, model, optimizer, problem
-        self._jit_compile, self._num_parts = jit_compile, num_parts
+        self._jit_compile, self.num_parts = jit_compile, num_parts
         self._loss_scale = getattr(optimizer, "dynamic_scale", None)
         self._variables = list(model.trainable_variables)
         self.dtype = tf.as_dtype(self._variables[0].dtype)
         self.on_accelerator = bool(tf.config.get_visible_devices("GPU"))
+        self._added = [] if num_parts == 1 else [self._empty(variable) for variable in self._variables]
+
+    def of_first_replica(self) -> "Graph":
+        """Return the same for the first replica alone."""
+        other = copy.copy(self)
+        other._everywhere = None
+        return other
 
     def gradient(self, kinds: Kinds) -> Any:
         """Return f(x, y, scale) -> one vector: all gradients, then the sum of the losses and the correct ones."""
@@ -102,21 +111,36 @@ class Graph:
 
         return self._compile(evaluate, self._batch(kinds))
 
-    def _differentiate(self, x: Any, y: Any, scale: Any) -> tuple[list[Any], Any]:
-        """Return (gradients, [sum of the losses, correct ones]) of a batch, computed part by part.
+    def add(self, kinds: Kinds) -> Any:
+        """Return f(x, y, scale) -> [sum of the losses, correct ones], and keep the gradients."""
 
-        A part starts when the one before it has been added: its activations then take the memory of those.
-        """
-        if self._num_parts == 1:
-            return self._differentiate_part(x, y, scale)
-        first, *others = cut(x.shape[0], self._num_parts)
-        gradients, sums = self._differentiate_part(x[first], y[first], scale)
-        for part in others:
-            with self._tf.control_dependencies([*gradients, sums]):
-                more, more_sums = self._differentiate_part(x[part], y[part], scale)
-                gradients = [a + b for a, b in zip(gradients, more, strict=True)]
-                sums += more_sums
-        return gradients, sums
+        def add(x: Any, y: Any, scale: Any) -> Any:
+            gradients, sums = self._differentiate_part(x, y, scale)
+            for added, gradient in zip(self._added, gradients, strict=True):
+                added.assign_add(gradient)
+            return sums
+
+        return self._compile(add, self._batch(kinds), self._tf.TensorSpec([], self.dtype))
+
+    def _differentiate(self, x: Any, y: Any, scale: Any) -> tuple[list[Any], Any]:
+        """Return (gradients and all that were kept, [sum of the losses, correct ones]), and keep none any longer."""
+        gradients, sums = self._differentiate_part(x, y, scale)
+        if not self._added:
+            return gradients, sums
+        totals = [added.read_value() + gradient for added, gradient in zip(self._added, gradients, strict=True)]
+        for added in self._added:
+            added.assign(self._tf.zeros_like(added))
+        return totals, sums
+
+    def _empty(self, variable: Any) -> Any:
+        """Return room for one variable's gradient; under mirrored variables each replica has its own."""
+        tf = self._tf
+        return tf.Variable(
+            tf.zeros(variable.shape, self.dtype),
+            trainable=False,
+            synchronization=tf.VariableSynchronization.ON_READ,
+            aggregation=tf.VariableAggregation.SUM,
+        )
 
     def _differentiate_part(self, x: Any, y: Any, scale: Any) -> tuple[list[Any], Any]:
         """Return (gradients in the dtype of the flat vector, [sum of the losses, correct ones])."""

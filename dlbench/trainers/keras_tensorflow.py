@@ -20,6 +20,7 @@ from dlbench.trainers import (
     _processor,
 )
 from dlbench.trainers._keras_graph import Graph, Kinds
+from dlbench.trainers._parts import cut
 
 OPTIONS = Options
 BUILDER = _keras_model.BUILDER
@@ -81,7 +82,7 @@ def create(
     devices = Devices(tf, distribution, threads.replicas or 1)
     with distribution.scope():
         model, optimizer = make()
-    graph = Graph(tf, model, optimizer, *how, devices.everywhere)
+        graph = Graph(tf, model, optimizer, *how, devices.everywhere)
     return ReplicatedTrainer(tf, keras, model, graph, settings.workers, devices)
 
 
@@ -155,9 +156,11 @@ class KerasTrainer:
 
         The gradient is TensorFlow's own memory, fresh in each call, not a copy of it.
         """
+        x, y, loss, correct = self._but_for_the_last(x, y, scale)
         call = self._call("gradient", Kinds(x.dtype, y.dtype, len(y)), self._graph.gradient)
         packed = _memory_of(call(self._tensor(x), self._tensor(y), self._scalar(scale)))
-        return packed[:-2], *self._as_sums(packed[-2:])
+        last_loss, last_correct = self._as_sums(packed[-2:])
+        return packed[:-2], loss + last_loss, correct + last_correct
 
     def apply(self, update: Array, learning_rate: float) -> None:
         """Apply one optimizer step with the reduced flat gradient; done when it returns."""
@@ -171,8 +174,11 @@ class KerasTrainer:
     def step(self, x: Array, y: Array, scale: float, learning_rate: float) -> tuple[float, float]:
         """Run gradient, hook and update in one compiled call; return (sum of the losses, correct predictions)."""
         self._set_learning_rate(learning_rate)
+        x, y, loss, correct = self._but_for_the_last(x, y, scale)
         call = self._call("step", Kinds(x.dtype, y.dtype, len(y)), lambda kinds: self._graph.step(kinds, self._reduce))
-        return self._as_sums(_memory_of(call(self._tensor(x), self._tensor(y), self._scalar(scale))))
+        sums = _memory_of(call(self._tensor(x), self._tensor(y), self._scalar(scale)))
+        last_loss, last_correct = self._as_sums(sums)
+        return loss + last_loss, correct + last_correct
 
     def evaluate(self, x: Array, y: Array) -> tuple[float, float]:
         """Return (sum of the losses, correct predictions) of one batch of any size, in inference mode."""
@@ -203,6 +209,18 @@ class KerasTrainer:
             return _processor.name()
         details = self._tf.config.experimental.get_device_details(devices[0])
         return str(details.get("device_name", devices[0].name))
+
+    def _but_for_the_last(self, x: Array, y: Array, scale: float) -> tuple[Array, Array, float, float]:
+        """Differentiate all parts of a batch but the last; return that one, and the sums of those before it."""
+        loss, correct = 0.0, 0.0 if self._has_positions else 0
+        if self._graph.num_parts == 1:
+            return x, y, loss, correct
+        *parts, last = cut(len(y), self._graph.num_parts)
+        for part in parts:
+            call = self._call("add", Kinds(x.dtype, y.dtype, len(y[part])), self._graph.add)
+            sums = _memory_of(call(self._tensor(x[part]), self._tensor(y[part]), self._scalar(scale)))
+            loss, correct = (a + b for a, b in zip((loss, correct), self._as_sums(sums), strict=True))
+        return x[last], y[last], loss, correct
 
     def _call(self, name: str, kinds: Kinds, make: Callable[[Kinds], Any]) -> Any:
         call = self._compiled.get((name, kinds))
