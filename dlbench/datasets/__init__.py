@@ -7,6 +7,8 @@ A data set file holds a one-line doc, `OPTIONS`, and three functions:
     def prepare(options, writer: ArrayWriter) -> None: ...  # writes x and y once, in pieces, see `_writer.py`
     def describe(options) -> Description: ...      # optional: sizes and shape, quick, without preparing
 
+Samples are numbers [n, ...] with a class each; or tokens, with `vocabulary` in the description and in
+`writer.describe`, and then perhaps a class at each of their positions (`target_shape`).
 A user's own `package.module:function` returns `(x, y)` or `(x, y, validation_x, validation_y)` as arrays.
 Preparing happens once, before any launch, under a lock, atomically, checksummed; workers map the arrays read-only,
 so that memory grows neither with their number nor with the data.

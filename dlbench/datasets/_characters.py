@@ -13,8 +13,10 @@ from dlbench.errors import UserError
 Array = npt.NDArray[Any]
 Unit = Literal["character", "byte"]
 
-# A text is held in memory as four bytes for each character, a few times over.
+# A text is held in memory with five bytes for each character, and its own bytes.
 MOST_BYTES = 256 * 2**20
+# Characters are counted so many at once: counting takes eight bytes for each.
+PIECE = 2**22
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -63,17 +65,25 @@ def number(codes: Array, border: int, unit: Unit, min_count: int) -> Characters:
     Raises:
         UserError: Fewer than two different classes are left.
     """
-    known, counts = np.unique(codes[:border], return_counts=True)
-    known = known[counts >= min_count]
-    places = np.searchsorted(known, codes)
-    # A code above all known ones is put at their number, where there is nothing to compare it with.
-    is_known = np.isin(codes, known)
-    num_unknown = int(len(codes) - is_known.sum())
+    num_codes = int(codes.max()) + 1
+    in_training = _counts(codes[:border], num_codes)
+    known = np.flatnonzero(in_training >= max(1, min_count))
+    num_unknown = len(codes) - int((in_training + _counts(codes[border:], num_codes))[known].sum())
     names = [_name(int(code), unit) for code in known] + [UNKNOWN] * bool(num_unknown)
     if len(names) < 2:
         raise UserError("the text has a single class; at least two different characters are needed")
-    tokens = np.where(is_known, places, len(known)).astype(np.min_scalar_type(len(names) - 1))
+    numbers = np.full(num_codes, len(names) - 1, np.min_scalar_type(len(names) - 1))
+    numbers[known] = np.arange(len(known))
+    tokens = numbers[codes]
     return Characters(tokens[:border], tokens[border:], tuple(names), num_unknown)
+
+
+def _counts(codes: Array, num_codes: int) -> Array:
+    """Return how often each code occurs."""
+    found = np.zeros(num_codes, np.int64)
+    for start in range(0, len(codes), PIECE):
+        found += np.bincount(codes[start : start + PIECE], minlength=num_codes)
+    return found
 
 
 def _name(code: int, unit: Unit) -> str:

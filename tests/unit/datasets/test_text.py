@@ -88,6 +88,16 @@ def test_rare_characters_become_one(prepared, tmp_path):
     assert "last part" in entry.meta.content.notes["validation"]
 
 
+def test_pieces_of_a_text_are_counted_together(monkeypatch, poem):
+    codes = _characters.read(poem, "character", lower_case=False)
+    whole = _characters.number(codes, 300, "character", 11)
+    monkeypatch.setattr(_characters, "PIECE", 7)
+    pieces = _characters.number(codes, 300, "character", 11)
+    assert (whole.names, whole.num_unknown) == (pieces.names, pieces.num_unknown)
+    assert np.array_equal(whole.train, pieces.train)
+    assert whole.num_unknown == sum(POEM.count(one) for one in set(POEM) if POEM[:300].count(one) < 11) > 0
+
+
 def test_bytes_of_any_file_are_tokens(prepared, tmp_path):
     path = tmp_path / "any"
     path.write_bytes(bytes(range(256)) * 8)
