@@ -133,9 +133,19 @@ def _reported_error(evidence: Evidence) -> tuple[Status, str] | None:
     if not errors:
         return None
     causes = [error for error in errors if not _is_follower(error)]
-    if not causes and _first_to_fail(evidence) not in {None, *(error.worker for error in errors)}:
+    if not causes and _has_silent_cause(evidence, errors):
         return None  # a worker that said nothing failed first, and these are its followers
     return Status.FAILED, _said((causes or errors)[0])
+
+
+def _has_silent_cause(evidence: Evidence, followers: list[ErrorSeen]) -> bool:
+    """Whether another worker than those that told of an error failed before them, without a word."""
+    rank = _first_to_fail(evidence)
+    if rank is None or rank in {error.worker for error in followers}:
+        return False
+    is_told = evidence.rank_exit is not None and evidence.rank_exit[0] == rank
+    closed_at = evidence.views[rank].closed_at
+    return is_told or (closed_at is not None and closed_at < followers[0].at)
 
 
 def _ended_by_us(evidence: Evidence) -> tuple[Status, str] | None:
