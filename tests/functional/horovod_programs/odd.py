@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from dlbench.plugins import Plugin
 from dlbench.strategies import horovod
 from dlbench.trainers import keras_tensorflow
 from tests.functional.faults.fault import of_this_process, strike
@@ -47,21 +46,15 @@ class OwnOptimizer(_Trainer):
     """The Keras trainer with Horovod's own `DistributedOptimizer`: what its documentation says to do."""
 
     @staticmethod
-    def create(settings: Any, plugin: Plugin, *arguments: Any) -> Any:
+    def create(*arguments: Any) -> Any:
         """Return a trainer whose optimizer is wrapped; the strategy beside it reduces nothing."""
         import horovod.keras as hvd
-        import keras
 
-        sgd = keras.optimizers.SGD
-
-        def wrapped(*values: Any, **named: Any) -> Any:
-            return hvd.DistributedOptimizer(sgd(*values, **named))
-
-        keras.optimizers.SGD = wrapped
-        try:
-            return keras_tensorflow.create(settings, plugin, *arguments)
-        finally:
-            keras.optimizers.SGD = sgd
+        trainer = keras_tensorflow.create(*arguments)
+        graph, weights = trainer._graph, trainer._weights
+        graph.optimizer = hvd.DistributedOptimizer(graph.optimizer)
+        graph.optimizer.build(weights)
+        return trainer
 
 
 class Faulty(_Trainer):

@@ -141,3 +141,12 @@ def test_lack_of_memory_is_the_cause_of_a_fatal_error(tmp_path: Path) -> None:
     assert "std::bad_alloc" in telling_line(log)
     log.write_text("retrying: Cannot allocate memory\nTraceback (most recent call last):\n  x\nValueError: y\n")
     assert telling_line(log) == "ValueError: y"
+
+
+def test_the_first_process_that_horovodrun_names(tmp_path: Path) -> None:
+    log = tmp_path / "launcher.log"
+    log.write_text(
+        "[1]<stderr>:Process 3 exit with status code 7.\nProcess 1 exit with status code 137.\n"
+        "Terminating remaining workers after failure of Process 1.\nProcess 0 exit with status code 143.\n"
+    )
+    assert rank_exit(log) == (1, "exit code", 137)

@@ -187,3 +187,32 @@ def test_what_cannot_be_ended_is_told() -> None:
         Status.FAILED,
         "processes that SIGKILL does not end: 12, 13",
     )
+
+
+SHUT_DOWN = (
+    "Traceback (most recent call last):\nUnknownError: Graph\n\nHorovod has been shut down. This was\n [[{{node x}}]]"
+)
+
+
+def follower(rank: int, at: float) -> WorkerView:
+    """Return a worker of Horovod whose peer is gone: what TensorFlow says begins with nothing of it."""
+    return lost(rank, at + 0.1, errors=(error(rank, "UnknownError: Graph execution error:", at, traceback=SHUT_DOWN),))
+
+
+@pytest.mark.parametrize("told", [(1, "exit code", 137), (0, "exit code", 1), None])
+def test_of_horovods_workers_the_one_that_fell_silent_is_blamed(told: tuple[int, str, int] | None) -> None:
+    """horovodrun names as the first whichever of its processes it looked at first."""
+    how = {None: "exit code 1", 0: "its launcher does not say how", 1: "killed by SIGKILL"}[told and told[0]]
+    reason = f"worker 1 ended without handing in its result ({how}), in phase compute at step 5"
+    assert ended(follower(0, 2.0), lost(1, 1.0), rank_exit=told) == (Status.FAILED, reason)
+
+
+def test_a_worker_of_horovods_that_reports_its_error_is_blamed_whoever_ended_first() -> None:
+    cause = lost(1, 3.0, errors=(error(1, "RuntimeError: the cause", 2.5),))
+    seen = ended(follower(0, 2.0), cause, rank_exit=(0, "exit code", 1))
+    assert seen == (Status.FAILED, "worker 1: RuntimeError: the cause")
+
+
+def test_where_all_of_horovods_workers_follow_the_first_is_quoted() -> None:
+    seen = ended(follower(0, 2.0), follower(1, 1.0), rank_exit=(0, "exit code", 1))
+    assert seen == (Status.FAILED, "worker 1: UnknownError: Graph execution error:")
