@@ -79,3 +79,11 @@ def test_no_variables_value_is_on_a_command_line(tmp_path: Path) -> None:
     for lines in ended.results:
         assert any("horovod" in line for line in lines)
         assert not [line for line in lines if "DLBENCH_ASSIGNMENT=" in line or '"attempt_id"' in line]
+
+
+def test_what_autotuning_settled_on_is_a_fact_once_it_has_ended(tmp_path: Path) -> None:
+    ended = start(tmp_path, "mpi", 2, "autotune", 2, options={"autotune": True})
+    assert ended.code == 0, ended.output
+    assert not [name for result in ended.results for name in result["before"] if name.startswith("autotuned_")]
+    assert ended.results[0]["after"]["autotuned_cycle_time_ms"] > 0
+    assert 0 <= ended.results[0]["after"]["autotuned_fusion_threshold_mb"] <= 64
