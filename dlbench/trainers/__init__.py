@@ -117,7 +117,10 @@ class Trainer(Protocol):
         """Apply one optimizer step with the reduced flat gradient; done when it returns."""
 
     def step(self, x: Array, y: Array, scale: float, learning_rate: float) -> tuple[float, float]:
-        """Run gradient, hook and update in one compiled call; return (sum of the losses, correct predictions)."""
+        """Run gradient, hook and update in one compiled call; return (sum of the losses, correct predictions).
+
+        With gradients accumulated, in as many calls as there are parts; the hook runs once, in the last.
+        """
 
     def evaluate(self, x: Array, y: Array) -> tuple[float, float]:
         """Return (sum of the losses, correct predictions) of one batch of any size, in inference mode."""
