@@ -2,14 +2,16 @@
 
 A model file holds a one-line doc, `OPTIONS`, and one builder for each engine that can train it:
 
-    def keras(problem: Problem, options: Options) -> keras.Model: ...     # logits of shape [n, num_classes]
+    def keras(problem: Problem, options: Options) -> keras.Model: ...     # logits [n, *target_shape, num_classes]
     def numpy(problem: Problem, options: Options) -> tuple[int, ...]: ... # widths of its hidden dense ReLU layers
 
 and, where it cannot take every data set,
 
     def refuse(samples: Samples, options: Options) -> str: ... # why not these samples, or ""
 
-An option `batch_norm` means the same in every model that has one: `dlbench.models._batch_norm`.
+An option `batch_norm` means the same in every model that has one: `dlbench.models._batch_norm`. What makes N workers
+compute something else than one (dropout) is an option that is off by default. A layer of a model's own says with
+`has_products = False` that it multiplies no matrices, else the cost of a sample is not known.
 
 Which trainers can serve it is said by which builders it has (a trainer's `BUILDER` names the one it calls).
 A user's own `package.module:function` is called as the `keras` builder: `function(problem, **options)`. A model

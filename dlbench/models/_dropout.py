@@ -1,4 +1,8 @@
-"""Dropout: off unless asked for, since with it N workers no longer compute what one does."""
+"""Dropout: off unless asked for, since with it N workers no longer compute what one does.
+
+What is dropped is drawn from the run's seed, so that workers in processes of their own, whose seeds are equal, drop the
+same places of different samples in the same step.
+"""
 
 from typing import Annotated, Any
 

@@ -32,6 +32,13 @@ class BatchOrigin(StrEnum):
     OPEN = "open"
 
 
+# Options whose values were once called otherwise: (model, option) to what a value was.
+_ONCE: dict[tuple[str, str], dict[Any, Any]] = {
+    ("cnn", "model.batch_norm"): {"none": False, "local": True},
+    ("resnet20", "model.batch_norm"): {"none": False, "local": True},
+}
+
+
 class Target(BaseModel):
     """A value to reach, such as validation accuracy 0.9; `stop` ends the run at the evaluation that reaches it."""
 
@@ -115,6 +122,9 @@ class RunSpec(BaseModel):
         for name, before in _LATER.items():
             if content["settings"][name] in before:
                 del content["settings"][name]
+        for (model, option), once in _ONCE.items():
+            if self.settings.model == model and content["options"].get(option) in once:
+                content["options"][option] = once[content["options"][option]]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
 
     @property

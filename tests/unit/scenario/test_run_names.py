@@ -1,0 +1,23 @@
+"""An arm keeps its name when a value of an option comes to be called otherwise."""
+
+import pytest
+
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import Settings
+
+
+def fingerprint(model: str, batch_norm: object) -> str:
+    settings = Settings(model=model)
+    options = {"model.batch_norm": batch_norm, "model.width": 16}
+    return RunSpec(scenario="s", label="", repeat=0, settings=settings, options=options).fingerprint
+
+
+@pytest.mark.parametrize("model", ["cnn", "resnet20"])
+def test_batch_norm_that_was_true_or_false(model: str) -> None:
+    assert fingerprint(model, "local") == fingerprint(model, True)
+    assert fingerprint(model, "none") == fingerprint(model, False)
+    assert len({fingerprint(model, kind) for kind in ("none", "local", "synchronized")}) == 3
+
+
+def test_a_model_that_never_had_other_values_is_not_touched() -> None:
+    assert len({fingerprint("own:model", value) for value in ("none", "local", True, False)}) == 4
