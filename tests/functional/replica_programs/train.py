@@ -1,0 +1,135 @@
+"""Train a few compiled steps on the replicas of one process and on one worker, sound and sabotaged.
+
+Hands in, for each case: the verdict on the agreement of replicas after the first step and at the end, the largest
+difference of the first replica to one worker that trained on the joined batches, relative to the largest weight, and
+how the replicas evaluate.
+"""
+
+import functools
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dlbench import plugins
+from dlbench.drivers import _alone
+from dlbench.scenario.settings import Settings
+from dlbench.strategies import mirrored
+from dlbench.trainers import Array, Problem, Threads, Trainer
+from dlbench.worker.agreement import compare
+from tests.functional.mpi_programs.launch import hand_in
+from tests.functional.mpi_programs.train import GLOBAL_BATCH, LEARNING_RATE, PROBLEM, batches, difference
+from tests.functional.replica_programs.sabotaged import but_in_the_first, without_reduction
+
+SEED = 5
+
+
+class Case(NamedTuple):
+    """What is trained, how it is summed, and what is left out of it."""
+
+    model: str = "mlp"
+    precision: str = "float64"
+    settings: dict[str, Any] = {}  # noqa: RUF012 - read only
+    model_options: dict[str, Any] = {"hidden": (9, 7)}  # noqa: RUF012 - read only
+    cross_device_ops: str = "auto"
+    sabotage: str = ""
+
+
+CNN = {"filters": (3, 4), "batch_norm": "none"}
+CASES = (
+    Case(settings={"optimizer": "sgd", "momentum": 0.9}),
+    Case(settings={"optimizer": "adam"}),
+    Case(settings={"gradient_accumulation_steps": 3}),
+    Case(cross_device_ops="reduce_to_one_device"),
+    Case(cross_device_ops="hierarchical_copy"),
+    Case("cnn", "float32", model_options=CNN),
+    Case("cnn", "float64", model_options={"filters": (3, 4), "batch_norm": "synchronized"}),
+    *(Case(sabotage=sabotage) for sabotage in ("no-reduction", "second-reduction", "other-replica")),
+)
+
+
+def main(workers: int) -> None:
+    """Run every case and hand in what was found."""
+    hand_in(0, [case._asdict() | found(case, workers) for case in CASES])
+
+
+def found(case: Case, workers: int) -> dict[str, Any]:
+    """Train both ways and return what is to be judged."""
+    joined, many = build(case, workers, replicated=False), build(case, workers, replicated=True)
+    start = many.parameters()
+    if difference(joined.parameters(), start) != 0:
+        raise RuntimeError("the same seed gave other first weights")
+    verdicts, sums = [], []
+    for x, y in batches():
+        scale = 1 / GLOBAL_BATCH
+        one = joined.step(x, y, scale, LEARNING_RATE)
+        sums.append((one, many.step(x, y, scale, LEARNING_RATE)))
+        first, *others = many.replicas()
+        verdicts.append(compare(first, _alone.connect(1), others).verdict)
+    if difference(joined.parameters(), start) < 0.01:
+        raise RuntimeError("training moved nothing: the comparison would prove nothing")
+    return {
+        "first": verdicts[0],
+        "last": verdicts[-1],
+        "difference": difference(many.parameters(), joined.parameters()),
+        "sums": sums,
+        "num_replicas": len(many.replicas()),
+        **others_of_the_contract(many, joined),
+    }
+
+
+def build(case: Case, workers: int, *, replicated: bool) -> Trainer:
+    """Return a compiled trainer; both kinds see a processor that looks like so many devices."""
+    given = {"model": case.model, "precision": case.precision, "workers": workers, **case.settings}
+    plugin, model = plugins.load("trainers", "keras_tensorflow"), plugins.load("models", case.model)
+    strategy = mirrored.create(mirrored.OPTIONS(), _alone.connect(1), None)
+    distribution = functools.partial(made, case.cross_device_ops) if replicated else None
+    threads = Threads(1, 2, replicas=workers, distribution=distribution)
+    options = model.options(**case.model_options), plugin.options()
+    problem = Problem(PROBLEM.input_shape, PROBLEM.num_classes)
+    trainer: Trainer = plugin.get("create")(Settings.model_validate(given), model, *options, problem, SEED, threads)
+    if replicated:
+        trainer.compile(hook(case, strategy, trainer), strategy.in_forward)
+    else:
+        trainer.compile(lambda gradients: gradients, lambda tensor: tensor)
+    return trainer
+
+
+@functools.cache
+def made(cross_device_ops: str, tf: Any) -> Any:
+    """Return one distribution for all cases: two in a process would number their sums alike, and mix them up."""
+    options = mirrored.MirroredOptions.model_validate({"cross_device_ops": cross_device_ops})
+    return mirrored.create(options, _alone.connect(1), None).distribution(tf)
+
+
+def hook(case: Case, strategy: Any, trainer: Any) -> Any:
+    """Return what the compiled step does with gradients."""
+    if case.sabotage == "no-reduction":
+        return without_reduction
+    if case.sabotage == "other-replica":
+        return lambda gradients: but_in_the_first(strategy.in_graph(gradients))
+    if case.sabotage == "second-reduction":
+        del trainer._graph.optimizer._all_reduce_sum_gradients
+    return strategy.in_graph
+
+
+def others_of_the_contract(many: Trainer, joined: Trainer) -> dict[str, Any]:
+    """Return evaluations (more samples than replicas, and fewer), gradients and state, next to those of one worker."""
+    x, y = next(batches())
+    joined.set_parameters(many.parameters())
+    joined.set_statistics(many.statistics()[: joined.statistics().size])
+    many.set_statistics(np.tile(joined.statistics(), len(many.replicas())))
+    scores = [(joined.evaluate(x[:n], y[:n]), many.evaluate(x[:n], y[:n])) for n in (len(y), 1)]
+    one, several = (np.array(trainer.gradient(x, y, 0.1)[0]) for trainer in (joined, many))
+    state: Array = many.optimizer_state()
+    many.set_optimizer_state(state)
+    return {
+        "scores": scores,
+        "gradient_difference": difference(several, one),
+        "state_comes_back": bool(np.array_equal(many.optimizer_state(), state)),
+        "statistics": [int(many.statistics().size), int(joined.statistics().size)],
+    }
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
