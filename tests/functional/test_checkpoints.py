@@ -141,7 +141,9 @@ def must_be_resumed(work: Bench, whole: Bench) -> list[dict[str, str]]:
 @pytest.mark.parametrize(("workers", "optimizer"), [(1, "adam"), (2, "sgd, momentum: 0.9, nesterov: true")])
 def test_killed_again_and_again_at_random_moments(tmp_path: Path, workers: int, optimizer: str) -> None:
     draw = random.Random(f"{SEED} {workers}")
-    base, settings = NUMPY.format(optimizer=optimizer), {"epochs": 100, "evaluate_every": 7}
+    # Wide enough for an epoch of some 20 ms: four cuts, each a second late at worst, come before the end.
+    base = f"trainer: numpy, model: mlp, model.hidden: [256, 256], optimizer: {optimizer}"
+    settings = {"epochs": 200, "evaluate_every": 7}
     (tmp_path / "cut").mkdir()
     with left_alone(tmp_path / "whole", base, workers, **settings) as whole, bench(tmp_path / "cut") as work:
         arguments = [scenario(work, base, workers, **settings)]
