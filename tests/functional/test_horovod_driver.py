@@ -64,7 +64,7 @@ def test_horovods_own_timeline_names_the_same_library(
     ended = start(tmp_path, collectives, 2, "operations", 2)
     assert ended.code == 0, ended.output
     moved = set(re.findall(r'"(\w+)_ALLREDUCE"', timeline.read_text())) - {"NEGOTIATE"}
-    assert moved == {collectives.upper()}
+    assert {name.removesuffix("_ADASUM") for name in moved} == {collectives.upper()}
 
 
 def with_timeline(path: Path) -> Callable[[Any, Any], dict[str, str]]:

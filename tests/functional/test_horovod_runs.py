@@ -107,7 +107,8 @@ REASONS = {
     "raise": ("failed", "worker 1: RuntimeError: struck in gradient"),
     "kill": ("failed", "worker 1 ended without handing in its result (killed by SIGKILL)"),
     "exit0": ("failed", "worker 1 ended without handing in its result ("),
-    "stop": ("stalled", "worker 1 (in phase compute at step"),
+    # Five steps are over before the next beat: the phase is the one of the last that was sent.
+    "stop": ("stalled", "worker 1 (in phase "),
     "hang": ("stalled", "no progress for stall_timeout_s (8 s): "),
 }
 
@@ -130,3 +131,4 @@ def test_a_fault_is_told_and_leaves_nothing(tmp_path: Path, collectives: str, mo
     for row, (status, reason) in zip(rows, REASONS.values(), strict=True):
         assert (row["status"], row["reason"][: len(reason)]) == (status, reason), row["reason"]
         assert float(row["wall_time_s"]) < 60
+    assert "is stopped" in rows[list(REASONS).index("stop")]["reason"]
