@@ -192,7 +192,7 @@ STEPS = _table(
     ("num_steps", "int", "steps", "Steps this row stands for: more than 1 where one call ran several."),
     ("epoch", "int", "", "1, 2, ...; 0 in an extended window."),
     ("phase", "text", "", "first, warm-up, timed, sampled (marked, with a barrier), or extended (timed, after training)."),
-    ("num_samples", "int", "samples", "Samples of this worker."),
+    ("num_samples", "int", "samples", "Samples of this worker; of all workers of its process where one holds several."),
     ("started_at_s", "float", "s", "Seconds since the worker's first step."),
     ("step_time_s", "float", "s", "From asking for the batch to the update applied."),
     ("data_wait_s", "float", "s", "Waiting for the batch."),

@@ -49,12 +49,22 @@ class Arm:
             if key in PLUGIN_SETTINGS and wanted is not None:
                 wanted = plugins.canonical(wanted)
             return bool(wanted == getattr(self.given, key))
-        return key in self.options and bool(self.options[key] == value)
+        return key in self.options and bool(self.options[key] == self._as_option(key, value))
 
     @property
     def wants_max(self) -> bool:
         """Whether its batch is to be the largest that fits; the settings then hold the smallest possible one."""
         return is_max("batch_size", self.point.values.get("batch_size"))
+
+    def _as_option(self, key: str, value: Any) -> Any:
+        """Return a value as its plugin reads it: `batch_norm: true` is `local`."""
+        prefix, _, name = key.partition(".")
+        plugin = load(OPTION_PREFIXES[prefix], getattr(self.settings, prefix))
+        others = {known.partition(".")[2]: old for known, old in self.options.items() if known.startswith(f"{prefix}.")}
+        try:
+            return plugin.options.model_validate({**others, name: value}).model_dump(mode="json")[name]
+        except ValidationError:
+            return value
 
     def value(self, key: str) -> Any:
         """Return the resolved value of a setting or option, JSON-able, or `max` as written; None where it has none."""

@@ -50,6 +50,13 @@ def test_every_run_is_a_line_and_the_sum_is_said(grid: Path) -> None:
     assert lines[-1] == ("12 runs: 6 arms (2 of them base lines) x 2 repeats; no study tells yet how long they take")
 
 
+def test_exclude_reads_an_option_as_its_plugin_does(tmp_path: Path) -> None:
+    text = "base: {model: cnn}\nmatrix: {model.batch_norm: [none, local]}\nbaseline: none\n"
+    (tmp_path / "s.yaml").write_text(text + "exclude: [{model.batch_norm: true}]\n")
+    done = dlbench("check", "s.yaml", cwd=tmp_path)
+    assert done.stdout.splitlines()[-1].startswith("1 run: 1 arm"), done.stdout + done.stderr
+
+
 def test_only_and_hosts(grid: Path) -> None:
     done = dlbench("check", str(grid), "--only", "workers=2", "--hosts", "localhost:2", cwd=grid.parent)
     assert "4 runs: 2 arms (0 of them base lines) x 2 repeats" in done.stdout
