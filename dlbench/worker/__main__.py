@@ -74,16 +74,14 @@ def work(assignment: Assignment, rank: int, cores_enforced: str) -> int:
 
 def leave(assignment: Assignment, rank: int, stream: "Stream") -> int:
     """Wait until everything is home, and return the exit code; ends the process where that takes too long."""
-    import faulthandler
-
-    from dlbench.worker.watchdog import DUMP_FRACTION, DeadMan
+    from dlbench.worker.watchdog import DUMP_FRACTION, DeadMan, dump_later
 
     limits = assignment.run.limits
     if not stream.close(limits.orphan_timeout_s):
         sys.stderr.write("dlbench: not every row was acknowledged\n")
         end_now()
     # What is left is the interpreter's end, in which a library may hang with nobody watching any more.
-    faulthandler.dump_traceback_later(DUMP_FRACTION * limits.stall_timeout_s, file=2)
+    dump_later(DUMP_FRACTION * limits.stall_timeout_s, 2)
     DeadMan().arm(limits.orphan_timeout_s + limits.stall_timeout_s)
     cores.leave_group(assignment.attempt_id, rank)
     return 0

@@ -10,6 +10,7 @@ Three means, from the kindest to the surest:
   and collides with no signal a user's code may use (`setitimer` would take SIGALRM).
 """
 
+import contextlib
 import ctypes
 import faulthandler
 import os
@@ -79,6 +80,15 @@ class DeadMan:
             raise OSError(error, f"{name}: {os.strerror(error)}")
 
 
+def dump_later(delay_s: float, descriptor: int) -> None:
+    """Write all stacks to a file in so many seconds, unless called again; without memory for its thread, do nothing.
+
+    It is no reason to end a worker, which is about to say itself that it has no memory left.
+    """
+    with contextlib.suppress(RuntimeError):  # "unable to start watchdog thread"
+        faulthandler.dump_traceback_later(delay_s, file=descriptor)
+
+
 class Watchdog:
     """Watches the progress and the way home of this process; asked by the stream's thread at each turn."""
 
@@ -95,7 +105,7 @@ class Watchdog:
         """Take note of phase and step; while they do not change, the time to the dump of all stacks runs."""
         if mark != self._mark:
             self._mark = mark
-            faulthandler.dump_traceback_later(DUMP_FRACTION * self._limits.stall_timeout_s, file=self._log)
+            dump_later(DUMP_FRACTION * self._limits.stall_timeout_s, self._log)
 
     def contact(self, is_open: bool, reason: str) -> None:
         """Take note of whether the way home is open; ends the process where it has been gone for too long."""

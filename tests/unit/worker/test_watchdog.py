@@ -60,6 +60,14 @@ def test_the_dump_is_put_off_only_by_progress(watchdog, dumps):
     assert dumps == [DUMP_FRACTION * 100] * 3
 
 
+def test_a_worker_without_memory_for_a_thread_goes_on(watchdog, monkeypatch):
+    def no_thread(*_, **__):
+        raise RuntimeError("unable to start watchdog thread")
+
+    monkeypatch.setattr(watchdog_module.faulthandler, "dump_traceback_later", no_thread)
+    watchdog.progress(("compute", 3))
+
+
 def test_a_contact_arms_the_timer_for_longer_than_any_check_of_the_launching_side(watchdog):
     watchdog.contact(True, "")
     assert watchdog.timer.delays == [110]
