@@ -2,12 +2,12 @@
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from dlbench.datasets._cache import cache_root
+from dlbench.datasets._quiet import quiet
 from dlbench.errors import UserError
 from dlbench.trainers import Threads
 
@@ -48,7 +48,8 @@ def _import() -> tuple[Any, Any]:
         os.environ.setdefault("KERAS_HOME", str(cache_root() / "keras"))
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
-        with _quiet(), _without(UNNEEDED):
+        # Two lines of TensorFlow's start obey no log level; only turning oneDNN off, which costs speed, silences them.
+        with quiet(), _without(UNNEEDED):
             import keras
             import tensorflow as tf
     except ModuleNotFoundError as error:
@@ -93,33 +94,6 @@ def _divide_processor(tf: Any, count: int) -> None:
     made = tf.config.get_logical_device_configuration(processor)
     if count != len(made or [None]):
         tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * count)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Hold back what is written to file descriptor 2, and let it out only if the block fails.
-
-    Two lines of TensorFlow's start obey no log level; only turning oneDNN off, which costs speed, silences them.
-    """
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with tempfile.TemporaryFile() as held_back:
-        os.dup2(held_back.fileno(), 2)
-        try:
-            yield
-        except BaseException:
-            os.dup2(kept, 2)
-            held_back.seek(0)
-            _write_all(2, held_back.read())
-            raise
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
-
-
-def _write_all(descriptor: int, text: bytes) -> None:
-    while text:
-        text = text[os.write(descriptor, text) :]
 
 
 @contextmanager

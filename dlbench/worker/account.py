@@ -8,7 +8,6 @@ is the longest that any worker saw, which is what a barrier at its end would hav
 """
 
 import math
-import resource
 import time
 from collections.abc import Callable, Iterable
 from time import perf_counter
@@ -21,6 +20,7 @@ from dlbench.records.result import Result
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.worker.agreement import Diverged, weights_hash
 from dlbench.worker.clock import FIXED_WARMUP_STEPS, PHASE_NUMBERS, StepRecorder
+from dlbench.worker.memory import resident_peak_bytes
 from dlbench.worker.pieces import Pieces
 from dlbench.worker.way_home import WayHome
 
@@ -149,7 +149,7 @@ class Account:
             epochs_to_target=self._reached[1] if self._reached else None,
             learning_rate=self._learning_rate,
             weights_hash=None if arrays is None else hash_of(arrays),
-            host_memory_peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            host_memory_peak_bytes=resident_peak_bytes(),
             **self._last,
         )
 

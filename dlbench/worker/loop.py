@@ -3,25 +3,24 @@
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from time import perf_counter, time
 from typing import Any
-
-import numpy as np
 
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS, Result
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Driver, Strategy
 from dlbench.trainers import Array, Trainer
 from dlbench.worker.agreement import Diverged, compare, worst
-from dlbench.worker.batches import Batches, Plain
+from dlbench.worker.batches import Plain
 from dlbench.worker.clock import StepRecorder, Window
 from dlbench.worker.epochs import Epoch, Epochs
 from dlbench.worker.evaluation import evaluate
 from dlbench.worker.order import Order, learning_rate
 from dlbench.worker.progress import Progress, Standing
 from dlbench.worker.resume import Checkpoints
-from dlbench.worker.step import Heartbeat, Marks, Step, compiled_step, exchange_step, step_row
+from dlbench.worker.samples import Samples
+from dlbench.worker.step import Marks, Step, compiled_step, exchange_step, step_row
+from dlbench.worker.together import Together
 from dlbench.worker.way_home import WayHome
 
 # No window waits longer than this many steps for step times to settle.
@@ -30,53 +29,6 @@ LATEST_WARMUP_STEP = 512
 ANNOUNCE_S = 2.0
 # An extended window is planned no further ahead than this: steps may become slower.
 LOOK_AGAIN_S = 1.0
-
-
-@dataclass(frozen=True)
-class Samples:
-    """What a worker trains and evaluates on: arrays, and the indices that belong to each part.
-
-    `batches` gives steps their samples where they are not simply those of `batch`: augmented, or synthetic.
-    """
-
-    x: Array
-    y: Array
-    train: Array
-    validation_x: Array
-    validation_y: Array
-    validation: Array
-    batches: Batches | None = None
-
-    def batch(self, indices: Array) -> tuple[Array, Array]:
-        """Return the training samples at these places of the training part."""
-        chosen = self.train[indices]
-        return self.x[chosen], self.y[chosen]
-
-
-@dataclass(frozen=True)
-class Together:
-    """A window's meeting of all workers."""
-
-    driver: Driver
-    trainer: Trainer
-    beat: Heartbeat
-
-    def barrier(self) -> None:
-        """Wait for this worker's device, then for every worker."""
-        self.trainer.synchronize()
-        self.beat.phase = "barrier"
-        self.driver.barrier()
-
-    def any(self, flag: bool) -> bool:
-        """Return whether the flag is set on any worker."""
-        return bool(self.most(float(flag)))
-
-    def most(self, value: float) -> float:
-        """Return the largest of all workers' values."""
-        values = np.array([value])
-        self.beat.phase = "barrier"
-        self.driver.all_reduce(values, values, "max")
-        return float(values[0])
 
 
 class Loop:

@@ -5,6 +5,7 @@ share, and files that are mapped, are not counted.
 """
 
 import resource
+from pathlib import Path
 
 
 def limit(memory_bytes: int) -> None:
@@ -16,4 +17,9 @@ def limit(memory_bytes: int) -> None:
 
 def resident_peak_bytes() -> int:
     """Return the largest resident memory of this process since its start."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+    except (OSError, StopIteration):
+        # Inherited over exec, so that it may be what another program was.
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dlbench.scenario.run_spec import RunSpec
     from dlbench.strategies import Driver
     from dlbench.trainers import Array, Trainer
-    from dlbench.worker.loop import Samples
+    from dlbench.worker.samples import Samples
 
 STEPS = 2
 USAGE = 2

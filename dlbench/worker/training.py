@@ -20,8 +20,9 @@ from dlbench.scenario.settings import Input
 from dlbench.strategies import Driver, Strategy
 from dlbench.trainers import Array, Problem, Threads, Trainer
 from dlbench.worker.batches import batches_of
-from dlbench.worker.loop import Loop, Samples
+from dlbench.worker.loop import Loop
 from dlbench.worker.resume import Checkpoints
+from dlbench.worker.samples import Samples
 from dlbench.worker.way_home import WayHome
 
 

@@ -100,7 +100,7 @@ WAYS: dict[str, dict[str, Any]] = {
 def bench_strategies(pairs: int) -> None:
     """Measure all strategies side by side at 2 workers, in float32 and mixed_bfloat16, one after the other in turns."""
     case = training.HOROVOD_CASES[0]
-    epochs = training.epochs_of_a_window(case)
+    epochs = training.epochs_of_a_window(case, training.SHORT_S)
     for precision in ("float32", "mixed_bfloat16"):
         rates: dict[str, list[float]] = {name: [] for name in WAYS}
         settings = training.settings_of(case, epochs) | {"precision": precision}

@@ -21,7 +21,8 @@ from dlbench.scenario.settings import Settings
 from dlbench.trainers import Problem, Threads
 from dlbench.worker import loop
 from dlbench.worker.clock import Window
-from dlbench.worker.loop import Loop, Samples
+from dlbench.worker.loop import Loop
+from dlbench.worker.samples import Samples
 from tests.fakes import KeptStream, SumStrategy, ThreadDriver, in_threads
 from tests.functional.paced import PacedOptions, Trainer
 from tests.functional.studies import Bench, bench

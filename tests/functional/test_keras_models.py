@@ -51,14 +51,6 @@ CASES: dict[str, tuple[str, Problem, dict[str, Any], int]] = {
         11 * 8 + 2 * BLOCK + 16 + 99,
     ),
 }
-CHECKS = [
-    contract.check_gradient_is_a_fair_buffer,
-    contract.check_gradient_is_that_of_the_loss,
-    contract.check_shards_sum_to_the_whole,
-    contract.check_apply_learns,
-    contract.check_parameters_come_back,
-    contract.check_evaluation_is_exact,
-]
 
 
 def make(case: str, **settings: Any) -> Trainer:
@@ -77,7 +69,7 @@ def trained(request: pytest.FixtureRequest) -> tuple[Trainer, Any, str]:
     return trainer, trainer.parameters(), request.param
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", contract.CHECKS)
 def test_contract(check: Any, trained: tuple[Trainer, Any, str]) -> None:
     trainer, first, case = trained
     trainer.set_parameters(first)

@@ -32,15 +32,6 @@ WITH_BATCH_NORM: dict[str, tuple[str, dict[str, Any]]] = {
     "cnn": ("cnn", {"filters": (4, 6), "batch_norm": True}),
     "resnet20": ("resnet20", {"width": 4, "num_blocks": 1}),
 }
-CHECKS = [
-    contract.check_gradient_is_a_fair_buffer,
-    contract.check_gradient_is_that_of_the_loss,
-    contract.check_shards_sum_to_the_whole,
-    contract.check_apply_learns,
-    contract.check_parameters_come_back,
-    contract.check_evaluation_is_exact,
-    contract.check_memory_is_not_shared,
-]
 
 
 @pytest.fixture
@@ -56,7 +47,7 @@ def trained(request: pytest.FixtureRequest) -> tuple[Trainer, Any, int]:
     return trainer, trainer.parameters(), size
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", contract.CHECKS)
 def test_contract(check: Any, trained: tuple[Trainer, Any, int], given: Batch) -> None:
     trainer, first, size = trained
     trainer.set_parameters(first)

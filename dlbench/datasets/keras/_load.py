@@ -1,15 +1,13 @@
 """Keras's own loaders of data: Keras is imported quietly, and what goes wrong is said so that a user can mend it."""
 
-import contextlib
 import os
-import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from dlbench.datasets._cifar_files import keras_home
+from dlbench.datasets._quiet import quiet
 from dlbench.errors import UserError
 
 # What a part of a data set is: samples and classes.
@@ -69,7 +67,7 @@ def identity() -> dict[str, Any]:
 def _keras() -> Any:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
-        with _quiet():
+        with quiet():
             import keras
     except ModuleNotFoundError as error:
         raise _not_installed((error.name or "keras").partition(".")[0]) from error
@@ -80,21 +78,3 @@ def _keras() -> Any:
 
 def _not_installed(package: str) -> UserError:
     return UserError(f"a data set of Keras needs {package}, which is not installed", hint="pip install 'dlbench[cpu]'")
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Hold back what an import writes to file descriptor 2, which obeys no log level, unless it fails."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with tempfile.TemporaryFile() as held_back:
-        os.dup2(held_back.fileno(), 2)
-        try:
-            yield
-        except BaseException:
-            held_back.seek(0)
-            os.write(kept, held_back.read())
-            raise
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)

@@ -10,6 +10,7 @@ from dlbench.drivers.horovod import HorovodDriver, connect
 from dlbench.scenario.settings import Settings
 from dlbench.strategies import horovod
 from dlbench.trainers import Threads
+from tests.functional.collectives import arrays, gathers
 from tests.functional.mpi_programs.launch import hand_in
 
 TYPES = (np.float64, np.float32, np.int64)
@@ -30,9 +31,7 @@ def failures(driver: HorovodDriver) -> list[str]:
     for dtype in TYPES:
         for count in (0, 1, 5, 70_000):
             checks |= {f"{name} {dtype.__name__} {count}": ok for name, ok in arrays(driver, dtype, count).items()}
-    everyone = range(driver.size)
-    values = [None if rank == 1 else {"rank": rank, "text": "한글\n" * rank, "list": [1.5, True]} for rank in everyone]
-    checks["all_gather"] = driver.all_gather(values[driver.rank]) == values
+    checks["all_gather"] = gathers(driver)
     checks["in_forward"] = is_differentiable(driver)
     checks["overlap"] = [waits(driver, overlap=True), waits(driver, overlap=False)] == [False, True]
     checks["one group"] = waits(driver, groups=1)
@@ -41,26 +40,6 @@ def failures(driver: HorovodDriver) -> list[str]:
         checks["adasum"] = is_adasum(driver)
     driver.barrier()
     return [name for name, ok in checks.items() if not ok]
-
-
-def arrays(driver: HorovodDriver, dtype: type, count: int) -> dict[str, bool]:
-    """Return whether each operation on one kind of array is right."""
-    size, rank = driver.size, driver.rank
-    # Sums that float32 cannot hold would not be found with small numbers.
-    large = 2**40 if dtype is np.int64 else 0
-    of: list[Any] = [(np.arange(count) % 7 + 3 * other + large).astype(dtype) for other in range(size)]
-    mine, out = of[rank].copy(), np.zeros(count, dtype)
-    checks = {}
-    for name, function in (("sum", np.sum), ("max", np.max), ("min", np.min)):
-        driver.all_reduce(mine, out, name)
-        expected = function(np.stack(of), axis=0).astype(dtype)
-        checks[name] = np.array_equal(out, expected) and np.array_equal(mine, of[rank])
-    in_place = mine.copy()
-    driver.all_reduce(in_place, in_place)
-    checks["in place"] = np.array_equal(in_place, np.sum(np.stack(of), axis=0).astype(dtype))
-    driver.broadcast(mine, root=size - 1)
-    checks["broadcast"] = np.array_equal(mine, of[-1])
-    return checks
 
 
 def is_differentiable(driver: HorovodDriver) -> bool:

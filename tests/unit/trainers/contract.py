@@ -218,3 +218,15 @@ def refused(trainer: str, model: str, what: Problem, **settings: object) -> str:
     except UserError as error:
         return str(error)
     raise AssertionError("it was not refused")
+
+
+# What every trainer passes with every model.
+CHECKS = [
+    check_gradient_is_a_fair_buffer,
+    check_gradient_is_that_of_the_loss,
+    check_shards_sum_to_the_whole,
+    check_apply_learns,
+    check_parameters_come_back,
+    check_evaluation_is_exact,
+    check_memory_is_not_shared,
+]

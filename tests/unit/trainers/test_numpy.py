@@ -36,15 +36,7 @@ def given() -> Batch:
 
 @pytest.mark.parametrize(
     "check",
-    [
-        contract.check_gradient_is_a_fair_buffer,
-        contract.check_gradient_is_that_of_the_loss,
-        contract.check_shards_sum_to_the_whole,
-        contract.check_apply_learns,
-        contract.check_parameters_come_back,
-        contract.check_evaluation_is_exact,
-        contract.check_memory_is_not_shared,
-    ],
+    contract.CHECKS,
 )
 def test_contract(check, trainer: Trainer, given: Batch) -> None:
     check(trainer, given)

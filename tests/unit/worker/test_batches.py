@@ -9,8 +9,9 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.trainers import Problem
 from dlbench.worker.batches import batches_of
-from dlbench.worker.loop import Loop, Samples
+from dlbench.worker.loop import Loop
 from dlbench.worker.order import Order
+from dlbench.worker.samples import Samples
 from dlbench.worker.training import samples_of
 from tests.fakes import KeptStream, LinearTrainer, SumStrategy, ThreadDriver, in_threads
 

@@ -9,7 +9,8 @@ from dlbench.records.result import MIN_TIMED_STEPS, Result
 from dlbench.scenario.run_spec import RunSpec, Target
 from dlbench.scenario.settings import Settings
 from dlbench.worker.agreement import Diverged
-from dlbench.worker.loop import Loop, Samples
+from dlbench.worker.loop import Loop
+from dlbench.worker.samples import Samples
 from tests.fakes import KeptStream, LinearTrainer, SumStrategy, ThreadDriver, in_threads
 
 NUM_SAMPLES, NUM_VALIDATION = 103, 37
