@@ -142,6 +142,14 @@ def _tuning(options: HorovodOptions, log_folder: str) -> dict[str, str]:
     return found
 
 
+def mca(algorithm: str | None) -> dict[str, str]:
+    """Return Open MPI's parameters: Horovod's own thread waits in MPI while others compute, so it gives its core away.
+
+    Polling instead, it takes from a worker with one core a third of the samples/s (ResNet-20, batch 32 x 2).
+    """
+    return {"mpi_yield_when_idle": "1"}
+
+
 def available(settings: Settings) -> str:
     """Return "" where Horovod is installed for TensorFlow, else what is missing and the command that mends it."""
     if settings.command is not None and find_spec("horovod") is not None:

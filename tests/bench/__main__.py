@@ -87,6 +87,14 @@ def bench_overlap(pairs: int) -> None:
         say(found.line(f"overlap on (first) against off, {case.title}", "samples/s"))
 
 
+def bench_waiting(pairs: int) -> None:
+    """Measure what it brings that a rank which waits in MPI beside computing gives its core away (dlbench's choice)."""
+    case = training.HOROVOD_CASES[0]
+    yielding, polling = ({"launcher.mca": {"mpi_yield_when_idle": value}} for value in ("1", "0"))
+    found = training.two_ways(case, yielding, polling, pairs)
+    say(found.line(f"yielding (first) against polling, {case.title}", "samples/s"))
+
+
 WAYS: dict[str, dict[str, Any]] = {
     "single (1 worker)": {"strategy": "single", "workers": 1},
     "mpi, auto": {"strategy": "mpi"},
@@ -148,6 +156,7 @@ SECTIONS: dict[str, Callable[[int], None]] = {
     "training": bench_training,
     "horovod": bench_horovod,
     "overlap": bench_overlap,
+    "waiting": bench_waiting,
     "strategies": bench_strategies,
     "torch": bench_torch,
 }

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -37,9 +38,10 @@ def mpirun(workers: int, *words: str, python: str = sys.executable) -> list[str]
     return [str(BIN / "mpirun"), "-np", str(workers), *options, python, *words]
 
 
-def output(argv: list[str]) -> str:
+def output(argv: list[str], variables: Mapping[str, str] | None = None) -> str:
     """Run a command from the project's folder and return what it printed; a failure shows everything."""
-    done = subprocess.run(argv, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
+    env = environment() | dict(variables or {})
+    done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{argv} ended with {done.returncode}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
     return done.stdout
