@@ -74,8 +74,9 @@ def bench_training(pairs: int) -> None:
 
 
 def bench_horovod(pairs: int) -> None:
-    """Measure samples per second of the strategy `horovod` against the plain Keras + Horovod script."""
-    for case in training.HOROVOD_CASES:
+    """Measure samples per second of the strategy `horovod` against the plain script, each gradient by itself and all
+    in one group on both sides."""
+    for case in (*training.HOROVOD_CASES, *training.IN_ONE_GROUP):
         say(training.rates(case, pairs).line(case.title, "samples/s") + "  (aim: lower end >= 0.97)")
 
 

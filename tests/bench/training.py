@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -34,7 +34,8 @@ class Case:
     @property
     def title(self) -> str:
         """Return what is trained, for people."""
-        return f"{self.model} on {self.dataset}, batch {self.batch_size} x {self.workers} workers, {self.strategy}"
+        extra = "".join(f", {key}={value}" for key, value in self.extra)
+        return f"{self.model} on {self.dataset}, batch {self.batch_size} x {self.workers} workers, {self.strategy}{extra}"
 
 
 IMAGES = (("num_samples", 2000), ("shape", [32, 32, 3]))
@@ -43,10 +44,13 @@ CASES = (
     Case("cnn", 32, 2, "digits", scale=1 / 16),
     Case("resnet20", 32, 2, "synthetic", IMAGES),
 )
+GROUPS = "strategy.groups"
 HOROVOD_CASES = (
     Case("resnet20", 32, 2, "synthetic", IMAGES, strategy="horovod"),
     Case("lstm", 32, 2, "digits", scale=1 / 16, strategy="horovod"),
 )
+# Both sides with all gradients in one group, as scripts have it that call `grouped_allreduce`.
+IN_ONE_GROUP = tuple(replace(case, extra=((GROUPS, 1),)) for case in HOROVOD_CASES)
 
 
 def plain(case: Case, folder: str, window_s: float, script: str = "", python: str = sys.executable) -> dict[str, float]:
@@ -54,6 +58,8 @@ def plain(case: Case, folder: str, window_s: float, script: str = "", python: st
     variables = VARIABLES[case.strategy]
     words = ["-m", script or PLAIN[case.strategy], "--data", folder, "--model", case.model]
     words += ["--batch-size", str(case.batch_size), "--scale", str(case.scale), "--window-s", str(window_s)]
+    if case.strategy == "horovod" and not script:
+        words += ["--groups", str(dict(case.extra).get(GROUPS, 0))]
     found: dict[str, float] = last_json(output(mpirun(case.workers, *words, python=python), variables))
     return found
 
