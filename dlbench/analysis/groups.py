@@ -1,0 +1,132 @@
+"""Which settings tell the runs of a report from each other, and how people call what they tell apart."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dlbench.records.tables import cell
+from dlbench.scenario.settings import OPTION_PREFIXES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# What arms of one study can differ in, by column; what follows from others (the global batch) is not among them.
+SETTINGS = (
+    "model",
+    "dataset",
+    "command",
+    "trainer",
+    "strategy",
+    "algorithm",
+    "driver",
+    "collectives",
+    "placement",
+    "workers",
+    "batch_size",
+    "batch_scope",
+    "divide",
+    "epochs",
+    "optimizer",
+    "momentum",
+    "nesterov",
+    "weight_decay",
+    "gradient_accumulation_steps",
+    "learning_rate_base",
+    "learning_rate_base_batch",
+    "learning_rate_scale",
+    "warmup_epochs",
+    "precision",
+    "input",
+    "augmentation",
+    "jit_compile",
+    "cores_per_worker",
+    "memory_limit_bytes",
+    "train_samples",
+)
+# Runs that differ in one of these do different work: they never share axes.
+TASK = ("model", "dataset", "command")
+# What stands for itself: `cnn`, not `model=cnn`.
+_BARE = {*TASK, "trainer", "strategy", "algorithm", "placement", "optimizer", "precision"}
+# What others may follow from, such as the library that moves bytes from the strategy; x of a chart is added to them.
+_LEADING = (*TASK, "strategy", "algorithm")
+ALONE = "one worker alone"
+
+
+def with_placement(runs: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the runs with the column `placement`: `scale-up`, `scale-out`, or how many workers a host had."""
+    counted = runs["workers_per_host"].astype("string") + " per host"
+    return runs.assign(placement=runs["mode"].fillna(counted))
+
+
+def is_alone(runs: "pd.DataFrame") -> "pd.Series[bool]":
+    """Whether each run is one worker without any communication library: what efficiency is measured by."""
+    return (runs["strategy"] == "single").fillna(False).astype(bool) & (runs["workers"] == 1).fillna(False).astype(bool)
+
+
+def varying(runs: "pd.DataFrame", *, x: str = "") -> tuple[str, ...]:
+    """Return the settings and options in which runs differ and that do not follow from others, or from `x`.
+
+    Base lines do not count, where there are other runs: they differ in strategy and workers by what they are.
+    """
+    others = runs[~runs["baseline"].fillna(False).astype(bool)]
+    judged = others if len(others) else runs
+    options = [column for column in runs.columns if column.partition(".")[0] in OPTION_PREFIXES and "." in column]
+    found = [key for key in (*SETTINGS, *options) if key in judged and key != x and judged[key].nunique() > 1]
+    leading = [key for key in (*_LEADING, x) if key in judged and (key in found or key == x)]
+    return tuple(key for key in found if key in _LEADING or not any(_follows(judged, key, lead) for lead in leading))
+
+
+def _follows(runs: "pd.DataFrame", key: str, lead: str) -> bool:
+    return bool(runs.groupby(lead, dropna=False)[key].nunique(dropna=False).max() <= 1)
+
+
+def groups(runs: "pd.DataFrame", keys: Iterable[str]) -> "Iterator[tuple[dict[str, Any], pd.DataFrame]]":
+    """Yield each combination of values that occurs with its runs, numbers by size and words by letter."""
+    names = list(keys)
+    if not names:
+        yield {}, runs
+        return
+    found = [
+        (dict(zip(names, values, strict=True)), rows) for values, rows in runs.groupby(names, dropna=False, sort=False)
+    ]
+    yield from sorted(found, key=lambda group: tuple(map(_rank, group[0].values())))
+
+
+def _rank(value: Any) -> tuple[int, float, str]:
+    if _is_unknown(value):
+        return 0, 0.0, ""
+    if isinstance(value, str):
+        return 2, 0.0, value
+    return 1, float(value), ""
+
+
+def _is_unknown(value: Any) -> bool:
+    import pandas as pd
+
+    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
+
+
+def described(values: Mapping[str, Any]) -> str:
+    """Return values of settings as people say them, such as `mpi, 2 workers, batch 32`; unknown ones are left out."""
+    return ", ".join(_described(key, value) for key, value in values.items() if not _is_unknown(value))
+
+
+def _described(key: str, value: Any) -> str:
+    if key in _BARE:
+        return str(value)
+    if key == "workers":
+        return f"{value} worker{'' if value == 1 else 's'}"
+    if key == "batch_size":
+        return f"batch {value}"
+    if isinstance(value, float):
+        return f"{key}={value:g}"
+    return f"{key}={cell(value) if isinstance(value, bool | np.bool_) else value}"
+
+
+def summarised(names: Iterable[str], most: int = 4) -> str:
+    """Return a list for a sentence: the first few, and how many more."""
+    listed = list(names)
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more

@@ -1,0 +1,35 @@
+"""`dlbench report`: turn studies into figures, one page, a summary and tidy tables."""
+
+from pathlib import Path
+
+import click
+
+COMPLETED = 0
+
+
+@click.command("report")
+@click.argument("studies", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="STUDY...")
+@click.option(
+    "--output", type=click.Path(path_type=Path), metavar="DIR",
+    help="Folder of the report; default: `report` in the study, or here where there are several studies.",
+)  # fmt: skip
+@click.option("--figure", "figures", multiple=True, metavar="NAME", help="Only this figure; may be given again.")
+@click.option("--format", "formats", default="png,svg", show_default=True, metavar="png,svg", help="Of the pictures.")
+@click.option("--style", default="light", show_default=True, metavar="NAME", help="light, dark or print.")
+def command(studies: tuple[Path, ...], output: Path | None, figures: tuple[str, ...], formats: str, style: str) -> int:
+    """Turn one or several STUDY folders into figures, a page (report.html), a summary (report.md) and CSV tables.
+
+    A figure whose rows are not there is left out, and the reason is said. `dlbench list figures` shows all of them.
+    """
+    from dlbench.report.evidence import read
+    from dlbench.report.make import FOLDER, PAGE, Wish, make
+
+    folder = output or (studies[0] / FOLDER if len(studies) == 1 else Path(FOLDER))
+    chosen = tuple(word.strip() for word in formats.split(",") if word.strip())
+    made = make(read(studies), Wish(folder, figures, chosen, style))
+    for name, reason in made.left_out:
+        click.echo(f"not drawn: {name.replace('_', '-')}: {reason}")
+    click.echo(f"{len(made.written)} files in {folder}")
+    if (folder / PAGE) in made.written:
+        click.echo(f"page: {folder / PAGE}")
+    return COMPLETED

@@ -1,0 +1,31 @@
+"""The arms of a report as tidy rows: one for each arm and metric, with its median, interval and number of repeats."""
+
+from collections.abc import Iterator
+
+from dlbench.analysis.arms import Arm, arms
+from dlbench.analysis.intervals import Interval
+from dlbench.records.tables import line
+from dlbench.report.evidence import Evidence
+from dlbench.report.table import defused
+
+COLUMNS = (
+    "study", "arm", "label", "workers", "baseline", "emulated", "metric", "median", "low", "high", "coverage", "n",
+)  # fmt: skip
+
+
+def text(evidence: Evidence) -> str:
+    """Return `arms.csv`: every arm with a completed run, every metric that it has."""
+    rows = [line(COLUMNS)]
+    for source in evidence.sources:
+        own = evidence.runs[evidence.runs["study"] == source.name]
+        for arm in arms(own.astype(object).where(own.notna(), None).to_dict("records")):
+            rows += [line(cells) for cells in _cells(source.name, arm)]
+    return "".join(rows)
+
+
+def _cells(study: str, arm: Arm) -> Iterator[tuple[object, ...]]:
+    found: dict[str, Interval | None] = {**arm.metrics, "efficiency": arm.efficiency}
+    for metric, interval in found.items():
+        if interval is not None:
+            names = (defused(study), arm.name, defused(arm.label), arm.workers, arm.baseline, defused(arm.emulated))
+            yield (*names, metric, interval.value, interval.low, interval.high, interval.coverage, interval.n)

@@ -1,0 +1,162 @@
+"""Runs turned into panels of lines: one for each quantity, runs that do different work apart, failed ones counted."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dlbench.analysis.groups import ALONE, TASK, described, groups, is_alone, varying
+from dlbench.analysis.intervals import median_interval
+from dlbench.records.outcome import Status
+from dlbench.report.chart import Axis, Mark, Panel, Role, Series
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# More lines than this in one panel cannot be told apart; further ones get panels of their own.
+MOST_SERIES = 7
+# What a base line has of its own; everything else it shares with its arms.
+NOT_SHARED = {"strategy", "workers", "algorithm", "driver", "collectives", "launcher", "placement"}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One vertical axis: the column it shows, its axis, and what else has to hold for a run's value to count."""
+
+    column: str
+    axis: Axis
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Runs that may share a panel: what they have in common as a title, and what then tells series apart."""
+
+    title: str
+    runs: "pd.DataFrame"
+    keys: tuple[str, ...]
+
+
+def parts(runs: "pd.DataFrame", *, x: str, always: Iterable[str] = TASK) -> list[Part]:
+    """Split runs so that each part has one task and few enough series.
+
+    Args:
+        runs: Runs, failed ones too; base lines stay with the arms they belong to.
+        x: The column of the horizontal axis.
+        always: Settings whose values never share a panel.
+    """
+    import pandas as pd
+
+    keys = varying(runs, x=x)
+    apart = [key for key in keys if key in set(always)]
+    left = [key for key in keys if key not in apart]
+    while left and _most_series(runs, apart, left) > MOST_SERIES:
+        key = min(
+            left, key=lambda name: (_most_series(runs, [*apart, name], _without(left, name)), runs[name].nunique())
+        )
+        apart, left = [*apart, key], _without(left, key)
+    own = ~is_base_line(runs)
+    found = []
+    for values, rows in groups(runs[own], apart):
+        common = {key: value for key, value in values.items() if is_shared(key)}
+        found.append(Part(described(values), pd.concat([rows, _like(runs[~own], common)]), tuple(left)))
+    return found or [Part("", runs, tuple(left))]
+
+
+def is_base_line(runs: "pd.DataFrame") -> "pd.Series[bool]":
+    """Whether dlbench added each run as a base line."""
+    return runs["baseline"].fillna(False).astype(bool)
+
+
+def is_shared(key: str) -> bool:
+    """Whether a base line shares this setting with its arms: all but the ways of communicating."""
+    return key not in NOT_SHARED and not key.startswith(("strategy.", "launcher."))
+
+
+def _like(runs: "pd.DataFrame", values: dict[str, Any]) -> "pd.DataFrame":
+    import pandas as pd
+
+    for key, value in values.items():
+        runs = runs[(runs[key] == value).fillna(False).astype(bool) if not pd.isna(value) else runs[key].isna()]
+    return runs
+
+
+def _without(keys: Sequence[str], key: str) -> list[str]:
+    return [name for name in keys if name != key]
+
+
+def _most_series(runs: "pd.DataFrame", apart: Sequence[str], keys: Sequence[str]) -> int:
+    own = runs[~is_base_line(runs)]
+    return max((sum(1 for _ in groups(rows, keys)) for _, rows in groups(own, apart)), default=0)
+
+
+def series(
+    part: Part, x: str, column: str, *, of: "Callable[[pd.DataFrame], pd.DataFrame] | None" = None
+) -> tuple[Series, ...]:
+    """Return one series for each combination of the part's keys, emulated and real runs apart, base lines last.
+
+    Args:
+        part: The runs.
+        x: The column of the horizontal axis.
+        column: The column whose values are shown.
+        of: Makes other rows of the runs of one series, if their own are not what is shown.
+    """
+    own = ~is_base_line(part.runs)
+    found = []
+    for role, chosen in ((Role.MEASURED, part.runs[own]), (Role.BASE_LINE, part.runs[~own])):
+        keys = part.keys if role is Role.MEASURED else tuple(key for key in part.keys if is_shared(key))
+        for values, rows in groups(chosen, keys):
+            for emulated, alike in _by_emulation(rows):
+                made = alike if of is None else of(alike)
+                found.append(Series(_label(role, values, alike), marks(made, x, column), role, emulated))
+    return tuple(one for one in found if any(mark.points or mark.num_failed for mark in one.marks))
+
+
+def _label(role: Role, values: dict[str, Any], rows: "pd.DataFrame") -> str:
+    text = described(values)
+    if role is Role.BASE_LINE:
+        return ", ".join(filter(None, (ALONE, text)))
+    return text or (ALONE if is_alone(rows).all() else "measured")
+
+
+def _by_emulation(rows: "pd.DataFrame") -> "Iterable[tuple[str, pd.DataFrame]]":
+    """Yield real runs, then emulated ones, with all their reasons."""
+    emulated = rows["emulated"].fillna("")
+    for chosen in (emulated == "", emulated != ""):
+        if chosen.any():
+            reasons = {reason for text in emulated[chosen] for reason in text.split(";") if reason}
+            yield ";".join(sorted(reasons)), rows[chosen]
+
+
+def marks(rows: "pd.DataFrame", x: str, column: str) -> tuple[Mark, ...]:
+    """Return what is known at each x: every completed run's value, their median and interval, and failed runs."""
+    found = []
+    for place, here in rows[rows[x].notna()].groupby(x, sort=True):
+        completed = here[here["status"] == Status.COMPLETED]
+        points = tuple(map(float, completed[column].dropna()))
+        interval = median_interval(points) if points else None
+        found.append(Mark(float(place), points, interval, num_failed=len(here) - len(completed)))
+    return tuple(found)
+
+
+def panels(
+    runs: "pd.DataFrame", x: str, x_axis: Axis, quantities: Sequence[Quantity], *, always: Iterable[str] = TASK
+) -> tuple[Panel, ...]:
+    """Return a panel for each part and quantity, in rows of quantities; quantities without any value are left out."""
+    known = [quantity for quantity in quantities if runs[quantity.column].notna().any()]
+    found = []
+    for part in parts(runs, x=x, always=always):
+        for quantity in known:
+            made = series(part, x, quantity.column)
+            title = ": ".join(filter(None, (part.title, quantity.title)))
+            found.append(Panel(title, x_axis, quantity.axis, made))
+    return tuple(panel for panel in found if panel.series)
+
+
+def has_several(panel: Panel) -> bool:
+    """Whether any series of a panel has values at two places or more: else nothing varies along x."""
+    return any(sum(bool(mark.points) for mark in one.marks) > 1 for one in panel.series)
+
+
+def only_roles(panel: Panel, *roles: Role) -> Panel:
+    """Return the panel with the series of these roles alone."""
+    return replace(panel, series=tuple(one for one in panel.series if one.role in roles))

@@ -1,0 +1,108 @@
+"""Runs turned into series: what shares a panel, what is counted, what is never joined."""
+
+from pathlib import Path
+
+import pytest
+
+from dlbench.analysis.groups import ALONE
+from dlbench.records.tables import write_table
+from dlbench.report.chart import Axis, Role
+from dlbench.report.evidence import Evidence, read
+from dlbench.report.lines import MOST_SERIES, Quantity, has_several, is_shared, panels, parts, series
+
+RATE = Quantity("samples_per_s", Axis("samples/s"), "rate")
+BATCH = Axis("batch size", "log2")
+
+
+def evidence(folder: Path, *rows: dict[str, object]) -> Evidence:
+    common = {"attempt": 1, "status": "completed", "model": "cnn", "dataset": "digits", "strategy": "mpi", "workers": 2}
+    common |= {"batch_size": 32, "baseline": False, "mode": "scale-up", "repeat": 0}
+    full = [common | {"run_id": f"arm{number}-r0"} | row for number, row in enumerate(rows)]
+    write_table(folder / "runs.csv", "runs", full)
+    return read([folder])
+
+
+def test_one_series_has_every_run_at_its_place(tmp_path: Path) -> None:
+    rows = [{"batch_size": b, "samples_per_s": r} for b, r in ((8, 1.0), (8, 3.0), (8, 2.0), (16, 5.0))]
+    (panel,) = panels(evidence(tmp_path, *rows).runs, "batch_size", BATCH, [RATE])
+    (line,) = panel.series
+    assert [mark.x for mark in line.marks] == [8, 16]
+    assert sorted(line.marks[0].points) == [1, 2, 3]
+    assert line.marks[0].interval is not None
+    assert (line.marks[0].interval.value, line.marks[0].interval.low, line.marks[0].interval.high) == (2, 1, 3)
+    assert line.marks[1].interval is not None
+    assert line.marks[1].interval.low is None
+    assert has_several(panel)
+    assert panel.title == "rate"
+
+
+def test_failed_runs_are_counted_and_their_numbers_are_not_shown(tmp_path: Path) -> None:
+    rows = [{"samples_per_s": 1.0}, {"samples_per_s": 9.0, "status": "failed"}, {"batch_size": 64, "status": "stalled"}]
+    (panel,) = panels(evidence(tmp_path, *rows).runs, "batch_size", BATCH, [RATE])
+    (line,) = panel.series
+    assert [(mark.x, mark.points, mark.num_failed) for mark in line.marks] == [(32, (1.0,), 1), (64, (), 1)]
+    assert not has_several(panel)
+
+
+def test_emulated_and_real_runs_never_share_a_series(tmp_path: Path) -> None:
+    rows = [{"samples_per_s": 1.0}, {"samples_per_s": 2.0, "emulated": "simulated;oversubscribed"}]
+    (panel,) = panels(evidence(tmp_path, *rows).runs, "batch_size", BATCH, [RATE])
+    assert [(line.emulated, line.marks[0].points) for line in panel.series] == [
+        ("", (1.0,)),
+        ("oversubscribed;simulated", (2.0,)),
+    ]
+
+
+def test_other_work_has_a_panel_of_its_own(tmp_path: Path) -> None:
+    rows = [{"samples_per_s": 1.0}, {"samples_per_s": 2.0, "model": "lstm"}]
+    found = panels(evidence(tmp_path, *rows).runs, "batch_size", BATCH, [RATE])
+    assert [panel.title for panel in found] == ["cnn: rate", "lstm: rate"]
+    assert [panel.series[0].marks[0].points for panel in found] == [(1.0,), (2.0,)]
+
+
+def test_base_lines_are_a_series_of_their_own_beside_their_arms(tmp_path: Path) -> None:
+    base = {"baseline": True, "strategy": "single", "workers": 1}
+    rows = [
+        {"samples_per_s": 2.0, "precision": "float32"},
+        {"samples_per_s": 3.0, "precision": "mixed_bfloat16"},
+        base | {"samples_per_s": 1.0, "precision": "float32"},
+        base | {"samples_per_s": 1.5, "precision": "mixed_bfloat16"},
+    ]
+    (panel,) = panels(evidence(tmp_path, *rows).runs, "batch_size", BATCH, [RATE])
+    assert [(line.label, line.role) for line in panel.series] == [
+        ("float32", Role.MEASURED),
+        ("mixed_bfloat16", Role.MEASURED),
+        (f"{ALONE}, float32", Role.BASE_LINE),
+        (f"{ALONE}, mixed_bfloat16", Role.BASE_LINE),
+    ]
+
+
+def test_base_lines_go_with_the_task_they_belong_to(tmp_path: Path) -> None:
+    base = {"baseline": True, "strategy": "single", "workers": 1, "samples_per_s": 1.0}
+    rows = [{"samples_per_s": 2.0}, {"samples_per_s": 3.0, "model": "lstm"}, base, base | {"model": "lstm"}]
+    found = panels(evidence(tmp_path, *rows).runs, "batch_size", BATCH, [RATE])
+    assert [[line.label for line in panel.series] for panel in found] == [["measured", ALONE]] * 2
+
+
+def test_more_series_than_can_be_told_apart_become_panels(tmp_path: Path) -> None:
+    rows = [
+        {"samples_per_s": 1.0, "batch_size": 2**b, "strategy": strategy, "workers": w}
+        for b in range(6)
+        for strategy in ("mpi", "horovod", "mirrored")
+        for w in (1, 2, 4)
+    ]
+    found = parts(evidence(tmp_path, *rows).runs, x="batch_size")
+    assert len(found) == 3
+    assert all(len(series(part, "batch_size", "samples_per_s")) <= MOST_SERIES for part in found)
+    assert sum(len(part.runs) for part in found) == len(rows)
+
+
+def test_a_quantity_nobody_measured_has_no_panel(tmp_path: Path) -> None:
+    runs = evidence(tmp_path, {"samples_per_s": 1.0}).runs
+    energy = Quantity("energy_j", Axis("energy (J)"))
+    assert [panel.y for panel in panels(runs, "batch_size", BATCH, [energy, RATE])] == [RATE.axis]
+
+
+@pytest.mark.parametrize(("key", "shared"), [("batch_size", True), ("workers", False), ("strategy.groups", False)])
+def test_what_a_base_line_shares_with_its_arms(key: str, shared: bool) -> None:
+    assert is_shared(key) is shared
