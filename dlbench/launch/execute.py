@@ -202,6 +202,7 @@ class _Attempt:
             lines={rank: telling_line(self.folder / files.worker_log(rank)) for rank in views},
             launcher_line=telling_line(launcher_log),
             remaining=remaining,
+            memory_limit_bytes=self.assignment.run.settings.memory_limit_bytes,
         )
 
     @cached_property

@@ -40,6 +40,7 @@ class Evidence:
         lines: The telling line of each process's log, by rank.
         launcher_line: The telling line of the launcher's log.
         remaining: Processes that could not be ended.
+        memory_limit_bytes: What each process was allowed to take; None where it was not limited.
     """
 
     views: Mapping[int, WorkerView]
@@ -53,6 +54,7 @@ class Evidence:
     lines: Mapping[int, str] = field(default_factory=dict)
     launcher_line: str = ""
     remaining: tuple[int, ...] = ()
+    memory_limit_bytes: int | None = None
 
 
 def decide(evidence: Evidence) -> tuple[Status, str]:
@@ -67,7 +69,7 @@ def decide(evidence: Evidence) -> tuple[Status, str]:
         _ended_by_us,
     )
     found = next((answer for rule in rules if (answer := rule(evidence))), None)
-    status, reason = found or (Status.FAILED, _unexplained(evidence))
+    status, reason = found or (Status.FAILED, _unexplained(evidence) + _perhaps_memory(evidence))
     if not evidence.remaining:
         return status, reason
     pids = ", ".join(map(str, evidence.remaining))
@@ -172,6 +174,14 @@ def _unexplained(evidence: Evidence) -> str:
         return early_end(view, how)
     quoted = evidence.lines.get(rank, "") or ("" if view.has_called else evidence.launcher_line)
     return _joined(early_end(view, how), quoted)
+
+
+def _perhaps_memory(evidence: Evidence) -> str:
+    """Say that a crash under a memory limit may be one: not every library looks at what an allocation gave it."""
+    limit = evidence.memory_limit_bytes
+    if limit is None or _signal_of(evidence)[0] not in (signal.SIGSEGV, signal.SIGBUS):
+        return ""
+    return f"; it could take {limit / 2**20:.0f} MiB (memory_limit_bytes), and libraries crash where they get no more"
 
 
 def _how_of(rank: int, evidence: Evidence) -> str:

@@ -43,6 +43,16 @@ def test_a_library_that_ends_the_process_for_lack_of_memory() -> None:
     assert ended(lost(0), exit_code=1, lines={0: "ValueError: x"})[0] is Status.FAILED
 
 
+def test_a_crash_under_a_memory_limit_says_so() -> None:
+    crashed: dict[str, Any] = {"exit_code": 139, "rank_exit": (0, "signal", 11)}
+    status, reason = ended(lost(0), memory_limit_bytes=2**30, **crashed)
+    assert status is Status.FAILED
+    assert "killed by SIGSEGV" in reason
+    assert "1024 MiB (memory_limit_bytes)" in reason
+    assert "memory_limit" not in ended(lost(0), **crashed)[1]
+    assert "memory_limit" not in ended(lost(0), memory_limit_bytes=2**30, exit_code=3)[1]
+
+
 def test_weights_that_do_not_agree() -> None:
     status, reason = ended(well_ended(0), well_ended(1, agreement="no", max_difference=0.25), exit_code=0)
     assert (status, reason) == (
