@@ -20,7 +20,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--model", required=True)
     parser.add_argument("--batch-size", type=int, required=True, help="of one rank")
     parser.add_argument("--warmup-steps", type=int, default=32)
-    parser.add_argument("--groups", type=int, default=0, help="of gradients that Horovod reduces at once; 0: each alone")
+    parser.add_argument("--groups", type=int, default=0, help="of gradients, for Horovod; 0: each alone")
     parser.add_argument("--window-s", type=float, default=20.0)
     parser.add_argument("--scale", type=float, required=True, help="stored number x scale = network input")
     return parser.parse_args()

@@ -35,7 +35,8 @@ class Case:
     def title(self) -> str:
         """Return what is trained, for people."""
         extra = "".join(f", {key}={value}" for key, value in self.extra)
-        return f"{self.model} on {self.dataset}, batch {self.batch_size} x {self.workers} workers, {self.strategy}{extra}"
+        sizes = f"batch {self.batch_size} x {self.workers} workers"
+        return f"{self.model} on {self.dataset}, {sizes}, {self.strategy}{extra}"
 
 
 IMAGES = (("num_samples", 2000), ("shape", [32, 32, 3]))
