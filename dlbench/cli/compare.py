@@ -1,0 +1,181 @@
+"""`dlbench compare`: what a new study has better or worse than a base, for people and for a gate."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dlbench.cli import tables
+from dlbench.errors import UserError, nearest, shown
+
+if TYPE_CHECKING:
+    from dlbench.analysis.comparison import Comparison
+    from dlbench.report.evidence import Evidence
+
+COMPLETED = 0
+REGRESSION = 3
+# What may differ between two studies without making them incomparable, but makes a gate meaningless.
+IGNORABLE = ("machine", "versions")
+MOST_REASONS = 5
+
+
+def read_share(text: str) -> float:
+    """Return a share of one, written as `5%` or `0.05`.
+
+    Raises:
+        UserError: It is no share, or a plain 5, which may mean either.
+    """
+    digits = text.strip()
+    try:
+        share = float(digits.removesuffix("%")) / (100 if digits.endswith("%") else 1)
+    except ValueError:
+        share = math.nan
+    if not 0 <= share < math.inf or (share >= 1 and not digits.endswith("%")):
+        raise UserError(f"{shown(text)} is no share: write 5% or 0.05")
+    return share
+
+
+@click.command("compare")
+@click.argument("base", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path))
+@click.option(
+    "--fail-above", metavar="5%",
+    help="Exit with 3 where a median is worse by more than this, significantly, or an arm now fails.",
+)  # fmt: skip
+@click.option(
+    "--noise", default="2%", show_default=True, metavar="2%",
+    help="Medians no further apart than this are neither better nor worse.",
+)  # fmt: skip
+@click.option(
+    "--format", "form", type=click.Choice(["text", "markdown", "csv"]), default="text", show_default=True,
+    help="Of what is written; markdown suits a pull request.",
+)  # fmt: skip
+@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write it there.")
+@click.option(
+    "--ignore", multiple=True, metavar="machine,versions",
+    help="Let --fail-above judge although these differ, or are not known.",
+)  # fmt: skip
+def command(
+    base: Path,
+    new: Path,
+    fail_above: str | None,
+    noise: str,
+    form: str,
+    output: Path | None,
+    ignore: tuple[str, ...],
+) -> int:
+    """Compare the arms of the study NEW with those of BASE.
+
+    Arms that both have are compared by throughput, training time, accuracy, loss and time to target. Studies with
+    other data, models or settings are refused.
+
+    Exit code: 0, 3 where something got worse by more than --fail-above, 2 for a mistake or studies that cannot be
+    compared.
+    """
+    from dlbench.analysis.comparison import compare
+    from dlbench.report.evidence import read
+
+    ignored, share = read_ignored(ignore), read_share(noise)
+    allowed = None if fail_above is None else read_share(fail_above)
+    studies: list[Evidence] = [read([path]) for path in (base, new)]
+    machines = (studies[0].sources[0].machine, studies[1].sources[0].machine)
+    found = compare(studies[0].runs, studies[1].runs, share, machines=machines)
+    if output is not None or not found.refused:
+        _write(_rendered(found, form), output)
+    _refuse(found)
+    if allowed is None:
+        return COMPLETED
+    _refuse_gate(found, ignored)
+    return _judge(found, allowed)
+
+
+def read_ignored(texts: tuple[str, ...]) -> frozenset[str]:
+    """Return the words of `--ignore`, which may be given again or joined by commas.
+
+    Raises:
+        UserError: One is not among IGNORABLE.
+    """
+    words = [word.strip() for text in texts for word in text.split(",") if word.strip()]
+    for word in words:
+        if word not in IGNORABLE:
+            allowed = " and ".join(IGNORABLE)
+            raise UserError(f"--ignore {word!r}: only {allowed} can be ignored", hint=nearest(word, IGNORABLE))
+    return frozenset(words)
+
+
+def _rendered(found: "Comparison", form: str) -> str:
+    from dlbench.report import comparison
+
+    if form == "markdown":
+        return comparison.markdown(found)
+    return comparison.csv(found) if form == "csv" else comparison.text(found, tables.plain)
+
+
+def _write(text: str, output: Path | None) -> None:
+    """Print a text, or replace a file by it.
+
+    Raises:
+        UserError: The file cannot be written.
+    """
+    from dlbench.records.files import write_text
+
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        write_text(output, text)
+    except OSError as error:
+        raise UserError(f"cannot write it: {error.strerror or error}", where=str(output)) from error
+
+
+def _refuse(found: "Comparison") -> None:
+    """Refuse studies that cannot be compared.
+
+    Raises:
+        UserError: They cannot; all reasons are said, but for very many.
+    """
+    if not found.refused:
+        return
+    more = len(found.refused) - MOST_REASONS
+    reasons = [*found.refused[:MOST_REASONS], *([f"and {more} more"] if more > 0 else [])]
+    raise UserError(
+        "the studies cannot be compared: " + "; ".join(reasons),
+        hint="arms of different settings are compared within one study: make them an axis of its scenario",
+    )
+
+
+def _refuse_gate(found: "Comparison", ignored: frozenset[str]) -> None:
+    """Refuse to judge where a verdict would say nothing of what was changed.
+
+    Raises:
+        UserError: Machine or versions differ and are not ignored.
+    """
+    differing = [difference for difference in found.warnings if difference.kind in set(IGNORABLE) - ignored]
+    if differing:
+        kinds = ",".join(kind for kind in IGNORABLE if any(difference.kind == kind for difference in differing))
+        told = "; ".join(difference.text for difference in differing[:MOST_REASONS])
+        raise UserError(
+            f"--fail-above cannot judge, what changed may come from elsewhere: {told}",
+            hint=f"if you know that it does not matter: --ignore {kinds}",
+        )
+
+
+def _judge(found: "Comparison", allowed: float) -> int:
+    """Say what is worse by more than is allowed, and return the exit code.
+
+    Raises:
+        UserError: Nothing could have been found worse: such a gate passes whatever happens.
+    """
+    regressions = found.regressions(allowed)
+    for change in regressions:
+        by = f"{change.metric} worse by {100 * change.worsening:.3g}%" if change.metric else str(change.finding)
+        click.echo(f"dlbench: {change.arm}: {by}", err=True)
+    if regressions:
+        return REGRESSION
+    if not found.can_show_anything:
+        raise UserError(
+            "--fail-above cannot judge: with so few repeats nothing can be significant",
+            hint=f"run both studies with `--repeats {found.repeats_needed}` or more",
+        )
+    return COMPLETED

@@ -1,0 +1,207 @@
+"""A comparison of two studies as people read it: Markdown for a pull request, text for a terminal, CSV for programs."""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from dlbench.analysis.comparison import Change, Comparison, Finding
+from dlbench.analysis.intervals import SIGNIFICANCE, Interval
+from dlbench.analysis.wording import SCORE, Unit, chance, counted, number, one_line, percent
+from dlbench.errors import shorten
+from dlbench.records.tables import line
+from dlbench.report.markdown import escaped, items, table
+
+UNKNOWN = "-"
+# A comment on a pull request holds 65,536 letters on GitHub; a row takes 200 to 300.
+MOST_ROWS = 150
+MOST_NOTED = 50
+MOST_LETTERS = 120
+
+COLUMNS = ("verdict", "arm", "metric", "base", "new", "new / base", "p", "runs of base", "runs of new")
+CSV_COLUMNS = (
+    *("verdict", "arm", "metric"),
+    *("base_median", "base_low", "base_high", "base_n", "base_runs"),
+    *("new_median", "new_low", "new_high", "new_n", "new_runs"),
+    *("ratio", "ratio_low", "ratio_high", "p", "p_alone", "family", "a12", "worsening"),
+)
+
+# Title with the unit, and how values are written.
+_METRICS = {
+    "samples_per_s": ("samples/s", Unit(number)),
+    "train_time_s": ("training, s", Unit(number)),
+    "validation_accuracy": ("validation accuracy", SCORE),
+    "validation_loss": ("validation loss", Unit("{:.4g}".format)),
+    "time_to_target_s": ("to target, s", Unit(number)),
+}
+# What a reader looks for first.
+_NOTABLE = tuple(finding for finding in Finding if finding not in (Finding.CANNOT_BE_TOLD, Finding.TOO_FEW))
+_KINDS = {"machine": "the machines", "versions": "the versions"}
+_ORDER = {finding: place for place, finding in enumerate(Finding)}
+
+# GitHub takes these for people and for other pull requests; a comment that nobody sees takes them apart.
+_MENTION = re.compile(r"[@#](?=\w)")
+
+Layout = Callable[[Sequence[str], Sequence[Sequence[str]]], str]
+
+
+def headline(comparison: Comparison) -> str:
+    """Return the verdict in one line, such as `2 worse, 1 better, 33 cannot be told`."""
+    if comparison.refused:
+        return "not comparable"
+    counts = [f"{count} {finding}" for finding in Finding if (count := comparison.count(finding))]
+    return ", ".join(counts) or "nothing to compare: no number is known in both studies"
+
+
+def rules(comparison: Comparison) -> list[str]:
+    """Return how the verdicts came about and what speaks against them, a sentence each."""
+    if comparison.refused:
+        return []
+    over = counted(comparison.family, "comparison")
+    apart = f"medians more than {percent(comparison.noise)} apart"
+    said = [f"Better or worse: p <= {SIGNIFICANCE:g} after Holm's correction over {over}, and {apart}."]
+    if few := comparison.count(Finding.TOO_FEW):
+        said.append(
+            f"{counted(few, 'number')} cannot be significant with so few repeats: "
+            f"{comparison.repeats_needed} of each arm in both studies can."
+        )
+        if alone := sum(map(_would_differ, comparison.changes)):
+            said.append(f"Each for itself, {counted(alone, 'number')} would be: first among them in the table.")
+    kinds = {difference.kind for difference in comparison.warnings}
+    if differ := [word for kind, word in _KINDS.items() if kind in kinds]:
+        said.append(f"Not alike, or not known to be: {' and '.join(differ)}; what changed may be theirs.")
+    return said
+
+
+def text(comparison: Comparison, laid_out: Layout) -> str:
+    """Return a comparison as plain text: the verdict, the table, what else differs.
+
+    Args:
+        comparison: The comparison.
+        laid_out: Makes a table of column names and rows of cells.
+    """
+    parts = [f"{_names(comparison)}: {headline(comparison)}"]
+    parts += [f"not comparable: {why}" for why in comparison.refused]
+    if comparison.changes:
+        parts += ["", laid_out(COLUMNS, [cells(change) for change in _ordered(comparison.changes)]), ""]
+    parts += rules(comparison)
+    parts += [f"{difference.kind}: {difference.text}" for difference in comparison.warnings]
+    return "\n".join(parts) + "\n"
+
+
+def markdown(comparison: Comparison) -> str:
+    """Return a comparison as Markdown: the verdict and what changed; everything else folded."""
+    parts = [f"**dlbench: {headline(comparison)}**", "", f"{_escaped(_names(comparison))}."]
+    if comparison.refused:
+        parts += ["", *items(map(_escaped, comparison.refused))]
+    ordered = _ordered(comparison.changes)
+    notable = [change for change in ordered if change.finding in _NOTABLE or _would_differ(change)]
+    if notable:
+        parts += ["", *_table(notable, MOST_NOTED)]
+    if comparison.changes:
+        title = f"All {counted(len(comparison.changes), 'verdict')}"
+        parts += ["", *_folded(title, _table(ordered, MOST_ROWS))]
+    if comparison.warnings:
+        title = f"What else differs ({len(comparison.warnings)})"
+        told = [f"{difference.kind}: {_escaped(difference.text)}" for difference in comparison.warnings]
+        parts += ["", *_folded(title, [*items(told[:MOST_NOTED]), *_more(len(told) - MOST_NOTED)])]
+    parts += ["", *map(_escaped, rules(comparison))]
+    return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def csv(comparison: Comparison) -> str:
+    """Return all changes as CSV (RFC 4180), unknown cells empty; `CSV_COLUMNS` are its columns."""
+    return line(CSV_COLUMNS) + "".join(line(_values(change)) for change in comparison.changes)
+
+
+def cells(change: Change) -> tuple[str, ...]:
+    """Return a change as the cells of a row under `COLUMNS`, plain text in one line."""
+    title, unit = _METRICS.get(change.metric, (change.metric or "all", Unit(number)))
+    p = change.verdict.p if change.verdict else None
+    return (
+        change.finding.value,
+        shorten(one_line(change.arm), MOST_LETTERS),
+        title,
+        _interval(change.base, unit),
+        _interval(change.new, unit),
+        UNKNOWN if change.ratio is None else Unit(_ratio).with_ends(change.ratio),
+        UNKNOWN if p is None else chance(p).removeprefix("p ").removeprefix("= "),
+        _runs(change.base_runs),
+        _runs(change.new_runs),
+    )
+
+
+def _names(comparison: Comparison) -> str:
+    base, new = (shorten(one_line(name), MOST_LETTERS) for name in (comparison.base_name, comparison.new_name))
+    return f"{new or 'NEW'} against {base or 'BASE'}"
+
+
+def _ordered(changes: Iterable[Change]) -> list[Change]:
+    """Return the changes by what was found, the worst first, then those that would differ each for itself."""
+    return sorted(changes, key=lambda change: (_ORDER[change.finding], not _would_differ(change), _place(change)))
+
+
+def _place(change: Change) -> float:
+    return -change.worsening if change.finding is Finding.WORSE else 0.0
+
+
+def _would_differ(change: Change) -> bool:
+    """Whether a change has too few repeats for all comparisons together, and would be significant as the only one."""
+    p = change.verdict.p_alone if change.verdict else None
+    return change.finding is Finding.TOO_FEW and p is not None and p <= SIGNIFICANCE
+
+
+def _interval(interval: Interval | None, unit: Unit) -> str:
+    if interval is None:
+        return UNKNOWN
+    return "not reached" if math.isinf(interval.value) else unit.with_ends(interval)
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.3f}" if 0.01 <= value < 1000 else f"{value:.3g}"
+
+
+def _runs(runs: tuple[int, int]) -> str:
+    completed, total = runs
+    if total == 0:
+        return UNKNOWN
+    return str(total) if completed == total else f"{completed} of {total}"
+
+
+def _table(changes: Sequence[Change], most: int) -> list[str]:
+    rows = [tuple(map(_escaped, cells(change))) for change in changes]
+    return [*table(COLUMNS, rows[:most]), *_more(len(rows) - most)]
+
+
+def _more(left_out: int) -> list[str]:
+    return ["", f"... and {left_out} more, which `--format csv` has."] if left_out > 0 else []
+
+
+def _folded(title: str, lines: Iterable[str]) -> Iterator[str]:
+    # Markdown inside HTML is read as such only between empty lines.
+    yield from ("<details>", f"<summary>{title}</summary>", "", *lines, "", "</details>")
+
+
+def _escaped(text: str) -> str:
+    """Return a text that Markdown, HTML and GitHub show as it is, without calling anyone's attention."""
+    return _MENTION.sub(r"\g<0><!-- -->", escaped(text))
+
+
+def _values(change: Change) -> Iterator[object]:
+    yield from (change.finding.value, change.arm, change.metric)
+    for interval, (_, total) in ((change.base, change.base_runs), (change.new, change.new_runs)):
+        yield from _ends(interval)
+        yield from (interval.n if interval else None, total)
+    yield from _ends(change.ratio)
+    verdict = change.verdict
+    yield from (verdict.p, verdict.p_alone, verdict.family, verdict.a12) if verdict else (None, None, None, None)
+    yield _finite(change.worsening if verdict else None)
+
+
+def _ends(interval: Interval | None) -> tuple[float | None, ...]:
+    if interval is None:
+        return (None, None, None)
+    return tuple(map(_finite, (interval.value, interval.low, interval.high)))
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,178 @@
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dlbench.analysis.significance import NOISE
+from dlbench.cli import COMMANDS, USAGE, group
+from dlbench.cli.compare import REGRESSION, read_ignored, read_share
+from dlbench.errors import UserError
+from dlbench.records.columns import names
+from dlbench.records.tables import write_table
+from tests.unit.analysis.made import arm, failed, noisy
+
+MACHINE = {"cpu": {"model": "AMD EPYC"}, "software": {"python": "3.11.7"}}
+
+
+def measured(name: str, seconds: float, seed: int, count: int = 8, **values) -> list[dict]:
+    times = noisy(seconds, count, seed)
+    return arm(name, {"train_time_s": times, "samples_per_s": [10_000 / time for time in times]}, **values)
+
+
+def study(folder: Path, rows: list[dict], machine: dict | None = MACHINE) -> Path:
+    folder.mkdir()
+    write_table(folder / "runs.csv", "runs", rows, sorted({key for row in rows for key in row} - set(names("runs"))))
+    if machine is not None:
+        (folder / "machine.json").write_text(json.dumps(machine))
+    return folder
+
+
+@pytest.fixture
+def compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Compare a base with a new study by `dlbench compare`."""
+    monkeypatch.setitem(COMMANDS, "compare", "Compare two studies.")
+
+    def run(new: list[dict], *options: str, base: list[dict] | None = None, machine: dict | None = MACHINE) -> Result:
+        folders = study(tmp_path / "base", base or measured("a", 9.0, 1)), study(tmp_path / "new 학습", new, machine)
+        return CliRunner().invoke(group, ["compare", *map(str, folders), *options])
+
+    return run
+
+
+def test_what_is_slower_is_told_and_does_not_fail_by_itself(compared):
+    result = compared(measured("a", 10.5, 2))
+    assert result.exit_code == 0
+    assert result.stdout.startswith("made-1 against made-1: 2 worse\n")
+
+
+def test_a_gate_fails_above_its_share(compared):
+    result = compared(measured("a", 10.5, 2), "--fail-above", "5%")
+    assert result.exit_code == REGRESSION
+    assert "dlbench: label of a: train_time_s worse by 1" in result.stderr
+    assert "2 worse" in result.stdout
+
+
+@pytest.mark.parametrize("share", ["50%", "0.5"])
+def test_a_gate_passes_below_its_share(compared, share):
+    assert compared(measured("a", 10.5, 2), "--fail-above", share).exit_code == 0
+
+
+def test_an_arm_that_fails_now_fails_the_gate(compared):
+    result = compared(failed("a", 8), "--fail-above", "90%")
+    assert result.exit_code == REGRESSION
+    assert "dlbench: label of a: now fails" in result.stderr
+
+
+def test_a_gate_that_cannot_fail_is_refused(compared):
+    base, new = measured("a", 9.0, 1, 3), measured("a", 90.0, 2, 3)
+    result = compared(new, "--fail-above", "5%", base=base)
+    assert result.exit_code == USAGE
+    assert "with so few repeats nothing can be significant" in result.stderr
+    assert "--repeats 5" in result.stderr
+
+
+@pytest.mark.parametrize("machine", [{**MACHINE, "cpu": {"model": "Xeon"}}, None])
+def test_a_gate_needs_the_same_machine(compared, machine):
+    result = compared(measured("a", 9.0, 2), "--fail-above", "5%", machine=machine)
+    assert result.exit_code == USAGE
+    assert "--ignore machine\n" in result.stderr
+    assert "made-1 against made-1" in result.stdout
+
+
+def test_the_machine_is_ignored_when_asked(compared):
+    machine = {"cpu": {"model": "Xeon"}, "software": {"python": "3.12.1"}}
+    options = ("--fail-above", "5%", "--ignore", "machine,versions")
+    result = compared(measured("a", 9.0, 2), *options, machine=machine)
+    assert result.exit_code == 0
+    assert "machine: CPU model: was AMD EPYC, is Xeon" in result.stdout
+
+
+def test_versions_are_not_the_machine(compared):
+    machine = {**MACHINE, "software": {"python": "3.12.1"}}
+    result = compared(measured("a", 9.0, 2), "--fail-above", "5%", "--ignore", "machine", machine=machine)
+    assert result.exit_code == USAGE
+    assert "Python: was 3.11.7, is 3.12.1" in result.stderr
+    assert "--ignore versions\n" in result.stderr
+
+
+def test_without_a_gate_another_machine_is_a_warning(compared):
+    result = compared(measured("a", 9.0, 2), machine={"cpu": {"model": "Xeon"}})
+    assert result.exit_code == 0
+    assert "machine: CPU model: was AMD EPYC, is Xeon" in result.stdout
+
+
+def test_other_settings_are_refused_and_the_file_says_so(compared, tmp_path):
+    file = tmp_path / "said.md"
+    result = compared(measured("a", 9.0, 2, epochs=9), "--format", "markdown", "--output", str(file))
+    assert result.exit_code == USAGE
+    assert "epochs was 5, is 9" in result.stderr
+    assert result.stdout == ""
+    assert "not comparable" in file.read_text()
+
+
+def test_very_many_reasons_are_counted(compared):
+    base = [row for n in range(1, 9) for row in measured(f"a{n}", 9.0, n, 2, label=f"l{n}", epochs=n)]
+    new = [row for n in range(1, 9) for row in measured(f"b{n}", 9.0, n, 2, label=f"l{n}", epochs=n + 50)]
+    assert "and 3 more" in compared(new, base=base).stderr
+
+
+@pytest.mark.parametrize(
+    ("form", "begins"), [("markdown", "**dlbench: "), ("csv", "verdict,arm,metric,"), ("text", "made-1")]
+)
+def test_forms(compared, tmp_path, form, begins):
+    file = tmp_path / "said"
+    result = compared(measured("a", 9.0, 2), "--format", form, "--output", str(file))
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert file.read_text().startswith(begins)
+
+
+def test_a_file_that_cannot_be_written(compared, tmp_path):
+    result = compared(measured("a", 9.0, 2), "--output", str(tmp_path / "no" / "folder"))
+    assert result.exit_code == USAGE
+    assert "cannot write it" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "options", [("--fail-above", "5"), ("--noise", "nan"), ("--ignore", "wether"), ("--format", "pdf")]
+)
+def test_wrong_options(compared, options):
+    assert compared(measured("a", 9.0, 2), *options).exit_code == USAGE
+
+
+def test_the_noise_is_a_parameter(compared):
+    assert "2 worse" not in compared(measured("a", 10.0, 2), "--noise", "30%").stdout
+
+
+def test_no_study(tmp_path, monkeypatch):
+    monkeypatch.setitem(COMMANDS, "compare", "Compare two studies.")
+    result = CliRunner().invoke(group, ["compare", str(tmp_path / "no"), str(tmp_path / "where")])
+    assert result.exit_code == USAGE
+    assert "is no folder of a study" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "share"), [("5%", 0.05), ("0.05", 0.05), ("0", 0.0), (" 150% ", 1.5), ("2.5%", 0.025)]
+)
+def test_shares(text, share):
+    assert read_share(text) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("text", ["5", "-1%", "nan", "inf", "inf%", "five", "", "%", "1"])
+def test_what_is_no_share(text):
+    with pytest.raises(UserError, match=r"write 5% or 0\.05"):
+        read_share(text)
+
+
+def test_the_default_noise_is_that_of_the_analysis():
+    from dlbench.cli.compare import command
+
+    (option,) = [option for option in command.params if option.name == "noise"]
+    assert read_share(option.default) == NOISE
+
+
+def test_what_is_ignored():
+    assert read_ignored(("machine,versions",)) == read_ignored(("machine", " versions ")) == {"machine", "versions"}
+    assert read_ignored(()) == frozenset()
+    with pytest.raises(UserError, match="did you mean 'machine'"):
+        read_ignored(("machin",))

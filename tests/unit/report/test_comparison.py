@@ -1,0 +1,156 @@
+import csv as csv_module
+import html
+import io
+import re
+
+import pytest
+
+from dlbench.analysis.comparison import compare
+from dlbench.cli.tables import plain
+from dlbench.report import comparison
+from tests.unit.analysis.made import arm, failed, noisy, table
+
+HOSTILE = "<script>alert(1)</script>|\n`code` $x_1$ *b* _i_ [l](http://a) @team #12 학습 &amp; \\"
+
+
+def measured(name: str, seconds: float, seed: int, count: int = 8, **values) -> list[dict]:
+    times = noisy(seconds, count, seed)
+    return arm(name, {"train_time_s": times, "samples_per_s": [10_000 / time for time in times]}, **values)
+
+
+def slower():
+    base = table(measured("a", 9.0, 1, label="batch_size=8"), measured("b", 5.0, 2, batch_size=64, label=HOSTILE))
+    new = table(measured("a", 11.0, 3, label="batch_size=8"), measured("b", 5.0, 4, batch_size=64, label=HOSTILE))
+    return compare(base, new)
+
+
+def outside(text: str) -> str:
+    """Return what of a Markdown text is not folded."""
+    return re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
+
+
+def test_the_verdict_comes_first_and_the_rest_is_folded():
+    text = comparison.markdown(slower())
+    assert text.startswith("**dlbench: 2 worse, 2 cannot be told**\n")
+    assert "| worse | batch_size=8 | training, s |" in outside(text)
+    assert "cannot be told |" not in outside(text)
+    assert text.count("cannot be told |") == 2
+    assert text.count("<details>") == text.count("</details>") == 2
+    assert "p &lt;= 0.05 after Holm's correction over 4 comparisons, and medians more than 2.0% apart" in outside(text)
+
+
+def test_every_row_of_a_table_has_as_many_cells():
+    for line in comparison.markdown(slower()).splitlines():
+        if line.startswith("|"):
+            assert len(re.findall(r"(?<!\\)\|", line)) == len(comparison.COLUMNS) + 1
+
+
+def test_hostile_labels_are_text():
+    text = comparison.markdown(slower())
+    assert "<script" not in text
+    assert "`code`" not in text.replace("\\`", "")
+    assert not re.search(r"(?<!\\)\$", text)
+    assert "@team" not in text
+    assert "#12" not in text
+    assert "학습" in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert "&amp;amp;" in text
+
+
+def test_refused_studies_have_the_reasons_and_no_table():
+    found = compare(table(measured("a", 9.0, 1)), table(measured("a", 9.0, 2, epochs=9, dataset_checksum="<b>")))
+    text = comparison.markdown(found)
+    assert text.startswith("**dlbench: not comparable**")
+    assert "- the data differ: dataset\\_checksum" in text or "- the data differ: dataset_checksum" in text
+    assert "&lt;b&gt;" in text
+    assert "| --- |" not in text
+    assert "not comparable: the settings differ: epochs was 5, is 9" in comparison.text(found, plain)
+
+
+def test_other_machines_are_said_in_the_open():
+    runs = table(measured("a", 9.0, 1))
+    text = outside(comparison.markdown(compare(runs, runs)))
+    assert "Not alike, or not known to be: the machines; what changed may be theirs." in text
+
+
+def test_long_comparisons_fit_into_a_comment():
+    arms = [measured(f"a{n}", 9.0, n, 4, batch_size=n, label=f"{HOSTILE} {n} " + "x" * 90) for n in range(1, 201)]
+    runs = table(*arms)
+    text = comparison.markdown(compare(runs, runs))
+    assert len(text) < 65_536
+    assert "and 250 more, which `--format csv` has." in text
+
+
+def test_plain_text_is_a_table_with_the_verdict_above():
+    text = comparison.text(slower(), plain)
+    assert text.startswith("made-1 against made-1: 2 worse, 2 cannot be told\n")
+    lines = text.splitlines()
+    assert lines[2].split()[:3] == ["verdict", "arm", "metric"]
+    assert lines[3].startswith("worse")
+    assert "machine: what machine BASE and NEW ran on is not known" in text
+    assert "<script>alert(1)</script>| `code`" in text
+
+
+def test_the_worst_is_first():
+    base = table(*(measured(name, 9.0, seed, batch_size=seed) for seed, name in enumerate("abc", start=1)))
+    new = table(
+        measured("a", 10.0, 4, batch_size=1), measured("b", 15.0, 5, batch_size=2), failed("c", 8, batch_size=3)
+    )
+    arms = [
+        line.split()[3] for line in comparison.text(compare(base, new), plain).splitlines() if line.startswith("worse")
+    ]
+    assert arms[0] == "b"
+    assert set(arms) == {"a", "b"}
+    assert "1 now fails" in comparison.headline(compare(base, new))
+
+
+def test_csv_has_every_change_with_whole_numbers():
+    rows = list(csv_module.DictReader(io.StringIO(comparison.csv(slower()), newline="")))
+    assert tuple(rows[0]) == comparison.CSV_COLUMNS
+    assert len(rows) == 4
+    assert {row["verdict"] for row in rows} == {"worse", "cannot be told"}
+    worse = next(row for row in rows if row["metric"] == "train_time_s" and row["verdict"] == "worse")
+    assert float(worse["ratio_low"]) < float(worse["ratio"]) < float(worse["ratio_high"])
+    assert float(worse["worsening"]) == pytest.approx(float(worse["new_median"]) / float(worse["base_median"]) - 1)
+    assert float(worse["p"]) == pytest.approx(4 * float(worse["p_alone"]), rel=0.3)
+
+
+def test_what_is_not_known_is_an_empty_cell():
+    found = compare(table(measured("a", 9.0, 1), measured("b", 9.0, 2, batch_size=8)), table(measured("a", 9.0, 1)))
+    (row,) = [
+        row for row in csv_module.DictReader(io.StringIO(comparison.csv(found))) if row["verdict"] == "only in base"
+    ]
+    assert {name for name, value in row.items() if value} == {"verdict", "arm", "base_runs", "new_runs"}
+
+
+def test_a_target_that_nobody_reached_is_said():
+    common = {"target_metric": "validation_accuracy", "target_value": 0.9}
+    base = table(arm("a", {"time_to_target_s": noisy(5.0, 8, 1)}, **common))
+    new = table(arm("a", {"time_to_target_s": [None] * 8, "train_time_s": noisy(9.0, 8, 2)}, **common))
+    found = compare(base, new)
+    assert "not reached" in comparison.text(found, plain)
+    assert "inf" not in comparison.csv(found)
+    assert "not reached" in html.unescape(comparison.markdown(found))
+
+
+def test_nothing_in_common_to_measure():
+    found = compare(table(failed("a", 2)), table(failed("a", 2)))
+    assert comparison.headline(found) == "nothing to compare: no number is known in both studies"
+    assert "no run completed in either study" in comparison.text(found, plain)
+
+
+def test_few_repeats_say_how_many_are_needed():
+    found = compare(table(measured("a", 9.0, 1, 2)), table(measured("a", 9.0, 2, 2)))
+    assert "2 numbers cannot be significant with so few repeats: 5 of each arm" in comparison.text(found, plain)
+
+
+def test_what_would_differ_as_the_only_comparison_is_shown_first():
+    base = [measured(f"a{n}", 9.0, n, 5, batch_size=n, label=f"batch_size={n}") for n in range(1, 10)]
+    new = [*base[:8], measured("a9", 12.0, 99, 5, batch_size=9, label="batch_size=9")]
+    found = compare(table(*base), table(*new))
+    assert comparison.headline(found) == "18 too few repeats"
+    text = outside(comparison.markdown(found))
+    assert text.count("| too few repeats | batch_size=9 |") == 2
+    assert "batch_size=8" not in text
+    assert "Each for itself, 2 numbers would be" in text
+    assert "batch_size=9" in comparison.text(found, plain).splitlines()[3]
