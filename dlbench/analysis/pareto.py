@@ -1,0 +1,49 @@
+"""What to choose where two costs oppose each other: the points that none beats in both, and where they bend."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+Point = tuple[float, float]
+
+
+def front(points: Iterable[Point]) -> list[Point]:
+    """Return the Pareto front of two costs, by the first one: the points that no other beats or equals in both.
+
+    Points that coincide are one.
+    """
+    found: list[Point] = []
+    for point in sorted(set(points)):
+        if not found or point[1] < found[-1][1]:
+            found.append(point)
+    return found
+
+
+def knee(ends_and_between: Sequence[Point]) -> Point | None:
+    """Return the point of a front that lies farthest below the chord between the front's ends.
+
+    Distances are taken in logarithms of the costs, each scaled to its range on the front, so that units do not
+    matter: (0, 1) and (1, 0) are then the ends, and a point (u, v) lies (1 - u - v) / sqrt(2) below the chord.
+
+    Args:
+        ends_and_between: What `front` returns.
+
+    Returns:
+        None where nothing lies between the ends, or nothing of it below the chord: such a front has no knee.
+
+    Raises:
+        ValueError: A cost is not above zero.
+    """
+    if any(cost <= 0 for point in ends_and_between for cost in point):
+        raise ValueError("a cost in logarithms must be above zero")
+    if len(ends_and_between) < 3:
+        return None
+    first, last = ends_and_between[0], ends_and_between[-1]
+    distances = {point: _below_chord(point, first, last) for point in ends_and_between[1:-1]}
+    best = max(distances, key=distances.__getitem__)
+    return best if distances[best] > 0 else None
+
+
+def _below_chord(point: Point, first: Point, last: Point) -> float:
+    across = math.log(point[0] / first[0]) / math.log(last[0] / first[0])
+    up = math.log(point[1] / last[1]) / math.log(first[1] / last[1])
+    return (1 - across - up) / math.sqrt(2)

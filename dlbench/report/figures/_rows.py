@@ -1,0 +1,63 @@
+"""What several figures ask of the rows: which are completed, which values mean something, how the batch is called."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dlbench.analysis.groups import groups
+from dlbench.records.outcome import Status
+from dlbench.report.chart import Axis
+from dlbench.report.lines import is_base_line
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Whose samples `batch_size` counts, by `batch_scope`.
+OF_WHOM = {"per-worker": " of one worker", "global": " of all workers"}
+SYNTHETIC = "synthetic"
+
+
+def identities(runs: "pd.DataFrame") -> frozenset[tuple[str, str]]:
+    """Return study and run_id of each run, as `Chart.runs` holds them."""
+    return frozenset((str(study), str(run_id)) for study, run_id in zip(runs["study"], runs["run_id"], strict=True))
+
+
+def is_completed(runs: "pd.DataFrame") -> "pd.Series[bool]":
+    """Whether each run is completed."""
+    return (runs["status"] == Status.COMPLETED).astype(bool)
+
+
+def numbers(runs: "pd.DataFrame", column: str) -> "pd.Series[float]":
+    """Return a column as floats, NaN where it is unknown: a division by zero and a missing value are then alike."""
+    return runs[column].astype("float64")
+
+
+def by_scope(runs: "pd.DataFrame") -> "Iterator[pd.DataFrame]":
+    """Yield the runs whose `batch_size` counts one worker's samples, and those of all; never base lines alone."""
+    added = is_base_line(runs)
+    for _, rows in groups(runs, ["batch_scope"]):
+        if added.all() or not added[rows.index].all():
+            yield rows
+
+
+def batch_axis(runs: "pd.DataFrame") -> Axis:
+    """Return the axis of `batch_size`, which says of whom the samples are where all runs counted alike."""
+    scopes = runs["batch_scope"].dropna().unique().tolist()
+    of_whom = OF_WHOM.get(scopes[0], "") if len(scopes) == 1 else ""
+    return Axis(f"batch size{of_whom} (samples)", "log2")
+
+
+def learned(runs: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the runs whose losses and accuracies mean something: those that did not train on random numbers."""
+    return runs[(runs["input"].fillna("") != SYNTHETIC).astype(bool)]
+
+
+def synthetic_note(runs: "pd.DataFrame") -> tuple[str, ...]:
+    """Say how many runs are left out because they trained on random numbers; nothing where none is."""
+    left_out = len(runs) - len(learned(runs))
+    text = f"{counted(left_out)} on synthetic input left out: losses and accuracies of random numbers mean nothing."
+    return (text,) if left_out else ()
+
+
+def counted(number: int) -> str:
+    """Return a number of runs in words: `1 run`, `2 runs`."""
+    return f"{number} run{'' if number == 1 else 's'}"

@@ -1,0 +1,86 @@
+"""How busy the devices were and how much memory they took, against batch size."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dlbench.plugins import Options
+from dlbench.report.chart import Axis, Chart, Lacking, Panel, hued
+from dlbench.report.figures._kept import kept
+from dlbench.report.figures._rows import batch_axis, by_scope, counted, is_completed, numbers
+from dlbench.report.figures._shown import in_chart, left_out_note, needs_two
+from dlbench.report.lines import Part, parts, series
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dlbench.report.evidence import Evidence
+
+OPTIONS = Options
+ORDER = 120
+GIB = 2.0**30
+# Below this share of the processors' time neither the hypervisor nor dlbench itself explains a difference.
+NEAR_ZERO = 0.01
+UTILISATION = (
+    "Utilisation: CPU time / (time x cores of the workers) inside the timed window, or on GPUs the share of time in "
+    "which a kernel ran, as NVML says."
+)
+SHOWN = {
+    "device_utilization": Axis("utilisation of the devices", low=0.0, percent=True),
+    "device_memory_gib": Axis("most memory on one device (GiB)", low=0.0),
+    "host_memory_gib": Axis("most host memory of one worker (GiB)", low=0.0),
+}
+
+
+def chart(evidence: "Evidence") -> Chart:
+    """Return utilisation and peaks of memory against batch size, batches of one worker and of all apart.
+
+    Raises:
+        Lacking: There are no two batch sizes, or neither utilisation nor memory is known.
+    """
+    runs = _in_gib(evidence.runs)
+    completed = runs[is_completed(runs)]
+    shown = [column for column in SHOWN if completed[column].notna().any()]
+    if not shown:
+        raise Lacking("needs completed runs with device_utilization or the peaks of device and host memory")
+    candidates = [(part, list(_panels(part, shown))) for rows in by_scope(runs) for part in parts(rows, x="batch_size")]
+    sizes = sorted(completed["batch_size"].dropna().unique().tolist())
+    found = kept(candidates, needs_two("completed runs at two or more batch sizes", sizes))
+    return Chart(
+        title="Utilisation and memory of devices by batch size",
+        panels=hued(found.panels),
+        columns=len(shown),
+        notes=(
+            UTILISATION,
+            *_disturbed(found.runs[is_completed(found.runs)]),
+            *left_out_note(found.left_out, "with one batch size only"),
+        ),
+        runs=in_chart(found.runs, shown),
+    )
+
+
+def _in_gib(runs: "pd.DataFrame") -> "pd.DataFrame":
+    return runs.assign(
+        device_memory_gib=numbers(runs, "device_memory_peak_bytes") / GIB,
+        host_memory_gib=numbers(runs, "host_memory_peak_bytes") / GIB,
+    )
+
+
+def _panels(part: Part, shown: list[str]) -> Iterator[Panel]:
+    for column in shown:
+        yield Panel(part.title, batch_axis(part.runs), SHOWN[column], series(part, "batch_size", column))
+
+
+def _disturbed(completed: "pd.DataFrame") -> Iterator[str]:
+    """Yield where the hypervisor or dlbench's own threads took a share of the processors that is not near zero."""
+    cores = numbers(completed, "workers") * numbers(completed, "cores_per_worker")
+    capacity = cores * numbers(completed, "timed_window_s")
+    shares = {
+        "the hypervisor took": numbers(completed, "steal_fraction"),
+        "dlbench's own observing threads took": numbers(completed, "observer_cpu_s") / capacity.where(capacity > 0),
+    }
+    for who, share in shares.items():
+        much = share[share > NEAR_ZERO]
+        if len(much):
+            known = counted(int(share.notna().sum()))
+            most = f"more than {NEAR_ZERO:.0%} of the processors' time, at most {much.max():.1%}"
+            yield f"In {len(much)} of {known} {who} {most}."

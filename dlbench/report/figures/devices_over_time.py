@@ -1,0 +1,133 @@
+"""How busy the devices were and how much memory they took while the runs trained."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from dlbench.plugins import Options
+from dlbench.report.chart import Axis, Chart, Lacking, Panel, hued
+from dlbench.report.figures._rows import identities, is_completed
+from dlbench.report.lines import Part, has_several, parts, series
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dlbench.report.evidence import Evidence
+
+OPTIONS = Options
+ORDER = 110
+GIB = 2.0**30
+RUN = ["study", "run_id"]
+WORKER = [*RUN, "worker"]
+X = Axis("time since the first step (s)", low=0.0)
+# So many places along the longest run of a panel: more could not be told apart.
+MOST_PLACES = 40
+MEANING = (
+    "Readings from the first step on, evaluations included: means over the workers of a run. The utilisation of cores "
+    "is that since the reading before; the first one is of the start-up. Where repeats end at different times, the "
+    "last points stand for fewer of them."
+)
+
+
+@dataclass(frozen=True)
+class _Level:
+    """A quantity that sensors read as a level; counters are left alone, for each has a level beside it."""
+
+    sensor: str
+    quantity: str
+    unit: float
+    axis: Axis
+
+
+LEVELS = (
+    _Level("nvml", "utilization", 1.0, Axis("utilisation of the GPUs", low=0.0, percent=True)),
+    _Level("cpu", "utilization", 1.0, Axis("utilisation of the workers' cores", low=0.0, percent=True)),
+    _Level("nvml", "memory_used_bytes", GIB, Axis("memory in use on one GPU (GiB)", low=0.0)),
+    _Level("memory", "rss_bytes", GIB, Axis("memory of one process (GiB)", low=0.0)),
+)
+
+
+def chart(evidence: "Evidence") -> Chart:
+    """Return utilisation and memory over the time of training, one line for each arm.
+
+    Raises:
+        Lacking: No completed run has readings at two moments of its training or more.
+    """
+    readings = _readings(evidence)
+    runs = _that_read(evidence.runs, readings)
+    known = [level for level in LEVELS if len(_of(level, readings))]
+    made = [_panel(part, level, readings) for part in parts(runs, x="at_s") for level in known]
+    panels = tuple(panel for panel in made if panel.series)
+    if not any(has_several(panel) for panel in panels):
+        raise Lacking("needs readings at two moments of a run or more: train longer, or shorten sensor_interval_s")
+    return Chart(
+        title="Utilisation and memory of devices while training",
+        panels=hued(panels),
+        columns=len(known),
+        notes=(MEANING,),
+        runs=identities(runs),
+    )
+
+
+def _readings(evidence: "Evidence") -> "pd.DataFrame":
+    """Return all readings of levels from the first step on.
+
+    Raises:
+        Lacking: There is none.
+    """
+    found = evidence.sensors
+    if not found.empty:
+        wanted = [(level.sensor, level.quantity) for level in LEVELS]
+        is_level = found.set_index(["sensor", "quantity"]).index.isin(wanted)
+        found = found[is_level & (found["at_s"] >= 0) & found["value"].notna()]
+    if found.empty:
+        raise Lacking("needs sensors.csv beside runs.csv, with readings of processors, GPUs or memory during training")
+    return found
+
+
+def _that_read(runs: "pd.DataFrame", readings: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the runs with readings, and those that failed in the same studies."""
+    read = runs.set_index(RUN).index.isin(readings.set_index(RUN).index)
+    failed = ~is_completed(runs) & runs["study"].isin(readings["study"])
+    return runs[failed | read].reset_index(drop=True)
+
+
+def _of(level: _Level, readings: "pd.DataFrame") -> "pd.DataFrame":
+    chosen = (readings["sensor"] == level.sensor) & (readings["quantity"] == level.quantity)
+    return readings[chosen.astype(bool)]
+
+
+def _panel(part: Part, level: _Level, readings: "pd.DataFrame") -> Panel:
+    own = _of(level, readings).merge(part.runs[RUN], on=RUN)
+    if own.empty:
+        return Panel(part.title, X, level.axis, ())
+    runs = _over_time(part.runs, _on_grid(own.assign(level=own["value"] / level.unit)))
+    return Panel(part.title, X, level.axis, series(replace(part, runs=runs), "at_s", "level"))
+
+
+def _on_grid(readings: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the `level` of each run at equal distances of time, the same for all runs.
+
+    A reading belongs to the nearest place. First come the means of each worker's readings at a place, then those of the
+    workers: one that was read more often counts no more.
+    """
+    width = _width(readings)
+    placed = readings.assign(at_s=(readings["at_s"] / width).round() * width)
+    of_workers = placed.groupby([*WORKER, "at_s"], as_index=False)["level"].mean()
+    of_runs: pd.DataFrame = of_workers.groupby([*RUN, "at_s"], as_index=False)["level"].mean()
+    return of_runs
+
+
+def _width(readings: "pd.DataFrame") -> float:
+    """Return the distance between places, in s: a 40th of the longest run, but no less than between most readings."""
+    usual = readings.sort_values("at_s").groupby(WORKER)["at_s"].diff().quantile(0.9)
+    longest = float(readings["at_s"].max())
+    return max(float(usual) if usual > 0 else 0.0, longest / MOST_PLACES) or 1.0
+
+
+def _over_time(runs: "pd.DataFrame", levels: "pd.DataFrame") -> "pd.DataFrame":
+    """Return a row for each run and place; a failed run has one alone, without a level, where its readings end."""
+    found = runs.merge(levels, on=RUN, how="left")
+    failed = ~is_completed(found)
+    last = found.groupby(RUN)["at_s"].transform("max")
+    kept = ~failed | last.isna() | (found["at_s"] == last)
+    return found.assign(level=found["level"].mask(failed), at_s=found["at_s"].mask(failed & last.isna(), 0.0))[kept]
