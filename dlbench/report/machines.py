@@ -1,0 +1,153 @@
+"""The machines of a report, as short facts: what `machine.json` says, and what the rows themselves say."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dlbench.analysis.wording import counted
+from dlbench.report.evidence import Evidence, Source
+from dlbench.report.written import number, values
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Fact = tuple[str, str]
+
+# Columns of `runs.csv` that say what a run ran on, and what they are called here.
+_ROWS = (
+    ("device_name", "Devices of the runs"),
+    ("hosts", "Hosts of a run"),
+    ("cores_per_worker", "Cores of a worker"),
+    ("cores_enforced", "Cores enforced by"),
+)
+_VERSIONS = (
+    ("dlbench_version", "dlbench"),
+    ("python_version", "Python"),
+    ("keras_version", "Keras"),
+    ("tensorflow_version", "TensorFlow"),
+    ("numpy_version", "NumPy"),
+    ("mpi_version", ""),  # its name is part of the version
+    ("horovod_version", "Horovod"),
+)
+NOT_KNOWN = "machine.json is not there or cannot be read; what follows is from the rows"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What is known of one machine, and the studies that were made on it."""
+
+    studies: tuple[str, ...]
+    facts: tuple[Fact, ...]
+
+
+def machines(evidence: Evidence) -> tuple[Machine, ...]:
+    """Return the machines; studies of which the same is known share one."""
+    found: dict[tuple[Fact, ...], list[str]] = {}
+    for source in evidence.sources:
+        found.setdefault(tuple(_facts(source)), []).append(source.name)
+    return tuple(Machine(tuple(studies), facts) for facts, studies in found.items())
+
+
+def _facts(source: Source) -> Iterator[Fact]:
+    pairs = (*_hardware(source.machine), *_from_rows(source.attempts), *_software(source.machine))
+    yield from ((name, text) for name, text in pairs if text)
+
+
+def _hardware(machine: Mapping[str, Any]) -> Iterator[Fact]:
+    """Yield what the host that dlbench ran on has; a damaged or older description has less."""
+    if not machine:
+        yield "Machine", NOT_KNOWN
+        return
+    yield "Processor", _text(_found(machine, "cpu", "model"))
+    yield "Cores", _cores(machine)
+    yield "Memory", _bytes(_found(machine, "memory", "total_bytes"))
+    yield "GPUs", _gpus(_found(machine, "gpus"))
+    yield "Limits", _limits(machine)
+    yield "Virtual", _virtual(machine)
+
+
+def _software(machine: Mapping[str, Any]) -> Iterator[Fact]:
+    system = (_text(_found(machine, "software", name)) for name in ("os", "kernel", "architecture"))
+    yield "Operating system", ", ".join(filter(None, system))
+    yield "Installed", _libraries(_found(machine, "software", "libraries"))
+    commit = _text(_found(machine, "software", "dlbench", "commit"))
+    is_dirty = _found(machine, "software", "dlbench", "dirty") is True
+    yield "Commit of dlbench", f"{commit}{', with changes' if is_dirty else ''}" if commit else ""
+
+
+def _from_rows(attempts: "pd.DataFrame") -> Iterator[Fact]:
+    for column, title in _ROWS:
+        yield title, ", ".join(_distinct(attempts[column]))
+    versions = (
+        f"{name} {' and '.join(found)}".strip() for column, name in _VERSIONS if (found := _distinct(attempts[column]))
+    )
+    yield "Versions in the runs", ", ".join(versions)
+
+
+def _distinct(column: "pd.Series[Any]") -> list[str]:
+    """Return the values that occur, each once, in their order."""
+    known = sorted({value for value in values(column) if value is not None})
+    return [f"{value:g}" if isinstance(value, float) else str(value) for value in known]
+
+
+def _cores(machine: Mapping[str, Any]) -> str:
+    cores, usable = _found(machine, "cpu", "cores"), _found(machine, "cpu", "usable_cpus")
+    sockets, smt = _found(machine, "cpu", "sockets"), _found(machine, "cpu", "smt")
+    parts = [_text(cores)]
+    parts += [counted(sockets, "socket")] if isinstance(sockets, int) else []
+    parts += ["several threads a core" if smt else "one thread a core"] if isinstance(smt, bool) else []
+    parts += [f"{counted(usable, 'logical processor')} usable"] if isinstance(usable, int) else []
+    return ", ".join(filter(None, parts))
+
+
+def _gpus(gpus: Any) -> str:
+    """Return each kind of GPU with how many there are; `none found` only where it was looked for."""
+    if not isinstance(gpus, list):
+        return ""
+    names = [_gpu(gpu) for gpu in gpus]
+    return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names)) or "none found"
+
+
+def _gpu(gpu: Any) -> str:
+    name, memory = _text(_found(gpu, "name")) or "unnamed", _bytes(_found(gpu, "memory_bytes"))
+    driver = _text(_found(gpu, "driver"))
+    details = ", ".join(filter(None, (memory, f"driver {driver}" if driver else "")))
+    return f"{name} ({details})" if details else name
+
+
+def _limits(machine: Mapping[str, Any]) -> str:
+    cores, memory = _found(machine, "limits", "cpu_cores"), _found(machine, "limits", "memory_bytes")
+    return ", ".join(filter(None, (f"{_text(cores)} cores" if _text(cores) else "", _bytes(memory))))
+
+
+def _virtual(machine: Mapping[str, Any]) -> str:
+    found = _found(machine, "virtualisation", "virtual_machine")
+    container = _text(_found(machine, "virtualisation", "container"))
+    parts = [{True: "a virtual machine", False: "no virtual machine"}.get(found, "") if isinstance(found, bool) else ""]
+    return ", ".join(filter(None, (*parts, f"in a container ({container})" if container else "")))
+
+
+def _libraries(libraries: Any) -> str:
+    if not isinstance(libraries, Mapping):
+        return ""
+    return ", ".join(f"{name} {_text(version)}".strip() for name, version in libraries.items())
+
+
+def _bytes(size: Any) -> str:
+    """Return a size as people say it, such as `23.5 GiB`."""
+    if isinstance(size, bool) or not isinstance(size, int | float):
+        return ""
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{number(size)} bytes"
+
+
+def _text(value: Any) -> str:
+    """Return a single value as text; what is none is unknown."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ""
+    return str(value).strip()
+
+
+def _found(place: Any, *keys: str) -> Any:
+    for key in keys:
+        place = place.get(key) if isinstance(place, Mapping) else None
+    return place

@@ -1,0 +1,43 @@
+"""Markdown (GitHub's) in which every text from outside stays text."""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from urllib.parse import quote
+
+from dlbench.report.written import one_line
+
+# Longer texts are cut in the middle; the page has them in full.
+MOST = 400
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+# An underscore within a word, as in `batch_size`, marks nothing.
+_MARKS = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])")
+# What would begin a heading, a list or a rule.
+_BEGINNING = re.compile(r"^(\d{1,9}(?=[.)](?:\s|$)))?([#+=.)-])")
+
+
+def escaped(text: str, most: int = MOST) -> str:
+    """Return a text as one line of Markdown that shows it as it is: no mark-up, no HTML, no formula, no new cell."""
+    line = re.sub("[&<>]", lambda found: _ENTITIES[found.group()], one_line(text, most))
+    line = _MARKS.sub(lambda found: f"\\{found.group()}", line)
+    return _BEGINNING.sub(r"\1\\\2", line)
+
+
+def row(cells: Iterable[str]) -> str:
+    """Return one row of a table, of cells that are ready."""
+    return f"| {' | '.join(cells)} |"
+
+
+def table(headings: Sequence[str], rows: Iterable[Iterable[str]], numbers: Collection[str] = ()) -> list[str]:
+    """Return a table as lines, of cells that are ready; columns with these headings are aligned as numbers are."""
+    ruler = ["---:" if heading in numbers else "---" for heading in headings]
+    return [row(headings), row(ruler), *map(row, rows)]
+
+
+def items(texts: Iterable[str]) -> list[str]:
+    """Return a list as lines, of texts that are ready."""
+    return [f"- {text}" for text in texts]
+
+
+def picture(file: str, text: str) -> str:
+    """Return a picture that lies beside the Markdown, with what it shows."""
+    return f"![{escaped(text)}]({quote(file)})"

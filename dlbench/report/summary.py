@@ -1,0 +1,154 @@
+"""The report as Markdown: the answer, the arms with their intervals, the charts as pictures, what failed."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from dlbench.analysis.arms import Arm, arms
+from dlbench.analysis.intervals import Interval
+from dlbench.report.content import NOTHING_SAID, Content, Drawn
+from dlbench.report.definitions import OF_EFFICIENCY
+from dlbench.report.evidence import Evidence
+from dlbench.report.failures import Failure, failures
+from dlbench.report.markdown import escaped, items, picture, table
+from dlbench.report.runs_table import EFFICIENCY, MEASURES, UNITS, in_order
+from dlbench.report.written import number, values
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Columns of the table of arms: every one is a median over repeats.
+SHOWN = ("samples_per_s", "train_time_s", "validation_loss", "validation_accuracy")
+# A sentence of dlbench's own is not cut, whatever names are in it.
+WHOLE = 100_000
+PICTURES = (".png", ".svg")
+
+
+def markdown(content: Content) -> str:
+    """Return the report as Markdown (GitHub's): the same content gives the same text."""
+    parts = (
+        [f"# {escaped(content.title)}"],
+        [f"Newest run started on {content.created}."] if content.created else [],
+        *_answer(content),
+        *_shapes(content),
+        *_arms(content.evidence),
+        *_charts(content),
+        *_failures(failures(content.evidence), is_one=len(content.studies) == 1),
+    )
+    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def _answer(content: Content) -> Iterator[list[str]]:
+    yield ["## The answer"]
+    for title, texts in content.answer.items():
+        yield [f"### {title}"]
+        yield items(escaped(text, WHOLE) for text in texts)
+    if not content.answer:
+        yield [NOTHING_SAID]
+    yield ["### What it stands on"]
+    yield items(f"{escaped(study.name)}: {study.runs}" for study in content.studies)
+
+
+def _shapes(content: Content) -> Iterator[list[str]]:
+    if not content.judged:
+        return
+    yield ["## Published shapes"]
+    yield table(
+        ("published", "claim", "verdict", "why"),
+        (
+            (escaped(one.reference), escaped(one.claim, WHOLE), one.state, escaped(one.why, WHOLE))
+            for one in content.judged
+        ),
+    )
+
+
+def _arms(evidence: Evidence) -> Iterator[list[str]]:
+    """Yield the arms, each study's in a table of its own: arms of two studies are never one."""
+    found = {source.name: arms(_rows(evidence, source.name)) for source in evidence.sources}
+    every = [arm for own in found.values() for arm in own]
+    if not every:
+        return
+    yield ["## Arms"]
+    yield [_meaning(every)]
+    for study, own in found.items():
+        yield [f"### {escaped(study)}"] if own and len(found) > 1 else []
+        yield _table(own) if own else []
+    if any(arm.efficiency for arm in every):
+        yield [f"Efficiency: {OF_EFFICIENCY.meaning}"]
+
+
+def _rows(evidence: Evidence, study: str) -> list[dict[str, object]]:
+    """Return the last attempts of a study as rows, in the order of reading, None where unknown."""
+    runs: pd.DataFrame = in_order(evidence.runs[evidence.runs["study"] == study].reset_index(drop=True))
+    columns = {str(name): values(runs[name]) for name in runs}
+    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+
+
+def _meaning(found: Sequence[Arm]) -> str:
+    """Say what stands in the cells, with the least that any interval covers."""
+    intervals = (interval for arm in found for interval in (*arm.metrics.values(), arm.efficiency) if interval)
+    covered = [interval.coverage for interval in intervals if interval.coverage is not None]
+    if not covered:
+        return "One completed repeat of each arm: nothing is known of chance."
+    return f"Median [interval that covers at least {math.floor(100 * min(covered))}%] of n completed repeats."
+
+
+def _table(found: Sequence[Arm]) -> list[str]:
+    """Return the arms of one study; what no arm has is left out."""
+    measured = [name for name in SHOWN if any(arm.metrics[name] for arm in found)]
+    measured += [EFFICIENCY] if any(arm.efficiency for arm in found) else []
+    titles = [", ".join(filter(None, (MEASURES[name], UNITS.get(name)))) for name in measured]
+    emulated = ["emulated"] if any(arm.emulated for arm in found) else []
+    rows = []
+    for arm in found:
+        known = {**arm.metrics, EFFICIENCY: arm.efficiency}
+        cells = [escaped(arm.label or arm.name), str(arm.n), *(_interval(known[name]) for name in measured)]
+        rows.append([*cells, *(escaped(arm.emulated.replace(";", ", ")) for _ in emulated)])
+    return table(["arm", "n", *titles, *emulated], rows, numbers={"n", *titles})
+
+
+def _interval(interval: Interval | None) -> str:
+    """Return a median with its interval, such as `12.30 [12.00, 12.90]`; nothing where it is unknown."""
+    if interval is None:
+        return ""
+    if interval.low is None or interval.high is None:
+        return number(interval.value)
+    # A bracket that is not escaped could begin a link.
+    return f"{number(interval.value)} \\[{number(interval.low)}, {number(interval.high)}\\]"
+
+
+def _charts(content: Content) -> Iterator[list[str]]:
+    if content.drawn:
+        yield ["## Charts"]
+    for chart in content.drawn:
+        yield [f"### {escaped(chart.title)}"]
+        yield [picture(file, chart.title) for file in _pictures(chart)[:1]]
+        yield [escaped(chart.caption, WHOLE)] if chart.caption.strip() else []
+    if content.left_out:
+        yield ["## Charts that could not be drawn"]
+        yield items(f"{escaped(name)}: {escaped(reason, WHOLE)}" for name, reason in content.left_out)
+
+
+def _pictures(chart: Drawn) -> list[str]:
+    """Return the files that Markdown can show, the one first that every reader of it shows."""
+    return [file for suffix in PICTURES for file in chart.files if file.endswith(suffix)]
+
+
+def _failures(found: Iterable[Failure], *, is_one: bool) -> Iterator[list[str]]:
+    yield ["## What failed"]
+    rows = [
+        (
+            *(() if is_one else (escaped(failure.study),)),
+            escaped(failure.run_id),
+            str(failure.attempt),
+            failure.status,
+            escaped(failure.beginning),
+            failure.afterwards,
+        )
+        for failure in found
+    ]
+    if rows:
+        studies = () if is_one else ("study",)
+        yield table((*studies, "run", "attempt", "status", "reason", "afterwards"), rows, numbers={"attempt"})
+    else:
+        yield ["Nothing: every run completed at its first attempt."]

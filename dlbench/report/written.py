@@ -1,0 +1,57 @@
+"""How numbers and texts from outside are written: few digits, and no control character that nobody sees."""
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+from dlbench.errors import shorten
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# From here on four digits are no longer readable as they are.
+_SMALL, _LARGE = 1e-4, 1e9
+# From here on four digits leave none behind the point.
+_WHOLE = 999.95
+# Control characters but for tab and newline, halves of surrogate pairs, and what turns the direction of a line.
+_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+# Pictures of the control characters begin here: U+2400 is NUL's.
+_PICTURES, _DELETE, _PICTURE_OF_DELETE = 0x2400, 0x7F, "\u2421"
+
+
+def number(value: float) -> str:
+    """Return a number in four digits, whole ones below 1e9 in all: `0.009721`, `82.18`, `1,121,092`, `1.000e-12`."""
+    size = abs(value)
+    if size == 0:
+        return "0"
+    if math.isnan(value):
+        return "not a number"
+    if math.isinf(value):
+        return "infinite" if value > 0 else "-infinite"
+    if not _SMALL <= size < _LARGE:
+        return f"{value:.3e}"
+    if size >= _WHOLE:
+        return f"{value:,.0f}"
+    return f"{value:#.4g}"
+
+
+def readable(text: str) -> str:
+    """Return a text with its control characters made visible: `␛` for escape, `[U+202E]` for a turned direction."""
+    return _HIDDEN.sub(_picture, text.replace("\r\n", "\n").replace("\r", "\n")) if _HIDDEN.search(text) else text
+
+
+def _picture(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    if code < ord(" "):
+        return chr(_PICTURES + code)
+    return _PICTURE_OF_DELETE if code == _DELETE else f"[U+{code:04X}]"
+
+
+def one_line(text: str, most: int = 300) -> str:
+    """Return a readable text on one line, cut in the middle where it is longer than about `most` letters."""
+    return shorten(" ".join(readable(text).split()), most)
+
+
+def values(column: "pd.Series[Any]") -> list[Any]:
+    """Return the values of a column as Python's own, None where unknown."""
+    return [None if unknown else value for value, unknown in zip(column.tolist(), column.isna().tolist(), strict=True)]

@@ -1,0 +1,169 @@
+"""The Markdown: read by a reader of Markdown, it says what the page says, and every text from outside is text."""
+
+import re
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+from dlbench.report.content import NOTHING_SAID, Drawn
+from dlbench.report.evidence import read
+from dlbench.report.markdown import escaped, table
+from dlbench.report.summary import markdown
+from tests.unit.report.figures.makers import base_line, evidence, repeats, run
+from tests.unit.report.pages import HOSTILE, NUL, UNSEEN, content, hostile, large, read_html, study
+
+ROOT = Path(__file__).parents[3]
+STUDIES = [*sorted(path.parent for path in (ROOT / "results").glob("*/runs.csv")), ROOT / "tests/fixtures/study-v1"]
+# Reads what GitHub reads: raw HTML is on, so that what is not escaped would show.
+READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+
+
+def html_of(text):
+    return read_html(READER.render(text))
+
+
+def cells(line):
+    """Return the cells of a row of a table as they are read."""
+    columns = len(re.findall(r"(?<!\\)\|", line)) - 1
+    html = READER.render(f"|{' a |' * columns}\n|{' --- |' * columns}\n{line}\n")
+    return re.findall(r"<td[^>]*>(.*?)</td>", html)
+
+
+def line_of(text, beginning):
+    (found,) = [line for line in text.splitlines() if line.startswith(beginning)]
+    return found
+
+
+def test_everything_is_said_in_order(tmp_path):
+    text = html_of(markdown(content(study(tmp_path)))).text()
+    parts = [
+        "study", "Newest run started on 2026-11-21 04:15 UTC.", "The answer", "What to use", "Two workers at batch 64.",
+        "Why", "What speaks against it", "study: 11 runs: 10 completed, 1 out-of-memory, 12 attempts",
+        "Published shapes", "training time falls", "cannot be told", "Arms", "Median [interval that covers at least",
+        "throughput, samples/s", "Efficiency:", "Charts", "Training time", "n = 3.", "Charts that could not be drawn",
+        "strategies: needs two strategies", "What failed", "out-of-memory", "worker 1: RuntimeError: first line",
+    ]  # fmt: skip
+    found = 0
+    for part in parts:
+        found = text.find(part, found)
+        assert found >= 0, f"{part!r} is not after what stands before it"
+
+
+def test_an_arm_has_its_median_and_interval(tmp_path):
+    text = markdown(content(study(tmp_path)))
+    found = cells(line_of(text, "| mpi workers=2 batch_size=32 |"))
+    assert found[:3] == ["mpi workers=2 batch_size=32", "3", "1,500 [1,480, 1,520]"]
+    assert re.fullmatch(r"0\.7500 \[0\.\d{4}, 0\.\d{4}\]", found[-1])
+    assert "covers at least 75%" in text  # three repeats: between the extremes, 1 - 2 / 2^3
+
+
+def test_what_no_arm_has_is_left_out_and_what_one_lacks_is_empty(tmp_path):
+    rows = [*repeats(2, batch_size=8), *repeats(2, batch_size=16, validation_loss=None)]
+    rows = [row | {"samples_per_s": None, "samples_per_s_per_worker": None} for row in rows]
+    text = markdown(content(evidence(*rows, tmp_path=tmp_path)))
+    assert "throughput" not in text.split("## Charts")[0]
+    assert "efficiency" not in text.lower()
+    assert cells(line_of(text, "| mpi workers=1 batch_size=16 |"))[3] == ""
+
+
+def test_one_repeat_has_no_interval_and_that_is_said(tmp_path):
+    text = markdown(content(evidence(run(), tmp_path=tmp_path)))
+    assert "One completed repeat of each arm: nothing is known of chance." in text
+    assert cells(line_of(text, "| mpi workers=1 batch_size=32 |"))[1:3] == ["1", "1,000"]
+
+
+def test_emulated_arms_say_so(tmp_path):
+    rows = [*base_line(2), *repeats(2, workers=2), *repeats(2, workers=2, emulated="oversubscribed;throttled-link")]
+    text = markdown(content(evidence(*rows, tmp_path=tmp_path)))
+    emulated = [line for line in text.splitlines() if "oversubscribed, throttled-link" in line]
+    assert len(emulated) == 1
+    assert cells(emulated[0])[-2:] == ["", "oversubscribed, throttled-link"]  # no efficiency against a real base line
+
+
+def test_studies_have_tables_of_their_own(tmp_path):
+    found = evidence(
+        run(study="one"), run(study="two"), run(study="two", batch_size=8, status="failed"), tmp_path=tmp_path
+    )
+    text = markdown(content(found))
+    assert text.count("| arm | n |") == 2
+    assert "| study | run | attempt | status | reason | afterwards |" in text
+    assert line_of(text, "| two |")
+
+
+def test_nothing_completed(tmp_path):
+    text = markdown(content(evidence(run(status="failed"), tmp_path=tmp_path), statements=()))
+    assert NOTHING_SAID in text
+    assert "## Arms" not in text
+    assert "1 run: 0 completed, 1 failed" in text
+
+
+def test_nothing_failed(tmp_path):
+    assert "Nothing: every run completed at its first attempt." in markdown(content(evidence(run(), tmp_path=tmp_path)))
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, "# a", "- a", "+ a", "1. a", "1) a", "= a", "---", "`", "_a_", "__init__"])
+def test_a_text_is_read_as_it_is(text):
+    for html in (
+        READER.render(escaped(text)),
+        READER.render(f"- {escaped(text)}"),
+        READER.render(f"# {escaped(text)}"),
+    ):
+        reader = read_html(html)
+        assert reader.text() == " ".join(text.split())
+        assert {tag for tag, _ in reader.elements} <= {"p", "ul", "li", "h1"}
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, "a\nb", "a\r\n| b |", "|", "\\|", "\\"])
+def test_a_text_stays_in_its_cell(text):
+    reader = read_html(READER.render("\n".join(table(("one", "two"), [(escaped(text), "end")]))))
+    assert reader.count()["td"] == 2
+    assert reader.text("td").startswith(" ".join(text.split()))
+
+
+def test_words_with_underscores_stay_readable():
+    assert escaped("batch_size=32 learning_rate_scale=none") == "batch_size=32 learning_rate_scale=none"
+    assert escaped("0.97 of 1.2") == "0.97 of 1.2"
+
+
+def test_hostile_texts_are_texts(tmp_path):
+    text = markdown(hostile(tmp_path))
+    reader = html_of(text)
+    assert not reader.all("script", "a", "b", "code", "em", "strong", "del")
+    assert len(reader.all("img")) == 1
+    assert not [attributes for _, attributes in reader.elements if any(name.startswith("on") for name in attributes)]
+    said = reader.text()
+    for wanted in (*HOSTILE, *UNSEEN.values(), NUL.replace("\x00", "␀")):
+        assert " ".join(wanted.split()) in said, wanted
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
+    assert max(map(len, text.splitlines())) < 10_000  # a reason of 100 kB is cut
+
+
+def test_every_row_has_every_cell(tmp_path):
+    for text in (markdown(content(study(tmp_path))), markdown(hostile(tmp_path))):
+        for block in text.split("\n\n"):
+            if block.startswith("| "):
+                assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1, block
+
+
+def test_a_picture_is_the_png_where_there_is_one(tmp_path):
+    found = evidence(run(), tmp_path=tmp_path)
+    files = {"a.svg a.png a.csv": "a.png", "a.svg a.csv": "a.svg"}
+    for names, shown in files.items():
+        drawn = (Drawn("a", "A.", "A [x]", "<svg/>", "c", tuple(names.split())),)
+        assert f"![A \\[x\\]]({shown})" in markdown(content(found, drawn=drawn))
+    assert "![" not in markdown(content(found, drawn=(Drawn("a", "A.", "A", "<svg/>", "c", ("a.csv",)),)))
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.name)
+def test_real_studies(path):
+    found = read([path])
+    text = markdown(content(found))
+    assert text.count("\n| ") > found.completed["arm"].nunique()
+    for label in found.completed["label"].unique():
+        assert escaped(label) in text
+
+
+def test_it_is_the_same_each_time_and_for_many_runs(tmp_path):
+    found = large(tmp_path, 200)
+    assert markdown(found) == markdown(found)
