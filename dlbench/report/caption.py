@@ -1,0 +1,191 @@
+"""What stands under a figure: how many runs, what its marks mean, on what hardware, what is emulated, what failed."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from dlbench.analysis.intervals import Interval
+from dlbench.analysis.wording import counted
+from dlbench.records.outcome import Status
+from dlbench.report.chart import Chart, Mark, Role
+from dlbench.report.evidence import Evidence
+from dlbench.report.written import one_line
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# What a run was, where it was no real hardware at work, by the word in its row.
+EMULATION = {
+    "oversubscribed": "workers had less than a core of their own, or less than they were promised",
+    "logical-devices": "several logical devices shared one real one",
+    "throttled-link": "the network between workers was slowed down on purpose",
+    "simulated": "no process trained, a simulator computed when each would have been done",
+}
+VERSIONS = {
+    "dlbench_version": "dlbench",
+    "python_version": "Python",
+    "keras_version": "Keras",
+    "tensorflow_version": "TensorFlow",
+    "numpy_version": "NumPy",
+    "mpi_version": "",  # its name is part of the version
+    "horovod_version": "Horovod",
+}
+REPEATED = (Role.MEASURED, Role.BASE_LINE)
+# What a median is called in each form of a panel.
+MEDIANS = {"lines": "Large markers", "bars": "Parts of bars", "cells": "Cells"}
+
+
+def caption(chart: Chart, evidence: Evidence) -> str:
+    """Return the sentences that stand under a figure: plain text in one line.
+
+    Args:
+        chart: Its `runs` are those that count; all of the evidence where it names none.
+        evidence: Rows and machines.
+    """
+    runs = shown_runs(chart, evidence)
+    sentences = (
+        *_medians(chart),
+        *_failures(chart, runs),
+        *_ended(chart),
+        *_emulation(chart, runs),
+        *_hardware(runs, evidence),
+        *_versions(runs),
+        *chart.notes,
+    )
+    return " ".join(_ended_with_stop(one_line(sentence, 2_000)) for sentence in sentences if sentence.strip())
+
+
+def shown_runs(chart: Chart, evidence: Evidence) -> "pd.DataFrame":
+    """Return the last attempts of the runs that a chart says are in it."""
+    runs = evidence.runs
+    if not chart.runs:
+        return runs
+    pairs = zip(runs["study"], runs["run_id"], strict=True)
+    return runs[[(str(study), str(run_id)) in chart.runs for study, run_id in pairs]]
+
+
+def _marks(chart: Chart, roles: Iterable[Role] = tuple(Role)) -> Iterator[Mark]:
+    for panel in chart.panels:
+        for series in panel.series:
+            if series.role in roles:
+                yield from series.marks
+
+
+def _medians(chart: Chart) -> Iterator[str]:
+    """Yield how many repeats there are at each place, and what the intervals around their medians hold."""
+    marks = list(_marks(chart, REPEATED))
+    counts = {mark.interval.n for mark in marks if mark.interval}
+    if not counts:
+        return
+    if counts == {1}:
+        yield "One repeat at each place: there are no intervals"
+        return
+    forms = dict.fromkeys(MEDIANS[panel.form] for panel in chart.panels)
+    parts = [f"{' and '.join(forms)} are medians of {_range(counts)} repeats"]
+    if any(mark.points for mark in marks) and "Cells" not in forms:
+        parts.append("small dots are single runs")
+    parts += _coverage([mark.interval for mark in marks if mark.interval], drawn="Cells" not in forms)
+    yield "; ".join(parts)
+
+
+def _coverage(intervals: Iterable[Interval], *, drawn: bool) -> Iterator[str]:
+    known = [one for one in intervals if one.low is not None]
+    lowest = min((one.coverage for one in known if one.coverage is not None), default=None)
+    if drawn and lowest is not None:
+        yield f"vertical bars hold the true value with a probability of at least {math.floor(100 * lowest + 1e-9)}%"
+
+
+def _failures(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:
+    """Yield how many runs did not complete, and how they ended; crosses may count runs that the chart does not name."""
+    are_marked = any(mark.num_failed for mark in _marks(chart))
+    statuses = runs["status"].value_counts(sort=False).to_dict()
+    failed = {str(status): int(count) for status, count in statuses.items() if status != Status.COMPLETED}
+    crosses = " (crosses)" if are_marked and any(panel.form != "cells" for panel in chart.panels) else ""
+    if failed:
+        how = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))
+        yield f"{sum(failed.values())} of {counted(len(runs), 'run')} did not complete{crosses}: {how}"
+    elif crosses:
+        yield "Crosses count runs that did not complete"
+
+
+def _ended(chart: Chart) -> Iterator[str]:
+    if any(mark.ended for mark in _marks(chart)):
+        yield "Open triangles are runs that ended before: their value is at least that"
+
+
+def _emulation(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:
+    """Yield how many runs were no real hardware at work, and why."""
+    texts = runs["emulated"].dropna()
+    emulated = [str(text) for text in texts if text]
+    reasons = {reason for text in emulated for reason in text.split(";") if reason}
+    if not reasons:
+        drawn = (series.emulated for panel in chart.panels for series in panel.series)
+        reasons = {reason for text in drawn for reason in text.split(";") if reason}
+    if reasons:
+        why = "; ".join(f"{EMULATION.get(reason, 'see the documentation')} ({reason})" for reason in sorted(reasons))
+        count = f"{len(emulated)} of {counted(len(runs), 'run')}" if emulated else "what is drawn hollow"
+        yield f"Emulated, no real hardware at work: {count}: {why}"
+
+
+def _hardware(runs: "pd.DataFrame", evidence: Evidence) -> Iterator[str]:
+    """Yield the devices, the machines behind them, and how many hosts and cores a run had."""
+    studies = set(runs["study"])
+    machines = dict.fromkeys(_machine(source.machine) for source in evidence.sources if source.name in studies)
+    devices = [name for name in _distinct(runs["device_name"]) if not any(name in machine for machine in machines)]
+    parts = [
+        " and ".join([*devices, *filter(None, machines)]),
+        _amount(runs["hosts"], "host"),
+        f"{_amount(runs['cores_per_worker'], 'core')} per worker" if runs["cores_per_worker"].notna().any() else "",
+    ]
+    if any(parts):
+        yield f"Hardware: {'; '.join(filter(None, parts))}"
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    """Return a machine's processor, how many it may use, its GPUs, and whether it is a virtual one."""
+    usable = _found(machine, "cpu", "usable_cpus")
+    gpus = _found(machine, "gpus")
+    names = [str(_found(gpu, "name") or "unnamed GPU") for gpu in gpus] if isinstance(gpus, list) else []
+    parts = [
+        str(_found(machine, "cpu", "model") or ""),
+        f"{counted(usable, 'logical CPU')} usable" if isinstance(usable, int) else "",
+        *(f"{names.count(name)} x {name}" for name in dict.fromkeys(names)),
+        "a virtual machine" if _found(machine, "virtualisation", "virtual_machine") is True else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _versions(runs: "pd.DataFrame") -> Iterator[str]:
+    """Yield the versions that all runs share, and which differ."""
+    found = {name: _distinct(runs[column]) for column, name in VERSIONS.items()}
+    alike = [f"{name} {versions[0]}".strip() for name, versions in found.items() if len(versions) == 1]
+    if alike:
+        yield f"Versions: {', '.join(alike)}"
+    for name, versions in found.items():
+        if len(versions) > 1:
+            yield f"The runs had different versions of {name or 'the MPI library'}: {', '.join(versions)}"
+
+
+def _distinct(column: "pd.Series[Any]") -> list[str]:
+    return sorted({str(value) for value in column.dropna()})
+
+
+def _amount(column: "pd.Series[Any]", noun: str) -> str:
+    """Return how many of something runs had, such as `1 host` or `1 to 4 hosts`; empty where it is unknown."""
+    known = {float(value) for value in column.dropna()}
+    return f"{_range(known)} {noun}{'' if known == {1.0} else 's'}" if known else ""
+
+
+def _range(values: Iterable[float]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+def _found(place: Any, *keys: str) -> Any:
+    for key in keys:
+        place = place.get(key) if isinstance(place, Mapping) else None
+    return place
+
+
+def _ended_with_stop(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
