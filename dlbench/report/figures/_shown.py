@@ -1,0 +1,93 @@
+"""Which runs a chart shows, and what is said of those that it cannot show or compare."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from dlbench.analysis.groups import summarised
+from dlbench.records.outcome import Status
+from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
+from dlbench.report.chart import Axis, Lacking, Panel
+from dlbench.report.figures._rows import counted, identities
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RATE = "samples_per_s"
+RATE_AXIS = Axis("throughput (samples/s)", low=0.0)
+WINDOW = f"a timed window of at least {MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s"
+# So many panels are named in one sentence.
+MOST_NAMES = 4
+
+
+def in_chart(runs: "pd.DataFrame", columns: Sequence[str]) -> frozenset[tuple[str, str]]:
+    """Return who is in a chart of these columns, as `Chart.runs` holds them: runs with a value, and failed ones."""
+    failed = (runs["status"] != Status.COMPLETED).astype(bool)
+    return identities(runs[failed | runs[list(columns)].notna().any(axis=1)])
+
+
+def num_places(panel: Panel) -> int:
+    """Return at how many places along x anything was measured or failed; ideal lines do not count."""
+    return len({mark.x for one in panel.series for mark in one.marks if mark.points or mark.num_failed})
+
+
+def num_measured(panel: Panel) -> int:
+    """Return at how many places along x there is a measured value, of whichever series."""
+    return len({mark.x for one in panel.series for mark in one.marks if mark.points})
+
+
+def with_rate(completed: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the completed runs that have samples/s.
+
+    Raises:
+        Lacking: No run is completed, or none has a rate.
+    """
+    if completed.empty:
+        raise Lacking("needs completed runs with samples/s; no run is completed")
+    found = completed[completed[RATE].notna()]
+    if found.empty:
+        raise Lacking(f"needs completed runs with samples/s: {WINDOW} (`extend_window: true` steps on until it is)")
+    return found
+
+
+def needs_two(what: str, found: Iterable[object]) -> Lacking:
+    """Return the error that there are no completed runs with two values of something and equal in all else.
+
+    Args:
+        what: Completed runs of what, such as `completed runs at two or more batch sizes`.
+        found: The values that completed runs have.
+    """
+    values = list(found)
+    if not values:
+        return Lacking(f"needs {what}; no run is completed")
+    if len(values) == 1:
+        return Lacking(f"needs {what}; {listed(values)}")
+    return Lacking(f"needs {what} that are equal in all else; {listed(values)}, but other settings differ too")
+
+
+def listed(values: Iterable[object]) -> str:
+    """Return what there is, for the end of a sentence: `there is 32 only`, `there are 32, 64`, `there is none`."""
+    words = [str(value) for value in values]
+    if not words:
+        return "there is none"
+    return f"there is {words[0]} only" if len(words) == 1 else f"there are {summarised(words)}"
+
+
+def rate_note(runs: "pd.DataFrame") -> tuple[str, ...]:
+    """Say how many completed runs have no samples/s, and why; nothing where all have. Each run counts once."""
+    completed = runs[runs["status"] == Status.COMPLETED].drop_duplicates(["study", "run_id"])
+    without = int(completed[RATE].isna().sum())
+    text = f"{without} of {counted(len(completed))} that completed without samples/s: a rate needs {WINDOW}."
+    return (text,) if without else ()
+
+
+def left_out_note(titles: Iterable[str], why: str) -> tuple[str, ...]:
+    """Name what has no panel; nothing where all has."""
+    named = named_panels(title for title in titles if title)
+    return (f"Left out, {why}: {named}.",) if named else ()
+
+
+def named_panels(titles: Iterable[str]) -> str:
+    """Return the titles of panels for a sentence, the first few of them; they hold commas themselves."""
+    named = [title or "this chart" for title in dict.fromkeys(titles)]
+    more = f" and {len(named) - MOST_NAMES} more" if len(named) > MOST_NAMES else ""
+    return "; ".join(named[:MOST_NAMES]) + more

@@ -1,0 +1,130 @@
+"""Efficiency against workers: the rate of one of them over that of one worker alone."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from dlbench.analysis.arms import Arm, arms
+from dlbench.analysis.efficiency import efficiencies
+from dlbench.analysis.groups import is_alone, summarised
+from dlbench.analysis.intervals import Interval
+from dlbench.report.chart import Axis, Chart, Lacking, Mark, Panel, Role, Series, hued
+from dlbench.report.figures._scaling import WORKERS, meanings, scaled
+from dlbench.report.figures._shown import RATE, in_chart, rate_note, with_rate
+from dlbench.report.lines import Part, series
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dlbench.report.evidence import Evidence
+
+ORDER = 40
+# Of a run: its efficiency, and the number of its arm, both NaN where it has none.
+EFFICIENCY, ARM = "efficiency", "arm_number"
+# An axis of 0 to 110 %; what lies higher makes it longer.
+AXIS = Axis("efficiency", low=0.0, high=1.1, percent=True)
+WHOLE = "as fast as one worker alone"
+DEFINITION = (
+    "Efficiency is samples/s of one of the workers over samples/s of one worker alone at the same batch size; "
+    "the interval is that of the ratio of their medians."
+)
+
+
+def chart(evidence: "Evidence") -> Chart:
+    """Return efficiency against workers from 0 to 110 %, weak and strong scaling in panels apart.
+
+    Median and interval are `dlbench.analysis.arms.Arm.efficiency`; a point is the rate of one run's workers over the
+    median of its base line.
+
+    Raises:
+        Lacking: No arm has a base line that is its equal, both with samples/s.
+    """
+    import pandas as pd
+
+    with_rate(evidence.completed)
+    found = _arms(evidence)
+    runs = _measured(evidence.runs, list(found))
+    parts = [part for part in scaled(runs[~is_alone(runs)]) if part.runs[EFFICIENCY].notna().any()]
+    if not parts:
+        raise Lacking(
+            "needs completed runs with samples/s of one worker alone (`strategy: single` or `baseline: auto`) that are "
+            "equal to other arms in model, data, batch size, cores and precision, and as real or emulated as they are"
+        )
+    shown = pd.concat([part.runs for part in parts])
+    return Chart(
+        title="Efficiency by number of workers",
+        panels=hued(tuple(_panel(part, list(found.values())) for part in parts)),
+        columns=min(3, len(parts)),
+        notes=(
+            DEFINITION,
+            *meanings(shown),
+            *_without_base_line(evidence.completed, found),
+            *rate_note(evidence.runs),
+        ),
+        runs=in_chart(shown, [EFFICIENCY]),
+    )
+
+
+def _arms(evidence: "Evidence") -> dict[tuple[str, str], Arm]:
+    """Return the arms that have an efficiency, by study and name; a base line counts in its own study only."""
+    return {
+        (str(study), arm.name): arm
+        for study, rows in evidence.runs.groupby("study", sort=False)
+        for arm in arms(_records(rows))
+        if arm.efficiency is not None
+    }
+
+
+def _records(rows: "pd.DataFrame") -> list[Mapping[str, Any]]:
+    """Return rows as `dlbench.analysis.arms` reads them: None where a cell is empty."""
+    cells = rows.astype(object).where(rows.notna(), None)
+    return [{str(name): value for name, value in row.items()} for row in cells.to_dict("records")]
+
+
+def _measured(runs: "pd.DataFrame", names: list[tuple[str, str]]) -> "pd.DataFrame":
+    """Return the runs with their efficiency and the number of their arm among those that have one."""
+    import pandas as pd
+
+    known = {name: float(number) for number, name in enumerate(names)}
+    named = zip(runs["study"], runs["arm"], strict=True)
+    number = pd.Series([known.get((str(study), str(arm))) for study, arm in named], index=runs.index, dtype="float64")
+    value = efficiencies(runs).where(number.notna())
+    return runs.assign(**{EFFICIENCY: value, ARM: number.where(value.notna())})
+
+
+def _panel(part: Part, found: list[Arm]) -> Panel:
+    which = {_place(one, mark): set(mark.points) for one in series(part, "workers", ARM) for mark in one.marks}
+    made = tuple(
+        replace(one, marks=tuple(_judged(mark, which.get(_place(one, mark), set()), found) for mark in one.marks))
+        for one in series(part, "workers", EFFICIENCY)
+    )
+    return Panel(part.title, WORKERS, AXIS, (*made, _whole(made)))
+
+
+def _place(one: Series, mark: Mark) -> tuple[str, str, float]:
+    return one.label, one.emulated, mark.x
+
+
+def _judged(mark: Mark, numbers: set[float], found: list[Arm]) -> Mark:
+    """Return the mark with its arm's interval; of several arms at one place, only the median of all is known."""
+    if not mark.points:
+        return mark
+    if len(numbers) == 1:
+        return replace(mark, interval=found[int(next(iter(numbers)))].efficiency)
+    return replace(mark, interval=Interval(median(mark.points), None, None, len(mark.points), None))
+
+
+def _whole(made: tuple[Series, ...]) -> Series:
+    """Return the line at 100 %, from one worker to the most."""
+    places = sorted({1.0, *(mark.x for one in made for mark in one.marks)})
+    return Series(WHOLE, tuple(Mark(x, interval=Interval(1.0, None, None, 1, None)) for x in places), Role.IDEAL)
+
+
+def _without_base_line(completed: "pd.DataFrame", found: Mapping[tuple[str, str], Arm]) -> Iterator[str]:
+    """Name the arms that have a rate and nothing to compare it with."""
+    rows = completed[completed[RATE].notna() & ~is_alone(completed)]
+    named = zip(rows["study"], rows["arm"], rows["label"].fillna(rows["arm"]), strict=True)
+    labels = dict.fromkeys(str(label) for study, arm, label in named if (str(study), str(arm)) not in found)
+    if labels:
+        yield f"No efficiency is known where no base line is the equal: {summarised(labels)}."

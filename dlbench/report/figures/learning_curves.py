@@ -1,0 +1,167 @@
+"""Loss and accuracy while training, against epochs, updates and training time."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dlbench.analysis.groups import TASK, summarised, varying
+from dlbench.records.outcome import Status
+from dlbench.report.chart import Axis, Chart, Lacking, Panel, Role, Series, hued
+from dlbench.report.figures._curves import NUMBER, Curves, Line, curves, lines
+from dlbench.report.figures._rows import counted, identities, synthetic_note
+from dlbench.report.figures._shown import named_panels
+from dlbench.report.lines import MOST_SERIES, Part, has_several, parts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dlbench.report.evidence import Evidence
+
+ORDER = 20
+# Axes by column of `epochs.csv`, and what a panel's title calls them.
+PLACES = {
+    "epoch": (Axis("epoch"), "epochs"),
+    "steps": (Axis("update"), "updates"),
+    "train_time_s": (Axis("training time (s)"), "time"),
+}
+VALUES = {
+    "train_loss": (Axis("training loss (nats)"), "training loss"),
+    "validation_loss": (Axis("validation loss (nats)"), "validation loss"),
+    "train_accuracy": (Axis("training accuracy"), "training accuracy"),
+    "validation_accuracy": (Axis("validation accuracy"), "validation accuracy"),
+}
+# More panels than this cannot be read; arms with the fewest runs are then left out.
+MOST_PANELS = 36
+# Beyond so many marks the points of single runs hide the line.
+FEW_MARKS = 12
+# Beyond these ratios an axis is logarithmic: of the places where lines end, and of losses.
+FAR_APART, FAR_DOWN = 4.0, 10.0
+
+
+def chart(evidence: "Evidence") -> Chart:
+    """Return learning curves, one line for each batch size, or for each arm where all have the same.
+
+    A line is the median over repeats at each epoch, at the median of their updates or training times. Losses and
+    accuracies are the first worker's rows: they are of all workers. Time is the slowest worker's.
+
+    Raises:
+        Lacking: No completed run has two epochs with a loss or an accuracy that means something.
+    """
+    import pandas as pd
+
+    found = curves(evidence)
+    values, places = ([name for name in names if found.epochs[name].notna().any()] for names in (VALUES, PLACES))
+    runs, sizes = _few_batch_sizes(found.runs)
+    shown, left_out = _first(_parts(runs), found, max(1, MOST_PANELS // max(1, len(places) * len(values))))
+    panels = [panel for part in shown for panel in _panels(part, found, values, places)]
+    if not any(map(has_several, panels)):
+        raise Lacking("needs completed runs of two or more epochs with a loss or an accuracy in epochs.csv")
+    in_panels = pd.concat([part.runs for part in shown])
+    return Chart(
+        title="Loss and accuracy while training",
+        panels=hued(tuple(map(_without_points, panels))),
+        columns=len(places),
+        notes=(
+            "Lines are medians over repeats at each epoch; training time is the slowest worker's, without evaluations.",
+            *_notes(panels, in_panels),
+            *_absent(sizes, left_out),
+            *synthetic_note(evidence.runs),
+        ),
+        runs=identities(in_panels),
+    )
+
+
+def _few_batch_sizes(runs: "pd.DataFrame") -> "tuple[pd.DataFrame, tuple[int, ...]]":
+    """Return the runs of as many batch sizes as a panel can hold, evenly chosen, and those batch sizes if not all."""
+    sizes = sorted(runs["batch_size"].dropna().unique().tolist())
+    if len(sizes) <= MOST_SERIES or "batch_size" not in varying(runs):
+        return runs, ()
+    chosen = [sizes[round(number * (len(sizes) - 1) / (MOST_SERIES - 1))] for number in range(MOST_SERIES)]
+    return runs[runs["batch_size"].isin(chosen)], tuple(chosen)
+
+
+def _parts(runs: "pd.DataFrame") -> list[Part]:
+    """Return what shares a row of panels: where batch sizes vary, runs that differ in these alone."""
+    keys = varying(runs)
+    return parts(runs, x="", always=[key for key in keys if key != "batch_size"] if "batch_size" in keys else TASK)
+
+
+def _first(candidates: list[Part], found: Curves, most: int) -> tuple[list[Part], list[str]]:
+    """Return the parts with the most completed runs, in their order, and the titles of the others."""
+    with_curves = [part for part in candidates if part.runs[NUMBER].isin(found.epochs[NUMBER]).any()]
+    counts = {id(part): int((part.runs["status"] == Status.COMPLETED).sum()) for part in with_curves}
+    kept = {id(part) for part in sorted(with_curves, key=lambda part: -counts[id(part)])[:most]}
+    shown = [part for part in with_curves if id(part) in kept]
+    return shown, [part.title for part in candidates if id(part) not in kept]
+
+
+def _panels(part: Part, found: Curves, values: Sequence[str], places: Sequence[str]) -> Iterator[Panel]:
+    """Yield the panels of a part: a row for each value, with the same lines against each kind of place."""
+    shown = _with_room(list(lines(part, found)))
+    at = {column: [line.places(column) for line in shown] for column in places}
+    for value in values:
+        y, name = VALUES[value]
+        made = [line.of(value) for line in shown]
+        if not any(one.marks for one in made):
+            continue
+        for column in places:
+            x, against = PLACES[column]
+            moved = [_moved(one, places_of) for one, places_of in zip(made, at[column], strict=True)]
+            title = ": ".join(filter(None, (part.title, f"{name} by {against}")))
+            yield Panel(title, _along(x, moved), _up(y, value, moved), tuple(one for one in moved if one.marks))
+
+
+def _along(axis: Axis, shown: Sequence[Series]) -> Axis:
+    """Return the axis, logarithmic where some lines end so early that they would be a stroke on a linear one."""
+    ends = [one.marks[-1].x for one in shown if one.marks]
+    return replace(axis, scale="log10") if ends and max(ends) > FAR_APART * min(ends) > 0 else axis
+
+
+def _up(axis: Axis, value: str, shown: Sequence[Series]) -> Axis:
+    """Return the axis, logarithmic for losses that fall so far that their ends could not be told apart."""
+    medians = [mark.interval.value for one in shown for mark in one.marks if mark.interval]
+    is_far = value.endswith("loss") and bool(medians) and max(medians) > FAR_DOWN * min(medians) > 0
+    return replace(axis, scale="log10") if is_far else axis
+
+
+def _with_room(found: list[Line]) -> list[Line]:
+    """Return the lines, without base lines where the panel has no room for them."""
+    own = [line for line in found if line.series.role is not Role.BASE_LINE]
+    return found if len(found) <= MOST_SERIES or not own else own
+
+
+def _moved(one: Series, places: Mapping[float, float]) -> Series:
+    """Return a line by epoch as a line by another place, without the epochs whose place nobody knows."""
+    marks = [replace(mark, x=places[mark.x]) for mark in one.marks if not math.isnan(places.get(mark.x, math.nan))]
+    return replace(one, marks=tuple(sorted(marks, key=lambda mark: mark.x)))
+
+
+def _without_points(panel: Panel) -> Panel:
+    """Return a panel whose long lines have no points of single runs."""
+    return replace(
+        panel,
+        series=tuple(
+            one
+            if len(one.marks) <= FEW_MARKS
+            else replace(one, marks=tuple(replace(mark, points=()) for mark in one.marks))
+            for one in panel.series
+        ),
+    )
+
+
+def _notes(panels: Sequence[Panel], runs: "pd.DataFrame") -> Iterator[str]:
+    longest = max((len(one.marks) for panel in panels for one in panel.series), default=0)
+    if longest > FEW_MARKS:
+        yield f"Where a line has more than {FEW_MARKS} marks, points of single runs are left out; bars are intervals."
+    if failed := int((runs["status"] != Status.COMPLETED).sum()):
+        yield f"{counted(failed)} that did not complete {'has' if failed == 1 else 'have'} no line."
+    if runs["target_stop"].fillna(False).any():
+        yield "Runs ended as soon as they reached their target: the end of a line stands for fewer of them."
+
+
+def _absent(sizes: Sequence[int], left_out: Sequence[str]) -> Iterator[str]:
+    if sizes:
+        yield f"Of all batch sizes {len(sizes)} are shown: {summarised(map(str, sizes), len(sizes))}."
+    if left_out:
+        yield f"Left out for want of room or of curves: {named_panels(left_out)}."

@@ -1,0 +1,218 @@
+"""Scale-up against scale-out at equal workers, run by run, and their ratio."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from dlbench.analysis.groups import SETTINGS, TASK, summarised, varying
+from dlbench.analysis.intervals import Interval
+from dlbench.records.outcome import Status
+from dlbench.report.chart import Axis, Chart, Lacking, Mark, Panel, Role, Series, hued
+from dlbench.report.figures._rows import counted, identities, numbers
+from dlbench.report.figures._scaling import WORKERS, is_emulated
+from dlbench.report.figures._shown import RATE, RATE_AXIS
+from dlbench.report.lines import Part, is_base_line, parts, series
+from dlbench.scenario.settings import OPTION_PREFIXES, Mode
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dlbench.report.evidence import Evidence
+
+ORDER = 50
+RATIO = "scale-out / scale-up"
+# The line of no difference goes on by this factor, so that it is one at a single number of workers too.
+BEYOND = 1.25
+MODES = [Mode.SCALE_UP.value, Mode.SCALE_OUT.value]
+# The column that says whether a run is real; messages name it.
+EMULATED = "being emulated"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What is compared: its column, axis and name, and what a ratio above 1 means."""
+
+    column: str
+    axis: Axis
+    name: str
+    above: str
+
+
+COMPARED = (
+    Compared("train_time_s", Axis("training time (s)", low=0.0), "training time", "scale-up is faster"),
+    Compared(RATE, RATE_AXIS, "throughput", "scale-out is faster"),
+)
+# Settings beside those of `dlbench.analysis.groups` that a run could gain or lose by.
+ALSO_EQUAL = (
+    "seed",
+    "repeat",
+    "validation_fraction",
+    "augmentation_padding",
+    "checkpoint_every",
+    "evaluate_every",
+    "evaluation_batch_size",
+    "extend_window",
+    "sample_every",
+    "sensor_interval_s",
+    "target_metric",
+    "target_value",
+    "target_stop",
+)
+# What starts the processes: it may differ between one host and several, but need not.
+LAUNCHING = ("launcher", "submitter")
+LAUNCHER = "launcher."
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Runs on one host and on many that are equal in all else.
+
+    Attributes:
+        both: The runs of both sides.
+        ratios: A row for each pair: the settings of the scale-out run, and `ratio(COLUMN)` where both have a value.
+        num_single: Runs of either mode without a partner.
+    """
+
+    both: "pd.DataFrame"
+    ratios: "pd.DataFrame"
+    num_single: int
+
+
+def ratio(column: str) -> str:
+    """Return the column that holds the ratio of two runs' values."""
+    return f"{column}.ratio"
+
+
+def chart(evidence: "Evidence") -> Chart:
+    """Return times and rates of both modes (left), and the ratio of each pair of repeats (right).
+
+    The interval of a ratio is that of the median over pairs (`dlbench.analysis.intervals.median_interval`).
+
+    Raises:
+        Lacking: There is no pair of completed runs, one on one host and one with a host for each worker, equal in all
+            else.
+    """
+    runs = evidence.runs[~is_base_line(evidence.runs) & evidence.runs["mode"].isin(MODES).astype(bool)]
+    pairs = _pairs(runs.reset_index(drop=True))
+    if pairs is None or not any(pairs.ratios[ratio(one.column)].notna().any() for one in COMPARED):
+        raise Lacking(_lacking(runs))
+    return Chart(
+        title="Scale-up against scale-out at equal workers",
+        panels=hued(tuple(panel for part in _parts(pairs.both) for panel in _panels(part, pairs.ratios))),
+        columns=2,
+        notes=tuple(_notes(pairs)),
+        runs=identities(pairs.both),
+    )
+
+
+def _pairs(runs: "pd.DataFrame") -> Pairs | None:
+    """Pair runs of one study and one launcher first, then of one study, then of any two studies; none twice."""
+    import pandas as pd
+
+    same, launching = _equal_settings(runs), [*LAUNCHING, *(name for name in runs.columns if name.startswith(LAUNCHER))]
+    left = runs.assign(number=runs.index, **{EMULATED: is_emulated(runs)})
+    found = []
+    for keys in (["study", *same, *launching], ["study", *same], same):
+        found.append(_matched(left, keys))
+        left = left[~left["number"].isin([*found[-1]["up"], *found[-1]["out"]])]
+    pairs = pd.concat(found, ignore_index=True)
+    if pairs.empty:
+        return None
+    both = runs.loc[[*pairs["up"], *pairs["out"]]]
+    return Pairs(both, _ratios(runs, pairs), len(left))
+
+
+def _equal_settings(runs: "pd.DataFrame") -> list[str]:
+    """Return the settings and options in which a pair must agree; where all runs of a task do, they need no look.
+
+    Some are unknown of a failed run that nobody could tell them of, such as the number of samples.
+    """
+    prefixes = tuple(f"{prefix}." for prefix in OPTION_PREFIXES if f"{prefix}." != LAUNCHER)
+    options = [name for name in runs.columns if name.startswith(prefixes)]
+    settings = [name for name in (*SETTINGS, *ALSO_EQUAL, *options) if name not in (*TASK, "placement")]
+    by_task = runs.groupby(list(TASK), dropna=False)[settings].nunique()
+    return [*TASK, EMULATED, *(name for name in settings if (by_task[name] > 1).any())]
+
+
+def _matched(runs: "pd.DataFrame", keys: Sequence[str]) -> "pd.DataFrame":
+    """Return the numbers of the runs of each pair, in the columns `up` and `out`."""
+    ranked = runs.assign(rank=runs.groupby([*keys, "mode"], dropna=False).cumcount())
+    up, out = (
+        ranked[ranked["mode"] == mode][["number", *keys, "rank"]].rename(columns={"number": name})
+        for mode, name in ((Mode.SCALE_UP, "up"), (Mode.SCALE_OUT, "out"))
+    )
+    return up.merge(out, on=[*keys, "rank"])[["up", "out"]]
+
+
+def _ratios(runs: "pd.DataFrame", pairs: "pd.DataFrame") -> "pd.DataFrame":
+    """Return a row for each pair: completed where both are, and emulated for the reasons of both."""
+    up = runs.loc[pairs["up"]].reset_index(drop=True)
+    out = runs.loc[pairs["out"]].reset_index(drop=True)
+    failed = (up["status"] != Status.COMPLETED).astype(bool)
+    status = out["status"].mask(failed, up["status"])
+    emulated = (up["emulated"].fillna("") + ";" + out["emulated"].fillna("")).str.strip(";")
+    found = out.assign(number=pairs["out"], status=status, emulated=emulated)
+    for one in COMPARED:
+        base = numbers(up, one.column)
+        found[ratio(one.column)] = (numbers(out, one.column) / base.where(base > 0)).where(status == Status.COMPLETED)
+    return found
+
+
+def _parts(both: "pd.DataFrame") -> list[Part]:
+    """Return what shares a row of panels: runs that differ in mode and workers, at most in their launcher too."""
+    keys = varying(both, x="workers")
+    return parts(both, x="workers", always=[key for key in keys if key != "placement" and not key.startswith(LAUNCHER)])
+
+
+def _panels(part: Part, ratios: "pd.DataFrame") -> Iterator[Panel]:
+    """Yield, for each quantity that pairs have, the panel of both modes and that of their ratio."""
+    own = replace(part, runs=ratios[ratios["number"].isin(part.runs.index)], keys=())
+    for one in COMPARED:
+        if own.runs[ratio(one.column)].notna().any():
+            title = ", ".join(filter(None, (part.title, one.name)))
+            yield Panel(title, WORKERS, one.axis, series(part, "workers", one.column))
+            made = tuple(replace(found, label=RATIO) for found in series(own, "workers", ratio(one.column)))
+            y = Axis(f"{RATIO} (above 1: {one.above})")
+            yield Panel(f"{title}: {RATIO}", WORKERS, y, (*made, _equal(made)))
+
+
+def _equal(made: Sequence[Series]) -> Series:
+    """Return the line where both modes are as good, a little beyond the outermost workers."""
+    places = [mark.x for one in made for mark in one.marks]
+    ends = (min(places) / BEYOND, max(places) * BEYOND)
+    return Series(
+        "no difference", tuple(Mark(x, interval=Interval(1.0, None, None, 1, None)) for x in ends), Role.IDEAL
+    )
+
+
+def _notes(pairs: Pairs) -> Iterator[str]:
+    yield "A point on the right is one pair: a run of each mode with the same settings, seed and repeat."
+    studies = [sorted(set(side["study"].astype(str))) for side in _sides(pairs.both)]
+    if studies[0] != studies[1]:
+        up, out = map(summarised, studies)
+        yield f"Scale-up is of {up}, scale-out of {out}: they did not take turns."
+    devices = [sorted(set(side["device_name"].dropna().astype(str))) for side in _sides(pairs.both)]
+    if devices[0] != devices[1]:
+        up, out = map(summarised, devices)
+        yield f"Devices differ: scale-up on {up}, scale-out on {out}."
+    if pairs.num_single:
+        yield f"{counted(pairs.num_single)} without an equal of the other mode left out."
+
+
+def _sides(runs: "pd.DataFrame") -> "tuple[pd.DataFrame, pd.DataFrame]":
+    """Return the runs of scale-up and those of scale-out."""
+    return runs[runs["mode"] == Mode.SCALE_UP], runs[runs["mode"] == Mode.SCALE_OUT]
+
+
+def _lacking(runs: "pd.DataFrame") -> str:
+    """Return which rows are missing: those of a mode, or of settings that both modes have."""
+    needed = "needs completed runs of both modes, scale-up and scale-out, equal in workers and all else"
+    completed = runs[runs["status"] == Status.COMPLETED]
+    sides = _sides(completed.assign(**{EMULATED: is_emulated(completed)}))
+    there = [mode for mode, side in zip(MODES, sides, strict=True) if len(side)]
+    if len(there) < 2:
+        return f"{needed}; " + (f"there is {there[0]} only" if there else "no run of either is completed")
+    up, out = sides
+    apart = [key for key in _equal_settings(runs) if not set(up[key].dropna()) & set(out[key].dropna())]
+    known = [key for key in apart if up[key].notna().any() or out[key].notna().any()]
+    return f"{needed}; they differ in {summarised(known)}" if known else f"{needed}; no two of them are"
