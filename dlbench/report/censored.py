@@ -8,6 +8,9 @@ from dlbench.report.lines import Part, series
 
 Key = tuple[Role, str, str]
 
+# What `series` asks of runs beside what is shown; it cuts them into many pieces, each as wide as its columns.
+NEEDED = ("baseline", "status", "emulated", "strategy", "workers")
+
 
 def censored_series(part: Part, x: str, reached: str, ended: str) -> tuple[Series, ...]:
     """Return the series of a part as `lines.series` does, with censored values and medians that allow for them.
@@ -18,6 +21,7 @@ def censored_series(part: Part, x: str, reached: str, ended: str) -> tuple[Serie
         reached: The column with the values of runs that reached what is shown, unknown in those that did not.
         ended: The column with what these had come to when they ended, unknown in those that reached it.
     """
+    part = replace(part, runs=part.runs[list(dict.fromkeys((*NEEDED, *part.keys, x, reached, ended)))])
     known = part.runs[reached].fillna(part.runs[ended])
     whole = series(replace(part, runs=part.runs.assign(known=known)), x, "known")
     values = {column: {_key(one): one.marks for one in series(part, x, column)} for column in (reached, ended)}
