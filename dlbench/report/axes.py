@@ -121,7 +121,7 @@ def head(axes: "Axes", title: str, note: str, style: Style) -> None:
     num_lines = len(lines.split("\n")) if lines else 0
     if num_lines:
         up = ScaledTranslation(0, 3.0 / POINTS, axes.figure.dpi_scale_trans)
-        axes.text(0, 1, lines, transform=axes.transAxes + up, va="bottom", color=style.muted, size=style.small_pt)
+        axes.text(0, 1, lines, transform=axes.transAxes + up, va="bottom", color=style.foreground, size=style.small_pt)
     text = lettering.wrapped(title, width, style.text_pt, most_lines=3, weight="bold")
     axes.set_title(text, loc="left", pad=5.0 + num_lines * LINE * style.small_pt, weight="bold")
 
@@ -130,5 +130,5 @@ def empty(axes: "Axes", panel: Panel, style: Style) -> None:
     """Say in an empty panel that it is empty."""
     axes.set_xticks([])
     axes.set_yticks([])
-    axes.text(0.5, 0.5, NOTHING, ha="center", va="center", color=style.muted, transform=axes.transAxes)
+    axes.text(0.5, 0.5, NOTHING, ha="center", va="center", color=style.foreground, transform=axes.transAxes)
     name_axes(axes, panel.x.label, panel.y.label, style)

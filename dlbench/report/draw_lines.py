@@ -201,5 +201,5 @@ def draw_failures(axes: "Axes", panel: Panel, style: Style) -> None:
     for x, count in counts.items():
         axes.annotate(
             str(count), (x, 0), xycoords=axes.get_xaxis_transform(), xytext=(0, COUNT_PT), textcoords="offset points",
-            ha="center", va="bottom", color=style.alarm, size=style.small_pt,
+            ha="center", va="bottom", color=style.foreground, size=style.small_pt,
         )  # fmt: skip

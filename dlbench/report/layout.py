@@ -19,6 +19,7 @@ from dlbench.report.draw_bars import slotted
 from dlbench.report.draw_cells import cells_size
 from dlbench.report.draw_panel import draw_panel, has_content
 from dlbench.report.legend import draw_legend, entries
+from dlbench.report.looks import told_apart
 from dlbench.report.style import Style
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ def composed(chart: Chart, style: Style, *, title: str = "", caption: str = "") 
         title: Stands above the panels.
         caption: Stands below the legend.
     """
+    chart = told_apart(chart)
     panels = chart.panels or (_nothing(),)
     for columns in range(_most_columns(chart, len(panels)), 0, -1):
         inside = _inside(panels, columns, style)

@@ -39,7 +39,7 @@ class Style:
         background: Colour of the ground; `none` where the page shines through.
         grounds: The colours it has to be read on.
         foreground: Text and axes.
-        muted: Base lines and ideals.
+        muted: Base lines and ideals; too pale for letters.
         grid: Lines at the ticks.
         grid_opacity: How much of them is seen, 0 to 1.
         alarm: Failed runs.

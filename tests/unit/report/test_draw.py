@@ -386,6 +386,14 @@ def test_all_series_have_an_entry_whatever_they_begin_with() -> None:
     assert len(every_role()) == len({series.label for series in every_role()})
 
 
+def test_base_lines_are_told_apart_by_their_markers() -> None:
+    names = ("alone, batch 8", "alone, batch 16")
+    series = [Series(name, (mark(1, 1.0, 2.0),), Role.BASE_LINE) for name in names]
+    (axes,) = drawn(lines(measured(), *series)).axes
+    markers = [line.get_marker() for line in axes.lines if len(line.get_xdata()) == 1]
+    assert markers == ["*", "X"]
+
+
 def test_failed_runs_alone_make_up_no_scale() -> None:
     (axes,) = drawn(EVERY["only failed"]).axes
     assert [label.get_text() for label in axes.get_yticklabels()] == []
