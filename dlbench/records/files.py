@@ -1,7 +1,7 @@
 """Every file name of a study, in one place.
 
 <study>/
-  scenario.yaml  study.json  machine.json  lock
+  scenario.yaml  reference.csv  study.json  machine.json  lock
   runs.csv  epochs.csv  steps.csv  sensors.csv
   runs/<run_id>/<attempt>/
     assignment.json  plan.json  journal.jsonl  outcome.json  launcher.log  worker-<rank>.log
@@ -19,6 +19,7 @@ from typing import IO
 SCENARIO = "scenario.yaml"
 STUDY = "study.json"
 MACHINE = "machine.json"
+REFERENCE = "reference.csv"
 LOCK = "lock"
 RUNS_FOLDER = "runs"
 CHECKPOINTS_FOLDER = "checkpoints"

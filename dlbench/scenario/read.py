@@ -7,7 +7,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from dlbench.errors import UserError, shown
-from dlbench.scenario import document
+from dlbench.scenario import document, reference
+from dlbench.scenario.reference import Reference
 from dlbench.scenario.run_spec import Target
 from dlbench.scenario.scenario import Scenario, name_from
 from dlbench.scenario.source import Path as DataPath
@@ -20,14 +21,36 @@ def read(path: Path) -> Scenario:
     """Read a scenario file.
 
     Raises:
-        UserError: It cannot be read, or holds something that is not allowed; says the file and line.
+        UserError: It cannot be read, or holds something that is not allowed, such as a reference that is not there;
+            says the file and line.
     """
-    return _scenario(document.parse(_text(path), str(path)), name_from(path.stem))
+    scenario = _scenario(document.parse(_text(path), str(path)), name_from(path.stem))
+    reference_of(scenario, path)
+    return scenario
 
 
 def parse(text: str, name: str) -> Scenario:
-    """Read a scenario from text; `name` is what messages call it and, without its suffix, the default name."""
+    """Read a scenario from text; `name` is what messages call it and, without its suffix, the default name.
+
+    Whether the reference that it names is there is not asked: `reference_of` does.
+    """
     return _scenario(document.parse(text, name), name_from(Path(name).stem))
+
+
+def reference_of(scenario: Scenario, path: Path | None = None) -> Reference | None:
+    """Return the published numbers that a scenario is compared with; None where it names none.
+
+    Args:
+        scenario: The scenario.
+        path: Its file; None for one that has none.
+
+    Raises:
+        UserError: They are not there, or their file is not of the form.
+    """
+    if not scenario.reference:
+        return None
+    folders = (reference.PROJECT,) if path is None else reference.beside(path)
+    return reference.read(reference.find(scenario.reference, folders, scenario.source.where(("reference",))))
 
 
 def _text(path: Path) -> str:

@@ -14,6 +14,7 @@ from dlbench.scenario.source import Path, Source
 # A file name holds at most 255 bytes; a start time and a counter follow.
 MAX_NAME_BYTES = 150
 _FORBIDDEN_IN_NAME = re.compile(r"[\x00-\x1f\x7f-\x9f/\\\ud800-\udfff]")
+_REFERENCE = re.compile(r"\w[\w.-]{0,99}")
 
 
 class Order(StrEnum):
@@ -36,6 +37,12 @@ def _name(value: str) -> str:
         raise ValueError("must be a name that can be a folder's: no slash, no control character, no dot in front")
     if len(value.encode()) > MAX_NAME_BYTES:
         raise ValueError(f"must be at most {MAX_NAME_BYTES} bytes long")
+    return value
+
+
+def _reference(value: str) -> str:
+    if value and not _REFERENCE.fullmatch(value):
+        raise ValueError("must name published numbers in a file, such as `kim2023`; `description` takes any text")
     return value
 
 
@@ -86,7 +93,11 @@ class Scenario(Limits):
 
     name: Annotated[str, AfterValidator(_name)] = Field(description="Names the study; default: the file's name.")
     description: str = Field("", description="What it is for.")
-    reference: str = Field("", description="The published result it repeats: a citation or a link.")
+    reference: Annotated[str, AfterValidator(_reference)] = Field(
+        "",
+        description="Published numbers it is compared with: NAME of `reference/NAME.csv` beside the scenario, else of "
+        "`scenarios/reference` in the folder dlbench is started in.",
+    )
     base: Annotated[dict[str, Any], BeforeValidator(_filled)] = Field(
         default_factory=dict, description="Settings and plugin options (`model.hidden`) common to all runs."
     )

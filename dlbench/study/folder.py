@@ -75,6 +75,7 @@ class Question:
         cluster: Where they run.
         machine: What `dlbench.records.machine.describe` says of this machine.
         largest_batches: What was found for `batch_size: max`.
+        reference: The published numbers that the scenario names, as their file has them; empty where it names none.
     """
 
     scenario: Scenario
@@ -83,6 +84,7 @@ class Question:
     cluster: Cluster
     machine: Mapping[str, Any]
     largest_batches: tuple[Largest, ...] = ()
+    reference: str = ""
 
 
 def create(parent: Path, question: Question, now: datetime | None = None) -> Folder:
@@ -105,6 +107,8 @@ def create(parent: Path, question: Question, now: datetime | None = None) -> Fol
     )
     path = _make(parent, f"{name_from(question.scenario.name)}-{moment:%Y%m%dT%H%M%SZ}")
     files.write_text(path / files.SCENARIO, question.text)
+    if question.reference:
+        files.write_text(path / files.REFERENCE, question.reference)
     write_machine(path, question.machine)
     write_record(path, record)
     return Folder(path, record, question.machine)

@@ -17,7 +17,7 @@ from dlbench.records.machine import describe
 from dlbench.scenario.cluster import Cluster, parse_hosts, this_machine
 from dlbench.scenario.expand import expand
 from dlbench.scenario.placeholders import names as placeholders
-from dlbench.scenario.read import parse, read
+from dlbench.scenario.read import parse, read, reference_of
 from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import Settings
 from dlbench.study.folder import DEFAULT_PARENT, Folder, Question, newest, open_study, scenario_of, scenario_text
@@ -61,7 +61,7 @@ def resolve(request: Request) -> tuple[Question, Folder | None]:
         folder = newest(request.output, scenario.name)
     cluster = _cluster(request.hosts, folder)
     runs = expand(_repeated(scenario, request.repeats), cluster, request.only)
-    return Question(scenario, text, runs, cluster, describe()), folder
+    return Question(scenario, text, runs, cluster, describe(), reference=_reference(scenario, request)), folder
 
 
 def must_be_launchable(question: Question) -> None:
@@ -105,6 +105,14 @@ def _scenario(request: Request, folder: Folder | None) -> tuple[Scenario, str]:
     if folder is None:
         raise UserError("which scenario?", hint="dlbench run scenarios/quickstart.yaml, or --study DIR to continue one")
     return scenario_of(folder), scenario_text(folder)
+
+
+def _reference(scenario: Scenario, request: Request) -> str:
+    """Return the file of the published numbers, verbatim; a study that goes on by itself has its own copy."""
+    if request.scenario is None:
+        return ""
+    found = reference_of(scenario, request.scenario if isinstance(request.scenario, Path) else None)
+    return "" if found is None else found.text
 
 
 def _cluster(hosts: str, folder: Folder | None) -> Cluster:

@@ -1,24 +1,55 @@
 """Every file in scenarios/ is a valid scenario whose runs are possible, and opens by saying what it is for."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from dlbench.scenario.cluster import Cluster, Host
+from dlbench.scenario.cluster import Cluster, Host, parse_hosts
 from dlbench.scenario.doubts import doubts
 from dlbench.scenario.expand import expand
-from dlbench.scenario.read import read
+from dlbench.scenario.read import read, reference_of
 
 SCENARIOS = sorted((Path(__file__).parents[2] / "scenarios").glob("*.y*ml"))
 TWO_CORES = Cluster(hosts=(Host(address="localhost", slots=2, cores=(0, 1)),))
+FOUR_GPUS = Cluster(hosts=(Host(address="localhost", slots=4, cores=(0, 1, 2, 3)),))
 
 
 def names() -> set[str]:
     return {path.name for path in SCENARIOS}
 
 
+def header(path: Path) -> str:
+    """Return what a file says before its first section."""
+    text = path.read_text(encoding="utf-8")
+    return text[: text.index("\n\n", text.rindex("\n#", 0, text.index("\nbase:")))]
+
+
+def cluster_of(path: Path) -> Cluster:
+    """Return what a file says that it is made for: the hosts of its command, four GPUs, or two cores."""
+    hosts = re.search(rf"^#   dlbench run scenarios/{re.escape(path.name)} --hosts (\S+)$", header(path), re.MULTILINE)
+    if hosts:
+        return parse_hosts(hosts[1])
+    return FOUR_GPUS if "one host with 4 GPUs" in header(path) else TWO_CORES
+
+
 def test_there_are_scenarios() -> None:
     assert {"quickstart.yaml", "digits-batch-workers.yaml", "cifar10-resnet20.yaml"} <= names()
+
+
+def test_the_studies_to_repeat_are_there_each_with_a_small_variant() -> None:
+    studies = ("kim2023-batch-size", "kim2018-scale-up", "kim2018-scale-out", "kim2018-as-published")
+    assert {f"{study}{size}.yaml" for study in studies for size in ("", "-small")} <= names()
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in SCENARIOS if path.name.startswith("kim")], ids=lambda path: path.name
+)
+def test_a_repeated_study_is_compared_with_its_numbers(path: Path) -> None:
+    found = reference_of(read(path), path)
+    assert found is not None
+    assert found.claims
+    assert found.source.split()[-1] == path.name[3:7]
 
 
 @pytest.fixture(scope="module")
@@ -35,21 +66,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.name)
-def test_a_scenario_is_valid_and_possible_on_two_cores(
+def test_a_scenario_is_valid_and_possible_where_it_is_made_for(
     path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
     scenario = read(path)
-    runs = expand(scenario, TWO_CORES, {})
+    cluster = cluster_of(path)
+    runs = expand(scenario, cluster, {})
     assert len({run.run_id for run in runs}) == len(runs) > 1
-    assert doubts(scenario, runs, TWO_CORES) == ()
+    assert doubts(scenario, runs, cluster) == ()
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.name)
 def test_a_scenario_opens_with_purpose_command_hardware_and_expectation(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    header = text[: text.index("\n\n", text.rindex("\n#", 0, text.index("\nbase:")))]
-    assert f"dlbench run scenarios/{path.name}" in header
-    assert "cores" in header
-    assert "Expect" in header
+    said = header(path)
+    assert f"dlbench run scenarios/{path.name}" in said
+    assert "cores" in said
+    assert "Expect" in said
     assert read(path).description

@@ -34,7 +34,7 @@ name: full
 description: |
   Two
   lines.
-reference: Kim, Kim & Yu 2023
+reference: kim2023
 base: {strategy: mpi}
 matrix: {workers: [1, 2]}
 zip: {batch_size: [8, 16], learning_rate: [1e-3, 2e-3]}

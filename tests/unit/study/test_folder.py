@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -99,3 +100,10 @@ def test_more_repeats_are_added(tmp_path):
     more = continued(made, question(asked=runs(4)))
     assert more.record.runs == runs(4)
     assert open_study(made.path).record == more.record
+
+
+def test_a_study_keeps_a_copy_of_the_numbers_it_is_compared_with(tmp_path):
+    text = "# source: A\r\n# x: workers\r\nworkers,train_time_s\r\n1,2\r\n"
+    made = create(tmp_path, replace(question(), reference=text), NOW)
+    assert (made.path / files.REFERENCE).read_bytes() == text.encode()
+    assert not (create(tmp_path, question(), NOW).path / files.REFERENCE).exists()

@@ -1,0 +1,220 @@
+"""Published numbers beside measured ones: as series of a chart, and as verdicts on what their study claims."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from dlbench.analysis.intervals import Interval, median_interval, ratio_interval
+from dlbench.analysis.judging import Judgement, judge
+from dlbench.analysis.verdicts import State
+from dlbench.records import files
+from dlbench.report.chart import Axis, Chart, Mark, Panel, Role, Series, hued
+from dlbench.report.evidence import Evidence, Source
+from dlbench.scenario import reference
+from dlbench.scenario.claims import PLACES
+from dlbench.scenario.reference import Reference
+
+if TYPE_CHECKING:
+    from dlbench.report.lines import Quantity
+
+# Ranges that do not meet even when both are widened by this factor are drawn apart: one would flatten the other.
+APART = 2.0
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is said of one claim of a published study.
+
+    Attributes:
+        reference: Whose claim it is.
+        claim: The claim, and of which runs, as a sentence without a full stop.
+        state: holds, does not hold, or cannot be told.
+        why: The reason, as a sentence without a full stop; says so where the runs are emulated.
+    """
+
+    reference: str
+    claim: str
+    state: State
+    why: str
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One reference and the studies that name it."""
+
+    reference: Reference
+    studies: tuple[str, ...]
+
+
+def of(source: Source) -> Reference | None:
+    """Return the published numbers that a study keeps a copy of; None where it has none.
+
+    Raises:
+        UserError: Its `reference.csv` is not of the form.
+    """
+    path = source.path / files.REFERENCE
+    return reference.read(path) if path.is_file() else None
+
+
+def compared(evidence: Evidence) -> tuple[Compared, ...]:
+    """Return each reference once, with all studies of the report that are compared with it.
+
+    Raises:
+        UserError: A `reference.csv` is not of the form.
+    """
+    found: list[tuple[Reference, list[str]]] = []
+    for source in evidence.sources:
+        own = of(source)
+        if own is None:
+            continue
+        same = next((studies for known, studies in found if known == own), None)
+        if same is None:
+            found.append((own, [source.name]))
+        else:
+            same.append(source.name)
+    return tuple(Compared(known, tuple(studies)) for known, studies in found)
+
+
+def verdicts(evidence: Evidence) -> tuple[Judged, ...]:
+    """Return what the report's runs say of each claim of each reference, in the references' order.
+
+    Studies that name the same reference are judged together: a claim may be about two of them.
+
+    Raises:
+        UserError: A `reference.csv` is not of the form.
+    """
+    found = []
+    for one in compared(evidence):
+        runs = evidence.runs[evidence.runs["study"].isin(one.studies)]
+        found += [_judged(judgement, one.reference) for judgement in judge(runs, one.reference)]
+    return tuple(found)
+
+
+def published(found: Reference, column: str) -> tuple[Series, ...]:
+    """Return the published curves of a column, one for each series that has any value."""
+    made = []
+    for name in found.names:
+        marks = tuple(_mark(place, values) for place, values in found.curve(column, name))
+        if marks:
+            made.append(Series(", ".join(filter(None, (found.source, name))), marks, Role.PUBLISHED))
+    return tuple(made)
+
+
+def overlaid(chart: Chart, evidence: Evidence, x: str, quantities: "Sequence[Quantity]") -> Chart:
+    """Return a chart with published numbers in its panels, and panels of both relative to the first place they share.
+
+    Where the published values lie far from the measured ones (hardware differs) they get a panel of their own, and no
+    axis is stretched for them. A chart that no reference is about comes back as it was.
+
+    Args:
+        chart: Panels against `x`, of the report's runs.
+        evidence: The report's rows.
+        x: The column of the horizontal axis.
+        quantities: What its panels show: a panel's column is that of the quantity whose axis it has.
+    """
+    columns = {quantity.axis: quantity.column for quantity in quantities}
+    panels, more = list(chart.panels), []
+    for one in compared(evidence):
+        if one.reference.x != x or not {study for study, _ in chart.runs} & set(one.studies):
+            continue
+        for number, panel in enumerate(chart.panels):
+            theirs = published(one.reference, columns.get(panel.y, ""))
+            if not theirs:
+                continue
+            if are_near(panel.series, theirs):
+                panels[number] = replace(panels[number], series=(*panels[number].series, *theirs))
+            else:
+                more.append(replace(panel, title=titled(panel.title, "as published"), series=theirs))
+            more += [made for made in [relative_panel(panel, theirs, x)] if made is not None]
+    return replace(chart, panels=hued((*panels, *more)))
+
+
+def are_near(measured: Iterable[Series], theirs: Iterable[Series]) -> bool:
+    """Whether two groups of curves can share an axis: their ranges meet, each widened by the factor APART."""
+    ours, other = _medians(measured), _medians(theirs)
+    if not ours or not other:
+        return False
+    return min(ours) / APART <= max(other) and min(other) / APART <= max(ours)
+
+
+def relative_panel(panel: Panel, theirs: Sequence[Series], x: str) -> Panel | None:
+    """Return a panel of measured and published curves, each divided by its median at the first place all have.
+
+    Curves that share no place are divided by their own first value each. None where nothing measured is left.
+
+    Args:
+        panel: The measured curves; base lines and ideals are left out.
+        theirs: The published ones.
+        x: What the places are called.
+    """
+    curves = [*(one for one in panel.series if one.role is Role.MEASURED), *theirs]
+    base = first_shared(curves)
+    made = tuple(one for curve in curves if (one := relative(curve, base)) is not None)
+    if not any(one.role is Role.MEASURED for one in made):
+        return None
+    at = _at(x, base)
+    title = titled(panel.title, f"relative to that {at}")
+    axis = Axis(f"{panel.y.label.partition(' (')[0]} / that {at}", low=panel.y.low)
+    return replace(panel, title=title, y=axis, series=made)
+
+
+def first_shared(curves: Iterable[Series]) -> float | None:
+    """Return the first place at which every curve that has any value has one; None where there is none."""
+    found = [{mark.x for mark in one.marks if mark.interval is not None} for one in curves]
+    places = [known for known in found if known]
+    shared = set.intersection(*places) if places else set()
+    return min(shared, default=None)
+
+
+def relative(curve: Series, base: float | None) -> Series | None:
+    """Return a curve divided by its median at `base`, or at its first place; None where that is not above zero.
+
+    Intervals are those of the ratio of two medians; at the base itself it is 1 by definition and has none.
+    """
+    known = [mark for mark in curve.marks if mark.interval is not None]
+    first = next((mark for mark in known if base is None or mark.x == base), None)
+    if first is None or first.interval is None or not first.interval.value > 0:
+        return None
+    return replace(curve, marks=tuple(_relative(mark, first, first.interval.value) for mark in curve.marks))
+
+
+def titled(*parts: str) -> str:
+    """Return the parts of a panel's title that there are, joined."""
+    return ": ".join(filter(None, parts))
+
+
+def _at(x: str, base: float | None) -> str:
+    """Say what curves are divided by: their value `at batch size 8`, `at 1 worker`."""
+    if base is None:
+        return "of the curve's first place"
+    if x == "workers":
+        return f"at {base:g} worker{'' if base == 1 else 's'}"
+    return f"at {PLACES.get(x, x)} {base:g}"
+
+
+def _relative(mark: Mark, first: Mark, unit: float) -> Mark:
+    if mark.interval is None:
+        return replace(mark, points=(), ended=())
+    points = tuple(value / unit for value in mark.points)
+    ended = tuple(value / unit for value in mark.ended)
+    alone = Interval(mark.interval.value / unit, None, None, mark.interval.n, None)
+    if mark is first or not (mark.points and first.points) or min(first.points) <= 0:
+        return Mark(mark.x, points, alone, ended, mark.num_failed)
+    return Mark(mark.x, points, ratio_interval(mark.points, first.points), ended, mark.num_failed)
+
+
+def _mark(place: float, values: tuple[float, ...]) -> Mark:
+    if len(values) == 1:
+        return Mark(place, interval=Interval(values[0], None, None, 1, None))
+    return Mark(place, values, median_interval(values))
+
+
+def _medians(curves: Iterable[Series]) -> list[float]:
+    return [mark.interval.value for one in curves for mark in one.marks if mark.interval is not None]
+
+
+def _judged(found: Judgement, known: Reference) -> Judged:
+    said = found.claim.said(known.x)
+    emulated = f"on emulated hardware ({found.emulated.replace(';', ', ')}): " if found.emulated else ""
+    claim = f"{said} ({found.family})" if found.family else said
+    return Judged(known.source, claim, found.verdict.state, f"{emulated}{found.verdict.why}")

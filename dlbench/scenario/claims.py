@@ -1,0 +1,138 @@
+"""What published studies claim of their curves, in the words of a reference file; `dlbench.analysis` judges it."""
+
+from enum import StrEnum
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from dlbench.errors import nearest, shown
+
+# What a reference file may hold of each place: columns of `runs.csv` that people publish, and what they are called.
+COLUMNS = {
+    "train_time_s": "training time",
+    "wall_time_s": "wall time",
+    "time_to_target_s": "time to target",
+    "epochs_to_target": "epochs to target",
+    "train_loss": "training loss",
+    "train_accuracy": "training accuracy",
+    "validation_loss": "validation loss",
+    "validation_accuracy": "validation accuracy",
+    "samples_per_s": "throughput",
+    "samples_per_s_per_worker": "throughput of one worker",
+    "step_time_p50_s": "median step",
+    "device_utilization": "device utilization",
+    "device_memory_peak_bytes": "device memory",
+    "host_memory_peak_bytes": "host memory",
+    "energy_j": "energy",
+}
+# What the places of its curves may be, and what they are called.
+PLACES = {
+    "workers": "number of workers",
+    "batch_size": "batch size",
+    "batch_size_per_worker": "batch size of one worker",
+    "batch_size_global": "batch size of all workers",
+}
+
+
+class Shape(StrEnum):
+    """A claim about how a column goes over the places of x, or about two curves of it."""
+
+    FALLS = "falls"
+    GAINS_SHRINK = "gains-shrink"
+    RISES_AND_FALLS = "rises-to-plateau-and-falls"
+    MIRRORS = "mirrors"
+    SPEEDS_UP = "speeds-up"
+    STARTS_BEHIND = "starts-behind"
+    CLOSES_IN = "closes-in"
+    OVERTAKES = "overtakes"
+    SLIGHTLY_BETTER = "slightly-better"
+
+
+# What a claim needs beside `claim` and `column`; those that take none may name a `series`, else all of them must do it.
+NEEDED: dict[Shape, tuple[str, ...]] = {
+    Shape.MIRRORS: ("of",),
+    Shape.STARTS_BEHIND: ("series", "than"),
+    Shape.CLOSES_IN: ("series", "than"),
+    Shape.OVERTAKES: ("series", "than", "beyond"),
+    Shape.SLIGHTLY_BETTER: ("most",),
+}
+# Claims that compare two series.
+COMPARING = (Shape.STARTS_BEHIND, Shape.CLOSES_IN, Shape.OVERTAKES)
+
+
+def column_name(value: str) -> str:
+    """Refuse a column that no reference can hold."""
+    if value not in COLUMNS:
+        more = nearest(value, COLUMNS) or f"there are: {', '.join(COLUMNS)}"
+        raise ValueError(f"must be a column that a reference can hold, not {shown(value)}; {more}")
+    return value
+
+
+def _as_text(value: Any) -> Any:
+    """Take a series that is called by a number for its text, as it stands in the table."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Column = Annotated[str, AfterValidator(column_name)]
+SeriesName = Annotated[str, BeforeValidator(_as_text), Field(min_length=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Claim(BaseModel):
+    """One claim of a study.
+
+    Attributes:
+        claim: What is claimed.
+        column: Of which column.
+        of: The column that `mirrors` is a mirror image of.
+        series: Of which series; None: of each.
+        than: The series that `series` is compared with.
+        beyond: The place after which `overtakes` is claimed.
+        most: By how much at most `slightly-better` is better, in the column's unit.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    claim: Shape
+    column: Column
+    of: Column | None = None
+    series: SeriesName | None = None
+    than: SeriesName | None = None
+    beyond: Positive | None = None
+    most: Positive | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        needed = NEEDED.get(self.claim, ())
+        missing = [name for name in needed if getattr(self, name) is None]
+        if missing:
+            raise ValueError(f"{self.claim} needs `{missing[0]}`")
+        taken = {*needed, "series"}
+        optional = [name for name in ("of", "than", "beyond", "most") if name not in taken]
+        extra = [name for name in optional if getattr(self, name) is not None]
+        if extra:
+            raise ValueError(f"{self.claim} takes no `{extra[0]}`")
+        if self.series is not None and self.series == self.than:
+            raise ValueError(f"{self.claim} compares {shown(self.series)} with itself")
+        if self.of == self.column:
+            raise ValueError(f"{self.column} cannot be the mirror image of itself")
+        return self
+
+    def said(self, x: str) -> str:
+        """Return the claim as a sentence without a full stop: `training time falls at each step of batch size`."""
+        place, column = PLACES.get(x, x), COLUMNS[self.column]
+        who = f"{column} of {self.series}" if self.series is not None else column
+        than = f"that of {self.than}"
+        other = COLUMNS.get(self.of or "", "")
+        most = self.most or 0.0
+        return {
+            Shape.FALLS: f"{who} falls at each step of {place}",
+            Shape.GAINS_SHRINK: f"{who} falls at each step of {place}, each time by less",
+            Shape.RISES_AND_FALLS: f"{who} rises with {place} to a plateau and falls at the end",
+            Shape.MIRRORS: f"{who} falls where {other} rises with {place}, and rises where it falls",
+            Shape.SPEEDS_UP: f"{who} is less at the largest {place} than at the smallest",
+            Shape.STARTS_BEHIND: f"{who} is above {than} at the smallest {place}",
+            Shape.CLOSES_IN: f"{who} begins above {than} and closes in with a growing {place}",
+            Shape.OVERTAKES: f"{who} is below {than} beyond a {place} of {self.beyond or 0:g}",
+            Shape.SLIGHTLY_BETTER: f"{who} is higher at the largest {place} than at the smallest, by {most:g} at most",
+        }[self.claim]

@@ -1,0 +1,291 @@
+"""Published numbers: a CSV file whose head, in comment lines, says in YAML where they are from and what is claimed.
+
+`reference: NAME` in a scenario means `reference/NAME.csv` beside the scenario, else `scenarios/reference/NAME.csv` in
+the folder dlbench is started in. The form is described in `scenarios/reference/README.md`.
+"""
+
+import csv
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from dlbench.errors import UserError, nearest, shown
+from dlbench.scenario import document
+from dlbench.scenario.claims import COLUMNS, Claim, Shape
+from dlbench.scenario.source import Path as DataPath
+from dlbench.scenario.source import Source
+from dlbench.scenario.translate import translate
+
+FOLDER = "reference"
+# Where references lie that are not beside their scenario, from the folder dlbench is started in.
+PROJECT = Path("scenarios", FOLDER)
+SUFFIX = ".csv"
+HEAD = "#"
+MAX_ROWS = 10_000
+
+
+def _listed(value: Any) -> Any:
+    """Take one note for a list of one."""
+    return (value,) if isinstance(value, str) else value
+
+
+class _Head(BaseModel):
+    """The head of a reference file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: Annotated[str, Field(min_length=1)]
+    about: str = ""
+    hardware: str = ""
+    notes: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    x: Literal["batch_size", "batch_size_per_worker", "batch_size_global", "workers"]
+    series: (
+        Literal["mode", "model", "strategy", "algorithm", "collectives", "batch_scope", "divide", "precision"] | None
+    ) = None
+    claims: tuple[Claim, ...] = ()
+
+
+@dataclass(frozen=True)
+class Row:
+    """The published numbers of one place; several rows of one place are its repeats.
+
+    Attributes:
+        place: The value of x.
+        series: The series it belongs to; empty where the file has none.
+        values: One for each of the file's columns, None where the study gives none.
+    """
+
+    place: float
+    series: str
+    values: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A study's published numbers.
+
+    Attributes:
+        source: Who published them, and when.
+        about: What was trained, with what.
+        hardware: On what.
+        notes: What a reader has to know, such as what was assumed.
+        x: The setting that varies along the curves: a column of `runs.csv`.
+        series: The setting that tells curves apart, or None.
+        claims: What the study claims.
+        columns: The measured columns, named as those of `runs.csv`.
+        rows: The numbers.
+        text: The file, verbatim.
+    """
+
+    source: str
+    about: str
+    hardware: str
+    notes: tuple[str, ...]
+    x: str
+    series: str | None
+    claims: tuple[Claim, ...]
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    text: str = field(repr=False, compare=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The series in the order of their first rows; one empty name where the file has none."""
+        return tuple(dict.fromkeys(row.series for row in self.rows))
+
+    def curve(self, column: str, series: str = "") -> tuple[tuple[float, tuple[float, ...]], ...]:
+        """Return the known values of one column and series: (place, values) by rising place."""
+        if column not in self.columns:
+            return ()
+        index = self.columns.index(column)
+        found: dict[float, list[float]] = {}
+        for row in self.rows:
+            if row.series == series and (value := row.values[index]) is not None:
+                found.setdefault(row.place, []).append(value)
+        return tuple((place, tuple(found[place])) for place in sorted(found))
+
+
+def beside(scenario: Path) -> tuple[Path, ...]:
+    """Return the folders in which a scenario file's reference is looked for, the first one first."""
+    return (scenario.parent / FOLDER, PROJECT)
+
+
+def find(name: str, folders: Sequence[Path] = (PROJECT,), where: str = "") -> Path:
+    """Return the file of a reference.
+
+    Args:
+        name: Its name.
+        folders: Where to look, the first one first.
+        where: Where it is named, for the message.
+
+    Raises:
+        UserError: There is none of that name; says which there are.
+    """
+    known = {path.stem: path for folder in reversed(folders) for path in _files(folder)}
+    if name in known:
+        return known[name]
+    there = f"there are: {', '.join(sorted(known))}" if known else "there is none at all"
+    places = " or ".join(map(str, dict.fromkeys(folders)))
+    raise UserError(
+        f"there is no reference {shown(name)}; {there}",
+        hint=nearest(name, known) or f"{name}{SUFFIX} in {places}: published numbers, see {PROJECT / 'README.md'}",
+        where=where,
+    )
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.glob(f"*{SUFFIX}"))
+    except OSError:
+        return []
+
+
+def read(path: Path) -> Reference:
+    """Read a reference file.
+
+    Raises:
+        UserError: It cannot be read, or is not of the form; says file and line.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(document.MAX_BYTES + 1)
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError("not UTF-8 text", where=str(path), hint="save it as CSV in UTF-8") from error
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
+    return parse(text, str(path))
+
+
+def parse(text: str, name: str) -> Reference:
+    """Read a reference from text; `name` is what messages call it.
+
+    Raises:
+        UserError: It is not of the form; says the line.
+    """
+    if len(text) > document.MAX_BYTES:
+        raise UserError(f"larger than {document.MAX_BYTES} bytes, which no published table is", where=name)
+    lines = text.splitlines()
+    length = next((number for number, line in enumerate(lines) if not line.startswith(HEAD)), len(lines))
+    head, source = _head(lines[:length], name)
+    cells = _cells(lines[length:], name, length)
+    columns = _columns(cells, head, name)
+    rows = tuple(_row(line, values, cells[0][1], columns, head, name) for line, values in cells[1:])
+    if not rows:
+        raise UserError("holds no numbers", where=name, hint="one line for each place, below the names of the columns")
+    _check_claims(head, {row.series for row in rows}, source)
+    return Reference(
+        head.source, head.about, head.hardware, head.notes, head.x, head.series, head.claims, columns, rows, text
+    )
+
+
+def _head(lines: Sequence[str], name: str) -> tuple[_Head, Source]:
+    """Return what the head says; its lines keep their numbers."""
+    found = document.parse("\n".join(line.removeprefix(HEAD).removeprefix(" ") for line in lines), name)
+    if not isinstance(found.data, dict):
+        hint = "it begins with lines such as `# source: Who 2024` and `# x: workers`"
+        raise UserError("has no head", where=name, hint=hint)
+    try:
+        return _Head.model_validate(found.data), found.source
+    except ValidationError as error:
+        raise translate(error, found.source, _allowed) from error
+
+
+def _allowed(path: DataPath) -> Iterable[str]:
+    return Claim.model_fields if len(path) > 1 else _Head.model_fields
+
+
+def _cells(lines: Sequence[str], name: str, offset: int) -> list[tuple[int, list[str]]]:
+    """Return the table's lines that are not empty, each with its number in the file."""
+    reader = csv.reader(lines, strict=True)
+    try:
+        rows = [(offset + reader.line_num, [cell.strip() for cell in cells]) for cells in reader]
+    except csv.Error as error:
+        raise UserError(f"not readable as CSV: {error}", where=f"{name}:{offset + reader.line_num}") from error
+    found = [(line, cells) for line, cells in rows if any(cells)]
+    if len(found) > MAX_ROWS:
+        raise UserError(f"more than {MAX_ROWS} rows, which no published table has", where=name)
+    if not found:
+        raise UserError("has no table below its head", where=name, hint="a line of column names, then one a place")
+    return found
+
+
+def _columns(cells: Sequence[tuple[int, list[str]]], head: _Head, name: str) -> tuple[str, ...]:
+    """Return the measured columns, in the order of the file."""
+    line, names = cells[0]
+    where = f"{name}:{line}"
+    keys = [key for key in (head.x, head.series) if key is not None]
+    for key in keys:
+        if key not in names:
+            raise UserError(f"has no column {shown(key)}, which its head names", where=where)
+    for column in names:
+        if names.count(column) > 1:
+            raise UserError(f"has two columns {shown(column)}", where=where)
+        if column not in keys and column not in COLUMNS:
+            hint = nearest(column, COLUMNS) or f"there are: {', '.join(COLUMNS)}"
+            raise UserError(f"unknown column {shown(column)}", where=where, hint=hint)
+    found = tuple(column for column in names if column not in keys)
+    if not found:
+        raise UserError("has no measured column", where=where, hint=f"there are: {', '.join(COLUMNS)}")
+    return found
+
+
+def _row(line: int, cells: list[str], names: list[str], columns: tuple[str, ...], head: _Head, name: str) -> Row:
+    where = f"{name}:{line}"
+    if len(cells) != len(names):
+        raise UserError(f"has {len(cells)} cells where the table has {len(names)} columns", where=where)
+    found = dict(zip(names, cells, strict=True))
+    place = _number(found[head.x], head.x, where)
+    if place is None or place <= 0:
+        raise UserError(f"{head.x} needs a number above 0, not {shown(found[head.x])}", where=where)
+    series = found[head.series] if head.series is not None else ""
+    if head.series is not None and not series:
+        raise UserError(f"{head.series} is empty", where=where)
+    return Row(place, series, tuple(_number(found[column], column, where) for column in columns))
+
+
+def _number(cell: str, column: str, where: str) -> float | None:
+    """Return the number of a cell, None where it is empty."""
+    if not cell:
+        return None
+    try:
+        value = float(cell)
+    except ValueError:
+        value = math.nan
+    # Python reads `1_000` and `nan` as numbers, no table does.
+    if not math.isfinite(value) or "_" in cell:
+        raise UserError(f"{column} needs a number or nothing, not {shown(cell)}", where=where)
+    return value
+
+
+def _check_claims(head: _Head, series: set[str], source: Source) -> None:
+    """Refuse claims that are made twice, are about series that are not in the table, or mirror nothing."""
+    for index, claim in enumerate(head.claims):
+        if claim in head.claims[:index]:
+            raise UserError("this claim stands there already", where=source.where(("claims", index)))
+        for key in ("series", "than"):
+            named: Any = getattr(claim, key)
+            if named is not None and named not in series:
+                there = f"there are: {', '.join(sorted(series))}" if head.series else "the file has no `series`"
+                where = source.where(("claims", index, key))
+                raise UserError(f"there is no series {shown(named)}; {there}", where=where)
+        if claim.claim is Shape.MIRRORS:
+            _check_mirror(claim, head, source.where(("claims", index)))
+
+
+def _check_mirror(claim: Claim, head: _Head, where: str) -> None:
+    if not gates(claim, head.claims):
+        raise UserError(f"`mirrors` needs another claim on {claim.of}: no shape has no mirror image", where=where)
+    if head.series is not None and claim.series is None:
+        raise UserError("`mirrors` needs `series` in a file that has several", where=where)
+
+
+def gates(claim: Claim, claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """Return the claims that must hold before this one can: those on the column that it mirrors."""
+    if claim.claim is not Shape.MIRRORS:
+        return ()
+    return tuple(other for other in claims if other.column == claim.of and other.claim is not Shape.MIRRORS)

@@ -1,0 +1,222 @@
+"""Published numbers beside measured ones: a study's own copy, verdicts in words, and curves that can share an axis."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dlbench.analysis.intervals import Interval, median_interval
+from dlbench.analysis.verdicts import State
+from dlbench.errors import UserError
+from dlbench.records import files
+from dlbench.report.chart import Axis, Chart, Mark, Panel, Role, Series
+from dlbench.report.evidence import Evidence
+from dlbench.report.figures._rows import identities
+from dlbench.report.lines import Quantity, panels
+from dlbench.report.references import (
+    are_near,
+    compared,
+    first_shared,
+    of,
+    overlaid,
+    published,
+    relative,
+    relative_panel,
+    verdicts,
+)
+from dlbench.scenario.reference import parse
+from tests.unit.report.figures.makers import evidence, repeats
+
+TEXT = """\
+# source: Who & <b>Whom</b> 2024
+# x: batch_size
+# claims:
+#   - {claim: falls, column: train_time_s}
+batch_size,train_time_s,train_accuracy
+8,1000,0.5
+16,600,0.8
+32,500,
+"""
+TIME = Quantity("train_time_s", Axis("training time (s)"))
+ACCURACY = Quantity("train_accuracy", Axis("training accuracy"))
+BATCH = Axis("batch size", "log2")
+
+
+def studies(tmp_path: Path, *texts: str, emulated: str | None = None, factor: float = 1.0) -> Evidence:
+    """Return a study for each text, which is its reference; an empty one has none."""
+    rows = [
+        row
+        for number in range(len(texts))
+        for size, time_s in ((8, 10.0), (16, 7.0), (32, 5.0))
+        for row in repeats(
+            3,
+            study=f"s{number}",
+            batch_size=size,
+            train_time_s=[factor * time_s, factor * time_s + 0.1, factor * time_s + 0.2],
+            train_accuracy=[0.6, 0.61, 0.62],
+            emulated=emulated,
+        )
+    ]
+    found = evidence(*rows, tmp_path=tmp_path)
+    for source, text in zip(found.sources, texts, strict=True):
+        if text:
+            (source.path / files.REFERENCE).write_text(text, encoding="utf-8")
+    return found
+
+
+def test_a_study_has_a_copy_of_its_own_or_none(tmp_path: Path) -> None:
+    with_it, without = studies(tmp_path, TEXT, "").sources
+    assert of(with_it) == parse(TEXT, "r.csv")
+    assert of(without) is None
+
+
+def test_a_copy_that_is_broken_is_told(tmp_path: Path) -> None:
+    found = studies(tmp_path, TEXT.replace("600", "six"))
+    with pytest.raises(UserError, match=r"reference\.csv:7: train_time_s needs a number"):
+        verdicts(found)
+
+
+def test_studies_of_one_reference_are_compared_together(tmp_path: Path) -> None:
+    other = TEXT.replace("2024", "2025")
+    found = compared(studies(tmp_path, TEXT, other, TEXT.replace("\n", "\r\n"), ""))
+    assert [(one.reference.source[-4:], one.studies) for one in found] == [("2024", ("s0", "s2")), ("2025", ("s1",))]
+
+
+def test_a_verdict_says_whose_claim_it_is_and_why(tmp_path: Path) -> None:
+    (judged,) = verdicts(studies(tmp_path, TEXT))
+    assert judged.reference == "Who & <b>Whom</b> 2024"
+    assert judged.claim == "training time falls at each step of batch size"
+    assert judged.state == "holds"
+    assert judged.why.startswith("smallest margin from 16 to 32: +2 s; ")
+
+
+def test_a_verdict_on_emulated_rows_says_so(tmp_path: Path) -> None:
+    (judged,) = verdicts(studies(tmp_path, TEXT, emulated="oversubscribed;logical-devices"))
+    assert judged.state is State.HOLDS
+    assert judged.why.startswith("on emulated hardware (logical-devices, oversubscribed): ")
+
+
+def test_no_reference_no_verdict(tmp_path: Path) -> None:
+    assert verdicts(studies(tmp_path, "")) == ()
+
+
+def test_published_curves_have_values_alone_and_repeats_have_points() -> None:
+    found = parse(f"{TEXT}8,1100,\n8,1200,\n", "r.csv")
+    (time_s,) = published(found, "train_time_s")
+    assert (time_s.label, time_s.role) == ("Who & <b>Whom</b> 2024", Role.PUBLISHED)
+    assert time_s.marks[0] == Mark(8.0, (1000.0, 1100.0, 1200.0), median_interval([1000.0, 1100.0, 1200.0]))
+    assert time_s.marks[1] == Mark(16.0, (), Interval(600.0, None, None, 1, None))
+    (accuracy,) = published(found, "train_accuracy")
+    assert [mark.x for mark in accuracy.marks] == [8.0, 16.0]
+    assert published(found, "samples_per_s") == ()
+
+
+def test_each_published_series_is_a_curve() -> None:
+    text = "# source: A\n# x: workers\n# series: mode\nmode,workers,train_time_s\nscale-up,1,2\nscale-out,1,3\n"
+    assert [one.label for one in published(parse(text, "r.csv"), "train_time_s")] == ["A, scale-up", "A, scale-out"]
+
+
+def curve(*values: float, role: Role = Role.MEASURED, places: tuple[float, ...] = (8.0, 16.0, 32.0)) -> Series:
+    marks = [Mark(x, (y,), median_interval([y])) for x, y in zip(places, values, strict=False)]
+    return Series("one", tuple(marks), role)
+
+
+def test_curves_are_near_where_their_ranges_nearly_meet() -> None:
+    assert are_near([curve(0.5, 0.9)], [curve(0.8, 0.95)])
+    assert are_near([curve(10, 5)], [curve(30, 19)])
+    assert not are_near([curve(10, 5)], [curve(30, 21)])
+    assert not are_near([curve(2000)], [curve(10)])
+    assert not are_near([], [curve(1)])
+
+
+def test_a_curve_is_divided_by_its_median_at_the_base() -> None:
+    marks = (
+        Mark(8.0, (4.0, 5.0, 6.0), median_interval([4.0, 5.0, 6.0]), num_failed=1),
+        Mark(16.0, (2.0, 2.5, 3.0), median_interval([2.0, 2.5, 3.0]), ended=(4.0,)),
+        Mark(32.0, num_failed=2),
+    )
+    found = relative(Series("a", marks, emulated="oversubscribed"), 8.0)
+    assert found is not None
+    first, second, third = found.marks
+    assert (first.points, first.interval, first.num_failed) == ((0.8, 1.0, 1.2), Interval(1.0, None, None, 3, None), 1)
+    assert (second.points, second.ended) == ((0.4, 0.5, 0.6), (0.8,))
+    assert second.interval is not None
+    assert second.interval.value == 0.5
+    assert second.interval.low is not None
+    assert second.interval.low < 0.5
+    assert (third.points, third.interval, third.num_failed) == ((), None, 2)
+    assert found.emulated == "oversubscribed"
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0])
+def test_what_is_not_above_zero_divides_nothing(value: float) -> None:
+    assert relative(curve(value, 2.0), 8.0) is None
+    assert relative(curve(1.0, 2.0), 64.0) is None
+    assert relative(Series("a", (Mark(8.0, num_failed=3),)), None) is None
+
+
+def test_the_base_is_the_first_place_all_have() -> None:
+    assert first_shared([curve(1, 2, 3), curve(1, 2, places=(16.0, 64.0))]) == 16.0
+    assert first_shared([curve(1, 2, 3), Series("failed", (Mark(8.0, num_failed=1),))]) == 8.0
+    assert first_shared([curve(1), curve(1, places=(16.0,))]) is None
+    assert first_shared([]) is None
+
+
+def test_a_relative_panel_says_relative_to_what() -> None:
+    panel = Panel("cnn", BATCH, TIME.axis, (curve(4, 2), curve(1, role=Role.BASE_LINE)))
+    found = relative_panel(panel, [curve(10, 8, role=Role.PUBLISHED)], "batch_size")
+    assert found is not None
+    assert found.title == "cnn: relative to that at batch size 8"
+    assert found.y.label == "training time / that at batch size 8"
+    assert [one.role for one in found.series] == [Role.MEASURED, Role.PUBLISHED]
+    apart = relative_panel(panel, [curve(10, places=(64.0,), role=Role.PUBLISHED)], "batch_size")
+    assert apart is not None
+    assert "of the curve's first place" in apart.title
+    assert relative_panel(Panel("", BATCH, TIME.axis, ()), [curve(1, role=Role.PUBLISHED)], "batch_size") is None
+
+
+def chart_of(found: Evidence, *quantities: Quantity) -> Chart:
+    return Chart("t", panels(found.runs, "batch_size", BATCH, quantities), runs=identities(found.runs))
+
+
+def roles(chart: Chart) -> list[set[Any]]:
+    return [{str(one.role) for one in panel.series} for panel in chart.panels]
+
+
+def test_published_points_lie_over_what_is_near_and_beside_what_is_far(tmp_path: Path) -> None:
+    found = studies(tmp_path, TEXT)
+    plain = chart_of(found, TIME, ACCURACY)
+    chart = overlaid(plain, found, "batch_size", (TIME, ACCURACY))
+    assert roles(chart) == [
+        {"measured"},
+        {"measured", "published"},
+        {"published"},
+        {"measured", "published"},
+        {"measured", "published"},
+    ]
+    assert [panel.title for panel in chart.panels[2:]] == [
+        "as published",
+        "relative to that at batch size 8",
+        "relative to that at batch size 8",
+    ]
+    hues = {one.label: one.hue for panel in chart.panels for one in panel.series}
+    assert len(set(hues.values())) == len(hues) == 2
+
+
+def test_a_chart_that_no_reference_is_about_stays_as_it_is(tmp_path: Path) -> None:
+    found = studies(tmp_path, TEXT, "")
+    rate = Quantity("samples_per_s", Axis("samples/s"))
+    for chart, x, quantities in (
+        (chart_of(found, TIME), "workers", (TIME,)),
+        (chart_of(found, rate), "batch_size", (rate,)),
+        (Chart("t", chart_of(found, TIME).panels, runs=frozenset({("s1", "a")})), "batch_size", (TIME,)),
+    ):
+        assert roles(overlaid(chart, found, x, quantities)) == [{"measured"}]
+
+
+@pytest.mark.parametrize(("base", "said"), [(1.0, "at 1 worker"), (4.0, "at 4 workers")])
+def test_workers_are_counted(base: float, said: str) -> None:
+    panel = Panel("", Axis("workers"), TIME.axis, (curve(4, 2, places=(base, 8.0)),))
+    found = relative_panel(panel, [], "workers")
+    assert found is not None
+    assert found.title == f"relative to that {said}"

@@ -1,0 +1,267 @@
+"""Reference files: what they say, what is refused and where, and how a scenario finds one."""
+
+from pathlib import Path
+
+import pytest
+
+from dlbench.errors import UserError
+from dlbench.records.columns import TABLES
+from dlbench.scenario import reference
+from dlbench.scenario.claims import COLUMNS, NEEDED, PLACES, Claim, Shape
+from dlbench.scenario.read import parse as parse_scenario
+from dlbench.scenario.read import read as read_scenario
+from dlbench.scenario.read import reference_of
+from dlbench.scenario.reference import Reference, find, gates, parse, read
+
+PROJECT = Path(__file__).parents[3] / "scenarios" / "reference"
+HEAD = "# source: Who 2024\n# x: workers\n"
+SMALL = f"{HEAD}workers,train_time_s\n1,10\n2,6\n"
+
+
+def refused(text: str) -> str:
+    with pytest.raises(UserError) as caught:
+        parse(text, "r.csv")
+    return str(caught.value)
+
+
+def test_a_file_says_what_it_is_and_its_numbers() -> None:
+    found = parse(
+        """\
+# source: "Who, When <script>"
+# about: an 시험
+# hardware: 2 x X
+# notes:
+#   - one that
+#     goes on
+#   - two
+# x: workers
+# series: mode
+# claims:
+#   - {claim: overtakes, column: train_time_s, series: scale-out, than: scale-up, beyond: 4}
+mode, workers, train_time_s, train_loss
+scale-up, 2, 6e0,
+scale-up, 1, 10, 0.5
+
+scale-out, 1, 11, 1e-12
+scale-out, 1, 12, 1e12
+""",
+        "r.csv",
+    )
+    assert (found.source, found.about, found.hardware) == ("Who, When <script>", "an 시험", "2 x X")
+    assert found.notes == ("one that goes on", "two")
+    assert (found.x, found.series, found.names) == ("workers", "mode", ("scale-up", "scale-out"))
+    assert found.columns == ("train_time_s", "train_loss")
+    assert found.curve("train_time_s", "scale-up") == ((1.0, (10.0,)), (2.0, (6.0,)))
+    assert found.curve("train_time_s", "scale-out") == ((1.0, (11.0, 12.0)),)
+    assert found.curve("train_loss", "scale-up") == ((1.0, (0.5,)),)
+    assert found.curve("train_loss", "scale-out") == ((1.0, (1e-12, 1e12)),)
+    assert found.curve("samples_per_s") == ()
+    assert found.claims == (
+        Claim(claim=Shape.OVERTAKES, column="train_time_s", series="scale-out", than="scale-up", beyond=4),
+    )
+
+
+def test_ends_of_lines_and_a_mark_at_the_start_change_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    path.write_bytes(b"\xef\xbb\xbf" + SMALL.replace("\n", "\r\n").encode())
+    assert read(path) == parse(SMALL, "r.csv")
+    assert read(path).text == SMALL.replace("\n", "\r\n")
+
+
+def test_a_series_may_be_called_by_a_number() -> None:
+    text = "# source: a\n# x: workers\n# series: precision\n# claims:\n"
+    text += "#   - {claim: speeds-up, column: train_time_s, series: 16}\n"
+    found = parse(f"{text}precision,workers,train_time_s\n16,1,2\n16,2,1\n", "r.csv")
+    assert found.claims[0].series == "16"
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "said"),
+    [
+        ("", "r.csv", "has no head"),
+        ("workers,train_time_s\n1,2\n", "r.csv", "has no head"),
+        ("# just text\nworkers,train_time_s\n1,2\n", "r.csv", "has no head"),
+        ("# source: a\nworkers,train_time_s\n1,2\n", "r.csv", "x is missing"),
+        ("# x: workers\nworkers,train_time_s\n1,2\n", "r.csv", "source is missing"),
+        ("# source: a\n# x: wrkers\nworkers,train_time_s\n1,2\n", "r.csv:2", "'workers'"),
+        ("# source: a\n# sorce: b\n# x: workers\nworkers,train_time_s\n1,2\n", "r.csv:2", "did you mean 'source'?"),
+        ("# source: [\n# x: workers\nworkers,train_time_s\n1,2\n", "r.csv", "not readable as YAML"),
+        (f"{HEAD}# series: colour\nworkers,train_time_s\n1,2\n", "r.csv:3", "'mode'"),
+        (f"{HEAD}# series: mode\nworkers,train_time_s\n1,2\n", "r.csv:4", "has no column 'mode'"),
+        (HEAD, "r.csv", "has no table"),
+        (f"{HEAD}workers,train_time_s\n", "r.csv", "holds no numbers"),
+        (f"{HEAD}workers\n1\n", "r.csv:3", "has no measured column"),
+        (f"{HEAD}workers,train_tme_s\n1,2\n", "r.csv:3", "did you mean 'train_time_s'?"),
+        (f"{HEAD}workers,zebra\n1,2\n", "r.csv:3", "there are: train_time_s"),
+        (f"{HEAD}workers,train_loss,train_loss\n1,2,3\n", "r.csv:3", "two columns 'train_loss'"),
+        (f"{HEAD}workers,train_loss\n1,2,3\n", "r.csv:4", "has 3 cells where the table has 2 columns"),
+        (f"{HEAD}workers,train_loss\n1,2\n\n2,x\n", "r.csv:6", "train_loss needs a number or nothing, not 'x'"),
+        (f"{HEAD}workers,train_loss\n1,nan\n", "r.csv:4", "not 'nan'"),
+        (f"{HEAD}workers,train_loss\n1,1_0\n", "r.csv:4", "not '1_0'"),
+        (f"{HEAD}workers,train_loss\n,1\n", "r.csv:4", "workers needs a number above 0"),
+        (f"{HEAD}workers,train_loss\n0,1\n", "r.csv:4", "workers needs a number above 0"),
+        (f'{HEAD}workers,train_loss\n1,"1" 2\n', "r.csv:4", "not readable as CSV"),
+        (f"{HEAD}# series: mode\nworkers,mode,train_loss\n1,,1\n", "r.csv:5", "mode is empty"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(text: str, where: str, said: str) -> None:
+    message = refused(text)
+    assert message.startswith(f"{where}:")
+    assert said in message
+
+
+@pytest.mark.parametrize(
+    ("claims", "said"),
+    [
+        (["{claim: falls}"], "claims[0].column is missing"),
+        (["{claim: fals, column: train_loss}"], "did you mean 'falls'?"),
+        (["{claim: falls, column: train_los}"], "did you mean 'train_loss'?"),
+        (["{claim: falls, column: train_loss, of: train_loss}"], "falls takes no `of`"),
+        (["{claim: falls, column: train_loss, colour: red}"], "unknown key 'colour'"),
+        (["{claim: mirrors, column: train_loss}"], "mirrors needs `of`"),
+        (["{claim: mirrors, column: train_loss, of: train_loss}"], "mirror image of itself"),
+        (
+            ["{claim: mirrors, column: train_loss, of: train_accuracy}"],
+            "`mirrors` needs another claim on train_accuracy",
+        ),
+        (["{claim: slightly-better, column: train_accuracy}"], "slightly-better needs `most`"),
+        (["{claim: slightly-better, column: train_accuracy, most: 0}"], "greater than 0"),
+        (["{claim: starts-behind, column: train_loss, series: a}"], "starts-behind needs `than`"),
+        (["{claim: starts-behind, column: train_loss, series: a, than: a}"], "compares 'a' with itself"),
+        (["{claim: starts-behind, column: train_loss, series: a, than: b}"], "there is no series 'a'; the file has no"),
+        (["{claim: falls, column: train_loss}"] * 2, "stands there already"),
+        (["falls"], "claims[0]"),
+    ],
+)
+def test_a_claim_that_cannot_be_judged_is_refused(claims: list[str], said: str) -> None:
+    listed = "".join(f"#   - {claim}\n" for claim in claims)
+    message = refused(f"{HEAD}# claims:\n{listed}workers,train_loss\n1,2\n2,1\n")
+    assert said in message
+    assert message.startswith("r.csv:")
+
+
+def test_series_of_claims_are_those_of_the_table() -> None:
+    head = f"{HEAD}# series: mode\n# claims:\n#   - {{claim: falls, column: train_loss, series: sideways}}\n"
+    assert "there is no series 'sideways'; there are: scale-up" in refused(
+        f"{head}workers,mode,train_loss\n1,scale-up,2\n"
+    )
+
+
+def test_a_mirror_image_needs_its_series() -> None:
+    head = f"{HEAD}# series: mode\n# claims:\n#   - {{claim: falls, column: train_loss}}\n"
+    head += "#   - {claim: mirrors, column: train_accuracy, of: train_loss}\n"
+    assert "`mirrors` needs `series`" in refused(f"{head}workers,mode,train_loss\n1,scale-up,2\n")
+
+
+def test_every_claim_can_be_said() -> None:
+    values = {"of": "train_accuracy", "series": "a", "than": "b", "beyond": 4.0, "most": 0.1}
+    for shape in Shape:
+        needed = {name: values[name] for name in NEEDED.get(shape, ())}
+        said = Claim(claim=shape, column="train_loss", **needed).said("workers")
+        assert "training loss" in said
+        assert "number of workers" in said
+        assert "None" not in said
+
+
+def test_what_a_reference_may_hold_are_columns_of_runs() -> None:
+    kinds = {column.name: column.kind for column in TABLES["runs"]}
+    assert all(kinds[column] in ("float", "int") for column in COLUMNS)
+    head = reference._Head.model_fields
+    named = [*head["x"].annotation.__args__, *head["series"].annotation.__args__[0].__args__]  # type: ignore[union-attr]
+    assert all(name in kinds for name in named)
+    assert set(head["x"].annotation.__args__) == set(PLACES)
+
+
+@pytest.mark.parametrize("path", sorted(PROJECT.glob("*.csv")), ids=lambda path: path.stem)
+def test_every_reference_of_the_project_can_be_read(path: Path) -> None:
+    found = read(path)
+    assert found.rows
+    assert f"({path.name})" in (PROJECT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_two_studies_hold_their_numbers() -> None:
+    batch, workers = read(PROJECT / "kim2023.csv"), read(PROJECT / "kim2018.csv")
+    assert [values[0] for _, values in batch.curve("train_time_s")] == [14892, 8282, 5379, 2977, 2300, 2069]
+    assert [values[0] for _, values in batch.curve("train_accuracy")] == [
+        0.3282,
+        0.9106,
+        0.9381,
+        0.9464,
+        0.9465,
+        0.8907,
+    ]
+    assert [values[0] for _, values in batch.curve("train_loss")] == [1.7422, 0.2614, 0.1765, 0.1490, 0.1497, 0.3073]
+    assert [values[0] for _, values in workers.curve("train_time_s", "scale-up")] == [150, 127, 82]
+    assert [values[0] for _, values in workers.curve("train_time_s", "scale-out")] == [166, 143, 89]
+
+
+def test_a_mirror_image_waits_for_the_claims_on_what_it_mirrors() -> None:
+    claims = read(PROJECT / "kim2023.csv").claims
+    assert [gates(claim, claims) for claim in claims[:3]] == [(), (), ()]
+    assert gates(claims[3], claims) == (claims[2],)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder that dlbench is started in, with a reference of the project's and a scenario elsewhere."""
+    for folder in ("scenarios/reference", "mine/reference"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "scenarios/reference/theirs.csv").write_text(SMALL)
+    (tmp_path / "mine/s.yaml").write_text("reference: theirs\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_scenario_finds_the_reference_beside_it_before_the_projects(project: Path) -> None:
+    path = project / "mine" / "s.yaml"
+    assert _of(path).source == "Who 2024"
+    (project / "mine/reference/theirs.csv").write_text(SMALL.replace("Who 2024", "Mine"))
+    assert _of(path).source == "Mine"
+    found = reference_of(parse_scenario("reference: theirs", "s.yaml"))
+    assert found is not None
+    assert found.source == "Who 2024"
+
+
+def _of(path: Path) -> Reference:
+    found = reference_of(read_scenario(path), path)
+    assert found is not None
+    return found
+
+
+def test_an_unknown_reference_is_refused_with_those_there_are(project: Path) -> None:
+    (project / "mine/reference/own.csv").write_text(SMALL)
+    path = project / "mine" / "s.yaml"
+    path.write_text("description: x\nreference: thiers\n")
+    with pytest.raises(UserError) as caught:
+        read_scenario(path)
+    message = str(caught.value)
+    assert f"{path}:2: there is no reference 'thiers'; there are: own, theirs" in message
+    assert "did you mean 'theirs'?" in message
+
+
+def test_where_there_is_no_reference_at_all_that_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"there is none at all[\s\S]*published numbers"):
+        find("any", (tmp_path / "absent",))
+
+
+def test_a_broken_reference_is_found_when_the_scenario_is_read(project: Path) -> None:
+    (project / "scenarios/reference/theirs.csv").write_text(SMALL.replace("6", "six"))
+    with pytest.raises(UserError, match=r"theirs\.csv:5: train_time_s needs a number"):
+        read_scenario(project / "mine" / "s.yaml")
+    (project / "scenarios/reference/theirs.csv").write_bytes(b"\xff\xfe")
+    with pytest.raises(UserError, match="not UTF-8 text"):
+        read_scenario(project / "mine" / "s.yaml")
+
+
+@pytest.mark.parametrize(
+    "text", ["Kim, Kim & Yu 2023", "../kim2023", "a/b", "https://arxiv.org/abs/1", ".hidden", "x" * 101]
+)
+def test_free_text_is_no_name(text: str) -> None:
+    with pytest.raises(UserError, match="must name published numbers in a file"):
+        parse_scenario(f"reference: '{text}'", "s.yaml")
+
+
+def test_a_scenario_without_a_reference_has_none(project: Path) -> None:
+    path = project / "mine" / "plain.yaml"
+    path.write_text("repeats: 2\n")
+    assert reference_of(read_scenario(path), path) is None
