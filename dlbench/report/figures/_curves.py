@@ -45,12 +45,14 @@ class Line:
 
     Attributes:
         series: Its label, role and emulation; its marks are not those of the curve.
+        numbers: The NUMBER of each of its runs, failed ones too.
         epochs: Their rows, by run and epoch.
         num_failed: How many of its runs did not complete.
         planned: The last epoch that they were to train.
     """
 
     series: Series
+    numbers: frozenset[float]
     epochs: "pd.DataFrame"
     num_failed: int
     planned: float
@@ -108,8 +110,7 @@ def curves(evidence: "Evidence") -> Curves:
 def lines(part: Part, found: Curves) -> Iterator[Line]:
     """Yield the lines of a part, as `dlbench.report.lines.series` tells them apart."""
     for one in series(part, NUMBER, NUMBER):
-        numbers = [mark.x for mark in one.marks if mark.points]
-        runs = part.runs[part.runs[NUMBER].isin([mark.x for mark in one.marks])]
-        planned = runs["epochs_per_worker"].astype("float64").max()
-        rows = found.epochs[found.epochs[NUMBER].isin(numbers)]
-        yield Line(one, rows, sum(mark.num_failed for mark in one.marks), float(planned))
+        everyone = frozenset(mark.x for mark in one.marks)
+        planned = part.runs[part.runs[NUMBER].isin(everyone)]["epochs_per_worker"].astype("float64").max()
+        rows = found.epochs[found.epochs[NUMBER].isin([mark.x for mark in one.marks if mark.points])]
+        yield Line(one, everyone, rows, sum(mark.num_failed for mark in one.marks), float(planned))

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.groups import TASK, summarised, varying
+from dlbench.plugins import Options
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, Lacking, Panel, Role, Series, hued
 from dlbench.report.figures._curves import NUMBER, Curves, Line, curves, lines
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from dlbench.report.evidence import Evidence
 
+OPTIONS = Options
 ORDER = 20
 # Axes by column of `epochs.csv`, and what a panel's title calls them.
 PLACES = {
@@ -48,16 +50,17 @@ def chart(evidence: "Evidence") -> Chart:
     Raises:
         Lacking: No completed run has two epochs with a loss or an accuracy that means something.
     """
-    import pandas as pd
-
     found = curves(evidence)
     values, places = ([name for name in names if found.epochs[name].notna().any()] for names in (VALUES, PLACES))
     runs, sizes = _few_batch_sizes(found.runs)
     shown, left_out = _first(_parts(runs), found, max(1, MOST_PANELS // max(1, len(places) * len(values))))
-    panels = [panel for part in shown for panel in _panels(part, found, values, places)]
+    drawn = [(part.title, _with_room(list(lines(part, found)))) for part in shown]
+    panels = [panel for title, own in drawn for panel in _panels(title, own, values, places)]
     if not any(map(has_several, panels)):
         raise Lacking("needs completed runs of two or more epochs with a loss or an accuracy in epochs.csv")
-    in_panels = pd.concat([part.runs for part in shown])
+    numbers = {number for _, own in drawn for line in own for number in line.numbers}
+    in_panels = runs[runs[NUMBER].isin(numbers)]
+    has_all = all(part.runs[NUMBER].isin(numbers).all() for part in shown)
     return Chart(
         title="Loss and accuracy while training",
         panels=hued(tuple(map(_without_points, panels))),
@@ -66,6 +69,7 @@ def chart(evidence: "Evidence") -> Chart:
             "Lines are medians over repeats at each epoch; training time is the slowest worker's, without evaluations.",
             *_notes(panels, in_panels),
             *_absent(sizes, left_out),
+            *(() if has_all else (f"Base lines are left out where a panel would have more than {MOST_SERIES} lines.",)),
             *synthetic_note(evidence.runs),
         ),
         runs=identities(in_panels),
@@ -96,9 +100,8 @@ def _first(candidates: list[Part], found: Curves, most: int) -> tuple[list[Part]
     return shown, [part.title for part in candidates if id(part) not in kept]
 
 
-def _panels(part: Part, found: Curves, values: Sequence[str], places: Sequence[str]) -> Iterator[Panel]:
+def _panels(part: str, shown: list[Line], values: Sequence[str], places: Sequence[str]) -> Iterator[Panel]:
     """Yield the panels of a part: a row for each value, with the same lines against each kind of place."""
-    shown = _with_room(list(lines(part, found)))
     at = {column: [line.places(column) for line in shown] for column in places}
     for value in values:
         y, name = VALUES[value]
@@ -108,7 +111,7 @@ def _panels(part: Part, found: Curves, values: Sequence[str], places: Sequence[s
         for column in places:
             x, against = PLACES[column]
             moved = [_moved(one, places_of) for one, places_of in zip(made, at[column], strict=True)]
-            title = ": ".join(filter(None, (part.title, f"{name} by {against}")))
+            title = ": ".join(filter(None, (part, f"{name} by {against}")))
             yield Panel(title, _along(x, moved), _up(y, value, moved), tuple(one for one in moved if one.marks))
 
 

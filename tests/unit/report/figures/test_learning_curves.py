@@ -152,6 +152,8 @@ def test_base_lines_are_shown_where_there_is_room(tmp_path):
     many += [row for power in range(6) for row in base_line(batch_size=2**power)]
     made = chart(evidence(*many, epochs=curves(many), tmp_path=tmp_path))
     assert {one.role for one in made.panels[0].series} == {Role.MEASURED}
+    assert "Base lines are left out where a panel would have more than 7 lines." in made.notes
+    assert len(made.runs) == 6
 
 
 def test_what_is_lacking_is_said(tmp_path):
