@@ -22,6 +22,9 @@ from dlbench.study.request import Request, must_be_launchable, resolve
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
+
+    from dlbench.report.evidence import Evidence
 
 # The columns that join the other tables to `runs.csv`.
 KEYS = ["run_id", "attempt"]
@@ -33,7 +36,7 @@ class Study:
 
     Attributes:
         path: Its folder.
-        record: What it is: runs, cluster, versions.
+        record: What it is: runs, cluster, versions; None of a published study without its `study.json`.
         machine: What it ran on.
     """
 
@@ -60,6 +63,46 @@ class Study:
     def sensors(self) -> "pd.DataFrame":
         """One row for each reading, with the columns of its run."""
         return self._joined("sensors")
+
+    @cached_property
+    def arms(self) -> "pd.DataFrame":
+        """One row for each arm and metric: median and interval over its repeats, as the report's `arms.csv`."""
+        from io import StringIO
+
+        import pandas as pd
+
+        from dlbench.report import arms_table
+
+        return pd.read_csv(StringIO(arms_table.text(self.evidence)), dtype={"emulated": "string"})
+
+    @cached_property
+    def evidence(self) -> "Evidence":
+        """What a report of this study stands on."""
+        from dlbench.report import evidence
+
+        return evidence.read([self.path])
+
+    def figure(self, name: str, style: str = "light") -> "Figure":
+        """Return one of the report's figures (`dlbench list figures`), to be shown or changed.
+
+        Raises:
+            UserError: There is no such figure or style, or the study lacks the rows for it.
+        """
+        from dlbench.report.make import picture
+
+        return picture(self.evidence, name, style)
+
+    def report(self, output: str | Path | None = None, style: str = "light") -> Path:
+        """Write the report, as `dlbench report` does, and return its folder; default: `report` in the study.
+
+        Raises:
+            UserError: It cannot be written.
+        """
+        from dlbench.report.make import FOLDER, Wish, make
+
+        folder = self.path / FOLDER if output is None else Path(output)
+        make(self.evidence, Wish(folder, style=style))
+        return folder
 
     def _table(self, name: str) -> "pd.DataFrame":
         return read_table(self.path / files.table(name))
@@ -158,12 +201,18 @@ def _with_batches(question: Question, folder: Folder | None, watcher: Watcher, s
 
 
 def load_study(path: str | Path) -> Study:
-    """Open a study that is on disk.
+    """Open a study that is on disk; one that was published may hold its tables alone.
 
     Raises:
         UserError: There is none, or a newer dlbench wrote it.
     """
-    folder = open_study(Path(path))
+    place = Path(path)
+    if not (place / files.STUDY).exists() and (place / files.table("runs")).is_file():
+        from dlbench.report.evidence import read
+
+        (source,) = read([place]).sources
+        return Study(place, None, source.machine)
+    folder = open_study(place)
     return Study(folder.path, folder.record, folder.machine)
 
 

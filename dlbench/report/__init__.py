@@ -1,13 +1,7 @@
 """Figures, the page, the comparison.
 
-    evidence.py   rows of one or several studies
-    figures/      rows into a Chart: pure data, one file each
-    lines.py      runs into series of marks
-    draw.py       a Chart into a picture; style.py: colours, markers, sizes
-    caption.py    what stands under it: n, units, hardware, emulation, failures
-    table.py      a Chart into tidy rows: the summary files
-    references.py published numbers beside measured ones
-    page.py       all of it as one self-contained HTML page; summary.py: the same as Markdown
-    comparison.py two studies against each other, as Markdown
-    make.py       everything into one folder
+`evidence` has the rows of one or several studies. Each file of `figures` makes a `chart.Chart` of them, pure data, with
+`lines` turning runs into series of marks; `draw` makes a picture of it, `caption` what stands under it, `table` its
+tidy rows. `references` has published numbers beside measured ones. `page` and `summary` say all of it as HTML and as
+Markdown, `comparison` says what changed between two studies, and `make` writes everything into one folder.
 """

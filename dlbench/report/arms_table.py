@@ -18,7 +18,8 @@ def text(evidence: Evidence) -> str:
     rows = [line(COLUMNS)]
     for source in evidence.sources:
         own = evidence.runs[evidence.runs["study"] == source.name]
-        for arm in arms(own.astype(object).where(own.notna(), None).to_dict("records")):
+        records = own.astype(object).where(own.notna(), None).to_dict("records")
+        for arm in arms([{str(name): value for name, value in row.items()} for row in records]):
             rows += [line(cells) for cells in _cells(source.name, arm)]
     return "".join(rows)
 

@@ -130,6 +130,7 @@ def _by_emulation(rows: "pd.DataFrame") -> "Iterable[tuple[str, pd.DataFrame]]":
 def marks(rows: "pd.DataFrame", x: str, column: str) -> tuple[Mark, ...]:
     """Return what is known at each x: every completed run's value, their median and interval, and failed runs."""
     found = []
+    place: Any
     for place, here in rows[rows[x].notna()].groupby(x, sort=True):
         completed = here[here["status"] == Status.COMPLETED]
         points = tuple(map(float, completed[column].dropna()))

@@ -4,6 +4,7 @@ A figure file holds a one-line doc, which is what `dlbench list figures` and the
 
     def chart(evidence: Evidence) -> Chart: ...    # what it shows; raises `Lacking` with the rows that are missing
 
+    OPTIONS = Options                              # none so far
     ORDER = 10                                     # its place in the report: small numbers first
 
 It imports neither matplotlib nor pandas at its top level. `dlbench.report.lines` turns runs into series of marks,
