@@ -1,0 +1,114 @@
+"""`dlbench report` as a user calls it, on studies that were really run."""
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib.image
+import pytest
+
+import dlbench
+from dlbench import plugins
+from dlbench.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+STUDIES = sorted(path.parent for path in (ROOT / "results").glob("*/runs.csv"))
+FIXTURE = ROOT / "tests" / "fixtures" / "study-v1"
+
+
+def report(*words: object, cwd: Path = ROOT) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "dlbench", "report", *map(str, words)],
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.slow
+def test_a_report_of_several_real_studies(tmp_path: Path) -> None:
+    code, said, wrong = report(*STUDIES, FIXTURE, "--output", tmp_path / "report")
+    assert (code, wrong) == (0, ""), said + wrong
+    names = {path.name for path in (tmp_path / "report").iterdir()}
+    assert {"report.html", "report.md", "arms.csv"} <= names
+    drawn = {path.stem for path in (tmp_path / "report").glob("*.svg")}
+    left_out = {line.split(": ")[1].replace("-", "_") for line in said.splitlines() if line.startswith("not drawn")}
+    assert drawn | left_out == set(plugins.names("figures"))
+    assert drawn.isdisjoint(left_out)
+    assert {"batch_size", "throughput", "efficiency", "learning_curves"} <= drawn
+    for name in drawn:
+        assert {f"{name}.png", f"{name}.svg", f"{name}.csv"} <= names
+        assert matplotlib.image.imread(tmp_path / "report" / f"{name}.png").shape[0] > 200
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert page.count("<svg") == len(drawn)
+    assert all(study.name in page for study in STUDIES)
+
+
+def test_one_figure_in_one_format_goes_where_it_is_asked_for(tmp_path: Path) -> None:
+    study = tmp_path / "a study"
+    shutil.copytree(FIXTURE, study)
+    code, said, wrong = report(study, "--figure", "throughput", "--format", "svg", "--style", "dark")
+    assert (code, wrong) == (0, ""), said + wrong
+    assert {path.name for path in (study / "report").iterdir()} == {"throughput.svg", "throughput.csv"}
+
+
+def test_the_table_of_a_figure_holds_what_was_measured(tmp_path: Path) -> None:
+    study = ROOT / "results" / "digits-batch-workers"
+    code, said, wrong = report(study, "--figure", "throughput", "--format", "svg", "--output", tmp_path)
+    assert code == 0, said + wrong
+    rows = list(csv.DictReader((tmp_path / "throughput.csv").open(newline="")))
+    runs = dlbench.load_study(study).runs
+    rates = runs["samples_per_s"].dropna()
+    shown = [float(row["value"]) for row in rows if row["role"] == "measured"]
+    assert shown
+    assert all(rates.min() <= value <= rates.max() for value in shown)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--figure", "thruput"], "throughput"),
+        (["--format", "gif"], "there are: png, svg"),
+        (["--style", "neon"], "light"),
+        (["--figure", "up-against-out"], "cannot be drawn"),
+    ],
+)
+def test_a_wish_that_cannot_be_met(tmp_path: Path, words: list[str], said: str) -> None:
+    code, _, wrong = report(FIXTURE, "--output", tmp_path / "report", *words)
+    assert code == 2
+    assert said in wrong
+    assert not (tmp_path / "report").exists()
+
+
+def test_what_is_no_study(tmp_path: Path) -> None:
+    code, _, wrong = report(tmp_path)
+    assert code == 2
+    assert "runs.csv" in wrong
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    code, _, wrong = report(FIXTURE, "--figure", "throughput", "--output", tmp_path / "file" / "report")
+    assert code == 2
+    assert "cannot be written" in wrong
+
+
+def test_figures_and_arms_from_python(tmp_path: Path) -> None:
+    study = dlbench.load_study(ROOT / "results" / "dividing")
+    assert study.record is None
+    assert study.machine["cpu"]["model"]
+    arms = study.arms
+    assert set(arms["metric"]) >= {"samples_per_s", "validation_accuracy", "efficiency"}
+    assert (arms["n"] <= 5).all()
+    figure = study.figure("learning-curves")
+    figure.savefig(tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+    with pytest.raises(UserError, match="cannot be drawn"):
+        study.figure("up-against-out")
