@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.groups import groups
+from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Panel, hued
 from dlbench.report.figures._rows import OF_WHOM, SYNTHETIC, batch_axis, numbers
 from dlbench.report.figures._shown import (
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from dlbench.report.evidence import Evidence
 
+OPTIONS = Options
 ORDER = 10
 # Column, axis, title. Two in a row: cost, then training beside validation.
 SHOWN = (

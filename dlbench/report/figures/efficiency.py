@@ -9,6 +9,7 @@ from dlbench.analysis.arms import Arm, arms
 from dlbench.analysis.efficiency import efficiencies
 from dlbench.analysis.groups import is_alone, summarised
 from dlbench.analysis.intervals import Interval
+from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Lacking, Mark, Panel, Role, Series, hued
 from dlbench.report.figures._scaling import WORKERS, meanings, scaled
 from dlbench.report.figures._shown import RATE, in_chart, rate_note, with_rate
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from dlbench.report.evidence import Evidence
 
+OPTIONS = Options
 ORDER = 40
 # Of a run: its efficiency, and the number of its arm, both NaN where it has none.
 EFFICIENCY, ARM = "efficiency", "arm_number"

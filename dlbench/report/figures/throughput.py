@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.groups import ALONE, described, groups, is_alone
 from dlbench.analysis.intervals import Interval
+from dlbench.plugins import Options
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, Mark, Panel, Role, Series, hued
 from dlbench.report.figures._scaling import WORKERS, equal_settings, is_emulated, meanings, reasons, scaled
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from dlbench.report.evidence import Evidence
 
+OPTIONS = Options
 ORDER = 30
 # What an ideal line goes through.
 BASE_LINE, OWN, NOTHING = "base line", "own", "nothing"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.groups import SETTINGS, TASK, summarised, varying
 from dlbench.analysis.intervals import Interval
+from dlbench.plugins import Options
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, Lacking, Mark, Panel, Role, Series, hued
 from dlbench.report.figures._rows import counted, identities, numbers
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from dlbench.report.evidence import Evidence
 
+OPTIONS = Options
 ORDER = 50
 RATIO = "scale-out / scale-up"
 # The line of no difference goes on by this factor, so that it is one at a single number of workers too.
