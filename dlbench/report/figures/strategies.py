@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.groups import SETTINGS, TASK, described, groups, is_alone, varying
+from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Panel, Role, Series
 from dlbench.report.figures._scaling import SCALING, meanings
 from dlbench.report.figures._shown import RATE, RATE_AXIS, in_chart, left_out_note, needs_two, rate_note, with_rate
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from dlbench.report.evidence import Evidence
 
+OPTIONS = Options
 ORDER = 60
 # What tells the rows of a map apart: ways to synchronise, and where the workers were.
 WAYS = ("strategy", "algorithm", "driver", "collectives", "placement")
