@@ -54,16 +54,17 @@ def test_a_report_of_several_real_studies(tmp_path: Path) -> None:
 def test_one_figure_in_one_format_goes_where_it_is_asked_for(tmp_path: Path) -> None:
     study = tmp_path / "a study"
     shutil.copytree(FIXTURE, study)
-    code, said, wrong = report(study, "--figure", "throughput", "--format", "svg", "--style", "dark")
+    code, said, wrong = report(study, "--figure", "learning-curves", "--format", "svg", "--style", "dark")
     assert (code, wrong) == (0, ""), said + wrong
-    assert {path.name for path in (study / "report").iterdir()} == {"throughput.svg", "throughput.csv"}
+    assert {path.name for path in (study / "report").iterdir()} == {"learning_curves.svg", "learning_curves.csv"}
 
 
 def test_the_table_of_a_figure_holds_what_was_measured(tmp_path: Path) -> None:
     study = ROOT / "results" / "digits-batch-workers"
     code, said, wrong = report(study, "--figure", "throughput", "--format", "svg", "--output", tmp_path)
     assert code == 0, said + wrong
-    rows = list(csv.DictReader((tmp_path / "throughput.csv").open(newline="")))
+    with (tmp_path / "throughput.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
     runs = dlbench.load_study(study).runs
     rates = runs["samples_per_s"].dropna()
     shown = [float(row["value"]) for row in rows if row["role"] == "measured"]
@@ -95,7 +96,7 @@ def test_what_is_no_study(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    code, _, wrong = report(FIXTURE, "--figure", "throughput", "--output", tmp_path / "file" / "report")
+    code, _, wrong = report(FIXTURE, "--figure", "learning-curves", "--output", tmp_path / "file" / "report")
     assert code == 2
     assert "cannot be written" in wrong
 
