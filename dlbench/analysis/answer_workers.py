@@ -57,7 +57,7 @@ def workers(contest: Contest) -> Iterator[Statement]:
 
 def lines(contest: Contest) -> list[Line]:
     """Return the lines of a contest, in the order of their first arms."""
-    keys = varying(contest.runs, x="workers")
+    keys = [key for key in varying(contest.runs, x="workers") if key != "study"]
     has_studies = len({arm.first["study"] for arm in contest.arms}) > 1
     timed = [arm for arm in contest.completed if arm.values(TIME)]
     found = []
@@ -128,7 +128,7 @@ def _apart(ranking: Ranking, base: Contender, arm: Contender) -> str:
     """Say so where more workers took another time only by chance or noise."""
     pair = {base, arm}
     told = ranking.best in pair and all(ranking.verdicts[one].word is Word.BETTER for one in pair - {ranking.best})
-    return "" if told else ", which cannot be told apart"
+    return "" if told else "; the two times cannot be told apart"
 
 
 def _more(line: Line, ranking: Ranking, arm: Contender) -> str:

@@ -48,9 +48,14 @@ SETTINGS = (
 # Runs that differ in one of these do different work: they never share axes.
 TASK = ("model", "dataset", "command")
 # What stands for itself: `cnn`, not `model=cnn`.
-_BARE = {*TASK, "trainer", "strategy", "algorithm", "placement", "optimizer", "precision"}
-# What others may follow from, such as the library that moves bytes from the strategy; x of a chart is added to them.
+_BARE = {*TASK, "trainer", "strategy", "algorithm", "placement", "optimizer", "precision", "study", "device_name"}
+# What others may follow from; x of a chart is added to them.
 _LEADING = (*TASK, "strategy", "algorithm")
+# What comes with a strategy or an algorithm, such as the library that moves bytes: what else differs with these is a
+# difference to be told.
+_COMES_WITH = ("trainer", "driver", "collectives")
+# Runs of two studies, or on other devices, are no repeats of each other.
+_APART = ("study", "device_name")
 ALONE = "one worker alone"
 
 
@@ -73,13 +78,28 @@ def varying(runs: "pd.DataFrame", *, x: str = "") -> tuple[str, ...]:
     others = runs[~runs["baseline"].fillna(False).astype(bool)]
     judged = others if len(others) else runs
     options = [column for column in runs.columns if column.partition(".")[0] in OPTION_PREFIXES and "." in column]
-    found = [key for key in (*SETTINGS, *options) if key in judged and key != x and judged[key].nunique() > 1]
+    names = [key for key in (*SETTINGS, *options, *_APART) if key in judged and key != x]
+    found = [key for key in names if judged[key].nunique() > 1]
     leading = [key for key in (*_LEADING, x) if key in judged and (key in found or key == x)]
-    return tuple(key for key in found if key in _LEADING or not any(_follows(judged, key, lead) for lead in leading))
+    if "study" in found:
+        leading.append("study")
+    return tuple(key for key in found if not any(_follows(judged, key, lead) for lead in _leads(key, leading)))
+
+
+def _leads(key: str, leading: Iterable[str]) -> list[str]:
+    """Return what a setting may follow from: only what comes with a strategy from that, a device from its study."""
+    if key in _LEADING:
+        return []
+    if key in _APART:
+        return [lead for lead in leading if lead in (*TASK, *_APART) and lead != key]
+    with_strategy = key in _COMES_WITH or key.startswith(("strategy.", "launcher."))
+    others = {"study"} | (set() if with_strategy else {"strategy", "algorithm"})
+    return [lead for lead in leading if lead not in others]
 
 
 def _follows(runs: "pd.DataFrame", key: str, lead: str) -> bool:
-    return bool(runs.groupby(lead, dropna=False)[key].nunique(dropna=False).max() <= 1)
+    """Whether no two runs of one value of `lead` differ in `key`; a failed run may not know it."""
+    return bool(runs.groupby(lead, dropna=False)[key].nunique().max() <= 1)
 
 
 def groups(runs: "pd.DataFrame", keys: Iterable[str]) -> "Iterator[tuple[dict[str, Any], pd.DataFrame]]":

@@ -107,7 +107,7 @@ def in_order(runs: "pd.DataFrame") -> "pd.DataFrame":
 
 def _keys(runs: "pd.DataFrame") -> tuple[str, ...]:
     """Return what tells runs apart: the study, where there are several, and the settings that vary."""
-    return (*(["study"] if runs["study"].nunique() > 1 else []), *varying(runs))
+    return tuple(dict.fromkeys((*(["study"] if runs["study"].nunique() > 1 else []), *varying(runs))))
 
 
 def _headings(runs: "pd.DataFrame") -> Iterator[Heading]:

@@ -63,6 +63,8 @@ ALSO_EQUAL = (
 # What starts the processes: it may differ between one host and several, but need not.
 LAUNCHING = ("launcher", "submitter")
 LAUNCHER = "launcher."
+# What the two runs of a pair may differ in.
+PAIRED = ("placement", "study", "device_name")
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +165,8 @@ def _ratios(runs: "pd.DataFrame", pairs: "pd.DataFrame") -> "pd.DataFrame":
 def _parts(both: "pd.DataFrame") -> list[Part]:
     """Return what shares a row of panels: runs that differ in mode and workers, at most in their launcher too."""
     keys = varying(both, x="workers")
-    return parts(both, x="workers", always=[key for key in keys if key != "placement" and not key.startswith(LAUNCHER)])
+    always = [key for key in keys if key not in PAIRED and not key.startswith(LAUNCHER)]
+    return parts(both, x="workers", always=always)
 
 
 def _panels(part: Part, ratios: "pd.DataFrame") -> Iterator[Panel]:

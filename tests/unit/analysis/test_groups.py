@@ -43,6 +43,23 @@ def test_a_library_that_varies_within_a_strategy_is_not_left_out() -> None:
     assert varying(found) == ("collectives",)
 
 
+def test_other_settings_that_differ_with_the_strategy_are_told() -> None:
+    found = runs({"strategy": "horovod", "batch_size": 64}, {"strategy": "mpi", "batch_size": 8})
+    assert varying(found, x="workers") == ("strategy", "batch_size")
+
+
+def test_runs_of_two_studies_are_no_repeats_of_each_other() -> None:
+    found = runs({"study": "a", "device_name": "X"}, {"study": "b", "device_name": "Y"})
+    assert varying(found) == ("study",)
+    assert varying(runs({"study": "a", "model": "cnn"}, {"study": "b", "model": "lstm"})) == ("model",)
+    assert varying(runs({"study": "a", "device_name": "X"}, {"study": "a", "device_name": "Y"})) == ("device_name",)
+
+
+def test_a_failed_run_that_does_not_know_a_setting_makes_no_difference() -> None:
+    known = {"dataset": "digits", "train_samples": 9}, {"dataset": "text", "train_samples": 7}
+    assert varying(runs(*known, {"dataset": "text", "train_samples": None})) == ("dataset",)
+
+
 def test_what_follows_from_the_axis_is_left_out() -> None:
     found = runs({"batch_size": 8, "epochs": 2}, {"batch_size": 16, "epochs": 4})
     assert varying(found, x="batch_size") == ()
