@@ -190,8 +190,19 @@ def afterwards(study: Study, before: int) -> Iterator[str]:
     yield from about_runs(study)
 
 
-def lock_is_free(study: Study) -> bool:
-    """Whether another dlbench could take the study: a worker must not have inherited its lock."""
+def lock_is_free(study: Study, within_s: float = 2.0) -> bool:
+    """Whether another dlbench can take the study within a moment: a worker must not have inherited its lock.
+
+    A process that was just being started when dlbench was killed has it until it becomes another program.
+    """
+    deadline = time.monotonic() + within_s
+    while not (found := can_be_locked(study)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
+
+
+def can_be_locked(study: Study) -> bool:
+    """Whether nobody holds the lock now."""
     paths = list(study.folder.glob("studies/*/lock"))
     for path in paths:
         with path.open("rb") as file:
