@@ -1,6 +1,7 @@
 """What all tests share: a world of their own, and no silent skips where everything must run."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,12 @@ def own_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     patch.setenv("KERAS_HOME", str(home / "keras"))
     yield
     patch.undo()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Heed Ctrl-C even where a shell started the tests in the background, which has programs ignore it for good."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(hookwrapper=True)
