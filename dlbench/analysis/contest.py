@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.groups import ALONE, TASK, described, varying
+from dlbench.analysis.groups import ALONE, TASK, described, emulation, is_shared, varying
 from dlbench.analysis.wording import one_line
 from dlbench.records.outcome import Status
-from dlbench.scenario.arms import is_shared
 from dlbench.scenario.settings import Input
 
 if TYPE_CHECKING:
@@ -123,8 +122,7 @@ def contests(runs: "pd.DataFrame") -> list[Contest]:
 
 def reasons(rows: Sequence[Row]) -> str:
     """Return why runs are emulated; a run that failed early may not say it, but another of its arm does."""
-    found = {reason for row in rows for reason in (row.get("emulated") or "").split(";") if reason}
-    return ", ".join(sorted(found))
+    return emulation(row.get("emulated") for row in rows).replace(";", ", ")
 
 
 def _title(row: Row) -> str:
@@ -151,7 +149,7 @@ def _names(rows: Sequence[Row], keys: Sequence[str]) -> list[str]:
 
 def _name(row: Row, keys: Sequence[str], *, says_alone: bool) -> str:
     """Return what people call an arm; of a base line without the settings that only its arms have."""
-    told = {key: row.get(key) for key in keys if not says_alone or (is_shared(key) and key != "placement")}
+    told = {key: row.get(key) for key in keys if not says_alone or is_shared(key)}
     text = described(told)
     if says_alone:
         return one_line(", ".join(filter(None, (ALONE, text))))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dlbench.records.tables import cell
+from dlbench.scenario import arms
 from dlbench.scenario.settings import OPTION_PREFIXES
 
 if TYPE_CHECKING:
@@ -65,6 +66,29 @@ def with_placement(runs: "pd.DataFrame") -> "pd.DataFrame":
     return runs.assign(placement=runs["mode"].fillna(counted))
 
 
+def is_base_line(runs: "pd.DataFrame") -> "pd.Series[bool]":
+    """Whether dlbench added each run as a base line."""
+    return runs["baseline"].fillna(False).astype(bool)
+
+
+def is_shared(key: str) -> bool:
+    """Whether a base line shares this setting with its arms: all but the ways of communicating and where they go."""
+    return key != "placement" and arms.is_shared(key)
+
+
+def emulation(texts: "Iterable[str | None]") -> str:
+    """Return all reasons in cells of `emulated`, each once, joined by `;`; empty where none is."""
+    return ";".join(sorted({reason for text in texts for reason in (text or "").split(";") if reason}))
+
+
+def by_emulation(runs: "pd.DataFrame") -> "Iterator[tuple[str, pd.DataFrame]]":
+    """Yield real runs, then emulated ones, with all their reasons."""
+    cells = runs["emulated"].fillna("")
+    for chosen in (cells == "", cells != ""):
+        if chosen.any():
+            yield emulation(cells[chosen]), runs[chosen]
+
+
 def is_alone(runs: "pd.DataFrame") -> "pd.Series[bool]":
     """Whether each run is one worker without any communication library: what efficiency is measured by."""
     return (runs["strategy"] == "single").fillna(False).astype(bool) & (runs["workers"] == 1).fillna(False).astype(bool)
@@ -75,7 +99,7 @@ def varying(runs: "pd.DataFrame", *, x: str = "") -> tuple[str, ...]:
 
     Base lines do not count, where there are other runs: they differ in strategy and workers by what they are.
     """
-    others = runs[~runs["baseline"].fillna(False).astype(bool)]
+    others = runs[~is_base_line(runs)]
     judged = others if len(others) else runs
     options = [column for column in runs.columns if column.partition(".")[0] in OPTION_PREFIXES and "." in column]
     names = [key for key in (*SETTINGS, *options, *_APART) if key in judged and key != x]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.curves import Curves, curves
-from dlbench.analysis.groups import SETTINGS, described, groups, varying
+from dlbench.analysis.groups import SETTINGS, by_emulation, described, groups, is_base_line, varying
 from dlbench.analysis.verdicts import Finding, Verdict, decide, examine, lacking, with_note
 from dlbench.records.outcome import Status
 from dlbench.scenario.claims import COMPARING, Claim, Shape
@@ -75,15 +75,12 @@ def judge(runs: "pd.DataFrame", reference: Reference) -> tuple[Judgement, ...]:
 
 def families(runs: "pd.DataFrame", reference: Reference) -> "Iterator[tuple[str, str, pd.DataFrame]]":
     """Yield what each family has in common, why it is emulated, and its runs."""
-    own = runs[~runs["baseline"].fillna(False).astype(bool)]
+    own = runs[~is_base_line(runs)]
     if own.empty:
         return
     for values, rows in groups(own, _apart(own, reference)):
-        emulated = rows["emulated"].fillna("")
-        for chosen in (emulated == "", emulated != ""):
-            if chosen.any():
-                reasons = {reason for text in emulated[chosen] for reason in str(text).split(";") if reason}
-                yield described(values), ";".join(sorted(reasons)), rows[chosen]
+        for emulated, alike in by_emulation(rows):
+            yield described(values), emulated, alike
 
 
 def _apart(runs: "pd.DataFrame", reference: Reference) -> list[str]:

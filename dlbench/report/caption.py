@@ -4,11 +4,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from dlbench.analysis.groups import emulation
 from dlbench.analysis.intervals import Interval
 from dlbench.analysis.wording import counted
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Chart, Mark, Role
 from dlbench.report.evidence import Evidence
+from dlbench.report.machines import VERSIONS, found_in
 from dlbench.report.written import one_line
 
 if TYPE_CHECKING:
@@ -20,15 +22,6 @@ EMULATION = {
     "logical-devices": "several logical devices shared one real one",
     "throttled-link": "the network between workers was slowed down on purpose",
     "simulated": "no process trained, a simulator computed when each would have been done",
-}
-VERSIONS = {
-    "dlbench_version": "dlbench",
-    "python_version": "Python",
-    "keras_version": "Keras",
-    "tensorflow_version": "TensorFlow",
-    "numpy_version": "NumPy",
-    "mpi_version": "",  # its name is part of the version
-    "horovod_version": "Horovod",
 }
 REPEATED = (Role.MEASURED, Role.BASE_LINE)
 # What a median is called in each form of a panel.
@@ -117,12 +110,10 @@ def _emulation(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:
     """Yield how many runs were no real hardware at work, and why."""
     texts = runs["emulated"].dropna()
     emulated = [str(text) for text in texts if text]
-    reasons = {reason for text in emulated for reason in text.split(";") if reason}
-    if not reasons:
-        drawn = (series.emulated for panel in chart.panels for series in panel.series)
-        reasons = {reason for text in drawn for reason in text.split(";") if reason}
-    if reasons:
-        why = "; ".join(f"{EMULATION.get(reason, 'see the documentation')} ({reason})" for reason in sorted(reasons))
+    drawn = (series.emulated for panel in chart.panels for series in panel.series)
+    if reasons := emulation(emulated) or emulation(drawn):
+        named = (f"{EMULATION.get(reason, 'see the documentation')} ({reason})" for reason in reasons.split(";"))
+        why = "; ".join(named)
         count = f"{len(emulated)} of {counted(len(runs), 'run')}" if emulated else "what is drawn hollow"
         yield f"Emulated, no real hardware at work: {count}: {why}"
 
@@ -143,21 +134,21 @@ def _hardware(runs: "pd.DataFrame", evidence: Evidence) -> Iterator[str]:
 
 def _machine(machine: Mapping[str, Any]) -> str:
     """Return a machine's processor, how many it may use, its GPUs, and whether it is a virtual one."""
-    usable = _found(machine, "cpu", "usable_cpus")
-    gpus = _found(machine, "gpus")
-    names = [str(_found(gpu, "name") or "unnamed GPU") for gpu in gpus] if isinstance(gpus, list) else []
+    usable = found_in(machine, "cpu", "usable_cpus")
+    gpus = found_in(machine, "gpus")
+    names = [str(found_in(gpu, "name") or "unnamed GPU") for gpu in gpus] if isinstance(gpus, list) else []
     parts = [
-        str(_found(machine, "cpu", "model") or ""),
+        str(found_in(machine, "cpu", "model") or ""),
         f"{counted(usable, 'logical CPU')} usable" if isinstance(usable, int) else "",
         *(f"{names.count(name)} x {name}" for name in dict.fromkeys(names)),
-        "a virtual machine" if _found(machine, "virtualisation", "virtual_machine") is True else "",
+        "a virtual machine" if found_in(machine, "virtualisation", "virtual_machine") is True else "",
     ]
     return ", ".join(filter(None, parts))
 
 
 def _versions(runs: "pd.DataFrame") -> Iterator[str]:
     """Yield the versions that all runs share, and which differ."""
-    found = {name: _distinct(runs[column]) for column, name in VERSIONS.items()}
+    found = {name: _distinct(runs[column]) for column, name in VERSIONS}
     alike = [f"{name} {versions[0]}".strip() for name, versions in found.items() if len(versions) == 1]
     if alike:
         yield f"Versions: {', '.join(alike)}"
@@ -179,12 +170,6 @@ def _amount(column: "pd.Series[Any]", noun: str) -> str:
 def _range(values: Iterable[float]) -> str:
     low, high = min(values), max(values)
     return f"{low:g}" if low == high else f"{low:g} to {high:g}"
-
-
-def _found(place: Any, *keys: str) -> Any:
-    for key in keys:
-        place = place.get(key) if isinstance(place, Mapping) else None
-    return place
 
 
 def _ended_with_stop(sentence: str) -> str:

@@ -4,7 +4,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.groups import ALONE, TASK, described, groups, is_alone, varying
+from dlbench.analysis.groups import (
+    ALONE,
+    TASK,
+    by_emulation,
+    described,
+    groups,
+    is_alone,
+    is_base_line,
+    is_shared,
+    varying,
+)
 from dlbench.analysis.intervals import median_interval
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Mark, Panel, Role, Series
@@ -14,8 +24,6 @@ if TYPE_CHECKING:
 
 # More lines than this in one panel cannot be told apart; further ones get panels of their own.
 MOST_SERIES = 7
-# What a base line has of its own; everything else it shares with its arms.
-NOT_SHARED = {"strategy", "workers", "algorithm", "driver", "collectives", "launcher", "placement"}
 
 
 @dataclass(frozen=True)
@@ -62,16 +70,6 @@ def parts(runs: "pd.DataFrame", *, x: str, always: Iterable[str] = TASK) -> list
     return found or [Part("", runs, tuple(left))]
 
 
-def is_base_line(runs: "pd.DataFrame") -> "pd.Series[bool]":
-    """Whether dlbench added each run as a base line."""
-    return runs["baseline"].fillna(False).astype(bool)
-
-
-def is_shared(key: str) -> bool:
-    """Whether a base line shares this setting with its arms: all but the ways of communicating."""
-    return key not in NOT_SHARED and not key.startswith(("strategy.", "launcher."))
-
-
 def _like(runs: "pd.DataFrame", values: dict[str, Any]) -> "pd.DataFrame":
     import pandas as pd
 
@@ -108,7 +106,7 @@ def series(
     for role, chosen in ((Role.MEASURED, runs[own]), (Role.BASE_LINE, runs[~own])):
         keys = part.keys if role is Role.MEASURED else tuple(key for key in part.keys if is_shared(key))
         for values, rows in groups(chosen, keys):
-            for emulated, alike in _by_emulation(rows):
+            for emulated, alike in by_emulation(rows):
                 made = alike if of is None else of(alike)
                 found.append(Series(_label(role, values, alike), marks(made, x, column), role, emulated))
     return tuple(one for one in found if any(mark.points or mark.num_failed for mark in one.marks))
@@ -119,15 +117,6 @@ def _label(role: Role, values: dict[str, Any], rows: "pd.DataFrame") -> str:
     if role is Role.BASE_LINE:
         return ", ".join(filter(None, (ALONE, text)))
     return text or (ALONE if is_alone(rows).all() else "measured")
-
-
-def _by_emulation(rows: "pd.DataFrame") -> "Iterable[tuple[str, pd.DataFrame]]":
-    """Yield real runs, then emulated ones, with all their reasons."""
-    emulated = rows["emulated"].fillna("")
-    for chosen in (emulated == "", emulated != ""):
-        if chosen.any():
-            reasons = {reason for text in emulated[chosen] for reason in text.split(";") if reason}
-            yield ";".join(sorted(reasons)), rows[chosen]
 
 
 def marks(rows: "pd.DataFrame", x: str, column: str) -> tuple[Mark, ...]:

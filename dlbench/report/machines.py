@@ -20,7 +20,8 @@ _ROWS = (
     ("cores_per_worker", "Cores of a worker"),
     ("cores_enforced", "Cores enforced by"),
 )
-_VERSIONS = (
+# Columns of versions, and what each is called.
+VERSIONS = (
     ("dlbench_version", "dlbench"),
     ("python_version", "Python"),
     ("keras_version", "Keras"),
@@ -58,20 +59,20 @@ def _hardware(machine: Mapping[str, Any]) -> Iterator[Fact]:
     if not machine:
         yield "Machine", NOT_KNOWN
         return
-    yield "Processor", _text(_found(machine, "cpu", "model"))
+    yield "Processor", _text(found_in(machine, "cpu", "model"))
     yield "Cores", _cores(machine)
-    yield "Memory", _bytes(_found(machine, "memory", "total_bytes"))
-    yield "GPUs", _gpus(_found(machine, "gpus"))
+    yield "Memory", _bytes(found_in(machine, "memory", "total_bytes"))
+    yield "GPUs", _gpus(found_in(machine, "gpus"))
     yield "Limits", _limits(machine)
     yield "Virtual", _virtual(machine)
 
 
 def _software(machine: Mapping[str, Any]) -> Iterator[Fact]:
-    system = (_text(_found(machine, "software", name)) for name in ("os", "kernel", "architecture"))
+    system = (_text(found_in(machine, "software", name)) for name in ("os", "kernel", "architecture"))
     yield "Operating system", ", ".join(filter(None, system))
-    yield "Installed", _libraries(_found(machine, "software", "libraries"))
-    commit = _text(_found(machine, "software", "dlbench", "commit"))
-    is_dirty = _found(machine, "software", "dlbench", "dirty") is True
+    yield "Installed", _libraries(found_in(machine, "software", "libraries"))
+    commit = _text(found_in(machine, "software", "dlbench", "commit"))
+    is_dirty = found_in(machine, "software", "dlbench", "dirty") is True
     yield "Commit of dlbench", f"{commit}{', with changes' if is_dirty else ''}" if commit else ""
 
 
@@ -79,7 +80,7 @@ def _from_rows(attempts: "pd.DataFrame") -> Iterator[Fact]:
     for column, title in _ROWS:
         yield title, ", ".join(_distinct(attempts[column]))
     versions = (
-        f"{name} {' and '.join(found)}".strip() for column, name in _VERSIONS if (found := _distinct(attempts[column]))
+        f"{name} {' and '.join(found)}".strip() for column, name in VERSIONS if (found := _distinct(attempts[column]))
     )
     yield "Versions in the runs", ", ".join(versions)
 
@@ -91,8 +92,8 @@ def _distinct(column: "pd.Series[Any]") -> list[str]:
 
 
 def _cores(machine: Mapping[str, Any]) -> str:
-    cores, usable = _found(machine, "cpu", "cores"), _found(machine, "cpu", "usable_cpus")
-    sockets, smt = _found(machine, "cpu", "sockets"), _found(machine, "cpu", "smt")
+    cores, usable = found_in(machine, "cpu", "cores"), found_in(machine, "cpu", "usable_cpus")
+    sockets, smt = found_in(machine, "cpu", "sockets"), found_in(machine, "cpu", "smt")
     parts = [_text(cores)]
     parts += [counted(sockets, "socket")] if isinstance(sockets, int) else []
     parts += ["several threads a core" if smt else "one thread a core"] if isinstance(smt, bool) else []
@@ -109,20 +110,20 @@ def _gpus(gpus: Any) -> str:
 
 
 def _gpu(gpu: Any) -> str:
-    name, memory = _text(_found(gpu, "name")) or "unnamed", _bytes(_found(gpu, "memory_bytes"))
-    driver = _text(_found(gpu, "driver"))
+    name, memory = _text(found_in(gpu, "name")) or "unnamed", _bytes(found_in(gpu, "memory_bytes"))
+    driver = _text(found_in(gpu, "driver"))
     details = ", ".join(filter(None, (memory, f"driver {driver}" if driver else "")))
     return f"{name} ({details})" if details else name
 
 
 def _limits(machine: Mapping[str, Any]) -> str:
-    cores, memory = _found(machine, "limits", "cpu_cores"), _found(machine, "limits", "memory_bytes")
+    cores, memory = found_in(machine, "limits", "cpu_cores"), found_in(machine, "limits", "memory_bytes")
     return ", ".join(filter(None, (f"{_text(cores)} cores" if _text(cores) else "", _bytes(memory))))
 
 
 def _virtual(machine: Mapping[str, Any]) -> str:
-    found = _found(machine, "virtualisation", "virtual_machine")
-    container = _text(_found(machine, "virtualisation", "container"))
+    found = found_in(machine, "virtualisation", "virtual_machine")
+    container = _text(found_in(machine, "virtualisation", "container"))
     parts = [{True: "a virtual machine", False: "no virtual machine"}.get(found, "") if isinstance(found, bool) else ""]
     return ", ".join(filter(None, (*parts, f"in a container ({container})" if container else "")))
 
@@ -147,7 +148,8 @@ def _text(value: Any) -> str:
     return str(value).strip()
 
 
-def _found(place: Any, *keys: str) -> Any:
+def found_in(place: Any, *keys: str) -> Any:
+    """Return what stands under these keys, one within the other; None where one is missing or holds something else."""
     for key in keys:
         place = place.get(key) if isinstance(place, Mapping) else None
     return place

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.efficiency import efficiencies
-from dlbench.analysis.groups import groups, varying
+from dlbench.analysis.groups import groups, is_base_line, varying
 from dlbench.records.columns import RUNS
 from dlbench.records.outcome import Status
 from dlbench.report.evidence import RUN, Evidence
@@ -113,7 +113,7 @@ def _keys(runs: "pd.DataFrame") -> tuple[str, ...]:
 def _headings(runs: "pd.DataFrame") -> Iterator[Heading]:
     for name in _keys(runs):
         yield Heading(name, name, is_number=_are_numbers(values(runs[name])), is_choice=True)
-    if runs["baseline"].fillna(False).astype(bool).any():
+    if is_base_line(runs).any():
         yield Heading("baseline", "base line", is_choice=True)
     for name, title in MEASURES.items():
         if runs[name].notna().any():

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.groups import groups
+from dlbench.analysis.groups import groups, is_base_line
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis
-from dlbench.report.lines import is_base_line
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import EQUAL, EQUAL_OPTIONS
-from dlbench.analysis.groups import groups
+from dlbench.analysis.groups import emulation, groups, is_base_line
 from dlbench.report.chart import Axis
-from dlbench.report.lines import Part, is_base_line, parts
+from dlbench.report.lines import Part, parts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,4 +49,4 @@ def is_emulated(runs: "pd.DataFrame") -> "pd.Series[bool]":
 
 def reasons(runs: "pd.DataFrame") -> str:
     """Return all reasons why runs are emulated, joined by `;`; empty where none is."""
-    return ";".join(sorted({reason for text in runs["emulated"].dropna() for reason in text.split(";") if reason}))
+    return emulation(runs["emulated"].dropna())

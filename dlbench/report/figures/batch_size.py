@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.groups import groups
+from dlbench.analysis.groups import groups, is_base_line
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Panel, hued
 from dlbench.report.figures._rows import OF_WHOM, SYNTHETIC, batch_axis, numbers
@@ -16,7 +16,7 @@ from dlbench.report.figures._shown import (
     num_places,
     rate_note,
 )
-from dlbench.report.lines import Part, has_several, is_base_line, parts, series
+from dlbench.report.lines import Part, has_several, parts, series
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -57,7 +57,8 @@ def chart(evidence: "Evidence") -> Chart:
 
 def _rows(one: "Compared", evidence: "Evidence") -> "Iterator[tuple[Panel, ...]]":
     """Yield a row of panels for each part of the runs and each column: as they are, then relative."""
-    from dlbench.report.lines import is_base_line, parts, series
+    from dlbench.analysis.groups import is_base_line
+    from dlbench.report.lines import parts, series
 
     runs = evidence.runs[evidence.runs["study"].isin(one.studies)]
     own = runs[~is_base_line(runs)]

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.groups import ALONE, described, groups, summarised
+from dlbench.analysis.groups import ALONE, described, groups, is_base_line, is_shared, summarised
 from dlbench.analysis.intervals import median_interval
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Lacking, Mark, Panel, Series, hued
 from dlbench.report.figures._rows import counted, is_completed, numbers
 from dlbench.report.figures._scaling import is_emulated, reasons
 from dlbench.report.figures._shown import in_chart
-from dlbench.report.lines import Part, is_base_line, is_shared, parts
+from dlbench.report.lines import Part, parts
 
 if TYPE_CHECKING:
     import pandas as pd

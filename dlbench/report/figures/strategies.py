@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.groups import SETTINGS, TASK, described, groups, is_alone, varying
+from dlbench.analysis.groups import SETTINGS, TASK, described, groups, is_alone, is_base_line, varying
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Panel, Role, Series
 from dlbench.report.figures._scaling import SCALING, meanings
 from dlbench.report.figures._shown import RATE, RATE_AXIS, in_chart, left_out_note, needs_two, rate_note, with_rate
-from dlbench.report.lines import Part, is_base_line, series
+from dlbench.report.lines import Part, series
 from dlbench.scenario.settings import OPTION_PREFIXES
 
 if TYPE_CHECKING:

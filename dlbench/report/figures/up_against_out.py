@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.groups import SETTINGS, TASK, summarised, varying
+from dlbench.analysis.groups import SETTINGS, TASK, is_base_line, summarised, varying
 from dlbench.analysis.intervals import Interval
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
@@ -12,7 +12,7 @@ from dlbench.report.chart import Axis, Chart, Lacking, Mark, Panel, Role, Series
 from dlbench.report.figures._rows import counted, identities, numbers
 from dlbench.report.figures._scaling import WORKERS, is_emulated
 from dlbench.report.figures._shown import RATE, RATE_AXIS
-from dlbench.report.lines import Part, is_base_line, parts, series
+from dlbench.report.lines import Part, parts, series
 from dlbench.scenario.settings import OPTION_PREFIXES, Mode
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from dlbench.analysis.groups import ALONE
+from dlbench.analysis.groups import ALONE, is_shared
 from dlbench.records.tables import write_table
 from dlbench.report.chart import Axis, Role
 from dlbench.report.evidence import Evidence, read
-from dlbench.report.lines import MOST_SERIES, Quantity, has_several, is_shared, panels, parts, series
+from dlbench.report.lines import MOST_SERIES, Quantity, has_several, panels, parts, series
 
 RATE = Quantity("samples_per_s", Axis("samples/s"), "rate")
 BATCH = Axis("batch size", "log2")
