@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from dlbench.analysis.arms import Arm, arms
+from dlbench.analysis.arms import Arm
 from dlbench.analysis.intervals import Interval
 from dlbench.records.tables import line
 from dlbench.report.evidence import Evidence
@@ -16,11 +16,8 @@ COLUMNS = (
 def text(evidence: Evidence) -> str:
     """Return `arms.csv`: every arm with a completed run, every metric that it has."""
     rows = [line(COLUMNS)]
-    for source in evidence.sources:
-        own = evidence.runs[evidence.runs["study"] == source.name]
-        records = own.astype(object).where(own.notna(), None).to_dict("records")
-        for arm in arms([{str(name): value for name, value in row.items()} for row in records]):
-            rows += [line(cells) for cells in _cells(source.name, arm)]
+    for study, found in evidence.arms.items():
+        rows += [line(cells) for arm in found for cells in _cells(study, arm)]
     return "".join(rows)
 
 

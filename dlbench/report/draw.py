@@ -5,7 +5,7 @@ of a label is read as markup.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,23 +34,36 @@ def picture(chart: Chart, style: Style) -> "Figure":
 
 
 def save(chart: Chart, caption: str, path: Path, style: Style) -> None:
-    """Replace a file by a picture of a chart, with its title above and its caption below.
+    """Replace a file by a picture of a chart; see `save_all`."""
+    save_all(chart, caption, [path], style)
+
+
+def save_all(chart: Chart, caption: str, paths: Sequence[Path], style: Style) -> None:
+    """Replace files by one picture of a chart, with its title above and its caption below, composed once.
 
     Args:
         chart: What is drawn.
         caption: What stands under the panels.
-        path: A name that ends with `.png` (160 pixels an inch) or `.svg` (letters as shapes: it looks the same
+        paths: Names that end with `.png` (160 pixels an inch) or `.svg` (letters as shapes: it looks the same
             everywhere).
         style: Colours and sizes.
 
     Raises:
-        UserError: The name ends with something else.
-        OSError: The file cannot be written; it is then as it was.
+        UserError: A name ends with something else.
+        OSError: A file cannot be written; it is then as it was.
     """
-    if path.suffix not in FORMATS:
-        raise UserError(f"a picture is no {shown(path.suffix)} file; it can be {' or '.join(FORMATS)}", where=str(path))
+    for path in paths:
+        if path.suffix not in FORMATS:
+            allowed = " or ".join(FORMATS)
+            raise UserError(f"a picture is no {shown(path.suffix)} file; it can be {allowed}", where=str(path))
     with _settings(style, "path"):
-        data = _bytes(composed(chart, style, title=chart.title, caption=caption), path.suffix, one_line(chart.title))
+        figure = composed(chart, style, title=chart.title, caption=caption)
+        pictures = [_bytes(figure, path.suffix, one_line(chart.title)) for path in paths]
+    for path, data in zip(paths, pictures, strict=True):
+        _replace(path, data)
+
+
+def _replace(path: Path, data: bytes) -> None:
     temporary = path.with_name(f".{path.name}.partial")
     try:
         temporary.write_bytes(data)

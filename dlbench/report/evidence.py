@@ -7,13 +7,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.arms import arm_name
+from dlbench.analysis.arms import Arm, arm_name, arms
 from dlbench.analysis.groups import with_placement
 from dlbench.errors import UserError
 from dlbench.records import files
 from dlbench.records.columns import SCHEMA_VERSION
 from dlbench.records.outcome import Status
 from dlbench.records.tables import read_table
+from dlbench.report.written import values
 from dlbench.scenario.read import parse
 from dlbench.scenario.scenario import Scenario
 
@@ -89,6 +90,17 @@ class Evidence:
     def completed(self) -> "pd.DataFrame":
         """Those of `runs` that are completed."""
         return self.runs[self.runs["status"] == Status.COMPLETED].reset_index(drop=True)
+
+    @cached_property
+    def arms(self) -> dict[str, list[Arm]]:
+        """The arms of each study by its name, in the order of their first completed runs; resampled once."""
+        return {source.name: arms(self._rows(source.name)) for source in self.sources}
+
+    def _rows(self, study: str) -> list[dict[str, Any]]:
+        """Return the last attempts of a study by column, None where a cell is empty."""
+        own = self.runs[self.runs["study"] == study]
+        columns = {str(name): values(own[name]) for name in own}
+        return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
 
     @cached_property
     def epochs(self) -> "pd.DataFrame":

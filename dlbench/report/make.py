@@ -121,10 +121,9 @@ def _figures(evidence: Evidence, names: Iterable[str], made: Made) -> Iterator[F
 
 
 def _write_figure(figure: Figure, wish: Wish, style: Style, made: Made) -> None:
-    for suffix in wish.formats:
-        path = wish.output / f"{figure.name}.{suffix}"
-        draw.save(figure.chart, figure.caption, path, style)
-        made.written.append(path)
+    paths = [wish.output / f"{figure.name}.{suffix}" for suffix in wish.formats]
+    draw.save_all(figure.chart, figure.caption, paths, style)
+    made.written += paths
     path = wish.output / f"{figure.name}.csv"
     table.write(path, figure.name, figure.chart)
     made.written.append(path)

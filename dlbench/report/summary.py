@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.arms import Arm, arms
+from dlbench.analysis.arms import Arm
 from dlbench.analysis.intervals import Interval
 from dlbench.report.content import NOTHING_SAID, Content, Drawn
 from dlbench.report.definitions import OF_EFFICIENCY
@@ -12,7 +12,7 @@ from dlbench.report.evidence import Evidence
 from dlbench.report.failures import Failure, failures
 from dlbench.report.markdown import escaped, items, picture, table
 from dlbench.report.runs_table import EFFICIENCY, MEASURES, UNITS, in_order
-from dlbench.report.written import number, values
+from dlbench.report.written import number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,7 +64,7 @@ def _shapes(content: Content) -> Iterator[list[str]]:
 
 def _arms(evidence: Evidence) -> Iterator[list[str]]:
     """Yield the arms, each study's in a table of its own: arms of two studies are never one."""
-    found = {source.name: arms(_rows(evidence, source.name)) for source in evidence.sources}
+    found = {source.name: _in_order(evidence, source.name) for source in evidence.sources}
     every = [arm for own in found.values() for arm in own]
     if not every:
         return
@@ -77,11 +77,11 @@ def _arms(evidence: Evidence) -> Iterator[list[str]]:
         yield [f"Efficiency: {OF_EFFICIENCY.meaning}"]
 
 
-def _rows(evidence: Evidence, study: str) -> list[dict[str, object]]:
-    """Return the last attempts of a study as rows, in the order of reading, None where unknown."""
-    runs: pd.DataFrame = in_order(evidence.runs[evidence.runs["study"] == study].reset_index(drop=True))
-    columns = {str(name): values(runs[name]) for name in runs}
-    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+def _in_order(evidence: Evidence, study: str) -> list[Arm]:
+    """Return the arms of a study in the order of reading."""
+    runs: pd.DataFrame = in_order(evidence.completed[evidence.completed["study"] == study].reset_index(drop=True))
+    places = {str(name): place for place, name in enumerate(dict.fromkeys(runs["arm"]))}
+    return sorted(evidence.arms[study], key=lambda arm: places[arm.name])
 
 
 def _meaning(found: Sequence[Arm]) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.groups import groups, is_base_line
+from dlbench.analysis.wording import counted
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis
 
@@ -53,10 +54,7 @@ def learned(runs: "pd.DataFrame") -> "pd.DataFrame":
 def synthetic_note(runs: "pd.DataFrame") -> tuple[str, ...]:
     """Say how many runs are left out because they trained on random numbers; nothing where none is."""
     left_out = len(runs) - len(learned(runs))
-    text = f"{counted(left_out)} on synthetic input left out: losses and accuracies of random numbers mean nothing."
+    text = (
+        f"{counted(left_out, 'run')} on synthetic input left out: losses and accuracies of random numbers mean nothing."
+    )
     return (text,) if left_out else ()
-
-
-def counted(number: int) -> str:
-    """Return a number of runs in words: `1 run`, `2 runs`."""
-    return f"{number} run{'' if number == 1 else 's'}"

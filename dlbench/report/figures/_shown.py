@@ -4,10 +4,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.groups import summarised
+from dlbench.analysis.wording import counted
 from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 from dlbench.report.chart import Axis, Lacking, Panel
-from dlbench.report.figures._rows import counted, identities
+from dlbench.report.figures._rows import identities
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +77,7 @@ def rate_note(runs: "pd.DataFrame") -> tuple[str, ...]:
     """Say how many completed runs have no samples/s, and why; nothing where all have. Each run counts once."""
     completed = runs[runs["status"] == Status.COMPLETED].drop_duplicates(["study", "run_id"])
     without = int(completed[RATE].isna().sum())
-    text = f"{without} of {counted(len(completed))} that completed without samples/s: a rate needs {WINDOW}."
+    text = f"{without} of {counted(len(completed), 'run')} that completed without samples/s: a rate needs {WINDOW}."
     return (text,) if without else ()
 
 

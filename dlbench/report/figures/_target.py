@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from dlbench.analysis.wording import counted
 from dlbench.report.chart import Lacking
-from dlbench.report.figures._rows import counted, is_completed, learned, numbers
+from dlbench.report.figures._rows import is_completed, learned, numbers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,8 +60,9 @@ def end_notes(runs: "pd.DataFrame") -> tuple[str, ...]:
     notes = []
     if late:
         notes.append(
-            f"{counted(late)} of {everyone} that completed ended before the target: shown as at least what they had "
-            "come to, and later than all others in medians. An arm has no median where half of its runs or more did."
+            f"{counted(late, 'run')} of {everyone} that completed ended before the target: shown as at least what they "
+            "had come to, and later than all others in medians. An arm has no median where half of its runs or more "
+            "did."
         )
     intervals = runs["evaluate_every"].dropna().unique().tolist()
     if intervals and max(intervals) > 1:

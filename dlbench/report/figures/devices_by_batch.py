@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from dlbench.analysis.wording import counted
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Lacking, Panel, hued
 from dlbench.report.figures._kept import kept
-from dlbench.report.figures._rows import batch_axis, by_scope, counted, is_completed, numbers
+from dlbench.report.figures._rows import batch_axis, by_scope, is_completed, numbers
 from dlbench.report.figures._shown import in_chart, left_out_note, needs_two
 from dlbench.report.lines import Part, parts, series
 
@@ -81,6 +82,6 @@ def _disturbed(completed: "pd.DataFrame") -> Iterator[str]:
     for who, share in shares.items():
         much = share[share > NEAR_ZERO]
         if len(much):
-            known = counted(int(share.notna().sum()))
+            known = counted(int(share.notna().sum()), "run")
             most = f"more than {NEAR_ZERO:.0%} of the processors' time, at most {much.max():.1%}"
             yield f"In {len(much)} of {known} {who} {most}."

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dlbench.analysis.arms import Arm, arms
+from dlbench.analysis.arms import Arm
 from dlbench.analysis.efficiency import efficiencies
 from dlbench.analysis.groups import is_alone, summarised
 from dlbench.analysis.intervals import Interval
@@ -71,17 +71,8 @@ def chart(evidence: "Evidence") -> Chart:
 def _arms(evidence: "Evidence") -> dict[tuple[str, str], Arm]:
     """Return the arms that have an efficiency, by study and name; a base line counts in its own study only."""
     return {
-        (str(study), arm.name): arm
-        for study, rows in evidence.runs.groupby("study", sort=False)
-        for arm in arms(_records(rows))
-        if arm.efficiency is not None
+        (study, arm.name): arm for study, found in evidence.arms.items() for arm in found if arm.efficiency is not None
     }
-
-
-def _records(rows: "pd.DataFrame") -> list[Mapping[str, Any]]:
-    """Return rows as `dlbench.analysis.arms` reads them: None where a cell is empty."""
-    cells = rows.astype(object).where(rows.notna(), None)
-    return [{str(name): value for name, value in row.items()} for row in cells.to_dict("records")]
 
 
 def _measured(runs: "pd.DataFrame", names: list[tuple[str, str]]) -> "pd.DataFrame":

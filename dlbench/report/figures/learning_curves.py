@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.groups import TASK, summarised, varying
+from dlbench.analysis.wording import counted
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, Lacking, Panel, Role, Series, hued
 from dlbench.report.figures._curves import NUMBER, Curves, Line, curves, lines
-from dlbench.report.figures._rows import counted, identities, synthetic_note
+from dlbench.report.figures._rows import identities, synthetic_note
 from dlbench.report.figures._shown import named_panels
 from dlbench.report.lines import MOST_SERIES, Part, has_several, parts
 
@@ -158,7 +159,7 @@ def _notes(panels: Sequence[Panel], runs: "pd.DataFrame") -> Iterator[str]:
     if longest > FEW_MARKS:
         yield f"Where a line has more than {FEW_MARKS} marks, points of single runs are left out; bars are intervals."
     if failed := int((runs["status"] != Status.COMPLETED).sum()):
-        yield f"{counted(failed)} that did not complete {'has' if failed == 1 else 'have'} no line."
+        yield f"{counted(failed, 'run')} that did not complete {'has' if failed == 1 else 'have'} no line."
     if runs["target_stop"].fillna(False).any():
         yield "Runs ended as soon as they reached their target: the end of a line stands for fewer of them."
 

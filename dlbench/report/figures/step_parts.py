@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.groups import ALONE, described, groups, is_base_line, is_shared, summarised
 from dlbench.analysis.intervals import median_interval
+from dlbench.analysis.wording import counted
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Lacking, Mark, Panel, Series, hued
-from dlbench.report.figures._rows import counted, is_completed, numbers
+from dlbench.report.figures._rows import is_completed, numbers
 from dlbench.report.figures._scaling import is_emulated, reasons
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.lines import Part, parts
@@ -174,8 +175,8 @@ def _notes(num_completed: int, observed: "pd.DataFrame") -> Iterator[str]:
     if len(hidden):
         names = summarised(sorted({str(name) for name in hidden["strategy"].dropna()})) or "unnamed"
         yield (
-            f"In {counted(len(hidden))} ({names}) the step is one compiled call: forward, backward, update and, with "
-            "several workers, whatever communication is exposed are in it and cannot be told apart."
+            f"In {counted(len(hidden), 'run')} ({names}) the step is one compiled call: forward, backward, update and, "
+            "with several workers, whatever communication is exposed are in it and cannot be told apart."
         )
     if observed["peers"].notna().any():
         yield (
@@ -183,4 +184,5 @@ def _notes(num_completed: int, observed: "pd.DataFrame") -> Iterator[str]:
             "before the exchange."
         )
     if num_completed > len(observed):
-        yield f"Left out: {counted(num_completed - len(observed))} that completed without a timed window or its parts."
+        missing = counted(num_completed - len(observed), "run")
+        yield f"Left out: {missing} that completed without a timed window or its parts."

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from dlbench.analysis.critical_batch import CriticalBatch, NotIdentifiableError, critical_batch
 from dlbench.analysis.groups import groups
 from dlbench.analysis.intervals import Interval
+from dlbench.analysis.wording import counted
 from dlbench.plugins import Options
 from dlbench.report.censored import censored_series
 from dlbench.report.chart import Axis, Chart, Lacking, Mark, Panel, Role, Series, hued
 from dlbench.report.figures._kept import kept
-from dlbench.report.figures._rows import counted, numbers, synthetic_note
+from dlbench.report.figures._rows import numbers, synthetic_note
 from dlbench.report.figures._shown import in_chart, left_out_note, needs_two
 from dlbench.report.figures._target import TARGET, end_notes, ended, target_name, with_ends, with_target
 from dlbench.report.lines import Part, parts
@@ -130,7 +131,7 @@ def _fit_note(name: str, found: CriticalBatch) -> str:
         ends = f" [{brief(found.low)}, {brief(found.high) if math.isfinite(found.high) else 'beyond all batch sizes'}]"
     return (
         f"Critical batch of {name}: {brief(found.batch)}{ends} samples, S_min {brief(found.steps_min)} updates "
-        f"(fit of S = S_min (1 + B_c / B) to {counted(found.n)}, residuals {found.rms:.1%})."
+        f"(fit of S = S_min (1 + B_c / B) to {counted(found.n, 'run')}, residuals {found.rms:.1%})."
     )
 
 

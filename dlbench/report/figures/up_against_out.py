@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.groups import SETTINGS, TASK, is_base_line, summarised, varying
 from dlbench.analysis.intervals import Interval
+from dlbench.analysis.wording import counted
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, Lacking, Mark, Panel, Role, Series, hued
-from dlbench.report.figures._rows import counted, identities, numbers
+from dlbench.report.figures._rows import identities, numbers
 from dlbench.report.figures._scaling import WORKERS, is_emulated
 from dlbench.report.figures._shown import RATE, RATE_AXIS
 from dlbench.report.lines import Part, parts, series
@@ -201,7 +202,7 @@ def _notes(pairs: Pairs) -> Iterator[str]:
         up, out = map(summarised, devices)
         yield f"Devices differ: scale-up on {up}, scale-out on {out}."
     if pairs.num_single:
-        yield f"{counted(pairs.num_single)} without an equal of the other mode left out."
+        yield f"{counted(pairs.num_single, 'run')} without an equal of the other mode left out."
 
 
 def _sides(runs: "pd.DataFrame") -> "tuple[pd.DataFrame, pd.DataFrame]":

@@ -8,7 +8,7 @@ from dlbench.analysis.arms import arms
 from dlbench.analysis.intervals import ratio_interval
 from dlbench.report.chart import Lacking, Role
 from dlbench.report.evidence import read
-from dlbench.report.figures.efficiency import WHOLE, _records, chart
+from dlbench.report.figures.efficiency import WHOLE, chart
 from tests.unit.report.figures.makers import base_line, evidence, line, medians, repeats, run
 
 
@@ -110,7 +110,8 @@ def test_what_is_lacking_is_said(tmp_path, rows, message):
 def test_a_real_study_shows_the_efficiency_of_its_arms(root: Path, study, num_panels):
     found = read([root / "results" / study])
     made = chart(found)
-    intervals = [arm.efficiency for arm in arms(_records(found.runs)) if arm.efficiency]
+    rows = found.runs.astype(object).where(found.runs.notna(), None).to_dict("records")
+    intervals = [arm.efficiency for arm in arms(rows) if arm.efficiency]
     shown = [mark.interval for one in made.panels for series in one.series if series.role is Role.MEASURED
              for mark in series.marks]  # fmt: skip
     assert sorted(shown, key=lambda one: one.value) == sorted(intervals, key=lambda one: one.value)
