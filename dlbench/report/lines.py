@@ -1,7 +1,7 @@
 """Runs turned into panels of lines: one for each quantity, runs that do different work apart, failed ones counted."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.groups import (
@@ -88,27 +88,23 @@ def _most_series(runs: "pd.DataFrame", apart: Sequence[str], keys: Sequence[str]
     return max((sum(1 for _ in groups(rows, keys)) for _, rows in groups(own, apart)), default=0)
 
 
-def series(
-    part: Part, x: str, column: str, *, of: "Callable[[pd.DataFrame], pd.DataFrame] | None" = None
-) -> tuple[Series, ...]:
+def series(part: Part, x: str, column: str) -> tuple[Series, ...]:
     """Return one series for each combination of the part's keys, emulated and real runs apart, base lines last.
 
     Args:
         part: The runs.
         x: The column of the horizontal axis.
         column: The column whose values are shown.
-        of: Makes other rows of the runs of one series, if their own are not what is shown.
     """
     needed = (*part.keys, x, column, "status", "emulated", "strategy", "workers")
-    runs = part.runs if of is not None else part.runs[list(dict.fromkeys(needed))]
+    runs = part.runs[list(dict.fromkeys(needed))]
     own = ~is_base_line(part.runs)
     found = []
     for role, chosen in ((Role.MEASURED, runs[own]), (Role.BASE_LINE, runs[~own])):
         keys = part.keys if role is Role.MEASURED else tuple(key for key in part.keys if is_shared(key))
         for values, rows in groups(chosen, keys):
             for emulated, alike in by_emulation(rows):
-                made = alike if of is None else of(alike)
-                found.append(Series(_label(role, values, alike), marks(made, x, column), role, emulated))
+                found.append(Series(_label(role, values, alike), marks(alike, x, column), role, emulated))
     return tuple(one for one in found if any(mark.points or mark.num_failed for mark in one.marks))
 
 
@@ -148,8 +144,3 @@ def panels(
 def has_several(panel: Panel) -> bool:
     """Whether any series of a panel has values at two places or more: else nothing varies along x."""
     return any(sum(bool(mark.points) for mark in one.marks) > 1 for one in panel.series)
-
-
-def only_roles(panel: Panel, *roles: Role) -> Panel:
-    """Return the panel with the series of these roles alone."""
-    return replace(panel, series=tuple(one for one in panel.series if one.role in roles))

@@ -31,12 +31,15 @@ def numbers(runs: "pd.DataFrame", column: str) -> "pd.Series[float]":
     return runs[column].astype("float64")
 
 
-def by_scope(runs: "pd.DataFrame") -> "Iterator[pd.DataFrame]":
-    """Yield the runs whose `batch_size` counts one worker's samples, and those of all; never base lines alone."""
+def by_scope(runs: "pd.DataFrame") -> "Iterator[tuple[str, pd.DataFrame]]":
+    """Yield `batch_scope` and its runs: those whose `batch_size` counts one worker's samples, and those of all.
+
+    A scope that has base lines alone is left out, unless there is nothing else.
+    """
     added = is_base_line(runs)
-    for _, rows in groups(runs, ["batch_scope"]):
+    for values, rows in groups(runs, ["batch_scope"]):
         if added.all() or not added[rows.index].all():
-            yield rows
+            yield str(values["batch_scope"]), rows
 
 
 def batch_axis(runs: "pd.DataFrame") -> Axis:

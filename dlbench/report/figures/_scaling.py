@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import EQUAL, EQUAL_OPTIONS
-from dlbench.analysis.groups import emulation, groups, is_base_line
+from dlbench.analysis.groups import emulation
 from dlbench.report.chart import Axis
+from dlbench.report.figures._rows import by_scope
 from dlbench.report.lines import Part, parts
 
 if TYPE_CHECKING:
@@ -23,10 +24,8 @@ MEANINGS = {
 
 def scaled(runs: "pd.DataFrame") -> Iterator[Part]:
     """Yield the runs that one base line fits: of one way of scaling, one task, and equal in what a base line shares."""
-    for values, rows in groups(runs, ["batch_scope"]):
-        if is_base_line(rows).all() and not is_base_line(runs).all():
-            continue
-        scaling = SCALING.get(str(values["batch_scope"]), "")
+    for scope, rows in by_scope(runs):
+        scaling = SCALING.get(scope, "")
         for part in parts(rows, x="workers", always=equal_settings(runs)):
             yield replace(part, title=", ".join(filter(None, (scaling, part.title))))
 

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.groups import groups, is_base_line
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Panel, hued
-from dlbench.report.figures._rows import OF_WHOM, SYNTHETIC, batch_axis, numbers
+from dlbench.report.figures._rows import OF_WHOM, SYNTHETIC, batch_axis, by_scope, numbers
 from dlbench.report.figures._shown import (
     RATE,
     RATE_AXIS,
@@ -76,10 +75,8 @@ def _scored(runs: "pd.DataFrame") -> "pd.DataFrame":
 def _parts(runs: "pd.DataFrame") -> Iterator[Part]:
     """Yield what may share a panel; a batch of one worker and one of all are different things, also in one study."""
     has_both = runs["batch_scope"].nunique(dropna=False) > 1
-    for values, rows in groups(runs, ["batch_scope"]):
-        if is_base_line(rows).all() and not is_base_line(runs).all():
-            continue
-        scope = f"batch{OF_WHOM.get(str(values['batch_scope']), ' of unknown scope')}" if has_both else ""
+    for whose, rows in by_scope(runs):
+        scope = f"batch{OF_WHOM.get(whose, ' of unknown scope')}" if has_both else ""
         for part in parts(rows, x="batch_size"):
             yield Part(", ".join(filter(None, (part.title, scope))), part.runs, part.keys)
 

@@ -43,7 +43,9 @@ def chart(evidence: "Evidence") -> Chart:
     shown = [column for column in SHOWN if completed[column].notna().any()]
     if not shown:
         raise Lacking("needs completed runs with device_utilization or the peaks of device and host memory")
-    candidates = [(part, list(_panels(part, shown))) for rows in by_scope(runs) for part in parts(rows, x="batch_size")]
+    candidates = [
+        (part, list(_panels(part, shown))) for _, rows in by_scope(runs) for part in parts(rows, x="batch_size")
+    ]
     sizes = sorted(completed["batch_size"].dropna().unique().tolist())
     found = kept(candidates, needs_two("completed runs at two or more batch sizes", sizes))
     return Chart(

@@ -60,7 +60,7 @@ def _places(runs: "pd.DataFrame") -> Iterator[tuple[Part, str, Axis]]:
     """Yield the parts to draw against batch size, of one worker and of all apart, then those against workers."""
     known = runs[runs["time_to_target_s"].notna() | runs[ended("time_to_target_s")].notna()]
     if known["batch_size"].nunique() > 1:
-        for rows in by_scope(runs):
+        for _, rows in by_scope(runs):
             yield from ((part, "batch_size", batch_axis(rows)) for part in parts(rows, x="batch_size"))
     if known["workers"].nunique() > 1:
         yield from ((part, "workers", WORKERS) for part in parts(runs, x="workers"))
