@@ -72,6 +72,7 @@ class Machine:
     def script(self, name: str, *lines: str) -> None:
         """Put an executable on PATH."""
         path = self.bin / name
+        path.unlink(missing_ok=True)  # it may be a link to the machine's own
         path.write_text("\n".join((f"#!{shutil.which('bash')}", *lines, "")))
         path.chmod(0o755)
 
