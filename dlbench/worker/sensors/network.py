@@ -14,6 +14,8 @@ QUANTITIES = {
     "received_packets": "Packets received on all interfaces since the host started.",
 }
 
+# One for each of QUANTITIES.
+Counters = tuple[int, int, int, int]
 # Of this process's network namespace: in a container, its own interfaces.
 DEVICES = PROC / "self" / "net" / "dev"
 
@@ -29,25 +31,45 @@ def open(place: Place) -> "NetworkSensor":  # noqa: A001
 
 
 class NetworkSensor:
-    """Reads `/proc/self/net/dev`."""
+    """Reads `/proc/self/net/dev`; what an interface that goes away has carried stays counted."""
 
     def __init__(self) -> None:
         self._file = KernelFile(DEVICES)
+        self._last: dict[bytes, Counters] = {}
+        self._gone: Counters = (0, 0, 0, 0)
 
     def read(self) -> Reading:
         """Return bytes and packets so far, over all interfaces."""
-        return traffic(self._file.read())
+        return self.total(self._file.read())
+
+    def total(self, devices: bytes) -> Reading:
+        """Return the sums that never fall, from the text of `/proc/net/dev` as it is now."""
+        now = interfaces(devices)
+        for name, last in self._last.items():
+            # One that went away, and maybe came again since, counts from 0 anew.
+            if name not in now or any(new < old for new, old in zip(now[name], last, strict=True)):
+                self._gone = _added(self._gone, last)
+        self._last = now
+        sums = self._gone
+        for counters in now.values():
+            sums = _added(sums, counters)
+        return list(zip(QUANTITIES, map(float, sums), strict=True))
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
 
 
-def traffic(devices: bytes) -> Reading:
-    """Return the sums over all interfaces in the text of `/proc/net/dev`.
+def interfaces(devices: bytes) -> dict[bytes, Counters]:
+    """Return what each interface in the text of `/proc/net/dev` has carried, in the order of QUANTITIES.
 
     After the name come eight numbers received and eight sent; bytes and packets are the first two of each.
     """
-    rows = [line.partition(b":")[2].split() for line in devices.splitlines() if b":" in line]
-    places = (("sent_bytes", 8), ("received_bytes", 0), ("sent_packets", 9), ("received_packets", 1))
-    return [(name, float(sum(int(row[place]) for row in rows))) for name, place in places]
+    parts = [line.partition(b":") for line in devices.splitlines() if b":" in line]
+    rows = {name.strip(): list(map(int, numbers.split())) for name, _, numbers in parts}
+    return {name: (row[8], row[0], row[9], row[1]) for name, row in rows.items()}
+
+
+def _added(counters: Counters, more: Counters) -> Counters:
+    sent, received, packets_out, packets_in = (one + other for one, other in zip(counters, more, strict=True))
+    return sent, received, packets_out, packets_in

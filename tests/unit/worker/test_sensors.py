@@ -168,19 +168,46 @@ def test_shares_are_of_the_time_since_the_previous_reading(tmp_path, monkeypatch
     assert host.available_memory(b"MemTotal: 9 kB\n") == []
 
 
-def test_traffic_is_the_sum_over_interfaces():
-    devices = (
-        b"Inter-|   Receive                  |  Transmit\n"
-        b" face |bytes    packets errs drop fifo frame compressed multicast|bytes packets errs\n"
-        b"    lo:    1000      10    0    0    0     0          0         0     1000      10    0    0    0     0\n"
-        b"  eth0:12345678901     20    0    1    0     0          0         0      500       5    0    0    0     0\n"
-    )
-    assert dict(network.traffic(devices)) == {
+HEAD = (
+    b"Inter-|   Receive                  |  Transmit\n"
+    b" face |bytes    packets errs drop fifo frame compressed multicast|bytes packets errs\n"
+)
+
+
+def interface(name: str, received: int, sent: int) -> bytes:
+    return f"{name:>6}:{received:8} {received // 100} 0 1 0 0 0 0 {sent:8} {sent // 100} 0 0 0 0 0\n".encode()
+
+
+@pytest.fixture
+def traffic():
+    sensor = network.NetworkSensor()
+    yield lambda *lines: dict(sensor.total(HEAD + b"".join(lines)))
+    sensor.close()
+
+
+def test_traffic_is_the_sum_over_interfaces(traffic):
+    assert traffic(interface("lo", 1000, 1000), interface("eth0", 12345678900, 500)) == {
         "sent_bytes": 1500,
-        "received_bytes": 12345679901,
+        "received_bytes": 12345679900,
         "sent_packets": 15,
-        "received_packets": 30,
+        "received_packets": 123456799,
     }
+
+
+def test_traffic_never_falls_where_interfaces_come_and_go(traffic):
+    lo, eth = interface("lo", 1000, 1000), interface("eth0", 700, 300)
+    sent = [
+        traffic(*lines)["sent_bytes"]
+        for lines in (
+            (lo, eth),
+            (lo,),
+            (lo,),
+            (lo, interface("veth", 0, 200)),
+            (lo, interface("veth", 0, 50)),
+            (lo, eth),
+        )
+    ]
+    assert sent == [1300, 1300, 1300, 1500, 1550, 1850]
 
 
 @pytest.fixture
