@@ -2,22 +2,20 @@
 
 Below ten values the interval of a median lies between order statistics (exact for any distribution; what it covers
 is said, because few repeats cannot cover 95%). From ten on it is the bias-corrected and accelerated bootstrap (Efron
-1987), as `scipy.stats.bootstrap` computes it. Every random draw has a fixed seed: the same rows give the same answer.
+1987), computed without random draws: the same rows give the same answer, that of infinitely many resamples.
 """
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
-import numpy as np
+from dlbench.analysis import resampled_median
 
 LEVEL = 0.95
 # Two groups differ where equal ones would differ so only this rarely.
 SIGNIFICANCE = 0.05
 BOOTSTRAP_FROM = 10
-RESAMPLES = 9_999
-SEED = 0
 
 
 @dataclass(frozen=True)
@@ -62,12 +60,12 @@ def median_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     if not values:
         raise ValueError("a median needs at least one value")
     ordered = sorted(values)
-    middle = float(np.median(ordered))
+    middle = float(median(ordered))
     if len(ordered) == 1:
         return Interval(middle, None, None, 1, None)
     if len(ordered) < BOOTSTRAP_FROM:
         return _between_order_statistics(ordered, middle, level)
-    low, high = _bootstrap_median(ordered, level)
+    low, high = resampled_median.bca(ordered, level)
     return Interval(middle, low, high, len(ordered), level)
 
 
@@ -82,15 +80,14 @@ def ratio_interval(numerator: Sequence[float], denominator: Sequence[float], lev
     """
     if not numerator or not denominator or min(denominator) <= 0:
         raise ValueError("a ratio needs values on both sides, and denominators above zero")
-    value = float(np.median(numerator) / np.median(denominator))
+    value = float(median(numerator) / median(denominator))
     n = min(len(numerator), len(denominator))
     if n == 1:
         return Interval(value, None, None, 1, None)
-    generator = np.random.default_rng(SEED)
-    ratios = _resampled_medians(numerator, generator) / _resampled_medians(denominator, generator)
-    low, high = np.quantile(ratios, [(1 - level) / 2, (1 + level) / 2])
+    ratios = resampled_median.ratio(*map(resampled_median.resampled, (numerator, denominator)))
+    low, high = (ratios.quantile((1 - level) / 2), ratios.quantile((1 + level) / 2))
     known = 1 - 2 / math.comb(len(numerator) + len(denominator), n)
-    return Interval(value, float(low), float(high), n, min(level, known))
+    return Interval(value, low, high, n, min(level, known))
 
 
 def order_statistic_coverage(n: int, depth: int) -> float:
@@ -106,30 +103,3 @@ def _between_order_statistics(ordered: list[float], middle: float, level: float)
     n = len(ordered)
     depth = max((d for d in range(1, n // 2 + 1) if order_statistic_coverage(n, d) >= level), default=1)
     return Interval(middle, ordered[depth - 1], ordered[n - depth], n, order_statistic_coverage(n, depth))
-
-
-def _bootstrap_median(ordered: list[float], level: float) -> tuple[float, float]:
-    from scipy.stats import bootstrap
-
-    if ordered[0] == ordered[-1]:
-        return ordered[0], ordered[-1]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # many equal values: the ends are then not numbers, seen below
-        found = bootstrap(
-            (ordered,), np.median, confidence_level=level, n_resamples=RESAMPLES, method="BCa",
-            rng=np.random.default_rng(SEED),
-        ).confidence_interval  # fmt: skip
-    if math.isnan(found.low) or math.isnan(found.high):
-        medians = _resampled_medians(ordered, np.random.default_rng(SEED))
-        low, high = np.quantile(medians, [(1 - level) / 2, (1 + level) / 2])
-        return float(low), float(high)
-    return float(found.low), float(found.high)
-
-
-def _resampled_medians(
-    values: Sequence[float], generator: np.random.Generator
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    array = np.asarray(values, dtype=np.float64)
-    drawn = array[generator.integers(0, len(array), size=(RESAMPLES, len(array)))]
-    medians: np.ndarray[tuple[int], np.dtype[np.float64]] = np.median(drawn, axis=1)
-    return medians
