@@ -50,7 +50,8 @@ def reference_of(scenario: Scenario, path: Path | None = None) -> Reference | No
     if not scenario.reference:
         return None
     folders = (reference.PROJECT,) if path is None else reference.beside(path)
-    return reference.read(reference.find(scenario.reference, folders, scenario.source.where(("reference",))))
+    kept = None if path is None else path.with_name(reference.KEPT)
+    return reference.read(reference.find(scenario.reference, folders, scenario.source.where(("reference",)), kept))
 
 
 def _text(path: Path) -> str:

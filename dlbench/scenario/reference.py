@@ -1,7 +1,8 @@
 """Published numbers: a CSV file whose head, in comment lines, says in YAML where they are from and what is claimed.
 
 `reference: NAME` in a scenario means `reference/NAME.csv` beside the scenario, else `scenarios/reference/NAME.csv` in
-the folder dlbench is started in. The form is described in `scenarios/reference/README.md`.
+the folder dlbench is started in, else the `reference.csv` that a study keeps beside its copy of the scenario. The form
+is described in `scenarios/reference/README.md`.
 """
 
 import csv
@@ -24,6 +25,8 @@ FOLDER = "reference"
 # Where references lie that are not beside their scenario, from the folder dlbench is started in.
 PROJECT = Path("scenarios", FOLDER)
 SUFFIX = ".csv"
+# The copy that a study keeps beside its scenario.
+KEPT = "reference.csv"
 HEAD = "#"
 MAX_ROWS = 10_000
 
@@ -114,13 +117,14 @@ def beside(scenario: Path) -> tuple[Path, ...]:
     return (scenario.parent / FOLDER, PROJECT)
 
 
-def find(name: str, folders: Sequence[Path] = (PROJECT,), where: str = "") -> Path:
+def find(name: str, folders: Sequence[Path] = (PROJECT,), where: str = "", kept: Path | None = None) -> Path:
     """Return the file of a reference.
 
     Args:
         name: Its name.
         folders: Where to look, the first one first.
         where: Where it is named, for the message.
+        kept: A study's copy, which serves where none of that name is found.
 
     Raises:
         UserError: There is none of that name; says which there are.
@@ -128,6 +132,8 @@ def find(name: str, folders: Sequence[Path] = (PROJECT,), where: str = "") -> Pa
     known = {path.stem: path for folder in reversed(folders) for path in _files(folder)}
     if name in known:
         return known[name]
+    if kept is not None and kept.is_file():
+        return kept
     there = f"there are: {', '.join(sorted(known))}" if known else "there is none at all"
     places = " or ".join(map(str, dict.fromkeys(folders)))
     raise UserError(

@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 
 from dlbench.errors import UserError
+from dlbench.records import files
 from dlbench.records.columns import TABLES
 from dlbench.scenario import reference
 from dlbench.scenario.claims import COLUMNS, NEEDED, PLACES, Claim, Shape
 from dlbench.scenario.read import parse as parse_scenario
 from dlbench.scenario.read import read as read_scenario
 from dlbench.scenario.read import reference_of
-from dlbench.scenario.reference import Reference, find, gates, parse, read
+from dlbench.scenario.reference import KEPT, Reference, find, gates, parse, read
 
 PROJECT = Path(__file__).parents[3] / "scenarios" / "reference"
 HEAD = "# source: Who 2024\n# x: workers\n"
@@ -226,6 +227,16 @@ def _of(path: Path) -> Reference:
     found = reference_of(read_scenario(path), path)
     assert found is not None
     return found
+
+
+def test_a_studys_copy_of_a_scenario_finds_the_studys_copy_of_its_reference(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert KEPT == files.REFERENCE
+    (project / "mine" / KEPT).write_text(SMALL.replace("Who 2024", "Kept"))
+    assert _of(project / "mine" / "s.yaml").source == "Who 2024"
+    monkeypatch.chdir(project / "mine")
+    assert _of(project / "mine" / "s.yaml").source == "Kept"
 
 
 def test_an_unknown_reference_is_refused_with_those_there_are(project: Path) -> None:
