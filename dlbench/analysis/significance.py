@@ -159,11 +159,6 @@ def a12(a: Sequence[float], b: Sequence[float]) -> float:
     return float((first > second).mean() + 0.5 * (first == second).mean())
 
 
-def cliffs_delta(a: Sequence[float], b: Sequence[float]) -> float:
-    """Return Cliff's (1993) delta, 2 x A12 - 1: 1 where all of `a` is above `b`, -1 below, 0 without an effect."""
-    return 2 * a12(a, b) - 1
-
-
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     """Return p-values after Holm's (1979) step-down correction, in the order given.
 

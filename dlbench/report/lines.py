@@ -1,5 +1,6 @@
-"""Runs turned into panels of lines: one for each quantity, runs that do different work apart, failed ones counted."""
+"""Runs turned into lines: runs that do different work apart, emulated and real ones apart, failed ones counted."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,22 +18,13 @@ from dlbench.analysis.groups import (
 )
 from dlbench.analysis.intervals import median_interval
 from dlbench.records.outcome import Status
-from dlbench.report.chart import Axis, Mark, Panel, Role, Series
+from dlbench.report.chart import Mark, Panel, Role, Series
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # More lines than this in one panel cannot be told apart; further ones get panels of their own.
 MOST_SERIES = 7
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """One vertical axis: the column it shows, its axis, and what else has to hold for a run's value to count."""
-
-    column: str
-    axis: Axis
-    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -117,28 +109,20 @@ def _label(role: Role, values: dict[str, Any], rows: "pd.DataFrame") -> str:
 
 def marks(rows: "pd.DataFrame", x: str, column: str) -> tuple[Mark, ...]:
     """Return what is known at each x: every completed run's value, their median and interval, and failed runs."""
-    found = []
-    place: Any
-    for place, here in rows[rows[x].notna()].groupby(x, sort=True):
-        completed = here[here["status"] == Status.COMPLETED]
-        points = tuple(map(float, completed[column].dropna()))
-        interval = median_interval(points) if points else None
-        found.append(Mark(float(place), points, interval, num_failed=len(here) - len(completed)))
-    return tuple(found)
+    places, values = (rows[name].to_numpy("float64", na_value=math.nan).tolist() for name in (x, column))
+    is_completed = (rows["status"] == Status.COMPLETED).to_numpy(bool).tolist()
+    # Plain lists: a study of a thousand runs has thousands of places, and each group of a table takes a millisecond.
+    points: dict[float, list[float]] = {}
+    failed: dict[float, int] = {}
+    for place, value, completed in zip(places, values, is_completed, strict=True):
+        if not math.isnan(place):
+            points.setdefault(place, []).extend([value] if completed and not math.isnan(value) else [])
+            failed[place] = failed.get(place, 0) + (not completed)
+    return tuple(_mark(place, tuple(points[place]), failed[place]) for place in sorted(points))
 
 
-def panels(
-    runs: "pd.DataFrame", x: str, x_axis: Axis, quantities: Sequence[Quantity], *, always: Iterable[str] = TASK
-) -> tuple[Panel, ...]:
-    """Return a panel for each part and quantity, in rows of quantities; quantities without any value are left out."""
-    known = [quantity for quantity in quantities if runs[quantity.column].notna().any()]
-    found = []
-    for part in parts(runs, x=x, always=always):
-        for quantity in known:
-            made = series(part, x, quantity.column)
-            title = ": ".join(filter(None, (part.title, quantity.title)))
-            found.append(Panel(title, x_axis, quantity.axis, made))
-    return tuple(panel for panel in found if panel.series)
+def _mark(place: float, points: tuple[float, ...], num_failed: int) -> Mark:
+    return Mark(place, points, median_interval(points) if points else None, num_failed=num_failed)
 
 
 def has_several(panel: Panel) -> bool:

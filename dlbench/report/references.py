@@ -2,20 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from dlbench.analysis.intervals import Interval, median_interval, ratio_interval
 from dlbench.analysis.judging import Judgement, judge
 from dlbench.analysis.verdicts import State
 from dlbench.records import files
-from dlbench.report.chart import Axis, Chart, Mark, Panel, Role, Series, hued
+from dlbench.report.chart import Axis, Mark, Panel, Role, Series
 from dlbench.report.evidence import Evidence, Source
 from dlbench.scenario import reference
 from dlbench.scenario.claims import PLACES
 from dlbench.scenario.reference import Reference
-
-if TYPE_CHECKING:
-    from dlbench.report.lines import Quantity
 
 # Ranges that do not meet even when both are widened by this factor are drawn apart: one would flatten the other.
 APART = 2.0
@@ -98,35 +94,6 @@ def published(found: Reference, column: str) -> tuple[Series, ...]:
         if marks:
             made.append(Series(", ".join(filter(None, (found.source, name))), marks, Role.PUBLISHED))
     return tuple(made)
-
-
-def overlaid(chart: Chart, evidence: Evidence, x: str, quantities: "Sequence[Quantity]") -> Chart:
-    """Return a chart with published numbers in its panels, and panels of both relative to the first place they share.
-
-    Where the published values lie far from the measured ones (hardware differs) they get a panel of their own, and no
-    axis is stretched for them. A chart that no reference is about comes back as it was.
-
-    Args:
-        chart: Panels against `x`, of the report's runs.
-        evidence: The report's rows.
-        x: The column of the horizontal axis.
-        quantities: What its panels show: a panel's column is that of the quantity whose axis it has.
-    """
-    columns = {quantity.axis: quantity.column for quantity in quantities}
-    panels, more = list(chart.panels), []
-    for one in compared(evidence):
-        if one.reference.x != x or not {study for study, _ in chart.runs} & set(one.studies):
-            continue
-        for number, panel in enumerate(chart.panels):
-            theirs = published(one.reference, columns.get(panel.y, ""))
-            if not theirs:
-                continue
-            if are_near(panel.series, theirs):
-                panels[number] = replace(panels[number], series=(*panels[number].series, *theirs))
-            else:
-                more.append(replace(panel, title=titled(panel.title, "as published"), series=theirs))
-            more += [made for made in [relative_panel(panel, theirs, x)] if made is not None]
-    return replace(chart, panels=hued((*panels, *more)))
 
 
 def are_near(measured: Iterable[Series], theirs: Iterable[Series]) -> bool:

@@ -6,12 +6,11 @@ import pytest
 
 from dlbench.analysis.groups import ALONE, is_shared
 from dlbench.records.tables import write_table
-from dlbench.report.chart import Axis, Role
+from dlbench.report.chart import Axis, Panel, Role
 from dlbench.report.evidence import Evidence, read
-from dlbench.report.lines import MOST_SERIES, Quantity, has_several, panels, parts, series
+from dlbench.report.lines import MOST_SERIES, has_several, parts, series
 
-RATE = Quantity("samples_per_s", Axis("samples/s"), "rate")
-BATCH = Axis("batch size", "log2")
+BATCH, RATE = Axis("batch size", "log2"), Axis("samples/s")
 
 
 def evidence(folder: Path, *rows: dict[str, object]) -> Evidence:
@@ -22,9 +21,14 @@ def evidence(folder: Path, *rows: dict[str, object]) -> Evidence:
     return read([folder])
 
 
+def panels(found: Evidence) -> list[Panel]:
+    made = [(part, series(part, "batch_size", "samples_per_s")) for part in parts(found.runs, x="batch_size")]
+    return [Panel(part.title, BATCH, RATE, lines) for part, lines in made]
+
+
 def test_one_series_has_every_run_at_its_place(tmp_path: Path) -> None:
     rows = [{"batch_size": b, "samples_per_s": r} for b, r in ((8, 1.0), (8, 3.0), (8, 2.0), (16, 5.0))]
-    (panel,) = panels(evidence(tmp_path, *rows).runs, "batch_size", BATCH, [RATE])
+    (panel,) = panels(evidence(tmp_path, *rows))
     (line,) = panel.series
     assert [mark.x for mark in line.marks] == [8, 16]
     assert sorted(line.marks[0].points) == [1, 2, 3]
@@ -33,12 +37,12 @@ def test_one_series_has_every_run_at_its_place(tmp_path: Path) -> None:
     assert line.marks[1].interval is not None
     assert line.marks[1].interval.low is None
     assert has_several(panel)
-    assert panel.title == "rate"
+    assert panel.title == ""
 
 
 def test_failed_runs_are_counted_and_their_numbers_are_not_shown(tmp_path: Path) -> None:
     rows = [{"samples_per_s": 1.0}, {"samples_per_s": 9.0, "status": "failed"}, {"batch_size": 64, "status": "stalled"}]
-    (panel,) = panels(evidence(tmp_path, *rows).runs, "batch_size", BATCH, [RATE])
+    (panel,) = panels(evidence(tmp_path, *rows))
     (line,) = panel.series
     assert [(mark.x, mark.points, mark.num_failed) for mark in line.marks] == [(32, (1.0,), 1), (64, (), 1)]
     assert not has_several(panel)
@@ -46,7 +50,7 @@ def test_failed_runs_are_counted_and_their_numbers_are_not_shown(tmp_path: Path)
 
 def test_emulated_and_real_runs_never_share_a_series(tmp_path: Path) -> None:
     rows = [{"samples_per_s": 1.0}, {"samples_per_s": 2.0, "emulated": "simulated;oversubscribed"}]
-    (panel,) = panels(evidence(tmp_path, *rows).runs, "batch_size", BATCH, [RATE])
+    (panel,) = panels(evidence(tmp_path, *rows))
     assert [(line.emulated, line.marks[0].points) for line in panel.series] == [
         ("", (1.0,)),
         ("oversubscribed;simulated", (2.0,)),
@@ -55,8 +59,8 @@ def test_emulated_and_real_runs_never_share_a_series(tmp_path: Path) -> None:
 
 def test_other_work_has_a_panel_of_its_own(tmp_path: Path) -> None:
     rows = [{"samples_per_s": 1.0}, {"samples_per_s": 2.0, "model": "lstm"}]
-    found = panels(evidence(tmp_path, *rows).runs, "batch_size", BATCH, [RATE])
-    assert [panel.title for panel in found] == ["cnn: rate", "lstm: rate"]
+    found = panels(evidence(tmp_path, *rows))
+    assert [panel.title for panel in found] == ["cnn", "lstm"]
     assert [panel.series[0].marks[0].points for panel in found] == [(1.0,), (2.0,)]
 
 
@@ -68,7 +72,7 @@ def test_base_lines_are_a_series_of_their_own_beside_their_arms(tmp_path: Path) 
         base | {"samples_per_s": 1.0, "precision": "float32"},
         base | {"samples_per_s": 1.5, "precision": "mixed_bfloat16"},
     ]
-    (panel,) = panels(evidence(tmp_path, *rows).runs, "batch_size", BATCH, [RATE])
+    (panel,) = panels(evidence(tmp_path, *rows))
     assert [(line.label, line.role) for line in panel.series] == [
         ("float32", Role.MEASURED),
         ("mixed_bfloat16", Role.MEASURED),
@@ -80,7 +84,7 @@ def test_base_lines_are_a_series_of_their_own_beside_their_arms(tmp_path: Path) 
 def test_base_lines_go_with_the_task_they_belong_to(tmp_path: Path) -> None:
     base = {"baseline": True, "strategy": "single", "workers": 1, "samples_per_s": 1.0}
     rows = [{"samples_per_s": 2.0}, {"samples_per_s": 3.0, "model": "lstm"}, base, base | {"model": "lstm"}]
-    found = panels(evidence(tmp_path, *rows).runs, "batch_size", BATCH, [RATE])
+    found = panels(evidence(tmp_path, *rows))
     assert [[line.label for line in panel.series] for panel in found] == [["measured", ALONE]] * 2
 
 
@@ -97,10 +101,10 @@ def test_more_series_than_can_be_told_apart_become_panels(tmp_path: Path) -> Non
     assert sum(len(part.runs) for part in found) == len(rows)
 
 
-def test_a_quantity_nobody_measured_has_no_panel(tmp_path: Path) -> None:
-    runs = evidence(tmp_path, {"samples_per_s": 1.0}).runs
-    energy = Quantity("energy_j", Axis("energy (J)"))
-    assert [panel.y for panel in panels(runs, "batch_size", BATCH, [energy, RATE])] == [RATE.axis]
+def test_what_nobody_measured_has_no_series(tmp_path: Path) -> None:
+    found = evidence(tmp_path, {"samples_per_s": 1.0})
+    (part,) = parts(found.runs, x="batch_size")
+    assert series(part, "batch_size", "energy_j") == ()
 
 
 @pytest.mark.parametrize(("key", "shared"), [("batch_size", True), ("workers", False), ("strategy.groups", False)])

@@ -1,7 +1,6 @@
 """Published numbers beside measured ones: a study's own copy, verdicts in words, and curves that can share an axis."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -9,16 +8,13 @@ from dlbench.analysis.intervals import Interval, median_interval
 from dlbench.analysis.verdicts import State
 from dlbench.errors import UserError
 from dlbench.records import files
-from dlbench.report.chart import Axis, Chart, Mark, Panel, Role, Series
+from dlbench.report.chart import Axis, Mark, Panel, Role, Series
 from dlbench.report.evidence import Evidence
-from dlbench.report.figures._rows import identities
-from dlbench.report.lines import Quantity, panels
 from dlbench.report.references import (
     are_near,
     compared,
     first_shared,
     of,
-    overlaid,
     published,
     relative,
     relative_panel,
@@ -37,8 +33,7 @@ batch_size,train_time_s,train_accuracy
 16,600,0.8
 32,500,
 """
-TIME = Quantity("train_time_s", Axis("training time (s)"))
-ACCURACY = Quantity("train_accuracy", Axis("training accuracy"))
+TIME = Axis("training time (s)")
 BATCH = Axis("batch size", "log2")
 
 
@@ -163,7 +158,7 @@ def test_the_base_is_the_first_place_all_have() -> None:
 
 
 def test_a_relative_panel_says_relative_to_what() -> None:
-    panel = Panel("cnn", BATCH, TIME.axis, (curve(4, 2), curve(1, role=Role.BASE_LINE)))
+    panel = Panel("cnn", BATCH, TIME, (curve(4, 2), curve(1, role=Role.BASE_LINE)))
     found = relative_panel(panel, [curve(10, 8, role=Role.PUBLISHED)], "batch_size")
     assert found is not None
     assert found.title == "cnn: relative to that at batch size 8"
@@ -172,51 +167,12 @@ def test_a_relative_panel_says_relative_to_what() -> None:
     apart = relative_panel(panel, [curve(10, places=(64.0,), role=Role.PUBLISHED)], "batch_size")
     assert apart is not None
     assert "of the curve's first place" in apart.title
-    assert relative_panel(Panel("", BATCH, TIME.axis, ()), [curve(1, role=Role.PUBLISHED)], "batch_size") is None
-
-
-def chart_of(found: Evidence, *quantities: Quantity) -> Chart:
-    return Chart("t", panels(found.runs, "batch_size", BATCH, quantities), runs=identities(found.runs))
-
-
-def roles(chart: Chart) -> list[set[Any]]:
-    return [{str(one.role) for one in panel.series} for panel in chart.panels]
-
-
-def test_published_points_lie_over_what_is_near_and_beside_what_is_far(tmp_path: Path) -> None:
-    found = studies(tmp_path, TEXT)
-    plain = chart_of(found, TIME, ACCURACY)
-    chart = overlaid(plain, found, "batch_size", (TIME, ACCURACY))
-    assert roles(chart) == [
-        {"measured"},
-        {"measured", "published"},
-        {"published"},
-        {"measured", "published"},
-        {"measured", "published"},
-    ]
-    assert [panel.title for panel in chart.panels[2:]] == [
-        "as published",
-        "relative to that at batch size 8",
-        "relative to that at batch size 8",
-    ]
-    hues = {one.label: one.hue for panel in chart.panels for one in panel.series}
-    assert len(set(hues.values())) == len(hues) == 2
-
-
-def test_a_chart_that_no_reference_is_about_stays_as_it_is(tmp_path: Path) -> None:
-    found = studies(tmp_path, TEXT, "")
-    rate = Quantity("samples_per_s", Axis("samples/s"))
-    for chart, x, quantities in (
-        (chart_of(found, TIME), "workers", (TIME,)),
-        (chart_of(found, rate), "batch_size", (rate,)),
-        (Chart("t", chart_of(found, TIME).panels, runs=frozenset({("s1", "a")})), "batch_size", (TIME,)),
-    ):
-        assert roles(overlaid(chart, found, x, quantities)) == [{"measured"}]
+    assert relative_panel(Panel("", BATCH, TIME, ()), [curve(1, role=Role.PUBLISHED)], "batch_size") is None
 
 
 @pytest.mark.parametrize(("base", "said"), [(1.0, "at 1 worker"), (4.0, "at 4 workers")])
 def test_workers_are_counted(base: float, said: str) -> None:
-    panel = Panel("", Axis("workers"), TIME.axis, (curve(4, 2, places=(base, 8.0)),))
+    panel = Panel("", Axis("workers"), TIME, (curve(4, 2, places=(base, 8.0)),))
     found = relative_panel(panel, [], "workers")
     assert found is not None
     assert found.title == f"relative to that {said}"
