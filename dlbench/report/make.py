@@ -1,7 +1,8 @@
 """Everything a report is made of, in one folder: figures, their tables, the page and its Markdown."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,11 +10,13 @@ from dlbench import plugins
 from dlbench.analysis.answer import answers
 from dlbench.errors import UserError
 from dlbench.records import files
-from dlbench.report import arms_table, draw, page, references, summary, table
+from dlbench.report import arms_table, page, references, summary, table
 from dlbench.report.caption import caption
 from dlbench.report.chart import Chart, Lacking
 from dlbench.report.evidence import Evidence
-from dlbench.report.style import Style, style_of
+from dlbench.report.pen import Result, Task
+from dlbench.report.pens import Pens
+from dlbench.report.style import style_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
@@ -24,6 +27,7 @@ PAGE = "report.html"
 MARKDOWN = "report.md"
 ARMS = "arms.csv"
 FORMATS = ("png", "svg")
+PAGE_STYLE = "page"
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,15 @@ class Figure:
     caption: str
 
 
+@dataclass(frozen=True)
+class Begun:
+    """A figure that is being drawn: into its files, and as an element of the page where there is one."""
+
+    figure: Figure
+    files: Future[Result]
+    element: Future[Result] | None
+
+
 def make(evidence: Evidence, wish: Wish, say: Callable[[str], None] = lambda line: None) -> Made:
     """Write a report.
 
@@ -68,19 +81,27 @@ def make(evidence: Evidence, wish: Wish, say: Callable[[str], None] = lambda lin
         UserError: There is no such figure, format or style, a figure that was asked for lacks rows, or the folder
             cannot be written.
     """
-    style, names = style_of(wish.style), _names(wish)
-    made = Made()
-    figures = list(_figures(evidence, names, made))
-    if wish.figures and made.left_out:
-        name, reason = made.left_out[0]
-        raise UserError(f"the figure {name} cannot be drawn: {reason}")
+    style_of(wish.style)
+    names, made = _names(wish), Made()
+    figures = _figures(evidence, names, made)
+    if wish.figures:
+        figures = iter(list(figures))
+        if made.left_out:
+            name, reason = made.left_out[0]
+            raise UserError(f"the figure {name} cannot be drawn: {reason}")
     try:
         wish.output.mkdir(parents=True, exist_ok=True)
-        for figure in figures:
-            say(figure.name)
-            _write_figure(figure, wish, style, made)
-        if not wish.figures:
-            _write_page(evidence, figures, wish, made)
+        with Pens(1 if len(names) == 1 else None) as pens:
+            # While figures are drawn, the charts of others are made, and then the answer.
+            drawn = [_begun(figure, wish, pens) for figure in figures]
+            content = None if wish.figures else _content(evidence, made)
+            for one in drawn:
+                say(one.figure.name)
+                one.files.result().get()
+                _write_table(one.figure, wish, made)
+            if content is not None:
+                shown = tuple(_shown(one.figure, wish, one.element.result().get()) for one in drawn if one.element)
+                _write_page(replace(content, drawn=shown), wish, made)
     except OSError as error:
         raise UserError(f"cannot be written: {error.strerror or error}", where=str(wish.output)) from error
     return made
@@ -92,6 +113,8 @@ def picture(evidence: Evidence, name: str, style: str) -> "MatplotlibFigure":
     Raises:
         UserError: There is no such figure or style, or rows are lacking.
     """
+    from dlbench.report import draw
+
     plugin = plugins.load("figures", plugins.canonical(name))
     try:
         return draw.picture(plugin.get("chart")(evidence), style_of(style))
@@ -120,36 +143,46 @@ def _figures(evidence: Evidence, names: Iterable[str], made: Made) -> Iterator[F
         yield Figure(name, plugin.doc, chart, caption(chart, evidence))
 
 
-def _write_figure(figure: Figure, wish: Wish, style: Style, made: Made) -> None:
-    paths = [wish.output / f"{figure.name}.{suffix}" for suffix in wish.formats]
-    draw.save_all(figure.chart, figure.caption, paths, style)
-    made.written += paths
+def _begun(figure: Figure, wish: Wish, pens: Pens) -> Begun:
+    pictures = Task(figure.name, figure.chart, wish.style, _pictures(figure, wish), figure.caption)
+    element = None if wish.figures else pens.draw(Task(figure.name, figure.chart, PAGE_STYLE))
+    return Begun(figure, pens.draw(pictures), element)
+
+
+def _pictures(figure: Figure, wish: Wish) -> tuple[Path, ...]:
+    return tuple(wish.output / f"{figure.name}.{suffix}" for suffix in wish.formats)
+
+
+def _write_table(figure: Figure, wish: Wish, made: Made) -> None:
+    """Write the numbers of a figure that is drawn, and note all its files."""
     path = wish.output / f"{figure.name}.csv"
     table.write(path, figure.name, figure.chart)
-    made.written.append(path)
+    made.written += [*_pictures(figure, wish), path]
 
 
-def _write_page(evidence: Evidence, figures: Sequence[Figure], wish: Wish, made: Made) -> None:
-    inline = style_of("page")
-    drawn = tuple(
-        page.Drawn(
-            name=figure.name,
-            doc=figure.doc,
-            title=figure.chart.title,
-            svg=draw.svg(figure.chart, inline, figure.name),
-            caption=figure.caption,
-            files=tuple(f"{figure.name}.{suffix}" for suffix in (*wish.formats, "csv")),
-        )
-        for figure in figures
-    )
-    content = page.Content(
+def _content(evidence: Evidence, made: Made) -> page.Content:
+    """Return the page but for its figures."""
+    return page.Content(
         evidence=evidence,
         statements=answers(evidence.runs),
         judged=references.verdicts(evidence),
-        drawn=drawn,
         left_out=tuple(made.left_out),
     )
-    texts = {PAGE: page.render(content), MARKDOWN: summary.markdown(content), ARMS: arms_table.text(evidence)}
+
+
+def _shown(figure: Figure, wish: Wish, svg: str) -> page.Drawn:
+    return page.Drawn(
+        name=figure.name,
+        doc=figure.doc,
+        title=figure.chart.title,
+        svg=svg,
+        caption=figure.caption,
+        files=tuple(f"{figure.name}.{suffix}" for suffix in (*wish.formats, "csv")),
+    )
+
+
+def _write_page(content: page.Content, wish: Wish, made: Made) -> None:
+    texts = {PAGE: page.render(content), MARKDOWN: summary.markdown(content), ARMS: arms_table.text(content.evidence)}
     for name, text in texts.items():
         files.write_text(wish.output / name, text)
         made.written.append(wish.output / name)

@@ -9,15 +9,17 @@ import argparse
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
 
 from dlbench.analysis.intervals import Interval, median_interval
-from tests.bench import training
-from tests.bench.commands import BIN, dlbench_row, last_json, mpirun, output
+from tests.bench import reports, training
+from tests.bench.commands import BIN, ROOT, dlbench_row, last_json, mpirun, output
 from tests.bench.pairs import Comparison, of_times
 
 NUMPY_RUN = {"trainer": "numpy", "model": "softmax", "dataset": "digits", "epochs": 3, "cores_per_worker": 1}
@@ -149,8 +151,30 @@ def bench_observers(pairs: int) -> None:
     say(f"observers' share of CPU, NumPy softmax, 2 workers: {median(shares):.2%} (aim: < 1%; n = {len(shares)})")
 
 
+def bench_report(pairs: int) -> None:
+    """Measure `dlbench report` of what `make quickstart` makes, and of 1,000 runs with 1,000,000 steps."""
+    with tempfile.TemporaryDirectory(prefix="dlbench-bench-") as folder:
+        here = Path(folder)
+        small = quickstart(here / "studies")
+        large = reports.large_study(here / "large")
+        cases = (("quickstart", small, pairs, 5), ("1,000 runs", large, max(3, pairs // 3), 20))
+        for title, study, times, aim_s in cases:
+            found = [reports.report_of([study], here / "report") for _ in range(times)]
+            seconds(f"dlbench report, {title}", [took_s for took_s, _ in found], f"<= {aim_s} s")
+            most = max(memory for _, memory in found)
+            say(f"most memory of its processes together: {most / 2**20:.0f} MiB (aim: <= 1024)")
+
+
+def quickstart(studies: Path) -> Path:
+    """Run the quickstart and return its study."""
+    argv = [str(BIN / "dlbench"), "run", str(ROOT / "scenarios" / "quickstart.yaml"), "--output", str(studies)]
+    output(argv)
+    return next(studies.iterdir())
+
+
 SECTIONS: dict[str, Callable[[int], None]] = {
     "start": bench_start,
+    "report": bench_report,
     "reduction": bench_reduction,
     "observers": bench_observers,
     "added": bench_added,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Lacking, Panel, hued
 from dlbench.report.figures._rows import identities, is_completed
+from dlbench.report.figures._shown import left_out_note
 from dlbench.report.lines import Part, has_several, parts, series
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ WORKER = [*RUN, "worker"]
 X = Axis("time since the first step (s)", low=0.0)
 # So many places along the longest run of a panel: more could not be told apart.
 MOST_PLACES = 40
+# More panels than this cannot be read.
+MOST_PANELS = 24
 MEANING = (
     "Readings from the first step on, evaluations included: means over the workers of a run. The utilisation of cores "
     "is that since the reading before; the first one is of the start-up. Where repeats end at different times, the "
@@ -52,10 +55,14 @@ def chart(evidence: "Evidence") -> Chart:
     Raises:
         Lacking: No completed run has readings at two moments of its training or more.
     """
+    import pandas as pd
+
     readings = _readings(evidence)
     runs = _that_read(evidence.runs, readings)
     known = [level for level in LEVELS if len(_of(level, readings))]
-    made = [_panel(part, level, readings) for part in parts(runs, x="at_s") for level in known]
+    every = parts(runs, x="at_s")
+    shown = every[: MOST_PANELS // max(1, len(known))]
+    made = [_panel(part, level, readings) for part in shown for level in known]
     panels = tuple(panel for panel in made if panel.series)
     if not any(has_several(panel) for panel in panels):
         raise Lacking("needs readings at two moments of a run or more: train longer, or shorten sensor_interval_s")
@@ -63,8 +70,8 @@ def chart(evidence: "Evidence") -> Chart:
         title="Utilisation and memory of devices while training",
         panels=hued(panels),
         columns=len(known),
-        notes=(MEANING,),
-        runs=identities(runs),
+        notes=(MEANING, *left_out_note([part.title for part in every[len(shown) :]], "for want of room")),
+        runs=identities(pd.concat([part.runs for part in shown]).drop_duplicates(RUN)),
     )
 
 

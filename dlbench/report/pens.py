@@ -1,0 +1,104 @@
+"""Several processes that draw figures while this one goes on: see `dlbench.report.pen`."""
+
+import contextlib
+import os
+import queue
+import subprocess
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+import dlbench
+from dlbench.report import pen
+from dlbench.report.pen import PROGRAM, RESULTS, TASKS, Result, Task
+from dlbench.scenario.cluster import usable_cores
+
+# More processes than this bring little: the largest figure takes its time.
+MOST = 4
+_END_TIMEOUT_S = 5.0
+
+
+class Pens:
+    """Draws tasks in so many processes; with one, here and now.
+
+    Args:
+        count: How many processes; default: one for each core, at most MOST.
+    """
+
+    def __init__(self, count: int | None = None) -> None:
+        self._count = min(MOST, len(usable_cores())) if count is None else count
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._free: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
+        self._threads: ThreadPoolExecutor | None = None
+        self._here = threading.Lock()
+
+    def __enter__(self) -> Self:
+        if self._count > 1:
+            for _ in range(self._count):
+                process = subprocess.Popen(PROGRAM, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                self._processes.append(process)
+                self._free.put(process)
+            self._threads = ThreadPoolExecutor(self._count)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
+        for process in self._processes:
+            _end(process)
+
+    def draw(self, task: Task) -> "Future[Result]":
+        """Begin to draw."""
+        if self._threads is not None:
+            return self._threads.submit(self._hand_over, task)
+        done: Future[Result] = Future()
+        done.set_result(pen.draw(task))
+        return done
+
+    def _hand_over(self, task: Task) -> Result:
+        process = self._free.get()
+        try:
+            return _asked(process, task)
+        except (OSError, ValueError):
+            # It was killed, or could not start. Two threads of one process must not draw at once.
+            with self._here:
+                return pen.draw(task)
+        finally:
+            self._free.put(process)
+
+
+def _environment() -> dict[str, str]:
+    """Return an environment in which the program is found, and nothing else of the folder we were started in."""
+    found = [str(Path(dlbench.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, found))}
+
+
+def _asked(process: subprocess.Popen[bytes], task: Task) -> Result:
+    """Return what a process made of a task.
+
+    Raises:
+        OSError: It cannot be reached.
+        ValueError: It has ended.
+    """
+    assert process.stdin is not None
+    assert process.stdout is not None
+    # Whose runs a chart shows is nothing that is drawn.
+    drawn = replace(task, chart=replace(task.chart, runs=frozenset()))
+    process.stdin.write(TASKS.dump_json(drawn) + b"\n")
+    process.stdin.flush()
+    return RESULTS.validate_json(process.stdout.readline())
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        if process.stdin is not None:
+            process.stdin.close()
+    try:
+        process.wait(_END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
