@@ -18,7 +18,7 @@ TIME = "train_time_s"
 # A training time is compared with that of a base line that also made as many epochs.
 ALIKE = (*EQUAL, "epochs")
 # More lines than this are counted together.
-MOST_LINES = 6
+MOST_LINES = 3
 
 
 class Advice(StrEnum):

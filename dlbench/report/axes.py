@@ -22,7 +22,7 @@ MOST_VALUES = 16
 GAP = 0.7
 LINE = 1.4
 # Labels that stand upright under their ticks, and names of rows, are cut to this width.
-LONGEST_NAME_PT = 120.0
+LONGEST_NAME_PT = 180.0
 POINTS = 72.0
 NOTHING = "nothing to show here:\nno run has these values"
 

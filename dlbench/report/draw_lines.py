@@ -3,18 +3,20 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from matplotlib.transforms import ScaledTranslation
 
 from dlbench.report.axes import POINTS, category_ticks, frame, name_axes, name_ticks, number_ticks, size_pt, value_ticks
 from dlbench.report.chart import Axis, Mark, Panel, Role, Series
-from dlbench.report.looks import AT_LEAST_MARKER, FAILED_MARKER, MARKER_PT, SMALL_MARKER_PT, Look, face, look
+from dlbench.report.looks import AT_LEAST_MARKER, FAILED_MARKER, MARKER_PT, SEEN, SMALL_MARKER_PT, Look, face, look
 from dlbench.report.scales import backward, can_show, forward, limits
 from dlbench.report.style import Style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.transforms import Transform
 
 # Points of one place are spread over this share of the axis.
 SPREAD = 0.02
@@ -25,6 +27,8 @@ MOST_POINTS = 2_000
 # Height of the strip below all values where failed runs are counted, and where crosses and counts stand in it.
 STRIP_PT, CROSS_PT, COUNT_PT = 28.0, 6.0, 7.5
 ALARM_PT = 5.5
+# Series that have values at one place stand so far apart there, and take so much of the room to the next place at most.
+APART_PT, MOST_APART = 4.0, 0.35
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,28 @@ def draw_lines(axes: "Axes", panel: Panel, style: Style) -> None:
     values = [value for mark in marks for value in values_of(mark)]
     strip = STRIP_PT / size_pt(axes)[1] if any(mark.num_failed for mark in marks) else 0.0
     frame(axes, panel, _ends(panel.x, [mark.x for mark in marks]), _ends(panel.y, values, strip))
-    for series in panel.series:
-        draw_series(axes, panel, series, style)
+    for series, aside in zip(panel.series, asides_pt(axes, panel), strict=True):
+        draw_series(axes, panel, series, style, aside)
     draw_failures(axes, panel, style)
     dress(axes, panel, values, style)
+
+
+def asides_pt(axes: "Axes", panel: Panel) -> list[float]:
+    """Return how far each series is drawn beside its places, so that intervals at one place do not hide each other.
+
+    Lines that nobody ran, and long ones, are where they are.
+    """
+    own = [series for series in panel.series if series.role in SEEN]
+    known = [{mark.x for mark in series.marks if can_show(mark.x, panel.x.scale)} for series in own]
+    places = sorted(set().union(*known))
+    if not 1 < len(places) <= MOST_MARKERS or sum(map(len, known)) == len(places):
+        return [0.0] * len(panel.series)
+    place = forward(panel.x.scale)
+    low, high = map(place, axes.get_xlim())
+    nearest = min(place(right) - place(left) for left, right in pairwise(places)) / (high - low) * size_pt(axes)[0]
+    step = min(APART_PT, MOST_APART * nearest / (len(own) - 1))
+    numbers = {id(series): number - (len(own) - 1) / 2 for number, series in enumerate(own)}
+    return [step * numbers.get(id(series), 0.0) for series in panel.series]
 
 
 def values_of(mark: Mark) -> list[float]:
@@ -79,23 +101,26 @@ def dress(axes: "Axes", panel: Panel, values: Sequence[float], style: Style) -> 
     name_axes(axes, panel.x.label, panel.y.label, style)
 
 
-def draw_series(axes: "Axes", panel: Panel, series: Series, style: Style) -> None:
-    """Draw one series: its points, its intervals, what is at least so much, and its line."""
+def draw_series(axes: "Axes", panel: Panel, series: Series, style: Style, aside_pt: float = 0.0) -> None:
+    """Draw one series, aside from its places: its points, its intervals, what is at least so much, and its line."""
     found = look(series, style)
+    moved = axes.transData + ScaledTranslation(aside_pt / POINTS, 0, axes.figure.dpi_scale_trans)
     marks = [mark for mark in series.marks if can_show(mark.x, panel.x.scale)]
     if any(mark.points for mark in marks):
-        _draw_dots(axes, _dots(axes, panel, [(mark.x, mark.points) for mark in marks]), found)
+        _draw_dots(axes, _dots(axes, panel, [(mark.x, mark.points) for mark in marks]), found, moved)
     if any(mark.ended for mark in marks):
         ended = _dots(axes, panel, [(mark.x, mark.ended) for mark in marks])
         axes.plot(
             ended.xs, ended.ys, AT_LEAST_MARKER, color=found.colour, markerfacecolor="none",
-            markersize=MARKER_PT + 1, zorder=found.order + 1,
+            markersize=MARKER_PT + 1, zorder=found.order + 1, transform=moved,
         )  # fmt: skip
-    _draw_intervals(axes, panel, marks, found)
-    _draw_line(axes, panel, series, marks, style)
+    _draw_intervals(axes, panel, marks, found, moved)
+    _draw_line(axes, panel, series, marks, style, moved)
 
 
-def _draw_line(axes: "Axes", panel: Panel, series: Series, marks: Sequence[Mark], style: Style) -> None:
+def _draw_line(
+    axes: "Axes", panel: Panel, series: Series, marks: Sequence[Mark], style: Style, moved: "Transform"
+) -> None:
     """Join medians; where one is unknown the line is broken, and between categories there is none."""
     found = look(series, style)
     medians = [_median(mark, panel.y) for mark in marks]
@@ -113,6 +138,7 @@ def _draw_line(axes: "Axes", panel: Panel, series: Series, marks: Sequence[Mark]
         markerfacecolor=face(found, style),
         markevery=_every(len(marks), series.hue),
         zorder=found.order,
+        transform=moved,
     )
 
 
@@ -144,7 +170,7 @@ def _dots(axes: "Axes", panel: Panel, places: Iterable[tuple[float, tuple[float,
     return Dots(xs, ys)
 
 
-def _draw_dots(axes: "Axes", dots: Dots, found: Look) -> None:
+def _draw_dots(axes: "Axes", dots: Dots, found: Look, moved: "Transform") -> None:
     axes.plot(
         dots.xs,
         dots.ys,
@@ -156,10 +182,11 @@ def _draw_dots(axes: "Axes", dots: Dots, found: Look) -> None:
         alpha=0.6,
         zorder=1.9,
         rasterized=len(dots.xs) > MOST_POINTS,
+        transform=moved,
     )
 
 
-def _draw_intervals(axes: "Axes", panel: Panel, marks: Iterable[Mark], found: Look) -> None:
+def _draw_intervals(axes: "Axes", panel: Panel, marks: Iterable[Mark], found: Look, moved: "Transform") -> None:
     """Draw each interval as a bar with ends; one that reaches what the axis cannot show ends at its edge."""
     floor = axes.get_ylim()[0]
     bars = [
@@ -182,6 +209,7 @@ def _draw_intervals(axes: "Axes", panel: Panel, marks: Iterable[Mark], found: Lo
             markersize=4,
             markeredgewidth=1.0,
             zorder=found.order,
+            transform=moved,
         )
 
 

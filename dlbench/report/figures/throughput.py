@@ -40,11 +40,13 @@ class Ideal:
     """The ideal lines of the real or of the emulated runs of one panel.
 
     Attributes:
+        emulated: Whether these are the emulated runs.
         through: Runs of one worker alone, each series' own single worker, or nothing.
         lines: One, or one for each series.
         single: The runs that they go through.
     """
 
+    emulated: bool
     through: str
     lines: tuple[Series, ...]
     single: "pd.DataFrame"
@@ -99,7 +101,10 @@ def _ideals(part: Part, alone: "pd.DataFrame") -> Iterator[Ideal]:
         alike = rows[is_emulated(rows) == emulated]
         if len(alike):
             single = equals(alone[is_emulated(alone) == emulated], alike)
-            yield _through_base_line(single, alike) if len(single) else _through_own(part.keys, alike)
+            if len(single):
+                yield Ideal(emulated, BASE_LINE, (_line(f"ideal: {ALONE} x workers", single, alike),), single)
+            else:
+                yield _through_own(emulated, part.keys, alike)
 
 
 def equals(alone: "pd.DataFrame", rows: "pd.DataFrame") -> "pd.DataFrame":
@@ -113,18 +118,14 @@ def equals(alone: "pd.DataFrame", rows: "pd.DataFrame") -> "pd.DataFrame":
     return found
 
 
-def _through_base_line(single: "pd.DataFrame", rows: "pd.DataFrame") -> Ideal:
-    return Ideal(BASE_LINE, (_line(f"ideal: {ALONE} x workers", single, rows),), single)
-
-
-def _through_own(keys: Sequence[str], rows: "pd.DataFrame") -> Ideal:
+def _through_own(emulated: bool, keys: Sequence[str], rows: "pd.DataFrame") -> Ideal:
     """Return a line through each series' own single worker, which could communicate but meets nobody."""
     first = rows[(rows["workers"] == 1).fillna(False).astype(bool)]
     lines = []
     for values, alike in groups(rows, keys):
         if len(own := first[first.index.isin(alike.index)]):
             lines.append(_line(f"ideal: 1 worker{_of(values)} x workers", own, alike))
-    return Ideal(OWN if lines else NOTHING, tuple(lines), first)
+    return Ideal(emulated, OWN if lines else NOTHING, tuple(lines), first)
 
 
 def _of(values: Mapping[str, object]) -> str:
@@ -140,7 +141,10 @@ def _line(label: str, single: "pd.DataFrame", rows: "pd.DataFrame") -> Series:
 
 
 def _ideal_notes(ideals: Sequence[tuple[str, Ideal]]) -> Iterator[str]:
-    titles = {kind: [title for title, ideal in ideals if ideal.through == kind] for kind in (BASE_LINE, OWN, NOTHING)}
+    titles = {
+        kind: [_called(title, ideal) for title, ideal in ideals if ideal.through == kind]
+        for kind in (BASE_LINE, OWN, NOTHING)
+    }
     if titles[BASE_LINE]:
         yield "The ideal line is the measured median of one worker alone, without any communication library, x workers."
     if titles[OWN]:
@@ -150,3 +154,8 @@ def _ideal_notes(ideals: Sequence[tuple[str, Ideal]]) -> Iterator[str]:
         )
     if titles[NOTHING]:
         yield f"No ideal line where no single worker was measured: {named_panels(titles[NOTHING])}."
+
+
+def _called(title: str, ideal: Ideal) -> str:
+    """Return a panel's title, and that only its emulated runs are meant where it is so."""
+    return ", ".join(filter(None, (title, "emulated runs"))) if ideal.emulated else title
