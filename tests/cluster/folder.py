@@ -1,0 +1,109 @@
+"""What a cluster keeps on disk, and the record by which others find it and take it down."""
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.identity import Identity
+
+# Not TMPDIR, which differs from shell to shell: `down` must find what another shell has made.
+_PARENT = Path("/tmp")
+_PREFIX = "dlbench-cluster-"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What was asked for, and by whom; `is_kept` once it is to outlive its maker."""
+
+    name: str
+    subnet: str
+    hosts: tuple[str, ...]
+    rate: str | None
+    private: tuple[str, ...]
+    slurm: bool
+    maker: Identity
+    is_kept: bool = False
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The files of one cluster."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, name: str) -> "Folder":
+        """Return the folder of a cluster, which may not be there."""
+        return cls(_PARENT / f"{_PREFIX}{name}")
+
+    @property
+    def name(self) -> str:
+        """The name of the cluster."""
+        return self.path.name.removeprefix(_PREFIX)
+
+    @property
+    def ssh(self) -> Path:
+        """A program that is ssh with this cluster's key and options, such as Open MPI's `plm_ssh_agent`."""
+        return self.path / "ssh"
+
+    @property
+    def ssh_config(self) -> Path:
+        return self.path / "ssh_config"
+
+    @property
+    def known_hosts(self) -> Path:
+        return self.path / "known_hosts"
+
+    @property
+    def key(self) -> Path:
+        """The private key of the cluster's user."""
+        return self.path / "id_ed25519"
+
+    @property
+    def names(self) -> Path:
+        """What every host has as `/etc/hosts`."""
+        return self.path / "hosts"
+
+    @property
+    def slurm_conf(self) -> Path:
+        return self.path / "slurm" / "slurm.conf"
+
+    @property
+    def munge_key(self) -> Path:
+        return self.path / "slurm" / "munge.key"
+
+    def host(self, name: str) -> Path:
+        """Return the folder of one host."""
+        return self.path / name
+
+    def save(self, record: Record) -> None:
+        """Write the record, atomically."""
+        unfinished = self.path / "record.json.unfinished"
+        unfinished.write_text(json.dumps(asdict(record), indent=1))
+        unfinished.replace(self.path / "record.json")
+
+    def keep(self) -> None:
+        """Let the cluster outlive its maker."""
+        record = self.record()
+        assert record is not None, "a cluster that was made has a record"
+        self.save(replace(record, is_kept=True))
+
+    def record(self) -> Record | None:
+        """Return the record; None where a cluster has none, its maker having been killed before it wrote one."""
+        try:
+            values = json.loads((self.path / "record.json").read_text())
+        except FileNotFoundError:
+            return None
+        made: dict[str, Any] = {
+            "maker": Identity(**values["maker"]),
+            "hosts": tuple(values["hosts"]),
+            "private": tuple(values["private"]),
+        }
+        return Record(**(values | made))
+
+
+def all_folders() -> list[Folder]:
+    """Return the folders of all clusters on this machine, but for those that another user has put there."""
+    paths = [path for path in sorted(_PARENT.glob(f"{_PREFIX}*")) if path.is_dir() and not path.is_symlink()]
+    return [Folder(path) for path in paths if path.stat().st_uid == 0]

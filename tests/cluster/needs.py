@@ -1,0 +1,70 @@
+"""What a machine needs to be several hosts, and the command that mends what it lacks."""
+
+import os
+import shlex
+import sys
+
+from tests.cluster.commands import CommandError, output, tool
+
+# Tool: Debian's and Ubuntu's package.
+_TOOLS = {
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "ssh": "openssh-client",
+    "ssh-keygen": "openssh-client",
+    "sshd": "openssh-server",
+    "mount": "mount",
+    "nsenter": "util-linux",
+    "setsid": "util-linux",
+    "unshare": "util-linux",
+}
+_SLURM_TOOLS = {
+    "munged": "munge",
+    "sbatch": "slurm-client",
+    "sinfo": "slurm-client",
+    "slurmctld": "slurmctld",
+    "slurmd": "slurmd",
+    "srun": "slurm-client",
+}
+# Each is tried in namespaces that vanish with the command.
+_UNSHARE = ("unshare", "--net", "--uts", "--ipc", "--mount", "--pid", "--fork")
+_TRIED = {
+    "namespaces": ("true",),
+    "bridges": ("ip", "link", "add", "name", "tried", "type", "bridge"),
+    "virtual links": ("ip", "link", "add", "name", "tried", "type", "veth", "peer", "name", "other"),
+    "mounts": ("mount", "-t", "tmpfs", "tmpfs", "/mnt"),
+}
+_LIMIT = ("tc", "qdisc", "add", "dev", "lo", "root", "tbf", "rate", "1gbit", "burst", "256kb", "latency", "100ms")
+
+
+class LackingError(RuntimeError):
+    """The machine lacks something; the text says what, and the command that mends it."""
+
+
+def lacking(*, is_limited: bool = False, slurm: bool = False) -> str:
+    """Return "" where a cluster can be made, else what is missing and the command that mends it."""
+    if sys.platform != "linux":
+        return "hosts on one machine need Linux's network namespaces; mend it with: a Linux machine"
+    if os.geteuid() != 0:
+        again = shlex.join(["sudo", sys.executable, *sys.orig_argv[1:]])
+        return f"network namespaces need root; mend it with: {again}"
+    wanted = _TOOLS | (_SLURM_TOOLS if slurm else {})
+    missing = {name: package for name, package in wanted.items() if tool(name) is None}
+    if missing:
+        packages = " ".join(sorted(set(missing.values())))
+        return f"missing {', '.join(missing)}; mend it with: sudo apt-get install {packages}"
+    return _refused(is_limited)
+
+
+def _refused(is_limited: bool) -> str:
+    """Try what a kernel may not have and a container may not allow."""
+    tried = _TRIED | ({"limited links": _LIMIT} if is_limited else {})
+    for what, argv in tried.items():
+        try:
+            output(*_UNSHARE, *argv)
+        except CommandError as error:
+            return (
+                f"this kernel or container has no {what} ({error}); mend it with: a virtual machine, "
+                "or a container started with `docker run --privileged`"
+            )
+    return ""

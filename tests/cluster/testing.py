@@ -1,0 +1,34 @@
+"""The cluster for tests: skipped with the reason where none can be made, unless it must be."""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.make import make
+from tests.cluster.needs import LackingError
+from tests.cluster.take_down import take_down, take_down_abandoned
+
+# Read here, because tests are kept from the variables of the person who runs them.
+IS_REQUIRED = os.environ.get("DLBENCH_REQUIRE_CLUSTER", "") not in ("", "0")
+
+
+@contextmanager
+def cluster(
+    num_hosts: int = 2, rate: str | None = None, private: Iterable[Path | str] = (), slurm: bool = False
+) -> Iterator[Cluster]:
+    """Make a cluster for a test, and take it down whatever the test does; also those of tests that were killed."""
+    try:
+        take_down_abandoned()
+        made = make(num_hosts, rate=rate, private=private, with_slurm=slurm)
+    except LackingError as lack:
+        if IS_REQUIRED:
+            pytest.fail(f"DLBENCH_REQUIRE_CLUSTER is set, but {lack}")
+        pytest.skip(f"no cluster of hosts: {lack}")
+    try:
+        yield made
+    finally:
+        take_down(made.name)

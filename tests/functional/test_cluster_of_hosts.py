@@ -1,0 +1,214 @@
+"""The test cluster is what tests on it take it for: hosts of their own, on wires that can be cut and limited."""
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.bandwidth import bandwidth_bits_per_s
+from tests.cluster.cluster import Cluster
+from tests.cluster.host import DeadHostError, Host
+from tests.cluster.make import ROOT
+from tests.cluster.ready import wait_for_ssh
+from tests.cluster.testing import cluster
+
+MPIRUN = str(Path(sys.executable).parent / "mpirun")
+MPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_pml": "ob1",
+    "OMPI_MCA_btl": "self,sm,tcp",
+}
+SUM = """
+import socket
+from mpi4py import MPI
+total = MPI.COMM_WORLD.allreduce(10 ** MPI.COMM_WORLD.rank)
+print(socket.gethostname(), total, flush=True)
+"""
+BATCH = """\
+#!/bin/sh
+#SBATCH --nodes=2 --ntasks=2 --output=%s
+srun hostname
+"""
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Cluster]:
+    """Two hosts at full speed; a test leaves them as it found them."""
+    with cluster(2) as made:
+        yield made
+
+
+def lines(text: str) -> list[str]:
+    return sorted(text.split())
+
+
+def reaches(host: Host, other: Host) -> bool:
+    return host.run(["ssh", "-o", "ConnectTimeout=1", other.name, "true"], check=False).returncode == 0
+
+
+def test_hosts_reach_each_other_by_name_and_have_their_own(pair: Cluster) -> None:
+    first, second = pair.hosts
+    assert [host.run(["hostname"]).stdout for host in pair.hosts] == ["node1\n", "node2\n"]
+    assert first.run(["ssh", second.name, "hostname"]).stdout == "node2\n"
+    assert second.run(["ssh", first.address, "hostname"]).stdout == "node1\n"
+    by_hand = [[str(pair.ssh), "node2"], ["ssh", "-F", str(pair.ssh_config), second.address]]
+    for argv in by_hand:
+        assert subprocess.run([*argv, "hostname"], capture_output=True, text=True, check=True).stdout == "node2\n"
+
+
+def test_a_host_sees_its_own_processes_memory_and_network(pair: Cluster) -> None:
+    first, second = pair.hosts
+    marker = Path("/dev/shm/dlbench-cluster-marker")
+    first.run(["touch", str(marker)])
+    assert second.run(["test", "-e", str(marker)], check=False).returncode == 1
+    assert not marker.exists()
+    assert lines(first.run(["ls", "/sys/class/net"]).stdout) == ["eth0", "lo"]
+    sleeping = first.run(["sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!"]).stdout.strip()
+    assert first.run(["cat", f"/proc/{sleeping}/comm"]).stdout == "sleep\n"
+    assert "sleep\n" not in second.run(["sh", "-c", "cat /proc/[0-9]*/comm"]).stdout
+    first.run(["kill", sleeping])
+
+
+def test_a_command_that_takes_too_long_is_ended(pair: Cluster) -> None:
+    host = pair.hosts[0]
+    before = set(host.processes())
+    with pytest.raises(subprocess.TimeoutExpired):
+        host.run(["sh", "-c", "sleep 600; true"], timeout_s=0.5)
+    deadline = time.monotonic() + 5
+    while set(host.processes()) - before and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert set(host.processes()) - before == set()
+
+
+def test_a_wrong_host_key_is_refused(pair: Cluster, tmp_path: Path) -> None:
+    first, second = pair.hosts
+    entries = [line.split(" ", 1) for line in pair.known_hosts.read_text().splitlines()]
+    (names, key), (other_names, other_key) = entries
+    (tmp_path / "known_hosts").write_text(f"{names} {other_key}\n{other_names} {key}\n")
+    argv = ["ssh", "-o", f"UserKnownHostsFile={tmp_path / 'known_hosts'}", "-o", "LogLevel=INFO", second.name, "true"]
+    done = first.run(argv, check=False)
+    assert done.returncode == 255
+    assert "REMOTE HOST IDENTIFICATION HAS CHANGED" in done.stderr
+
+
+@pytest.mark.mpi
+def test_mpirun_starts_ranks_over_ssh(pair: Cluster) -> None:
+    first = pair.hosts[0]
+    placing = ["--prefix", sys.prefix, "--bind-to", "none", "-H", pair.slots(1)]
+    argv = [MPIRUN, "--prtemca", "plm_ssh_agent", str(pair.ssh), *placing]
+    assert lines(first.run([*argv, "hostname"], variables=MPI).stdout) == ["node1", "node2"]
+    # By names, and with nothing but ssh's settings in the hosts.
+    argv = [MPIRUN, "--prefix", sys.prefix, "--bind-to", "none", "-H", "node1:1,node2:2"]
+    done = first.run([*argv, sys.executable, "-m", "mpi4py", "-c", SUM], variables=MPI)
+    assert sorted(done.stdout.splitlines()) == ["node1 111", "node2 111", "node2 111"]
+
+
+@pytest.mark.mpi
+def test_mpirun_on_this_machine_starts_ranks_on_hosts(pair: Cluster) -> None:
+    argv = [MPIRUN, "--prtemca", "plm_ssh_agent", str(pair.ssh), "--prefix", sys.prefix, "--bind-to", "none"]
+    argv += ["-H", pair.slots(1), sys.executable, "-m", "mpi4py", "-c", SUM]
+    done = subprocess.run(argv, env=os.environ | MPI, capture_output=True, text=True, timeout=60, check=False)
+    assert sorted(done.stdout.splitlines()) == ["node1 11", "node2 11"], done.stderr
+
+
+def test_a_limited_link_is_slower_in_both_directions() -> None:
+    with cluster(2, rate="200mbit") as made:
+        first, second = made.hosts
+        limited = [bandwidth_bits_per_s(first, second), bandwidth_bits_per_s(second, first)]
+        for host in made.hosts:
+            host.limit(None)
+        free = bandwidth_bits_per_s(first, second, num_bytes=256 << 20)
+        second.limit("200mbit")
+        one_end = [bandwidth_bits_per_s(first, second), bandwidth_bits_per_s(second, first)]
+    for rate in limited + one_end:
+        assert 0.5 * 200e6 < rate < 1.1 * 200e6
+        assert free > 3 * rate
+
+
+def test_a_cut_host_is_unreachable_until_it_is_mended(pair: Cluster) -> None:
+    first, second = pair.hosts
+    second.cut()
+    try:
+        assert not reaches(first, second)
+        assert not reaches(second, first)
+        assert second.run(["hostname"]).stdout == "node2\n", "it lives, it is only not reached"
+    finally:
+        second.mend()
+    wait_for_ssh(pair.hosts)
+    assert reaches(first, second)
+
+
+def test_death_ends_one_host_alone_and_it_can_boot_again(pair: Cluster) -> None:
+    first, second = pair.hosts
+    before = second.processes()
+    others = set(first.processes())
+    with second.start(["sleep", "600"], output=second.folder / "sleep.log"):
+        second.die()
+    assert second.processes() == []
+    assert not any(who.is_alive for who in before)
+    assert not reaches(first, second)
+    assert others <= set(first.processes())
+    with pytest.raises(DeadHostError, match="node2 is dead"):
+        second.run(["true"])
+    second.boot()
+    wait_for_ssh(pair.hosts)
+    assert reaches(first, second)
+
+
+def test_private_folders_are_private_and_python_stays_visible(tmp_path: Path) -> None:
+    shared, private = tmp_path / "shared", tmp_path / "own 한글, c'd"
+    for folder in (shared, private):
+        folder.mkdir()
+    (private / "of-this-machine").touch()
+    with cluster(2, private=[private, ROOT.parent]) as made:
+        for host in made.hosts:
+            assert host.run(["ls", "-A", str(private)]).stdout == ""
+            host.run(["sh", "-c", 'hostname > "$0"/name; hostname >> "$1"/names', str(private), str(shared)])
+        first, second = made.hosts
+        assert second.run(["cat", str(private / "name")]).stdout == "node2\n"
+        assert second.run(["ssh", first.name, f"cat {shlex.quote(str(private / 'name'))}"]).stdout == "node1\n"
+        assert first.run([sys.executable, "-c", "import numpy, dlbench; print(dlbench.__file__)"]).stdout
+        assert lines(first.run(["ls", "-A", str(ROOT.parent)]).stdout) == [ROOT.name]
+    assert [path.name for path in private.iterdir()] == ["of-this-machine"]
+    assert (shared / "names").read_text() == "node1\nnode2\n"
+
+
+def test_the_folder_of_temporary_files_can_be_private() -> None:
+    with cluster(2, private=["/tmp"]) as made:
+        first, second = made.hosts
+        assert first.run(["ls", "-A", "/tmp"]).stdout == f"{made.folder.path.name}\n"
+        assert second.run(["ssh", first.name, "hostname"]).stdout == "node1\n"
+
+
+def test_slurm_runs_jobs_on_all_hosts(tmp_path: Path) -> None:
+    with cluster(2, slurm=True) as made:
+        first = made.hosts[0]
+        argv = ["srun", "-N2", "-n2", "hostname"]
+        assert lines(first.run(argv).stdout) == ["node1", "node2"]
+        over_ssh = subprocess.run([str(made.ssh), "node2", *argv], capture_output=True, text=True, check=True)
+        assert lines(over_ssh.stdout) == ["node1", "node2"]
+        job, printed = tmp_path / "job.sh", tmp_path / "printed"
+        job.write_text(BATCH % printed)
+        assert first.run(["sbatch", "--wait", str(job)]).stdout.startswith("Submitted batch job")
+        assert lines(printed.read_text()) == ["node1", "node2"]
+
+
+def test_two_clusters_do_not_meet(pair: Cluster) -> None:
+    with cluster(1) as other:
+        assert other.name != pair.name
+        (stranger,) = other.hosts
+        assert stranger.address not in {host.address for host in pair.hosts}
+        argv = [
+            sys.executable,
+            "-c",
+            "import socket, sys; socket.create_connection((sys.argv[1], 22), 1)",
+            stranger.address,
+        ]
+        assert pair.hosts[0].run(argv, check=False).returncode == 1
+    assert reaches(*pair.hosts)
