@@ -132,7 +132,8 @@ def _sure(goal: Goal, ranking: Ranking) -> str:
         return "one repeat says nothing about chance"
     if few and (alone := _told_alone(ranking)):
         return (
-            f"{ranking.repeats} repeats cannot tell it from {few} others at once, from {alone} of them each for itself"
+            f"{ranking.repeats} repeats cannot tell it from {few} others at once; from {alone} of them they can where "
+            "no other is looked at"
         )
     told_by = f"{ranking.repeats} repeats cannot tell it" if few else "it cannot be told"
     if alike < others:

@@ -45,7 +45,9 @@ def draw_lines(axes: "Axes", panel: Panel, style: Style) -> None:
     values = [value for mark in marks for value in values_of(mark)]
     strip = STRIP_PT / size_pt(axes)[1] if any(mark.num_failed for mark in marks) else 0.0
     frame(axes, panel, _ends(panel.x, [mark.x for mark in marks]), _ends(panel.y, values, strip))
-    for series, aside in zip(panel.series, asides_pt(axes, panel), strict=True):
+    asides = asides_pt(axes, panel)
+    _widen(axes, panel, max(map(abs, asides), default=0.0))
+    for series, aside in zip(panel.series, asides, strict=True):
         draw_series(axes, panel, series, style, aside)
     draw_failures(axes, panel, style)
     dress(axes, panel, values, style)
@@ -67,6 +69,14 @@ def asides_pt(axes: "Axes", panel: Panel) -> list[float]:
     step = min(APART_PT, MOST_APART * nearest / (len(own) - 1))
     numbers = {id(series): number - (len(own) - 1) / 2 for number, series in enumerate(own)}
     return [step * numbers.get(id(series), 0.0) for series in panel.series]
+
+
+def _widen(axes: "Axes", panel: Panel, most_pt: float) -> None:
+    """Give series that are drawn aside as much room at both ends."""
+    place, value = forward(panel.x.scale), backward(panel.x.scale)
+    low, high = map(place, axes.get_xlim())
+    more = most_pt / size_pt(axes)[0] * (high - low)
+    axes.set_xlim(value(low - more), value(high + more))
 
 
 def values_of(mark: Mark) -> list[float]:

@@ -82,7 +82,7 @@ def verdicts(evidence: Evidence) -> tuple[Judged, ...]:
     found = []
     for one in compared(evidence):
         runs = evidence.runs[evidence.runs["study"].isin(one.studies)]
-        found += [_judged(judgement, one.reference) for judgement in judge(runs, one.reference)]
+        found += _said(judge(runs, one.reference), one.reference)
     return tuple(found)
 
 
@@ -180,8 +180,18 @@ def _medians(curves: Iterable[Series]) -> list[float]:
     return [mark.interval.value for one in curves for mark in one.marks if mark.interval is not None]
 
 
-def _judged(found: Judgement, known: Reference) -> Judged:
-    said = found.claim.said(known.x)
-    emulated = f"on emulated hardware ({found.emulated.replace(';', ', ')}): " if found.emulated else ""
-    claim = f"{said} ({found.family})" if found.family else said
-    return Judged(known.source, claim, found.verdict.state, f"{emulated}{found.verdict.why}")
+def _said(found: Iterable[Judgement], known: Reference) -> list[Judged]:
+    """Return the judgements in words; where groups of runs get the same words on a claim, that is said once."""
+    families: dict[Judged, list[str]] = {}
+    for one in found:
+        emulated = f"on emulated hardware ({one.emulated.replace(';', ', ')}): " if one.emulated else ""
+        words = Judged(known.source, one.claim.said(known.x), one.verdict.state, f"{emulated}{one.verdict.why}")
+        families.setdefault(words, []).append(one.family)
+    return [replace(words, claim=f"{words.claim}{_of(own)}") for words, own in families.items()]
+
+
+def _of(families: Sequence[str]) -> str:
+    """Return of which runs a claim is meant, in parentheses; nothing where there is one group without a name."""
+    if len(families) > 1:
+        return f" (each of {len(families)} groups of runs)"
+    return f" ({families[0]})" if families[0] else ""

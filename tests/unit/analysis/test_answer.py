@@ -247,4 +247,6 @@ def test_a_gain_that_may_be_chance_is_no_advice_against_more_workers():
 
 def test_many_arms_are_told_each_for_itself():
     arms = [timed(f"a{b}", 10.0 * b, 5, seed=b, batch_size=b) for b in range(1, 13)]
-    assert "5 repeats cannot tell it from 11 others at once, from 11 of them each for itself" in said("use", *arms)
+    assert "5 repeats cannot tell it from 11 others at once; from 11 of them they can where no other" in said(
+        "use", *arms
+    )

@@ -18,7 +18,7 @@ from PIL import Image
 
 from dlbench.errors import UserError
 from dlbench.report import layout
-from dlbench.report.chart import Axis, Chart, Role, Series
+from dlbench.report.chart import Axis, Chart, Panel, Role, Series
 from dlbench.report.draw import described, picture, save, svg
 from dlbench.report.draw_bars import pieces, slotted
 from dlbench.report.draw_cells import cell_text
@@ -217,6 +217,22 @@ def test_every_point_is_drawn_beside_its_place() -> None:
     xs = [value for line in dots for value in line.get_xdata()]
     assert len(set(xs)) == len(xs)
     assert all(min(abs(math.log2(x / one.x)) for one in series.marks) < 0.1 for x in xs)
+
+
+def test_series_at_one_place_stand_beside_each_other_and_inside() -> None:
+    x = Axis("workers", "log2")
+    several = [measured(str(number)) for number in range(5)]
+    figure = picture(Chart("t", (Panel("", x, Axis("y"), tuple(several)),)), LIGHT)
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    joined = [line for line in axes.lines if len(line.get_xdata()) == 4 and line.get_linestyle() == "-"]
+    places = np.array([line.get_transform().transform(line.get_xydata())[:, 0] for line in joined])
+    assert places.shape == (5, 4)
+    between = np.diff(places, axis=0) * 72 / figure.dpi
+    assert (between > 1.0).all()
+    assert np.ptp(places, axis=0).max() < 0.5 * np.diff(places.mean(axis=0)).min()
+    assert axes.bbox.x0 < places.min() - 2
+    assert places.max() + 2 < axes.bbox.x1
 
 
 def test_medians_and_intervals_are_drawn() -> None:

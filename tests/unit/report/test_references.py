@@ -91,6 +91,19 @@ def test_a_verdict_on_emulated_rows_says_so(tmp_path: Path) -> None:
     assert judged.why.startswith("on emulated hardware (logical-devices, oversubscribed): ")
 
 
+def test_what_is_the_same_of_all_groups_of_runs_is_said_once(tmp_path: Path) -> None:
+    rows = [
+        row
+        for optimizer, sizes in (("sgd", (8, 16, 32)), ("adam", (8, 16, 32)), ("lion", (8,)))
+        for size in sizes
+        for row in repeats(1, batch_size=size, train_time_s=80.0 / size, optimizer=optimizer)
+    ]
+    found = evidence(*rows, tmp_path=tmp_path)
+    (found.sources[0].path / files.REFERENCE).write_text(TEXT, encoding="utf-8")
+    said = {judged.claim.rpartition(" (")[2]: judged.why for judged in verdicts(found)}
+    assert set(said) == {"each of 2 groups of runs)", "lion)"}
+
+
 def test_no_reference_no_verdict(tmp_path: Path) -> None:
     assert verdicts(studies(tmp_path, "")) == ()
 
