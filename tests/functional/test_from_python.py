@@ -1,0 +1,20 @@
+"""The study from Python does what it says, as it stands."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_study_from_python(tmp_path: Path) -> None:
+    argv = [sys.executable, str(ROOT / "scenarios" / "from_python.py"), str(tmp_path / "studies")]
+    done = subprocess.run(argv, cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=False, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (study,) = (tmp_path / "studies").iterdir()
+    assert "completed    15" in done.stdout
+    assert "batch 16 against 256: " in done.stdout
+    assert (study / "learning-curves.png").stat().st_size > 10_000
+    assert done.stdout.splitlines()[-1] == str(study / "report" / "report.html")
+    assert (study / "report" / "report.html").is_file()
