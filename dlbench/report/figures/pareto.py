@@ -12,7 +12,7 @@ from dlbench.report.censored import censored_series
 from dlbench.report.chart import Axis, Chart, Lacking, Mark, Panel, Role, Series, hued
 from dlbench.report.figures._rows import is_completed, learned, numbers
 from dlbench.report.figures._scaling import is_emulated
-from dlbench.report.figures._shown import in_chart
+from dlbench.report.figures._shown import in_chart, left_out_note
 from dlbench.report.figures._target import TARGET, target_name
 from dlbench.report.lines import Part, parts
 from dlbench.report.scales import brief
@@ -29,6 +29,8 @@ HOUR_S = 3600.0
 PLACE, TIME, ENDED = "device_hours", "time_s", "time_s.ended"
 # So many arms of a front are named.
 MOST_NAMED = 5
+# More panels of one field than this cannot be read: those without an arm of the front are then left out.
+MOST_PANELS = 12
 # Axes go so many times beyond the outermost values.
 ROOM = 1.1
 FRONT = "Pareto front"
@@ -130,7 +132,22 @@ def _drawn(field: _Field) -> tuple[list[Panel], list[str]]:
         for part, series in shown
         if series
     ]
-    return panels, [*_front_note(field, best, turn, names), *_accuracy_note(field)]
+    kept = _first(panels, best)
+    left_out = [panel.title for panel in panels if panel not in kept]
+    return kept, [
+        *_front_note(field, best, turn, names),
+        *_accuracy_note(field),
+        *left_out_note(left_out, "without an arm of the front"),
+    ]
+
+
+def _first(panels: list[Panel], best: list[Point]) -> list[Panel]:
+    """Return the panels in which an arm of the front is, and as many of the others as there is room for, in order."""
+    arms = [(panel, [one for one in panel.series if one.role is not Role.FITTED]) for panel in panels]
+    with_front = [panel for panel, own in arms if set(_places(own)) & set(best)]
+    others = [panel for panel in panels if panel not in with_front]
+    kept = [*with_front, *others[: max(0, MOST_PANELS - len(with_front))]]
+    return [panel for panel in panels if panel in kept]
 
 
 def _name(part: Part, one: Series) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dlbench.report.chart import Chart, Lacking, Role, Series
-from dlbench.report.figures.pareto import chart
+from dlbench.report.figures.pareto import FRONT, MOST_PANELS, chart
 from tests.unit.report.figures import real
 from tests.unit.report.figures.makers import base_line, evidence, repeats, run
 
@@ -164,6 +164,23 @@ def test_many_arms_are_spread_over_panels_that_share_the_front(tmp_path: Path) -
     assert all(front(made, panel) == front(made) for panel in range(4))
     assert len({(panel.x, panel.y) for panel in made.panels}) == 1
     assert any("8 workers, batch 64 (" in note for note in made.notes)
+
+
+def test_of_very_many_panels_those_with_the_front_are_shown(tmp_path: Path) -> None:
+    rows = [
+        run(workers=workers, batch_size=batch, strategy=strategy, train_time_s=batch / workers + 0.01 * len(strategy))
+        for workers in (2, 4, 8)
+        for batch in range(20, 40)
+        for strategy in ("mpi", "horovod")
+    ]
+    made = drawn(*rows, tmp_path=tmp_path)
+    assert len(made.panels) == MOST_PANELS
+    assert made.panels[0].title == "batch 20"
+    assert {one.label for one in made.panels[0].series} >= {"mpi, 8 workers", FRONT}
+    (left_out,) = [note for note in made.notes if note.startswith("Left out")]
+    assert left_out.startswith("Left out, without an arm of the front: batch 32; ")
+    slowest_first = [{**row, "train_time_s": 80.0 - row["train_time_s"]} for row in rows]
+    assert "batch 39" in [panel.title for panel in drawn(*slowest_first, tmp_path=tmp_path).panels]
 
 
 def test_an_arm_of_another_panel_is_named_with_its_panel(tmp_path: Path) -> None:
