@@ -66,6 +66,11 @@ class Folder:
         return self.path / "hosts"
 
     @property
+    def accounts(self) -> Path:
+        """What every host has as `/etc/shadow`."""
+        return self.path / "shadow"
+
+    @property
     def slurm_conf(self) -> Path:
         return self.path / "slurm" / "slurm.conf"
 

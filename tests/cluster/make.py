@@ -125,7 +125,11 @@ def _write_plan(record: Record, folder: Folder, name: str, daemons: list[Daemon]
         "private": record.private,
         "kept": sorted(kept),
         "folders": ["/run/sshd", *(["/run/munge"] if record.slurm else [])],
-        "files": {"/etc/hosts": str(folder.names), "/etc/ssh/ssh_config": str(folder.ssh_config)},
+        "files": {
+            "/etc/hosts": str(folder.names),
+            "/etc/shadow": str(folder.accounts),
+            "/etc/ssh/ssh_config": str(folder.ssh_config),
+        },
         "daemons": [asdict(daemon) for daemon in daemons],
     }
     (folder.host(name) / "plan.json").write_text(json.dumps(plan, indent=1))

@@ -13,7 +13,8 @@ from tests.cluster.host import Host
 _PARTITION = "main"
 # Where every client looks; `/run` is each host's own.
 _SOCKET = "/run/munge/munge.socket.2"
-# `config_overrides` lets a host have the cores that are stated, whatever hardware slurmd finds.
+# `config_overrides` lets a host have the cores that are stated, whatever hardware slurmd finds. A job is started as it
+# is submitted; by default it may wait for seconds.
 _SETTINGS = """\
 ClusterName={name}
 SlurmctldHost={controller}({address})
@@ -32,6 +33,7 @@ AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SlurmdParameters=config_overrides
+SchedulerParameters=batch_sched_delay=0,sched_min_interval=10000,sched_interval=1,bf_interval=1
 MpiDefault=none
 ReturnToService=2
 SlurmdTimeout=30

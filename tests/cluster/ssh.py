@@ -26,6 +26,8 @@ Host *
     ConnectTimeout 5
     LogLevel ERROR
 """
+# sshd lets nobody in whose account is locked, as root's is on many machines; a key is asked for either way.
+_ACCOUNTS = "root:*:::::::\n"
 _DAEMON_CONFIG = """\
 ListenAddress {address}
 HostKey {folder}/host_key
@@ -66,6 +68,7 @@ def write_keys(folder: Folder, addresses: Mapping[str, str]) -> None:
         f'#!/bin/sh\nexec {shlex.quote(found("ssh"))} -F {shlex.quote(str(folder.ssh_config))} "$@"\n'
     )
     folder.ssh.chmod(0o755)
+    folder.accounts.write_text(_ACCOUNTS)
 
 
 def daemon(folder: Folder, name: str, address: str, variables: Mapping[str, str]) -> Daemon:

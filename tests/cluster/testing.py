@@ -20,7 +20,18 @@ IS_REQUIRED = os.environ.get("DLBENCH_REQUIRE_CLUSTER", "") not in ("", "0")
 def cluster(
     num_hosts: int = 2, rate: str | None = None, private: Iterable[Path | str] = (), slurm: bool = False
 ) -> Iterator[Cluster]:
-    """Make a cluster for a test, and take it down whatever the test does; also those of tests that were killed."""
+    """Make a cluster for a test, and take it down whatever the test does; also those of tests that were killed.
+
+        with cluster(2, rate="1gbit") as made:
+            first, second = made.hosts
+            first.run(["ssh", second.name, "hostname"])
+
+    Args:
+        num_hosts: How many hosts; they are called node1, node2, ...
+        rate: The limit of every host's link, such as `1gbit`; None for none.
+        private: Existing folders that each host gets an empty one of its own instead of.
+        slurm: Whether a Slurm runs on the hosts, its controller in the first.
+    """
     try:
         take_down_abandoned()
         made = make(num_hosts, rate=rate, private=private, with_slurm=slurm)
