@@ -1,7 +1,8 @@
 """Everything a report is made of, in one folder: figures, their tables, the page and its Markdown."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from dlbench.report.caption import caption
 from dlbench.report.chart import Chart, Lacking
 from dlbench.report.evidence import Evidence
 from dlbench.report.pen import Result, Task
-from dlbench.report.pens import Pens
+from dlbench.report.pens import Pens, count_for
 from dlbench.report.style import style_of
 
 if TYPE_CHECKING:
@@ -74,8 +75,13 @@ class Begun:
     element: Future[Result] | None
 
 
-def make(evidence: Evidence, wish: Wish, say: Callable[[str], None] = lambda line: None) -> Made:
+def make(evidence: Evidence, wish: Wish, pens: Pens | None = None) -> Made:
     """Write a report.
+
+    Args:
+        evidence: The rows.
+        wish: What is asked for.
+        pens: Who draws, already at the ready; default: processes of its own.
 
     Raises:
         UserError: There is no such figure, format or style, a figure that was asked for lacks rows, or the folder
@@ -91,12 +97,11 @@ def make(evidence: Evidence, wish: Wish, say: Callable[[str], None] = lambda lin
             raise UserError(f"the figure {name} cannot be drawn: {reason}")
     try:
         wish.output.mkdir(parents=True, exist_ok=True)
-        with Pens(1 if len(names) == 1 else None) as pens:
+        with Pens(count_for(wish.figures)) if pens is None else nullcontext(pens) as ready:
             # While figures are drawn, the charts of others are made, and then the answer.
-            drawn = [_begun(figure, wish, pens) for figure in figures]
+            drawn = [_begun(figure, wish, ready) for figure in figures]
             content = None if wish.figures else _content(evidence, made)
             for one in drawn:
-                say(one.figure.name)
                 one.files.result().get()
                 _write_table(one.figure, wish, made)
             if content is not None:

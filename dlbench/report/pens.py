@@ -5,6 +5,7 @@ import os
 import queue
 import subprocess
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -20,19 +21,25 @@ MOST = 4
 _END_TIMEOUT_S = 5.0
 
 
-class Pens:
-    """Draws tasks in so many processes; with one, here and now.
+def count_for(figures: Sequence[str]) -> int:
+    """Return how many processes should draw: as many as there are cores, at most MOST; for one figure this one.
 
     Args:
-        count: How many processes; default: one for each core, at most MOST.
+        figures: The figures that are asked for; all of them where it is empty.
     """
+    return 1 if len(figures) == 1 else min(MOST, len(usable_cores()))
 
-    def __init__(self, count: int | None = None) -> None:
-        self._count = min(MOST, len(usable_cores())) if count is None else count
+
+class Pens:
+    """Draws tasks in so many processes; with one, here and now."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
         self._processes: list[subprocess.Popen[bytes]] = []
         self._free: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
         self._threads: ThreadPoolExecutor | None = None
         self._here = threading.Lock()
+        self._is_over = False
 
     def __enter__(self) -> Self:
         if self._count > 1:
@@ -43,7 +50,11 @@ class Pens:
             self._threads = ThreadPoolExecutor(self._count)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # After a mistake nobody waits for pictures.
+        self._is_over = kind is not None
+        for process in self._processes if self._is_over else ():
+            process.kill()
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
         for process in self._processes:
@@ -62,6 +73,8 @@ class Pens:
         try:
             return _asked(process, task)
         except (OSError, ValueError):
+            if self._is_over:
+                return Result(error="given up")
             # It was killed, or could not start. Two threads of one process must not draw at once.
             with self._here:
                 return pen.draw(task)

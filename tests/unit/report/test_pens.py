@@ -1,6 +1,8 @@
 """Drawing in other processes: the same bytes, errors where the result is asked for, and nobody missed who dies."""
 
+import contextlib
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -56,6 +58,15 @@ def test_what_cannot_be_written_is_raised_where_the_result_is_asked_for(tmp_path
 def test_what_nobody_expected_is_raised_with_its_trace() -> None:
     with Pens(2) as found, pytest.raises(RuntimeError, match="there is no style"):
         found.draw(Task("x", lines(), "absent")).result().get()
+
+
+def test_after_a_mistake_nobody_waits_for_pictures(tmp_path: Path) -> None:
+    started, found = time.monotonic(), Pens(2)
+    with contextlib.suppress(KeyError), found:
+        begun = [found.draw(files(tmp_path / "there", str(number))) for number in range(200)]
+        raise KeyError
+    assert time.monotonic() - started < 20
+    assert all(one.cancelled() or one.result().error == "given up" for one in begun[10:])
 
 
 def test_processes_that_die_are_missed_by_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
