@@ -84,8 +84,8 @@ def ratio_interval(numerator: Sequence[float], denominator: Sequence[float], lev
     n = min(len(numerator), len(denominator))
     if n == 1:
         return Interval(value, None, None, 1, None)
-    ratios = resampled_median.ratio(*map(resampled_median.resampled, (numerator, denominator)))
-    low, high = (ratios.quantile((1 - level) / 2), ratios.quantile((1 + level) / 2))
+    top, bottom = resampled_median.resampled(numerator), resampled_median.resampled(denominator)
+    low, high = (resampled_median.ratio_quantile(top, bottom, share) for share in ((1 - level) / 2, (1 + level) / 2))
     known = 1 - 2 / math.comb(len(numerator) + len(denominator), n)
     return Interval(value, low, high, n, min(level, known))
 

@@ -18,8 +18,8 @@ Places = npt.NDArray[np.int64]
 
 # Medians that come out less often than this change no end of an interval.
 NEVER = 1e-15
-# Of a distribution with more values than this, as many equally probable ones stand for all, where two are combined.
-MOST_VALUES = 500
+# Sums of many probabilities, and products of floats, are no more exact than this.
+ROUNDING = 1e-12
 
 
 class _Weights(NamedTuple):
@@ -44,7 +44,7 @@ class Resampled:
 
     def quantile(self, share: float) -> float:
         """Return the smallest value that at least this share of resamples does not exceed."""
-        place = int(np.searchsorted(self.cumulative, share - NEVER))
+        place = int(np.searchsorted(self.cumulative, share - ROUNDING))
         return float(self.values[min(place, len(self.values) - 1)])
 
     def below(self, value: float) -> float:
@@ -62,16 +62,31 @@ def resampled(values: Sequence[float]) -> Resampled:
     return _distribution(medians, weights.probability)
 
 
-def ratio(numerator: Resampled, denominator: Resampled) -> Resampled:
-    """Return the distribution of the ratio of two medians that are resampled apart; denominators are above zero."""
-    (top, top_share), (bottom, bottom_share) = _atoms(numerator), _atoms(denominator)
-    return _distribution((top[:, None] / bottom[None, :]).ravel(), (top_share[:, None] * bottom_share[None, :]).ravel())
+def ratio_quantile(numerator: Resampled, denominator: Resampled, share: float) -> float:
+    """Return the smallest ratio of two medians, resampled apart, that at least this share of ratios does not exceed.
+
+    Found by bisection, to the last digits of a float; denominators are above zero.
+    """
+    weights = np.diff(denominator.cumulative, prepend=0.0)
+    known = np.concatenate([[0.0], numerator.cumulative])
+
+    def reached(found: float) -> bool:
+        upto = np.searchsorted(numerator.values, found * denominator.values * (1 + ROUNDING), side="right")
+        return float(weights @ known[upto]) >= share - ROUNDING
+
+    corners = np.divide.outer(numerator.values[[0, -1]], denominator.values[[0, -1]])
+    low, high = float(corners.min()), float(corners.max())
+    if reached(low):
+        return low
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high
 
 
 def bca(values: Sequence[float], level: float) -> tuple[float, float]:
     """Return the bias-corrected and accelerated interval of the median of three or more values (Efron 1987).
 
-    Where so many values are equal that no correction is defined, the percentile interval.
+    Where so many values are equal, or infinite, that no correction is defined, the percentile interval.
     """
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     found, tails = resampled(values), ((1 - level) / 2, (1 + level) / 2)
@@ -132,16 +147,8 @@ def _distribution(values: Floats, probability: Floats) -> Resampled:
     return Resampled(values[order], cumulative / cumulative[-1])
 
 
-def _atoms(found: Resampled) -> tuple[Floats, Floats]:
-    """Return values and their probabilities; of many, as many equally probable ones as can be combined."""
-    if len(found.values) <= MOST_VALUES:
-        return found.values, np.diff(found.cumulative, prepend=0.0)
-    middles = (np.arange(MOST_VALUES) + 0.5) / MOST_VALUES
-    return found.values[np.searchsorted(found.cumulative, middles)], np.full(MOST_VALUES, 1 / MOST_VALUES)
-
-
 def _acceleration(ordered: Floats) -> float | None:
-    """Return the skewness of the medians without one value each, over six; None where these are all the same."""
+    """Return the skewness of the medians without one value each, over six; None where all are equal or one infinite."""
     n, middle = len(ordered), len(ordered) // 2
     left_out = np.arange(n)
     if n % 2:
@@ -150,6 +157,8 @@ def _acceleration(ordered: Floats) -> float | None:
         medians[middle] = (below + above) / 2
     else:
         medians = np.where(left_out < middle, ordered[middle], ordered[middle - 1])
+    if not np.isfinite(medians).all():
+        return None
     apart = medians.mean() - medians
     spread = float((apart**2).sum())
     return float((apart**3).sum() / (6 * spread**1.5)) if spread > 0 else None

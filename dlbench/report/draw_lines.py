@@ -61,11 +61,12 @@ def asides_pt(axes: "Axes", panel: Panel) -> list[float]:
     own = [series for series in panel.series if series.role in SEEN]
     known = [{mark.x for mark in series.marks if can_show(mark.x, panel.x.scale)} for series in own]
     places = sorted(set().union(*known))
-    if not 1 < len(places) <= MOST_MARKERS or sum(map(len, known)) == len(places):
+    if not 0 < len(places) <= MOST_MARKERS or sum(map(len, known)) == len(places):
         return [0.0] * len(panel.series)
     place = forward(panel.x.scale)
     low, high = map(place, axes.get_xlim())
-    nearest = min(place(right) - place(left) for left, right in pairwise(places)) / (high - low) * size_pt(axes)[0]
+    apart = min((place(right) - place(left) for left, right in pairwise(places)), default=high - low)
+    nearest = apart / (high - low) * size_pt(axes)[0]
     step = min(APART_PT, MOST_APART * nearest / (len(own) - 1))
     numbers = {id(series): number - (len(own) - 1) / 2 for number, series in enumerate(own)}
     return [step * numbers.get(id(series), 0.0) for series in panel.series]

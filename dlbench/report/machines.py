@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.wording import counted
+from dlbench.analysis.wording import counted, percent
 from dlbench.report.evidence import Evidence, Source
-from dlbench.report.written import number, values
+from dlbench.report.written import number, one_line, values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +30,8 @@ VERSIONS = (
     ("mpi_version", ""),  # its name is part of the version
     ("horovod_version", "Horovod"),
 )
+# Speeds before and after a study that differ by more are as far apart as differences that runs are said to have.
+SLOWER = 0.1
 NOT_KNOWN = "machine.json is not there or cannot be read; what follows is from the rows"
 
 
@@ -47,6 +49,27 @@ def machines(evidence: Evidence) -> tuple[Machine, ...]:
     for source in evidence.sources:
         found.setdefault(tuple(_facts(source)), []).append(source.name)
     return tuple(Machine(tuple(studies), facts) for facts, studies in found.items())
+
+
+def unsteady(evidence: Evidence) -> Iterator[str]:
+    """Yield a doubt for each study before and after which the processor computed at different speeds."""
+    for source in evidence.sources:
+        speeds = list(_speeds(source.machine))
+        if speeds and min(speeds) < (1 - SLOWER) * max(speeds):
+            yield (
+                f"{one_line(source.name)}: before and after its runs the processor did a fixed piece of work at speeds "
+                f"that differ by {percent(1 - min(speeds) / max(speeds))}: whoever shares it may have slowed some runs."
+            )
+
+
+def _speeds(machine: Mapping[str, Any]) -> Iterator[float]:
+    """Yield how fast the processor was before and after each part of a study (`dlbench.records.noise`)."""
+    parts = found_in(machine, "noise")
+    for part in parts if isinstance(parts, list) else ():
+        for moment in ("before", "after"):
+            speed = found_in(part, moment, "spin_best_per_s")
+            if isinstance(speed, int | float) and speed > 0:
+                yield float(speed)
 
 
 def _facts(source: Source) -> Iterator[Fact]:

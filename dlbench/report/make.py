@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlbench import plugins
-from dlbench.analysis.answer import answers
+from dlbench.analysis.answer import Statement, answers
 from dlbench.errors import UserError
 from dlbench.records import files
 from dlbench.report import arms_table, page, references, summary, table
 from dlbench.report.caption import caption
 from dlbench.report.chart import Chart, Lacking
 from dlbench.report.evidence import Evidence
+from dlbench.report.machines import unsteady
 from dlbench.report.pen import Result, Task
 from dlbench.report.pens import Pens, count_for
 from dlbench.report.style import style_of
@@ -169,7 +170,7 @@ def _content(evidence: Evidence, made: Made) -> page.Content:
     """Return the page but for its figures."""
     return page.Content(
         evidence=evidence,
-        statements=answers(evidence.runs),
+        statements=(*answers(evidence.runs), *(Statement(text, "doubt") for text in unsteady(evidence))),
         judged=references.verdicts(evidence),
         left_out=tuple(made.left_out),
     )

@@ -7,8 +7,8 @@ results are JSON, one line each.
 
 import contextlib
 import gc
+import importlib
 import os
-import signal
 import sys
 import traceback
 from dataclasses import dataclass
@@ -18,9 +18,6 @@ from typing import BinaryIO
 from pydantic import ConfigDict, TypeAdapter, with_config
 
 from dlbench.report.chart import Chart
-
-# Not the folder it was started in, but dlbench's own is where it is found: see `dlbench.report.pens`.
-PROGRAM = (sys.executable, "-P", "-m", "dlbench.report.pen")
 
 
 @with_config(ConfigDict(ser_json_inf_nan="constants"))
@@ -102,14 +99,13 @@ def serve(tasks: BinaryIO, results: BinaryIO) -> None:
 
 
 def main() -> None:
-    """Serve a parent by standard input and output; Ctrl-C is for the parent, whose end is this process's end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Serve a parent by standard input and output, until there is no parent any more."""
+    # Before there is anything to draw: the parent is reading then.
+    importlib.import_module("dlbench.report.draw")
     results = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     # What a library prints is no result.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     with contextlib.suppress(BrokenPipeError):
         serve(sys.stdin.buffer, results)
-
-
-if __name__ == "__main__":
-    main()
+    # All is written: what is in memory need not be taken down piece by piece.
+    os._exit(0)

@@ -1,5 +1,6 @@
 """Published numbers beside measured ones: as series of a chart, and as verdicts on what their study claims."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -183,15 +184,22 @@ def _medians(curves: Iterable[Series]) -> list[float]:
 def _said(found: Iterable[Judgement], known: Reference) -> list[Judged]:
     """Return the judgements in words; where groups of runs get the same words on a claim, that is said once."""
     families: dict[Judged, list[str]] = {}
+    num_families: Counter[str] = Counter()
     for one in found:
         emulated = f"on emulated hardware ({one.emulated.replace(';', ', ')}): " if one.emulated else ""
-        words = Judged(known.source, one.claim.said(known.x), one.verdict.state, f"{emulated}{one.verdict.why}")
+        claim = one.claim.said(known.x)
+        words = Judged(known.source, claim, one.verdict.state, f"{emulated}{one.verdict.why}")
         families.setdefault(words, []).append(one.family)
-    return [replace(words, claim=f"{words.claim}{_of(own)}") for words, own in families.items()]
+        num_families[claim] += 1
+    return [
+        replace(words, claim=f"{words.claim}{_of(own, is_all=len(own) == num_families[words.claim])}")
+        for words, own in families.items()
+    ]
 
 
-def _of(families: Sequence[str]) -> str:
+def _of(families: Sequence[str], *, is_all: bool) -> str:
     """Return of which runs a claim is meant, in parentheses; nothing where there is one group without a name."""
-    if len(families) > 1:
+    if len(families) > 1 and is_all:
         return f" (each of {len(families)} groups of runs)"
-    return f" ({families[0]})" if families[0] else ""
+    named = "; ".join(filter(None, families))
+    return f" ({named})" if named else ""

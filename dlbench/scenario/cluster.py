@@ -1,14 +1,11 @@
 """A cluster: where to measure. This machine, or hosts named on the command line."""
 
-import math
-import os
 import re
-from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from dlbench.errors import UserError
-from dlbench.scenario.limits import ROOT, describe_limits
+from dlbench.scenario.limits import usable_cores
 
 _ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]")
 _MAX_SLOTS = 10**6
@@ -66,17 +63,6 @@ def this_machine() -> Cluster:
     """Return this machine: a slot for each core that this process may use."""
     cores = usable_cores()
     return Cluster(hosts=(Host(address="localhost", slots=len(cores), cores=cores),))
-
-
-def usable_cores(root: Path = ROOT) -> tuple[int, ...]:
-    """Return the numbers of the cores that this process may use.
-
-    A container with a CPU limit (`--cpus=2`) sees all cores of its host and is stopped when it has used up its share:
-    the first so many cores stand for the limit, rounded down.
-    """
-    cores = tuple(sorted(os.sched_getaffinity(0)))
-    limit = describe_limits(root)["cpu_cores"]
-    return cores if limit is None else cores[: max(1, math.floor(limit))]
 
 
 def parse_hosts(text: str) -> Cluster:

@@ -1,5 +1,7 @@
 """The limits that control groups put on this process: CPU time and memory, versions 1 and 2."""
 
+import math
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,17 @@ def describe_limits(root: Path = ROOT) -> dict[str, Any]:
         "cpu_cores": min((limit for limit in cpus if limit is not None), default=None),
         "memory_bytes": min((limit for limit in memory if limit is not None), default=None),
     }
+
+
+def usable_cores(root: Path = ROOT) -> tuple[int, ...]:
+    """Return the numbers of the cores that this process may use.
+
+    A container with a CPU limit (`--cpus=2`) sees all cores of its host and is stopped when it has used up its share:
+    the first so many cores stand for the limit, rounded down.
+    """
+    cores = tuple(sorted(os.sched_getaffinity(0)))
+    limit = describe_limits(root)["cpu_cores"]
+    return cores if limit is None else cores[: max(1, math.floor(limit))]
 
 
 def _folders(groups: Path, controllers: str, path: str) -> list[Path]:

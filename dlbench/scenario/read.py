@@ -50,7 +50,7 @@ def reference_of(scenario: Scenario, path: Path | None = None) -> Reference | No
     if not scenario.reference:
         return None
     folders = (reference.PROJECT,) if path is None else reference.beside(path)
-    kept = None if path is None else path.with_name(reference.KEPT)
+    kept = None if path is None else reference.kept_beside(path)
     return reference.read(reference.find(scenario.reference, folders, scenario.source.where(("reference",)), kept))
 
 

@@ -25,8 +25,8 @@ FOLDER = "reference"
 # Where references lie that are not beside their scenario, from the folder dlbench is started in.
 PROJECT = Path("scenarios", FOLDER)
 SUFFIX = ".csv"
-# The copy that a study keeps beside its scenario.
-KEPT = "reference.csv"
+# The copy that a study keeps beside its scenario, and a file that every study has and no other folder.
+KEPT, OF_A_STUDY = "reference.csv", "runs.csv"
 HEAD = "#"
 MAX_ROWS = 10_000
 
@@ -115,6 +115,11 @@ class Reference:
 def beside(scenario: Path) -> tuple[Path, ...]:
     """Return the folders in which a scenario file's reference is looked for, the first one first."""
     return (scenario.parent / FOLDER, PROJECT)
+
+
+def kept_beside(scenario: Path) -> Path | None:
+    """Return a study's copy of its reference, where the scenario is a study's copy; None elsewhere."""
+    return scenario.with_name(KEPT) if scenario.with_name(OF_A_STUDY).is_file() else None
 
 
 def find(name: str, folders: Sequence[Path] = (PROJECT,), where: str = "", kept: Path | None = None) -> Path:

@@ -1,8 +1,8 @@
 """Studies to report on, and what a report takes: seconds of the whole command, and memory of its processes."""
 
-import os
+import contextlib
 import subprocess
-import sys
+import time
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
@@ -10,25 +10,15 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+import psutil
 
 from dlbench.records import files
 from dlbench.records.tables import lines_of, write_lines, write_table
-from tests.bench.commands import ROOT, last_json
+from tests.bench.commands import BIN, ROOT
 from tests.unit.report.figures.makers import Row, base_line, epochs_of, repeats
 
-# The command, in an interpreter that says at its end how much memory it and each of its children had at most.
-PROGRAM = """
-import json, resource, sys
-from dlbench.cli import main
-from dlbench.worker.memory import resident_peak_bytes
-sys.argv[0] = "dlbench"
-try:
-    main()
-except SystemExit as ended:
-    code = ended.code
-child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-print(json.dumps({"code": code, "own": resident_peak_bytes(), "child": child}))
-"""
+# How often memory is looked at; what processes share is counted in each of them.
+LOOK_S = 0.05
 REPEATS = 10
 STEPS = 1_000
 READINGS = 20
@@ -38,19 +28,32 @@ STRATEGIES, WORKERS, BATCHES = ("mpi", "horovod", "mirrored"), (1, 2, 4, 8), (8,
 
 
 def report_of(studies: Sequence[Path], output: Path) -> tuple[float, int]:
-    """Return the seconds that `dlbench report` took, and the most memory of its processes in bytes (a sum of peaks).
+    """Return the seconds that `dlbench report` took, and the most resident memory of its processes together, in bytes.
 
     Raises:
-        RuntimeError: It failed.
+        CalledProcessError: It failed.
     """
-    argv = [sys.executable, "-c", PROGRAM, "report", *map(str, studies), "--output", str(output)]
-    started = perf_counter()
-    done = subprocess.run(argv, cwd=ROOT, env=os.environ, capture_output=True, text=True, check=False)
+    argv = [str(BIN / "dlbench"), "report", *map(str, studies), "--output", str(output)]
+    started, most = perf_counter(), 0
+    with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            most = max(most, _resident(process.pid))
+            time.sleep(LOOK_S)
     took_s = perf_counter() - started
-    found = last_json(done.stdout) if done.returncode == 0 else {"code": done.returncode}
-    if found["code"]:
-        raise RuntimeError(f"dlbench report ended with {found['code']}:\n{done.stderr[-3000:]}")
-    return took_s, found["own"] + found["child"]
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, argv)
+    return took_s, most
+
+
+def _resident(pid: int) -> int:
+    """Return the resident memory of a process and all that it has started."""
+    found = 0
+    with contextlib.suppress(psutil.NoSuchProcess):
+        root = psutil.Process(pid)
+        for process in (root, *root.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                found += process.memory_info().rss
+    return found
 
 
 def large_study(folder: Path) -> Path:

@@ -1,6 +1,7 @@
 """What a cluster keeps on disk, and the record by which others find it and take it down."""
 
 import json
+import stat
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -110,5 +111,12 @@ class Folder:
 
 def all_folders() -> list[Folder]:
     """Return the folders of all clusters on this machine, but for those that another user has put there."""
-    paths = [path for path in sorted(_PARENT.glob(f"{_PREFIX}*")) if path.is_dir() and not path.is_symlink()]
-    return [Folder(path) for path in paths if path.stat().st_uid == 0]
+    return [Folder(path) for path in sorted(_PARENT.glob(f"{_PREFIX}*")) if _is_ours(path)]
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return False  # taken down a moment ago
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == 0

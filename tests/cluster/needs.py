@@ -32,7 +32,10 @@ _TRIED = {
     "namespaces": ("true",),
     "bridges": ("ip", "link", "add", "name", "tried", "type", "bridge"),
     "virtual links": ("ip", "link", "add", "name", "tried", "type", "veth", "peer", "name", "other"),
-    "mounts": ("mount", "-t", "tmpfs", "tmpfs", "/mnt"),
+    "mounts": ("mount", "-t", "tmpfs", "tmpfs", "/tmp"),
+    "control groups": ("mount", "--rbind", "/sys/fs/cgroup", "/tmp"),
+    "system files of its own": ("mount", "-t", "sysfs", "sysfs", "/sys"),
+    "processes of its own": ("mount", "-t", "proc", "proc", "/proc"),
 }
 _LIMIT = ("tc", "qdisc", "add", "dev", "lo", "root", "tbf", "rate", "1gbit", "burst", "256kb", "latency", "100ms")
 

@@ -1,5 +1,6 @@
 """Taking a cluster down, whatever has become of its maker; what is gone already is no mistake."""
 
+import contextlib
 import shutil
 
 from tests.cluster import network
@@ -12,10 +13,12 @@ def take_down(name: str) -> None:
 
     Raises:
         StillRunningError: A process could not be ended; all else is left as it is, so that this can be called again.
+        OSError: Its folder cannot be removed.
     """
     end_all(lambda: running(name))
     network.remove(name)
-    shutil.rmtree(Folder.of(name).path, ignore_errors=True)
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(Folder.of(name).path)
 
 
 def running(name: str) -> list[Identity]:

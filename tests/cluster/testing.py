@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.make import make
-from tests.cluster.needs import LackingError
+from tests.cluster.needs import LackingError, lacking
 from tests.cluster.take_down import take_down, take_down_abandoned
 
 # Read here, because tests are kept from the variables of the person who runs them.
@@ -33,12 +33,14 @@ def cluster(
         slurm: Whether a Slurm runs on the hosts, its controller in the first.
     """
     try:
+        if lack := lacking(is_limited=rate is not None, slurm=slurm):
+            raise LackingError(lack)
         take_down_abandoned()
         made = make(num_hosts, rate=rate, private=private, with_slurm=slurm)
-    except LackingError as lack:
+    except LackingError as error:
         if IS_REQUIRED:
-            pytest.fail(f"DLBENCH_REQUIRE_CLUSTER is set, but {lack}")
-        pytest.skip(f"no cluster of hosts: {lack}")
+            pytest.fail(f"DLBENCH_REQUIRE_CLUSTER is set, but {error}")
+        pytest.skip(f"no cluster of hosts: {error}")
     try:
         yield made
     finally:

@@ -28,6 +28,8 @@ def receive(address: str, skipped: int) -> None:
             count += size
             if not started and count >= skipped:
                 started, counted_before = time.perf_counter(), count
+    if not started:
+        raise ConnectionError(f"{count} bytes came where {skipped} were to be left out")
     json.dump({"num_bytes": count - counted_before, "seconds": time.perf_counter() - started}, sys.stdout)
 
 

@@ -1,6 +1,7 @@
 """Nothing of a test cluster is left, whatever became of what made it; and what a machine lacks is named."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -52,8 +53,10 @@ def killed_maker() -> Iterator[tuple[str, list[Identity]]]:
     argv = [sys.executable, "-c", MAKER]
     with subprocess.Popen(argv, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True) as maker:
         assert maker.stdout is not None
-        name = maker.stdout.readline().strip()
-        maker.send_signal(signal.SIGKILL)
+        try:
+            name = maker.stdout.readline().strip()
+        finally:
+            maker.send_signal(signal.SIGKILL)
     assert name
     try:
         yield name, running(name)
@@ -74,7 +77,7 @@ def test_after_a_test_that_passed() -> None:
         first.run(["srun", "-N2", "hostname"])
         sleeping = second.start(["sleep", "600"], output=second.folder / "sleep.log")
         processes = running(made.name)
-    sleeping.wait()
+    sleeping.wait(timeout=20)
     assert_gone(made.name, processes)
 
 
@@ -135,7 +138,7 @@ def test_the_command_leaves_one_up(tmp_path: Path) -> None:
         processes = running(name)
         assert f"links at 1gbit, {tmp_path} is each host's own" in made.stdout
         (ssh,) = (line.split(maxsplit=1)[1] for line in made.stdout.splitlines() if line.startswith("ssh:"))
-        assert subprocess.run([*ssh.split(), "hostname"], capture_output=True, text=True).stdout == "node1\n"
+        assert subprocess.run([*shlex.split(ssh), "hostname"], capture_output=True, text=True).stdout == "node1\n"
         with cluster(1):
             assert "left up" in command("list").stdout, "a test takes down what was abandoned, not what was left up"
         assert command("down", name).returncode == 0
@@ -160,7 +163,7 @@ def test_a_mistake_is_one_line(words: list[str], complaint: str) -> None:
 
 
 def test_a_reused_id_is_not_ended() -> None:
-    with subprocess.Popen(["sleep", "600"]) as sleeping:
+    with subprocess.Popen(["sleep", "60"]) as sleeping:
         who = identity_of(sleeping.pid)
         assert who is not None
         earlier = replace(who, started=who.started - 1)

@@ -3,11 +3,14 @@
 import csv
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import matplotlib.image
+import psutil
 import pytest
 
 import dlbench
@@ -113,3 +116,21 @@ def test_figures_and_arms_from_python(tmp_path: Path) -> None:
     assert (tmp_path / "figure.png").stat().st_size > 10_000
     with pytest.raises(UserError, match="cannot be drawn"):
         study.figure("up-against-out")
+
+
+def test_ctrl_c_ends_it_and_those_who_draw(tmp_path: Path) -> None:
+    study, folder = ROOT / "results" / "digits-strategies", tmp_path / "report"
+    argv = [sys.executable, "-m", "dlbench", "report", str(study), "--output", str(folder)]
+    with subprocess.Popen(argv, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            deadline = time.monotonic() + 30
+            while not folder.exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            who_draw = psutil.Process(process.pid).children()
+            os.killpg(process.pid, signal.SIGINT)
+            _, wrong = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    assert "Traceback" not in wrong
+    assert psutil.wait_procs(who_draw, timeout=10)[1] == []

@@ -60,17 +60,24 @@ def chart(evidence: "Evidence") -> Chart:
     readings = _readings(evidence)
     runs = _that_read(evidence.runs, readings)
     known = [level for level in LEVELS if len(_of(level, readings))]
-    every = parts(runs, x="at_s")
-    shown = every[: MOST_PANELS // max(1, len(known))]
-    made = [_panel(part, level, readings) for part in shown for level in known]
-    panels = tuple(panel for panel in made if panel.series)
-    if not any(has_several(panel) for panel in panels):
+    shown: list[Part] = []
+    left_out: list[str] = []
+    panels: list[Panel] = []
+    for part in parts(runs, x="at_s"):
+        if len(panels) + len(known) > MOST_PANELS:
+            left_out.append(part.title)
+            continue
+        made = [panel for level in known if (panel := _panel(part, level, readings)).series]
+        if any(map(has_several, made)):
+            panels += made
+            shown.append(part)
+    if not panels:
         raise Lacking("needs readings at two moments of a run or more: train longer, or shorten sensor_interval_s")
     return Chart(
         title="Utilisation and memory of devices while training",
-        panels=hued(panels),
+        panels=hued(tuple(panels)),
         columns=len(known),
-        notes=(MEANING, *left_out_note([part.title for part in every[len(shown) :]], "for want of room")),
+        notes=(MEANING, *left_out_note(left_out, "for want of room")),
         runs=identities(pd.concat([part.runs for part in shown]).drop_duplicates(RUN)),
     )
 

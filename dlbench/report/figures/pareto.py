@@ -143,7 +143,8 @@ def _drawn(field: _Field) -> tuple[list[Panel], list[str]]:
 
 def _first(panels: list[Panel], best: list[Point]) -> list[Panel]:
     """Return the panels in which an arm of the front is, and as many of the others as there is room for, in order."""
-    arms = [(panel, [one for one in panel.series if one.role is not Role.FITTED]) for panel in panels]
+    # Base lines are in every panel that they are equal to.
+    arms = [(panel, [one for one in panel.series if one.role is Role.MEASURED]) for panel in panels]
     with_front = [panel for panel, own in arms if set(_places(own)) & set(best)]
     others = [panel for panel in panels if panel not in with_front]
     kept = [*with_front, *others[: max(0, MOST_PANELS - len(with_front))]]

@@ -1,5 +1,7 @@
 """Bytes and packets on all network interfaces of the host, loopback included."""
 
+from collections.abc import Iterable
+
 from dlbench import plugins
 from dlbench.scenario.layout import Place
 from dlbench.worker.sensors import Reading
@@ -46,9 +48,9 @@ class NetworkSensor:
         """Return the sums that never fall, from the text of `/proc/net/dev` as it is now."""
         now = interfaces(devices)
         for name, last in self._last.items():
-            # One that went away, and maybe came again since, counts from 0 anew.
-            if name not in now or any(new < old for new, old in zip(now[name], last, strict=True)):
-                self._gone = _added(self._gone, last)
+            # What went away, and a counter that fell: it counts from 0 anew.
+            fallen = (old if new < old else 0 for new, old in zip(now.get(name, (-1,) * 4), last, strict=True))
+            self._gone = _added(self._gone, tuple(fallen))
         self._last = now
         sums = self._gone
         for counters in now.values():
@@ -70,6 +72,6 @@ def interfaces(devices: bytes) -> dict[bytes, Counters]:
     return {name: (row[8], row[0], row[9], row[1]) for name, row in rows.items()}
 
 
-def _added(counters: Counters, more: Counters) -> Counters:
+def _added(counters: Counters, more: Iterable[int]) -> Counters:
     sent, received, packets_out, packets_in = (one + other for one, other in zip(counters, more, strict=True))
     return sent, received, packets_out, packets_in

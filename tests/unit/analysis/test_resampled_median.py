@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import bootstrap
 
-from dlbench.analysis.resampled_median import MOST_VALUES, bca, ratio, resampled
+from dlbench.analysis.resampled_median import bca, ratio_quantile, resampled
 
 
 @pytest.mark.parametrize(
@@ -59,22 +59,29 @@ def test_hardly_any_difference(values):
     assert min(values) <= low <= median(values) <= high <= max(values)
 
 
-def test_a_ratio_combines_all_medians_of_both():
-    top, bottom = resampled([3.0, 5.0, 6.0]), resampled([1.0, 2.0])
-    found = ratio(top, bottom)
-    assert found.values.min() == 1.5
-    assert found.values.max() == 6.0
-    assert found.below(100.0) == pytest.approx(1.0)
-    known = dict(zip(found.values.tolist(), np.diff(found.cumulative, prepend=0.0).tolist(), strict=True))
-    # P(median of three = 5) is 13 / 27; P(median of two = 1.5) is 1 / 2.
-    assert known[5 / 1.5] == pytest.approx(13 / 27 / 2)
+def test_infinite_values_have_an_interval_without_a_warning():
+    low, high = bca([1.0] * 4 + [np.inf] * 8, 0.95)
+    assert low == 1.0
+    assert high == np.inf
 
 
-def test_a_ratio_of_very_many_medians_stays_small_and_right():
+@pytest.mark.parametrize("share", [0.001, 0.025, 0.3, 0.5, 0.8, 0.975, 0.999, 1.0])
+@pytest.mark.parametrize(
+    ("top", "bottom"), [([3.0, 5.0, 6.0], [1.0, 2.0]), ([2.0] * 3, [0.5] * 4), ([-3.0, 0.0, 4.0, 9.0], [1.0, 3.0, 7.0])]
+)
+def test_a_ratio_combines_all_medians_of_both(top, bottom, share):
+    resamples = [[median(drawn) for drawn in itertools.product(values, repeat=len(values))] for values in (top, bottom)]
+    ratios = sorted(one / other for one, other in itertools.product(*resamples))
+    expected = ratios[max(0, int(np.ceil(share * len(ratios) - 1e-6)) - 1)]
+    assert ratio_quantile(resampled(top), resampled(bottom), share) == pytest.approx(expected)
+
+
+def test_ratios_of_many_values_are_as_exact():
     generator = np.random.default_rng(5)
     top, bottom = generator.normal(10, 1, size=80), generator.normal(5, 0.5, size=90)
-    found = ratio(resampled(top.tolist()), resampled(bottom.tolist()))
-    assert len(found.values) <= MOST_VALUES**2
-    drawn = [np.median(generator.choice(values, size=(20_000, len(values))), axis=1) for values in (top, bottom)]
-    expected = np.quantile(drawn[0] / drawn[1], [0.025, 0.5, 0.975])
-    assert [found.quantile(share) for share in (0.025, 0.5, 0.975)] == pytest.approx(expected, rel=0.01)
+    drawn = [np.median(generator.choice(values, size=(100_000, len(values))), axis=1) for values in (top, bottom)]
+    shares = (0.0005, 0.025, 0.5, 0.975, 0.9995)
+    found = [ratio_quantile(resampled(top.tolist()), resampled(bottom.tolist()), share) for share in shares]
+    below = [float(np.mean(drawn[0] / drawn[1] <= one)) for one in found]
+    assert below == pytest.approx(shares, abs=0.004)
+    assert below[0] == pytest.approx(0.0005, abs=0.0005)

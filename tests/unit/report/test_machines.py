@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from dlbench.report.evidence import read
-from dlbench.report.machines import NOT_KNOWN, machines
+from dlbench.report.machines import NOT_KNOWN, machines, unsteady
 from tests.unit.report.figures.makers import evidence, run
 from tests.unit.report.pages import MACHINE
 
@@ -62,3 +62,23 @@ def test_a_damaged_description_says_less_and_breaks_nothing(tmp_path, machine):
         assert name
         assert text
         assert "None" not in text
+
+
+@pytest.mark.parametrize(
+    ("speeds", "said"),
+    [
+        ([(30e6, 29e6)], ""),
+        ([(32_700_149, 17_401_836)], "speeds that differ by 47%"),
+        ([(30e6, 29e6), (29e6, 20e6)], "speeds that differ by 33%"),
+        ([(None, "fast"), (0, -1)], ""),
+    ],
+)
+def test_a_processor_that_slows_down_is_a_doubt(tmp_path, speeds, said):
+    parts = [{"before": {"spin_best_per_s": one}, "after": {"spin_best_per_s": other}} for one, other in speeds]
+    found = " ".join(unsteady(evidence(run(), tmp_path=tmp_path, machine={"noise": [*parts, "broken", {}]})))
+    assert said in found
+    assert bool(found) is bool(said)
+
+
+def test_of_a_machine_that_is_not_known_nothing_is_doubted(tmp_path):
+    assert list(unsteady(evidence(run(), tmp_path=tmp_path))) == []

@@ -75,3 +75,10 @@ def test_processes_that_die_are_missed_by_nobody(tmp_path: Path, monkeypatch: py
         drawn = [found.draw(files(tmp_path / "there", name)) for name in ("one", "two", "three")]
         assert [one.result().get() for one in drawn] == [""] * 3
     assert len(contents(tmp_path / "there")) == 6
+
+
+def test_where_no_process_can_be_started_this_one_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pens, "PROGRAM", (str(tmp_path / "absent"),))
+    with Pens(2) as found:
+        assert found.draw(files(tmp_path / "there")).result().get() == ""
+    assert len(contents(tmp_path / "there")) == 2

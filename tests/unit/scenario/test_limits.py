@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from dlbench.scenario import limits
-from dlbench.scenario.cluster import usable_cores
 
 GROUP = "sys/fs/cgroup"
 
@@ -83,4 +82,4 @@ def test_usable_cores_are_the_first_within_the_limit(
     files: dict[str, str], cores: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {9, 1, 6, 4})
-    assert usable_cores(tree(tmp_path, files)) == cores
+    assert limits.usable_cores(tree(tmp_path, files)) == cores

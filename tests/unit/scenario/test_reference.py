@@ -12,7 +12,7 @@ from dlbench.scenario.claims import COLUMNS, NEEDED, PLACES, Claim, Shape
 from dlbench.scenario.read import parse as parse_scenario
 from dlbench.scenario.read import read as read_scenario
 from dlbench.scenario.read import reference_of
-from dlbench.scenario.reference import KEPT, Reference, find, gates, parse, read
+from dlbench.scenario.reference import KEPT, OF_A_STUDY, Reference, find, gates, parse, read
 
 PROJECT = Path(__file__).parents[3] / "scenarios" / "reference"
 HEAD = "# source: Who 2024\n# x: workers\n"
@@ -232,10 +232,13 @@ def _of(path: Path) -> Reference:
 def test_a_studys_copy_of_a_scenario_finds_the_studys_copy_of_its_reference(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert KEPT == files.REFERENCE
+    assert (files.REFERENCE, files.table("runs")) == (KEPT, OF_A_STUDY)
     (project / "mine" / KEPT).write_text(SMALL.replace("Who 2024", "Kept"))
     assert _of(project / "mine" / "s.yaml").source == "Who 2024"
     monkeypatch.chdir(project / "mine")
+    with pytest.raises(UserError, match="there is no reference 'theirs'"):
+        _of(project / "mine" / "s.yaml")
+    (project / "mine" / OF_A_STUDY).touch()
     assert _of(project / "mine" / "s.yaml").source == "Kept"
 
 

@@ -210,6 +210,12 @@ def test_traffic_never_falls_where_interfaces_come_and_go(traffic):
     assert sent == [1300, 1300, 1300, 1500, 1550, 1850]
 
 
+def test_a_counter_that_starts_again_leaves_the_others_alone(traffic):
+    traffic(interface("eth0", 1000, 4_000_000_000))
+    found = traffic(interface("eth0", 1100, 50))
+    assert (found["sent_bytes"], found["received_bytes"]) == (4_000_000_050, 1100)
+
+
 @pytest.fixture
 def powercap(tmp_path, monkeypatch):
     """Make zones in a folder of our own: name of the zone -> (name, counter)."""

@@ -172,7 +172,7 @@ def test_of_very_many_panels_those_with_the_front_are_shown(tmp_path: Path) -> N
         for workers in (2, 4, 8)
         for batch in range(20, 40)
         for strategy in ("mpi", "horovod")
-    ]
+    ] + [row for batch in range(20, 40) for row in base_line(batch_size=batch, train_time_s=3.0)]
     made = drawn(*rows, tmp_path=tmp_path)
     assert len(made.panels) == MOST_PANELS
     assert made.panels[0].title == "batch 20"
