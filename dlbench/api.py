@@ -18,7 +18,7 @@ from dlbench.study.disk import DiskFull
 from dlbench.study.fit_runs import with_found
 from dlbench.study.folder import DEFAULT_PARENT, Folder, Question, create, discard_unused, open_study
 from dlbench.study.prepare import Stopped
-from dlbench.study.request import Request, must_be_launchable, resolve
+from dlbench.study.request import Request, at_hosts, must_be_launchable, resolve
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -179,6 +179,7 @@ def measure(request: Request, watcher: Watcher, stop: threading.Event) -> tuple[
     """
     question, folder = resolve(request)
     must_be_launchable(question)
+    question = at_hosts(question, request)
     question = _with_batches(question, folder, watcher, stop)
     if folder is not None:
         return folder, conduct(folder, question, watcher, stop)

@@ -5,7 +5,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import yaml
 
 from dlbench import plugins
 from dlbench.errors import UserError
+from dlbench.launch.hosts import look
 from dlbench.records.machine import describe
 from dlbench.scenario.cluster import Cluster, parse_hosts, this_machine
 from dlbench.scenario.expand import expand
@@ -62,6 +63,19 @@ def resolve(request: Request) -> tuple[Question, Folder | None]:
     cluster = _cluster(request.hosts, folder)
     runs = expand(_repeated(scenario, request.repeats), cluster, request.only)
     return Question(scenario, text, runs, cluster, describe(), reference=_reference(scenario, request)), folder
+
+
+def at_hosts(question: Question, request: Request) -> Question:
+    """Return the question with the cores of all hosts known, which decide how many a worker gets; asks other hosts.
+
+    Raises:
+        UserError: A host cannot be used, or its cores are too few.
+    """
+    if all(host.is_here for host in question.cluster.hosts):
+        return question
+    seen = look(question.cluster, question.machine, os.environ)
+    runs = expand(_repeated(question.scenario, request.repeats), seen.cluster, request.only)
+    return replace(question, cluster=seen.cluster, runs=runs, machine={**question.machine, "hosts": seen.machines})
 
 
 def must_be_launchable(question: Question) -> None:

@@ -1,0 +1,136 @@
+"""Other hosts, asked before anything is launched on them: whether they answer, have the same versions, and which cores.
+
+They are reached as Open MPI will reach them, by ssh or by what its parameter `plm_ssh_agent` names.
+"""
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dlbench.errors import UserError, shorten
+from dlbench.launch.introduce import MARK
+from dlbench.records.software import DECISIVE_LIBRARIES
+from dlbench.scenario.cluster import Cluster, Host
+
+# How Open MPI 5 and 4 are told which program starts theirs on other hosts.
+AGENTS = ("PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent")
+# A host that is down is known to be so after this; one that is up answers in a second.
+_CONNECT_S = 10
+_ANSWER_S = 60.0
+_MOST_AT_ONCE = 64
+_SSH_FAILED, _NO_COMMAND = 255, (126, 127)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What hosts say of themselves.
+
+    Attributes:
+        cluster: The same cluster, with the cores of every host.
+        machines: By the address of each other host, what `dlbench.records.machine.describe` says there.
+    """
+
+    cluster: Cluster
+    machines: Mapping[str, Mapping[str, Any]] = field(repr=False)
+
+
+def look(
+    cluster: Cluster, machine: Mapping[str, Any], environment: Mapping[str, str], python: str = sys.executable
+) -> Seen:
+    """Ask all other hosts of a cluster at once.
+
+    Args:
+        cluster: The hosts.
+        machine: What this machine says of itself.
+        environment: Says how they are reached.
+        python: The interpreter that workers will have, here and there.
+
+    Raises:
+        UserError: Some do not answer, lack the interpreter or dlbench, or have other versions; names all of them.
+    """
+    others = [host for host in cluster.hosts if not host.is_here]
+    argv = agent(environment)
+    with ThreadPoolExecutor(min(len(others), _MOST_AT_ONCE) or 1) as threads:
+        answers = list(threads.map(lambda host: _ask(host, argv, python), others))
+    problems = [
+        f"{host.address}: {problem}"
+        for host, found in zip(others, answers, strict=True)
+        if (problem := found if isinstance(found, str) else _difference(machine, found["machine"]))
+    ]
+    if problems:
+        raise UserError(
+            "\n  ".join(["hosts that cannot be used as they are:", *problems]),
+            hint=f"{shlex.join([*argv, others[0].address])} true  shows how one is reached",
+        )
+    known = {host.address: found for host, found in zip(others, answers, strict=True) if not isinstance(found, str)}
+    hosts = tuple(_with_cores(host, known.get(host.address)) for host in cluster.hosts)
+    return Seen(cluster.model_copy(update={"hosts": hosts}), {name: found["machine"] for name, found in known.items()})
+
+
+def agent(environment: Mapping[str, str]) -> list[str]:
+    """Return the command that reaches a host whose address follows it; ssh never asks anybody for a password."""
+    named = next((environment[name] for name in AGENTS if environment.get(name)), "ssh")
+    words = shlex.split(named.partition(" : ")[0]) or ["ssh"]
+    if Path(words[0]).name != "ssh":
+        return words
+    return [*words, "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_CONNECT_S}"]
+
+
+def _ask(host: Host, argv: Sequence[str], python: str) -> dict[str, Any] | str:
+    """Return a host's answer, or what is wrong with it."""
+    words = [*argv, host.address.strip("[]"), shlex.join([python, "-m", "dlbench.launch.introduce"])]
+    try:
+        done = subprocess.run(
+            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_ANSWER_S,
+            check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"no answer within {_ANSWER_S:g} s"
+    except OSError as error:
+        return f"{words[0]} cannot be started: {error.strerror or error}"
+    answer = next((line.partition(MARK)[2] for line in done.stdout.splitlines() if MARK in line), "")
+    try:
+        found = json.loads(answer) if answer else None
+    except ValueError:
+        found = None
+    if isinstance(found, dict) and found.keys() >= {"cores", "machine"}:
+        return found
+    return _problem(done.returncode, done.stderr, python)
+
+
+def _problem(exit_code: int, stderr: str, python: str) -> str:
+    said = shorten(next((line for line in reversed(stderr.splitlines()) if line.strip()), "it says nothing"))
+    if exit_code == _SSH_FAILED:
+        return f"cannot be reached: {said}"
+    if exit_code in _NO_COMMAND:
+        return f"has no {python}: the environment must be at the same place on every host ({said})"
+    return f"dlbench does not work there (exit code {exit_code}): {said}"
+
+
+def _difference(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
+    """Return in which versions two machines differ, or an empty string."""
+    ours, theirs = _versions(here), _versions(there)
+    found = [
+        f"{name} {theirs.get(name, 'absent')} (here {ours.get(name, 'absent')})"
+        for name in dict.fromkeys([*ours, *theirs])
+        if ours.get(name) != theirs.get(name)
+    ]
+    return f"has other versions: {', '.join(found)}" if found else ""
+
+
+def _versions(machine: Mapping[str, Any]) -> dict[str, str]:
+    software = machine.get("software") or {}
+    libraries = software.get("libraries") or {}
+    found = {name: libraries[name] for name in DECISIVE_LIBRARIES if name in libraries}
+    commit = (software.get("dlbench") or {}).get("commit")
+    return {"Python": software.get("python", ""), **found, **({"dlbench's commit": commit} if commit else {})}
+
+
+def _with_cores(host: Host, found: Mapping[str, Any] | None) -> Host:
+    return host if found is None else host.model_copy(update={"cores": tuple(map(int, found["cores"]))})
