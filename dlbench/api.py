@@ -137,6 +137,7 @@ def run(
     output: str | Path = DEFAULT_PARENT,
     only: Mapping[str, Any] | None = None,
     hosts: str = "",
+    hostfile: str | Path | None = None,
     repeats: int | None = None,
     study: str | Path | None = None,
     resume: bool = False,
@@ -149,6 +150,7 @@ def run(
         output: Folder of all studies; the study's own folder is made inside it.
         only: Values of settings; only runs that have all of them are made.
         hosts: `a:4,b:4`; default: this machine.
+        hostfile: The same as a file of Open MPI, MPICH or a queue.
         repeats: In place of the scenario's.
         study: A study to continue.
         resume: Continue the newest study of the scenario.
@@ -163,6 +165,7 @@ def run(
         output=Path(output),
         only={key: _as_text(value) for key, value in (only or {}).items()},
         hosts=hosts,
+        hostfile=Path(hostfile) if hostfile is not None else None,
         repeats=repeats,
         study=Path(study) if study is not None else None,
         resume=resume,

@@ -25,7 +25,7 @@ _COLUMNS = (
 @options.hosts
 @options.only
 @options.studies
-def command(scenario: Path, hosts: str | None, only: tuple[str, ...], studies: Path) -> None:
+def command(scenario: Path, hosts: str | None, hostfile: Path | None, only: tuple[str, ...], studies: Path) -> None:
     """Validate SCENARIO and show its runs in the order of execution.
 
     Nothing is started. Exit code 2 if anything is wrong, with the file, the line and what is allowed.
@@ -35,7 +35,7 @@ def command(scenario: Path, hosts: str | None, only: tuple[str, ...], studies: P
     from dlbench.scenario.read import read
     from dlbench.study.estimate import wall_times
 
-    cluster = options.read_cluster(hosts)
+    cluster = options.read_cluster(hosts, hostfile)
     found = read(scenario)
     runs = _as_known(found, expand(found, cluster, options.read_only(only)), cluster)
     times = wall_times(found.name, studies)

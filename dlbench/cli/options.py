@@ -1,7 +1,8 @@
 """Options that several commands share, and how their values are read."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,8 +12,14 @@ if TYPE_CHECKING:
     from dlbench.scenario.cluster import Cluster
 
 scenario = click.argument("scenario", type=click.Path(path_type=Path))
-hosts = click.option(
+_hosts = click.option(
     "--hosts", metavar="a:4,b:4", help="Hosts and how many workers fit on each; default: this machine."
+)
+_hostfile = click.option(
+    "--hostfile",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The same from a file of Open MPI, MPICH or a queue.",
 )
 only = click.option(
     "--only", "only", multiple=True, metavar="AXIS=VALUE", help="Only runs with this value; may be given again."
@@ -43,8 +50,17 @@ def read_only(texts: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def read_cluster(hosts: str | None) -> "Cluster":
-    """Return the cluster that `--hosts` names, or this machine."""
-    from dlbench.scenario.cluster import parse_hosts, this_machine
+def hosts(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--hosts` and `--hostfile` to a command."""
+    return _hosts(_hostfile(command))
 
-    return this_machine() if hosts is None else parse_hosts(hosts)
+
+def read_cluster(hosts: str | None, hostfile: Path | None) -> "Cluster":
+    """Return the cluster that `--hosts` or `--hostfile` names, or this machine.
+
+    Raises:
+        UserError: Both are given, or what is given names no hosts.
+    """
+    from dlbench.scenario.cluster import named, this_machine
+
+    return named(hosts or "", hostfile) or this_machine()

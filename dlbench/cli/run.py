@@ -44,6 +44,7 @@ PLAIN_WIDTH = 200
 def command(
     scenario: Path | None,
     hosts: str | None,
+    hostfile: Path | None,
     only: tuple[str, ...],
     dry_run: bool,
     study: Path | None,
@@ -62,6 +63,7 @@ def command(
         output=output,
         only=options.read_only(only),
         hosts=hosts or "",
+        hostfile=hostfile,
         repeats=repeats,
         study=study,
         resume=resume,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dlbench.launch import processes
 from dlbench.launch.inbox import Inbox
-from dlbench.launch.logs import LogBounds, rank_exit, telling_line
+from dlbench.launch.logs import LogBounds, lost_host, rank_exit, telling_line
 from dlbench.launch.lookout import Lookout
 from dlbench.launch.plan import LaunchPlan
 from dlbench.launch.reception import Reception, WorkerView
@@ -199,6 +199,7 @@ class _Attempt:
             ended_at=ended_at,
             failure=self.reception.failure,
             rank_exit=None if verdict else rank_exit(launcher_log),
+            lost_host=lost_host(launcher_log),
             lines={rank: telling_line(self.folder / files.worker_log(rank)) for rank in views},
             launcher_line=telling_line(launcher_log),
             remaining=remaining,

@@ -58,15 +58,16 @@ def look(
     argv = agent(environment)
     with ThreadPoolExecutor(min(len(others), _MOST_AT_ONCE) or 1) as threads:
         answers = list(threads.map(lambda host: _ask(host, argv, python), others))
-    problems = [
-        f"{host.address}: {problem}"
+    problems = {
+        host.address: problem
         for host, found in zip(others, answers, strict=True)
         if (problem := found if isinstance(found, str) else _difference(machine, found["machine"]))
-    ]
+    }
     if problems:
+        told = [f"{address}: {problem}" for address, problem in problems.items()]
         raise UserError(
-            "\n  ".join(["hosts that cannot be used as they are:", *problems]),
-            hint=f"{shlex.join([*argv, others[0].address])} true  shows how one is reached",
+            "\n  ".join(["hosts that cannot be used as they are:", *told]),
+            hint=f"{shlex.join([*argv, next(iter(problems))])} true  shows how it is reached",
         )
     known = {host.address: found for host, found in zip(others, answers, strict=True) if not isinstance(found, str)}
     hosts = tuple(_with_cores(host, known.get(host.address)) for host in cluster.hosts)

@@ -35,6 +35,9 @@ _RANK_EXIT = (
     re.compile(r"^Process (?P<rank>\d+) exit with status code (?P<code>\d+)\.", re.MULTILINE),  # horovodrun
     re.compile(r"MPI_ABORT was invoked on rank (?P<rank>\d+).*?Errorcode: (?P<code>\d+)", re.DOTALL),
 )
+_LOST_HOST = re.compile(
+    r"lost communication with a remote daemon.*?Remote daemon:[^\n]* on node (?P<host>\S+)", re.DOTALL
+)
 
 
 class LogBounds:
@@ -78,6 +81,12 @@ def telling_line(path: Path) -> str:
     if fatal:
         return next((line for line in lines if says_out_of_memory(line)), fatal[-1])
     return _last_exception(lines) or _last_meaningful(lines)
+
+
+def lost_host(path: Path) -> str:
+    """Return the name of the host that Open MPI says it has lost, or "" where it says so of none."""
+    found = _LOST_HOST.search(_end_of(path))
+    return found["host"] if found else ""
 
 
 def rank_exit(path: Path) -> tuple[int, str, int] | None:

@@ -37,6 +37,7 @@ class Evidence:
         failure: Why rows could not be kept, or "".
         was_oom: Whether the kernel has killed processes for lack of memory in the meantime.
         rank_exit: What the launcher says of the process that failed first: (rank, "exit code" or "signal", number).
+        lost_host: The host that the launcher says it has lost, or "".
         lines: The telling line of each process's log, by rank.
         launcher_line: The telling line of the launcher's log.
         remaining: Processes that could not be ended.
@@ -51,6 +52,7 @@ class Evidence:
     failure: str = ""
     was_oom: bool = False
     rank_exit: tuple[int, str, int] | None = None
+    lost_host: str = ""
     lines: Mapping[int, str] = field(default_factory=dict)
     launcher_line: str = ""
     remaining: tuple[int, ...] = ()
@@ -186,7 +188,8 @@ def _perhaps_memory(evidence: Evidence) -> str:
 
 def _how_of(rank: int, evidence: Evidence) -> str:
     if evidence.rank_exit is None:
-        return _how(evidence.exit_code)
+        lost = f"the host {evidence.lost_host} is down, or cannot be reached"
+        return lost if evidence.lost_host else _how(evidence.exit_code)
     return _rank_how(evidence.rank_exit) if evidence.rank_exit[0] == rank else "its launcher does not say how"
 
 

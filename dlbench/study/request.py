@@ -15,7 +15,7 @@ from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.launch.hosts import look
 from dlbench.records.machine import describe
-from dlbench.scenario.cluster import Cluster, parse_hosts, this_machine
+from dlbench.scenario.cluster import Cluster, named, this_machine
 from dlbench.scenario.expand import expand
 from dlbench.scenario.placeholders import names as placeholders
 from dlbench.scenario.read import parse, read, reference_of
@@ -35,7 +35,8 @@ class Request:
         scenario: Its file, or its content; None takes that of `study`.
         output: Folder of all studies.
         only: Values of settings; only runs that have all of them are made.
-        hosts: `a:4,b:4`; empty for this machine, or the cluster of the study that is continued.
+        hosts: `a:4,b:4`; without it and `hostfile` this machine, or the cluster of the study that is continued.
+        hostfile: The same as a file.
         repeats: In place of the scenario's.
         study: A study to continue.
         resume: Continue the newest study of the scenario.
@@ -45,6 +46,7 @@ class Request:
     output: Path = DEFAULT_PARENT
     only: Mapping[str, str] = field(default_factory=dict)
     hosts: str = ""
+    hostfile: Path | None = None
     repeats: int | None = None
     study: Path | None = None
     resume: bool = False
@@ -60,7 +62,7 @@ def resolve(request: Request) -> tuple[Question, Folder | None]:
     scenario, text = _scenario(request, folder)
     if folder is None and request.resume:
         folder = newest(request.output, scenario.name)
-    cluster = _cluster(request.hosts, folder)
+    cluster = _cluster(request, folder)
     runs = expand(_repeated(scenario, request.repeats), cluster, request.only)
     return Question(scenario, text, runs, cluster, describe(), reference=_reference(scenario, request)), folder
 
@@ -129,10 +131,10 @@ def _reference(scenario: Scenario, request: Request) -> str:
     return "" if found is None else found.text
 
 
-def _cluster(hosts: str, folder: Folder | None) -> Cluster:
+def _cluster(request: Request, folder: Folder | None) -> Cluster:
     """Return the hosts that are named; else those the study began on, of which this machine is looked at anew."""
-    if hosts:
-        return parse_hosts(hosts)
+    if (cluster := named(request.hosts, request.hostfile)) is not None:
+        return cluster
     if folder is not None and not folder.record.cluster.is_here:
         return folder.record.cluster
     return this_machine()

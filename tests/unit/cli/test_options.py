@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from dlbench.cli.options import read_cluster, read_only
@@ -22,6 +24,12 @@ def test_only_of_another_form_is_refused(texts: tuple[str, ...], said: str) -> N
         read_only(texts)
 
 
-def test_the_cluster_is_this_machine_unless_hosts_are_named() -> None:
-    assert read_cluster(None) == this_machine()
-    assert [host.address for host in read_cluster("a:1,b:2").hosts] == ["a", "b"]
+def test_the_cluster_is_this_machine_unless_hosts_are_named(tmp_path: Path) -> None:
+    assert read_cluster(None, None) == this_machine()
+    assert [host.address for host in read_cluster("a:1,b:2", None).hosts] == ["a", "b"]
+    (tmp_path / "hosts").write_text("c slots=3\n")
+    assert read_cluster(None, tmp_path / "hosts") == read_cluster("c:3", None)
+    with pytest.raises(UserError, match="--hosts and --hostfile both say where"):
+        read_cluster("a:1", tmp_path / "hosts")
+    with pytest.raises(UserError, match="absent: cannot be read: No such file"):
+        read_cluster(None, tmp_path / "absent")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dlbench.launch.logs import LogBounds, rank_exit, telling_line
+from dlbench.launch.logs import LogBounds, lost_host, rank_exit, telling_line
 
 MPIRUN_EXIT = """\
 --------------------------------------------------------------------------
@@ -150,3 +150,16 @@ def test_the_first_process_that_horovodrun_names(tmp_path: Path) -> None:
         "Terminating remaining workers after failure of Process 1.\nProcess 0 exit with status code 143.\n"
     )
     assert rank_exit(log) == (1, "exit code", 137)
+
+
+def test_a_host_that_open_mpi_has_lost_is_named(tmp_path):
+    log = tmp_path / "launcher.log"
+    log.write_text(
+        "PRTE has lost communication with a remote daemon.\n\n"
+        "  HNP daemon   : [prterun-node1-23@0,0] on node node1\n"
+        "  Remote daemon: [prterun-node1-23@0,1] on node node-2.example\n\nThis is usually due to\n"
+    )
+    assert lost_host(log) == "node-2.example"
+    log.write_text("prterun noticed that process rank 1 with PID 7 on node node2 exited on signal 9 (Killed).\n")
+    assert lost_host(log) == ""
+    assert lost_host(tmp_path / "absent") == ""

@@ -53,6 +53,15 @@ def test_a_crash_under_a_memory_limit_says_so() -> None:
     assert "memory_limit" not in ended(lost(0), memory_limit_bytes=2**30, exit_code=3)[1]
 
 
+def test_a_worker_whose_host_is_lost_says_so() -> None:
+    status, reason = ended(lost(0, at=2.0), lost(1, phase="update", step=7), exit_code=1, lost_host="node2")
+    assert status is Status.FAILED
+    assert reason == (
+        "worker 1 ended without handing in its result (the host node2 is down, or cannot be reached), in phase update "
+        "at step 7"
+    )
+
+
 def test_weights_that_do_not_agree() -> None:
     status, reason = ended(well_ended(0), well_ended(1, agreement="no", max_difference=0.25), exit_code=0)
     assert (status, reason) == (

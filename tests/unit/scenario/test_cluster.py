@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from dlbench.errors import UserError
-from dlbench.scenario.cluster import Cluster, Host, parse_hosts, this_machine
+from dlbench.scenario.cluster import Cluster, Host, parse_hostfile, parse_hosts, this_machine
 
 
 def test_this_machine_has_a_slot_for_each_usable_core() -> None:
@@ -72,3 +72,40 @@ def test_a_cluster_made_in_python_is_validated_too() -> None:
         Cluster(hosts=())
     with pytest.raises(ValidationError, match="named twice: a"):
         Cluster(hosts=(Host(address="a", slots=1), Host(address="a", slots=1)))
+
+
+def test_hostfiles_of_all_kinds() -> None:
+    text = """# of Open MPI
+    a slots=4 max_slots=8   # the first
+    b.example:2
+
+    10.0.0.7 slots = 3
+    [fe80::1]
+    queue-1
+    queue-1
+    queue-2
+    localhost slots=1
+    """
+    cluster = parse_hostfile(text, "hosts")
+    assert [(host.address, host.slots) for host in cluster.hosts] == [
+        ("a", 4), ("b.example", 2), ("10.0.0.7", 3), ("[fe80::1]", 1), ("queue-1", 2), ("queue-2", 1), ("localhost", 1),
+    ]  # fmt: skip
+    assert cluster.hosts[-1].cores == tuple(sorted(os.sched_getaffinity(0)))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a slots=4\n-x\n", "hosts:2: '-x' is no host"),
+        ("a slots=0", "hosts:1: 'a slots=0' is no host"),
+        ("a:4 b:4", "is no host"),
+        ("a$(x)", "is no host"),
+        ("a slots=٣", "is no host"),
+        ("# nothing\n\n", "hosts: names no host"),
+        ("a:999999\na:999999\n", "hosts: "),
+    ],
+)
+def test_what_is_wrong_in_a_hostfile_is_said_with_its_line(text: str, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse_hostfile(text, "hosts")
+    assert said in str(caught.value)

@@ -1,0 +1,104 @@
+"""Other hosts are asked before anything is launched: what they answer, and what is wrong with them, all at once."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dlbench.errors import UserError
+from dlbench.launch import hosts
+from dlbench.launch.hosts import agent, look
+from dlbench.launch.introduce import MARK
+from dlbench.scenario.cluster import Cluster, parse_hosts
+
+LIBRARIES = {"numpy": "2.4.6", "pandas": "3.0"}
+HERE = {"software": {"python": "3.11.7", "libraries": LIBRARIES, "dlbench": {"commit": "abc"}}}
+SSH = ["-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
+Ssh = Callable[..., dict[str, str]]
+
+
+@pytest.fixture
+def ssh(tmp_path: Path) -> Ssh:
+    """Return what makes a program in ssh's place; it writes its words down and does as the host's script says."""
+
+    def make(**scripts: str) -> dict[str, str]:
+        program = tmp_path / "agent"
+        cases = "\n".join(f"{name}) {script} ;;" for name, script in scripts.items())
+        program.write_text(f'#!/bin/sh\necho "$@" >> "{tmp_path}/words"\ncase $1 in\n{cases}\nesac\n')
+        program.chmod(0o755)
+        return {"PRTE_MCA_plm_ssh_agent": str(program)}
+
+    return make
+
+
+def answer(cores: list[int], **software: Any) -> str:
+    told = json.dumps({"cores": cores, "machine": {"software": {**HERE["software"], **software}}})
+    return f"echo 'Welcome!'; echo '{MARK}{told}'; echo 'You have mail.'"
+
+
+def cluster(text: str) -> Cluster:
+    return parse_hosts(text)
+
+
+def test_hosts_say_their_cores_and_what_they_are(ssh: Ssh, tmp_path: Path) -> None:
+    environment = ssh(a=answer([0, 1, 2, 3]), b=answer([4, 5]))
+    seen = look(cluster("a:4,localhost:1,b:2"), HERE, environment, python="/opt/it is/python")
+    assert [host.cores for host in seen.cluster.hosts][::2] == [(0, 1, 2, 3), (4, 5)]
+    assert seen.cluster.hosts[1] == cluster("localhost:1").hosts[0]
+    assert seen.cluster.hosts[0].slots == 4
+    assert [machine["software"] for machine in seen.machines.values()] == [HERE["software"]] * 2
+    words = sorted((tmp_path / "words").read_text().splitlines())
+    assert words == [f"{name} '/opt/it is/python' -m dlbench.launch.introduce" for name in "ab"]
+
+
+def test_everything_that_is_wrong_is_said_at_once(ssh: Ssh, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosts, "_ANSWER_S", 1.0)
+    environment = ssh(
+        a="echo 'ssh: connect to host a port 22: No route to host' >&2; exit 255",
+        b="echo 'sh: 1: /x/python: not found' >&2; exit 127",
+        c="echo 'Traceback' >&2; echo \"ModuleNotFoundError: No module named 'dlbench'\" >&2; exit 1",
+        d=answer([0], libraries={"numpy": "1.26.0"}, python="3.12.1"),
+        e="exec sleep 20",
+        f=answer([0]),
+        g=f"echo '{MARK}{{broken'",
+        h=answer([0], dlbench={"commit": "def"}),
+    )
+    with pytest.raises(UserError) as caught:
+        look(cluster("a:1,b:1,c:1,d:1,e:1,f:1,g:1,h:1"), HERE, environment, python="/x/python")
+    lines = str(caught.value).splitlines()
+    assert lines[1:-1] == [
+        "  a: cannot be reached: ssh: connect to host a port 22: No route to host",
+        "  b: has no /x/python: the environment must be at the same place on every host (sh: 1: /x/python: not found)",
+        "  c: dlbench does not work there (exit code 1): ModuleNotFoundError: No module named 'dlbench'",
+        "  d: has other versions: Python 3.12.1 (here 3.11.7), numpy 1.26.0 (here 2.4.6)",
+        "  e: no answer within 1 s",
+        "  g: dlbench does not work there (exit code 0): it says nothing",
+        "  h: has other versions: dlbench's commit def (here abc)",
+    ]
+    assert lines[-1].endswith("agent a true  shows how it is reached")
+
+
+def test_a_program_that_is_not_there() -> None:
+    with pytest.raises(UserError, match="/absent/agent cannot be started: No such file or directory"):
+        look(cluster("a:1"), HERE, {"PRTE_MCA_plm_ssh_agent": "/absent/agent"})
+
+
+@pytest.mark.parametrize(
+    ("environment", "argv"),
+    [
+        ({}, ["ssh", *SSH]),
+        ({"OMPI_MCA_plm_rsh_agent": "ssh : rsh"}, ["ssh", *SSH]),
+        ({"PRTE_MCA_plm_ssh_agent": "/x/ssh -F 'a b'"}, ["/x/ssh", "-F", "a b", *SSH]),
+        ({"PRTE_MCA_plm_ssh_agent": "rsh -x", "OMPI_MCA_plm_rsh_agent": "other"}, ["rsh", "-x"]),
+    ],
+)
+def test_hosts_are_reached_as_open_mpi_reaches_them(environment: dict[str, str], argv: list[str]) -> None:
+    assert agent(environment) == argv
+
+
+def test_this_machine_alone_is_asked_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosts, "_ask", lambda *words: pytest.fail("asked"))
+    here = cluster("localhost:2")
+    assert look(here, HERE, {}).cluster == here

@@ -1,0 +1,156 @@
+"""`dlbench run` over ssh on hosts that share files: rows of up and out, and what becomes of a dead host."""
+
+import csv
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+
+from dlbench.records import files
+from tests.cluster.cluster import Cluster
+from tests.cluster.ready import wait_for_ssh
+from tests.cluster.testing import cluster
+
+DLBENCH = [sys.executable, "-m", "dlbench"]
+BASE: dict[str, Any] = {
+    "workers": 2, "trainer": "numpy", "model": "softmax", "dataset": "digits", "strategy": "mpi", "learning_rate": 0.1,
+    "cores_per_worker": 1,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Cluster]:
+    with cluster(2) as made:
+        yield made
+
+
+def scenario(folder: Path, **parts: Any) -> Path:
+    path = folder / "hosts.yaml"
+    path.write_text(json.dumps({"baseline": "none", **parts}))
+    return path
+
+
+def variables(made: Cluster) -> dict[str, str]:
+    return {"PRTE_MCA_plm_ssh_agent": str(made.ssh)}
+
+
+def run(made: Cluster, path: Path, hosts: str, *words: str) -> CompletedProcess[str]:
+    """Run dlbench in the first host, on these."""
+    argv = [*DLBENCH, "run", str(path), "--hosts", hosts, "--output", str(path.parent / "studies"), *words]
+    found = variables(made)
+    return made.hosts[0].run(argv, cwd=path.parent, variables=found, timeout_s=120, check=False)
+
+
+def give_cores(made: Cluster) -> None:
+    """Give each host a core of its own, as far as there are any: they all are this machine's."""
+    cores = sorted(os.sched_getaffinity(0))
+    for number, host in enumerate(made.hosts):
+        for process in host.processes():
+            os.sched_setaffinity(process.pid, {cores[number % len(cores)]})
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    (path,) = (folder / "studies").glob("*/runs.csv")
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_up_and_out_are_one_study(pair: Cluster, tmp_path: Path) -> None:
+    path = scenario(tmp_path, base=BASE | {"epochs": 3}, matrix={"mode": ["scale-up", "scale-out"]})
+    done = run(pair, path, pair.slots(2))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {row["mode"]: row for row in rows(tmp_path)}
+    assert {name: (row["hosts"], row["workers_per_host"]) for name, row in found.items()} == {
+        "scale-up": ("1", "2"),
+        "scale-out": ("2", "1"),
+    }
+    for row in found.values():
+        assert (row["status"], row["cores_per_worker"], row["cores_enforced"]) == ("completed", "1.0", "affinity")
+        assert (row["workers_agree"], row["emulated"], row["launcher"]) == ("exact", "", "mpirun")
+    assert len({row["train_loss"] for row in found.values()}) == 1
+    # What a step adds up crosses the wire between two hosts, and none within one.
+    crossed = {name: int(row["network_bytes"]) for name, row in found.items()}
+    assert crossed["scale-out"] > int(found["scale-out"]["steps"]) * 8 * 650 > crossed["scale-up"]
+    (folder,) = (tmp_path / "studies").iterdir()
+    assert set(json.loads((folder / "machine.json").read_text())["hosts"]) == {host.address for host in pair.hosts}
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_all_ways_between_hosts_compute_the_same(pair: Cluster, tmp_path: Path) -> None:
+    base = BASE | {
+        "trainer": "keras_tensorflow",
+        "model": "mlp",
+        "epochs": 2,
+        "learning_rate": 0.02,
+        "mode": "scale-out",
+    }
+    path = scenario(tmp_path, base=base, matrix={"strategy": ["mpi", "horovod", "multi-worker"]})
+    done = run(pair, path, pair.slots(1))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = rows(tmp_path)
+    assert {row["collectives"] for row in found} == {"mpi", "grpc"}
+    assert [(row["hosts"], row["workers_agree"]) for row in found] == [("2", "exact")] * 3
+    losses = [float(row["train_loss"]) for row in found]
+    assert losses == pytest.approx([losses[0]] * 3, rel=1e-4)
+    # Two workers hand each other their gradients in each step.
+    assert all(int(row["network_bytes"]) > int(row["steps"]) * 4 * int(row["num_parameters"]) for row in found)
+
+
+def test_a_host_that_does_not_answer_is_said_before_anything_begins(pair: Cluster, tmp_path: Path) -> None:
+    path = scenario(tmp_path, base=BASE | {"epochs": 3, "mode": "scale-out"})
+    first, second = pair.hosts
+    second.cut()
+    try:
+        done = run(pair, path, pair.slots(1))
+    finally:
+        second.mend()
+    assert done.returncode == 2
+    assert f"{second.address}: cannot be reached: ssh: connect to host {second.address} port 22" in done.stderr
+    assert first.address not in done.stderr
+    assert not (tmp_path / "studies").exists()
+
+
+def test_a_host_that_dies_ends_its_run_which_goes_on_when_it_is_back(tmp_path: Path) -> None:
+    times = {"stall_timeout_s": 10, "startup_timeout_s": 30, "orphan_timeout_s": 10}
+    path = scenario(tmp_path, base=BASE | {"epochs": 1_000, "mode": "scale-out"}, **times)
+    with cluster(2) as made:
+        first, second = made.hosts
+        give_cores(made)
+        before = len(first.processes())
+        argv = [*DLBENCH, "run", str(path), "--hosts", made.slots(1), "--output", str(tmp_path / "studies")]
+        begun = first.start(argv, cwd=tmp_path, variables=variables(made), output=tmp_path / "log")
+        try:
+            _wait_for_steps(tmp_path)
+            second.die()
+            assert begun.wait(timeout=60) == 1, (tmp_path / "log").read_text()
+        finally:
+            begun.kill()
+        (row,) = rows(tmp_path)
+        assert row["status"] == "failed", row["reason"]
+        assert row["reason"].startswith(
+            "worker 1 ended without handing in its result (the host node2 is down, or cannot"
+        )
+        assert len(first.processes()) == before
+        second.boot()
+        wait_for_ssh(made.hosts)
+        give_cores(made)
+        done = run(made, path, made.slots(1), "--resume")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert [row["status"] for row in rows(tmp_path)] == ["failed", "completed"]
+
+
+def _wait_for_steps(folder: Path) -> None:
+    """Wait until the workers train: what they have sent is on disk."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if any(b'"steps"' in path.read_bytes() for path in folder.glob(f"studies/*/runs/*/*/{files.JOURNAL}")):
+            return
+        time.sleep(0.1)
+    pytest.fail(f"nothing trains: {(folder / 'log').read_text()}")
