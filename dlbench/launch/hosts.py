@@ -5,6 +5,7 @@ They are reached as Open MPI will reach them, by ssh or by what its parameter `p
 
 import json
 import shlex
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ from dlbench.errors import UserError, shorten
 from dlbench.launch.introduce import MARK
 from dlbench.records.software import DECISIVE_LIBRARIES
 from dlbench.scenario.cluster import Cluster, Host
+from dlbench.scenario.limits import usable_cores
 
 # How Open MPI 5 and 4 are told which program starts theirs on other hosts.
 AGENTS = ("PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent")
@@ -33,17 +35,17 @@ class Seen:
 
     Attributes:
         cluster: The same cluster, with the cores of every host.
-        machines: By the address of each other host, what `dlbench.records.machine.describe` says there.
+        machines: What `dlbench.records.machine.describe` says on each host that was asked, in order, without names.
     """
 
     cluster: Cluster
-    machines: Mapping[str, Mapping[str, Any]] = field(repr=False)
+    machines: tuple[Mapping[str, Any], ...] = field(repr=False)
 
 
 def look(
     cluster: Cluster, machine: Mapping[str, Any], environment: Mapping[str, str], python: str = sys.executable
 ) -> Seen:
-    """Ask all other hosts of a cluster at once.
+    """Ask all hosts of a cluster but this one at once.
 
     Args:
         cluster: The hosts.
@@ -54,7 +56,8 @@ def look(
     Raises:
         UserError: Some do not answer, lack the interpreter or dlbench, or have other versions; names all of them.
     """
-    others = [host for host in cluster.hosts if not host.is_here]
+    own_names = {socket.gethostname(), socket.getfqdn()}
+    others = [host for host in cluster.hosts if not host.is_here and host.address not in own_names]
     argv = agent(environment)
     with ThreadPoolExecutor(min(len(others), _MOST_AT_ONCE) or 1) as threads:
         answers = list(threads.map(lambda host: _ask(host, argv, python), others))
@@ -70,8 +73,9 @@ def look(
             hint=f"{shlex.join([*argv, next(iter(problems))])} true  shows how it is reached",
         )
     known = {host.address: found for host, found in zip(others, answers, strict=True) if not isinstance(found, str)}
-    hosts = tuple(_with_cores(host, known.get(host.address)) for host in cluster.hosts)
-    return Seen(cluster.model_copy(update={"hosts": hosts}), {name: found["machine"] for name, found in known.items()})
+    here = {"cores": usable_cores()}
+    hosts = tuple(_with_cores(host, known.get(host.address, here)) for host in cluster.hosts)
+    return Seen(cluster.model_copy(update={"hosts": hosts}), tuple(found["machine"] for found in known.values()))
 
 
 def agent(environment: Mapping[str, str]) -> list[str]:
@@ -133,5 +137,5 @@ def _versions(machine: Mapping[str, Any]) -> dict[str, str]:
     return {"Python": software.get("python", ""), **found, **({"dlbench's commit": commit} if commit else {})}
 
 
-def _with_cores(host: Host, found: Mapping[str, Any] | None) -> Host:
-    return host if found is None else host.model_copy(update={"cores": tuple(map(int, found["cores"]))})
+def _with_cores(host: Host, found: Mapping[str, Any]) -> Host:
+    return host.model_copy(update={"cores": tuple(map(int, found["cores"]))})

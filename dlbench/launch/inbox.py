@@ -71,7 +71,7 @@ class Inbox:
         is_local = set(hosts) <= {"localhost", _LOCAL, socket.gethostname()}
         self._listener = socket.create_server((_LOCAL if is_local else _EVERYWHERE, 0), backlog=512)
         self._listener.setblocking(False)
-        self._address = _LOCAL if is_local else socket.getfqdn()
+        self._address = _LOCAL if is_local else own_address(hosts)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._connections: set[_Connection] = set()
@@ -218,6 +218,18 @@ class Inbox:
         connection.to_send = connection.to_send[sent:]
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.to_send else 0)
         self._selector.modify(connection.socket, events, connection)
+
+
+def own_address(hosts: Sequence[str]) -> str:
+    """Return the address of this machine on its way to other hosts, or its name where there is no such way (yet)."""
+    for host in hosts:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+            # Nothing is sent: the kernel only looks for the way.
+            asked.connect((host, 9))
+            address = str(asked.getsockname()[0])
+            if not address.startswith("127."):
+                return address
+    return socket.getfqdn()
 
 
 def _messages(lines: list[bytes]) -> list[tuple[bytes, dict[str, Any]]]:

@@ -35,8 +35,10 @@ _RANK_EXIT = (
     re.compile(r"^Process (?P<rank>\d+) exit with status code (?P<code>\d+)\.", re.MULTILINE),  # horovodrun
     re.compile(r"MPI_ABORT was invoked on rank (?P<rank>\d+).*?Errorcode: (?P<code>\d+)", re.DOTALL),
 )
-_LOST_HOST = re.compile(
-    r"lost communication with a remote daemon.*?Remote daemon:[^\n]* on node (?P<host>\S+)", re.DOTALL
+# What Open MPI prints once its daemon on another host is gone; 255 is ssh's word for a connection that ended.
+_LOST_HOST = (
+    re.compile(r"lost communication with a remote daemon.*?Remote daemon:[^\n]* on node (?P<host>\S+)", re.DOTALL),
+    re.compile(r"daemon failed to report back.*?Remote host: +(?P<host>\S+)\s+Daemon exit status: +255", re.DOTALL),
 )
 
 
@@ -85,7 +87,8 @@ def telling_line(path: Path) -> str:
 
 def lost_host(path: Path) -> str:
     """Return the name of the host that Open MPI says it has lost, or "" where it says so of none."""
-    found = _LOST_HOST.search(_end_of(path))
+    text = _end_of(path)
+    found = next((match for pattern in _LOST_HOST if (match := pattern.search(text))), None)
     return found["host"] if found else ""
 
 

@@ -247,19 +247,21 @@ def _signal_of(evidence: Evidence) -> tuple[int, int | None]:
     """Return the signal that ended the first worker to fail and its rank; 0 where it was none."""
     if evidence.rank_exit is not None:
         rank, kind, number = evidence.rank_exit
-        is_signal = kind == "signal" or number > _SIGNAL_BASE
-        return (number % _SIGNAL_BASE if is_signal else 0), rank
-    code = evidence.exit_code or 0
-    number = -code if code < 0 else max(0, code - _SIGNAL_BASE)
-    return number, _first_to_fail(evidence)
+        return (number % _SIGNAL_BASE if kind == "signal" else _signal_in(number)), rank
+    return _signal_in(evidence.exit_code or 0), _first_to_fail(evidence)
+
+
+def _signal_in(exit_code: int) -> int:
+    """Return the signal that an exit code stands for, in Python's way (-9) or a shell's (137); 0 where for none."""
+    number = -exit_code if exit_code < 0 else exit_code - _SIGNAL_BASE
+    return number if 0 < number < signal.NSIG else 0
 
 
 def _how(exit_code: int | None) -> str:
     if exit_code is None:
         return "no exit code"
-    if exit_code < 0 or exit_code > _SIGNAL_BASE:
-        return f"killed by {_signal_name(-exit_code if exit_code < 0 else exit_code - _SIGNAL_BASE)}"
-    return f"exit code {exit_code}"
+    number = _signal_in(exit_code)
+    return f"killed by {_signal_name(number)}" if number else f"exit code {exit_code}"
 
 
 def _rank_how(rank_exit: tuple[int, str, int]) -> str:

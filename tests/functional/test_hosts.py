@@ -1,6 +1,7 @@
 """Other hosts are asked before anything is launched: what they answer, and what is wrong with them, all at once."""
 
 import json
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def test_hosts_say_their_cores_and_what_they_are(ssh: Ssh, tmp_path: Path) -> No
     assert [host.cores for host in seen.cluster.hosts][::2] == [(0, 1, 2, 3), (4, 5)]
     assert seen.cluster.hosts[1] == cluster("localhost:1").hosts[0]
     assert seen.cluster.hosts[0].slots == 4
-    assert [machine["software"] for machine in seen.machines.values()] == [HERE["software"]] * 2
+    assert [machine["software"] for machine in seen.machines] == [HERE["software"]] * 2
     words = sorted((tmp_path / "words").read_text().splitlines())
     assert words == [f"{name} '/opt/it is/python' -m dlbench.launch.introduce" for name in "ab"]
 
@@ -100,5 +101,8 @@ def test_hosts_are_reached_as_open_mpi_reaches_them(environment: dict[str, str],
 
 def test_this_machine_alone_is_asked_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hosts, "_ask", lambda *words: pytest.fail("asked"))
-    here = cluster("localhost:2")
-    assert look(here, HERE, {}).cluster == here
+    monkeypatch.setattr(socket, "gethostname", lambda: "me")
+    here = cluster("localhost:2,me:1")
+    seen = look(here, HERE, {})
+    assert [host.cores for host in seen.cluster.hosts] == [here.hosts[0].cores] * 2
+    assert seen.machines == ()

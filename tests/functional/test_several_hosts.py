@@ -1,5 +1,6 @@
 """`dlbench run` over ssh on hosts that share files: rows of up and out, and what becomes of a dead host."""
 
+import contextlib
 import csv
 import json
 import os
@@ -52,7 +53,8 @@ def give_cores(made: Cluster) -> None:
     cores = sorted(os.sched_getaffinity(0))
     for number, host in enumerate(made.hosts):
         for process in host.processes():
-            os.sched_setaffinity(process.pid, {cores[number % len(cores)]})
+            with contextlib.suppress(ProcessLookupError):  # a call by ssh that has just ended
+                os.sched_setaffinity(process.pid, {cores[number % len(cores)]})
 
 
 def rows(folder: Path) -> list[dict[str, str]]:
@@ -78,7 +80,17 @@ def test_up_and_out_are_one_study(pair: Cluster, tmp_path: Path) -> None:
     crossed = {name: int(row["network_bytes"]) for name, row in found.items()}
     assert crossed["scale-out"] > int(found["scale-out"]["steps"]) * 8 * 650 > crossed["scale-up"]
     (folder,) = (tmp_path / "studies").iterdir()
-    assert set(json.loads((folder / "machine.json").read_text())["hosts"]) == {host.address for host in pair.hosts}
+    machine = (folder / "machine.json").read_text()
+    assert [host["cpu"] for host in json.loads(machine)["hosts"]] == [json.loads(machine)["cpu"]] * 2
+    assert not any(host.address in machine for host in pair.hosts), "published results name no address"
+
+
+def test_workers_call_the_address_that_leads_to_them(pair: Cluster) -> None:
+    first, second = pair.hosts
+    code = "import sys; from dlbench.launch.inbox import own_address; print(own_address(sys.argv[1:]))"
+    for others in (["localhost", second.address], [second.name], ["nosuch.invalid", second.name]):
+        assert first.run([sys.executable, "-c", code, *others]).stdout == f"{first.address}\n"
+    assert first.run([sys.executable, "-c", code, "nosuch.invalid"]).stdout == f"{first.name}\n"
 
 
 @pytest.mark.slow

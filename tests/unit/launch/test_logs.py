@@ -160,6 +160,14 @@ def test_a_host_that_open_mpi_has_lost_is_named(tmp_path):
         "  Remote daemon: [prterun-node1-23@0,1] on node node-2.example\n\nThis is usually due to\n"
     )
     assert lost_host(log) == "node-2.example"
+    began = (
+        "A daemon failed to report back after being spawned. This could\nbe due to several factors:\n\n"
+        "  Local host:    node1\n  Remote host:   node3\n  Daemon exit status: {status}\n\n"
+    )
+    log.write_text(began.format(status=255))
+    assert lost_host(log) == "node3"
+    log.write_text(began.format(status=127))
+    assert lost_host(log) == "", "there is no daemon on a host that answers"
     log.write_text("prterun noticed that process rank 1 with PID 7 on node node2 exited on signal 9 (Killed).\n")
     assert lost_host(log) == ""
     assert lost_host(tmp_path / "absent") == ""
