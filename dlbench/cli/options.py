@@ -1,5 +1,6 @@
 """Options that several commands share, and how their values are read."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,11 +57,12 @@ def hosts(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_cluster(hosts: str | None, hostfile: Path | None) -> "Cluster":
-    """Return the cluster that `--hosts` or `--hostfile` names, or this machine.
+    """Return the cluster that `--hosts` or `--hostfile` names, else the Slurm job we are in, else this machine.
 
     Raises:
         UserError: Both are given, or what is given names no hosts.
     """
+    from dlbench.scenario.allocation import allocation
     from dlbench.scenario.cluster import named, this_machine
 
-    return named(hosts or "", hostfile) or this_machine()
+    return named(hosts or "", hostfile) or allocation(os.environ) or this_machine()

@@ -15,6 +15,7 @@ from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.launch.hosts import look
 from dlbench.records.machine import describe
+from dlbench.scenario.allocation import allocation
 from dlbench.scenario.cluster import Cluster, named, this_machine
 from dlbench.scenario.expand import expand
 from dlbench.scenario.placeholders import names as placeholders
@@ -132,12 +133,15 @@ def _reference(scenario: Scenario, request: Request) -> str:
 
 
 def _cluster(request: Request, folder: Folder | None) -> Cluster:
-    """Return the hosts that are named; else those the study began on, of which this machine is looked at anew."""
+    """Return the hosts that are named; else those the study began on, or those of the Slurm job we are in, or this one.
+
+    This machine is looked at anew.
+    """
     if (cluster := named(request.hosts, request.hostfile)) is not None:
         return cluster
     if folder is not None and not folder.record.cluster.is_here:
         return folder.record.cluster
-    return this_machine()
+    return allocation(os.environ) or this_machine()
 
 
 def _repeated(scenario: Scenario, repeats: int | None) -> Scenario:

@@ -4,6 +4,7 @@ import contextlib
 import csv
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -166,3 +167,19 @@ def _wait_for_steps(folder: Path) -> None:
             return
         time.sleep(0.1)
     pytest.fail(f"nothing trains: {(folder / 'log').read_text()}")
+
+
+def test_in_a_slurm_job_its_hosts_are_found(tmp_path: Path) -> None:
+    path = scenario(tmp_path, base=BASE | {"epochs": 3}, matrix={"mode": ["scale-up", "scale-out"]})
+    with cluster(2, slurm=True) as made:
+        give_cores(made)
+        command = shlex.join([*DLBENCH, "run", str(path), "--output", str(tmp_path / "studies")])
+        job, printed = tmp_path / "job.sh", tmp_path / "printed"
+        job.write_text(f"#!/bin/sh\n#SBATCH --nodes=2 --ntasks-per-node=2 --overcommit --output={printed}\n{command}\n")
+        made.hosts[0].run(["sbatch", "--wait", str(job)], variables=variables(made), timeout_s=120, check=False)
+        text = printed.read_text()
+        found = {row["mode"]: row for row in rows(tmp_path)}
+    assert {name: (row["status"], row["hosts"]) for name, row in found.items()} == {
+        "scale-up": ("completed", "1"),
+        "scale-out": ("completed", "2"),
+    }, text
