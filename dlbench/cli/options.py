@@ -65,4 +65,4 @@ def read_cluster(hosts: str | None, hostfile: Path | None) -> "Cluster":
     from dlbench.scenario.allocation import allocation
     from dlbench.scenario.cluster import named, this_machine
 
-    return named(hosts or "", hostfile) or allocation(os.environ) or this_machine()
+    return named(hosts, hostfile) or allocation(os.environ) or this_machine()

@@ -16,7 +16,7 @@ from typing import Any
 
 from dlbench.errors import UserError, shorten
 from dlbench.launch.introduce import MARK
-from dlbench.records.software import DECISIVE_LIBRARIES
+from dlbench.records.machine import found_in, library_versions
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.limits import usable_cores
 
@@ -130,11 +130,9 @@ def _difference(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
 
 
 def _versions(machine: Mapping[str, Any]) -> dict[str, str]:
-    software = machine.get("software") or {}
-    libraries = software.get("libraries") or {}
-    found = {name: libraries[name] for name in DECISIVE_LIBRARIES if name in libraries}
-    commit = (software.get("dlbench") or {}).get("commit")
-    return {"Python": software.get("python", ""), **found, **({"dlbench's commit": commit} if commit else {})}
+    found = {"Python": found_in(machine, "software", "python"), **library_versions(machine)}
+    found["dlbench's commit"] = found_in(machine, "software", "dlbench", "commit")
+    return {name: str(version) for name, version in found.items() if version is not None}
 
 
 def _with_cores(host: Host, found: Mapping[str, Any]) -> Host:

@@ -9,6 +9,7 @@ History of `schema_version`:
 """
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from dlbench.records.gpus import describe_gpus
@@ -42,17 +43,17 @@ def fingerprint(machine: dict[str, Any]) -> dict[str, Any]:
     What a damaged or older description lacks is None.
     """
     return {
-        "CPU model": _found(machine, "cpu", "model"),
-        "CPU cores": _found(machine, "cpu", "cores"),
-        "usable CPUs": _found(machine, "cpu", "usable_cpus"),
-        "CPU limit": _found(machine, "limits", "cpu_cores"),
-        "SMT": _found(machine, "cpu", "smt"),
-        "memory": _found(machine, "memory", "total_bytes"),
-        "memory limit": _found(machine, "limits", "memory_bytes"),
-        "GPUs": [_gpu(gpu) for gpu in _found(machine, "gpus") or ()],
-        "Python": _found(machine, "software", "python"),
-        "MPI": _found(machine, "software", "mpi", "mpirun"),
-        **{f"version of {name}": _found(machine, "software", "libraries", name) for name in DECISIVE_LIBRARIES},
+        "CPU model": found_in(machine, "cpu", "model"),
+        "CPU cores": found_in(machine, "cpu", "cores"),
+        "usable CPUs": found_in(machine, "cpu", "usable_cpus"),
+        "CPU limit": found_in(machine, "limits", "cpu_cores"),
+        "SMT": found_in(machine, "cpu", "smt"),
+        "memory": found_in(machine, "memory", "total_bytes"),
+        "memory limit": found_in(machine, "limits", "memory_bytes"),
+        "GPUs": [_gpu(gpu) for gpu in found_in(machine, "gpus") or ()],
+        "Python": found_in(machine, "software", "python"),
+        "MPI": found_in(machine, "software", "mpi", "mpirun"),
+        **{f"version of {name}": version for name, version in library_versions(machine).items()},
     }
 
 
@@ -80,13 +81,18 @@ def _readable(value: Any) -> str:
     return f"{value / 2**30:.1f} GiB" if isinstance(value, int) and value >= 2**20 else str(value)
 
 
-def _found(machine: dict[str, Any], *keys: str) -> Any:
-    place: Any = machine
+def found_in(place: Any, *keys: str) -> Any:
+    """Return what stands under these keys, one within the other; None where one is missing or holds something else."""
     for key in keys:
-        place = place.get(key) if isinstance(place, dict) else None
+        place = place.get(key) if isinstance(place, Mapping) else None
     return place
 
 
+def library_versions(machine: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the version of each library that decides speed or numbers; None where it is not installed."""
+    return {name: found_in(machine, "software", "libraries", name) for name in DECISIVE_LIBRARIES}
+
+
 def _gpu(gpu: dict[str, Any]) -> str:
-    memory = _readable(_found(gpu, "memory_bytes"))
-    return f"{_found(gpu, 'name')} ({memory}, driver {_found(gpu, 'driver')})"
+    memory = _readable(found_in(gpu, "memory_bytes"))
+    return f"{found_in(gpu, 'name')} ({memory}, driver {found_in(gpu, 'driver')})"

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from dlbench.analysis.groups import emulation
 from dlbench.analysis.intervals import Interval
 from dlbench.analysis.wording import counted
+from dlbench.records.machine import found_in
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Chart, Mark, Role
 from dlbench.report.evidence import Evidence
-from dlbench.report.machines import VERSIONS, found_in
+from dlbench.report.machines import VERSIONS
 from dlbench.report.written import one_line
 
 if TYPE_CHECKING:

@@ -33,11 +33,6 @@ def picture(chart: Chart, style: Style) -> "Figure":
         return composed(chart, style, title=chart.title)
 
 
-def save(chart: Chart, caption: str, path: Path, style: Style) -> None:
-    """Replace a file by a picture of a chart; see `save_all`."""
-    save_all(chart, caption, [path], style)
-
-
 def save_all(chart: Chart, caption: str, paths: Sequence[Path], style: Style) -> None:
     """Replace files by one picture of a chart, with its title above and its caption below, composed once.
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.wording import counted, percent
+from dlbench.records.machine import found_in
 from dlbench.report.evidence import Evidence, Source
 from dlbench.report.written import number, one_line, values
 
@@ -169,10 +170,3 @@ def _text(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
     return str(value).strip()
-
-
-def found_in(place: Any, *keys: str) -> Any:
-    """Return what stands under these keys, one within the other; None where one is missing or holds something else."""
-    for key in keys:
-        place = place.get(key) if isinstance(place, Mapping) else None
-    return place

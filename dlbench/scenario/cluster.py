@@ -89,15 +89,15 @@ def parse_hosts(text: str) -> Cluster:
     return Cluster(hosts=hosts)
 
 
-def named(hosts: str, hostfile: Path | None) -> Cluster | None:
+def named(hosts: str | None, hostfile: Path | None) -> Cluster | None:
     """Return the cluster that is named as `a:4,b:4` or in a hostfile; None where neither is given.
 
     Raises:
         UserError: Both are given, the file cannot be read, or what is given names no hosts.
     """
     if hostfile is None:
-        return parse_hosts(hosts) if hosts else None
-    if hosts:
+        return None if hosts is None else parse_hosts(hosts)
+    if hosts is not None:
         raise UserError("--hosts and --hostfile both say where to measure", hint="give one of them")
     try:
         text = hostfile.read_text(encoding="utf-8")

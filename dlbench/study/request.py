@@ -137,7 +137,7 @@ def _cluster(request: Request, folder: Folder | None) -> Cluster:
 
     This machine is looked at anew.
     """
-    if (cluster := named(request.hosts, request.hostfile)) is not None:
+    if (cluster := named(request.hosts or None, request.hostfile)) is not None:
         return cluster
     if folder is not None and not folder.record.cluster.is_here:
         return folder.record.cluster

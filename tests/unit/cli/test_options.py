@@ -31,5 +31,7 @@ def test_the_cluster_is_this_machine_unless_hosts_are_named(tmp_path: Path) -> N
     assert read_cluster(None, tmp_path / "hosts") == read_cluster("c:3", None)
     with pytest.raises(UserError, match="--hosts and --hostfile both say where"):
         read_cluster("a:1", tmp_path / "hosts")
+    with pytest.raises(UserError, match="has an empty place"):
+        read_cluster("", None)
     with pytest.raises(UserError, match="absent: cannot be read: No such file"):
         read_cluster(None, tmp_path / "absent")

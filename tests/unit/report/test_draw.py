@@ -19,7 +19,7 @@ from PIL import Image
 from dlbench.errors import UserError
 from dlbench.report import layout
 from dlbench.report.chart import Axis, Chart, Panel, Role, Series
-from dlbench.report.draw import described, picture, save, svg
+from dlbench.report.draw import described, picture, save_all, svg
 from dlbench.report.draw_bars import pieces, slotted
 from dlbench.report.draw_cells import cell_text
 from dlbench.report.draw_lines import MOST_POINTS
@@ -156,7 +156,7 @@ def test_an_inlined_picture_takes_the_colour_of_the_page() -> None:
 @pytest.mark.parametrize("name", ["lines", "bars", "cells"])
 def test_the_same_chart_gives_the_same_bytes(suffix: str, name: str, tmp_path: Path) -> None:
     for number in (1, 2):
-        save(EVERY[name], LONG_CAPTION, tmp_path / f"{number}{suffix}", LIGHT)
+        save_all(EVERY[name], LONG_CAPTION, [tmp_path / f"{number}{suffix}"], LIGHT)
     first, second = ((tmp_path / f"{number}{suffix}").read_bytes() for number in (1, 2))
     assert first == second
     assert svg(EVERY[name], PAGE, "x") == svg(EVERY[name], PAGE, "x")
@@ -164,7 +164,7 @@ def test_the_same_chart_gives_the_same_bytes(suffix: str, name: str, tmp_path: P
 
 
 def test_title_and_caption_are_in_the_file(tmp_path: Path) -> None:
-    save(lines(), "한글 $caption$ <b>", tmp_path / "a.svg", LIGHT)
+    save_all(lines(), "한글 $caption$ <b>", [tmp_path / "a.svg"], LIGHT)
     found = (tmp_path / "a.svg").read_text(encoding="utf-8")
     root = ElementTree.fromstring(found)
     title = root.find("{*}title")
@@ -178,7 +178,7 @@ def test_title_and_caption_are_in_the_file(tmp_path: Path) -> None:
 def test_a_long_caption_makes_the_picture_higher_and_not_wider(tmp_path: Path) -> None:
     sizes = {}
     for name, caption in (("short", "One."), ("long", LONG_CAPTION)):
-        save(lines(), caption, tmp_path / f"{name}.png", LIGHT)
+        save_all(lines(), caption, [tmp_path / f"{name}.png"], LIGHT)
         with Image.open(tmp_path / f"{name}.png") as image:
             sizes[name] = image.size
     assert sizes["long"][0] == sizes["short"][0]
@@ -187,14 +187,14 @@ def test_a_long_caption_makes_the_picture_higher_and_not_wider(tmp_path: Path) -
 
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"\.png or \.svg"):
-        save(lines(), "", tmp_path / "a.pdf", LIGHT)
+        save_all(lines(), "", [tmp_path / "a.pdf"], LIGHT)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "a.png").mkdir()
     with pytest.raises(OSError):
-        save(lines(), "", tmp_path / "a.png", LIGHT)
+        save_all(lines(), "", [tmp_path / "a.png"], LIGHT)
     assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
 
 
