@@ -13,6 +13,7 @@ from dlbench.records import files
 from dlbench.records.outcome import Outcome
 from dlbench.records.tables import read_table
 from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.where import Where
 from dlbench.study.conduct import Account, Watcher, conduct
 from dlbench.study.disk import DiskFull
 from dlbench.study.fit_runs import with_found
@@ -138,6 +139,7 @@ def run(
     only: Mapping[str, Any] | None = None,
     hosts: str = "",
     hostfile: str | Path | None = None,
+    cluster: str | Path | None = None,
     repeats: int | None = None,
     study: str | Path | None = None,
     resume: bool = False,
@@ -151,6 +153,7 @@ def run(
         only: Values of settings; only runs that have all of them are made.
         hosts: `a:4,b:4`; default: this machine.
         hostfile: The same as a file of Open MPI, MPICH or a queue.
+        cluster: The same as a cluster file.
         repeats: In place of the scenario's.
         study: A study to continue.
         resume: Continue the newest study of the scenario.
@@ -164,10 +167,9 @@ def run(
         scenario=scenario if isinstance(scenario, Mapping) else Path(scenario),
         output=Path(output),
         only={key: _as_text(value) for key, value in (only or {}).items()},
-        hosts=hosts,
-        hostfile=Path(hostfile) if hostfile is not None else None,
+        where=Where(hosts or None, _as_path(hostfile), _as_path(cluster)),
         repeats=repeats,
-        study=Path(study) if study is not None else None,
+        study=_as_path(study),
         resume=resume,
     )
     folder, _ = measure(request, watcher or Quiet(), threading.Event())
@@ -218,6 +220,10 @@ def load_study(path: str | Path) -> Study:
         return Study(place, None, source.machine)
     folder = open_study(place)
     return Study(folder.path, folder.record, folder.machine)
+
+
+def _as_path(value: str | Path | None) -> Path | None:
+    return None if value is None else Path(value)
 
 
 def _as_text(value: Any) -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dlbench.scenario.run_spec import RunSpec
     from dlbench.scenario.scenario import Scenario
     from dlbench.scenario.settings import Settings
+    from dlbench.scenario.where import Where
 
 _COLUMNS = (
     "run", "repeat", "arm", "strategy", "workers", "layout", "batch", "global batch", "launcher", "cores/worker",
@@ -25,7 +26,7 @@ _COLUMNS = (
 @options.hosts
 @options.only
 @options.studies
-def command(scenario: Path, hosts: str | None, hostfile: Path | None, only: tuple[str, ...], studies: Path) -> None:
+def command(scenario: Path, where: "Where", only: tuple[str, ...], studies: Path) -> None:
     """Validate SCENARIO and show its runs in the order of execution.
 
     Nothing is started. Exit code 2 if anything is wrong, with the file, the line and what is allowed.
@@ -34,8 +35,9 @@ def command(scenario: Path, hosts: str | None, hostfile: Path | None, only: tupl
     from dlbench.scenario.expand import expand
     from dlbench.scenario.read import read
     from dlbench.study.estimate import wall_times
+    from dlbench.study.request import cluster_of
 
-    cluster = options.read_cluster(hosts, hostfile)
+    cluster = cluster_of(where)
     found = read(scenario)
     runs = _as_known(found, expand(found, cluster, options.read_only(only)), cluster)
     times = wall_times(found.name, studies)

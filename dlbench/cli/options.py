@@ -1,16 +1,13 @@
 """Options that several commands share, and how their values are read."""
 
-import os
+import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from dlbench.errors import UserError
-
-if TYPE_CHECKING:
-    from dlbench.scenario.cluster import Cluster
 
 scenario = click.argument("scenario", type=click.Path(path_type=Path))
 _hosts = click.option(
@@ -21,6 +18,12 @@ _hostfile = click.option(
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="The same from a file of Open MPI, MPICH or a queue.",
+)
+_cluster = click.option(
+    "--cluster",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The same from a cluster file, with all that hosts have in common (see the README).",
 )
 only = click.option(
     "--only", "only", multiple=True, metavar="AXIS=VALUE", help="Only runs with this value; may be given again."
@@ -52,17 +55,12 @@ def read_only(texts: tuple[str, ...]) -> dict[str, str]:
 
 
 def hosts(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--hosts` and `--hostfile` to a command."""
-    return _hosts(_hostfile(command))
+    """Add `--hosts`, `--hostfile` and `--cluster` to a command, which gets them as one argument `where`."""
 
+    @functools.wraps(command)
+    def wrapped(*, hosts: str | None, hostfile: Path | None, cluster: Path | None, **others: Any) -> Any:
+        from dlbench.scenario.where import Where
 
-def read_cluster(hosts: str | None, hostfile: Path | None) -> "Cluster":
-    """Return the cluster that `--hosts` or `--hostfile` names, else the Slurm job we are in, else this machine.
+        return command(where=Where(hosts, hostfile, cluster), **others)
 
-    Raises:
-        UserError: Both are given, or what is given names no hosts.
-    """
-    from dlbench.scenario.allocation import allocation
-    from dlbench.scenario.cluster import named, this_machine
-
-    return named(hosts, hostfile) or allocation(os.environ) or this_machine()
+    return _hosts(_hostfile(_cluster(wrapped)))

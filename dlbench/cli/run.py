@@ -18,6 +18,7 @@ from dlbench.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from dlbench.scenario.where import Where
     from dlbench.study.conduct import Watcher
     from dlbench.study.folder import Folder, Question
     from dlbench.study.request import Request
@@ -43,8 +44,7 @@ PLAIN_WIDTH = 200
 @click.option("--repeats", type=click.IntRange(min=1), metavar="N", help="In place of the scenario's repeats.")
 def command(
     scenario: Path | None,
-    hosts: str | None,
-    hostfile: Path | None,
+    where: "Where",
     only: tuple[str, ...],
     dry_run: bool,
     study: Path | None,
@@ -62,8 +62,7 @@ def command(
         scenario=scenario,
         output=output,
         only=options.read_only(only),
-        hosts=hosts or "",
-        hostfile=hostfile,
+        where=where,
         repeats=repeats,
         study=study,
         resume=resume,

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dlbench.records.assignment import ATTEMPT_VARIABLE, RANK_VARIABLE, VARIABLE
+from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.layout import Layout
 
 # Set by launchers, schedulers and earlier jobs around us; inside a job they would make it another one.
@@ -42,8 +43,21 @@ _LEAKING = frozenset(
         "PYTHONMALLOC",
     }
 )
+# How Open MPI 5 and 4 are told which program starts theirs on other hosts.
+AGENTS = ("PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent")
 # Variables that hold paths of this machine: a run needs them, a published record does not.
-LOCAL_VARIABLES = frozenset({"PATH", "LD_LIBRARY_PATH", "HOROVOD_AUTOTUNE_LOG"})
+LOCAL_VARIABLES = frozenset({"PATH", "LD_LIBRARY_PATH", "HOROVOD_AUTOTUNE_LOG", *AGENTS})
+
+
+def agent(cluster: Cluster, base: Mapping[str, str]) -> str:
+    """Return the command that reaches another host, as the cluster or Open MPI's own variables say it; "" for ssh."""
+    return cluster.ssh or next((base[name] for name in AGENTS if base.get(name)), "")
+
+
+def reaching(cluster: Cluster, base: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that say to Open MPI how other hosts are reached; none where it is plain ssh."""
+    found = "" if cluster.is_here else agent(cluster, base)
+    return dict.fromkeys(AGENTS, found) if found else {}
 
 
 def cleaned(base: Mapping[str, str], *, keep_slurm: bool) -> dict[str, str]:

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from dlbench.errors import UserError, shorten
-from dlbench.launch.introduce import MARK
+from dlbench.launch.environment import agent
+from dlbench.launch.introduce import MARK, kernel
 from dlbench.records.machine import found_in, library_versions
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.limits import usable_cores
 
-# How Open MPI 5 and 4 are told which program starts theirs on other hosts.
-AGENTS = ("PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent")
 # A host that is down is known to be so after this; one that is up answers in a second.
 _CONNECT_S = 10
 _ANSWER_S = 60.0
@@ -34,7 +33,7 @@ class Seen:
     """What hosts say of themselves.
 
     Attributes:
-        cluster: The same cluster, with the cores of every host.
+        cluster: The same cluster, with the cores of every host, and which of them are one machine.
         machines: What `dlbench.records.machine.describe` says on each host that was asked, in order, without names.
     """
 
@@ -58,13 +57,14 @@ def look(
     """
     own_names = {socket.gethostname(), socket.getfqdn()}
     others = [host for host in cluster.hosts if not host.is_here and host.address not in own_names]
-    argv = agent(environment)
+    argv = command(cluster, environment)
     with ThreadPoolExecutor(min(len(others), _MOST_AT_ONCE) or 1) as threads:
         answers = list(threads.map(lambda host: _ask(host, argv, python), others))
+    here = {"cores": usable_cores(), "machine": machine, "kernel": kernel()}
+    known: dict[str, dict[str, Any] | str] = {host.address: here for host in cluster.hosts}
+    known |= {host.address: found for host, found in zip(others, answers, strict=True)}
     problems = {
-        host.address: problem
-        for host, found in zip(others, answers, strict=True)
-        if (problem := found if isinstance(found, str) else _difference(machine, found["machine"]))
+        host.address: problem for host in cluster.hosts if (problem := _unfit(host, known[host.address], machine))
     }
     if problems:
         told = [f"{address}: {problem}" for address, problem in problems.items()]
@@ -72,16 +72,21 @@ def look(
             "\n  ".join(["hosts that cannot be used as they are:", *told]),
             hint=f"{shlex.join([*argv, next(iter(problems))])} true  shows how it is reached",
         )
-    known = {host.address: found for host, found in zip(others, answers, strict=True) if not isinstance(found, str)}
-    here = {"cores": usable_cores()}
-    hosts = tuple(_with_cores(host, known.get(host.address, here)) for host in cluster.hosts)
-    return Seen(cluster.model_copy(update={"hosts": hosts}), tuple(found["machine"] for found in known.values()))
+    answered = {address: found for address, found in known.items() if not isinstance(found, str)}
+    kernels = list(dict.fromkeys(found["kernel"] for found in answered.values()))
+    hosts = tuple(_as_seen(host, answered[host.address], kernels) for host in cluster.hosts)
+    machines = tuple(answered[host.address]["machine"] for host in others)
+    return Seen(cluster.model_copy(update={"hosts": hosts}), machines)
 
 
-def agent(environment: Mapping[str, str]) -> list[str]:
-    """Return the command that reaches a host whose address follows it; ssh never asks anybody for a password."""
-    named = next((environment[name] for name in AGENTS if environment.get(name)), "ssh")
-    words = shlex.split(named.partition(" : ")[0]) or ["ssh"]
+def command(cluster: Cluster, environment: Mapping[str, str]) -> list[str]:
+    """Return the command that reaches a host whose address follows it; ssh never asks anybody for a password.
+
+    Args:
+        cluster: May say it.
+        environment: May say it as Open MPI has it, where the cluster does not.
+    """
+    words = shlex.split(agent(cluster, environment).partition(" : ")[0]) or ["ssh"]
     if Path(words[0]).name != "ssh":
         return words
     return [*words, "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_CONNECT_S}"]
@@ -104,7 +109,7 @@ def _ask(host: Host, argv: Sequence[str], python: str) -> dict[str, Any] | str:
         found = json.loads(answer) if answer else None
     except ValueError:
         found = None
-    if isinstance(found, dict) and found.keys() >= {"cores", "machine"}:
+    if isinstance(found, dict) and found.keys() >= {"cores", "machine", "kernel"}:
         return found
     return _problem(done.returncode, done.stderr, python)
 
@@ -116,6 +121,17 @@ def _problem(exit_code: int, stderr: str, python: str) -> str:
     if exit_code in _NO_COMMAND:
         return f"has no {python}: the environment must be at the same place on every host ({said})"
     return f"dlbench does not work there (exit code {exit_code}): {said}"
+
+
+def _unfit(host: Host, found: Mapping[str, Any] | str, machine: Mapping[str, Any]) -> str:
+    """Return why a host cannot be used, or an empty string."""
+    if isinstance(found, str):
+        return found
+    there = list(map(int, found["cores"]))
+    lacking = [core for core in host.cores if core not in there]
+    if lacking:
+        return f"has no core {', '.join(map(str, lacking))}; its cores are {', '.join(map(str, there))}"
+    return _difference(machine, found["machine"])
 
 
 def _difference(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
@@ -135,5 +151,7 @@ def _versions(machine: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(version) for name, version in found.items() if version is not None}
 
 
-def _with_cores(host: Host, found: Mapping[str, Any]) -> Host:
-    return host.model_copy(update={"cores": tuple(map(int, found["cores"]))})
+def _as_seen(host: Host, found: Mapping[str, Any], kernels: Sequence[str]) -> Host:
+    """Return a host with its cores, unless they were said, and the number of its machine."""
+    cores = host.cores or tuple(map(int, found["cores"]))
+    return host.model_copy(update={"cores": cores, "machine": kernels.index(found["kernel"])})

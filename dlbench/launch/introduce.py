@@ -1,17 +1,26 @@
-"""What a host says of itself when dlbench asks it over ssh: its cores, its hardware, its versions."""
+"""What a host says of itself when dlbench asks it over ssh: its cores, its hardware, its versions, its kernel."""
 
 import json
+from pathlib import Path
 
 from dlbench.records.machine import describe
-from dlbench.scenario.limits import usable_cores
+from dlbench.scenario.limits import read, usable_cores
 
 # Before the answer: a shell that logs in may print anything.
 MARK = "dlbench-host: "
+# The same in all containers and namespaces of one machine, and of no other machine.
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+def kernel() -> str:
+    """Return what tells the kernel this process runs on from all others; empty where nothing does."""
+    return read(_BOOT)
 
 
 def main() -> None:
     """Print the answer on one line."""
-    print(MARK + json.dumps({"cores": usable_cores(), "machine": describe()}), flush=True)  # noqa: T201
+    told = {"cores": usable_cores(), "machine": describe(), "kernel": kernel()}
+    print(MARK + json.dumps(told), flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

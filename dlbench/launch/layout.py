@@ -40,7 +40,7 @@ def arrange(run: RunSpec, cluster: Cluster) -> Layout:
         places=(*places, *_servers(needs.servers, len(places), counts)),
         intra_op_threads=threads,
         inter_op_threads=inter_op_threads(threads, most_workers),
-        emulated=_emulated(run.settings, needs, counts),
+        emulated=(*_emulated(run.settings, needs, counts, shares), *cluster.emulated),
     )
 
 
@@ -105,7 +105,7 @@ def _joined(counts: list[tuple[Host, int]], shares: list[list[_Share]]) -> list[
             f"this strategy holds all workers in one process, and they do not fit on one host ({host.address})",
             hint="use `mode: scale-up`",
         )
-    cores = tuple(sorted({core for share in shares[0] for core in share.cores}))
+    cores = tuple(dict.fromkeys(core for share in shares[0] for core in share.cores))
     quota = sum(len(share.cores) if share.quota is None else share.quota for share in shares[0])
     less = quota if quota < len(cores) - _EPSILON else None
     return [Place(rank=0, workers=tuple(range(count)), host=host.address, cores=cores, quota=less)]
@@ -135,14 +135,28 @@ def _whole_cores(place: Place, wanted: float | None) -> int:
     return len(place.cores) or math.floor((wanted or 1) * len(place.workers) + _EPSILON)
 
 
-def _emulated(settings: Settings, needs: Needs, counts: list[tuple[Host, int]]) -> tuple[str, ...]:
+def _emulated(
+    settings: Settings, needs: Needs, counts: list[tuple[Host, int]], shares: list[list[_Share]]
+) -> tuple[str, ...]:
     """Why the layout is no picture of real devices: workers share cores or slots, or devices are drawn on a CPU."""
     reasons = []
-    if any(_is_oversubscribed(host, count, settings.cores_per_worker) for host, count in counts):
+    alone = (not _is_oversubscribed(host, count, settings.cores_per_worker) for host, count in counts)
+    if not all(alone) or _is_crowded(counts, shares):
         reasons.append("oversubscribed")
     if needs.processes_per_worker == 0 and settings.workers > 1:
         reasons.append("logical-devices")
     return tuple(reasons)
+
+
+def _is_crowded(counts: list[tuple[Host, int]], shares: list[list[_Share]]) -> bool:
+    """Whether workers of different hosts are given the same core: of hosts that are one machine, such as containers."""
+    taken: dict[tuple[int | None, int], float] = {}
+    for (host, _), host_shares in zip(counts, shares, strict=True):
+        for share in host_shares if host.machine is not None else ():
+            for core in share.cores:
+                place = (host.machine, core)
+                taken[place] = taken.get(place, 0.0) + (share.quota or len(share.cores)) / len(share.cores)
+    return any(load > 1 + _EPSILON for load in taken.values())
 
 
 def _is_oversubscribed(host: Host, count: int, wanted: float | None) -> bool:

@@ -9,14 +9,17 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dlbench import plugins
 from dlbench.errors import UserError
-from dlbench.launch.environment import LOCAL_VARIABLES, cleaned, manners, pools, search_paths
+from dlbench.launch.environment import LOCAL_VARIABLES, cleaned, manners, pools, reaching, search_paths
 from dlbench.plugins import Options, Plugin
 from dlbench.records import files
 from dlbench.records.assignment import ATTEMPT_VARIABLE, VARIABLE, Assignment
+from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.translate import first_fault
 
 _HIDDEN_TOKEN = "<token>"  # noqa: S105
 _PROGRAM = ("-m", "dlbench.worker")
+# A cluster of which nothing is said.
+_NOWHERE = Cluster(hosts=(Host(address="localhost", slots=1),))
 
 
 class LaunchPlan(BaseModel):
@@ -39,13 +42,16 @@ class LaunchPlan(BaseModel):
     removed: tuple[str, ...] = ()
 
 
-def plan(assignment: Assignment, base: Mapping[str, str], python: str = sys.executable) -> LaunchPlan:
+def plan(
+    assignment: Assignment, base: Mapping[str, str], python: str = sys.executable, cluster: Cluster = _NOWHERE
+) -> LaunchPlan:
     """Return the plan of an attempt in a base environment (`os.environ`).
 
     Args:
-        assignment: The attempt; its layout and its run's settings decide everything.
+        assignment: The attempt; its layout and its run's settings decide nearly everything.
         base: The environment to start from.
         python: The interpreter of every worker.
+        cluster: Says how other hosts are reached, and variables of every process.
 
     Raises:
         UserError: The launcher's options are wrong.
@@ -56,9 +62,10 @@ def plan(assignment: Assignment, base: Mapping[str, str], python: str = sys.exec
     # What every process needs, on whatever host.
     common = pools(layout) | manners() | _of_strategy(assignment)
     common |= {VARIABLE: assignment.model_dump_json(), ATTEMPT_VARIABLE: assignment.attempt_id}
-    argv = launcher.target.argv(layout, (python, *_PROGRAM), options, settings, tuple(sorted({*common, "PATH"})))
+    passed = tuple(sorted({*common, *cluster.environment, "PATH"}))
+    argv = launcher.target.argv(layout, (python, *_PROGRAM), options, settings, passed)
     env = cleaned(base, keep_slurm=launcher.name == "srun") | search_paths(base, python) | common
-    env |= launcher.target.environment(layout, options, settings)
+    env |= launcher.target.environment(layout, options, settings) | reaching(cluster, base) | cluster.environment
     added = tuple(sorted(name for name, value in env.items() if base.get(name) != value))
     removed = tuple(sorted(set(base) - set(env)))
     made = LaunchPlan(argv=argv, env=env, files={}, added=added, removed=removed)

@@ -1,22 +1,19 @@
-"""A cluster: where to measure. This machine, or hosts named on the command line."""
+"""A cluster: where to measure, on which hosts and how they are reached."""
 
+import ipaddress
 import re
-from pathlib import Path
+import shlex
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from dlbench.errors import UserError, shown
 from dlbench.scenario.limits import usable_cores
-from dlbench.scenario.translate import first_fault
 
-_ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]")
-_MAX_SLOTS = 10**6
-_HOSTFILE_LINE = re.compile(
-    rf"(?P<address>{_ADDRESS.pattern})(?::(?P<count>[1-9][0-9]{{0,5}})|(?: (?:slots ?= ?(?P<slots>[1-9][0-9]{{0,5}})"
-    r"|max[-_]slots ?= ?[0-9]+))*)",
-    re.ASCII,
-)
-_FORM = "hosts are written as --hosts a:4,b:4 : address, colon, number of workers that fit on it"
+MAX_SLOTS = 10**6
+# Linux takes fifteen letters for the name of an interface.
+_INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,14}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_OURS = "DLBENCH_"
 
 
 class Host(BaseModel):
@@ -25,14 +22,25 @@ class Host(BaseModel):
     Attributes:
         address: Name or number it is reached by; `localhost` for this machine.
         slots: How many workers fit on it.
-        cores: Numbers of the cores that may be used; empty where they are not known.
+        cores: Numbers of the cores that may be used, in the order in which workers get them; empty where they are not
+            known.
+        machine: Number of the machine it is, counted from 0 over the cluster, once the hosts were asked: hosts with the
+            same number, such as containers, run on one kernel and share its cores.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     address: str
-    slots: int = Field(ge=1, le=_MAX_SLOTS)
+    slots: int = Field(ge=1, le=MAX_SLOTS)
     cores: tuple[int, ...] = ()
+    machine: int | None = None
+
+    @field_validator("cores")
+    @classmethod
+    def _distinct(cls, cores: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(cores)) < len(cores) or min(cores, default=0) < 0:
+            raise ValueError("cores are different numbers from 0 on")
+        return cores
 
     @property
     def num_cores(self) -> int:
@@ -45,12 +53,53 @@ class Host(BaseModel):
         return self.address in {"localhost", "127.0.0.1", "[::1]"}
 
 
+class Prices(BaseModel):
+    """What the cluster costs, as its user says: a run costs its time on every host and every worker's slot it used.
+
+    Attributes:
+        currency: What prices are counted in, such as USD.
+        host_hour: Price of one host for an hour.
+        worker_hour: Price of one worker's slot for an hour, where devices are paid one by one.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    currency: str = Field(min_length=1, max_length=20)
+    host_hour: float = Field(0.0, ge=0, allow_inf_nan=False)
+    worker_hour: float = Field(0.0, ge=0, allow_inf_nan=False)
+
+    def cost(self, seconds: float, hosts: int, workers: int) -> float:
+        """Return what a run of so many seconds costs."""
+        return seconds / 3600 * (hosts * self.host_hour + workers * self.worker_hour)
+
+
 class Cluster(BaseModel):
-    """The hosts, in the order in which they are used."""
+    """The hosts, in the order in which they are used, and what is the same for all of them.
+
+    Attributes:
+        hosts: The hosts; where a queue will give them, as many as it is asked for, under made-up addresses.
+        launcher: Who starts the processes where a scenario says `auto`; None leaves the choice to dlbench.
+        submitter: Where the launcher is started.
+        options: Options of the submitter, by dotted key: `submitter.partition`.
+        ssh: The command that reaches a host whose address follows it; empty for ssh.
+        interface: Name of the network interface, or network such as `10.1.0.0/16`, that MPI, Gloo and NCCL use; empty
+            for the one that leads to the other hosts.
+        environment: Variables of every process; they win over what dlbench sets.
+        prices: What it costs; None where nobody has said.
+        emulated: Why runs on it are not real hardware at work: reasons for the column of that name.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     hosts: tuple[Host, ...] = Field(min_length=1)
+    launcher: str | None = None
+    submitter: str = "direct"
+    options: dict[str, object] = Field(default_factory=dict)
+    ssh: str = ""
+    interface: str = ""
+    environment: dict[str, str] = Field(default_factory=dict)
+    prices: Prices | None = None
+    emulated: tuple[Literal["throttled-link"], ...] = ()
 
     @field_validator("hosts")
     @classmethod
@@ -60,96 +109,46 @@ class Cluster(BaseModel):
             raise ValueError(f"named twice: {', '.join(twice)}")
         return hosts
 
+    @field_validator("ssh")
+    @classmethod
+    def _words(cls, ssh: str) -> str:
+        try:
+            shlex.split(ssh)
+        except ValueError as error:
+            raise ValueError(f"cannot be split into words: {error}") from error
+        return ssh
+
+    @field_validator("interface")
+    @classmethod
+    def _name_or_network(cls, interface: str) -> str:
+        if interface and "/" in interface:
+            ipaddress.ip_network(interface)
+        elif interface and not _INTERFACE.fullmatch(interface):
+            raise ValueError("is the name of a network interface, such as eth0, or a network, such as 10.1.0.0/16")
+        return interface
+
+    @field_validator("environment")
+    @classmethod
+    def _variables(cls, environment: dict[str, str]) -> dict[str, str]:
+        for name in environment:
+            if not _VARIABLE.fullmatch(name) or name.startswith(_OURS):
+                raise ValueError(f"{name!r} is no variable that can be set")
+        if any("\0" in value for value in environment.values()):
+            raise ValueError("a variable holds no null character")
+        return environment
+
     @property
     def is_here(self) -> bool:
         """Whether it is this machine alone."""
         return len(self.hosts) == 1 and self.hosts[0].is_here
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing but its hosts is said of it."""
+        return not self.model_dump(exclude={"hosts"}, exclude_defaults=True)
 
 
 def this_machine() -> Cluster:
     """Return this machine: a slot for each core that this process may use."""
     cores = usable_cores()
     return Cluster(hosts=(Host(address="localhost", slots=len(cores), cores=cores),))
-
-
-def parse_hosts(text: str) -> Cluster:
-    """Return the cluster written as `a:4,b:4`.
-
-    Raises:
-        UserError: It is not of that form, or names a host twice.
-    """
-    if re.search(r"[\s;]", text.strip()):
-        separated = ",".join(part for part in re.split(r"[\s;,]+", text.strip()) if part)
-        raise UserError(f"--hosts {text!r}: hosts are separated by commas only", hint=f"--hosts {separated}")
-    hosts = tuple(_host(part, text) for part in text.strip().split(","))
-    addresses = [host.address for host in hosts]
-    for address in addresses:
-        if addresses.count(address) > 1:
-            raise UserError(f"--hosts {text!r} names {address!r} twice", hint="add its slots up")
-    return Cluster(hosts=hosts)
-
-
-def named(hosts: str | None, hostfile: Path | None) -> Cluster | None:
-    """Return the cluster that is named as `a:4,b:4` or in a hostfile; None where neither is given.
-
-    Raises:
-        UserError: Both are given, the file cannot be read, or what is given names no hosts.
-    """
-    if hostfile is None:
-        return None if hosts is None else parse_hosts(hosts)
-    if hosts is not None:
-        raise UserError("--hosts and --hostfile both say where to measure", hint="give one of them")
-    try:
-        text = hostfile.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise UserError(f"cannot be read: {reason}", where=str(hostfile)) from error
-    return parse_hostfile(text, str(hostfile))
-
-
-def parse_hostfile(text: str, name: str) -> Cluster:
-    """Return the cluster that a hostfile names, in the form of Open MPI (`a slots=4`), MPICH (`a:4`) or a queue.
-
-    A host alone in its line is one slot, a host that is named again has as many more: so queues write them. What stands
-    behind `#` is a remark.
-
-    Args:
-        text: The file.
-        name: What messages call it.
-
-    Raises:
-        UserError: A line has another form, or there is no host; says which line.
-    """
-    slots: dict[str, int] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        if not (words := line.partition("#")[0].split()):
-            continue
-        found = _HOSTFILE_LINE.fullmatch(" ".join(words))
-        if found is None:
-            raise UserError(f"{shown(line.strip())} is no host", where=f"{name}:{number}", hint="a slots=4, or a:4")
-        count = int(found["slots"] or found["count"] or 1)
-        slots[found["address"]] = slots.get(found["address"], 0) + count
-    if not slots:
-        raise UserError("names no host", where=name, hint="a line for each, such as  a slots=4")
-    try:
-        return Cluster(hosts=tuple(_known(Host(address=address, slots=count)) for address, count in slots.items()))
-    except ValidationError as error:
-        raise UserError(first_fault(error), where=name) from error
-
-
-def _known(host: Host) -> Host:
-    """Return a host with its cores, if it is this machine."""
-    return host.model_copy(update={"cores": usable_cores()}) if host.is_here else host
-
-
-def _host(part: str, text: str) -> Host:
-    address, colon, slots = part.rpartition(":")
-    if not part:
-        raise UserError(f"--hosts {text!r} has an empty place", hint=_FORM)
-    if not colon or (part.startswith("[") and part.endswith("]")):
-        raise UserError(f"--hosts {text!r}: {part!r} has no number of slots", hint=f"{part}:1, for one worker")
-    if not _ADDRESS.fullmatch(address):
-        raise UserError(f"--hosts {text!r}: {address!r} is no address", hint=_FORM)
-    if not re.fullmatch("[0-9]{1,7}", slots, re.ASCII) or not 1 <= int(slots) <= _MAX_SLOTS:
-        raise UserError(f"--hosts {text!r}: {slots!r} is no number of slots (1 to {_MAX_SLOTS})", hint=_FORM)
-    return _known(Host(address=address, slots=int(slots)))

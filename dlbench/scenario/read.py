@@ -13,6 +13,7 @@ from dlbench.scenario.run_spec import Target
 from dlbench.scenario.scenario import Scenario, name_from
 from dlbench.scenario.source import Path as DataPath
 from dlbench.scenario.source import Source
+from dlbench.scenario.text_file import read_text
 from dlbench.scenario.translate import translate
 from dlbench.scenario.values import check_values
 
@@ -24,7 +25,7 @@ def read(path: Path) -> Scenario:
         UserError: It cannot be read, or holds something that is not allowed, such as a reference that is not there;
             says the file and line.
     """
-    scenario = _scenario(document.parse(_text(path), str(path)), name_from(path.stem))
+    scenario = _scenario(document.parse(read_text(path, "scenario"), str(path)), name_from(path.stem))
     reference_of(scenario, path)
     return scenario
 
@@ -52,40 +53,6 @@ def reference_of(scenario: Scenario, path: Path | None = None) -> Reference | No
     folders = (reference.PROJECT,) if path is None else reference.beside(path)
     kept = None if path is None else reference.kept_beside(path)
     return reference.read(reference.find(scenario.reference, folders, scenario.source.where(("reference",)), kept))
-
-
-def _text(path: Path) -> str:
-    name = str(path)
-    try:
-        with path.open("rb") as file:
-            content = file.read(document.MAX_BYTES + 1)
-    except IsADirectoryError as error:
-        raise UserError("is a folder, not a scenario file", where=name, hint=_inside(path)) from error
-    except FileNotFoundError as error:
-        raise UserError("there is no such file", where=name, hint=_inside(path.parent)) from error
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UserError(f"cannot be read: {reason}", where=name) from error
-    if len(content) > document.MAX_BYTES:
-        raise UserError(f"larger than {document.MAX_BYTES} bytes, which no scenario is", where=name)
-    return _decoded(content, name)
-
-
-def _decoded(content: bytes, name: str) -> str:
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UserError("not UTF-8 text", where=f"{name}:{line}", hint="is it a text file?") from error
-
-
-def _inside(folder: Path) -> str:
-    """Name a few scenario files of a folder, as a hint."""
-    try:
-        found = sorted(path.name for path in folder.glob("*.y*ml"))[:5]
-    except OSError:
-        return ""
-    return f"in {str(folder) or '.'} there are: {', '.join(found)}" if found else ""
 
 
 def _scenario(found: document.Document, name: str) -> Scenario:

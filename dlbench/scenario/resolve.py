@@ -90,6 +90,7 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
             "collectives": collectives,
             "driver": _first(given.driver, needs.drivers, point, "driver"),
             "launcher": _launcher(given, collectives, cluster),
+            "submitter": given.submitter if "submitter" in point.values else cluster.submitter,
             "mode": _mode(given, cluster),
             **_labels(given, point),
         }
@@ -156,9 +157,11 @@ def _carries(launcher: str, collectives: str) -> bool:
 
 
 def _launcher(settings: Settings, collectives: str | None, cluster: Cluster) -> str:
-    """Return who starts the processes: the first launcher that reaches the hosts and provides the collectives."""
+    """Return who starts the processes and provides the collectives: the cluster's launcher, else the first that can."""
     if settings.launcher != "auto":
         return settings.launcher
+    if cluster.launcher is not None and (collectives is None or collectives in provides(cluster.launcher)):
+        return cluster.launcher
     is_here = all(host.is_here for host in cluster.hosts)
     names = [name for name in plugins.names("launchers") if is_here or load("launchers", name).get("MULTIPLE_HOSTS")]
     order = sorted(names, key=lambda name: (name not in _PREFERRED_LAUNCHERS, _rank(name), name))

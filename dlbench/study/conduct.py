@@ -110,7 +110,7 @@ def _noise_noted(folder: Folder) -> Iterator[None]:
 def rehearse(run: RunSpec, cluster: Cluster, environment: Mapping[str, str]) -> LaunchPlan:
     """Return exactly what a run would execute; tokens, ports and folders are known at the launch only."""
     assignment = Assignment(run=run, attempt=1, attempt_id="<attempt>", layout=arrange(run, cluster))
-    return plan(assignment, environment)
+    return plan(assignment, environment, cluster=cluster)
 
 
 def _make_all(
@@ -153,7 +153,7 @@ def _make(
     try:
         assignment = _assignment(run, attempt, cluster, prepared, inbox.home())
         assignment = assignment.model_copy(update={"checkpoint_folder": checkpoints.folder_of(study, run)})
-        made = plan(assignment, os.environ)
+        made = plan(assignment, os.environ, cluster=cluster)
         outcome = execute(made, assignment, attempt.folder, inbox, watcher.progress, stop)
     except UserError as error:
         outcome = Outcome(status=Status.FAILED, reason=str(error), started_at=started_at)

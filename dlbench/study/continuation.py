@@ -74,13 +74,15 @@ def _resolved_otherwise(folder: Folder, question: Question) -> list[str]:
 def _moved(folder: Folder, question: Question) -> list[str]:
     """Return what differs between the cluster and machine of the study and those it would go on with."""
     before, now = folder.record.cluster, question.cluster
-    cluster = [] if before == now else [f"hosts: {_shown_cluster(before)} -> {_shown_cluster(now)}"]
+    was, is_now = _shown_hosts(before), _shown_hosts(now)
+    cluster = [] if was == is_now else [f"hosts: {was} -> {is_now}"]
+    cluster += _dict_differences(*(found.model_dump(mode="json", exclude={"hosts"}) for found in (before, now)))
     if not folder.machine:
         return [*cluster, f"{files.MACHINE} is missing or damaged: nobody knows what the study began on"]
     return cluster + differences(dict(folder.machine), dict(question.machine))
 
 
-def _shown_cluster(cluster: Cluster) -> str:
+def _shown_hosts(cluster: Cluster) -> str:
     return ",".join(f"{host.address}:{host.slots}{_shown_cores(host.cores)}" for host in cluster.hosts)
 
 

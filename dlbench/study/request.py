@@ -16,12 +16,13 @@ from dlbench.errors import UserError
 from dlbench.launch.hosts import look
 from dlbench.records.machine import describe
 from dlbench.scenario.allocation import allocation
-from dlbench.scenario.cluster import Cluster, named, this_machine
+from dlbench.scenario.cluster import Cluster, this_machine
 from dlbench.scenario.expand import expand
 from dlbench.scenario.placeholders import names as placeholders
 from dlbench.scenario.read import parse, read, reference_of
 from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import Settings
+from dlbench.scenario.where import Where
 from dlbench.study.folder import DEFAULT_PARENT, Folder, Question, newest, open_study, scenario_of, scenario_text
 
 # What messages call a scenario that is a mapping, and the name of its study where it has none.
@@ -36,8 +37,8 @@ class Request:
         scenario: Its file, or its content; None takes that of `study`.
         output: Folder of all studies.
         only: Values of settings; only runs that have all of them are made.
-        hosts: `a:4,b:4`; without it and `hostfile` this machine, or the cluster of the study that is continued.
-        hostfile: The same as a file.
+        where: The hosts; where it says nothing, those of the study that is continued, of the Slurm job we are in, or
+            this machine.
         repeats: In place of the scenario's.
         study: A study to continue.
         resume: Continue the newest study of the scenario.
@@ -46,8 +47,7 @@ class Request:
     scenario: Path | Mapping[str, Any] | None
     output: Path = DEFAULT_PARENT
     only: Mapping[str, str] = field(default_factory=dict)
-    hosts: str = ""
-    hostfile: Path | None = None
+    where: Where = field(default_factory=Where)
     repeats: int | None = None
     study: Path | None = None
     resume: bool = False
@@ -63,7 +63,7 @@ def resolve(request: Request) -> tuple[Question, Folder | None]:
     scenario, text = _scenario(request, folder)
     if folder is None and request.resume:
         folder = newest(request.output, scenario.name)
-    cluster = _cluster(request, folder)
+    cluster = cluster_of(request.where, folder.record.cluster if folder else None)
     runs = expand(_repeated(scenario, request.repeats), cluster, request.only)
     return Question(scenario, text, runs, cluster, describe(), reference=_reference(scenario, request)), folder
 
@@ -132,15 +132,22 @@ def _reference(scenario: Scenario, request: Request) -> str:
     return "" if found is None else found.text
 
 
-def _cluster(request: Request, folder: Folder | None) -> Cluster:
-    """Return the hosts that are named; else those the study began on, or those of the Slurm job we are in, or this one.
+def cluster_of(where: Where, begun_on: Cluster | None = None) -> Cluster:
+    """Return the hosts that are named; else those a study began on, or those of the Slurm job we are in, or this one.
 
     This machine is looked at anew.
+
+    Args:
+        where: What the user says.
+        begun_on: The cluster of the study that is continued.
+
+    Raises:
+        UserError: What the user says names no hosts.
     """
-    if (cluster := named(request.hosts or None, request.hostfile)) is not None:
+    if (cluster := where.named()) is not None:
         return cluster
-    if folder is not None and not folder.record.cluster.is_here:
-        return folder.record.cluster
+    if begun_on is not None and not (begun_on.is_here and begun_on.is_plain):
+        return begun_on
     return allocation(os.environ) or this_machine()
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from dlbench.errors import UserError
 from dlbench.launch import hosts
-from dlbench.launch.hosts import agent, look
+from dlbench.launch.hosts import command, look
 from dlbench.launch.introduce import MARK
-from dlbench.scenario.cluster import Cluster, parse_hosts
+from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.host_list import parse_hosts
 
 LIBRARIES = {"numpy": "2.4.6", "pandas": "3.0"}
 HERE = {"software": {"python": "3.11.7", "libraries": LIBRARIES, "dlbench": {"commit": "abc"}}}
@@ -34,8 +35,8 @@ def ssh(tmp_path: Path) -> Ssh:
     return make
 
 
-def answer(cores: list[int], **software: Any) -> str:
-    told = json.dumps({"cores": cores, "machine": {"software": {**HERE["software"], **software}}})
+def answer(cores: list[int], kernel: str = "", **software: Any) -> str:
+    told = json.dumps({"cores": cores, "machine": {"software": {**HERE["software"], **software}}, "kernel": kernel})
     return f"echo 'Welcome!'; echo '{MARK}{told}'; echo 'You have mail.'"
 
 
@@ -47,7 +48,7 @@ def test_hosts_say_their_cores_and_what_they_are(ssh: Ssh, tmp_path: Path) -> No
     environment = ssh(a=answer([0, 1, 2, 3]), b=answer([4, 5]))
     seen = look(cluster("a:4,localhost:1,b:2"), HERE, environment, python="/opt/it is/python")
     assert [host.cores for host in seen.cluster.hosts][::2] == [(0, 1, 2, 3), (4, 5)]
-    assert seen.cluster.hosts[1] == cluster("localhost:1").hosts[0]
+    assert seen.cluster.hosts[1].cores == cluster("localhost:1").hosts[0].cores
     assert seen.cluster.hosts[0].slots == 4
     assert [machine["software"] for machine in seen.machines] == [HERE["software"]] * 2
     words = sorted((tmp_path / "words").read_text().splitlines())
@@ -96,7 +97,28 @@ def test_a_program_that_is_not_there() -> None:
     ],
 )
 def test_hosts_are_reached_as_open_mpi_reaches_them(environment: dict[str, str], argv: list[str]) -> None:
-    assert agent(environment) == argv
+    assert command(cluster("a:1"), environment) == argv
+
+
+def test_the_cluster_says_first_how_its_hosts_are_reached() -> None:
+    made = cluster("a:1").model_copy(update={"ssh": "ssh -p 2222"})
+    assert command(made, {"PRTE_MCA_plm_ssh_agent": "other"}) == ["ssh", "-p", "2222", *SSH]
+
+
+def test_hosts_of_one_kernel_are_one_machine(ssh: Ssh) -> None:
+    environment = ssh(a=answer([0], "one"), b=answer([0], "two"), c=answer([0], "one"))
+    seen = look(cluster("a:1,b:1,c:1"), HERE, environment)
+    assert [host.machine for host in seen.cluster.hosts] == [0, 1, 0]
+
+
+def test_cores_that_were_said_are_kept_if_the_host_has_them(ssh: Ssh) -> None:
+    environment = ssh(a=answer([0, 1, 2]), b=answer([0, 1]))
+    said = [host.model_copy(update={"cores": (2, 1)}) for host in cluster("a:1,b:1").hosts]
+    with pytest.raises(UserError, match="b: has no core 2; its cores are 0, 1\n") as caught:
+        look(Cluster(hosts=tuple(said)), HERE, environment)
+    assert " a: " not in str(caught.value)
+    seen = look(Cluster(hosts=(said[0],)), HERE, environment)
+    assert seen.cluster.hosts[0].cores == (2, 1)
 
 
 def test_this_machine_alone_is_asked_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

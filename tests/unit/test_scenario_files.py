@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from dlbench.scenario.cluster import Cluster, Host, parse_hosts
+from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.doubts import doubts
 from dlbench.scenario.expand import expand
+from dlbench.scenario.host_list import parse_hosts
 from dlbench.scenario.read import read, reference_of
 
 SCENARIOS = sorted((Path(__file__).parents[2] / "scenarios").glob("*.y*ml"))

@@ -172,3 +172,31 @@ def test_one_core_gets_one_thread() -> None:
 @pytest.mark.parametrize("strategy", plugins.names("strategies"))
 def test_every_strategy_says_its_needs(strategy: str) -> None:
     assert isinstance(layout_module.needs_of(strategy), Needs)
+
+
+def test_cores_are_given_out_in_the_order_they_are_said() -> None:
+    first, second = (Host(address=name, slots=2, cores=order) for name, order in (("a", (0, 1)), ("b", (1, 0))))
+    out = arrange(run(workers=2, mode=Mode.SCALE_OUT, cores_per_worker=1), cluster(first, second))
+    assert cores(out) == [(0,), (1,)]
+    up = arrange(run(workers=2, mode=Mode.SCALE_UP, cores_per_worker=1), cluster(first, second))
+    assert cores(up) == [(0,), (1,)]
+    assert out.emulated == up.emulated == ()
+
+
+def test_hosts_that_share_cores_of_one_machine_are_marked() -> None:
+    def out(*orders: tuple[int, ...], machine: int | None, share: float = 1) -> tuple[str, ...]:
+        hosts = [Host(address=f"h{i}", slots=1, cores=order, machine=machine) for i, order in enumerate(orders)]
+        settings = run(workers=len(orders), mode=Mode.SCALE_OUT, cores_per_worker=share)
+        return arrange(settings, cluster(*hosts)).emulated
+
+    assert out((0, 1), (0, 1), machine=0) == ("oversubscribed",)
+    assert out((0, 1), (1, 0), machine=0) == ()
+    assert out((0, 1), (1, 0), (0, 1), machine=0) == ("oversubscribed",)
+    # Nobody has said that they are one machine.
+    assert out((0, 1), (0, 1), machine=None) == ()
+
+
+def test_what_the_cluster_says_of_itself_is_in_every_layout() -> None:
+    slow = cluster(host("a"), host("b")).model_copy(update={"emulated": ("throttled-link",)})
+    assert arrange(run(workers=2, cores_per_worker=1), slow).emulated == ("throttled-link",)
+    assert arrange(run(workers=5, cores_per_worker=1), cluster(*slow.hosts[:1])).emulated == ("oversubscribed",)

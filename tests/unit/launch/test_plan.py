@@ -9,6 +9,7 @@ import pytest
 from dlbench.errors import UserError
 from dlbench.launch.plan import plan, render
 from dlbench.records.assignment import Assignment
+from dlbench.scenario.cluster import Cluster, Host
 from tests.unit.launch.fakes import TOKEN, assignment
 
 PYTHON = "/opt/env/bin/python"
@@ -111,3 +112,28 @@ def test_wrong_options_of_a_launcher_are_the_user_s_to_mend() -> None:
 
 def test_the_default_interpreter_is_this_one() -> None:
     assert plan(assignment(), {}).argv == (sys.executable, "-m", "dlbench.worker")
+
+
+def test_other_hosts_are_reached_as_the_cluster_or_the_user_says() -> None:
+    far = Cluster(hosts=(Host(address="a", slots=1), Host(address="b", slots=1)))
+    names = ("PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent")
+
+    def agents(cluster: Cluster, **base: str) -> list[str | None]:
+        made = plan(assignment(workers=2, launcher="mpirun"), base, PYTHON, cluster)
+        assert not any(name in made.files["plan.json"] for name in names), "a path of this machine"
+        return [made.env.get(name) for name in names]
+
+    assert agents(far) == [None, None]
+    assert agents(far, OMPI_MCA_plm_rsh_agent="mine") == ["mine", "mine"]
+    said = far.model_copy(update={"ssh": "ssh -F x"})
+    assert agents(said, OMPI_MCA_plm_rsh_agent="mine") == ["ssh -F x", "ssh -F x"]
+    assert agents(Cluster(hosts=(Host(address="localhost", slots=1),), ssh="ssh -F x")) == [None, None]
+
+
+def test_variables_of_the_cluster_win_and_reach_every_process() -> None:
+    said = Cluster(hosts=(Host(address="a", slots=2),), environment={"OMPI_MCA_btl": "self,tcp", "NCCL_DEBUG": "INFO"})
+    made = plan(assignment(workers=2, launcher="mpirun"), {"NCCL_DEBUG": "WARN"}, PYTHON, said)
+    assert (made.env["OMPI_MCA_btl"], made.env["NCCL_DEBUG"]) == ("self,tcp", "INFO")
+    passed = [made.argv[i + 1] for i, word in enumerate(made.argv) if word == "-x"]
+    assert {"OMPI_MCA_btl", "NCCL_DEBUG"} <= set(passed)
+    assert json.loads(made.files["plan.json"])["added"]["NCCL_DEBUG"] == "INFO"

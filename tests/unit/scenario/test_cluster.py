@@ -4,7 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from dlbench.errors import UserError
-from dlbench.scenario.cluster import Cluster, Host, parse_hostfile, parse_hosts, this_machine
+from dlbench.scenario.cluster import Cluster, Host, this_machine
+from dlbench.scenario.host_list import parse_hostfile, parse_hosts
 
 
 def test_this_machine_has_a_slot_for_each_usable_core() -> None:
