@@ -31,6 +31,7 @@ ENGINE = """list(APPEND TF_SOURCES "${PROJECT_SOURCE_DIR}/horovod/tensorflow/mpi
 list(APPEND TF_SOURCES "${PROJECT_SOURCE_DIR}/horovod/tensorflow/xla_mpi_ops.cc")
 set_target_properties(${TF_TARGET_LIB} PROPERTIES OUTPUT_NAME "mpi_lib")
 """
+OPERATIONS = "GpuStreamHandle AsGpuStreamValue(Stream* stream);\n"
 
 # Stands for the environment's python: `pip download` hands over $SOURCE, `pip wheel` keeps what it is to compile.
 PYTHON = """
@@ -80,7 +81,7 @@ class Machine:
         self.script(self.bin / "cmake", "echo cmake version ${CMAKE:-3.25.1}")
         self.script(self.bin / "readelf", "echo '[libmpi.so.40] runpath: ['${RUNPATH-'$ORIGIN/../../../..'}]")
         self.make_environment()
-        self.source(TOP, ENGINE)
+        self.source(TOP, ENGINE, OPERATIONS)
         self.variables = {
             "PATH": str(self.bin),
             "HOME": str(tmp_path),
@@ -105,12 +106,13 @@ class Machine:
         for name in ("lib/libmpi.so", "lib/libmpi.so.40", "lib/libopen-pal.so.80", "include/mpi.h"):
             (self.environment / name).touch()
 
-    def source(self, top: str, engine: str) -> None:
-        """Pack a source whose build files have these lines."""
+    def source(self, top: str, engine: str, operations: str) -> None:
+        """Pack a source whose files have these lines."""
         folder = self.home / "horovod-0.28.1"
         (folder / "horovod/tensorflow").mkdir(parents=True, exist_ok=True)
         (folder / "CMakeLists.txt").write_text(top)
         (folder / "horovod/tensorflow/CMakeLists.txt").write_text(engine)
+        (folder / "horovod/tensorflow/mpi_ops.cc").write_text(operations)
         with tarfile.open(self.home / "horovod-0.28.1.tar.gz", "w:gz") as packed:
             packed.add(folder, folder.name)
 
@@ -176,6 +178,8 @@ def test_what_is_compiled_is_mended_in_every_place(machine: Machine) -> None:
     assert "xla_mpi_ops.cc" not in engine
     assert "/mpi_ops.cc" in engine
     assert r'INSTALL_RPATH "\$ORIGIN/../../../.."' in engine
+    operations = (machine.home / "compiled/horovod/tensorflow/mpi_ops.cc").read_text()
+    assert "template <class S> GpuStreamHandle AsGpuStreamValue(S* stream) {" in operations
 
 
 def test_a_second_build_takes_the_wheel_of_the_first(machine: Machine) -> None:
@@ -272,18 +276,27 @@ def test_an_environment_that_is_not_there_is_named(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("top", "engine", "file"),
+    ("files", "said"),
     [
-        (TOP.replace("add_subdirectory", "add_folder"), ENGINE, "horovod-0.28.1/CMakeLists.txt does not have"),
-        (TOP, ENGINE.replace("xla_", ""), "horovod/tensorflow/CMakeLists.txt does not have the text to change: list("),
-        (TOP + TOP, ENGINE, "horovod-0.28.1/CMakeLists.txt has the text to change more than once"),
+        (
+            (TOP.replace("add_subdirectory", "add_folder"), ENGINE, OPERATIONS),
+            "horovod-0.28.1/CMakeLists.txt does not have",
+        ),
+        (
+            (TOP, ENGINE.replace("xla_", ""), OPERATIONS),
+            "horovod/tensorflow/CMakeLists.txt does not have the text to change: list(",
+        ),
+        ((TOP + TOP, ENGINE, OPERATIONS), "horovod-0.28.1/CMakeLists.txt has the text to change more than once"),
+        ((TOP, ENGINE, ""), "horovod/tensorflow/mpi_ops.cc does not have the text to change: GpuStreamHandle"),
     ],
 )
-def test_a_source_that_cannot_be_mended_is_not_compiled(machine: Machine, top: str, engine: str, file: str) -> None:
-    machine.source(top, engine)
+def test_a_source_that_cannot_be_mended_is_not_compiled(
+    machine: Machine, files: tuple[str, str, str], said: str
+) -> None:
+    machine.source(*files)
     ended = machine.build()
     assert ended.returncode == 2
-    assert file in ended.stderr
+    assert said in ended.stderr
     assert (machine.num_builds(), machine.kept(), machine.left_behind()) == (0, [], [])
 
 

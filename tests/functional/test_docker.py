@@ -1,0 +1,423 @@
+"""The images' entry point, run as it is: keys, hosts that answer ssh without root, and `dlbench run` over two of them.
+
+No container is made: hosts are network namespaces, and the container's user, its `/etc/passwd` and its settings of ssh
+are put over this machine's within them. Linters look at the files.
+"""
+
+import csv
+import json
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.commands import tool
+from tests.cluster.host import Host
+from tests.cluster.ready import wait_until
+from tests.cluster.testing import cluster
+
+USER, PORT = 10001, 2222
+BIN = Path(sys.executable).parent
+AS_USER = [
+    "setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
+    "--no-new-privs",
+]  # fmt: skip
+# As root, in a mount namespace of its own: what is to be seen there, then `--` and the command.
+ENTER = """
+umask 022
+while [ "$1" != -- ]; do
+    case $1 in
+        cover) mount -t tmpfs -o mode=755 tmpfs "$2" ;;
+        folder) mkdir -p "$2" ;;
+        bind) mount --bind "$2" "$3" && shift ;;
+    esac || exit 125
+    shift 2
+done
+shift
+exec "$@"
+"""
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="becoming the container's user takes root")
+
+
+def lint(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    argv = [str(BIN / str(words[0])), *map(str, words[1:])]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+
+
+def hadolint(*files: Path) -> subprocess.CompletedProcess[str]:
+    return lint("hadolint", "--no-color", *files)
+
+
+def schema(file: Path) -> subprocess.CompletedProcess[str]:
+    return lint("check-jsonschema", "--builtin-schema", "vendor.compose-spec", file)
+
+
+@pytest.mark.parametrize("image", ["cpu", "gpu"])
+def test_the_linter_finds_nothing_in_a_dockerfile(root: Path, image: str) -> None:
+    done = hadolint(root / "docker" / f"Dockerfile.{image}")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "finding"),
+    [
+        ("USER 10001", "USER root", "DL3002"),
+        ('"g++=4:12.2.*"', "g++", "DL3008"),
+        ("python:3.11.7-slim-bookworm AS", "python:latest AS", "DL3007"),
+        (" --no-install-recommends", "", "DL3015"),
+    ],
+)
+def test_the_linter_finds_what_is_wrong(root: Path, tmp_path: Path, old: str, new: str, finding: str) -> None:
+    text = (root / "docker/Dockerfile.cpu").read_text()
+    assert old in text
+    (tmp_path / "Dockerfile").write_text(text.replace(old, new))
+    done = hadolint(tmp_path / "Dockerfile")
+    assert done.returncode != 0
+    assert finding in done.stdout
+
+
+def test_the_compose_file_is_one(root: Path, tmp_path: Path) -> None:
+    file = root / "docker/compose.yaml"
+    done = schema(file)
+    assert done.returncode == 0, done.stdout + done.stderr
+    broken = tmp_path / "compose.yaml"
+    broken.write_text(file.read_text().replace("cap_drop: [ALL]", "cap_drop: ALL"))
+    assert schema(broken).returncode != 0
+
+
+def test_the_entry_point_is_sound_for_the_linter(root: Path, tmp_path: Path) -> None:
+    script = root / "docker/entrypoint"
+    done = lint("shellcheck", script)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (tmp_path / "entrypoint").write_text(script.read_text().replace('"$KEYS/id_', "$KEYS/id_").replace('"$1"', "$1"))
+    assert lint("shellcheck", tmp_path / "entrypoint").returncode != 0
+
+
+@dataclass(frozen=True)
+class Container:
+    """What the entry point finds in a container: a user with a home of its own, and the folder of the cluster's key."""
+
+    root: Path
+    home: Path
+    keys: Path
+
+    @property
+    def script(self) -> Path:
+        return self.root / "docker/entrypoint"
+
+    def argv(self, *words: str, user: list[str] = AS_USER) -> list[str]:
+        """Return the command that runs the entry point as the container's user, with the image's files in place."""
+        passwd = self.home.with_suffix(".passwd")
+        placed = [
+            "bind",
+            str(passwd),
+            "/etc/passwd",
+            "bind",
+            str(self.root / "docker/ssh_config"),
+            "/etc/ssh/ssh_config",
+        ]
+        seen = [*opened(self.home.with_suffix(".spare"), self.root, Path(sys.base_prefix)), *placed, "--"]
+        return ["unshare", "--mount", "sh", "-c", ENTER, "sh", *seen, *user, str(self.script), *words]
+
+    def variables(self, **more: str) -> dict[str, str]:
+        return {
+            "HOME": str(self.home),
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "TMPDIR": str(self.home),
+            "DLBENCH_KEYS": str(self.keys),
+            "DLBENCH_SSHD_CONFIG": str(self.root / "docker/sshd_config"),
+            **more,
+        }
+
+    def start(self, *words: str, user: list[str] = AS_USER, **more: str) -> subprocess.Popen[str]:
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        argv, found = self.argv(*words, user=user), self.variables(**more)
+        return subprocess.Popen(argv, text=True, env=found, cwd=self.home, **pipes)  # type: ignore[call-overload]
+
+    def run(self, *words: str, user: list[str] = AS_USER, **more: str) -> subprocess.CompletedProcess[str]:
+        with self.start(*words, user=user, **more) as process:
+            try:
+                stdout, stderr = process.communicate(timeout=30)
+            finally:
+                process.kill()
+        return subprocess.CompletedProcess(list(words), process.returncode, stdout, stderr)
+
+
+def opened(spare: Path, *needed: Path) -> list[str]:
+    """Return how folders that lie where only root may enter are shown to everybody; in an image none does."""
+    closed = {path: found for path in needed if (found := closed_above(path))}
+    away = {path: spare / str(number) for number, path in enumerate(closed)}
+    for place in away.values():
+        place.mkdir(parents=True, exist_ok=True)
+    words = [word for path, place in away.items() for word in ("bind", str(path), str(place))]
+    words += [word for folder in dict.fromkeys(closed.values()) for word in ("cover", str(folder))]
+    back = [("folder", str(path), "bind", str(place), str(path)) for path, place in away.items()]
+    return [*words, *(word for group in back for word in group)]
+
+
+def closed_above(path: Path) -> Path | None:
+    """Return the topmost folder above a path that others than root may not enter."""
+    return next((it for it in reversed(path.parents) if not it.stat().st_mode & stat.S_IXOTH), None)
+
+
+def owned(path: Path, mode: int = 0o755) -> Path:
+    path.mkdir(parents=True)
+    path.chmod(mode)
+    os.chown(path, USER, USER)
+    return path
+
+
+def settled(root: Path, folder: Path, name: str = "container") -> Container:
+    """Return a container with a home; those in one folder have the same key."""
+    home = owned(folder / name)
+    line = f"dlbench:x:{USER}:{USER}::{home}:/bin/bash\n"
+    home.with_suffix(".passwd").write_text(f"root:x:0:0:root:/root:/bin/bash\n{line}")
+    keys = folder / "keys"
+    return Container(root, home, keys if keys.exists() else owned(keys, 0o700))
+
+
+@contextmanager
+def open_folder() -> Iterator[Path]:
+    """Make a folder that everybody may enter, as pytest's may not be."""
+    with tempfile.TemporaryDirectory(prefix="dlbench-docker-", dir="/tmp") as name:
+        path = Path(name)
+        path.chmod(0o755)
+        yield path
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with open_folder() as path:
+        yield path
+
+
+@pytest.fixture
+def container(root: Path, folder: Path) -> Container:
+    return settled(root, folder)
+
+
+def make_key(path: Path, passphrase: str = "") -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", passphrase, "-f", str(path)], check=True)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@needs_root
+def test_a_command_is_run_as_it_is(container: Container) -> None:
+    done = container.run("python", "-c", "import os, sys; print(os.getuid(), sys.argv[1:])", "a b", "", "$HOME")
+    assert (done.returncode, done.stdout) == (0, f"{USER} ['a b', '', '$HOME']\n"), done.stderr
+    assert not (container.home / ".dlbench").exists(), "one machine needs no key"
+    assert container.run("sh", "-c", "exit 7").returncode == 7
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("words", "variables", "said"),
+    [
+        ((), {}, "nothing to do"),
+        (("dlbnech",), {}, "there is no dlbnech; say host, or a command"),
+        (("host", "now"), {}, "host takes nothing more"),
+        (("host",), {"DLBENCH_SSH_PORT": "ssh"}, "DLBENCH_SSH_PORT is no port: ssh"),
+        (("host",), {"DLBENCH_SSH_PORT": "65536"}, "DLBENCH_SSH_PORT is no port: 65536"),
+        (("host",), {"DLBENCH_KEYS": "/nowhere"}, "there is no folder /nowhere"),
+    ],
+)
+def test_a_mistake_is_named(container: Container, words: tuple[str, ...], variables: dict[str, str], said: str) -> None:
+    done = container.run(*words, **variables)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.startswith("dlbench: ")
+
+
+@needs_root
+def test_root_is_no_host(container: Container) -> None:
+    done = container.run("host", user=[])
+    assert (done.returncode, "may not be root" in done.stderr) == (2, True), done.stderr
+
+
+@needs_root
+def test_a_folder_that_cannot_be_written_is_named(container: Container) -> None:
+    os.chown(container.keys, 0, 0)
+    container.keys.chmod(0o755)
+    done = container.run("host")
+    assert done.returncode == 2
+    assert "has no key and cannot be written" in done.stderr
+
+
+@needs_root
+def test_a_mounted_secret_is_taken_with_any_rights(container: Container) -> None:
+    make_key(container.keys / "id_rsa")
+    (container.keys / "id_rsa").chmod(0o644)  # as a Kubernetes secret is mounted
+    container.keys.chmod(0o555)
+    assert container.run("true").returncode == 0
+    own = container.home / ".dlbench"
+    assert stat.S_IMODE(own.stat().st_mode) == 0o700
+    assert stat.S_IMODE((own / "key").stat().st_mode) == 0o600
+    kind, public = (container.keys / "id_rsa.pub").read_text().split()[:2]
+    assert (own / "authorized_keys").read_text().split()[:2] == [kind, public]
+    assert (own / "known_hosts").read_text().split()[:3] == ["*", kind, public]
+
+
+@needs_root
+def test_a_key_that_is_none_is_named(container: Container) -> None:
+    make_key(container.keys / "id_ed25519", passphrase="a passphrase")
+    os.chown(container.keys / "id_ed25519", USER, USER)
+    done = container.run("true")
+    assert done.returncode == 2
+    assert "is no private key, or has a passphrase" in done.stderr
+
+
+@needs_root
+def test_hosts_that_start_at_once_have_one_key_and_answer(root: Path, folder: Path) -> None:
+    others = [settled(root, folder, f"home{number}") for number in range(4)]
+    ports = [free_port() for _ in others]
+    started = [it.start("host", DLBENCH_SSH_PORT=str(port)) for it, port in zip(others, ports, strict=True)]
+    try:
+        for it in others:
+            until_healthy(it)
+        assert len({(it.home / ".dlbench/key").read_text() for it in others}) == 1
+        assert sorted(path.name for path in others[0].keys.iterdir()) == [".lock", "id_ed25519"]
+    finally:
+        end(started)
+    assert others[0].run("healthy").returncode != 0, "a host that has ended is not well"
+
+
+def until_healthy(container: Container) -> None:
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline:
+        if (container.home / ".dlbench/port").exists() and container.run("healthy").returncode == 0:
+            return
+        time.sleep(0.05)
+    pytest.fail("the host does not answer")
+
+
+def end(started: list[subprocess.Popen[str]]) -> None:
+    for process in started:
+        process.terminate()
+    for process in started:
+        try:
+            process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+
+
+@needs_root
+def test_what_is_no_host_is_healthy(container: Container) -> None:
+    assert container.run("healthy").returncode == 0
+
+
+@dataclass(frozen=True)
+class Trio:
+    """Two hosts that wait and one that commands, as in the compose file."""
+
+    made: Cluster
+    root: Path
+    folder: Path
+    containers: dict[str, Container]
+
+    def variables(self, host: Host) -> dict[str, str]:
+        return self.containers[host.name].variables(DLBENCH_CACHE=str(self.folder / "work/cache"))
+
+    def start(self, host: Host) -> subprocess.Popen[bytes]:
+        argv, log = self.containers[host.name].argv("host"), host.folder / "container.log"
+        return host.start(argv, output=log, variables=self.variables(host))
+
+    def run(self, host: Host, *words: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+        argv, found, work = self.containers[host.name].argv(*words), self.variables(host), self.folder / "work"
+        return host.run(argv, cwd=work, variables=found, timeout_s=timeout_s, check=False)
+
+
+@pytest.fixture(scope="module")
+def trio() -> Iterator[Trio]:
+    root = Path(__file__).parents[2]
+    with cluster(3) as made, open_folder() as folder:
+        owned(folder / "work")
+        it = Trio(made, root, folder, {host.name: settled(root, folder, host.name) for host in made.hosts})
+        waiting = made.hosts[:2]
+        started = [it.start(host) for host in waiting]
+        try:
+            wait_until(waiting, lambda: all(answers(host) for host in waiting), "the container's ssh")
+            yield it
+        finally:
+            for process in started:
+                process.kill()
+                process.wait()
+            # Sessions by ssh know no other place than this for what is this user's.
+            shutil.rmtree(f"/tmp/dlbench-{USER}", ignore_errors=True)
+
+
+def answers(host: Host) -> bool:
+    try:
+        with socket.create_connection((host.address, PORT), timeout=1.0) as connection:
+            return connection.recv(4) == b"SSH-"
+    except OSError:
+        return False
+
+
+def test_a_session_has_the_containers_user_and_variables(trio: Trio) -> None:
+    waiting, commanding = trio.made.hosts[0], trio.made.hosts[2]
+    script = 'hostname; id -u; echo "$DLBENCH_CACHE"; echo "$PATH" | cut -d: -f1'
+    done = trio.run(commanding, "ssh", waiting.name, script)
+    assert done.stdout.split() == [waiting.name, str(USER), f"{trio.folder}/work/cache", str(BIN)], done.stderr
+
+
+def test_nobody_else_is_let_in(trio: Trio) -> None:
+    waiting, commanding = trio.made.hosts[0], trio.made.hosts[2]
+    stranger = owned(trio.folder / "stranger", 0o700)
+    make_key(stranger / "key")
+    os.chown(stranger / "key", USER, USER)
+    with_key = trio.run(commanding, "ssh", "-F", "/dev/null", "-p", str(PORT), "-o", "BatchMode=yes",
+                        "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
+                        "-i", str(stranger / "key"), waiting.address, "true")  # fmt: skip
+    assert with_key.returncode == 255
+    assert "Permission denied (publickey)" in with_key.stderr
+    as_root = trio.run(commanding, "ssh", "-o", "LogLevel=INFO", "-l", "root", waiting.name, "true")
+    assert as_root.returncode == 255
+    assert "Permission denied (publickey)" in as_root.stderr
+
+
+def test_a_host_without_the_clusters_key_is_not_believed(trio: Trio) -> None:
+    """The machine's own sshd in the host is some other one: it has a key of its own."""
+    waiting, commanding = trio.made.hosts[0], trio.made.hosts[2]
+    done = trio.run(commanding, "ssh", "-p", "22", "-o", "LogLevel=INFO", waiting.name, "true")
+    assert done.returncode == 255
+    assert "Host key verification failed" in done.stderr
+
+
+@pytest.mark.mpi
+def test_dlbench_runs_over_two_containers(trio: Trio) -> None:
+    base = {
+        "workers": 2, "mode": "scale-out", "trainer": "numpy", "model": "softmax", "dataset": "digits",
+        "strategy": "mpi", "learning_rate": 0.1, "cores_per_worker": 1, "epochs": 3,
+    }  # fmt: skip
+    path = trio.folder / "work/two.yaml"
+    path.write_text(json.dumps({"base": base, "baseline": "none"}))
+    hosts = ",".join(f"{host.name}:1" for host in trio.made.hosts[:2])
+    done = trio.run(trio.made.hosts[2], "dlbench", "run", str(path), "--hosts", hosts)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (rows,) = (trio.folder / "work/studies").glob("*/runs.csv")
+    with rows.open(newline="", encoding="utf-8") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["status"], row["hosts"], row["workers_per_host"]) == ("completed", "2", "1")
+    assert (row["workers_agree"], row["launcher"]) == ("exact", "mpirun")
+    assert {path.stat().st_uid for path in rows.parent.rglob("*")} == {USER}
+
+
+def test_the_tools_of_these_tests_are_there() -> None:
+    assert all((BIN / name).exists() for name in ("hadolint", "shellcheck", "check-jsonschema"))
+    assert all(tool(name) and shutil.which(str(tool(name))) for name in ("sshd", "ssh-keygen", "setpriv", "unshare"))
