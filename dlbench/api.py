@@ -18,8 +18,10 @@ from dlbench.study.conduct import Account, Watcher, conduct
 from dlbench.study.disk import DiskFull
 from dlbench.study.fit_runs import with_found
 from dlbench.study.folder import DEFAULT_PARENT, Folder, Question, create, discard_unused, open_study
+from dlbench.study.lock import must_be_free
 from dlbench.study.prepare import Stopped
-from dlbench.study.request import Request, at_hosts, must_be_launchable, resolve
+from dlbench.study.request import Request, at_hosts, must_be_launchable, resolve, with_links
+from dlbench.study.submit import part_of, submit, waits_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,6 +66,11 @@ class Study:
     def sensors(self) -> "pd.DataFrame":
         """One row for each reading, with the columns of its run."""
         return self._joined("sensors")
+
+    @cached_property
+    def topology(self) -> "pd.DataFrame":
+        """One row for each process: its host, cores, device and interface, with the columns of its run."""
+        return self._joined("topology")
 
     @cached_property
     def arms(self) -> "pd.DataFrame":
@@ -183,9 +190,14 @@ def measure(request: Request, watcher: Watcher, stop: threading.Event) -> tuple[
         UserError: Something that the user can mend.
     """
     question, folder = resolve(request)
+    if waits_for(question.cluster):
+        return submit(question, folder, request, watcher, stop)
     must_be_launchable(question)
-    question = at_hosts(question, request)
+    if folder is not None:
+        must_be_free(folder.path)  # hosts are asked and links measured next, which the runs of another would feel
+    question = part_of(at_hosts(question, request), request.part)
     question = _with_batches(question, folder, watcher, stop)
+    question = with_links(question, watcher.say)
     if folder is not None:
         return folder, conduct(folder, question, watcher, stop)
     folder = create(request.output, question)

@@ -147,8 +147,20 @@ def _devices(rows: Sequence[Row]) -> str:
     return f"Runs were on different devices ({listed(names)}): differences may be theirs." if len(names) > 1 else ""
 
 
+def _one_machine(rows: Sequence[Row]) -> str:
+    """Say that hosts were containers on one kernel: what they send each other is copied in its memory."""
+    several = [row for row in rows if (row.get("hosts") or 0) > 1 and row.get("machines")]
+    shared = sum(row["machines"] < row["hosts"] for row in several)
+    if not shared:
+        return ""
+    return (
+        f"In {shared} of {counted(len(several), 'run')} on several hosts, hosts were one machine: their messages crossed "
+        "no network card, and a real network may rank one host and several otherwise."
+    )
+
+
 _ABOUT_RUNS: tuple[Callable[[Sequence[Row]], str], ...] = (
-    _warm_up, _window, _steal, _first_step, _synthetic, _unbound, _devices,
+    _warm_up, _window, _steal, _first_step, _synthetic, _unbound, _devices, _one_machine,
 )  # fmt: skip
 
 

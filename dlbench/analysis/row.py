@@ -13,6 +13,7 @@ from dlbench.records.columns import SCHEMA_VERSION, names
 from dlbench.records.journal import Journal
 from dlbench.records.outcome import Outcome
 from dlbench.records.result import Result
+from dlbench.scenario.cluster import Prices
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.run_spec import RunSpec
 
@@ -49,17 +50,18 @@ LARGEST = (
     "device_memory_peak_bytes",
 )
 # What a worker counts until its end: steps that only lengthen the window are in it and cannot be taken out.
-TOTALS = ("energy_j", "network_bytes", "steal_fraction")
+TOTALS = ("energy_j", "network_bytes", "wire_bytes", "steal_fraction")
 SUM = ("samples_seen", "observer_cpu_s", "bytes_sent")
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One launch of a run, as its row names it."""
+    """One launch of a run, as its row names it, and the prices of where it was."""
 
     study: str
     number: int
     dataset_checksum: str = ""
+    prices: Prices | None = None
 
 
 def run_row(
@@ -75,7 +77,7 @@ def run_row(
     Args:
         run: The specification.
         layout: Who ran where; None where the attempt ended before it was laid out.
-        attempt: Study, number and data of the attempt.
+        attempt: Study, number, data and prices of the attempt.
         outcome: How it ended.
         journal: What came home.
         machine: `machine.json`; fills versions that no worker told.
@@ -85,7 +87,7 @@ def run_row(
     row: dict[str, Any] = dict.fromkeys(names("runs"))
     row |= _specification(run)
     row |= _attempt(attempt, outcome)
-    row |= _layout(layout) | _cores(layout)
+    row |= _layout(layout) | _cores(layout) | _cost(attempt.prices, layout, outcome)
     row |= _results(journal.results.values(), complete=bool(results))
     row |= _window(run, results, row["cores_per_worker"])
     row |= _steps(journal, processes)
@@ -164,6 +166,9 @@ def _layout(layout: Layout | None) -> dict[str, Any]:
         workers[place.host] += len(place.workers) if place.role == "worker" else 0
     return {
         "hosts": len(layout.hosts),
+        "machines": layout.machines,
+        "link_latency_s": layout.link_latency_s,
+        "link_bandwidth_bytes_per_s": layout.link_bandwidth_bytes_per_s,
         "workers_per_host": max(workers.values()),
         "processes": len(layout.places),
         "servers": sum(place.role == "server" for place in layout.places),
@@ -176,6 +181,17 @@ def _cores(layout: Layout | None) -> dict[str, Any]:
     """Return the cores that workers were bound to; unbound they could use what the specification says."""
     bound = None if layout is None else layout.cores_per_worker
     return {} if bound is None else {"cores_per_worker": bound}
+
+
+def _cost(prices: Prices | None, layout: Layout | None, outcome: Outcome) -> dict[str, Any]:
+    """Return what an attempt cost: its time from launch to end on every host and every worker's slot it used."""
+    if prices is None or layout is None or not outcome.wall_time_s:
+        return {}
+    workers = sum(len(place.workers) for place in layout.places)
+    return {
+        "cost": prices.cost(outcome.wall_time_s, len(layout.hosts), workers),
+        "cost_currency": prices.currency,
+    }
 
 
 def _enforced(layout: Layout) -> str:
@@ -295,6 +311,7 @@ def _sensors(journal: Journal) -> dict[str, Any]:
     energy = sensors.counted(journal, "nvml", "energy_j")
     found = {
         "network_bytes": _whole(sensors.counted(journal, "network", "sent_bytes")),
+        "wire_bytes": _whole(sensors.counted(journal, "network", "wire_sent_bytes")),
         "energy_j": sensors.counted(journal, "rapl", "energy_j") if energy is None else energy,
         "steal_fraction": steal / capacity if steal is not None and capacity else None,
     }

@@ -25,9 +25,15 @@ def counted(journal: Journal, sensor: str, quantity: str) -> float | None:
 
     None where no worker read it, or one that did has readings for less than nine tenths of its training.
     """
-    grown = [_growth(series, journal.steps.get(worker)) for worker, series in _series(journal, sensor, quantity)]
+    grown = list(counted_by_worker(journal, sensor, quantity).values())
     known = [value for value in grown if value is not None]
     return sum(known) if known and len(known) == len(grown) else None
+
+
+def counted_by_worker(journal: Journal, sensor: str, quantity: str) -> dict[int, float | None]:
+    """Return the same of each worker that read it; None where its readings cover too little of its training."""
+    found = _series(journal, sensor, quantity)
+    return {worker: _growth(series, journal.steps.get(worker)) for worker, series in found}
 
 
 def mean_in_window(journal: Journal, sensor: str, quantity: str) -> float | None:

@@ -19,6 +19,7 @@ INTERRUPTED = 130
 COMMANDS = {
     "run": "Run a scenario and keep every row.",
     "check": "Validate a scenario and show its runs.",
+    "doctor": "Examine the hosts, and say what mends them.",
     "report": "Turn studies into figures, one page and a summary.",
     "compare": "Say what changed from one study to another.",
     "list": "Show plugins, settings and columns.",

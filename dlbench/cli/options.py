@@ -64,3 +64,17 @@ def hosts(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(where=Where(hosts, hostfile, cluster), **others)
 
     return _hosts(_hostfile(_cluster(wrapped)))
+
+
+def read_part(text: str | None) -> tuple[int, int] | None:
+    """Return the two numbers of `3/12`; None where nothing is said.
+
+    Raises:
+        UserError: It has another form.
+    """
+    if text is None:
+        return None
+    number, _, total = text.partition("/")
+    if not (number.isdecimal() and total.isdecimal()):
+        raise UserError(f"--part {text!r} is not of the form 3/12")
+    return int(number), int(total)

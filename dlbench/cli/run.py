@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dlbench.scenario.where import Where
-    from dlbench.study.conduct import Watcher
+    from dlbench.study.conduct import Account, Watcher
     from dlbench.study.folder import Folder, Question
     from dlbench.study.request import Request
 
@@ -42,6 +42,8 @@ PLAIN_WIDTH = 200
     help="Folder of all studies.",
 )  # fmt: skip
 @click.option("--repeats", type=click.IntRange(min=1), metavar="N", help="In place of the scenario's repeats.")
+@click.option("--part", hidden=True, metavar="I/N", help="Make the run of this number alone: a job does.")
+@click.option("--followed", is_flag=True, hidden=True, help="Another dlbench shows what was found.")
 def command(
     scenario: Path | None,
     where: "Where",
@@ -51,6 +53,8 @@ def command(
     resume: bool,
     output: Path,
     repeats: int | None,
+    part: str | None,
+    followed: bool,
 ) -> int:
     """Make every run of SCENARIO, one at a time, and say what was found.
 
@@ -66,19 +70,24 @@ def command(
         repeats=repeats,
         study=study,
         resume=resume,
+        part=options.read_part(part),
     )
     if dry_run:
         _rehearse(request)
         return COMPLETED
-    return _run(request)
+    return _run(request, is_followed=followed)
 
 
 def _rehearse(request: "Request") -> None:
     from dlbench.launch.plan import render
     from dlbench.study.conduct import rehearse
     from dlbench.study.request import resolve
+    from dlbench.study.submit import rehearsed, waits_for
 
-    question = _with_batches(*resolve(request))
+    question, folder = resolve(request)
+    if waits_for(question.cluster):
+        click.echo(rehearsed(question, request, folder))
+    question = _with_batches(question, folder)
     click.echo("# The way home (address, port, token), the prepared data and the log folder are added at the launch.")
     for run in question.runs:
         click.echo(f"\n# {run.run_id}: {_one_line(run.label)}, repeat {run.repeat}")
@@ -106,13 +115,10 @@ def _with_batches(question: "Question", folder: "Folder | None") -> "Question":
     return known
 
 
-def _run(request: "Request") -> int:
-    """Make the runs, show what was found, and return the exit code."""
-    from dlbench.analysis.order import reading_order
+def _run(request: "Request", *, is_followed: bool) -> int:
+    """Make the runs, show what was found, and return the exit code; one that is followed leaves the showing to that."""
     from dlbench.api import measure
-    from dlbench.cli.summary import show
     from dlbench.study.disk import DiskFull
-    from dlbench.study.folder import scenario_of
     from dlbench.study.prepare import NotPrepared
 
     console = _console()
@@ -123,11 +129,21 @@ def _run(request: "Request") -> int:
     except (DiskFull, NotPrepared) as error:
         click.echo(f"dlbench: {error}", err=True)
         return SOME_DID_NOT
+    if not is_followed:
+        _show(console, folder, account)
+    if account.was_interrupted:
+        return INTERRUPTED
+    return COMPLETED if account.is_complete else SOME_DID_NOT
+
+
+def _show(console: "Console", folder: "Folder", account: "Account") -> None:
+    from dlbench.analysis.order import reading_order
+    from dlbench.cli.summary import show
+    from dlbench.study.folder import scenario_of
+
     show(console, folder.path, account.rows, reading_order(scenario_of(folder), folder.record.runs))
     if account.was_interrupted:
         click.echo(f"interrupted; continue with: dlbench run --study {str(folder.path)!r}")
-        return INTERRUPTED
-    return COMPLETED if account.is_complete else SOME_DID_NOT
 
 
 def _console() -> "Console":

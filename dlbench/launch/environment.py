@@ -1,9 +1,16 @@
 """The environment of a launcher process, made from an explicit base: what leaks into a job is taken out, pools set."""
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from dlbench.records.assignment import ATTEMPT_VARIABLE, RANK_VARIABLE, VARIABLE
+from dlbench.records.assignment import (
+    ADDRESS_VARIABLE,
+    ATTEMPT_VARIABLE,
+    INTERFACE_VARIABLE,
+    RANK_VARIABLE,
+    VARIABLE,
+)
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.layout import Layout
 
@@ -14,6 +21,10 @@ _LEAKING_PREFIXES = (
     "PMI_",
     "PRTE_",
     "HYDRA_",
+    "HYDI_",
+    "MPICH_",
+    "MPIR_",
+    "MPI_LOCAL",
     "HOROVOD_",
     "OMP_",
     "MKL_",
@@ -26,6 +37,8 @@ _LEAKING = frozenset(
         VARIABLE,
         ATTEMPT_VARIABLE,
         RANK_VARIABLE,
+        INTERFACE_VARIABLE,
+        ADDRESS_VARIABLE,
         "TF_CONFIG",
         "TF_XLA_FLAGS",
         "TF_NUM_INTRAOP_THREADS",
@@ -45,19 +58,17 @@ _LEAKING = frozenset(
 )
 # How Open MPI 5 and 4 are told which program starts theirs on other hosts.
 AGENTS = ("PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent")
+# The same for MPICH: the program, and its arguments.
+HYDRA_AGENT = ("HYDRA_LAUNCHER_EXEC", "HYDRA_LAUNCHER_EXTRA_ARGS")
 # Variables that hold paths of this machine: a run needs them, a published record does not.
-LOCAL_VARIABLES = frozenset({"PATH", "LD_LIBRARY_PATH", "HOROVOD_AUTOTUNE_LOG", *AGENTS})
+LOCAL_VARIABLES = frozenset({"PATH", "LD_LIBRARY_PATH", "HOROVOD_AUTOTUNE_LOG", *AGENTS, *HYDRA_AGENT})
 
 
 def agent(cluster: Cluster, base: Mapping[str, str]) -> str:
-    """Return the command that reaches another host, as the cluster or Open MPI's own variables say it; "" for ssh."""
-    return cluster.ssh or next((base[name] for name in AGENTS if base.get(name)), "")
-
-
-def reaching(cluster: Cluster, base: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that say to Open MPI how other hosts are reached; none where it is plain ssh."""
-    found = "" if cluster.is_here else agent(cluster, base)
-    return dict.fromkeys(AGENTS, found) if found else {}
+    """Return the command that reaches another host, as the cluster or an MPI's own variables say it; "" for ssh."""
+    of_open_mpi = next((base[name] for name in AGENTS if base.get(name)), "")
+    program, arguments = (base.get(name, "") for name in HYDRA_AGENT)
+    return cluster.ssh or of_open_mpi or (f"{shlex.quote(program)} {arguments}".strip() if program else "")
 
 
 def cleaned(base: Mapping[str, str], *, keep_slurm: bool) -> dict[str, str]:

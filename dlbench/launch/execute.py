@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dlbench.launch import processes
 from dlbench.launch.inbox import Inbox
-from dlbench.launch.logs import LogBounds, lost_host, rank_exit, telling_line
+from dlbench.launch.logs import LogBounds, lost_host, rank_exit, telling_line, unreachable
 from dlbench.launch.lookout import Lookout
 from dlbench.launch.plan import LaunchPlan
 from dlbench.launch.reception import Reception, WorkerView
@@ -58,6 +58,7 @@ def execute(
     inbox: Inbox,
     on_progress: Callable[[Progress], None],
     stop: threading.Event,
+    bring: Callable[[Assignment, Path, bool], None] | None = None,
 ) -> Outcome:
     """Run one attempt to its end and return how it ended; nothing of it is left running.
 
@@ -68,6 +69,8 @@ def execute(
         inbox: Where its workers call.
         on_progress: Called some five times a second.
         stop: Set to interrupt the attempt.
+        bring: Called once nothing of it is left on this machine, with the assignment, the folder and whether all went
+            well: ends what is left on other hosts, and brings their logs into the folder.
     """
     started_at, clock = datetime.now(UTC), time.monotonic()
     try:
@@ -76,7 +79,8 @@ def execute(
         status, reason, exit_code = Status.FAILED, f"the attempt's files cannot be written: {error}", None
     else:
         with reception:
-            status, reason, exit_code = _Attempt(plan, assignment, folder, reception, on_progress, stop).run()
+            attempt = _Attempt(plan, assignment, folder, reception, on_progress, stop, bring)
+            status, reason, exit_code = attempt.run()
     return Outcome(
         status=status,
         reason=reason,
@@ -105,6 +109,7 @@ class _Attempt:
     reception: Reception
     on_progress: Callable[[Progress], None]
     stop: threading.Event
+    bring: Callable[[Assignment, Path, bool], None] | None
 
     def run(self) -> tuple[Status, str, int | None]:
         """Start, watch, end, drain, decide."""
@@ -142,6 +147,8 @@ class _Attempt:
         ended_at = time.monotonic()
         remaining = self._end(launcher)
         self._drain(_DRAIN_S)
+        if self.bring is not None:
+            self.bring(self.assignment, self.folder, verdict is None and launcher.returncode == 0)
         self.on_progress(_progress(self.reception.workers(), time.monotonic(), started_at))
         return self._evidence(launcher, verdict, ended_at, remaining)
 
@@ -198,8 +205,10 @@ class _Attempt:
             verdict=verdict,
             ended_at=ended_at,
             failure=self.reception.failure,
-            rank_exit=None if verdict else rank_exit(launcher_log),
+            rank_exit=None if verdict else rank_exit(launcher_log, {view.pid: rank for rank, view in views.items()}),
             lost_host=lost_host(launcher_log),
+            hosts={place.rank: place.host for place in self.assignment.layout.places},
+            unreachable=unreachable(launcher_log),
             lines={rank: telling_line(self.folder / files.worker_log(rank)) for rank in views},
             launcher_line=telling_line(launcher_log),
             remaining=remaining,

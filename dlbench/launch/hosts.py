@@ -5,8 +5,6 @@ They are reached as Open MPI will reach them, by ssh or by what its parameter `p
 
 import json
 import shlex
-import socket
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,18 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dlbench.errors import UserError, shorten
-from dlbench.launch.environment import agent
+from dlbench.errors import UserError
 from dlbench.launch.introduce import MARK, kernel
+from dlbench.launch.remote import RemoteError, command, elsewhere, run
+from dlbench.launch.sources import hashes
 from dlbench.records.machine import found_in, library_versions
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.limits import usable_cores
 
-# A host that is down is known to be so after this; one that is up answers in a second.
-_CONNECT_S = 10
+_PROGRAM = ("-m", "dlbench.launch.introduce")
 _ANSWER_S = 60.0
 _MOST_AT_ONCE = 64
-_SSH_FAILED, _NO_COMMAND = 255, (126, 127)
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,11 @@ class Seen:
 
 
 def look(
-    cluster: Cluster, machine: Mapping[str, Any], environment: Mapping[str, str], python: str = sys.executable
+    cluster: Cluster,
+    machine: Mapping[str, Any],
+    environment: Mapping[str, str],
+    python: str = sys.executable,
+    files: Sequence[str] = (),
 ) -> Seen:
     """Ask all hosts of a cluster but this one at once.
 
@@ -51,26 +52,23 @@ def look(
         machine: What this machine says of itself.
         environment: Says how they are reached.
         python: The interpreter that workers will have, here and there.
+        files: Files of the user's own that runs are made from.
 
     Raises:
-        UserError: Some do not answer, lack the interpreter or dlbench, or have other versions; names all of them.
+        UserError: Some do not answer, lack the interpreter or dlbench, or have other versions or files; names all.
     """
-    own_names = {socket.gethostname(), socket.getfqdn()}
-    others = [host for host in cluster.hosts if not host.is_here and host.address not in own_names]
-    argv = command(cluster, environment)
+    others = elsewhere(cluster)
     with ThreadPoolExecutor(min(len(others), _MOST_AT_ONCE) or 1) as threads:
-        answers = list(threads.map(lambda host: _ask(host, argv, python), others))
-    here = {"cores": usable_cores(), "machine": machine, "kernel": kernel()}
+        answers = list(threads.map(lambda host: _ask(cluster, host, files, environment, python), others))
+    here = {"cores": usable_cores(), "machine": machine, "kernel": kernel(), "files": hashes(files)}
     known: dict[str, dict[str, Any] | str] = {host.address: here for host in cluster.hosts}
     known |= {host.address: found for host, found in zip(others, answers, strict=True)}
-    problems = {
-        host.address: problem for host in cluster.hosts if (problem := _unfit(host, known[host.address], machine))
-    }
+    problems = {host.address: problem for host in cluster.hosts if (problem := _unfit(host, known[host.address], here))}
     if problems:
         told = [f"{address}: {problem}" for address, problem in problems.items()]
         raise UserError(
             "\n  ".join(["hosts that cannot be used as they are:", *told]),
-            hint=f"{shlex.join([*argv, next(iter(problems))])} true  shows how it is reached",
+            hint=f"{shlex.join([*command(cluster, environment), next(iter(problems))])} true  shows how it is reached",
         )
     answered = {address: found for address, found in known.items() if not isinstance(found, str)}
     kernels = list(dict.fromkeys(found["kernel"] for found in answered.values()))
@@ -79,51 +77,25 @@ def look(
     return Seen(cluster.model_copy(update={"hosts": hosts}), machines)
 
 
-def command(cluster: Cluster, environment: Mapping[str, str]) -> list[str]:
-    """Return the command that reaches a host whose address follows it; ssh never asks anybody for a password.
-
-    Args:
-        cluster: May say it.
-        environment: May say it as Open MPI has it, where the cluster does not.
-    """
-    words = shlex.split(agent(cluster, environment).partition(" : ")[0]) or ["ssh"]
-    if Path(words[0]).name != "ssh":
-        return words
-    return [*words, "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_CONNECT_S}"]
-
-
-def _ask(host: Host, argv: Sequence[str], python: str) -> dict[str, Any] | str:
+def _ask(
+    cluster: Cluster, host: Host, files: Sequence[str], environment: Mapping[str, str], python: str
+) -> dict[str, Any] | str:
     """Return a host's answer, or what is wrong with it."""
-    words = [*argv, host.address.strip("[]"), shlex.join([python, "-m", "dlbench.launch.introduce"])]
     try:
-        done = subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_ANSWER_S,
-            check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return f"no answer within {_ANSWER_S:g} s"
-    except OSError as error:
-        return f"{words[0]} cannot be started: {error.strerror or error}"
-    answer = next((line.partition(MARK)[2] for line in done.stdout.splitlines() if MARK in line), "")
+        printed = run(cluster, host, (*_PROGRAM, *files), environment, _ANSWER_S, python)
+    except RemoteError as error:
+        return str(error)
+    answer = next((line.partition(MARK)[2] for line in printed.splitlines() if MARK in line), "")
     try:
-        found = json.loads(answer) if answer else None
+        found = json.loads(answer)
     except ValueError:
         found = None
-    if isinstance(found, dict) and found.keys() >= {"cores", "machine", "kernel"}:
+    if isinstance(found, dict) and found.keys() >= {"cores", "machine", "kernel", "files"}:
         return found
-    return _problem(done.returncode, done.stderr, python)
+    return "dlbench does not work there: its answer is not understood"
 
 
-def _problem(exit_code: int, stderr: str, python: str) -> str:
-    said = shorten(next((line for line in reversed(stderr.splitlines()) if line.strip()), "it says nothing"))
-    if exit_code == _SSH_FAILED:
-        return f"cannot be reached: {said}"
-    if exit_code in _NO_COMMAND:
-        return f"has no {python}: the environment must be at the same place on every host ({said})"
-    return f"dlbench does not work there (exit code {exit_code}): {said}"
-
-
-def _unfit(host: Host, found: Mapping[str, Any] | str, machine: Mapping[str, Any]) -> str:
+def _unfit(host: Host, found: Mapping[str, Any] | str, here: Mapping[str, Any]) -> str:
     """Return why a host cannot be used, or an empty string."""
     if isinstance(found, str):
         return found
@@ -131,7 +103,16 @@ def _unfit(host: Host, found: Mapping[str, Any] | str, machine: Mapping[str, Any
     lacking = [core for core in host.cores if core not in there]
     if lacking:
         return f"has no core {', '.join(map(str, lacking))}; its cores are {', '.join(map(str, there))}"
-    return _difference(machine, found["machine"])
+    return _difference(here["machine"], found["machine"]) or _other_files(here["files"], found["files"])
+
+
+def _other_files(here: Mapping[str, str | None], there: Mapping[str, str | None]) -> str:
+    """Return which files of the user's own a host lacks or has otherwise, or an empty string."""
+    lacking = [path for path in here if there.get(path) is None]
+    if lacking:
+        return f"has no {', '.join(lacking)} in {Path.cwd()}"
+    others = [path for path, found in here.items() if there[path] != found]
+    return f"has another {', '.join(others)}" if others else ""
 
 
 def _difference(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ The protocol is written down in `dlbench.records.messages`.
 """
 
 import contextlib
+import os
 import secrets
 import selectors
 import socket
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from dlbench.errors import UserError
 from dlbench.launch.reception import Reception
 from dlbench.records import messages
 from dlbench.records.assignment import Assignment, Home
@@ -65,11 +67,14 @@ class Inbox:
 
     Args:
         hosts: Addresses of all hosts that workers may call from; it listens beyond this machine only if it has to.
+
+    Raises:
+        UserError: No port is free.
     """
 
     def __init__(self, hosts: Sequence[str] = ("localhost",)) -> None:
         is_local = set(hosts) <= {"localhost", _LOCAL, socket.gethostname()}
-        self._listener = socket.create_server((_LOCAL if is_local else _EVERYWHERE, 0), backlog=512)
+        self._listener = _listener(_LOCAL if is_local else _EVERYWHERE)
         self._listener.setblocking(False)
         self._address = _LOCAL if is_local else own_address(hosts)
         self._selector = selectors.DefaultSelector()
@@ -218,6 +223,21 @@ class Inbox:
         connection.to_send = connection.to_send[sent:]
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.to_send else 0)
         self._selector.modify(connection.socket, events, connection)
+
+
+def _listener(address: str) -> socket.socket:
+    """Return a socket that listens on a port the kernel gives.
+
+    Raises:
+        UserError: It gives none.
+    """
+    try:
+        return socket.create_server((address, 0), backlog=512)
+    except OSError as error:
+        raise UserError(
+            f"workers cannot call home: no port of this machine is free ({os.strerror(error.errno or 0)})",
+            hint="`ss -tan` shows who has them, `sysctl net.ipv4.ip_local_port_range` which there are",
+        ) from error
 
 
 def own_address(hosts: Sequence[str]) -> str:

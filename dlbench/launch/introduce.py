@@ -1,8 +1,14 @@
-"""What a host says of itself when dlbench asks it over ssh: its cores, its hardware, its versions, its kernel."""
+"""`python -m dlbench.launch.introduce FILE...`: what a host says of itself when dlbench asks it over ssh.
+
+Its cores, its hardware and versions, its kernel, and which files of the user's own it has.
+"""
 
 import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from dlbench.launch.sources import hashes
 from dlbench.records.machine import describe
 from dlbench.scenario.limits import read, usable_cores
 
@@ -17,11 +23,11 @@ def kernel() -> str:
     return read(_BOOT)
 
 
-def main() -> None:
+def main(files: Sequence[str]) -> None:
     """Print the answer on one line."""
-    told = {"cores": usable_cores(), "machine": describe(), "kernel": kernel()}
+    told = {"cores": usable_cores(), "machine": describe(), "kernel": kernel(), "files": hashes(files)}
     print(MARK + json.dumps(told), flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -1,6 +1,7 @@
 """Who runs where: workers to hosts, hosts' cores to workers, thread pools to match. Pure and deterministic."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dlbench import plugins
@@ -41,7 +42,27 @@ def arrange(run: RunSpec, cluster: Cluster) -> Layout:
         intra_op_threads=threads,
         inter_op_threads=inter_op_threads(threads, most_workers),
         emulated=(*_emulated(run.settings, needs, counts, shares), *cluster.emulated),
+        interface=cluster.interface,
+        machines=_machines([host for host, _ in counts]),
+        **_links([host for host, _ in counts], cluster),
     )
+
+
+def _machines(hosts: Sequence[Host]) -> int | None:
+    """Return how many machines some hosts are; one host is one, whether or not it was asked."""
+    known = {host.machine for host in hosts}
+    return len(known) if None not in known else 1 if len(hosts) == 1 else None
+
+
+def _links(hosts: Sequence[Host], cluster: Cluster) -> dict[str, float]:
+    """Return the worst latency and the least bandwidth between the hosts of a run, as far as they were measured."""
+    used = {cluster.hosts.index(host) for host in hosts}
+    found = [link for link in cluster.links if used >= set(link.hosts)]
+    if not found:
+        return {}
+    latency_s = max(link.latency_s for link in found)
+    bandwidth = min(link.bandwidth_bytes_per_s for link in found)
+    return {"link_latency_s": latency_s, "link_bandwidth_bytes_per_s": bandwidth}
 
 
 def needs_of(strategy: str) -> Needs:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from dlbench.records.memory import says_out_of_memory
@@ -20,6 +21,8 @@ _NOISE = re.compile(
     r"|^\[[\w.-]+:\d+\]"
     r"|^(Local host|Local PID|Peer host|NOTE:|WARNING:|INFO:)"
     r"|^dlbench: process rank"
+    r"|^=   [A-Z]|^This typically refers to a problem|^Please see the FAQ page"  # Hydra
+    r"|^\[(mpiexec|proxy:[\d:]+)@"
     r"|^(Current|Extension modules|Thread 0x|Stack \()"
     r"|^during handling of|^The above exception"
     r"|^\W*$",
@@ -34,11 +37,36 @@ _RANK_EXIT = (
     re.compile(r"process rank (?P<rank>\d+) with PID [^,]*? exiting\s+improperly"),
     re.compile(r"^Process (?P<rank>\d+) exit with status code (?P<code>\d+)\.", re.MULTILINE),  # horovodrun
     re.compile(r"MPI_ABORT was invoked on rank (?P<rank>\d+).*?Errorcode: (?P<code>\d+)", re.DOTALL),
+    re.compile(
+        r"^Abort\((?P<code>\d+)\) on node (?P<rank>\d+) [^\n]*application called MPI_Abort", re.MULTILINE
+    ),  # MPICH
 )
-# What Open MPI prints once its daemon on another host is gone; 255 is ssh's word for a connection that ended.
+# Hydra names a process that a signal ended by its number, and of one that has exited it says nothing. That of MPICH
+# prints the signal as an exit code, too.
+_PID_EXIT = re.compile(
+    r"BAD TERMINATION[^\n]*\n=\s+(?:RANK \d+ )?PID (?P<pid>\d+) RUNNING AT [^\n]*\n"
+    r"=\s+(?:EXIT CODE: (?P<code>\d+)|KILLED BY SIGNAL: (?P<signal>\d+))"
+)
+_EXIT_STRING = re.compile(r"EXIT STRING: [^\n]*\(signal (?P<signal>\d+)\)")
+# What Open MPI prints once its daemon on another host is gone, and ssh under MPICH; 255 is ssh's word for a connection
+# that ended.
 _LOST_HOST = (
     re.compile(r"lost communication with a remote daemon.*?Remote daemon:[^\n]* on node (?P<host>\S+)", re.DOTALL),
     re.compile(r"daemon failed to report back.*?Remote host: +(?P<host>\S+)\s+Daemon exit status: +255", re.DOTALL),
+    re.compile(r"^Connection to (?P<host>\S+) closed by remote host\.", re.MULTILINE),
+    re.compile(r"^Timeout, server (?P<host>\S+) not responding", re.MULTILINE),
+)
+# What it prints around that: general advice. What ssh itself says, such as that a key is wrong, stands before it.
+_ADVICE = re.compile(
+    r"^-{20,}\n(?:A daemon failed to report back|PRTE has lost communication|An MPI communication peer process has)"
+    r".*?^-{20,}\n",
+    re.DOTALL | re.MULTILINE,
+)
+# What Open MPI prints where two processes have no transport between them.
+_UNREACHABLE = re.compile(
+    r"unable to reach each other.*?Process 1 \([^\n]*\) is on host: (?P<one>[^\n]+)\n"
+    r"\s*Process 2 \([^\n]*\) is on host: (?P<other>[^\n]+)\n",
+    re.DOTALL,
 )
 
 
@@ -78,29 +106,56 @@ def telling_line(path: Path) -> str:
     A fatal error (what says that memory ran out before it, as its cause) or the last line of the last traceback, else
     the last line that is no launcher's noise.
     """
-    lines = [line.rstrip() for line in _end_of(path).splitlines()]
+    lines = [line.rstrip() for line in _ADVICE.sub("", _end_of(path)).splitlines()]
     fatal = [line for line in lines if _FATAL.match(line)]
     if fatal:
         return next((line for line in lines if says_out_of_memory(line)), fatal[-1])
     return _last_exception(lines) or _last_meaningful(lines)
 
 
+def says_crash(line: str) -> bool:
+    """Whether a telling line is that of a process which crashed."""
+    return bool(_FATAL.match(line))
+
+
 def lost_host(path: Path) -> str:
-    """Return the name of the host that Open MPI says it has lost, or "" where it says so of none."""
+    """Return the name of the host that Open MPI or ssh says it has lost, or "" where it says so of none."""
     text = _end_of(path)
     found = next((match for pattern in _LOST_HOST if (match := pattern.search(text))), None)
     return found["host"] if found else ""
 
 
-def rank_exit(path: Path) -> tuple[int, str, int] | None:
-    """Return (rank, "exit code" or "signal", number) of the process that its launcher says failed first, or None."""
+def unreachable(path: Path) -> str:
+    """Return the hosts between which Open MPI says it has no way, such as "node1 and node2", or ""."""
+    found = _UNREACHABLE.search(_end_of(path))
+    return f"{found['one'].strip()} and {found['other'].strip()}" if found else ""
+
+
+def rank_exit(path: Path, ranks: Mapping[int, int] | None = None) -> tuple[int, str, int] | None:
+    """Return (rank, "exit code" or "signal", number) of the process that its launcher says failed first, or None.
+
+    Args:
+        path: The launcher's log.
+        ranks: The rank of each process, by its number.
+    """
     text = _end_of(path)
     found = [match for match in (pattern.search(text) for pattern in _RANK_EXIT) if match]
     if not found:
-        return None
+        return _pid_exit(text, ranks or {})
     first = min(found, key=lambda match: match.start()).groupdict()
     kind = "signal" if "signal" in first else "exit code"
     return int(first["rank"]), kind, int(first.get("signal") or first.get("code") or 0)
+
+
+def _pid_exit(text: str, ranks: Mapping[int, int]) -> tuple[int, str, int] | None:
+    """Return what Hydra says of the process that failed; Intel MPI's names those that it has ended itself, too."""
+    matches = [match for match in _PID_EXIT.finditer(text) if int(match["pid"]) in ranks]
+    if len(matches) != 1:
+        return None
+    found = matches[0]
+    number = found["signal"] or ((told := _EXIT_STRING.search(text, found.end())) and told["signal"])
+    rank = ranks[int(found["pid"])]
+    return (rank, "signal", int(number)) if number else (rank, "exit code", int(found["code"]))
 
 
 def _end_of(path: Path) -> str:

@@ -14,16 +14,18 @@ class Lookout:
     """Looks at the processes on this machine; of those elsewhere it says nothing."""
 
     attempt_id: str
-    _here: set[int] = field(default_factory=set)
     _host: str = field(default_factory=socket.gethostname)
 
     def look(self, views: Mapping[int, WorkerView]) -> Sight:
-        """Return what is seen now. A process is a worker's if it carries the attempt's id: numbers are used again."""
-        letters = {rank: self._letter(view) for rank, view in views.items() if view.pid > 0}
-        self._here |= {rank for rank, letter in letters.items() if letter or views[rank].host == self._host}
+        """Return what is seen now. A process is a worker's if it carries the attempt's id: numbers are used again.
+
+        The number of a worker elsewhere may be that of another process of the attempt here.
+        """
+        here = {rank: view for rank, view in views.items() if view.pid > 0 and view.host == self._host}
+        letters = {rank: self._letter(view) for rank, view in here.items()}
         return Sight(
             stopped=frozenset(rank for rank, letter in letters.items() if letter == "T"),
-            gone=frozenset(rank for rank, letter in letters.items() if not letter and rank in self._here),
+            gone=frozenset(rank for rank, letter in letters.items() if not letter),
         )
 
     def _letter(self, view: WorkerView) -> str:

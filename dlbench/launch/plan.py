@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dlbench import plugins
 from dlbench.errors import UserError
-from dlbench.launch.environment import LOCAL_VARIABLES, cleaned, manners, pools, reaching, search_paths
+from dlbench.launch.environment import LOCAL_VARIABLES, agent, cleaned, manners, pools, search_paths
 from dlbench.plugins import Options, Plugin
 from dlbench.records import files
 from dlbench.records.assignment import ATTEMPT_VARIABLE, VARIABLE, Assignment
@@ -54,7 +54,7 @@ def plan(
         cluster: Says how other hosts are reached, and variables of every process.
 
     Raises:
-        UserError: The launcher's options are wrong.
+        UserError: The launcher's options are wrong, or it cannot be told how hosts are reached.
     """
     settings, layout = assignment.run.settings, assignment.layout
     launcher = plugins.load("launchers", settings.launcher)
@@ -65,11 +65,26 @@ def plan(
     passed = tuple(sorted({*common, *cluster.environment, "PATH"}))
     argv = launcher.target.argv(layout, (python, *_PROGRAM), options, settings, passed)
     env = cleaned(base, keep_slurm=launcher.name == "srun") | search_paths(base, python) | common
-    env |= launcher.target.environment(layout, options, settings) | reaching(cluster, base) | cluster.environment
+    env |= _silence(launcher, assignment) | launcher.target.environment(layout, options, settings)
+    env |= _reaching(launcher, cluster, base)
+    env |= cluster.environment
     added = tuple(sorted(name for name, value in env.items() if base.get(name) != value))
     removed = tuple(sorted(set(base) - set(env)))
     made = LaunchPlan(argv=argv, env=env, files={}, added=added, removed=removed)
     return made.model_copy(update={"files": _files(made, assignment)})
+
+
+def _reaching(launcher: Plugin, cluster: Cluster, base: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that say to the launcher how other hosts are reached; none where it is plain ssh."""
+    command = "" if cluster.is_here else agent(cluster, base)
+    reaching = launcher.get("reaching")
+    return dict(reaching(command)) if command and reaching is not None else {}
+
+
+def _silence(launcher: Plugin, assignment: Assignment) -> dict[str, str]:
+    """Return the variables by which the launcher and what it starts on other hosts hear that the other is gone."""
+    silence = launcher.get("silence")
+    return {} if silence is None else dict(silence(assignment.layout, assignment.run.limits.orphan_timeout_s))
 
 
 def _of_strategy(assignment: Assignment) -> dict[str, str]:

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from dlbench.launch.logs import says_crash
 from dlbench.launch.reception import ErrorSeen, WorkerView
 from dlbench.launch.watch import Verdict, early_end
 from dlbench.records.memory import says_out_of_memory
@@ -22,6 +23,8 @@ _FOLLOWERS = re.compile(
 _SHUT_DOWN = re.compile(r"Horovod has been shut ?down", re.IGNORECASE)
 _SIGNAL_BASE = 128
 _FINE = "exit code 0"
+# MPI_ERR_UNKNOWN: how Open MPI ends a process whose connection to another has broken.
+_PEER_LOST = 14
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class Evidence:
         was_oom: Whether the kernel has killed processes for lack of memory in the meantime.
         rank_exit: What the launcher says of the process that failed first: (rank, "exit code" or "signal", number).
         lost_host: The host that the launcher says it has lost, or "".
+        hosts: The address of each process's host, by rank.
+        unreachable: Hosts between which MPI has found no way, as the launcher's log says, or "".
         lines: The telling line of each process's log, by rank.
         launcher_line: The telling line of the launcher's log.
         remaining: Processes that could not be ended.
@@ -53,6 +58,8 @@ class Evidence:
     was_oom: bool = False
     rank_exit: tuple[int, str, int] | None = None
     lost_host: str = ""
+    hosts: Mapping[int, str] = field(default_factory=dict)
+    unreachable: str = ""
     lines: Mapping[int, str] = field(default_factory=dict)
     launcher_line: str = ""
     remaining: tuple[int, ...] = ()
@@ -139,7 +146,12 @@ def _reported_error(evidence: Evidence) -> tuple[Status, str] | None:
     causes = [error for error in errors if not _is_follower(error)]
     if not causes and _has_silent_cause(evidence, errors):
         return None  # a worker that said nothing failed first, and these are its followers
-    return Status.FAILED, _said((causes or errors)[0])
+    return Status.FAILED, _said((causes or errors)[0]) + _without_a_way(evidence)
+
+
+def _without_a_way(evidence: Evidence) -> str:
+    """Say between which hosts MPI has found no way: what a worker gets to hear is an "internal error"."""
+    return f": MPI finds no way between {evidence.unreachable}" if evidence.unreachable else ""
 
 
 def _has_silent_cause(evidence: Evidence, followers: list[ErrorSeen]) -> bool:
@@ -187,10 +199,13 @@ def _perhaps_memory(evidence: Evidence) -> str:
 
 
 def _how_of(rank: int, evidence: Evidence) -> str:
-    if evidence.rank_exit is None:
-        lost = f"the host {evidence.lost_host} is down, or cannot be reached"
-        return lost if evidence.lost_host else _how(evidence.exit_code)
-    return _rank_how(evidence.rank_exit) if evidence.rank_exit[0] == rank else "its launcher does not say how"
+    if evidence.rank_exit is not None and evidence.rank_exit[0] == rank:
+        return _rank_how(evidence.rank_exit)
+    if evidence.lost_host:
+        return f"the host {evidence.lost_host} is down, or cannot be reached"
+    if evidence.rank_exit is None and not _is_over_a_lost_peer(evidence):
+        return _how(evidence.exit_code)
+    return "its launcher does not say how"
 
 
 def _too_early(evidence: Evidence) -> str:
@@ -201,13 +216,20 @@ def _too_early(evidence: Evidence) -> str:
 def _first_to_fail(evidence: Evidence) -> int | None:
     """Return the worker that failed first: as the launcher says, else by its connection; None for the launcher.
 
-    One that has only told of a peer's end is not the first where another has said nothing.
+    One that has only told of a peer's end is not the first where another has said nothing, nor is one that Open MPI
+    has ended because the connection to another broke: over a network that comes first.
     """
     followers = {error.worker for error in _errors(evidence)}
-    if evidence.rank_exit is not None and evidence.rank_exit[0] in evidence.views.keys() - followers:
-        return evidence.rank_exit[0]
+    crashed = [rank for rank, line in evidence.lines.items() if says_crash(line)]
+    if crashed and _is_over_a_lost_peer(evidence):
+        return crashed[0]
+    told = evidence.rank_exit
+    if told is not None and told[0] in evidence.views.keys() - followers and not _is_over_a_lost_peer(evidence):
+        return told[0]
     if _launcher_was_killed(evidence):
         return None
+    if lost_with_host := [rank for rank in evidence.views if _is_on_the_lost_host(rank, evidence)]:
+        return lost_with_host[0]
     lost = [view for view in evidence.views.values() if view.result is None or not view.has_left]
     lost = [view for view in lost if view.rank not in followers] or lost
     gone = sorted((v for v in lost if v.closed_at and v.closed_at <= evidence.ended_at), key=lambda v: v.closed_at or 0)
@@ -216,10 +238,27 @@ def _first_to_fail(evidence: Evidence) -> int | None:
     return next((view.rank for view in (*telling, *gone, *silent)), None)
 
 
+def _is_on_the_lost_host(rank: int, evidence: Evidence) -> bool:
+    """Whether a worker was on the host that the launcher has lost, which it names by the host's name or address."""
+    names = (evidence.views[rank].host, evidence.hosts.get(rank, ""))
+    return bool(evidence.lost_host) and evidence.lost_host in names
+
+
+def _is_over_a_lost_peer(evidence: Evidence) -> bool:
+    """Whether Open MPI has ended a process because a connection broke, and the launcher knows of no earlier end."""
+    if evidence.rank_exit is None:
+        return evidence.exit_code == _PEER_LOST
+    return evidence.rank_exit[1:] == ("exit code", _PEER_LOST)
+
+
 def _launcher_was_killed(evidence: Evidence) -> bool:
-    """Whether a signal ended the launcher itself: of a process that it started it would have told."""
-    pids = {view.pid for view in evidence.views.values() if view.has_called}
-    return bool(pids) and evidence.launcher_pid not in pids and (evidence.exit_code or 0) < 0
+    """Whether a signal ended the launcher itself: of a process that it started it would have told.
+
+    Nothing is between where there is one worker. A worker on another host may have the launcher's number there.
+    """
+    called = [view for view in evidence.views.values() if view.has_called]
+    is_between = len(evidence.views) > 1 or any(view.pid != evidence.launcher_pid for view in called)
+    return bool(called) and is_between and (evidence.exit_code or 0) < 0
 
 
 def _errors(evidence: Evidence) -> list[ErrorSeen]:

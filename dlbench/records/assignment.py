@@ -4,7 +4,7 @@ A shared filesystem is not assumed, and an argument list is readable by every us
 its token travels in the environment variable `DLBENCH_ASSIGNMENT`.
 """
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.run_spec import RunSpec
@@ -14,6 +14,9 @@ VARIABLE = "DLBENCH_ASSIGNMENT"
 ATTEMPT_VARIABLE = "DLBENCH_ATTEMPT"
 # The rank of a process where the launcher is `local`; others set their own (see `dlbench.worker.rank`).
 RANK_VARIABLE = "DLBENCH_RANK"
+# The network interface to other hosts, and this host's address on it: what every process has chosen for all libraries.
+INTERFACE_VARIABLE = "DLBENCH_INTERFACE"
+ADDRESS_VARIABLE = "DLBENCH_ADDRESS"
 
 
 class Home(BaseModel):
@@ -35,7 +38,8 @@ class Assignment(BaseModel):
         attempt_id: Unique over all attempts anywhere; also in the environment as `DLBENCH_ATTEMPT`.
         layout: Every process of the run.
         home: Where rows go; None in a rehearsal without an inbox.
-        data_folder: Prepared data set on this host; empty for a run of the user's own script.
+        data_folder: Prepared data set where dlbench was called; empty for a run of the user's own script.
+        data_folders: The same on other hosts, by address.
         data_checksum: What `meta.json` in that folder must say.
         log_folder: Folder for `worker-<rank>.log`; each process writes its own.
         checkpoint_folder: Folder of the run's checkpoints, on the host of worker 0; empty where none are made.
@@ -49,6 +53,11 @@ class Assignment(BaseModel):
     layout: Layout
     home: Home | None = None
     data_folder: str = ""
+    data_folders: dict[str, str] = Field(default_factory=dict)
     data_checksum: str = ""
     log_folder: str = ""
     checkpoint_folder: str = ""
+
+    def data_folder_of(self, rank: int) -> str:
+        """Return the prepared data set on the host of a process."""
+        return self.data_folders.get(self.layout.places[rank].host, self.data_folder)

@@ -55,9 +55,12 @@ RUNS = _table(
     ("submitter", "text", "", "Where the launcher was started."),
     ("collectives", "text", "", "The library that moved bytes."),
     ("backend", "text", "", "What the trainer ran on."),
+    ("interface", "text", "", "Network interface that messages between hosts took on the host of worker 0; empty on one host."),
+    ("transports", "text", "", "What the library was told to move bytes with, such as Open MPI's layer and transports; empty where nobody told it."),
     ("command", "text", "", "The user's own training script, if the run was one."),
     ("mode", "text", "", "scale-up, scale-out, or empty where `workers_per_host` says it."),
     ("hosts", "int", "", "Number of hosts used."),
+    ("machines", "int", "", "Number of machines that the hosts are: fewer than hosts where some are containers on one kernel, whose messages cross no network. Empty where they were not asked."),
     ("workers_per_host", "int", "", "Most workers on one host."),
     ("workers", "int", "", "Number of replicas."),
     ("processes", "int", "", "Number of OS processes."),
@@ -131,6 +134,8 @@ RUNS = _table(
     ("communication_time_s", "float", "s", "Inside the window, from the last local gradient ready to the reduced gradient usable, waiting for peers included; mean over workers. Empty where it cannot be observed."),
     ("update_time_s", "float", "s", "Applying updates inside the window, mean over workers."),
     ("wall_time_s", "float", "s", "From the launcher's start until every process had ended."),
+    ("cost", "float", "", "Price of the run as the cluster file has it: wall_time_s on its hosts and its workers' slots. Empty without prices."),
+    ("cost_currency", "text", "", "What cost is counted in."),
     ("samples_per_s", "float", "samples/s", "Samples of all workers in the window / its time; empty below 50 steps or 5 s."),
     ("samples_per_s_per_worker", "float", "samples/s", "samples_per_s / workers."),
     ("step_time_p50_s", "float", "s", "Median step inside the window, all workers' steps together."),
@@ -149,6 +154,9 @@ RUNS = _table(
     ("device_memory_peak_bytes", "int", "bytes", "Most memory in use on the device of one worker while the run trained, by whomever (NVML)."),
     ("host_memory_peak_bytes", "int", "bytes", "Largest resident memory of one worker since its start."),
     ("network_bytes", "int", "bytes", "Bytes sent on all interfaces of all hosts, loopback included, while the run trained."),
+    ("wire_bytes", "int", "bytes", "Of them, bytes sent on the interfaces between hosts, whatever else used them; empty on one host."),
+    ("link_latency_s", "float", "s", "Slowest link between two of the run's hosts, measured before the study: half of the median time of one byte there and back over TCP."),
+    ("link_bandwidth_bytes_per_s", "float", "bytes/s", "Narrowest link between two of the run's hosts, measured before the study: one TCP stream, the slower direction."),
     ("energy_j", "float", "J", "Energy while the run trained: of the workers' GPUs (NVML), or where none computed, of the hosts' processors and memory (RAPL), whatever else ran there."),
     ("steal_fraction", "float", "", "Share of CPU time taken by the hypervisor while the run trained."),
     ("observer_cpu_s", "float", "s", "CPU time of dlbench's own observing threads inside the window, all workers."),
@@ -213,13 +221,29 @@ SENSORS = _table(
     ("value", "float", "", "The reading."),
 )
 
+TOPOLOGY = _table(
+    ("run_id", "text", "", "The run."),
+    ("attempt", "int", "", "The attempt."),
+    ("rank", "int", "", "The process; workers first, in order."),
+    ("role", "text", "", "worker or server."),
+    ("held_workers", "text", "", "The workers it held, joined by ';': one, or all of them where one process holds them."),
+    ("host", "int", "", "Number of its host, from 0 in the order of the cluster; names stay out of rows that get published."),
+    ("machine", "int", "", "Number of the machine that the host is; hosts with the same number run on one kernel."),
+    ("local_index", "int", "", "Index among the processes on its host: the number of its GPU, where it has one."),
+    ("cores", "text", "", "CPU cores it was bound to, joined by ';'; empty where it was not bound."),
+    ("device_name", "text", "", "Its processor or accelerator, as it told."),
+    ("interface", "text", "", "Network interface its messages to other hosts took; empty on one host."),
+    ("wire_sent_bytes", "float", "bytes", "Bytes that its host sent on that interface while the run trained; on the host's first worker."),
+    ("wire_received_bytes", "float", "bytes", "Bytes that its host received there."),
+)
+
 # fmt: on
 
-TABLES = {"runs": RUNS, "epochs": EPOCHS, "steps": STEPS, "sensors": SENSORS}
+TABLES = {"runs": RUNS, "epochs": EPOCHS, "steps": STEPS, "sensors": SENSORS, "topology": TOPOLOGY}
 
 STEP_PHASES = ("first", "warm-up", "timed", "sampled", "extended")
 
 
 def names(table: str) -> tuple[str, ...]:
-    """Return the column names of `runs`, `epochs`, `steps` or `sensors` in order."""
+    """Return the column names of a table of `TABLES` in order."""
     return tuple(column.name for column in TABLES[table])

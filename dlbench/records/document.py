@@ -16,9 +16,10 @@ _INTRODUCTION = f"""\
 Written by `python -m dlbench.records.document` from `dlbench/records/columns.py`; schema version {SCHEMA_VERSION}.
 
 All files are CSV with one line of names first. An empty cell means unknown: never 0, never "NA". Times end in `_s`
-(seconds), sizes in `_bytes`, rates in `_per_s`. `epochs.csv`, `steps.csv` and `sensors.csv` begin with `run_id`,
-`attempt` and `worker`; the rest of a run is in its row of `runs.csv`. After the columns below, `runs.csv` has one
-dotted column for each option of a plugin (`model.hidden`, `strategy.chunk_bytes`): `dlbench list` tells their meaning.
+(seconds), sizes in `_bytes`, rates in `_per_s`. The other tables begin with `run_id` and `attempt`, and then say the
+`worker` (in `topology.csv` the `rank`); the rest of a run is in its row of `runs.csv`. After the columns below,
+`runs.csv` has one dotted column for each option of a plugin (`model.hidden`, `strategy.chunk_bytes`): `dlbench list`
+tells their meaning.
 """
 
 _ABOUT = {
@@ -26,6 +27,7 @@ _ABOUT = {
     "epochs": "One row for every epoch and worker.",
     "steps": "One row for every step and worker.",
     "sensors": "One row for every reading of a sensor; `QUANTITIES` in the sensor's file says what each means.",
+    "topology": "One row for every process: which host, cores, device and interface it really had.",
 }
 
 

@@ -7,6 +7,8 @@
     assignment.json  plan.json  journal.jsonl  outcome.json  launcher.log  worker-<rank>.log
   checkpoints/<run_id>/
     epoch-<epoch>.json  epoch-<epoch>.npz
+  submissions/<number>/
+    job.sh  job.yaml  cluster.yaml  job  output.log  exit_code
 """
 
 import contextlib
@@ -28,6 +30,13 @@ PLAN = "plan.json"
 JOURNAL = "journal.jsonl"
 OUTCOME = "outcome.json"
 LAUNCHER_LOG = "launcher.log"
+SUBMISSIONS_FOLDER = "submissions"
+JOB_SCRIPT = "job.sh"
+JOB_MANIFEST = "job.yaml"
+CLUSTER = "cluster.yaml"
+JOB_NAME = "job"
+JOB_OUTPUT = "output.log"
+EXIT_CODE = "exit_code"
 
 
 def worker_log(rank: int) -> str:

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dlbench.records.mpi import in_one_line
+
 # Those that decide how fast a run is, or what it computes.
 DECISIVE_LIBRARIES = (
     *("dlbench", "numpy", "keras", "tensorflow", "tensorflow-cpu", "jax", "jaxlib", "torch"),
@@ -27,7 +29,7 @@ LIBRARIES = (
 # Variables that change speed or numbers. Everything else may be private: results get published.
 _VARIABLES = re.compile(
     r"(OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|VECLIB|NUMEXPR)_\w*"
-    r"|(OMPI|PRTE|PMIX)_MCA_\w+|MPI4PY_RC_\w+|UCX_\w+|NCCL_\w+|HOROVOD_\w+"
+    r"|(OMPI|PRTE|PMIX)_MCA_\w+|MPIR_CVAR_\w+|I_MPI_\w+|FI_\w+|MPI4PY_RC_\w+|UCX_\w+|NCCL_\w+|HOROVOD_\w+"
     r"|TF_(ENABLE|DISABLE|CUDNN|XLA|NUM|GPU|FORCE|DETERMINISTIC|USE)_\w+|TF_CPP_MIN_LOG_LEVEL|TF32_OVERRIDE"
     r"|XLA_FLAGS|KERAS_BACKEND|ONEDNN_\w+|DNNL_\w+"
     r"|CUDA_(VISIBLE_DEVICES|DEVICE_ORDER|LAUNCH_BLOCKING|DEVICE_MAX_CONNECTIONS)|NVIDIA_TF32_OVERRIDE"
@@ -59,7 +61,7 @@ def describe_software() -> dict[str, Any]:
         "python_implementation": platform.python_implementation(),
         "libraries": versions(),
         "mpi": {
-            "mpirun": _first_line(asked_mpirun),
+            "mpirun": in_one_line(_answer(asked_mpirun)) or None,
             "mpirun_path": _inside(mpirun),
             "libmpi_path": _inside(libmpi_path()),
         },
@@ -170,7 +172,3 @@ def _answer(process: "subprocess.Popen[str] | None") -> str:
         process.communicate()
         return ""
     return text if process.returncode == 0 else ""
-
-
-def _first_line(process: "subprocess.Popen[str] | None") -> str | None:
-    return _answer(process).strip().split("\n", 1)[0] or None

@@ -126,11 +126,17 @@ def _hardware(runs: "pd.DataFrame", evidence: Evidence) -> Iterator[str]:
     devices = [name for name in _distinct(runs["device_name"]) if not any(name in machine for machine in machines)]
     parts = [
         " and ".join([*devices, *filter(None, machines)]),
-        _amount(runs["hosts"], "host"),
+        _hosts(runs),
         f"{_amount(runs['cores_per_worker'], 'core')} per worker" if runs["cores_per_worker"].notna().any() else "",
     ]
     if any(parts):
         yield f"Hardware: {'; '.join(filter(None, parts))}"
+
+
+def _hosts(runs: "pd.DataFrame") -> str:
+    """Return how many hosts runs had, and whether some of them were one machine."""
+    share = (runs["machines"] < runs["hosts"]).fillna(False).any()
+    return _amount(runs["hosts"], "host") + (" that share a machine" if share else "")
 
 
 def _machine(machine: Mapping[str, Any]) -> str:

@@ -59,7 +59,7 @@ def draw_legend(figure: "Figure", found: Sequence[Entry], width_pt: float, style
         return None
     size = style.small_pt
     beside = (HANDLE + HANDLE_GAP) * size
-    texts = [lettering.cut(entry.text, min(WIDEST_PT, width_pt - beside), size) for entry in found]
+    texts = _cut([entry.text for entry in found], width_pt - beside, size)
     column = beside + COLUMN_GAP * size + max(lettering.width(text, size) for text in texts)
     num_columns = max(1, min(len(found), int((width_pt + COLUMN_GAP * size) // column)))
     # Texts are set afterwards: what a label begins with (an underscore) would decide whether it is shown.
@@ -73,6 +73,14 @@ def draw_legend(figure: "Figure", found: Sequence[Entry], width_pt: float, style
         written.set_text(text)
     figure.legends.append(legend)
     return legend
+
+
+def _cut(texts: Sequence[str], widest_pt: float, size: float) -> list[str]:
+    """Return the texts no wider than reads well, or wider where they could not be told apart."""
+    found = [lettering.cut(text, min(WIDEST_PT, widest_pt), size) for text in texts]
+    if len(set(found)) == len(set(texts)):
+        return found
+    return [lettering.cut(text, widest_pt, size) for text in texts]
 
 
 def _marks(panels: Sequence[Panel]) -> Iterator[Mark]:

@@ -18,6 +18,9 @@ Fact = tuple[str, str]
 _ROWS = (
     ("device_name", "Devices of the runs"),
     ("hosts", "Hosts of a run"),
+    ("machines", "Machines that they are"),
+    ("interface", "Interface between hosts"),
+    ("transports", "Transports"),
     ("cores_per_worker", "Cores of a worker"),
     ("cores_enforced", "Cores enforced by"),
 )
@@ -103,10 +106,26 @@ def _software(machine: Mapping[str, Any]) -> Iterator[Fact]:
 def _from_rows(attempts: "pd.DataFrame") -> Iterator[Fact]:
     for column, title in _ROWS:
         yield title, ", ".join(_distinct(attempts[column]))
+    yield "Slowest link of a run", _link(attempts)
     versions = (
         f"{name} {' and '.join(found)}".strip() for column, name in VERSIONS if (found := _distinct(attempts[column]))
     )
     yield "Versions in the runs", ", ".join(versions)
+
+
+def _link(attempts: "pd.DataFrame") -> str:
+    """Return latency and bandwidth of the links that runs crossed, as measured before their studies."""
+    parts = [
+        (attempts["link_latency_s"].dropna() * 1e6, "us one way"),
+        (attempts["link_bandwidth_bytes_per_s"].dropna() / 1e6, "MB/s"),
+    ]
+    known = [(values, unit) for values, unit in parts if len(values)]
+    return ", ".join(f"{_between(values)} {unit}" for values, unit in known)
+
+
+def _between(values: "pd.Series[float]") -> str:
+    low, high = f"{values.min():.3g}", f"{values.max():.3g}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _distinct(column: "pd.Series[Any]") -> list[str]:

@@ -73,6 +73,22 @@ class Prices(BaseModel):
         return seconds / 3600 * (hosts * self.host_hour + workers * self.worker_hour)
 
 
+class Link(BaseModel):
+    """What was measured between two hosts of a cluster, before a study.
+
+    Attributes:
+        hosts: Their places in `Cluster.hosts`.
+        latency_s: Half of the median time of a message of one byte there and back, over TCP.
+        bandwidth_bytes_per_s: Of one TCP stream, the slower of both directions.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    hosts: tuple[int, int]
+    latency_s: float
+    bandwidth_bytes_per_s: float
+
+
 class Cluster(BaseModel):
     """The hosts, in the order in which they are used, and what is the same for all of them.
 
@@ -87,6 +103,7 @@ class Cluster(BaseModel):
         environment: Variables of every process; they win over what dlbench sets.
         prices: What it costs; None where nobody has said.
         emulated: Why runs on it are not real hardware at work: reasons for the column of that name.
+        links: What was measured between its hosts; empty before.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -100,6 +117,7 @@ class Cluster(BaseModel):
     environment: dict[str, str] = Field(default_factory=dict)
     prices: Prices | None = None
     emulated: tuple[Literal["throttled-link"], ...] = ()
+    links: tuple[Link, ...] = ()
 
     @field_validator("hosts")
     @classmethod

@@ -23,6 +23,8 @@ _NEEDED_KEYS = ("address", "slots")
 _HOST_KEYS = (*_NEEDED_KEYS, "cores")
 _COUNT_KEYS = ("count", "slots", "cores")
 _OPTION = "submitter."
+# Options are written as submitter.NAME, and links are measured.
+_NOT_WRITTEN = {"options", "links"}
 _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", re.ASCII)
 _HOSTS = "a list of hosts, each {address: a, slots: 4}, or a text such as a:4,b:4, or {count: 2, slots: 4} of a queue"
 _MOST_HOSTS = 100_000
@@ -48,8 +50,8 @@ def parse(text: str, name: str) -> Cluster:
     if not isinstance(data, dict):
         raise UserError(f"a cluster is a mapping with `hosts`, not {shown(data)}", where=source.where())
     content = {key: value for key, value in data.items() if not key.startswith(_OPTION)}
-    if "options" in content:
-        raise unknown_key("options", _keys(), source.where(("options",)), "options are written as submitter.NAME")
+    for key in _NOT_WRITTEN & content.keys():
+        raise unknown_key(key, _keys(), source.where((key,)))
     content["hosts"] = _hosts(data, source)
     if isinstance(environment := content.get("environment"), dict):
         content["environment"] = {key: _text(value) for key, value in environment.items()}
@@ -62,7 +64,7 @@ def parse(text: str, name: str) -> Cluster:
 
 
 def _keys() -> tuple[str, ...]:
-    return tuple(key for key in Cluster.model_fields if key != "options")
+    return tuple(key for key in Cluster.model_fields if key not in _NOT_WRITTEN)
 
 
 def _allowed(path: DataPath) -> Iterable[str]:

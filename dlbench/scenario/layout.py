@@ -30,7 +30,19 @@ class Place(BaseModel):
 
 
 class Layout(BaseModel):
-    """Every process of one run, by rank, with the reasons why it is emulated (empty where it is not)."""
+    """Every process of one run.
+
+    Attributes:
+        places: The processes, by rank.
+        intra_op_threads: Threads inside one operation.
+        inter_op_threads: Operations at once.
+        emulated: Reasons why it is not real hardware at work; empty where it is.
+        interface: The network interface that messages between hosts are to take: its name or network, or empty for the
+            one that leads there.
+        machines: Number of machines that the hosts are; None where nobody has asked them.
+        link_latency_s: Of the slowest measured link between two of its hosts; None on one host.
+        link_bandwidth_bytes_per_s: Of the narrowest one.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -38,6 +50,10 @@ class Layout(BaseModel):
     intra_op_threads: int
     inter_op_threads: int
     emulated: tuple[str, ...] = ()
+    interface: str = ""
+    machines: int | None = None
+    link_latency_s: float | None = None
+    link_bandwidth_bytes_per_s: float | None = None
 
     @property
     def hosts(self) -> tuple[str, ...]:

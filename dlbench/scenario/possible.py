@@ -14,6 +14,7 @@ from dlbench.scenario import augmentation, engine
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.placeholders import names
+from dlbench.scenario.queued import starts_here
 from dlbench.scenario.resolve import is_label, needs_of, provides
 from dlbench.scenario.run_spec import BatchOrigin, RunSpec
 from dlbench.scenario.settings import BatchScope, Divide, LearningRateScale, Mode, Settings
@@ -123,13 +124,22 @@ def _collectives(case: _Case) -> str:
     return engine.choice("collectives", settings.collectives, case.needs.collectives, f"strategy {settings.strategy}")
 
 
+def _submitter(case: _Case) -> str:
+    said, there = case.settings.submitter, case.cluster.submitter
+    if said == there:
+        return ""
+    return f"`submitter: {said}` is said in a cluster file, beside the hosts to ask for; here it is {there}"
+
+
 def _launcher(case: _Case) -> str:
     name, needed = case.settings.launcher, case.settings.collectives
     if name == "auto":
         return f"no launcher provides what the strategy {case.settings.strategy} needs: {needed}"
     if needed is not None and needed not in provides(name):
         return f"the launcher {name} does not provide {needed} to the strategy {case.settings.strategy}"
-    return ""
+    plugin = plugins.load("launchers", name)
+    refuse: Callable[..., str] | None = plugin.get("refuse")
+    return "" if refuse is None else refuse(plugin.options(**case.run.options_of("launcher")), case.settings)
 
 
 def _strategy(case: _Case) -> str:
@@ -147,8 +157,8 @@ def _layout(case: _Case) -> str:
     except UserError as error:
         return error.message
     if not case.cluster.is_here and (reason := _room(counts)) != "":
-        return reason
-    return _reach(settings, [host for host, _ in counts])
+        return f"{reason}; {_fitting(counts, settings, case.cluster)}"
+    return "" if starts_here(case.cluster) else _reach(settings, [host for host, _ in counts])
 
 
 def _room(counts: Sequence[tuple[Host, int]]) -> str:
@@ -157,6 +167,15 @@ def _room(counts: Sequence[tuple[Host, int]]) -> str:
         return f"{workers} workers do not fit on {slots} slots"
     crowded = [(count, host) for host, count in counts if count > host.slots]
     return f"{crowded[0][0]} workers do not fit on {crowded[0][1].slots} slots" if crowded else ""
+
+
+def _fitting(counts: Sequence[tuple[Host, int]], settings: Settings, cluster: Cluster) -> str:
+    """Say what would fit where the workers do not: fewer of them, or hosts with more slots."""
+    needed = settings.workers_per_host or -(-settings.workers // len(counts))
+    fewer = f"at most {sum(host.slots for host, _ in counts)} fit"
+    if cluster.submitter == "direct":
+        return f"{fewer}, or hosts with {needed} slots each"
+    return f"{fewer}, or all with `hosts: {{count: {len(cluster.hosts)}, slots: {needed}}}`"
 
 
 def _mode(settings: Settings) -> str:
@@ -294,10 +313,10 @@ def _script_checkpoints(case: _Case) -> str:
 
 Check = Callable[[_Case], str]
 _COMMAND_CHECKS: tuple[Check, ...] = (
-    _workers, _algorithm, _driver, _collectives, _launcher, _strategy, _layout, _cores, _learning_rate, _batch,
-    _largest, _command, _script_checkpoints,
+    _workers, _algorithm, _driver, _collectives, _submitter, _launcher, _strategy, _layout, _cores, _learning_rate,
+    _batch, _largest, _command, _script_checkpoints,
 )  # fmt: skip
 _CHECKS: tuple[Check, ...] = (
-    _workers, _algorithm, _driver, _collectives, _launcher, _strategy, _layout, _cores, _learning_rate, _batch,
-    _largest, _trainer, _model, _engine, _samples, _shape, _batch_norm, _augmentation,
+    _workers, _algorithm, _driver, _collectives, _submitter, _launcher, _strategy, _layout, _cores, _learning_rate,
+    _batch, _largest, _trainer, _model, _engine, _samples, _shape, _batch_norm, _augmentation,
 )  # fmt: skip

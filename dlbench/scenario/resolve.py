@@ -12,6 +12,7 @@ from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.largest import is_max, with_least_batch
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.points import Point
+from dlbench.scenario.queued import starts_here
 from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import MAX, OPTION_PREFIXES, Mode, Settings
 from dlbench.scenario.source import Path, Source
@@ -162,7 +163,7 @@ def _launcher(settings: Settings, collectives: str | None, cluster: Cluster) -> 
         return settings.launcher
     if cluster.launcher is not None and (collectives is None or collectives in provides(cluster.launcher)):
         return cluster.launcher
-    is_here = all(host.is_here for host in cluster.hosts)
+    is_here = starts_here(cluster)
     names = [name for name in plugins.names("launchers") if is_here or load("launchers", name).get("MULTIPLE_HOSTS")]
     order = sorted(names, key=lambda name: (name not in _PREFERRED_LAUNCHERS, _rank(name), name))
     return next((name for name in order if collectives is None or collectives in provides(name)), "auto")

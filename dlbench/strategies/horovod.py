@@ -12,6 +12,8 @@ from pydantic import Field, StrictBool, model_validator
 
 from dlbench.plugins import Options
 from dlbench.records.assignment import Assignment
+from dlbench.records.mpi import MPICH, OPEN_MPI, mpi_of
+from dlbench.records.software import mpirun_path
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.settings import Mode, Settings
 from dlbench.strategies import Array, Driver, _autotune
@@ -28,6 +30,8 @@ NEEDS = Needs(
 LOG_VARIABLE = "HOROVOD_AUTOTUNE_LOG"
 LOG_FILE = "autotune.csv"
 _MIB = 2**20
+# The names of the libraries of MPIs that Horovod can be built for.
+_LIBRARIES = {OPEN_MPI: b"libmpi.so.40", MPICH: b"libmpi.so.12"}
 # What autotuning chooses; a number that is given is kept, as in Horovod itself.
 _TUNED = ("fusion_threshold_mb", "cycle_time_ms")
 
@@ -161,7 +165,7 @@ def available(settings: Settings) -> str:
 
 def refuse(options: HorovodOptions, settings: Settings) -> str:
     """Return why these options and settings cannot be together, or ""."""
-    reasons = (_refuse_adasum, _refuse_hierarchical, _refuse_nccl)
+    reasons = (_refuse_adasum, _refuse_hierarchical, _refuse_nccl, _refuse_another_mpi)
     return next((reason for check in reasons if (reason := check(options, settings))), "")
 
 
@@ -195,11 +199,31 @@ def _refuse_nccl(options: HorovodOptions, settings: Settings) -> str:
     )
 
 
+def _refuse_another_mpi(options: HorovodOptions, settings: Settings) -> str:
+    found = library()
+    if settings.collectives == "gloo" or found is None:
+        return ""
+    built, here = _built_for(found), mpi_of(str(mpirun_path() or ""))
+    if not built or not here.family or here.has_hydra == (built == MPICH):
+        return ""
+    return (
+        f"Horovod was built for {built}, and the mpirun here is {here.family}'s: each process would be alone; "
+        f"install {built} beside this Python, or use `collectives: gloo`, which needs none"
+    )
+
+
 def library() -> Path | None:
     """Return the file of Horovod's operations for TensorFlow, None where there is none; nothing is imported."""
     spec = find_spec("horovod")
     folders = [] if spec is None else list(spec.submodule_search_locations or [])
     return next((path for folder in folders for path in Path(folder, "tensorflow").glob("mpi_lib*.so")), None)
+
+
+@cache
+def _built_for(path: Path) -> str:
+    """Return the MPI whose library Horovod loads, by the name it asks the system for; "" where it asks for none."""
+    content = path.read_bytes()
+    return next((family for family, name in _LIBRARIES.items() if name in content), "")
 
 
 @cache

@@ -6,7 +6,10 @@ from pydantic import Field
 
 from dlbench.errors import UserError, nearest
 from dlbench.plugins import Options
+from dlbench.records.mpi import mpi_of
+from dlbench.records.software import mpirun_path
 from dlbench.scenario.needs import Needs
+from dlbench.scenario.settings import Settings
 from dlbench.strategies import Array, Driver, _selection, _volume
 from dlbench.strategies._ring import Ring
 
@@ -43,6 +46,17 @@ class MpiDriver(Driver, Protocol):
 def mca(algorithm: str | None) -> dict[str, str]:
     """Return the MCA parameters, by name without prefix, that a launcher hands to Open MPI for an algorithm."""
     return {} if algorithm == "own-ring" else _selection.parameters(algorithm or NEEDS.algorithms[0])
+
+
+def refuse(options: MpiOptions, settings: Settings) -> str:
+    """Return why the mpirun that is here cannot start a run with this algorithm, or ""."""
+    here = mpi_of(str(mpirun_path() or ""))
+    if settings.algorithm not in _selection.NAMES or not here.has_hydra:
+        return ""
+    return (
+        f"the algorithm {settings.algorithm} is one that Open MPI is told to take and then says it took; "
+        f"the mpirun here is {here.family}'s, which says nothing of the kind: use `auto`, its own choice, or `own-ring`"
+    )
 
 
 class _AllReduce:

@@ -11,7 +11,7 @@ import socket
 from typing import Any
 
 from dlbench.plugins import Options
-from dlbench.records.assignment import Assignment
+from dlbench.records.assignment import ADDRESS_VARIABLE, Assignment
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.settings import Settings
 from dlbench.strategies import Array, Driver
@@ -75,10 +75,11 @@ class MultiWorker(Replicated):
     def _configuration(self) -> dict[str, Any]:
         """Return TensorFlow's description of the cluster: every process's host and a port that was free there."""
         names = self._driver.all_gather(socket.gethostname())
-        host = "127.0.0.1" if len(set(names)) == 1 else names[self._driver.rank]
+        host = "127.0.0.1" if len(set(names)) == 1 else os.environ.get(ADDRESS_VARIABLE, names[self._driver.rank])
         # All ports are held until every process has its own.
         with socket.create_server(("", 0)) as held:
-            addresses = self._driver.all_gather(f"{host}:{held.getsockname()[1]}")
+            port = held.getsockname()[1]
+            addresses = self._driver.all_gather(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
         return {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": self._driver.rank}}
 
 

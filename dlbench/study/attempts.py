@@ -72,7 +72,7 @@ def status_of(attempts: Iterable[Attempt]) -> Status | None:
 def settle(
     study: Path,
     run_ids: Iterable[str],
-    end_leftovers: Callable[[str, float], object],
+    end_leftovers: Callable[[Assignment, Path], object],
     write: Callable[[Path, Outcome], None],
 ) -> tuple[Attempt, ...]:
     """End what is left of attempts whose dlbench was killed, and write that they were interrupted.
@@ -82,14 +82,14 @@ def settle(
     Args:
         study: The study's folder.
         run_ids: Its runs.
-        end_leftovers: Ends all processes of an attempt: `(attempt_id, grace_s)`.
+        end_leftovers: Ends all processes of an attempt, on all hosts: gets its assignment and its folder.
         write: Writes an outcome into an attempt's folder, atomically.
     """
     open_ones = [attempt for run_id in run_ids for attempt in attempts_of(study, run_id) if attempt.outcome() is None]
     for attempt in open_ones:
         assignment = attempt.assignment()
         if assignment is not None:
-            end_leftovers(assignment.attempt_id, assignment.run.limits.grace_s)
+            end_leftovers(assignment, attempt.folder)
         write(attempt.folder, Outcome(status=Status.INTERRUPTED, reason=KILLED, started_at=_started_at(attempt)))
     return tuple(open_ones)
 

@@ -17,15 +17,17 @@ import numpy as np
 from dlbench.analysis.rates import FIELD
 from dlbench.analysis.row import Attempt as RowAttempt
 from dlbench.analysis.row import run_row
+from dlbench.analysis.topology import topology
 from dlbench.records import files
-from dlbench.records.columns import EPOCHS, STEP_PHASES, STEPS, Column, names
+from dlbench.records.columns import EPOCHS, STEP_PHASES, STEPS, TOPOLOGY, Column, names
 from dlbench.records.journal import Journal, Rows, read_journal
 from dlbench.records.outcome import Outcome
 from dlbench.records.tables import cell, header, line, lines_of, narrowed, whole_cells, write_lines
+from dlbench.scenario.cluster import Cluster
 from dlbench.study.attempts import Attempt, attempts_of
 from dlbench.study.folder import Folder
 
-DERIVED = ("epochs", "steps", "sensors")
+DERIVED = ("epochs", "steps", "sensors", "topology")
 # The derived tables are replaced when this much of what they hold is new.
 NEW_SHARE = 1 / 8
 COPY_BYTES = 1 << 20
@@ -89,7 +91,7 @@ class Collector:
             opened = {table: stack.enter_context(self._continued(table)) for table in DERIVED}
             for attempt in self._waiting:
                 journal = read_journal(attempt.folder / files.JOURNAL)
-                for table, lines in derived_lines(attempt, journal).items():
+                for table, lines in derived_lines(attempt, journal, self._folder.record.cluster).items():
                     opened[table].writelines(lines)
         self._written_bytes += _num_bytes(self._waiting)
         self._has_tables, self._waiting = True, []
@@ -108,7 +110,12 @@ class Collector:
         row = run_row(
             self._runs[attempt.run_id],
             assignment.layout if assignment else None,
-            RowAttempt(self._folder.path.name, attempt.number, assignment.data_checksum if assignment else ""),
+            RowAttempt(
+                self._folder.path.name,
+                attempt.number,
+                assignment.data_checksum if assignment else "",
+                self._folder.record.cluster.prices,
+            ),
             outcome,
             read_journal(attempt.folder / files.JOURNAL),
             self._folder.machine,
@@ -134,11 +141,14 @@ class Collector:
             yield file
 
 
-def derived_lines(attempt: Attempt, journal: Journal) -> dict[str, Iterable[str]]:
-    """Return one attempt's lines of `epochs.csv`, `steps.csv` and `sensors.csv`."""
+def derived_lines(attempt: Attempt, journal: Journal, cluster: Cluster) -> dict[str, Iterable[str]]:
+    """Return one attempt's lines of `epochs.csv`, `steps.csv`, `sensors.csv` and `topology.csv`."""
     start = (attempt.run_id, attempt.number)
     epoch_columns = [column.name for column in EPOCHS[2:]]
+    assignment = attempt.assignment()
+    places = () if assignment is None else topology(assignment.layout, cluster, journal)
     return {
+        "topology": (line((*start, *(row.get(column.name) for column in TOPOLOGY[2:]))) for row in places),
         "epochs": (line((*start, *(row.get(name) for name in epoch_columns))) for row in _epochs(attempt, journal)),
         "steps": (
             text for worker, rows in journal.steps.items() for text in step_lines(attempt, worker, rows) if len(rows)

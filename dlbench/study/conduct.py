@@ -7,10 +7,12 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from dlbench.errors import UserError
+from dlbench.launch.afterwards import Afterwards
 from dlbench.launch.execute import Progress, execute, write_outcome
 from dlbench.launch.inbox import Inbox
 from dlbench.launch.layout import arrange
@@ -83,13 +85,14 @@ def conduct(folder: Folder, question: Question, watcher: Watcher, stop: threadin
     """
     with telling_a_full_disk(folder.path), locked(folder.path):
         folder = continued(folder, question)
-        settle(folder.path, (run.run_id for run in folder.record.runs), _end_leftovers, write_outcome)
+        end_leftovers = partial(_end_leftovers, cluster=question.cluster)
+        settle(folder.path, (run.run_id for run in folder.record.runs), end_leftovers, write_outcome)
         checkpoints.discard(folder.path, folder.record.runs)
         collector = Collector(folder)
         collector.rebuild()
         todo = queue.pending(folder.path, question.runs)
         with _noise_noted(folder), contextlib.suppress(Stopped):
-            data = prepare(todo, watcher.say, stop)
+            data = prepare(todo, watcher.say, stop, question.cluster)
             watcher.begin(folder.path, todo, len(question.runs) - len(todo))
             _make_all(folder, todo, question.cluster, data, collector, watcher, stop)
         collector.flush()
@@ -154,7 +157,8 @@ def _make(
         assignment = _assignment(run, attempt, cluster, prepared, inbox.home())
         assignment = assignment.model_copy(update={"checkpoint_folder": checkpoints.folder_of(study, run)})
         made = plan(assignment, os.environ, cluster=cluster)
-        outcome = execute(made, assignment, attempt.folder, inbox, watcher.progress, stop)
+        bring = Afterwards(cluster, os.environ).bring
+        outcome = execute(made, assignment, attempt.folder, inbox, watcher.progress, stop, bring)
     except UserError as error:
         outcome = Outcome(status=Status.FAILED, reason=str(error), started_at=started_at)
     write_outcome(attempt.folder, outcome)
@@ -169,12 +173,15 @@ def _assignment(run: RunSpec, attempt: Attempt, cluster: Cluster, prepared: Prep
         layout=arrange(run, cluster),
         home=home,
         data_folder=str(prepared.folder) if prepared else "",
+        data_folders=dict(prepared.elsewhere) if prepared else {},
         data_checksum=prepared.checksum if prepared else "",
         log_folder=str(attempt.folder.absolute()),
     )
 
 
-def _end_leftovers(attempt_id: str, grace_s: float) -> None:
-    pids = leftovers(attempt_id)
+def _end_leftovers(assignment: Assignment, folder: Path, cluster: Cluster) -> None:
+    """End what a killed dlbench has left of an attempt, here and on other hosts."""
+    pids = leftovers(assignment.attempt_id)
     if pids:
-        end(pids, grace_s)
+        end(pids, assignment.run.limits.grace_s)
+    Afterwards(cluster, os.environ).bring(assignment, folder, went_well=False)

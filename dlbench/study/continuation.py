@@ -2,7 +2,7 @@
 
 import difflib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,15 @@ from dlbench.errors import UserError
 from dlbench.records import files
 from dlbench.records.machine import differences
 from dlbench.scenario.cluster import Cluster
-from dlbench.study.folder import Folder, Question, scenario_of, scenario_text, write_record
+from dlbench.study.folder import (
+    Folder,
+    Question,
+    machine_fingerprint,
+    scenario_of,
+    scenario_text,
+    write_machine,
+    write_record,
+)
 
 MAX_DIFFERENCES = 8
 # Words about the scenario that change nothing that is measured.
@@ -26,15 +34,10 @@ def continued(folder: Folder, question: Question) -> Folder:
         UserError: The scenario was edited, or the hardware is another; says what differs. A change that leaves what
             the scenario says as it was, such as a comment, is no change.
     """
-    found = _edited(folder, question) or _resolved_otherwise(folder, question)
-    found += _moved(folder, question)
-    if found:
-        shown = found[:MAX_DIFFERENCES]
-        more = [f"... and {len(found) - len(shown)} more"] if len(found) > len(shown) else []
-        raise UserError(
-            "\n  ".join([f"{folder.path} cannot be continued: it would not be the same study", *shown, *more]),
-            hint="start a new study (without --resume and --study), or bring back what it began with",
-        )
+    edited = _edited(folder, question)
+    if not edited and _waits_for_its_job(folder):
+        return _begun(folder, question)
+    _refuse(folder, [*(edited or _resolved_otherwise(folder, question)), *_moved(folder, question)])
     known = {run.run_id for run in folder.record.runs}
     added = tuple(run for run in question.runs if run.run_id not in known)
     if not added:
@@ -44,6 +47,46 @@ def continued(folder: Folder, question: Question) -> Folder:
     )
     write_record(folder.path, record)
     return replace(folder, record=record)
+
+
+def must_be_the_same(folder: Folder, question: Question) -> None:
+    """Refuse an edited scenario before a job waits in a queue for nothing.
+
+    Raises:
+        UserError: It was edited; says what differs.
+    """
+    _refuse(folder, _edited(folder, question))
+
+
+def _refuse(folder: Folder, found: Sequence[str]) -> None:
+    if not found:
+        return
+    shown = found[:MAX_DIFFERENCES]
+    more = [f"... and {len(found) - len(shown)} more"] if len(found) > len(shown) else []
+    raise UserError(
+        "\n  ".join([f"{folder.path} cannot be continued: it would not be the same study", *shown, *more]),
+        hint="start a new study (without --resume and --study), or bring back what it began with",
+    )
+
+
+def _waits_for_its_job(folder: Folder) -> bool:
+    """Whether a study was made where a job for it was handed in, and no run was launched yet."""
+    has_runs = (folder.path / files.RUNS_FOLDER).exists()
+    return (folder.path / files.SUBMISSIONS_FOLDER).exists() and not has_runs
+
+
+def _begun(folder: Folder, question: Question) -> Folder:
+    """Return the study as it is where its runs are made; what it was handed in with knew neither cores nor machine."""
+    update = {
+        "cluster": folder.record.cluster.model_copy(update={"links": question.cluster.links}),
+        "runs": question.runs,
+        "machine_fingerprint": machine_fingerprint(question.machine),
+        "largest_batches": question.largest_batches,
+    }
+    record = folder.record.model_copy(update=update)
+    write_machine(folder.path, question.machine)
+    write_record(folder.path, record)
+    return Folder(folder.path, record, question.machine)
 
 
 def _edited(folder: Folder, question: Question) -> list[str]:
@@ -76,13 +119,26 @@ def _moved(folder: Folder, question: Question) -> list[str]:
     before, now = folder.record.cluster, question.cluster
     was, is_now = _shown_hosts(before), _shown_hosts(now)
     cluster = [] if was == is_now else [f"hosts: {was} -> {is_now}"]
-    cluster += _dict_differences(*(found.model_dump(mode="json", exclude={"hosts"}) for found in (before, now)))
+    said = (found.model_dump(mode="json", exclude={"hosts", "links", "options"}) for found in (before, now))
+    cluster += _dict_differences(*said)
     if not folder.machine:
         return [*cluster, f"{files.MACHINE} is missing or damaged: nobody knows what the study began on"]
-    return cluster + differences(dict(folder.machine), dict(question.machine))
+    return cluster + differences(dict(folder.machine), dict(question.machine)) + _hosts_differ(folder, question)
+
+
+def _hosts_differ(folder: Folder, question: Question) -> list[str]:
+    """Return how the hardware of the other hosts differs."""
+    old, new = ([dict(host) for host in machine.get("hosts", ())] for machine in (folder.machine, question.machine))
+    if len(old) != len(new):
+        return []  # which is said of the hosts themselves, or there was nobody to be asked
+    pairs = enumerate(zip(old, new, strict=True), start=1)
+    return [f"other host {number}: {line}" for number, pair in pairs for line in differences(*pair)]
 
 
 def _shown_hosts(cluster: Cluster) -> str:
+    if cluster.submitter != "direct":
+        # A queue gives other hosts each time; that they are alike, their description says.
+        return f"{len(cluster.hosts)} with {cluster.hosts[0].slots} slots each"
     return ",".join(f"{host.address}:{host.slots}{_shown_cores(host.cores)}" for host in cluster.hosts)
 
 

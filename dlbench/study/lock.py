@@ -31,6 +31,16 @@ def locked(study: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def must_be_free(study: Path) -> None:
+    """Refuse a study that another dlbench is at work in, before anything is done that would disturb it.
+
+    Raises:
+        UserError: Another dlbench is.
+    """
+    with locked(study):
+        return
+
+
 def _acquire(descriptor: int, study: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,17 +1,23 @@
-"""Prepare every data set of a study once, before any launch, in a process of its own."""
+"""Prepare every data set of a study, before any launch: here, and on every host that has not the same files.
+
+Each is prepared in a process of its own. What hosts have prepared must have the same checksum everywhere.
+"""
 
 import json
+import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
 from dlbench.errors import UserError
+from dlbench.launch.remote import argv, elsewhere
 from dlbench.records.messages import PREPARATION_REFUSED
+from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.run_spec import RunSpec
 
 PROGRAM = ("-m", "dlbench.datasets._prepare")
@@ -20,6 +26,7 @@ USAGE = 2
 END_TIMEOUT_S = 5.0
 # Lines of a failed preparation that are shown; the first of them is the cause where it is a user's mistake.
 SHOWN_LINES = 15
+MOST_AT_ONCE = 64
 
 
 class NotPrepared(UserError):  # noqa: N818 - it says what it is
@@ -32,10 +39,17 @@ class Stopped(Exception):  # noqa: N818 - it is a way to end, not a defect
 
 @dataclass(frozen=True)
 class Prepared:
-    """A data set on disk: the folder that workers map, and what its `meta.json` must say."""
+    """A data set on disk.
+
+    Attributes:
+        folder: What workers map.
+        checksum: What its `meta.json` must say.
+        elsewhere: The folder on each other host, by address.
+    """
 
     folder: Path
     checksum: str
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
 
 
 Say = Callable[[str], None]
@@ -48,26 +62,81 @@ def recipe_of(run: RunSpec) -> str | None:
     return json.dumps({"dataset": run.settings.dataset, "options": run.options_of("dataset")}, sort_keys=True)
 
 
-def prepare(runs: Iterable[RunSpec], say: Say, stop: threading.Event) -> dict[str, Prepared]:
+def prepare(
+    runs: Iterable[RunSpec], say: Say, stop: threading.Event, cluster: Cluster | None = None
+) -> dict[str, Prepared]:
     """Prepare the data sets of all runs; return them by recipe.
 
     Args:
         runs: The runs that will be launched.
         say: Takes lines about the progress.
         stop: Set when the user ends the study.
+        cluster: The hosts that need them besides this machine; None: no other.
 
     Raises:
-        UserError: One cannot be prepared; says why.
+        UserError: One cannot be prepared, or is another on another host; says why.
         Stopped: `stop` was set.
     """
     recipes = dict.fromkeys(recipe for run in runs if (recipe := recipe_of(run)) is not None)
-    return {recipe: _prepare(json.loads(recipe), say, stop) for recipe in recipes}
+    found = {recipe: _prepare(json.loads(recipe), _here, say, stop) for recipe in recipes}
+    if cluster is None or not (others := elsewhere(cluster)):
+        return found
+    return {recipe: _everywhere(json.loads(recipe), here, cluster, others, say, stop) for recipe, here in found.items()}
 
 
-def _prepare(recipe: dict[str, Any], say: Say, stop: threading.Event) -> Prepared:
+def _everywhere(
+    recipe: dict[str, Any], here: Prepared, cluster: Cluster, others: Sequence[Host], say: Say, stop: threading.Event
+) -> Prepared:
+    """Prepare a data set on all other hosts at once; where they share this machine's files, it is there already.
+
+    Raises:
+        UserError: A host cannot prepare it, or prepares another; names all such hosts.
+    """
+    asked = {**recipe, "cache": str(here.folder.parent)}
+
+    def one(host: Host) -> Prepared | UserError:
+        try:
+            return _prepare(
+                asked,
+                lambda words: argv(cluster, host, words, os.environ),
+                lambda line: say(f"{host.address}: {line}"),
+                stop,
+            )
+        except UserError as error:
+            return error
+
+    with ThreadPoolExecutor(min(len(others), MOST_AT_ONCE)) as threads:
+        answers = dict(zip((host.address for host in others), threads.map(one, others), strict=True))
+    problems = {
+        address: problem for address, found in answers.items() if (problem := _problem(found, here, recipe["dataset"]))
+    }
+    if problems:
+        lines = [f"{address}: {problem}" for address, problem in problems.items()]
+        raise NotPrepared("\n  ".join(["hosts that have not the data:", *lines]))
+    folders = {address: str(found.folder) for address, found in answers.items() if isinstance(found, Prepared)}
+    return replace(here, elsewhere=folders)
+
+
+def _problem(found: Prepared | UserError, here: Prepared, dataset: str) -> str:
+    """Return why a host has not the same data, or an empty string."""
+    if isinstance(found, UserError):
+        return str(found)
+    if found.checksum != here.checksum:
+        return f"has another {dataset!r}: checksum {found.checksum}, here {here.checksum}"
+    return ""
+
+
+def _here(words: Sequence[str]) -> list[str]:
+    return [sys.executable, *words]
+
+
+def _prepare(
+    recipe: dict[str, Any], command: Callable[[Sequence[str]], list[str]], say: Say, stop: threading.Event
+) -> Prepared:
+    """Prepare a data set in a process; `command` says what gives an interpreter these words, here or on a host."""
     # A session of its own: Ctrl-C reaches dlbench alone, which then ends it.
     process = subprocess.Popen(
-        [sys.executable, *PROGRAM, json.dumps(recipe)],
+        command((*PROGRAM, json.dumps(recipe))),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

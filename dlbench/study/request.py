@@ -4,7 +4,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,17 @@ import yaml
 from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.launch.hosts import look
+from dlbench.launch.links import measure as measure_links
+from dlbench.launch.sources import sources
 from dlbench.records.machine import describe
 from dlbench.scenario.allocation import allocation
-from dlbench.scenario.cluster import Cluster, this_machine
+from dlbench.scenario.cluster import Cluster, Link, this_machine
 from dlbench.scenario.expand import expand
 from dlbench.scenario.placeholders import names as placeholders
 from dlbench.scenario.read import parse, read, reference_of
 from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import Settings
+from dlbench.scenario.spread import spread
 from dlbench.scenario.where import Where
 from dlbench.study.folder import DEFAULT_PARENT, Folder, Question, newest, open_study, scenario_of, scenario_text
 
@@ -42,6 +45,7 @@ class Request:
         repeats: In place of the scenario's.
         study: A study to continue.
         resume: Continue the newest study of the scenario.
+        part: Number of the one run to make, from 1 on, and how many there must be; None for all.
     """
 
     scenario: Path | Mapping[str, Any] | None
@@ -51,6 +55,7 @@ class Request:
     repeats: int | None = None
     study: Path | None = None
     resume: bool = False
+    part: tuple[int, int] | None = None
 
 
 def resolve(request: Request) -> tuple[Question, Folder | None]:
@@ -76,9 +81,28 @@ def at_hosts(question: Question, request: Request) -> Question:
     """
     if all(host.is_here for host in question.cluster.hosts):
         return question
-    seen = look(question.cluster, question.machine, os.environ)
+    seen = look(question.cluster, question.machine, os.environ, files=sources(question.runs))
     runs = expand(_repeated(question.scenario, request.repeats), seen.cluster, request.only)
     return replace(question, cluster=seen.cluster, runs=runs, machine={**question.machine, "hosts": seen.machines})
+
+
+def with_links(question: Question, say: Callable[[str], None]) -> Question:
+    """Return the question with the links between its hosts measured, if a run crosses them.
+
+    Raises:
+        UserError: Two hosts cannot talk.
+    """
+    cluster = question.cluster
+    if all(len(spread(run.settings, cluster)) == 1 for run in question.runs):
+        return question
+    say(f"measuring the links between {len(cluster.hosts)} hosts")
+    found = measure_links(cluster, os.environ)
+    links = tuple(
+        # What models of communication call latency is one way.
+        Link(hosts=(one.a, one.b), latency_s=one.latency_s / 2, bandwidth_bytes_per_s=one.bandwidth_bytes_per_s)
+        for one in found
+    )
+    return replace(question, cluster=cluster.model_copy(update={"links": links}))
 
 
 def must_be_launchable(question: Question) -> None:
@@ -145,10 +169,16 @@ def cluster_of(where: Where, begun_on: Cluster | None = None) -> Cluster:
         UserError: What the user says names no hosts.
     """
     if (cluster := where.named()) is not None:
-        return cluster
+        return _placed(cluster)
     if begun_on is not None and not (begun_on.is_here and begun_on.is_plain):
-        return begun_on
+        return _placed(begun_on)
     return allocation(os.environ) or this_machine()
+
+
+def _placed(cluster: Cluster) -> Cluster:
+    """Return a cluster with the hosts that a queue has given, where we are in a job of it."""
+    found: Cluster | None = plugins.load("submitters", cluster.submitter).target.inside(cluster, os.environ)
+    return found or cluster
 
 
 def _repeated(scenario: Scenario, repeats: int | None) -> Scenario:

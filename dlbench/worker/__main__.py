@@ -1,4 +1,4 @@
-"""One process of a run: finds its place, binds its cores, opens its log, and trains or becomes the user's script.
+"""One process of a run: finds its place, cores and way to the others, and trains or becomes the user's script.
 
 `python -m dlbench.worker`, started by a launcher, with the assignment in the environment.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from dlbench.errors import UserError
 from dlbench.records.assignment import Assignment
-from dlbench.worker import command, cores, logs, memory
+from dlbench.worker import command, cores, logs, memory, wires
 from dlbench.worker.rank import identify, read_assignment
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def main() -> int:
             workers = max(1, len(assignment.layout.places[rank].workers))
             memory.limit(assignment.run.settings.memory_limit_bytes * workers)
         enforced = cores.bind(assignment.layout.places[rank], assignment.attempt_id)
+        wires.choose(assignment.layout, assignment.layout.places[rank])
         if assignment.run.settings.command is not None:
             command.execute(assignment.run, enforced)
     except UserError as error:
@@ -54,7 +55,7 @@ def work(assignment: Assignment, rank: int, cores_enforced: str) -> int:
     observer = Observer(assignment, rank, stream)
     observer.start()
     facts = {"cores_enforced": cores_enforced, "python_version": sys.version.split()[0]}
-    stream.send({"kind": "facts", "facts": facts})
+    stream.send({"kind": "facts", "facts": facts | wires.facts(os.environ, assignment.run.settings.collectives)})
     try:
         # Here, not at the top: a trainer that cannot be imported is an error of this run, and is sent home.
         from dlbench.worker.training import train

@@ -2,25 +2,11 @@
 
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 from dlbench.records.assignment import Assignment
 from dlbench.records.files import worker_log
-
-
-def own_folder() -> Path:
-    """Return a folder of this user alone for temporary files, made if it is not there.
-
-    Raises:
-        OSError: It cannot be made.
-    """
-    folder = Path(tempfile.gettempdir()) / f"dlbench-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-        # Somebody else made it first, in a folder that all may write to: take one that nobody could foresee.
-        return Path(tempfile.mkdtemp(prefix="dlbench-"))
-    return folder
+from dlbench.records.own_files import own_log
 
 
 def redirect(assignment: Assignment, rank: int) -> Path | None:
@@ -30,18 +16,10 @@ def redirect(assignment: Assignment, rank: int) -> Path | None:
     neither can be written, which a full disk may do, output goes where the launcher sends it, and None is returned.
     """
     name = worker_log(rank)
-    for path in (Path(assignment.log_folder) / name, own_file(f"{assignment.attempt_id}-{name}")):
+    for path in (Path(assignment.log_folder) / name, own_log(assignment.attempt_id, name)):
         if path is not None and path.is_absolute() and path.parent.is_dir() and _try_redirect(path):
             return path
     return None
-
-
-def own_file(name: str) -> Path | None:
-    """Return the path of a file among this user's own temporary ones, or None where there cannot be one."""
-    try:
-        return own_folder() / name
-    except OSError:
-        return None
 
 
 def _try_redirect(path: Path) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Self
 from dlbench.errors import UserError
 from dlbench.records.assignment import Assignment
 from dlbench.worker import rank as ranks
+from dlbench.worker import wires
 from dlbench.worker.account import Account
 from dlbench.worker.command import CORES_VARIABLE
 from dlbench.worker.cores import counted_threads, leave_group
@@ -95,7 +96,8 @@ class Session:
         self._stream.phase = "finish"
         result = self.account.result(weights)
         self._observer.stop()
-        self._stream.send({"kind": "facts", "facts": {**facts(), **self._observer.totals()}})
+        found = facts() | wires.facts(os.environ, self._assignment.run.settings.collectives)
+        self._stream.send({"kind": "facts", "facts": {**found, **self._observer.totals()}})
         self._stream.send({"kind": "result", "result": result.model_dump(mode="json")})
         self._is_finished = True
         self._stream.drain(self._assignment.run.limits.orphan_timeout_s)
@@ -171,4 +173,4 @@ def _mpi_version() -> str | None:
     except Exception:  # noqa: BLE001 - a version is not worth a run
         traceback.print_exc()
         return None
-    return text.split(",", 1)[0].strip("\x00 \n")
+    return text.split("\n", 1)[0].split(",", 1)[0].strip("\x00 \n")

@@ -19,10 +19,10 @@ import numpy.typing as npt
 from dlbench import __version__
 from dlbench.records.assignment import Assignment, Home
 from dlbench.records.messages import PHASES, PROTOCOL_VERSION
+from dlbench.records.own_files import own_file
 from dlbench.worker.courier import Courier
 from dlbench.worker.failure import describe
 from dlbench.worker.link import Link
-from dlbench.worker.logs import own_file
 from dlbench.worker.spool import Spool
 from dlbench.worker.watchdog import Watchdog
 

@@ -47,7 +47,7 @@ def train(assignment: Assignment, rank: int, stream: WayHome, observer: Observer
     stream.phase = "rendezvous"
     driver, strategy = meet(assignment, rank)
     stream.phase = "build"
-    arrays = open_arrays(Path(assignment.data_folder), assignment.data_checksum)
+    arrays = open_arrays(Path(assignment.data_folder_of(rank)), assignment.data_checksum)
     trainer = build(assignment, rank, arrays, strategy)
     stream.phase = "broadcast"
     parameters = trainer.parameters()

@@ -10,8 +10,10 @@ import pytest
 
 from dlbench.errors import UserError
 from dlbench.launch import hosts
-from dlbench.launch.hosts import command, look
+from dlbench.launch.hosts import look
 from dlbench.launch.introduce import MARK
+from dlbench.launch.remote import command
+from dlbench.launch.sources import hashes
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.host_list import parse_hosts
 
@@ -35,8 +37,9 @@ def ssh(tmp_path: Path) -> Ssh:
     return make
 
 
-def answer(cores: list[int], kernel: str = "", **software: Any) -> str:
-    told = json.dumps({"cores": cores, "machine": {"software": {**HERE["software"], **software}}, "kernel": kernel})
+def answer(cores: list[int], kernel: str = "", files: dict[str, str] | None = None, **software: Any) -> str:
+    machine = {"software": {**HERE["software"], **software}}
+    told = json.dumps({"cores": cores, "machine": machine, "kernel": kernel, "files": files or {}})
     return f"echo 'Welcome!'; echo '{MARK}{told}'; echo 'You have mail.'"
 
 
@@ -52,7 +55,8 @@ def test_hosts_say_their_cores_and_what_they_are(ssh: Ssh, tmp_path: Path) -> No
     assert seen.cluster.hosts[0].slots == 4
     assert [machine["software"] for machine in seen.machines] == [HERE["software"]] * 2
     words = sorted((tmp_path / "words").read_text().splitlines())
-    assert words == [f"{name} '/opt/it is/python' -m dlbench.launch.introduce" for name in "ab"]
+    assert [word.partition(" ")[0] for word in words] == ["a", "b"]
+    assert all(word.endswith(f" sh {Path.cwd()} '/opt/it is/python' -m dlbench.launch.introduce") for word in words)
 
 
 def test_everything_that_is_wrong_is_said_at_once(ssh: Ssh, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +80,7 @@ def test_everything_that_is_wrong_is_said_at_once(ssh: Ssh, monkeypatch: pytest.
         "  c: dlbench does not work there (exit code 1): ModuleNotFoundError: No module named 'dlbench'",
         "  d: has other versions: Python 3.12.1 (here 3.11.7), numpy 1.26.0 (here 2.4.6)",
         "  e: no answer within 1 s",
-        "  g: dlbench does not work there (exit code 0): it says nothing",
+        "  g: dlbench does not work there: its answer is not understood",
         "  h: has other versions: dlbench's commit def (here abc)",
     ]
     assert lines[-1].endswith("agent a true  shows how it is reached")
@@ -128,3 +132,19 @@ def test_this_machine_alone_is_asked_nothing(monkeypatch: pytest.MonkeyPatch) ->
     seen = look(here, HERE, {})
     assert [host.cores for host in seen.cluster.hosts] == [here.hosts[0].cores] * 2
     assert seen.machines == ()
+
+
+def test_files_of_the_users_own_must_be_the_same_everywhere(
+    ssh: Ssh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text("x = 1\n")
+    same = hashes(["mine.py"])
+    environment = ssh(a=answer([0], files=same), b=answer([0], files={"mine.py": "other"}), c=answer([0]))
+    look(cluster("a:1"), HERE, environment, files=["mine.py"])
+    with pytest.raises(UserError) as caught:
+        look(cluster("a:1,b:1,c:1"), HERE, environment, files=["mine.py"])
+    assert str(caught.value).splitlines()[1:-1] == [
+        "  b: has another mine.py",
+        f"  c: has no mine.py in {tmp_path}",
+    ]

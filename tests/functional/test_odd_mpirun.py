@@ -12,6 +12,12 @@ from dlbench.launch.processes import end, leftovers
 from dlbench.records.outcome import Outcome, Status
 from tests.functional.attempt import fake_attempt
 
+# Which MPI it is of, it tells as the real one does.
+VERSION = """
+import sys
+if sys.argv[1:] == ["--version"]:
+    sys.exit(print("mpirun (Open MPI) 5.0.11"))
+"""
 # Starts the program (the last two words) as ranks 0 and 1, as the real one does.
 START = """
 import os, subprocess, sys, time
@@ -31,7 +37,7 @@ with fake_attempt(Path(sys.argv[1]), "local", "hang") as attempt:
 def run(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, mode: str = "hang", **limits: float) -> Outcome:
     fake = folder / "bin" / "mpirun"
     fake.parent.mkdir()
-    fake.write_text(f"#!{sys.executable}\n{code}")
+    fake.write_text(f"#!{sys.executable}\n{VERSION}{code}")
     fake.chmod(0o755)
     monkeypatch.setattr(mpirun, "executable", lambda: str(fake))
     with fake_attempt(folder, "mpirun", mode, **limits) as attempt:

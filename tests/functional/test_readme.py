@@ -47,13 +47,17 @@ def rows(folder: Path) -> list[dict[str, str]]:
 
 def test_every_file_is_found(folder: Path) -> None:
     assert {path.name for path in folder.iterdir() if path.is_file()} == {
-        "first.yaml", "mine.py", "mine.yaml", "train.py", "own-script.yaml",
+        "first.yaml", "mine.py", "mine.yaml", "train.py", "own-script.yaml", "cluster.yaml",
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["first.yaml", "mine.yaml", "own-script.yaml"])
 def test_scenarios_are_valid(folder: Path, name: str) -> None:
     assert "runs:" in dlbench(folder, "check", name)
+
+
+def test_the_cluster_file_is_valid(folder: Path) -> None:
+    assert "runs:" in dlbench(folder, "check", "first.yaml", "--cluster", "cluster.yaml")
 
 
 def test_commands_exist(root: Path, folder: Path) -> None:

@@ -42,9 +42,22 @@ def variables(made: Cluster) -> dict[str, str]:
     return {"PRTE_MCA_plm_ssh_agent": str(made.ssh)}
 
 
-def run(made: Cluster, path: Path, hosts: str, *words: str) -> CompletedProcess[str]:
-    """Run dlbench in the first host, on these."""
-    argv = [*DLBENCH, "run", str(path), "--hosts", hosts, "--output", str(path.parent / "studies"), *words]
+def cluster_file(made: Cluster, folder: Path, **more: Any) -> Path:
+    """Write a cluster file in which the hosts, which all are this machine, share its cores without being crowded."""
+    cores = sorted(os.sched_getaffinity(0))
+    hosts = [
+        {"address": host.address, "slots": 2, "cores": cores[number:] + cores[:number]}
+        for number, host in enumerate(made.hosts)
+    ]
+    path = folder / "cluster.yaml"
+    path.write_text(json.dumps({"hosts": hosts, "ssh": str(made.ssh), **more}))
+    return path
+
+
+def run(made: Cluster, path: Path, hosts: str | Path, *words: str) -> CompletedProcess[str]:
+    """Run dlbench in the first host, on these hosts or on those of a cluster file."""
+    where = ["--cluster" if isinstance(hosts, Path) else "--hosts", str(hosts)]
+    argv = [*DLBENCH, "run", str(path), *where, "--output", str(path.parent / "studies"), *words]
     found = variables(made)
     return made.hosts[0].run(argv, cwd=path.parent, variables=found, timeout_s=120, check=False)
 
@@ -58,21 +71,28 @@ def give_cores(made: Cluster) -> None:
                 os.sched_setaffinity(process.pid, {cores[number % len(cores)]})
 
 
-def rows(folder: Path) -> list[dict[str, str]]:
-    (path,) = (folder / "studies").glob("*/runs.csv")
+def rows(folder: Path, table: str = "runs") -> list[dict[str, str]]:
+    (path,) = (folder / "studies").glob(f"*/{table}.csv")
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
 def test_up_and_out_are_one_study(pair: Cluster, tmp_path: Path) -> None:
     path = scenario(tmp_path, base=BASE | {"epochs": 3}, matrix={"mode": ["scale-up", "scale-out"]})
-    done = run(pair, path, pair.slots(2))
+    prices = {"currency": "EUR", "host_hour": 3600, "worker_hour": 360}
+    made = cluster_file(pair, tmp_path, prices=prices, environment={"OMPI_MCA_btl": "tcp,self,sm"})
+    done = run(pair, path, made)
     assert done.returncode == 0, done.stdout + done.stderr
     found = {row["mode"]: row for row in rows(tmp_path)}
-    assert {name: (row["hosts"], row["workers_per_host"]) for name, row in found.items()} == {
-        "scale-up": ("1", "2"),
-        "scale-out": ("2", "1"),
+    assert {name: (row["hosts"], row["machines"], row["workers_per_host"]) for name, row in found.items()} == {
+        "scale-up": ("1", "1", "2"),
+        "scale-out": ("2", "1", "1"),
     }
+    _check_the_wire(found["scale-up"], found["scale-out"])
+    _check_the_topology(found, rows(tmp_path, "topology"))
+    for row in found.values():
+        cost = float(row["wall_time_s"]) * (int(row["hosts"]) + 2 * 0.1)
+        assert (float(row["cost"]), row["cost_currency"]) == (pytest.approx(cost), "EUR")
     for row in found.values():
         assert (row["status"], row["cores_per_worker"], row["cores_enforced"]) == ("completed", "1.0", "affinity")
         assert (row["workers_agree"], row["emulated"], row["launcher"]) == ("exact", "", "mpirun")
@@ -84,6 +104,32 @@ def test_up_and_out_are_one_study(pair: Cluster, tmp_path: Path) -> None:
     machine = (folder / "machine.json").read_text()
     assert [host["cpu"] for host in json.loads(machine)["hosts"]] == [json.loads(machine)["cpu"]] * 2
     assert not any(host.address in machine for host in pair.hosts), "published results name no address"
+
+
+def _check_the_wire(up: dict[str, str], out: dict[str, str]) -> None:
+    """The run on two hosts says what its messages took, and how fast that is; the one on one host says nothing."""
+    names = ("interface", "wire_bytes", "link_latency_s", "link_bandwidth_bytes_per_s")
+    assert [up[name] for name in names] == [""] * 4
+    assert out["interface"] == "eth0"
+    assert up["transports"] == out["transports"] == "ob1 tcp,self,sm"
+    assert int(out["steps"]) * 8 * 650 < int(out["wire_bytes"]) <= int(out["network_bytes"])
+    assert 1e-6 < float(out["link_latency_s"]) < 1e-2
+    assert 1e7 < float(out["link_bandwidth_bytes_per_s"]) < 1e11
+
+
+def _check_the_topology(runs: dict[str, dict[str, str]], places: list[dict[str, str]]) -> None:
+    """Every process says where it was."""
+    cores = [str(core) for core in sorted(os.sched_getaffinity(0))[:2]]
+    by_mode = {mode: [place for place in places if place["run_id"] == run["run_id"]] for mode, run in runs.items()}
+    seen = {
+        mode: [(place["rank"], place["host"], place["machine"]) for place in found] for mode, found in by_mode.items()
+    }
+    assert seen == {"scale-up": [("0", "0", "0"), ("1", "0", "0")], "scale-out": [("0", "0", "0"), ("1", "1", "0")]}
+    for found in by_mode.values():
+        assert [place["cores"] for place in found] == cores
+    assert [place["interface"] for place in by_mode["scale-out"]] == ["eth0"] * 2
+    sent = sum(float(place["wire_sent_bytes"]) for place in by_mode["scale-out"])
+    assert sent == pytest.approx(float(runs["scale-out"]["wire_bytes"]), abs=1)
 
 
 def test_workers_call_the_address_that_leads_to_them(pair: Cluster) -> None:

@@ -22,7 +22,7 @@ FUNCTIONS = {
     "trainers": {"create": 7},
     "drivers": {"connect": 1},
     "launchers": {"available": 0, "argv": 5, "environment": 3},
-    "submitters": {},
+    "submitters": {"available": 0, "inside": 2},
     "sensors": {"available": 0, "open": 1},
     "figures": {},
 }
@@ -31,6 +31,7 @@ OPTIONAL = {
     "strategies": {"environment": 2, "available": 1, "refuse": 2},
     "models": {"keras": 2, "numpy": 2, "refuse": 2},
     "datasets": {"describe": 1},
+    "submitters": {"text": 2, "submit": 2, "job": 3, "one_for_each_run": 1},
 }
 
 EVERY = [(kind, name) for kind in plugins.FOLDERS for name in plugins.names(kind)]

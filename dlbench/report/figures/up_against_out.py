@@ -1,10 +1,10 @@
-"""Scale-up against scale-out at equal workers, run by run, and their ratio."""
+"""Scale-up against scale-out, and what lies between, at equal workers, run by run, and their ratio."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.groups import SETTINGS, TASK, is_base_line, summarised, varying
+from dlbench.analysis.groups import SETTINGS, TASK, is_base_line, summarised, varying, with_placement
 from dlbench.analysis.intervals import Interval
 from dlbench.analysis.wording import counted
 from dlbench.plugins import Options
@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 OPTIONS = Options
 ORDER = 50
 RATIO = "scale-out / scale-up"
+# Where runs with several workers on each of several hosts are compared as well.
+RATIOS = "ratio to scale-up"
 # The line of no difference goes on by this factor, so that it is one at a single number of workers too.
 BEYOND = 1.25
 MODES = [Mode.SCALE_UP.value, Mode.SCALE_OUT.value]
+SIDES = ("scale-up", "what is on several hosts")
 # The column that says whether a run is real; messages name it.
 EMULATED = "being emulated"
 
@@ -43,7 +46,7 @@ class Compared:
 
 COMPARED = (
     Compared("train_time_s", Axis("training time (s)", low=0.0), "training time", "scale-up is faster"),
-    Compared(RATE, RATE_AXIS, "throughput", "scale-out is faster"),
+    Compared(RATE, RATE_AXIS, "throughput", "scale-up is slower"),
 )
 # Settings beside those of `dlbench.analysis.groups` that a run could gain or lose by.
 ALSO_EQUAL = (
@@ -74,8 +77,8 @@ class Pairs:
 
     Attributes:
         both: The runs of both sides.
-        ratios: A row for each pair: the settings of the scale-out run, and `ratio(COLUMN)` where both have a value.
-        num_single: Runs of either mode without a partner.
+        ratios: A row for each pair: the settings of the run on many hosts, and `ratio(COLUMN)` where both have a value.
+        num_single: Runs of either side without a partner.
     """
 
     both: "pd.DataFrame"
@@ -89,15 +92,16 @@ def ratio(column: str) -> str:
 
 
 def chart(evidence: "Evidence") -> Chart:
-    """Return times and rates of both modes (left), and the ratio of each pair of repeats (right).
+    """Return times and rates of both modes and what lies between (left), and the ratio of each pair of repeats (right).
 
     The interval of a ratio is that of the median over pairs (`dlbench.analysis.intervals.median_interval`).
 
     Raises:
-        Lacking: There is no pair of completed runs, one on one host and one with a host for each worker, equal in all
-            else.
+        Lacking: There is no pair of completed runs, one on one host and one on several, equal in all else.
     """
-    runs = evidence.runs[~is_base_line(evidence.runs) & evidence.runs["mode"].isin(MODES).astype(bool)]
+    runs = evidence.runs[~is_base_line(evidence.runs)]
+    has_mode, on_several = runs["mode"].isin(MODES).astype(bool), (runs["hosts"] > 1).fillna(False).astype(bool)
+    runs = with_placement(runs[has_mode | on_several])
     pairs = _pairs(runs.reset_index(drop=True))
     if pairs is None or not any(pairs.ratios[ratio(one.column)].notna().any() for one in COMPARED):
         raise Lacking(_lacking(runs))
@@ -111,20 +115,35 @@ def chart(evidence: "Evidence") -> Chart:
 
 
 def _pairs(runs: "pd.DataFrame") -> Pairs | None:
+    """Pair each run on several hosts with one of scale-up; None where no two are equal in all else."""
+    import pandas as pd
+
+    found = [_paired(runs, other) for other in _others(runs)]
+    pairs = pd.concat(found, ignore_index=True) if found else pd.DataFrame()
+    if pairs.empty:
+        return None
+    paired = pd.unique(pd.concat([pairs["up"], pairs["out"]]))
+    return Pairs(runs.loc[paired], _ratios(runs, pairs), len(runs) - len(paired))
+
+
+def _others(runs: "pd.DataFrame") -> list[str]:
+    """Return how runs that are not all on one host sit on theirs: scale-out first, then by workers on each."""
+    there = set(runs["placement"].dropna().astype(str)) - {Mode.SCALE_UP.value}
+    return sorted(there, key=lambda name: (name != Mode.SCALE_OUT.value, len(name), name))
+
+
+def _paired(runs: "pd.DataFrame", other: str) -> "pd.DataFrame":
     """Pair runs of one study and one launcher first, then of one study, then of any two studies; none twice."""
     import pandas as pd
 
     same, launching = _equal_settings(runs), [*LAUNCHING, *(name for name in runs.columns if name.startswith(LAUNCHER))]
-    left = runs.assign(number=runs.index, **{EMULATED: is_emulated(runs)})
+    left = runs[runs["placement"].isin([Mode.SCALE_UP.value, other])]
+    left = left.assign(number=left.index, **{EMULATED: is_emulated(left)})
     found = []
     for keys in (["study", *same, *launching], ["study", *same], same):
-        found.append(_matched(left, keys))
+        found.append(_matched(left, keys, other))
         left = left[~left["number"].isin([*found[-1]["up"], *found[-1]["out"]])]
-    pairs = pd.concat(found, ignore_index=True)
-    if pairs.empty:
-        return None
-    both = runs.loc[[*pairs["up"], *pairs["out"]]]
-    return Pairs(both, _ratios(runs, pairs), len(left))
+    return pd.concat(found, ignore_index=True)
 
 
 def _equal_settings(runs: "pd.DataFrame") -> list[str]:
@@ -139,12 +158,12 @@ def _equal_settings(runs: "pd.DataFrame") -> list[str]:
     return [*TASK, EMULATED, *(name for name in settings if (by_task[name] > 1).any())]
 
 
-def _matched(runs: "pd.DataFrame", keys: Sequence[str]) -> "pd.DataFrame":
+def _matched(runs: "pd.DataFrame", keys: Sequence[str], other: str) -> "pd.DataFrame":
     """Return the numbers of the runs of each pair, in the columns `up` and `out`."""
-    ranked = runs.assign(rank=runs.groupby([*keys, "mode"], dropna=False).cumcount())
+    ranked = runs.assign(rank=runs.groupby([*keys, "placement"], dropna=False).cumcount())
     up, out = (
-        ranked[ranked["mode"] == mode][["number", *keys, "rank"]].rename(columns={"number": name})
-        for mode, name in ((Mode.SCALE_UP, "up"), (Mode.SCALE_OUT, "out"))
+        ranked[ranked["placement"] == placement][["number", *keys, "rank"]].rename(columns={"number": name})
+        for placement, name in ((Mode.SCALE_UP.value, "up"), (other, "out"))
     )
     return up.merge(out, on=[*keys, "rank"])[["up", "out"]]
 
@@ -171,15 +190,23 @@ def _parts(both: "pd.DataFrame") -> list[Part]:
 
 
 def _panels(part: Part, ratios: "pd.DataFrame") -> Iterator[Panel]:
-    """Yield, for each quantity that pairs have, the panel of both modes and that of their ratio."""
-    own = replace(part, runs=ratios[ratios["number"].isin(part.runs.index)], keys=())
+    """Yield, for each quantity that pairs have, the panel of all placements and that of their ratios."""
+    own = ratios[ratios["number"].isin(part.runs.index)]
+    others = _others(own)
+    name = RATIO if others == [Mode.SCALE_OUT.value] else RATIOS
     for one in COMPARED:
-        if own.runs[ratio(one.column)].notna().any():
+        if own[ratio(one.column)].notna().any():
             title = ", ".join(filter(None, (part.title, one.name)))
             yield Panel(title, WORKERS, one.axis, series(part, "workers", one.column))
-            made = tuple(replace(found, label=RATIO) for found in series(own, "workers", ratio(one.column)))
-            y = Axis(f"{RATIO} (above 1: {one.above})")
-            yield Panel(f"{title}: {RATIO}", WORKERS, y, (*made, _equal(made)))
+            made = tuple(found for other in others for found in _ratio_series(part, own, other, one.column))
+            y = Axis(f"{name} (above 1: {one.above})")
+            yield Panel(f"{title}: {name}", WORKERS, y, (*made, _equal(made)))
+
+
+def _ratio_series(part: Part, ratios: "pd.DataFrame", other: str, column: str) -> Iterator[Series]:
+    """Yield the ratios of one placement to scale-up."""
+    own = replace(part, runs=ratios[ratios["placement"] == other], keys=())
+    yield from (replace(found, label=f"{other} / {Mode.SCALE_UP}") for found in series(own, "workers", ratio(column)))
 
 
 def _equal(made: Sequence[Series]) -> Series:
@@ -192,30 +219,48 @@ def _equal(made: Sequence[Series]) -> Series:
 
 
 def _notes(pairs: Pairs) -> Iterator[str]:
-    yield "A point on the right is one pair: a run of each mode with the same settings, seed and repeat."
+    yield "A point on the right is one pair: a run of each side with the same settings, seed and repeat."
+    yield from _crossed(_sides(pairs.both)[1])
     studies = [sorted(set(side["study"].astype(str))) for side in _sides(pairs.both)]
     if studies[0] != studies[1]:
         up, out = map(summarised, studies)
-        yield f"Scale-up is of {up}, scale-out of {out}: they did not take turns."
+        yield f"Scale-up is of {up}, {_out(pairs)} of {out}: they did not take turns."
     devices = [sorted(set(side["device_name"].dropna().astype(str))) for side in _sides(pairs.both)]
     if devices[0] != devices[1]:
         up, out = map(summarised, devices)
-        yield f"Devices differ: scale-up on {up}, scale-out on {out}."
+        yield f"Devices differ: scale-up on {up}, {_out(pairs)} on {out}."
     if pairs.num_single:
-        yield f"{counted(pairs.num_single, 'run')} without an equal of the other mode left out."
+        yield f"{counted(pairs.num_single, 'run')} without an equal of the other side left out."
+
+
+def _crossed(runs: "pd.DataFrame") -> Iterator[str]:
+    """Say what runs on several hosts sent over the interfaces between them, or that nobody knows."""
+    several = runs[(runs["hosts"] > 1).fillna(False).astype(bool) & (runs["status"] == Status.COMPLETED)]
+    sent = numbers(several, "wire_bytes").dropna()
+    if len(sent):
+        yield f"Runs on several hosts sent {sent.median() / 1e6:.3g} MB at the median over the interfaces between them."
+    if len(sent) < len(several):
+        unknown = counted(len(several) - len(sent), "run")
+        yield f"Of {unknown} on several hosts nobody measured what crossed the network."
+
+
+def _out(pairs: Pairs) -> str:
+    """Return what the side on several hosts is called."""
+    return summarised(_others(pairs.both))
 
 
 def _sides(runs: "pd.DataFrame") -> "tuple[pd.DataFrame, pd.DataFrame]":
-    """Return the runs of scale-up and those of scale-out."""
-    return runs[runs["mode"] == Mode.SCALE_UP], runs[runs["mode"] == Mode.SCALE_OUT]
+    """Return the runs of scale-up and those on several hosts."""
+    is_up = (runs["placement"] == Mode.SCALE_UP.value).fillna(False).astype(bool)
+    return runs[is_up], runs[~is_up]
 
 
 def _lacking(runs: "pd.DataFrame") -> str:
     """Return which rows are missing: those of a mode, or of settings that both modes have."""
-    needed = "needs completed runs of both modes, scale-up and scale-out, equal in workers and all else"
+    needed = "needs completed runs of both, scale-up and several hosts, equal in workers and all else"
     completed = runs[runs["status"] == Status.COMPLETED]
     sides = _sides(completed.assign(**{EMULATED: is_emulated(completed)}))
-    there = [mode for mode, side in zip(MODES, sides, strict=True) if len(side)]
+    there = [name for name, side in zip(SIDES, sides, strict=True) if len(side)]
     if len(there) < 2:
         return f"{needed}; " + (f"there is {there[0]} only" if there else "no run of either is completed")
     up, out = sides

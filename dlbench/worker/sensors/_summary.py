@@ -34,7 +34,8 @@ class Summary:
     def columns(self) -> dict[str, Any]:
         """Return what this worker can say of each column; None where it was not observed.
 
-        Sums over workers hold for `energy_j` and `network_bytes`: of what belongs to a host only one worker speaks.
+        Sums over workers hold for `energy_j`, `network_bytes` and `wire_bytes`: of what belongs to a host only one
+        worker speaks.
         Energy is that of the worker's GPUs if it computes on some, else that of its host's processors.
         """
         return {
@@ -44,6 +45,7 @@ class Summary:
             "energy_j": self._energy_j(),
             "steal_fraction": self._steal_fraction(),
             "network_bytes": _whole(self._growth("network", "sent_bytes")),
+            "wire_bytes": _whole(self._growth("network", "wire_sent_bytes")),
         }
 
     def _growth(self, sensor: str, name: str) -> float | None:

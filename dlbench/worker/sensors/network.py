@@ -1,8 +1,10 @@
-"""Bytes and packets on all network interfaces of the host, loopback included."""
+"""Bytes and packets on all network interfaces of the host, loopback included, and those on the way to other hosts."""
 
+import os
 from collections.abc import Iterable
 
 from dlbench import plugins
+from dlbench.records.assignment import INTERFACE_VARIABLE
 from dlbench.scenario.layout import Place
 from dlbench.worker.sensors import Reading
 from dlbench.worker.sensors._kernel import PROC, KernelFile, is_readable
@@ -14,9 +16,11 @@ QUANTITIES = {
     "received_bytes": "Bytes received on all interfaces since the host started, loopback included.",
     "sent_packets": "Packets sent on all interfaces since the host started.",
     "received_packets": "Packets received on all interfaces since the host started.",
+    "wire_sent_bytes": "Bytes sent on the interface that leads to the run's other hosts; absent on one host.",
+    "wire_received_bytes": "Bytes received on it.",
 }
 
-# One for each of QUANTITIES.
+# One for each of the first four of QUANTITIES.
 Counters = tuple[int, int, int, int]
 # Of this process's network namespace: in a container, its own interfaces.
 DEVICES = PROC / "self" / "net" / "dev"
@@ -39,9 +43,10 @@ class NetworkSensor:
         self._file = KernelFile(DEVICES)
         self._last: dict[bytes, Counters] = {}
         self._gone: Counters = (0, 0, 0, 0)
+        self._wire = os.environ.get(INTERFACE_VARIABLE, "").encode()
 
     def read(self) -> Reading:
-        """Return bytes and packets so far, over all interfaces."""
+        """Return bytes and packets so far, over all interfaces, and the bytes of the one to other hosts."""
         return self.total(self._file.read())
 
     def total(self, devices: bytes) -> Reading:
@@ -55,7 +60,8 @@ class NetworkSensor:
         sums = self._gone
         for counters in now.values():
             sums = _added(sums, counters)
-        return list(zip(QUANTITIES, map(float, sums), strict=True))
+        wire = now.get(self._wire, ())[:2]
+        return list(zip(QUANTITIES, map(float, (*sums, *wire)), strict=False))
 
     def close(self) -> None:
         """Close the file."""

@@ -165,6 +165,14 @@ def test_synthetic_input_has_no_accuracy():
     assert "trained on random numbers" in said("doubt", *arms)
 
 
+def test_hosts_that_are_one_machine_are_a_doubt():
+    out = {"mode": "scale-out", "hosts": 2, "machines": 1}
+    doubt = said("doubt", timed("a", 5.0), timed("b", 9.8, seed=3, **out))
+    assert "In 5 of 5 runs on several hosts, hosts were one machine" in doubt
+    assert "one machine" not in said("doubt", timed("a", 5.0), timed("b", 9.8, seed=3, **(out | {"machines": 2})))
+    assert "one machine" not in said("doubt", timed("a", 5.0), timed("b", 9.8, seed=3, **(out | {"machines": None})))
+
+
 def test_doubts_are_counted():
     doubt = said(
         "doubt",

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dlbench.launch.launchers import horovodrun, local, mpirun
+from dlbench.records.mpi import Mpi
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.settings import Settings
 
@@ -65,10 +66,13 @@ def test_without_mpirun_the_mending_command_is_named(tmp_path: Path, monkeypatch
     assert mpirun.argv(layout("localhost"), PROGRAM, mpirun.OPTIONS(), Settings(), VARIABLES)[0] == "mpirun"
 
 
-def test_mpirun_lists_hosts_only_where_there_are_others() -> None:
+def test_mpirun_lists_hosts_only_where_there_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
     argv = mpirun.argv(layout("a", "a", "b"), PROGRAM, mpirun.OPTIONS(), Settings(), VARIABLES)
     assert argv[argv.index("-H") + 1] == "a:2,b:1"
     assert argv[argv.index("--prefix") + 1] == sys.prefix
+    monkeypatch.setattr(mpirun, "executable", lambda: "/usr/lib64/openmpi/bin/mpirun")
+    argv = mpirun.argv(layout("a", "a", "b"), PROGRAM, mpirun.OPTIONS(), Settings(), VARIABLES)
+    assert argv[argv.index("--prefix") + 1] == "/usr/lib64/openmpi"
     assert "-H" not in mpirun.argv(layout("localhost", "localhost"), PROGRAM, mpirun.OPTIONS(), Settings(), VARIABLES)
 
 
@@ -90,6 +94,14 @@ def test_quick_transports_unless_the_user_says_otherwise(monkeypatch: pytest.Mon
     env = environment(monkeypatch, mca={"btl": "self,vader", "plm_ssh_agent": "ssh -q"})
     assert (env["OMPI_MCA_pml"], env["OMPI_MCA_btl"]) == ("ob1", "self,vader")
     assert env["PRTE_MCA_plm_ssh_agent"] == "ssh -q", "Open MPI 5 reads this one in its launcher"
+
+
+@pytest.mark.parametrize(
+    ("version", "btl"), [("4.1.4", "self,vader,tcp"), ("5.0.11", "self,sm,tcp"), ("", "self,sm,tcp")]
+)
+def test_shared_memory_goes_by_the_name_it_has(monkeypatch: pytest.MonkeyPatch, version: str, btl: str) -> None:
+    monkeypatch.setattr(mpirun, "mpi_of", lambda path: Mpi("Open MPI", version))
+    assert environment(monkeypatch)["OMPI_MCA_btl"] == btl
 
 
 def test_an_algorithm_brings_its_parameters(monkeypatch: pytest.MonkeyPatch) -> None:

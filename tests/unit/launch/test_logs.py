@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dlbench.launch.logs import LogBounds, lost_host, rank_exit, telling_line
+from dlbench.launch.logs import LogBounds, lost_host, rank_exit, telling_line, unreachable
 
 MPIRUN_EXIT = """\
 --------------------------------------------------------------------------
@@ -36,6 +36,32 @@ MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD
   Proc: [[40195,1],1]
   Errorcode: 7
 --------------------------------------------------------------------------
+"""
+MPICH_SIGNAL = """
+
+===================================================================================
+=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES
+=   PID 7805 RUNNING AT my-host
+=   EXIT CODE: {code}
+=   CLEANING UP REMAINING PROCESSES
+=   YOU CAN IGNORE THE BELOW CLEANUP MESSAGES
+===================================================================================
+YOUR APPLICATION TERMINATED WITH THE EXIT STRING: {said}
+This typically refers to a problem with your application.
+Please see the FAQ page for debugging suggestions
+"""
+INTEL_MPI_SIGNAL = """
+===================================================================================
+=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES
+=   RANK 1 PID 7805 RUNNING AT my-host
+=   KILLED BY SIGNAL: 9 (Killed)
+===================================================================================
+"""
+MPICH_ABORT = """\
+Abort(7) on node 1 (rank 1 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 7) - process 1
+"""
+MPICH_PEER_LOST = """\
+Abort(410101519) on node 0 (rank 0 in comm 0): Fatal error in internal_Barrier: Unknown error class, error stack:
 """
 TRACEBACK = """\
 epoch 1
@@ -69,6 +95,10 @@ def log(tmp_path: Path, text: str) -> Path:
         ("dlbench: process rank 1 ended on signal 9\n", ""),
         ("dlbench: DLBENCH_ASSIGNMENT is not set\n", "dlbench: DLBENCH_ASSIGNMENT is not set"),
         ("mine\n\n" + MPIRUN_EXIT, "mine"),
+        (INTEL_MPI_SIGNAL, ""),
+        ("[mpiexec@vm] main (mpiexec.c:1): it says\n[proxy:0@vm] and so\n", ""),
+        ("mine\n" + MPICH_SIGNAL.format(code=9, said="Killed (signal 9)"),
+         "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)"),
         (TRACEBACK, "ValueError: the last word"),
         ("Fatal Python error: Segmentation fault\n\nCurrent thread 0x1 (most recent call first):\n  File x\n",
          "Fatal Python error: Segmentation fault"),
@@ -101,6 +131,23 @@ def test_no_log_tells_nothing(tmp_path: Path) -> None:
 )
 def test_what_a_launcher_says_of_a_process(tmp_path: Path, text: str, found: object) -> None:
     assert rank_exit(log(tmp_path, text)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (MPICH_SIGNAL.format(code=9, said="Killed (signal 9)"), (1, "signal", 9)),
+        (MPICH_SIGNAL.format(code=11, said="Segmentation fault (signal 11)"), (1, "signal", 11)),
+        (MPICH_SIGNAL.format(code=3, said=""), (1, "exit code", 3)),
+        (MPICH_SIGNAL.format(code=9, said="Killed (signal 9)").replace("7805", "1"), None),
+        (INTEL_MPI_SIGNAL, (1, "signal", 9)),
+        (INTEL_MPI_SIGNAL.replace("7805", "7804").replace("RANK 1", "RANK 0") + INTEL_MPI_SIGNAL, None),
+        (MPICH_ABORT, (1, "exit code", 7)),
+        (MPICH_PEER_LOST, None),
+    ],
+)
+def test_what_hydra_says_of_a_process_it_knows_by_its_number(tmp_path: Path, text: str, found: object) -> None:
+    assert rank_exit(log(tmp_path, text), {0: 3, 7804: 0, 7805: 1}) == found
 
 
 def test_a_log_keeps_its_head_and_its_newest_lines(tmp_path: Path) -> None:
@@ -171,3 +218,46 @@ def test_a_host_that_open_mpi_has_lost_is_named(tmp_path):
     log.write_text("prterun noticed that process rank 1 with PID 7 on node node2 exited on signal 9 (Killed).\n")
     assert lost_host(log) == ""
     assert lost_host(tmp_path / "absent") == ""
+
+
+@pytest.mark.parametrize(
+    "line", ["Connection to 10.77.1.2 closed by remote host.", "Timeout, server 10.77.1.2 not responding."]
+)
+def test_a_host_that_ssh_has_lost_is_named(tmp_path: Path, line: str) -> None:
+    said = "[mpiexec@node1] control_cb (mpiexec/pmiserv_cb.c:280): assert (!closed) failed"
+    assert lost_host(log(tmp_path, f"{line}\r\n{said}\n")) == "10.77.1.2"
+    assert lost_host(log(tmp_path, said)) == ""
+
+
+ADVICE = """\
+------------------------------------------------------------
+A daemon failed to report back after being spawned. This could
+be due to several factors.
+
+  Remote host:   10.0.0.2
+  Daemon exit status: 255
+
+check that any firewall (e.g., iptables) has been disabled and
+try again.
+------------------------------------------------------------
+"""
+
+
+def test_what_ssh_says_of_a_host_is_told_not_general_advice(tmp_path: Path) -> None:
+    path = log(tmp_path, f"Host key verification failed.\n{ADVICE}")
+    assert telling_line(path) == "Host key verification failed."
+    assert lost_host(path) == "10.0.0.2"
+    assert telling_line(log(tmp_path, ADVICE)) == ""
+
+
+def test_hosts_without_a_way_between_them(tmp_path: Path) -> None:
+    text = """\
+At least one pair of MPI processes are unable to reach each other for
+MPI communications.  This means that no Open MPI device has indicated
+
+  Process 1 ([[41282,1],2]) is on host: node3
+  Process 2 ([[41282,1],0]) is on host: node1
+  BTLs attempted: self
+"""
+    assert unreachable(log(tmp_path, text)) == "node3 and node1"
+    assert unreachable(log(tmp_path, ADVICE)) == ""

@@ -196,6 +196,11 @@ def test_a_killed_launcher() -> None:
     )
 
 
+def test_a_worker_on_another_host_may_have_the_launcher_s_number() -> None:
+    seen = (lost(0, at=5.0, pid=30, host="a"), lost(1, at=4.0, pid=7, host="b"))
+    assert ended(*seen, exit_code=-9, launcher_pid=7)[1] == "the launcher ended (killed by SIGKILL) before its workers"
+
+
 def test_a_journal_that_cannot_be_kept_is_told_before_all_else() -> None:
     hurt = lost(0, errors=(error(0, "x"),))
     assert ended(hurt, failure="the journal cannot be written") == (Status.FAILED, "the journal cannot be written")
@@ -235,3 +240,40 @@ def test_a_worker_of_horovods_that_reports_its_error_is_blamed_whoever_ended_fir
 def test_where_all_of_horovods_workers_follow_the_first_is_quoted() -> None:
     seen = ended(follower(0, 2.0), follower(1, 1.0), rank_exit=(0, "exit code", 1))
     assert seen == (Status.FAILED, "worker 1: UnknownError: Graph execution error:")
+
+
+def test_a_crash_elsewhere_is_named_before_the_process_that_open_mpi_ended_over_it() -> None:
+    lines = {0: "the last words of 0", 1: "Fatal Python error: Aborted"}
+    status, reason = ended(lost(0), lost(1), exit_code=14, rank_exit=(0, "exit code", 14), lines=lines)
+    assert (status, reason.startswith("worker 1 "), reason.endswith(lines[1])) == (Status.FAILED, True, True)
+    assert ended(lost(0), lost(1), exit_code=14, lines=lines)[1].startswith("worker 1 ")
+    # What a process says of itself is believed: the other may have crashed over it.
+    for kind, number in (("exit code", 3), ("signal", 9)):
+        assert ended(lost(0), lost(1), rank_exit=(0, kind, number), lines=lines)[1].startswith("worker 0 ")
+
+
+def test_the_worker_on_the_lost_host_is_blamed_whoever_was_heard_to_end_first() -> None:
+    # What is cut off closes no connection; the others are ended over it.
+    seen = (lost(0, at=1.0, host="node1"), lost(1, at=2.0, host="node2"), view(2, host="node3"))
+    how = "(the host node3 is down, or cannot be reached), in phase compute at step 5"
+    for told in ({"exit_code": 0}, {"exit_code": 14}, {"exit_code": 14, "rank_exit": (0, "exit code", 14)}):
+        assert ended(*seen, lost_host="node3", **told)[1] == f"worker 2 ended without handing in its result {how}"
+    named = ended(*seen, exit_code=255, lost_host="10.0.0.3", hosts={0: "a", 1: "b", 2: "10.0.0.3"})
+    assert named[1].startswith("worker 2 ended without handing in its result (the host 10.0.0.3 is down")
+    # A process that is known to have ended otherwise did so before.
+    assert ended(*seen, lost_host="node3", rank_exit=(1, "signal", 9))[1].startswith("worker 1 ")
+
+
+def test_a_worker_whose_end_its_peers_heard_first_is_blamed_but_not_for_their_exit_code() -> None:
+    seen = (lost(0, at=2.0), lost(1, at=1.0))
+    reason = "worker 1 ended without handing in its result (its launcher does not say how), in phase compute at step 5"
+    assert ended(*seen, exit_code=14) == (Status.FAILED, reason)
+    assert ended(*seen, exit_code=14, rank_exit=(0, "exit code", 14)) == (Status.FAILED, reason)
+
+
+def test_hosts_without_a_way_between_them_are_named() -> None:
+    hurt = lost(1, errors=(error(1, "Exception: MPI_ERR_INTERN: internal error"),))
+    assert ended(lost(0), hurt, unreachable="node2 and node1") == (
+        Status.FAILED,
+        "worker 1: Exception: MPI_ERR_INTERN: internal error: MPI finds no way between node2 and node1",
+    )

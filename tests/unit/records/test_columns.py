@@ -18,7 +18,14 @@ REQUIRED = """
     observer_cpu_s workers_agree
 """
 # The end of a name -> the unit it promises; the longest end that fits counts.
-UNITS = {"_s": "s", "_per_s": "samples/s", "_bytes": "bytes", "_j": "J", "_per_sample": "FLOP"}
+UNITS = {
+    "_s": "s",
+    "_per_s": "samples/s",
+    "_bytes_per_s": "bytes/s",
+    "_bytes": "bytes",
+    "_j": "J",
+    "_per_sample": "FLOP",
+}
 
 EVERY_COLUMN = [
     pytest.param(table, column, id=f"{table}.{column.name}")

@@ -135,6 +135,12 @@ def test_a_damaged_machine_is_no_error(machine: object, tmp_path: Path) -> None:
     assert "2 hosts; 0.5 cores per worker." in found
 
 
+def test_hosts_that_share_a_machine_are_told(tmp_path: Path) -> None:
+    found = caption(lines(), evidence(tmp_path / "s", {"hosts": 2, "machines": 1}))
+    assert "2 hosts that share a machine" in found
+    assert "share" not in caption(lines(), evidence(tmp_path / "t", {"hosts": 2, "machines": 2}))
+
+
 def test_nothing_known_is_nothing_said(tmp_path: Path) -> None:
     bare = dict.fromkeys(set(ROW) - {"attempt", "status"})
     assert caption(Chart("x", ()), evidence(tmp_path / "s", bare, machine=None)) == ""

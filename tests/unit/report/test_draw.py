@@ -281,6 +281,13 @@ def test_the_legend_says_each_thing_once() -> None:
         assert found.count(text) == 1
 
 
+def test_long_names_in_the_legend_can_be_told_apart() -> None:
+    names = [f"{'a long beginning ' * 3}{middle}{' and a long end' * 3}" for middle in ("ONE", "TWO")]
+    found = said(drawn(lines(*(measured(name, hue=hue) for hue, name in enumerate(names)))))
+    shown = [text for text in found if text.startswith("a long beginning")]
+    assert len(set(shown)) == 2
+
+
 @pytest.mark.parametrize("role", Role)
 def test_a_line_of_one_place_is_seen(role: Role) -> None:
     figure = drawn(lines(Series("x", (line_mark(4, 100.0),), role)))

@@ -49,6 +49,19 @@ def test_without_its_file_the_rows_say_what_they_know(tmp_path):
     assert "Processor" not in found
 
 
+def test_links_that_runs_crossed_are_told(tmp_path):
+    link = {"hosts": 2, "machines": 1, "interface": "eth0", "transports": "ob1 tcp"}
+    rows = [
+        run(**link, link_latency_s=21.5e-6, link_bandwidth_bytes_per_s=1.25e8),
+        run(**link, link_latency_s=30e-6, link_bandwidth_bytes_per_s=1.25e8, batch_size=8),
+        run(hosts=1, machines=1, batch_size=16),
+    ]
+    found = facts(evidence(*rows, tmp_path=tmp_path))
+    assert found["Slowest link of a run"] == "21.5 to 30 us one way, 125 MB/s"
+    assert (found["Machines that they are"], found["Interface between hosts"]) == ("1", "eth0")
+    assert "Slowest link of a run" not in facts(evidence(run(), tmp_path=tmp_path))
+
+
 @pytest.mark.parametrize(
     "machine",
     [

@@ -108,7 +108,7 @@ HOUSE = {
         "local": _module(PROVIDES=(), MULTIPLE_HOSTS=False),
         "mpirun": _module(OPTIONS=MpirunOptions, PROVIDES=("mpi",), MULTIPLE_HOSTS=True),
     },
-    "submitters": {"direct": _module()},
+    "submitters": {"direct": _module(), "sbatch": _module()},
 }
 
 

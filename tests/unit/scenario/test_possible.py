@@ -120,10 +120,13 @@ def test_a_script_of_the_users_own_may_call_its_model_anything(runs: Runs) -> No
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ("workers: 3, mode: scale-up", "3 workers do not fit on 2 slots"),
-        ("workers: 5", "5 workers do not fit on 4 slots"),
+        ("workers: 3, mode: scale-up", "3 workers do not fit on 2 slots; at most 2 fit, or hosts with 3 slots each"),
+        ("workers: 5", "5 workers do not fit on 4 slots; at most 4 fit, or hosts with 3 slots each"),
         ("workers: 3, mode: scale-out", "need 3 hosts; the cluster has 2"),
-        ("workers: 4, workers_per_host: 4", "4 workers do not fit on 2 slots"),
+        (
+            "workers: 4, workers_per_host: 4",
+            "4 workers do not fit on 2 slots; at most 2 fit, or hosts with 4 slots each",
+        ),
         ("workers: 4, workers_per_host: 1", "need 4 hosts; the cluster has 2"),
         ("strategy: pair, workers: 4, launcher: local", "the launcher local starts nothing on other hosts"),
     ],
@@ -131,6 +134,10 @@ def test_a_script_of_the_users_own_may_call_its_model_anything(runs: Runs) -> No
 def test_layouts_that_do_not_fit_hosts(settings: str, said: str, refusal: Refusal) -> None:
     base = f"strategy: mpi, {settings}" if "strategy" not in settings else settings
     assert said in refusal(f"base: {{{base}}}\nbaseline: none", HOSTS)
+
+
+def test_a_scenario_cannot_say_alone_that_it_is_handed_to_a_queue(refusal: Refusal) -> None:
+    assert "`submitter: sbatch` is said in a cluster file" in refusal("base: {submitter: sbatch}\nbaseline: none")
 
 
 def test_what_runs_on_other_hosts_is_started_there(runs: Runs) -> None:

@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from dlbench.records.assignment import Assignment
+from dlbench.records.mpi import Mpi
 from dlbench.scenario.run_spec import Limits
 from dlbench.scenario.settings import Mode, Settings
 from dlbench.strategies import horovod
@@ -111,6 +112,30 @@ def test_nccl_is_refused_where_the_build_has_none(
     said = horovod.refuse(OPTIONS(), Settings(collectives="nccl", workers_per_host=1))
     assert ("was built without NCCL" in said) == is_refused
     assert horovod.refuse(OPTIONS(), Settings(collectives="mpi")) == ""
+
+
+@pytest.mark.parametrize(
+    ("loads", "family", "is_refused"),
+    [
+        (b"..libmpi.so.40..", "Open MPI", False),
+        (b"..libmpi.so.40..", "MPICH", True),
+        (b"..libmpi.so.40..", "Intel MPI", True),
+        (b"..libmpi.so.12..", "Intel MPI", False),
+        (b"..libmpi.so.12..", "Open MPI", True),
+        (b"..libmpi.so.40..", "", False),
+        (b"..gloo only..", "MPICH", False),
+    ],
+)
+def test_another_mpi_than_horovod_was_built_for_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loads: bytes, family: str, is_refused: bool
+) -> None:
+    (tmp_path / "mpi_lib.so").write_bytes(loads)
+    monkeypatch.setattr(horovod, "library", lambda: tmp_path / "mpi_lib.so")
+    monkeypatch.setattr(horovod, "mpi_of", lambda mpirun: Mpi(family, "1"))
+    said = horovod.refuse(OPTIONS(), Settings(collectives="mpi"))
+    assert (f"and the mpirun here is {family}'s" in said) == is_refused
+    assert is_refused or said == ""
+    assert horovod.refuse(OPTIONS(), Settings(collectives="gloo")) == ""
 
 
 def test_without_horovod_the_mending_command_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

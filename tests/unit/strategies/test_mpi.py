@@ -3,6 +3,8 @@ import pytest
 
 from dlbench import plugins
 from dlbench.errors import UserError
+from dlbench.records.mpi import Mpi
+from dlbench.scenario.settings import Settings
 from dlbench.strategies import mpi
 from tests.unit.strategies.threads import ThreadDriver, run
 
@@ -95,3 +97,23 @@ def test_launchers_learn_what_to_tell_open_mpi() -> None:
     assert mpi.mca("own-ring") == {}
     assert mpi.mca(None) == mpi.mca("auto") == {"coll_base_verbose": "9"}
     assert mpi.mca("rabenseifner")["coll_tuned_allreduce_algorithm"] == "rabenseifner"
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "family", "is_refused"),
+    [
+        ("ring", "MPICH", True),
+        ("rabenseifner", "Intel MPI", True),
+        ("ring", "Open MPI", False),
+        ("ring", "", False),
+        ("auto", "MPICH", False),
+        ("own-ring", "MPICH", False),
+    ],
+)
+def test_open_mpis_algorithms_are_refused_under_mpich(
+    monkeypatch: pytest.MonkeyPatch, algorithm: str, family: str, is_refused: bool
+) -> None:
+    monkeypatch.setattr(mpi, "mpi_of", lambda mpirun: Mpi(family, "1"))
+    said = mpi.refuse(mpi.OPTIONS(), Settings(strategy="mpi", algorithm=algorithm))
+    assert bool(said) == is_refused
+    assert not is_refused or f"the mpirun here is {family}'s" in said

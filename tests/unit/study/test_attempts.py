@@ -42,10 +42,13 @@ def test_an_attempt_whose_dlbench_was_killed_is_settled(folder):
     os.utime(attempt.folder / files.ASSIGNMENT, (0, 86400))
     ended_ids = []
     settled = settle(
-        folder.path, [run.run_id for run in runs()], lambda name, grace: ended_ids.append((name, grace)), write_outcome
+        folder.path,
+        [run.run_id for run in runs()],
+        lambda assignment, where: ended_ids.append((assignment.attempt_id, where)),
+        write_outcome,
     )
     assert [found.run_id for found in settled] == [killed.run_id, early.run_id]
-    assert ended_ids == [("an-id", 5.0)]
+    assert ended_ids == [("an-id", attempt.folder)]
     outcome = attempt.outcome()
     assert (outcome.status, outcome.started_at) == (Status.INTERRUPTED, "1970-01-02T00:00:00+00:00")
     assert status_of(attempts_of(folder.path, early.run_id)) is Status.INTERRUPTED

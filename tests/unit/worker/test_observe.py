@@ -20,6 +20,7 @@ FACTS = {
     "energy_j",
     "steal_fraction",
     "network_bytes",
+    "wire_bytes",
 }
 
 

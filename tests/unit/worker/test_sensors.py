@@ -194,6 +194,16 @@ def test_traffic_is_the_sum_over_interfaces(traffic):
     }
 
 
+def test_traffic_to_other_hosts_is_that_of_one_interface(monkeypatch):
+    monkeypatch.setenv("DLBENCH_INTERFACE", "eth0")
+    sensor = network.NetworkSensor()
+    found = dict(sensor.total(HEAD + interface("lo", 1000, 1000) + interface("eth0", 700, 300)))
+    assert (found["wire_sent_bytes"], found["wire_received_bytes"]) == (300, 700)
+    assert (found["sent_bytes"], found["received_bytes"]) == (1300, 1700)
+    assert "wire_sent_bytes" not in dict(sensor.total(HEAD + interface("lo", 1000, 1000)))
+    sensor.close()
+
+
 def test_traffic_never_falls_where_interfaces_come_and_go(traffic):
     lo, eth = interface("lo", 1000, 1000), interface("eth0", 700, 300)
     sent = [
@@ -440,7 +450,7 @@ def test_columns_of_a_worker_that_speaks_for_its_host():
     summary.begin(
         {
             "host": [("cpu_steal_s", 5.0), ("cpu_capacity_s", 100.0)],
-            "network": [("sent_bytes", 1000.0)],
+            "network": [("sent_bytes", 1000.0), ("wire_sent_bytes", 100.0)],
             "memory": [("peak_rss_bytes", 50.0)],
             "rapl": [("energy_j", 7.0)],
         }
@@ -449,7 +459,7 @@ def test_columns_of_a_worker_that_speaks_for_its_host():
     summary.add(
         {
             "host": [("cpu_steal_s", 6.0), ("cpu_capacity_s", 120.0)],
-            "network": [("sent_bytes", 3000.0)],
+            "network": [("sent_bytes", 3000.0), ("wire_sent_bytes", 400.0)],
             "memory": [("peak_rss_bytes", 80.0)],
             "rapl": [("energy_j", 17.5)],
         }
@@ -461,6 +471,7 @@ def test_columns_of_a_worker_that_speaks_for_its_host():
         "energy_j": 10.5,
         "steal_fraction": pytest.approx(0.05),
         "network_bytes": 2000,
+        "wire_bytes": 300,
     }
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from dlbench.report.chart import Lacking, Role
 from dlbench.report.evidence import read
-from dlbench.report.figures.up_against_out import RATIO, chart
+from dlbench.report.figures.up_against_out import RATIO, RATIOS, chart
 from tests.unit.report.figures.makers import base_line, evidence, line, medians, panel, repeats, run
 
 UP = {"mode": "scale-up", "train_time_s": [10.0, 12.0, 14.0], "samples_per_s": [300.0, 200.0, 100.0]}
@@ -91,6 +91,33 @@ def test_emulated_pairs_stand_beside_real_ones(tmp_path):
     ]  # fmt: skip
 
 
+def test_several_workers_on_each_of_several_hosts_are_a_third_arm(tmp_path):
+    between = {"mode": None, "workers_per_host": 2, "hosts": 2, "samples_per_s": [300.0, 100.0, 50.0]}
+    rows = [*both(workers=4), *repeats(3, workers=4, train_time_s=[10.0, 6.0, 7.0], **between)]
+    made = chart(evidence(*rows, tmp_path=tmp_path))
+    assert [one.title for one in made.panels] == [title.replace(RATIO, RATIOS) for title in TITLES]
+    assert {one.label for one in made.panels[0].series} == {"scale-up", "scale-out", "2 per host"}
+    assert medians(line(made.panels[1], RATIO)) == {4: 1.5}
+    (mark,) = line(made.panels[1], "2 per host / scale-up").marks
+    assert sorted(mark.points) == [0.5, 0.5, 1.0]
+    (rate,) = line(made.panels[3], "2 per host / scale-up").marks
+    assert sorted(rate.points) == [0.5, 0.5, 1.0]
+    assert len(made.runs) == 9
+    without_out = chart(evidence(*rows[:3], *rows[6:], tmp_path=tmp_path))
+    assert [one.label for one in without_out.panels[1].series if one.role is not Role.IDEAL] == [
+        "2 per host / scale-up"
+    ]
+
+
+def test_what_crossed_the_network_is_told(tmp_path):
+    rows = [*repeats(3, workers=2, **UP), *repeats(3, workers=2, hosts=2, wire_bytes=[2e6, 3e6, None], **OUT)]
+    notes = " ".join(chart(evidence(*rows, tmp_path=tmp_path)).notes)
+    assert "Runs on several hosts sent 2.5 MB at the median over the interfaces between them." in notes
+    assert "Of 1 run on several hosts nobody measured what crossed the network." in notes
+    notes = " ".join(chart(evidence(*both(), tmp_path=tmp_path)).notes)
+    assert "Of 3 runs on several hosts nobody measured what crossed the network." in notes
+
+
 def test_a_failed_run_takes_its_pair_with_it_and_both_are_seen(tmp_path):
     rows = both()
     rows[4] = run(workers=2, mode="scale-out", repeat=1, status="stalled")
@@ -105,7 +132,7 @@ def test_a_failed_run_takes_its_pair_with_it_and_both_are_seen(tmp_path):
 def test_runs_without_a_partner_are_left_out_and_counted(tmp_path):
     rows = [*both(), run(workers=8, mode="scale-up"), run(workers=2, mode="scale-out", repeat=3)]
     made = chart(evidence(*rows, tmp_path=tmp_path))
-    assert "2 runs without an equal of the other mode left out." in made.notes
+    assert "2 runs without an equal of the other side left out." in made.notes
     assert len(made.runs) == 6
     assert list(medians(line(made.panels[0], "scale-up"))) == [2]
 
@@ -139,7 +166,7 @@ def test_one_repeat_has_no_interval_and_without_rates_time_is_compared_alone(tmp
             [run(workers=2, status="failed"), run(workers=2, mode="scale-out", status="failed")],
             "no run of either is completed",
         ),
-        ([run(workers=4, mode=None, workers_per_host=2)], "no run of either is completed"),
+        ([run(workers=4, mode=None, workers_per_host=2)], "there is what is on several hosts only"),
         ([run(workers=2), run(workers=2, mode="scale-out", repeat=1)], "they differ in seed, repeat"),
         ([*base_line(), *base_line(mode="scale-out")], "no run of either is completed"),
     ],

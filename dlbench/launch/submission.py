@@ -1,0 +1,131 @@
+"""What is handed to a queue, and how what became of it is told: shared by all submitters. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+import yaml
+
+from dlbench.errors import UserError
+from dlbench.plugins import Options
+from dlbench.records import files
+from dlbench.scenario.cluster import Cluster
+
+# A host that a queue will give is called so, with its number, where nobody has named it.
+ANY_HOST = "queue-"
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One dlbench that a queue starts: it makes runs of a study.
+
+    Attributes:
+        study: The folder of the study, an absolute path.
+        number: Which submission of the study it is, from 1 on.
+        cluster: What the queue is asked for, and what is the same for all hosts.
+        study_files: The study's own files before its first run, by name: for a job that does not see its folder.
+        about: What it is, in a line.
+        only: Values of settings; only runs that have all of them are made.
+        repeats: In place of the scenario's.
+        part: Number of the one run to make, from 1 on, and how many there are; None for all of them.
+        working_folder: Where dlbench was called: plugins of the user's own and data sets are found from there.
+        python: The interpreter.
+    """
+
+    study: Path
+    number: int
+    cluster: Cluster
+    about: str
+    study_files: Mapping[str, str] = field(default_factory=dict)
+    only: Mapping[str, str] = field(default_factory=dict)
+    repeats: int | None = None
+    part: tuple[int, int] | None = None
+    working_folder: Path = Path("/")
+    python: str = "python"
+
+    @property
+    def folder(self) -> Path:
+        """The folder of this submission in the study."""
+        return self.study / files.SUBMISSIONS_FOLDER / str(self.number)
+
+    def words(self, study: str, cluster: str) -> tuple[str, ...]:
+        """Return the command line of dlbench within the job.
+
+        Args:
+            study: The study's folder there.
+            cluster: The cluster file there.
+        """
+        words = ["-m", "dlbench", "run", "--study", study, "--cluster", cluster]
+        words += [word for key, value in self.only.items() for word in ("--only", f"{key}={value}")]
+        words += [] if self.repeats is None else ["--repeats", str(self.repeats)]
+        words += [] if self.part is None else ["--part", f"{self.part[0]}/{self.part[1]}"]
+        return (*words, "--followed")
+
+
+class Stage(StrEnum):
+    """Where a job stands: in the queue, at work, over (what it wrote may still be on its way), or ended."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    OVER = "over"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True)
+class Sight:
+    """How a job stands.
+
+    Attributes:
+        stage: Where it stands.
+        told: The same in a line, with the queue's reason.
+        exit_code: That of dlbench within the job; None where it did not end by itself, or nobody knows.
+    """
+
+    stage: Stage
+    told: str
+    exit_code: int | None = None
+
+
+class NotCollected(UserError):  # noqa: N818 - it says what it is
+    """What a job has made is there and cannot be brought home."""
+
+
+class Job(Protocol):
+    """A job that was handed in."""
+
+    name: str
+
+    def look(self) -> Sight:
+        """Return how it stands; may be called several times a second."""
+
+    def output(self) -> str:
+        """Return what it has printed since the last call."""
+
+    def cancel(self) -> None:
+        """Ask it to end in good order, and take it out of the queue if it still waits."""
+
+    def kill(self) -> None:
+        """End it at once."""
+
+    def collect(self) -> None:
+        """Bring home what it has made, where that is not on a file system that both sides see.
+
+        Raises:
+            NotCollected: It cannot be had; the job is left as it is.
+        """
+
+
+def cluster_text(cluster: Cluster, options: Options) -> str:
+    """Return a cluster of a queue as a cluster file that dlbench reads within the job."""
+    hosts = cluster.hosts
+    if hosts[0].address.startswith(ANY_HOST):
+        cores = {"cores": list(hosts[0].cores)} if hosts[0].cores else {}
+        written: object = {"count": len(hosts), "slots": hosts[0].slots, **cores}
+    else:
+        written = [{"address": host.address, "slots": host.slots} for host in hosts]
+    said = cluster.model_dump(mode="json", exclude={"hosts", "options", "links"}, exclude_defaults=True)
+    given = options.model_dump(mode="json", exclude_defaults=True)
+    content = {"hosts": written, **said, **{f"submitter.{name}": value for name, value in given.items()}}
+    return yaml.safe_dump(content, allow_unicode=True, sort_keys=False, width=1000)

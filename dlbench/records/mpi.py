@@ -1,0 +1,67 @@
+"""Which MPI an `mpirun` is of, by what it says of itself; asked once in a process."""
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+OPEN_MPI, MPICH, INTEL_MPI = "Open MPI", "MPICH", "Intel MPI"
+
+_TOLD = {
+    OPEN_MPI: re.compile(r"\(Open MPI\) (\S+)"),
+    INTEL_MPI: re.compile(r"Intel\(R\) MPI Library.*? Version (\S+)"),
+    MPICH: re.compile(r"^HYDRA build details:.*?^\s*Version:\s+(\S+)", re.DOTALL | re.MULTILINE),
+}
+_PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """An MPI by its family and version; both empty where nothing was told.
+
+    MVAPICH, which has MPICH's own launcher, is MPICH here.
+    """
+
+    family: str = ""
+    version: str = ""
+
+    @property
+    def has_hydra(self) -> bool:
+        """Whether its mpirun is Hydra, MPICH's launcher, or descends from it."""
+        return self.family in (MPICH, INTEL_MPI)
+
+
+def told(text: str) -> Mpi:
+    """Return the MPI of an mpirun from what `mpirun --version` prints."""
+    found = ((family, pattern.search(text)) for family, pattern in _TOLD.items())
+    return next((Mpi(family, match[1]) for family, match in found if match), Mpi())
+
+
+def in_one_line(text: str) -> str:
+    """Return what `mpirun --version` prints as one line: its first, but Hydra's says nothing."""
+    mpi = told(text)
+    return f"{MPICH} {mpi.version} (Hydra)" if mpi.family == MPICH else text.strip().split("\n", 1)[0]
+
+
+def _with_folder_of(mpirun: str) -> str:
+    """Return PATH with an mpirun's own folder in front: Intel's is a script that looks for its programs there."""
+    return os.pathsep.join([str(Path(mpirun).parent), os.environ.get("PATH", os.defpath)])
+
+
+@cache
+def mpi_of(mpirun: str) -> Mpi:
+    """Ask an mpirun which MPI it is of; nothing is known of one that is not there or does not answer.
+
+    Args:
+        mpirun: Its path, or "".
+    """
+    try:
+        done = subprocess.run(
+            [mpirun, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            env={**os.environ, "LC_ALL": "C", "PATH": _with_folder_of(mpirun)}, timeout=_PATIENCE_S, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return Mpi()
+    return told(done.stdout)

@@ -1,0 +1,25 @@
+"""A host's own firewall, for tests of what becomes of refused connections."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.cluster.host import Host
+
+# Where administrators' tools are, which not every shell looks through.
+_PLACES = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+
+
+@contextmanager
+def closed(host: Host, *rule: str, answer: str = "REJECT") -> Iterator[None]:
+    """Have a host refuse packets, or drop them without a word."""
+    if shutil.which("iptables", path=_PLACES) is None:
+        pytest.skip("there is no iptables; mend it with: sudo apt-get install iptables")
+    host.run(["iptables", "--append", *rule, "-j", answer])
+    try:
+        yield
+    finally:
+        host.run(["iptables", "--delete", *rule, "-j", answer])

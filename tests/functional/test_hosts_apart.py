@@ -1,0 +1,144 @@
+"""`dlbench run` on hosts that share no files: data is prepared on each, logs come home, code must be the same."""
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+
+from dlbench.records import files
+from tests.cluster.cluster import Cluster
+from tests.cluster.host import Host
+from tests.cluster.testing import cluster
+
+BASE: dict[str, Any] = {
+    "workers": 2, "mode": "scale-out", "trainer": "numpy", "model": "softmax", "dataset": "digits", "strategy": "mpi",
+    "learning_rate": 0.1, "cores_per_worker": 1, "epochs": 3,
+}  # fmt: skip
+MODULE = """\
+import os
+from pathlib import Path
+
+import numpy as np
+
+
+def numbers():
+    seed = int(Path("seed").read_text())
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(400, 8)).astype("float32"), rng.integers(0, 3, 400)
+
+
+def broken(*, where: str = ""):
+    print("what the function prints")
+    if os.uname().nodename == where:
+        raise RuntimeError("no numbers on this host")
+    return numbers()
+"""
+SCRIPT = """\
+import os, sys
+from mpi4py import MPI
+print("rank", MPI.COMM_WORLD.rank, "says so", flush=True)
+MPI.COMM_WORLD.Barrier()
+if MPI.COMM_WORLD.rank == 1:
+    os.abort()
+MPI.COMM_WORLD.Barrier()
+"""
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Path]]:
+    folder = tmp_path_factory.mktemp("apart")
+    with cluster(2, private=[folder]) as made:
+        yield made, folder
+
+
+def put(host: Host, path: Path, text: str) -> None:
+    host.run(["sh", "-c", 'mkdir -p "$(dirname "$1")"; printf %s "$2" > "$1"', "sh", str(path), text])
+
+
+def inside(host: Host, *argv: str) -> str:
+    return host.run(list(argv), check=False).stdout
+
+
+def run(made: Cluster, folder: Path, name: str, **parts: Any) -> CompletedProcess[str]:
+    """Run dlbench in the first host, in the folder that each host has of its own."""
+    put(made.hosts[0], folder / f"{name}.yaml", json.dumps({"baseline": "none", "stall_timeout_s": 60, **parts}))
+    argv = [sys.executable, "-m", "dlbench", "run", f"{name}.yaml", "--hosts", made.slots(1), "--output", "studies"]
+    variables = {"PRTE_MCA_plm_ssh_agent": str(made.ssh), "DLBENCH_CACHE": str(folder / "cache")}
+    return made.hosts[0].run(argv, cwd=folder, variables=variables, timeout_s=120, check=False)
+
+
+def row(made: Cluster, folder: Path, name: str) -> dict[str, str]:
+    text = inside(made.hosts[0], "sh", "-c", f"cat {folder}/studies/{name}-*/runs.csv")
+    (found,) = csv.DictReader(io.StringIO(text))
+    return found
+
+
+def logs(made: Cluster, folder: Path, name: str, rank: int) -> str:
+    return inside(made.hosts[0], "sh", "-c", f"cat {folder}/studies/{name}-*/runs/*/1/{files.worker_log(rank)}")
+
+
+def test_data_is_prepared_everywhere_and_rows_and_logs_come_home(apart: tuple[Cluster, Path]) -> None:
+    made, folder = apart
+    done = run(made, folder, "plain", base=BASE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = row(made, folder, "plain")
+    assert (found["status"], found["hosts"], found["workers_agree"]) == ("completed", "2", "exact")
+    first, second = (inside(host, "sh", "-c", f"cat {folder}/cache/digits-*/meta.json") for host in made.hosts)
+    assert json.loads(first)["checksum"] == json.loads(second)["checksum"] == found["dataset_checksum"]
+    steps = inside(made.hosts[0], "sh", "-c", f"cat {folder}/studies/plain-*/steps.csv")
+    assert {line["worker"] for line in csv.DictReader(io.StringIO(steps))} == {"0", "1"}
+    assert inside(made.hosts[0], "sh", "-c", f"ls {folder}/studies/plain-*/runs/*/1").split().count("worker-1.log") == 1
+    left = inside(made.hosts[1], "sh", "-c", 'find "$TMPDIR" -name "*worker-*"')
+    assert left == ""
+
+
+def test_what_a_worker_elsewhere_dies_of_is_known(apart: tuple[Cluster, Path]) -> None:
+    made, folder = apart
+    for host in made.hosts:
+        put(host, folder / "abort.py", SCRIPT)
+    settings = {key: BASE[key] for key in ("workers", "mode", "strategy", "cores_per_worker")}
+    done = run(made, folder, "abort", base=settings | {"command": "python abort.py"})
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert row(made, folder, "abort")["status"] == "failed"
+    assert "rank 1 says so" in logs(made, folder, "abort", 1)
+    assert "Fatal Python error: Aborted" in logs(made, folder, "abort", 1)
+    assert "Aborted" in row(made, folder, "abort")["reason"]
+
+
+def test_code_must_be_there_and_the_same(apart: tuple[Cluster, Path]) -> None:
+    made, folder = apart
+    first, second = made.hosts
+    base = BASE | {"dataset": "mine:numbers"}
+    put(first, folder / "mine.py", MODULE)
+    put(first, folder / "seed", "1")
+    done = run(made, folder, "code", base=base)
+    assert (done.returncode, f"{second.address}: has no mine.py in {folder}" in done.stderr) == (2, True), done.stderr
+    put(second, folder / "mine.py", MODULE + "\n")
+    put(second, folder / "seed", "1")
+    done = run(made, folder, "code", base=base)
+    assert (done.returncode, f"{second.address}: has another mine.py" in done.stderr) == (2, True), done.stderr
+    assert "No such file" in first.run(["ls", str(folder / "studies" / "code")], check=False).stderr
+    put(second, folder / "mine.py", MODULE)
+    done = run(made, folder, "code", base=base)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_data_that_differs_is_refused(apart: tuple[Cluster, Path]) -> None:
+    made, folder = apart
+    for number, host in enumerate(made.hosts):
+        put(host, folder / "mine.py", MODULE + "# data of its own\n")
+        put(host, folder / "seed", str(number))
+    done = run(made, folder, "data", base=BASE | {"dataset": "mine:numbers"})
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert f"{made.hosts[1].address}: has another 'mine:numbers': checksum" in done.stderr
+    options = {"dataset": "mine:broken", "dataset.where": made.hosts[1].name}
+    done = run(made, folder, "broken", base=BASE | options)
+    assert done.returncode == 1
+    assert f"{made.hosts[1].address}: data set 'mine:broken' could not be prepared" in done.stderr
+    assert "no numbers on this host" in done.stderr

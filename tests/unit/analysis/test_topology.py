@@ -1,0 +1,51 @@
+"""Who really ran where, from the layout and what the processes told."""
+
+import numpy as np
+
+from dlbench.analysis.rates import FIELD
+from dlbench.analysis.topology import topology
+from dlbench.records.journal import Journal, Rows, SensorReading
+from dlbench.records.messages import STEP_FIELDS
+from dlbench.scenario.cluster import Cluster, Host
+from dlbench.scenario.layout import Layout, Place
+
+MACHINES = {"a": 0, "b": 1, "c": 0}
+CLUSTER = Cluster(hosts=tuple(Host(address=name, slots=2, machine=number) for name, number in MACHINES.items()))
+LAYOUT = Layout(
+    places=(
+        Place(rank=0, workers=(0,), host="c", cores=(3, 1)),
+        Place(rank=1, workers=(1,), host="b", local_index=1),
+        Place(rank=2, role="server", workers=(), host="elsewhere"),
+    ),
+    intra_op_threads=1,
+    inter_op_threads=1,
+)
+
+
+def ten_steps() -> Rows:
+    """Return ten steps of a second each."""
+    rows = np.ones((10, len(STEP_FIELDS)))
+    rows[:, FIELD["started_at_s"]] = np.arange(10)
+    return rows
+
+
+def readings(worker: int, name: str, grown: float) -> tuple[SensorReading, ...]:
+    return tuple(SensorReading(worker, at_s, "network", name, 100 + at_s * grown) for at_s in (0.0, 5.0, 10.0))
+
+
+def test_every_process_has_its_place_by_numbers() -> None:
+    first, second, third = topology(LAYOUT, CLUSTER, Journal())
+    assert (first["host"], first["machine"], first["cores"], first["held_workers"]) == (2, 0, "3;1", "0")
+    assert (second["host"], second["machine"], second["local_index"], second["cores"]) == (1, 1, 1, "")
+    assert (third["role"], third["host"], third["machine"], third["held_workers"]) == ("server", None, None, "")
+    assert "a" not in map(str, first.values()), "no address is published"
+
+
+def test_what_processes_told_is_theirs() -> None:
+    told = {0: {"interface": "eth0", "device_name": "CPU"}, 1: {"interface": "ib0"}}
+    found = readings(0, "wire_sent_bytes", 7) + readings(0, "wire_received_bytes", 3)
+    journal = Journal(steps={0: ten_steps()}, facts=told, sensors=found)
+    first, second, _ = topology(LAYOUT, CLUSTER, journal)
+    assert (first["interface"], first["device_name"], second["interface"]) == ("eth0", "CPU", "ib0")
+    assert (first["wire_sent_bytes"], first["wire_received_bytes"]) == (70, 30)
+    assert (second["wire_sent_bytes"], second["wire_received_bytes"]) == (None, None)
