@@ -154,8 +154,8 @@ def _one_machine(rows: Sequence[Row]) -> str:
     if not shared:
         return ""
     return (
-        f"In {shared} of {counted(len(several), 'run')} on several hosts, hosts were one machine: their messages crossed "
-        "no network card, and a real network may rank one host and several otherwise."
+        f"In {shared} of {counted(len(several), 'run')} on several hosts, hosts were one machine: their messages "
+        "crossed no network card, and a real network may rank one host and several otherwise."
     )
 
 

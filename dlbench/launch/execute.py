@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dlbench.launch import processes
 from dlbench.launch.inbox import Inbox
-from dlbench.launch.logs import LogBounds, lost_host, rank_exit, telling_line, unreachable
+from dlbench.launch.logs import LogBounds, lost_host, rank_exit, telling_line, unreachable, unstarted_host
 from dlbench.launch.lookout import Lookout
 from dlbench.launch.plan import LaunchPlan
 from dlbench.launch.reception import Reception, WorkerView
@@ -208,6 +208,7 @@ class _Attempt:
             rank_exit=None if verdict else rank_exit(launcher_log, {view.pid: rank for rank, view in views.items()}),
             lost_host=lost_host(launcher_log),
             hosts={place.rank: place.host for place in self.assignment.layout.places},
+            unstarted_host=unstarted_host(launcher_log),
             unreachable=unreachable(launcher_log),
             lines={rank: telling_line(self.folder / files.worker_log(rank)) for rank in views},
             launcher_line=telling_line(launcher_log),

@@ -62,6 +62,9 @@ _ADVICE = re.compile(
     r".*?^-{20,}\n",
     re.DOTALL | re.MULTILINE,
 )
+_UNSTARTED = re.compile(
+    r"daemon failed to report back.*?Remote host: +(?P<host>\S+)\s+Daemon exit status: +(?P<code>\d+)", re.DOTALL
+)
 # What Open MPI prints where two processes have no transport between them.
 _UNREACHABLE = re.compile(
     r"unable to reach each other.*?Process 1 \([^\n]*\) is on host: (?P<one>[^\n]+)\n"
@@ -123,6 +126,12 @@ def lost_host(path: Path) -> str:
     text = _end_of(path)
     found = next((match for pattern in _LOST_HOST if (match := pattern.search(text))), None)
     return found["host"] if found else ""
+
+
+def unstarted_host(path: Path) -> tuple[str, int] | None:
+    """Return the host on which Open MPI says that its daemon ended before it began, with its exit code; else None."""
+    found = _UNSTARTED.search(_end_of(path))
+    return (found["host"], int(found["code"])) if found else None
 
 
 def unreachable(path: Path) -> str:

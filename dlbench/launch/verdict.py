@@ -42,6 +42,7 @@ class Evidence:
         rank_exit: What the launcher says of the process that failed first: (rank, "exit code" or "signal", number).
         lost_host: The host that the launcher says it has lost, or "".
         hosts: The address of each process's host, by rank.
+        unstarted_host: The host on which the launcher could not begin, and the exit code it had there; else None.
         unreachable: Hosts between which MPI has found no way, as the launcher's log says, or "".
         lines: The telling line of each process's log, by rank.
         launcher_line: The telling line of the launcher's log.
@@ -59,6 +60,7 @@ class Evidence:
     rank_exit: tuple[int, str, int] | None = None
     lost_host: str = ""
     hosts: Mapping[int, str] = field(default_factory=dict)
+    unstarted_host: tuple[str, int] | None = None
     unreachable: str = ""
     lines: Mapping[int, str] = field(default_factory=dict)
     launcher_line: str = ""
@@ -203,6 +205,9 @@ def _how_of(rank: int, evidence: Evidence) -> str:
         return _rank_how(evidence.rank_exit)
     if evidence.lost_host:
         return f"the host {evidence.lost_host} is down, or cannot be reached"
+    if evidence.unstarted_host:
+        host, exit_code = evidence.unstarted_host
+        return f"its launcher could not begin on the host {host}, {_how(exit_code)}"
     if evidence.rank_exit is None and not _is_over_a_lost_peer(evidence):
         return _how(evidence.exit_code)
     return "its launcher does not say how"
@@ -239,9 +244,9 @@ def _first_to_fail(evidence: Evidence) -> int | None:
 
 
 def _is_on_the_lost_host(rank: int, evidence: Evidence) -> bool:
-    """Whether a worker was on the host that the launcher has lost, which it names by the host's name or address."""
-    names = (evidence.views[rank].host, evidence.hosts.get(rank, ""))
-    return bool(evidence.lost_host) and evidence.lost_host in names
+    """Whether a worker is of the host that the launcher has lost, or not begun on: it says the name or the address."""
+    lost = evidence.lost_host or (evidence.unstarted_host or ("",))[0]
+    return bool(lost) and lost in (evidence.views[rank].host, evidence.hosts.get(rank, ""))
 
 
 def _is_over_a_lost_peer(evidence: Evidence) -> bool:

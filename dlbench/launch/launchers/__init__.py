@@ -8,7 +8,13 @@ A launcher file holds a one-line doc, `OPTIONS`, `PROVIDES` (the collectives its
              variables: tuple[str, ...]) -> tuple[str, ...]: ...
     def environment(layout: Layout, options: Options, settings: Settings) -> dict[str, str]: ...
 
-All pure but `available`. `argv` returns one command that starts every process and ends with the last of them;
-`variables` are the names of those that every process needs, on other hosts too. Their values are never on a command
-line: the assignment holds a secret.
+and, where it may be another program with other words, or reaches other hosts by ssh,
+
+    def refuse(options: Options, settings: Settings) -> str: ...   # "" where the run can be, else why not
+    def reaching(command: str) -> dict[str, str]: ...   # variables that say to it which command is to be ssh
+    def silence(layout: Layout, longest_s: float) -> dict[str, str]: ...   # variables: when a silent host is lost
+
+All pure but `available` and, where `mpirun` is asked once which MPI it is of, what depends on the answer. `argv`
+returns one command that starts every process and ends with the last of them; `variables` are the names of those that
+every process needs, on other hosts too. Their values are never on a command line: the assignment holds a secret.
 """

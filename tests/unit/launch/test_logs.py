@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dlbench.launch.logs import LogBounds, lost_host, rank_exit, telling_line, unreachable
+from dlbench.launch.logs import LogBounds, lost_host, rank_exit, telling_line, unreachable, unstarted_host
 
 MPIRUN_EXIT = """\
 --------------------------------------------------------------------------
@@ -247,6 +247,8 @@ def test_what_ssh_says_of_a_host_is_told_not_general_advice(tmp_path: Path) -> N
     path = log(tmp_path, f"Host key verification failed.\n{ADVICE}")
     assert telling_line(path) == "Host key verification failed."
     assert lost_host(path) == "10.0.0.2"
+    assert unstarted_host(path) == ("10.0.0.2", 255)
+    assert unstarted_host(log(tmp_path, "")) is None
     assert telling_line(log(tmp_path, ADVICE)) == ""
 
 

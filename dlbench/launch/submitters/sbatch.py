@@ -1,0 +1,103 @@
+"""Hands dlbench to Slurm: one job for the whole study, or one for each run, on hosts that share its files."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+
+from dlbench.errors import UserError, shorten
+from dlbench.launch.submission import ANY_HOST, Submission, cluster_text
+from dlbench.launch.submitters import _slurm_script
+from dlbench.launch.submitters._slurm import SlurmJob
+from dlbench.launch.submitters._slurm_options import OPTIONS
+from dlbench.records import files
+from dlbench.scenario.allocation import allocation
+from dlbench.scenario.cluster import Cluster, Host
+from dlbench.scenario.limits import usable_cores
+
+SHARES_FILES = True
+STARTS_ON_ITS_HOST = True
+
+_PROGRAMS = ("sbatch", "squeue", "scancel")
+_JOB = "SLURM_JOB_ID"
+_ANSWER_S = 120.0
+# Variables of sbatch that win over a script, where they are not called as the option is.
+_VARIABLES = {"time": "TIMELIMIT", "mem": "MEM_PER_NODE", "no-requeue": "REQUEUE"}
+# These would change what sbatch itself does.
+_NEVER = frozenset({"SBATCH_WAIT", "SBATCH_ARRAY_INX", "SBATCH_IGNORE_PBS"})
+
+
+def available() -> str:
+    """Return "" where a job can be handed in, else what is missing."""
+    missing = [name for name in _PROGRAMS if shutil.which(name) is None]
+    if not missing:
+        return ""
+    return f"there is no {', '.join(missing)} on PATH; is this a machine that jobs are submitted from?"
+
+
+def inside(cluster: Cluster, environment: Mapping[str, str]) -> Cluster | None:
+    """Return the cluster with the hosts of the job we are in: this machine where it is the only one."""
+    if not environment.get(_JOB):
+        return None
+    cores = cluster.hosts[0].cores if cluster.hosts[0].address.startswith(ANY_HOST) else ()
+    found = allocation(environment)
+    if found is None:
+        here = Host(address="localhost", slots=cluster.hosts[0].slots, cores=cores or usable_cores())
+        return cluster.model_copy(update={"hosts": (here,)})
+    hosts = tuple(host.model_copy(update={"cores": cores}) for host in found.hosts)
+    return cluster.model_copy(update={"hosts": hosts})
+
+
+def one_for_each_run(options: OPTIONS) -> bool:
+    """Return whether each run is a job of its own."""
+    return options.per == "run"
+
+
+def text(submission: Submission, options: OPTIONS) -> str:
+    """Return the script of a job.
+
+    Raises:
+        UserError: The hosts differ in slots, which Slurm cannot be asked for.
+    """
+    return _slurm_script.text(submission, options)
+
+
+def submit(submission: Submission, options: OPTIONS) -> str:
+    """Write the script into the submission's folder, which exists, hand it in, and return the job's number.
+
+    Raises:
+        UserError: Slurm refuses it, or does not answer.
+    """
+    script = submission.folder / files.JOB_SCRIPT
+    files.write_text(submission.folder / files.CLUSTER, cluster_text(submission.cluster, options))
+    files.write_text(script, text(submission, options))
+    named = {name for name, _ in _slurm_script.asked(submission, options)}
+    try:
+        done = subprocess.run(
+            ["sbatch", "--parsable", str(script)], env=_environment(named, os.environ), stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, errors="replace", timeout=_ANSWER_S, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UserError(f"the job cannot be handed to Slurm: {error}") from error
+    name = done.stdout.strip().partition(";")[0]
+    if done.returncode or not name.isdecimal():
+        raise UserError(
+            f"Slurm refused the job: {_said(done.stderr)}", hint="the cluster file says what it is asked for"
+        )
+    return name
+
+
+def job(name: str, submission: Submission, options: OPTIONS) -> SlurmJob:
+    """Return a job that was handed in."""
+    return SlurmJob(name, submission.folder)
+
+
+def _environment(named: set[str], base: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of sbatch without variables that would win over the script, or change what sbatch does."""
+    dropped = {f"SBATCH_{_VARIABLES.get(name, name.upper().replace('-', '_'))}" for name in named}
+    return {name: value for name, value in base.items() if name not in dropped | _NEVER}
+
+
+def _said(stderr: str) -> str:
+    lines = [line.removeprefix("sbatch: ").removeprefix("error: ") for line in stderr.splitlines() if line.strip()]
+    return shorten("; ".join(lines)) or "it says nothing"

@@ -1,0 +1,155 @@
+"""A stand-in for kubectl and a Kubernetes with the MPI operator: one pod, which is a process of this machine.
+
+`FAKE_KUBERNETES` names its folder. A file there changes what it does: `refuses` (what apply says), `waiting` (why the
+pod does not start), `dies` (why the pod ended before it began), `silent` (the server does not answer).
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+HOME = Path(os.environ.get("FAKE_KUBERNETES", "/nonexistent"))
+ROOT, LOG, PID, JOB, ENDED = HOME / "root", HOME / "log", HOME / "pid", HOME / "job.json", HOME / "ended"
+
+
+def said(name: str) -> str:
+    path = HOME / name
+    return path.read_text() if path.exists() else ""
+
+
+def moved(text: str) -> str:
+    """Return a text with the folders of the pod where they are here."""
+    return text.replace("/dlbench/", f"{ROOT}/dlbench/")
+
+
+def apply(manifest: Path) -> int:
+    if refusal := said("refuses"):
+        sys.stderr.write(f"{refusal}\n")
+        return 1
+    config, job = yaml.safe_load_all(manifest.read_text())
+    claims = [v["persistentVolumeClaim"]["claimName"] for v in pod_of(job)["volumes"] if "persistentVolumeClaim" in v]
+    shutil.rmtree(ROOT, ignore_errors=True)
+    place = ROOT / "dlbench"
+    for folder in ("job", "state"):
+        (place / folder).mkdir(parents=True)
+    studies = HOME / "claims" / claims[0] if claims else HOME / "emptied"
+    if not claims:
+        shutil.rmtree(studies, ignore_errors=True)
+    studies.mkdir(parents=True, exist_ok=True)
+    (place / "studies").symlink_to(studies)
+    for name, text in config["data"].items():
+        (place / "job" / name).write_text(moved(text))
+    JOB.write_text(json.dumps(job))
+    ENDED.unlink(missing_ok=True)
+    if not said("waiting") and not said("dies"):
+        start(job, place)
+    return 0
+
+
+def pod_of(job: dict[str, Any]) -> dict[str, Any]:
+    return job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
+
+
+def start(job: dict[str, Any], place: Path) -> None:
+    (container,) = pod_of(job)["containers"]
+    hostfile = HOME / "hostfile"
+    hostfile.write_text(f"localhost slots={job['spec']['slotsPerWorker']}\n")
+    given = {entry["name"]: entry["value"] for entry in container["env"]}
+    operators = {"K_MPI_JOB_ROLE": "launcher", "OMPI_MCA_orte_default_hostfile": str(hostfile)}
+    with LOG.open("wb") as log:
+        pod = subprocess.Popen(
+            [moved(word) for word in container["command"]], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            env={**os.environ, **given, **operators}, start_new_session=True,
+        )  # fmt: skip
+    PID.write_text(str(pod.pid))
+
+
+def runs() -> bool:
+    """Whether the pod's process lives; a dead one belongs to nobody here, and init takes it."""
+    try:
+        return Path(f"/proc/{PID.read_text()}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def get(what: str) -> int:
+    if said("silent"):
+        sys.stderr.write("Unable to connect to the server: EOF\n")
+        return 1
+    if what == "pods":
+        sys.stdout.write(json.dumps({"items": [pod()] if JOB.exists() else []}))
+        return 0
+    if not JOB.exists():
+        sys.stderr.write('Error from server (NotFound): mpijobs.kubeflow.org "x" not found\n')
+        return 1
+    kind = "Failed" if said("dies") else "Running" if runs() else "Created" if said("waiting") else "Succeeded"
+    conditions = [{"type": "Created", "status": "True"}, {"type": kind, "status": "True", "message": "a message"}]
+    sys.stdout.write(json.dumps({"metadata": {"name": "x"}, "status": {"conditions": conditions}}))
+    return 0
+
+
+def pod() -> dict[str, Any]:
+    phase, state = "Succeeded", {"terminated": {"reason": "Completed"}}
+    if reason := said("waiting"):
+        phase, state = "Pending", {"waiting": {"reason": reason, "message": "it says so"}}
+    elif reason := said("dies"):
+        phase, state = "Failed", {"terminated": {"reason": reason, "exitCode": 137}}
+    elif runs():
+        phase, state = "Running", {"running": {"startedAt": "now"}}
+    status = {"phase": phase, "containerStatuses": [{"state": state}]}
+    return {"metadata": {"name": "x-launcher-abcde"}, "status": status}
+
+
+def follow() -> int:
+    with LOG.open("rb") as file:
+        while True:
+            is_over = not runs()
+            sys.stdout.buffer.write(file.read())
+            sys.stdout.buffer.flush()
+            if is_over:
+                return 0
+            time.sleep(0.1)
+
+
+def execute(words: list[str]) -> int:
+    if not runs():
+        return 1
+    if words[-1] == "kill -TERM 1":
+        os.kill(int(PID.read_text()), signal.SIGTERM)
+        return 0
+    return subprocess.run([moved(f"{word}/").rstrip("/") for word in words], check=False).returncode
+
+
+def delete(what: str) -> int:
+    if what.startswith("mpijob"):
+        if runs():
+            os.killpg(int(PID.read_text()), signal.SIGKILL)
+        JOB.unlink(missing_ok=True)
+    return 0
+
+
+def main() -> int:
+    words = [word for word in sys.argv[1:] if not word.startswith("--namespace")]
+    with (HOME / "calls").open("a") as file:
+        file.write(" ".join(sys.argv[1:]) + "\n")
+    if words[0] == "apply":
+        return apply(Path(words[1].partition("=")[2]))
+    if words[0] == "get":
+        return get(words[1])
+    if words[0] == "logs":
+        return follow()
+    if words[0] == "exec":
+        return execute(words[words.index("--") + 1 :])
+    return delete(words[-1])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""`dlbench run` with `submitter: kubernetes`: it applies, follows and collects; kubectl and the pod are stand-ins."""
+
+import contextlib
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dlbench.records import files
+from tests.functional import fake_kubectl
+from tests.functional.test_several_hosts import BASE, DLBENCH
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Iterator[Path]:
+    """Return the folder of a Kubernetes; its pod ends with the test."""
+    folder = tmp_path / "kubernetes"
+    (folder / "bin").mkdir(parents=True)
+    program = folder / "bin" / "kubectl"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} {fake_kubectl.__file__} "$@"\n')
+    program.chmod(0o755)
+    yield folder
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        os.killpg(int((folder / "pid").read_text()), signal.SIGKILL)
+
+
+def write(folder: Path, *lines: str, **base: Any) -> None:
+    scenario = {"baseline": "none", "base": BASE | {"epochs": 3} | base}
+    (folder / "s.yaml").write_text(json.dumps(scenario))
+    given = ["hosts: {count: 1, slots: 2}", "submitter: kubernetes", "submitter.image: dlbench:1"]
+    (folder / "c.yaml").write_text(
+        "\n".join([*given, f"submitter.python: {json.dumps(sys.executable)}", *lines]) + "\n"
+    )
+
+
+def start(folder: Path, fake: Path, *words: str) -> "subprocess.Popen[str]":
+    argv = [*DLBENCH, "run", "s.yaml", "--cluster", "c.yaml", *words]
+    environment = {**os.environ, "FAKE_KUBERNETES": str(fake), "PATH": f"{fake / 'bin'}:{os.environ['PATH']}"}
+    with (folder / "log").open("w") as log:
+        return subprocess.Popen(argv, cwd=folder, env=environment, stdout=log, stderr=log, text=True)
+
+
+def run(folder: Path, fake: Path, *words: str) -> tuple[int, str]:
+    process = start(folder, fake, *words)
+    try:
+        code = process.wait(timeout=90)
+    finally:
+        process.kill()
+        process.wait()
+    return code, (folder / "log").read_text()
+
+
+def study(folder: Path) -> Path:
+    (found,) = (folder / "studies").iterdir()
+    return found
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    with (study(folder) / "runs.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def calls(fake: Path, word: str) -> list[str]:
+    return [line for line in (fake / "calls").read_text().splitlines() if word in line]
+
+
+def wait_until(is_so: Callable[[], Any], otherwise: str, timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not is_so():
+        if time.monotonic() > deadline:
+            pytest.fail(otherwise)
+        time.sleep(0.1)
+
+
+@pytest.mark.mpi
+def test_a_study_is_made_in_a_pod_and_brought_home(tmp_path: Path, fake: Path) -> None:
+    write(tmp_path, "submitter.namespace: research")
+    code, printed = run(tmp_path, fake)
+    assert code == 0, printed
+    (row,) = rows(tmp_path)
+    assert (row["status"], row["submitter"], row["launcher"]) == ("completed", "kubernetes", "mpirun")
+    assert row["study"] == study(tmp_path).name
+    assert "runs in the pod x-launcher-abcde" in printed
+    assert "workers=2, repeat 0" in printed
+    assert printed.count("What was found") == 1
+    # Its journals came home, too, and nothing is left behind.
+    assert list(study(tmp_path).glob(f"runs/*/1/{files.JOURNAL}"))
+    assert not (fake / "job.json").exists()
+    assert len(calls(fake, "delete")) == 2
+    assert all(line.startswith("--namespace=research ") for line in calls(fake, ""))
+    assert [path.name for path in (tmp_path / "studies").iterdir()] == [study(tmp_path).name]
+
+
+@pytest.mark.mpi
+def test_ctrl_c_ends_the_run_in_good_order_and_brings_it_home(tmp_path: Path, fake: Path) -> None:
+    write(tmp_path, epochs=100_000)
+    process = start(tmp_path, fake)
+    try:
+        wait_until(lambda: list(fake.glob(f"emptied/*/runs/*/1/{files.JOURNAL}")), "nothing runs")
+        time.sleep(4)
+        process.send_signal(signal.SIGINT)
+        code = process.wait(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert code == 130, (tmp_path / "log").read_text()
+    assert [row["status"] for row in rows(tmp_path)] == ["interrupted"]
+    assert not (fake / "job.json").exists()
+    code, printed = run(tmp_path, fake, "--resume")
+    assert code == 2
+    assert "a study that lived in a pod cannot be continued" in printed
+
+
+@pytest.mark.mpi
+def test_a_study_on_a_volume_claim_goes_on_in_the_next_job(tmp_path: Path, fake: Path) -> None:
+    write(tmp_path, "submitter.volume_claim: studies")
+    assert run(tmp_path, fake)[0] == 0
+    code, printed = run(tmp_path, fake, "--resume", "--repeats", "2")
+    assert code == 0, printed
+    assert [(row["status"], row["repeat"]) for row in rows(tmp_path)] == [("completed", "0"), ("completed", "1")]
+
+
+@pytest.mark.mpi
+def test_what_a_job_made_while_nobody_followed_is_brought_home_later(tmp_path: Path, fake: Path) -> None:
+    write(tmp_path)
+    process = start(tmp_path, fake)
+    try:
+        wait_until(lambda: "runs in the pod" in (tmp_path / "log").read_text(), "nothing runs")
+    finally:
+        process.kill()
+        process.wait()
+    wait_until((fake / "root" / "dlbench" / "state" / files.EXIT_CODE).exists, "it does not end")
+    code, printed = run(tmp_path, fake, "--resume")
+    assert code == 0, printed
+    assert "0 of 1 runs to make" in printed
+    assert [row["status"] for row in rows(tmp_path)] == ["completed"]
+    assert not (fake / "job.json").exists()
+
+
+def test_ctrl_c_deletes_a_job_that_waits(tmp_path: Path, fake: Path) -> None:
+    write(tmp_path)
+    (fake / "waiting").write_text("ImagePullBackOff")
+    process = start(tmp_path, fake)
+    try:
+        wait_until(
+            lambda: "waits: ImagePullBackOff: it says so" in (tmp_path / "log").read_text(), "it is not told why"
+        )
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130, (tmp_path / "log").read_text()
+    finally:
+        process.kill()
+        process.wait()
+    assert not (fake / "job.json").exists()
+
+
+def test_a_pod_that_dies_is_told_with_the_reason(tmp_path: Path, fake: Path) -> None:
+    write(tmp_path)
+    (fake / "dies").write_text("OOMKilled")
+    code, printed = run(tmp_path, fake)
+    assert code == 1, printed
+    assert "has failed: OOMKilled; its study went with its pod" in printed
+
+
+def test_what_kubernetes_refuses_leaves_no_study(tmp_path: Path, fake: Path) -> None:
+    write(tmp_path)
+    (fake / "refuses").write_text('error: no matches for kind "MPIJob" in version "kubeflow.org/v2beta1"')
+    code, printed = run(tmp_path, fake)
+    assert code == 2
+    assert 'Kubernetes refused the job: error: no matches for kind "MPIJob"' in printed
+    assert list((tmp_path / "studies").iterdir()) == []
+
+
+def test_without_kubectl_a_dry_run_still_prints_the_manifest(
+    tmp_path: Path, fake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path)
+    (fake / "bin" / "kubectl").unlink()
+    monkeypatch.setenv("PATH", "/nonexistent")
+    code, printed = run(tmp_path, fake)
+    assert code == 2
+    assert "there is no kubectl on PATH; `--dry-run` prints the manifest" in printed
+    code, printed = run(tmp_path, fake, "--dry-run")
+    assert code == 0, printed
+    assert printed.startswith("apiVersion: v1\nkind: ConfigMap\n")
+    assert "\nkind: MPIJob\n" in printed
+    assert not (tmp_path / "studies").exists()

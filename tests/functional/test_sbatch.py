@@ -1,0 +1,264 @@
+"""`dlbench run` with `submitter: sbatch` on a real Slurm: it submits, follows, collects, and ends in good order."""
+
+import contextlib
+import csv
+import json
+import os
+import shlex
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from subprocess import CompletedProcess, Popen
+from typing import Any
+
+import pytest
+
+from dlbench.records import files
+from tests.cluster.cluster import Cluster
+from tests.cluster.testing import cluster
+from tests.functional.test_several_hosts import BASE, DLBENCH, give_cores
+
+LONG = {"epochs": 100_000}
+TIMES = {"stall_timeout_s": 30, "startup_timeout_s": 60, "orphan_timeout_s": 5}
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Cluster]:
+    with cluster(2, slurm=True) as slurm:
+        give_cores(slurm)
+        yield slurm
+
+
+@pytest.fixture
+def folder(made: Cluster, tmp_path: Path) -> Iterator[Path]:
+    """Return a folder with an odd name; whatever a test leaves in Slurm is ended."""
+    odd = tmp_path / 'it\'s a "study" 한글'
+    odd.mkdir()
+    yield odd
+    made.hosts[0].run(["scancel", "--user=root"], check=False)
+    wait_until(lambda: not queue(made), "jobs are left")
+
+
+def queue(made: Cluster) -> list[str]:
+    """Return the jobs that wait or run, as `number state`."""
+    return made.hosts[0].run(["squeue", "--noheader", "--format=%i %T"], check=False).stdout.splitlines()
+
+
+def wait_until(is_so: Callable[[], Any], otherwise: str, timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not is_so():
+        if time.monotonic() > deadline:
+            pytest.fail(otherwise)
+        time.sleep(0.2)
+
+
+def write(folder: Path, made: Cluster, cluster: str = "", base: dict[str, Any] | None = None, **parts: Any) -> None:
+    scenario = {"baseline": "none", "base": BASE | {"epochs": 3} | (base or {}), **TIMES, **parts}
+    (folder / "s.yaml").write_text(json.dumps(scenario))
+    lines = ["hosts: {count: 2, slots: 2}", "submitter: sbatch", f"ssh: {shlex.quote(str(made.ssh))}", cluster]
+    (folder / "c.yaml").write_text("\n".join(lines) + "\n")
+
+
+def words(folder: Path, *more: str) -> list[str]:
+    named = [str(folder / "s.yaml"), "--cluster", str(folder / "c.yaml"), "--output", str(folder / "studies")]
+    return [*DLBENCH, "run", *named, *more]
+
+
+def run(made: Cluster, folder: Path, *more: str) -> CompletedProcess[str]:
+    return made.hosts[0].run(words(folder, *more), cwd=folder, timeout_s=150, check=False)
+
+
+@contextlib.contextmanager
+def begun(made: Cluster, folder: Path, *more: str) -> Iterator[Popen[bytes]]:
+    process = made.hosts[0].start(words(folder, *more), cwd=folder, output=folder / "log")
+    try:
+        yield process
+    finally:
+        for pid in callers(made, folder):
+            os.kill(pid, signal.SIGKILL)
+        process.wait(timeout=30)
+
+
+def callers(made: Cluster, folder: Path) -> list[int]:
+    """Return the dlbench that was called, not those in jobs."""
+    return processes(made, str(folder / "s.yaml").encode())
+
+
+def processes(made: Cluster, word: bytes) -> list[int]:
+    """Return the processes of the first host with a word at the end of one of their arguments, but for nsenter's."""
+    found = []
+    for who in made.hosts[0].processes():
+        with contextlib.suppress(OSError):
+            argv = Path(f"/proc/{who.pid}/cmdline").read_bytes().split(b"\0")
+            if any(argument.endswith(word) for argument in argv[1:]) and not argv[0].endswith(b"nsenter"):
+                found.append(who.pid)
+    return found
+
+
+def press_ctrl_c(made: Cluster, folder: Path) -> None:
+    (pid,) = callers(made, folder)
+    os.kill(pid, signal.SIGINT)
+
+
+def study(folder: Path) -> Path:
+    (found,) = (folder / "studies").iterdir()
+    return found
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    with (study(folder) / "runs.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def trains(folder: Path) -> bool:
+    return any(b'"steps"' in path.read_bytes() for path in folder.glob(f"studies/*/runs/*/*/{files.JOURNAL}"))
+
+
+def printed(folder: Path) -> str:
+    return (folder / "log").read_text()
+
+
+@pytest.mark.parametrize(("per", "jobs"), [("study", 1), ("run", 2)])
+def test_up_and_out_in_one_job_or_in_two(made: Cluster, folder: Path, per: str, jobs: int) -> None:
+    write(folder, made, f"submitter.per: {per}", matrix={"mode": ["scale-up", "scale-out"]})
+    done = run(made, folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {row["mode"]: row for row in rows(folder)}
+    assert {mode: (row["status"], row["hosts"]) for mode, row in found.items()} == {
+        "scale-up": ("completed", "1"),
+        "scale-out": ("completed", "2"),
+    }
+    assert {row["submitter"] for row in found.values()} == {"sbatch"}
+    assert len(list((study(folder) / files.SUBMISSIONS_FOLDER).iterdir())) == jobs
+    assert done.stdout.count(" runs on node[1-2]") == jobs
+    # The summary is shown once, and the job's own lines are shown as they come.
+    assert done.stdout.count("What was found") == 1
+    assert "mode=scale-out, repeat 0" in done.stdout
+    # Slurm's hosts are others each time: the study names none of them.
+    assert "node" not in json.dumps(json.loads((study(folder) / files.STUDY).read_text())["cluster"]["hosts"])
+    again = run(made, folder, "--resume")
+    assert (again.returncode, again.stdout.count("job ")) == (0, 0), again.stdout
+
+
+def test_one_host_is_this_machine_to_the_job(made: Cluster, folder: Path) -> None:
+    write(folder, made, base={"workers": 1, "strategy": "single", "launcher": "local"})
+    (folder / "c.yaml").write_text("hosts: {count: 1, slots: 2}\nsubmitter: sbatch\n")
+    done = run(made, folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [(row["status"], row["launcher"], row["hosts"]) for row in rows(folder)] == [("completed", "local", "1")]
+
+
+def test_ctrl_c_ends_the_run_in_good_order_and_resume_submits_again(made: Cluster, folder: Path) -> None:
+    write(folder, made, base=LONG | {"mode": "scale-out"})
+    with begun(made, folder) as process:
+        wait_until(lambda: trains(folder), "nothing trains")
+        press_ctrl_c(made, folder)
+        assert process.wait(timeout=60) == 130, printed(folder)
+    assert "interrupted; continue with: dlbench run --study" in printed(folder)
+    wait_until(lambda: not queue(made), "the job goes on")
+    (row,) = rows(folder)
+    assert (row["status"], row["reason"]) == ("interrupted", "interrupted")
+    with begun(made, folder, "--resume"):
+        wait_until(lambda: len(list(study(folder).glob("runs/*/2"))) == 1, "the study does not go on")
+        assert len(list((study(folder) / files.SUBMISSIONS_FOLDER).iterdir())) == 2
+        press_ctrl_c(made, folder)
+        wait_until(lambda: not callers(made, folder), "it does not end")
+    assert [row["status"] for row in rows(folder)] == ["interrupted", "interrupted"]
+
+
+def test_ctrl_c_takes_a_job_that_waits_out_of_the_queue(made: Cluster, folder: Path) -> None:
+    write(folder, made, "submitter.extra: {begin: now+1hour}")
+    with begun(made, folder) as process:
+        wait_until(lambda: "waits: PENDING (BeginTime)" in printed(folder), "it does not wait")
+        # Another dlbench would only wait, too, and then be in the way.
+        other = run(made, folder, "--resume")
+        assert other.returncode == 2
+        assert "a job of this study is there already: job" in other.stderr
+        press_ctrl_c(made, folder)
+        assert process.wait(timeout=60) == 130, printed(folder)
+    assert queue(made) == []
+    write(folder, made)
+    done = run(made, folder, "--resume")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_job_that_is_killed_leaves_a_row_with_slurms_reason(made: Cluster, folder: Path) -> None:
+    write(folder, made, base=LONG)
+    with begun(made, folder) as process:
+        wait_until(lambda: trains(folder), "nothing trains")
+        for word in (b"slurm_script", b"--followed"):
+            for pid in processes(made, word):
+                os.kill(pid, signal.SIGKILL)
+        assert process.wait(timeout=90) == 1, printed(folder)
+    (row,) = rows(folder)
+    assert row["status"] == "interrupted"
+    assert row["reason"].startswith("dlbench itself was ended while this attempt ran (Slurm says of job"), row["reason"]
+
+
+def test_before_its_time_limit_a_job_ends_in_good_order(made: Cluster, folder: Path) -> None:
+    write(folder, made, "submitter.time_limit: '1'", base=LONG)
+    done = run(made, folder)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "was asked to end before its runs were done: by its time limit, or by somebody" in done.stdout
+    assert [row["status"] for row in rows(folder)] == ["interrupted"]
+
+
+def test_what_slurm_refuses_leaves_no_study(made: Cluster, folder: Path) -> None:
+    write(folder, made, "submitter.partition: nosuch")
+    done = run(made, folder)
+    assert done.returncode == 2
+    assert "Slurm refused the job: invalid partition specified: nosuch" in done.stderr
+    assert list((folder / "studies").iterdir()) == []
+
+
+def test_a_layout_that_does_not_fit_is_refused_before_anything_is_submitted(made: Cluster, folder: Path) -> None:
+    write(folder, made, base={"workers": 6})
+    done = run(made, folder)
+    assert done.returncode == 2
+    assert "6 workers do not fit on 4 slots; at most 4 fit, or all with `hosts: {count: 2, slots: 3}`" in done.stderr
+    assert not (folder / "studies").exists()
+
+
+def test_what_dlbench_refuses_in_the_job_is_told(made: Cluster, folder: Path) -> None:
+    write(folder, made, base={"mode": "scale-out"})
+    (folder / "c.yaml").write_text("hosts: {count: 2, slots: 2}\nsubmitter: sbatch\nssh: /nosuch/ssh\n")
+    done = run(made, folder)
+    assert done.returncode == 2, done.stdout
+    assert "dlbench in the job" in done.stderr
+    assert "/nosuch/ssh cannot be started" in done.stderr
+    assert list((folder / "studies").iterdir()) == []
+
+
+def test_an_edited_scenario_is_refused_before_it_waits(made: Cluster, folder: Path) -> None:
+    write(folder, made)
+    assert run(made, folder).returncode == 0
+    write(folder, made, base={"epochs": 4}, name="s")
+    done = run(made, folder, "--study", str(study(folder)))
+    assert done.returncode == 2
+    assert "the scenario was edited" in done.stderr
+    assert len(list((study(folder) / files.SUBMISSIONS_FOLDER).iterdir())) == 1
+
+
+def test_a_dry_run_prints_the_script_and_submits_nothing(made: Cluster, folder: Path) -> None:
+    write(folder, made, "submitter.setup: [module load cuda]")
+    done = run(made, folder, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("#!/bin/bash\n")
+    assert "#SBATCH --nodes=2\n" in done.stdout
+    assert "\nmodule load cuda\n" in done.stdout
+    assert "queue-0:2" in done.stdout
+    assert queue(made) == []
+    assert not (folder / "studies").exists()
+
+
+def test_a_job_that_does_not_see_the_study_is_told_so(tmp_path: Path) -> None:
+    with cluster(2, slurm=True, private=[tmp_path]) as made:
+        made.hosts[0].run(["mkdir", str(tmp_path / "x")])
+        text = json.dumps({"baseline": "none", "base": BASE | {"workers": 1, "strategy": "single", "epochs": 1}})
+        lines = "hosts: {count: 1, slots: 1}\nsubmitter: sbatch\nsubmitter.extra: {exclude: node1}\n"
+        for name, content in (("s.yaml", text), ("c.yaml", lines)):
+            made.hosts[0].run(["sh", "-c", 'printf "%s" "$1" >"$2"', "sh", content, str(tmp_path / "x" / name)])
+        done = run(made, tmp_path / "x")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Slurm says of job 1: FAILED (NonZeroExitCode); it wrote nothing into" in done.stdout

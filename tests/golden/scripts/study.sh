@@ -1,0 +1,34 @@
+#!/bin/bash
+# digits-20260101T000000Z, all runs
+#SBATCH --job-name=dlbench-digits-20260101T000000Z
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=4
+#SBATCH --exclusive
+#SBATCH --no-requeue
+#SBATCH --signal=B:TERM@60
+#SBATCH --output=/dev/null
+
+folder=/data/studies/digits-20260101T000000Z/submissions/1
+cd -- "$folder" || exit 73  # the hosts of the job do not share the file system that the study is on
+exec >>output.log 2>&1
+leave() {
+    printf '%s\n' "$1" >"$folder/exit_code.new" && mv -- "$folder/exit_code.new" "$folder/exit_code"
+    exit "$1"
+}
+cd -- /home/u/work || leave 2
+python=/opt/env/bin/python
+if [ ! -x "$python" ]; then
+    echo "dlbench: $(hostname) has no $python: the environment must be at the same place on every host"
+    leave 2
+fi
+# Slurm asks this shell alone to end: before the time limit, and when the job is cancelled in good order.
+trap 'asked=yes; kill -TERM "$child" 2>/dev/null' TERM
+"$python" -m dlbench run --study /data/studies/digits-20260101T000000Z --cluster /data/studies/digits-20260101T000000Z/submissions/1/cluster.yaml --followed &
+child=$!
+asked=yes
+while [ -n "$asked" ]; do
+    asked=
+    wait "$child"
+    code=$?
+done
+leave "$code"

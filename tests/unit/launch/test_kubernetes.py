@@ -1,0 +1,119 @@
+"""What Kubernetes is asked for, and how its answers are read."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from dlbench.errors import UserError
+from dlbench.launch.submission import Sight, Stage, Submission
+from dlbench.launch.submitters import kubernetes
+from dlbench.launch.submitters._kubernetes import told_of
+from dlbench.launch.submitters._manifest import name_of
+from dlbench.scenario.cluster import Cluster, Host
+
+TWO = Cluster(hosts=tuple(Host(address=f"queue-{n}", slots=4) for n in range(2)), submitter="kubernetes")
+OPTIONS = kubernetes.OPTIONS(image="i")
+
+
+def submission(study: str = "/s/digits-20260101T000000Z", cluster: Cluster = TWO, **parts: Any) -> Submission:
+    return Submission(study=Path(study), number=12, cluster=cluster, about="", **parts)
+
+
+def test_outside_of_a_launchers_pod_there_are_no_hosts() -> None:
+    assert kubernetes.inside(TWO, {"K_MPI_JOB_ROLE": "worker"}) is None
+
+
+def test_in_a_launchers_pod_the_hosts_are_those_of_the_operators_file(tmp_path: Path) -> None:
+    hostfile = tmp_path / "hostfile"
+    hostfile.write_text("d-worker-0.d.ns.svc slots=4\nd-worker-1.d.ns.svc slots=4\n")
+    found = kubernetes.inside(TWO, {"K_MPI_JOB_ROLE": "launcher", "OMPI_MCA_orte_default_hostfile": str(hostfile)})
+    assert found is not None
+    assert [(host.address, host.slots) for host in found.hosts] == [
+        ("d-worker-0.d.ns.svc", 4),
+        ("d-worker-1.d.ns.svc", 4),
+    ]
+    assert found.model_copy(update={"hosts": TWO.hosts}) == TWO
+
+
+@pytest.mark.parametrize("name", ["digits-20260101T000000Z", "한글", "9" * 80, "A_b--C", "x" * 34 + "-y"])
+def test_a_jobs_name_is_one_that_kubernetes_takes(name: str) -> None:
+    found = name_of(submission(f"/s/{name}"), OPTIONS)
+    assert kubernetes.OPTIONS(image="i", name=found).name == found
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"image": ""}, "at least 1 character"),
+        ({"name": "A"}, "small letters"),
+        ({"name": "a" * 41}, "small letters"),
+        ({"resources": {"cpu": "lots"}}, "no amount"),
+        ({"image_pull_policy": "always"}, "Always, IfNotPresent or Never"),
+        ({"node_selector": {"a": "b c"}}, "no label"),
+        ({"ssh_folder": ".ssh"}, "absolute"),
+    ],
+)
+def test_options_that_no_manifest_can_hold_are_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        kubernetes.OPTIONS.model_validate({"image": "i"} | given)
+
+
+@pytest.mark.parametrize(
+    "hosts",
+    [(Host(address="queue-0", slots=1), Host(address="queue-1", slots=2)), (Host(address="gpu-a", slots=2),)],
+)
+def test_hosts_with_names_or_different_slots_cannot_be_asked_for(hosts: tuple[Host, ...]) -> None:
+    with pytest.raises(UserError, match="are counted, and have as many slots each"):
+        kubernetes.text(submission(cluster=TWO.model_copy(update={"hosts": hosts})), OPTIONS)
+
+
+def test_a_scenario_that_no_config_map_can_hold_is_refused() -> None:
+    with pytest.raises(UserError, match="larger than 1000000 bytes"):
+        kubernetes.text(submission(study_files={"scenario.yaml": "가" * 400_000}), OPTIONS)
+
+
+def job(*kinds: str) -> dict[str, Any]:
+    return {"status": {"conditions": [{"type": kind, "status": "True", "message": f"{kind}!"} for kind in kinds]}}
+
+
+def pod(phase: str, **state: Any) -> dict[str, Any]:
+    return {"status": {"phase": phase, "containerStatuses": [{"state": state}]}}
+
+
+UNSCHEDULED = {
+    "status": {
+        "phase": "Pending",
+        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}],
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("found", "its_pod", "expected"),
+    [
+        (job("Created"), {}, Sight(Stage.WAITING, "job d waits: its hosts are not ready")),
+        (job("Created", "Suspended"), {}, Sight(Stage.WAITING, "job d waits: Suspended")),
+        (job("Created"), UNSCHEDULED, Sight(Stage.WAITING, "job d waits: Unschedulable: 0/3 nodes")),
+        (
+            job("Created"),
+            pod("Pending", waiting={"reason": "ErrImagePull", "message": "no such image"}),
+            Sight(Stage.WAITING, "job d waits: ErrImagePull: no such image"),
+        ),
+        (job("Failed"), {}, Sight(Stage.ENDED, "job d has failed: Failed!")),
+        (
+            job("Running", "Failed"),
+            pod("Failed", terminated={"reason": "OOMKilled", "exitCode": 137}),
+            Sight(Stage.ENDED, "job d has failed: OOMKilled"),
+        ),
+        (
+            job("Running"),
+            {"status": {"phase": "Failed", "reason": "Evicted", "message": "low on memory"}},
+            Sight(Stage.ENDED, "the pod of job d has ended: Evicted: low on memory"),
+        ),
+        ({}, {}, Sight(Stage.WAITING, "job d waits: its hosts are not ready")),
+    ],
+)
+def test_the_words_of_kubernetes_are_read(found: dict[str, Any], its_pod: dict[str, Any], expected: Sight) -> None:
+    assert told_of("d", found, its_pod) == expected

@@ -1,0 +1,134 @@
+"""What submitters say of themselves, what they ask a queue for, and how they read its answers."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from dlbench import plugins
+from dlbench.errors import UserError
+from dlbench.launch.submission import Sight, Stage, Submission, cluster_text
+from dlbench.launch.submitters import direct, sbatch
+from dlbench.launch.submitters._slurm import sight
+from dlbench.scenario import cluster_file
+from dlbench.scenario.cluster import Cluster, Host, Prices
+
+TWO = Cluster(hosts=tuple(Host(address=f"queue-{n}", slots=4) for n in range(2)), submitter="sbatch")
+JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_NTASKS": "6", "SLURM_TASKS_PER_NODE": "3(x2)"}
+
+
+def submission(folder: Path, **parts: Any) -> Submission:
+    given: dict[str, Any] = {"study": folder, "number": 1, "cluster": TWO, "about": "all runs"}
+    return Submission(**given | parts)
+
+
+def test_direct_is_always_inside() -> None:
+    assert direct.inside(TWO, {}) == TWO
+    assert direct.available() == ""
+
+
+def test_outside_of_a_job_there_are_no_hosts() -> None:
+    assert sbatch.inside(TWO, {}) is None
+
+
+def test_in_a_job_its_hosts_take_the_place_of_those_asked_for_and_all_else_stays() -> None:
+    cluster = TWO.model_copy(update={"prices": Prices(currency="EUR"), "ssh": "ssh -p 2222", "interface": "eth1"})
+    found = sbatch.inside(cluster, JOB)
+    assert found is not None
+    assert [(host.address, host.slots) for host in found.hosts] == [("n1", 3), ("n2", 3)]
+    assert found.model_copy(update={"hosts": TWO.hosts}) == cluster
+
+
+def test_cores_that_were_said_are_those_of_every_host_of_the_job() -> None:
+    hosts = tuple(host.model_copy(update={"cores": (4, 5)}) for host in TWO.hosts)
+    found = sbatch.inside(TWO.model_copy(update={"hosts": hosts}), JOB)
+    assert found is not None
+    assert {host.cores for host in found.hosts} == {(4, 5)}
+    # Cores that were found on the hosts of an earlier job are not those of this one.
+    seen = tuple(host.model_copy(update={"address": f"n{n}"}) for n, host in enumerate(hosts))
+    again = sbatch.inside(TWO.model_copy(update={"hosts": seen}), JOB)
+    assert again is not None
+    assert {host.cores for host in again.hosts} == {()}
+
+
+def test_a_job_of_one_host_is_this_machine_with_the_slots_that_were_asked_for() -> None:
+    one = TWO.model_copy(update={"hosts": TWO.hosts[:1]})
+    found = sbatch.inside(one, {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1", "SLURMD_NODENAME": "n1"})
+    assert found is not None
+    assert [(host.address, host.slots) for host in found.hosts] == [("localhost", 4)]
+    assert set(found.hosts[0].cores) == os.sched_getaffinity(0)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"partition": "a b"}, "is one word"),
+        ({"partition": "a'b"}, "is one word"),
+        ({"time_limit": 14400}, "valid string"),
+        ({"time_limit": "4 hours"}, "days-hours"),
+        ({"time_limit": "4:70:00"}, "days-hours"),
+        ({"setup": ["a\nb"]}, "single lines"),
+        ({"extra": {"--constraint": "a"}}, "without hyphens"),
+        ({"extra": {"partition": "gpu"}}, "said by dlbench"),
+        ({"extra": {"comment": 'a"b'}}, "holds a quote"),
+        ({"extra": {"comment": "a\nb"}}, "a line break"),
+        ({"per": "host"}, "'study' or 'run'"),
+    ],
+)
+def test_options_that_no_script_can_hold_are_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        sbatch.OPTIONS.model_validate(given)
+
+
+@pytest.mark.parametrize("limit", ["30", "30:00", "4:00:00", "1-0", "1-12:30", "2-00:00:00"])
+def test_every_form_of_a_time_limit_is_taken(limit: str) -> None:
+    assert sbatch.OPTIONS(time_limit=limit).time_limit == limit
+
+
+def test_hosts_with_different_slots_cannot_be_asked_for(tmp_path: Path) -> None:
+    cluster = Cluster(hosts=(Host(address="a", slots=1), Host(address="b", slots=2)), submitter="sbatch")
+    with pytest.raises(UserError, match="as many slots each"):
+        sbatch.text(submission(tmp_path, cluster=cluster), sbatch.OPTIONS())
+
+
+def test_variables_that_win_over_the_script_are_kept_from_sbatch() -> None:
+    base = {"SBATCH_TIMELIMIT": "1", "SBATCH_PARTITION": "p", "SBATCH_OUTPUT": "x", "SBATCH_WAIT": "1", "PATH": "/bin"}
+    assert sbatch._environment({"time", "output"}, base) == {"SBATCH_PARTITION": "p", "PATH": "/bin"}
+
+
+def test_a_cluster_reads_back_from_the_file_that_a_job_gets() -> None:
+    options = sbatch.OPTIONS(partition="gpu", setup=("module load 'a b'",), extra={"nice": 3})
+    hosts = tuple(host.model_copy(update={"cores": (0, 2)}) for host in TWO.hosts)
+    cluster = TWO.model_copy(
+        update={
+            "hosts": hosts, "launcher": "mpirun", "ssh": "ssh -F 'a b'", "interface": "eth0",
+            "environment": {"A": "1: 한글\n"}, "prices": Prices(currency="USD", host_hour=2.5),
+            "options": options.model_dump(mode="json"), "emulated": ("throttled-link",),
+        }
+    )  # fmt: skip
+    assert cluster_file.parse(cluster_text(cluster, options), "cluster.yaml") == cluster
+    named = cluster.model_copy(update={"hosts": (Host(address="gpu-a", slots=2), Host(address="gpu-b", slots=2))})
+    assert cluster_file.parse(cluster_text(named, options), "cluster.yaml") == named
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "hosts", "stage", "told"),
+    [
+        ("PENDING", "Resources", "", Stage.WAITING, "job 7 waits: PENDING (Resources)"),
+        ("CONFIGURING", "None", "n1", Stage.WAITING, "job 7 waits: CONFIGURING"),
+        ("RUNNING", "None", "n[1-2]", Stage.RUNNING, "job 7 runs on n[1-2]"),
+        ("COMPLETING", "TimeLimit", "n1", Stage.RUNNING, "job 7 runs on n1 (TimeLimit)"),
+        ("TIMEOUT", "TimeLimit", "n1", Stage.ENDED, "Slurm says of job 7: TIMEOUT (TimeLimit)"),
+        ("NODE_FAIL", "None", "", Stage.ENDED, "Slurm says of job 7: NODE_FAIL"),
+        ("OUT_OF_MEMORY", "", "", Stage.ENDED, "Slurm says of job 7: OUT_OF_MEMORY"),
+        ("CANCELLED", "None", "", Stage.ENDED, "Slurm says of job 7: CANCELLED"),
+    ],
+)
+def test_the_words_of_slurm_are_read(state: str, reason: str, hosts: str, stage: Stage, told: str) -> None:
+    assert sight("7", state, reason, hosts) == Sight(stage, told)
+
+
+def test_submitters_are_found_by_name() -> None:
+    assert {"direct", "sbatch"} <= set(plugins.names("submitters"))
