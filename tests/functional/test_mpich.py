@@ -1,0 +1,236 @@
+"""`dlbench run` where mpirun and mpi4py's library are MPICH's: rows, reasons and clean ends as with Open MPI."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dlbench.launch.processes import end, leftovers
+from dlbench.records import files
+from tests.cluster.cluster import Cluster
+from tests.cluster.testing import cluster
+from tests.functional.mpich_environment import make_environment
+
+pytestmark = pytest.mark.mpi
+
+BASE: dict[str, Any] = {
+    "workers": 2, "trainer": "numpy", "model": "softmax", "dataset": "digits", "strategy": "mpi", "learning_rate": 0.1,
+    "epochs": 3, "launcher": "mpirun",
+}  # fmt: skip
+LONG = {"epochs": 100_000, "evaluate_every": 100_000}
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_environment(tmp_path_factory.mktemp("mpich") / "environment")
+
+
+@dataclass
+class Work:
+    """A folder with a scenario, and dlbench of the environment with MPICH."""
+
+    folder: Path
+    python: Path
+
+    def command(self, *words: str, **parts: Any) -> list[str]:
+        """Write a scenario, and return the command that runs it."""
+        path = self.folder / "mpich.yaml"
+        path.write_text(json.dumps({"baseline": "none", "order": "written", **parts}))
+        return [str(self.python), "-m", "dlbench", "run", str(path), "--output", str(self.folder / "studies"), *words]
+
+    def run(self, *words: str, **parts: Any) -> subprocess.CompletedProcess[str]:
+        command = self.command(*words, **parts)
+        try:
+            return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=60, check=False)
+        finally:
+            end(self.left(), 0.5)
+
+    @contextmanager
+    def started(self, **parts: Any) -> Iterator[subprocess.Popen[bytes]]:
+        """Start a run, and wait until it trains; nothing is left of it, whatever happens."""
+        with (self.folder / "log").open("wb") as log:
+            process = subprocess.Popen(
+                self.command(**parts), cwd=self.folder, stdout=log, stderr=log, start_new_session=True
+            )
+        try:
+            self.wait_for_steps(process)
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+            end(self.left(), 0.5)
+
+    def wait_for_steps(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait until the workers train: what they have sent is on disk."""
+        deadline = time.monotonic() + 60
+        while not any(
+            b'"steps"' in path.read_bytes() for path in self.folder.glob(f"studies/*/runs/*/*/{files.JOURNAL}")
+        ):
+            assert process.poll() is None, (self.folder / "log").read_text()
+            assert time.monotonic() < deadline, (self.folder / "log").read_text()
+            time.sleep(0.05)
+
+    def left(self) -> list[int]:
+        """Return the processes that carry the id of an attempt."""
+        assignments = self.folder.glob(f"studies/*/runs/*/*/{files.ASSIGNMENT}")
+        return [pid for path in assignments for pid in leftovers(json.loads(path.read_text())["attempt_id"])]
+
+    def process(self, variable: str) -> int:
+        """Return the one process of the attempt that was started with a variable, such as `PMI_RANK=1`."""
+        (found,) = [
+            pid for pid in self.left() if variable.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        ]
+        return found
+
+    def rows(self) -> list[dict[str, str]]:
+        (path,) = self.folder.glob("studies/*/runs.csv")
+        with path.open(newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def work(tmp_path: Path, python: Path) -> Work:
+    return Work(tmp_path, python)
+
+
+def test_two_and_four_workers_train_the_same_by_both_algorithms(work: Work) -> None:
+    base = BASE | {"batch_size": 64, "batch_scope": "global"}
+    done = work.run(base=base, matrix={"workers": [2, 4], "algorithm": ["auto", "own-ring"]})
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = work.rows()
+    assert [(row["workers"], row["algorithm"]) for row in rows] == [
+        ("2", "auto"), ("2", "own-ring"), ("4", "auto"), ("4", "own-ring"),
+    ]  # fmt: skip
+    assert {(row["status"], row["launcher"], row["workers_agree"]) for row in rows} == {
+        ("completed", "mpirun", "exact")
+    }
+    assert all(row["mpi_version"].startswith("MPICH ") for row in rows)
+    losses = [float(row["train_loss"]) for row in rows]
+    assert losses == pytest.approx([losses[0]] * 4, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [(signal.SIGKILL, "killed by SIGKILL"), (signal.SIGSEGV, "Fatal Python error: Segmentation fault")],
+)
+def test_a_worker_that_a_signal_ends_is_named(work: Work, number: signal.Signals, reason: str) -> None:
+    with work.started(base=BASE | LONG) as process:
+        os.kill(work.process("PMI_RANK=1"), number)
+        assert process.wait(30) == 1
+        assert work.left() == []
+    (row,) = work.rows()
+    assert row["status"] == "failed"
+    assert row["reason"].startswith("worker 1 ")
+    assert reason in row["reason"]
+
+
+def test_a_killed_mpirun_leaves_nothing(work: Work) -> None:
+    with work.started(base=BASE | LONG) as process:
+        (launcher,) = [pid for pid in work.left() if Path(f"/proc/{pid}/comm").read_text() == "mpirun\n"]
+        os.kill(launcher, signal.SIGKILL)
+        assert process.wait(30) == 1
+        assert work.left() == []
+    (row,) = work.rows()
+    assert (row["status"], row["reason"]) == ("failed", "the launcher ended (killed by SIGKILL) before its workers")
+
+
+def test_ctrl_c_ends_all(work: Work) -> None:
+    with work.started(base=BASE | LONG) as process:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert work.left() == []
+    assert [row["status"] for row in work.rows()] == ["interrupted"]
+
+
+def test_a_worker_that_gives_up_ends_the_others(work: Work) -> None:
+    (work.folder / "train.py").write_text(
+        "import dlbench.worker\nfrom mpi4py.MPI import COMM_WORLD as comm\n"
+        "dlbench.worker.begin(rank=comm.rank, size=comm.size, barrier=comm.Barrier)\n"
+        "if comm.rank == 1:\n    raise ValueError('mine')\ncomm.Barrier()\n"
+    )
+    done = work.run(base={"workers": 2, "strategy": "mpi", "command": "python train.py", "dataset": "d", "model": "m"})
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "ValueError: mine" in work.rows()[0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        ({"algorithm": "ring"}, "use `auto`, its own choice, or `own-ring`"),
+        ({"launcher.mca": {"btl": "tcp"}}, "launcher.mca is for Open MPI, and the mpirun here is MPICH's"),
+    ],
+)
+def test_what_is_open_mpis_own_is_refused_before_anything_starts(
+    work: Work, setting: dict[str, Any], reason: str
+) -> None:
+    done = work.run(base=BASE | setting)
+    assert done.returncode == 2
+    assert reason in " ".join(done.stderr.split())
+    assert not (work.folder / "studies").exists()
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Cluster]:
+    with cluster(2) as made:
+        yield made
+
+
+def on_hosts(made: Cluster, work: Work, environment: dict[str, str] | None = None, **parts: Any) -> list[str]:
+    """Write a cluster file, and return the command that runs a scenario on these hosts."""
+    hosts = [{"address": host.address, "slots": 2, "cores": [0]} for host in made.hosts]
+    settings = {"hosts": hosts, "ssh": str(made.ssh), "environment": environment or {}}
+    (work.folder / "c.yaml").write_text(json.dumps(settings))
+    return work.command("--cluster", "c.yaml", **parts)
+
+
+def test_two_hosts_meet_over_ssh(pair: Cluster, work: Work) -> None:
+    command = on_hosts(pair, work, base=BASE, matrix={"mode": ["scale-up", "scale-out"]})
+    done = pair.hosts[0].run(command, cwd=work.folder, timeout_s=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = {row["mode"]: row for row in work.rows()}
+    assert {mode: (row["status"], row["hosts"], row["workers_agree"]) for mode, row in rows.items()} == {
+        "scale-up": ("completed", "1", "exact"),
+        "scale-out": ("completed", "2", "exact"),
+    }
+    assert len({row["train_loss"] for row in rows.values()}) == 1
+    out = rows["scale-out"]
+    assert out["interface"] == "eth0"
+    # What a step adds up crosses the wire.
+    assert int(out["network_bytes"]) > int(out["steps"]) * 4 * 650
+
+
+def test_every_variable_reaches_every_host(pair: Cluster, work: Work, root: Path) -> None:
+    """Hydra forgets the last variable of its environment on the way to other hosts."""
+    script = (root / "tests/functional/scripts/mpi_numpy.py").read_text()
+    (work.folder / "train.py").write_text("import os\nassert os.environ['LAST_OF_ALL'] == 'here'\n" + script)
+    base = {"workers": 2, "strategy": "mpi", "mode": "scale-out", "command": "python train.py"}
+    command = on_hosts(pair, work, {"LAST_OF_ALL": "here"}, base=base, startup_timeout_s=20)
+    done = pair.hosts[0].run(command, cwd=work.folder, timeout_s=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_host_that_dies_is_named(pair: Cluster, work: Work) -> None:
+    first, second = pair.hosts
+    before = len(first.processes())
+    command = on_hosts(pair, work, base=BASE | LONG | {"mode": "scale-out"}, orphan_timeout_s=5)
+    process = first.start(command, cwd=work.folder, output=work.folder / "log")
+    try:
+        work.wait_for_steps(process)
+        second.die()
+        assert process.wait(30) == 1, (work.folder / "log").read_text()
+    finally:
+        process.kill()
+    (row,) = work.rows()
+    assert row["status"] == "failed"
+    lost = f"worker 1 ended without handing in its result (the host {second.address} is down, or cannot be reached)"
+    assert row["reason"].startswith(lost)
+    assert len(first.processes()) == before
