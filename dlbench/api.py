@@ -198,6 +198,8 @@ def measure(request: Request, watcher: Watcher, stop: threading.Event) -> tuple[
     question = part_of(at_hosts(question, request), request.part)
     question = _with_batches(question, folder, watcher, stop)
     question = with_links(question, watcher.say)
+    if stop.is_set():
+        raise KeyboardInterrupt
     if folder is not None:
         return folder, conduct(folder, question, watcher, stop)
     folder = create(request.output, question)

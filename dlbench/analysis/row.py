@@ -91,7 +91,7 @@ def run_row(
     row |= _results(journal.results.values(), complete=bool(results))
     row |= _window(run, results, row["cores_per_worker"])
     row |= _steps(journal, processes)
-    row |= _sensors(journal)
+    row |= _sensors(journal, 1 if layout is None else len(layout.hosts))
     row["startup_time_s"] = startup_time(outcome.started_at, results.values())
     row |= _facts(run, journal, machine, row)
     row |= run.options
@@ -206,7 +206,8 @@ def _facts(run: RunSpec, journal: Journal, machine: Mapping[str, Any], row: Mapp
     How cores were enforced is the exception: the worker has seen it, the layout only asked for it.
     """
     found: dict[str, Any] = {}
-    passed_over = TOTALS if row["extended_steps"] else ()
+    # What one host says is no total of several.
+    passed_over = TOTALS if row["extended_steps"] or (row["hosts"] or 1) > 1 else ()
     for facts in journal.facts.values():
         found |= {
             name: value
@@ -305,18 +306,24 @@ def _steps(journal: Journal, processes: int) -> dict[str, Any]:
     }
 
 
-def _sensors(journal: Journal) -> dict[str, Any]:
+def _sensors(journal: Journal, num_hosts: int) -> dict[str, Any]:
     steal = sensors.counted(journal, "host", "cpu_steal_s")
     capacity = sensors.counted(journal, "host", "cpu_capacity_s")
     energy = sensors.counted(journal, "nvml", "energy_j")
     found = {
-        "network_bytes": _whole(sensors.counted(journal, "network", "sent_bytes")),
-        "wire_bytes": _whole(sensors.counted(journal, "network", "wire_sent_bytes")),
+        "network_bytes": _of_hosts(journal, "sent_bytes", num_hosts),
+        "wire_bytes": _of_hosts(journal, "wire_sent_bytes", num_hosts),
         "energy_j": sensors.counted(journal, "rapl", "energy_j") if energy is None else energy,
         "steal_fraction": steal / capacity if steal is not None and capacity else None,
     }
     utilization = sensors.mean_in_window(journal, "nvml", "utilization")
     return found if utilization is None else found | {"device_utilization": utilization}
+
+
+def _of_hosts(journal: Journal, quantity: str, num_hosts: int) -> int | None:
+    """Return what all hosts of a run counted; None where one of them did not."""
+    told = sensors.counted_by_worker(journal, "network", quantity)
+    return _whole(sensors.counted(journal, "network", quantity)) if len(told) == num_hosts else None
 
 
 def _whole(value: float | None) -> int | None:

@@ -17,19 +17,18 @@ def topology(layout: Layout, cluster: Cluster, journal: Journal) -> Iterator[dic
         cluster: The hosts, which rows name by number.
         journal: What the processes told.
     """
-    numbers = {host.address: number for number, host in enumerate(cluster.hosts)}
+    numbers = _numbers(layout, cluster)
     sent, received = (
         sensors.counted_by_worker(journal, "network", name) for name in ("wire_sent_bytes", "wire_received_bytes")
     )
     for place in layout.places:
-        host = numbers.get(place.host)
         told = journal.facts.get(place.rank, {})
         yield {
             "rank": place.rank,
             "role": place.role,
             "held_workers": ";".join(map(str, place.workers)),
-            "host": host,
-            "machine": None if host is None else cluster.hosts[host].machine,
+            "host": numbers[place.host],
+            "machine": place.machine,
             "local_index": place.local_index,
             "cores": ";".join(map(str, place.cores)),
             "device_name": told.get("device_name"),
@@ -37,3 +36,11 @@ def topology(layout: Layout, cluster: Cluster, journal: Journal) -> Iterator[dic
             "wire_sent_bytes": sent.get(place.rank),
             "wire_received_bytes": received.get(place.rank),
         }
+
+
+def _numbers(layout: Layout, cluster: Cluster) -> dict[str, int]:
+    """Return the number of each host in the cluster; of hosts that a queue gave, in the order of their first use."""
+    known = [host.address for host in cluster.hosts]
+    if not set(layout.hosts) <= set(known):
+        known = list(layout.hosts)
+    return {address: number for number, address in enumerate(known)}

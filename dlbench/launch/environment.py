@@ -39,6 +39,9 @@ _LEAKING = frozenset(
         RANK_VARIABLE,
         INTERFACE_VARIABLE,
         ADDRESS_VARIABLE,
+        # What a shell happens to set, the hosts of a run would not all have.
+        "NCCL_SOCKET_IFNAME",
+        "GLOO_SOCKET_IFNAME",
         "TF_CONFIG",
         "TF_XLA_FLAGS",
         "TF_NUM_INTRAOP_THREADS",

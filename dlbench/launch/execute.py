@@ -27,6 +27,8 @@ _TELL_EVERY = 4
 # What workers sent before their launcher ended is heard before anything that is left is ended.
 _LAST_WORDS_S = 0.5
 _DRAIN_S = 3.0
+# An outcome takes less.
+_ROOM_BYTES = 8192
 
 
 @dataclass(frozen=True)
@@ -77,27 +79,31 @@ def execute(
         reception = _prepare(plan, assignment, folder, inbox)
     except OSError as error:
         status, reason, exit_code = Status.FAILED, f"the attempt's files cannot be written: {error}", None
+        ended_at = time.monotonic()
     else:
         with reception:
             attempt = _Attempt(plan, assignment, folder, reception, on_progress, stop, bring)
             status, reason, exit_code = attempt.run()
+            ended_at = attempt.ended_at or time.monotonic()
     return Outcome(
         status=status,
         reason=reason,
         exit_code=exit_code,
         started_at=started_at.isoformat(timespec="milliseconds"),
-        wall_time_s=round(time.monotonic() - clock, 6),
+        wall_time_s=round(ended_at - clock, 6),
     )
 
 
 def _prepare(plan: LaunchPlan, assignment: Assignment, folder: Path, inbox: Inbox) -> Reception:
     for name, text in plan.files.items():
         files.write_text(folder / name, text)
+    files.write_text(folder / files.ROOM, "." * _ROOM_BYTES)
     return inbox.expect(assignment, folder / files.JOURNAL)
 
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:
     """Write `outcome.json` atomically: from then on the attempt has ended."""
+    (folder / files.ROOM).unlink(missing_ok=True)
     files.write_text(folder / files.OUTCOME, outcome.model_dump_json(indent=2) + "\n")
 
 
@@ -110,6 +116,8 @@ class _Attempt:
     on_progress: Callable[[Progress], None]
     stop: threading.Event
     bring: Callable[[Assignment, Path, bool], None] | None
+    # When every process of it on this machine had ended and all was taken in; asking other hosts comes after.
+    ended_at: float | None = None
 
     def run(self) -> tuple[Status, str, int | None]:
         """Start, watch, end, drain, decide."""
@@ -147,6 +155,7 @@ class _Attempt:
         ended_at = time.monotonic()
         remaining = self._end(launcher)
         self._drain(_DRAIN_S)
+        self.ended_at = time.monotonic()
         if self.bring is not None:
             self.bring(self.assignment, self.folder, verdict is None and launcher.returncode == 0)
         self.on_progress(_progress(self.reception.workers(), time.monotonic(), started_at))

@@ -71,7 +71,7 @@ def look(
             hint=f"{shlex.join([*command(cluster, environment), next(iter(problems))])} true  shows how it is reached",
         )
     answered = {address: found for address, found in known.items() if not isinstance(found, str)}
-    kernels = list(dict.fromkeys(found["kernel"] for found in answered.values()))
+    kernels = list(dict.fromkeys(found["kernel"] for found in answered.values() if found["kernel"]))
     hosts = tuple(_as_seen(host, answered[host.address], kernels) for host in cluster.hosts)
     machines = tuple(answered[host.address]["machine"] for host in others)
     return Seen(cluster.model_copy(update={"hosts": hosts}), machines)
@@ -135,4 +135,5 @@ def _versions(machine: Mapping[str, Any]) -> dict[str, str]:
 def _as_seen(host: Host, found: Mapping[str, Any], kernels: Sequence[str]) -> Host:
     """Return a host with its cores, unless they were said, and the number of its machine."""
     cores = host.cores or tuple(map(int, found["cores"]))
-    return host.model_copy(update={"cores": cores, "machine": kernels.index(found["kernel"])})
+    machine = kernels.index(found["kernel"]) if found["kernel"] else None
+    return host.model_copy(update={"cores": cores, "machine": machine})

@@ -113,7 +113,7 @@ def _separate(counts: list[tuple[Host, int]], shares: list[list[_Share]]) -> lis
     for (host, count), host_shares in zip(counts, shares, strict=True):
         for index in range(count):
             share, rank = host_shares[index], len(places)
-            place = Place(rank=rank, workers=(rank,), host=host.address, local_index=index)
+            place = Place(rank=rank, workers=(rank,), host=host.address, machine=host.machine, local_index=index)
             places.append(place.model_copy(update={"cores": share.cores, "quota": share.quota}))
     return places
 
@@ -129,7 +129,8 @@ def _joined(counts: list[tuple[Host, int]], shares: list[list[_Share]]) -> list[
     cores = tuple(dict.fromkeys(core for share in shares[0] for core in share.cores))
     quota = sum(len(share.cores) if share.quota is None else share.quota for share in shares[0])
     less = quota if quota < len(cores) - _EPSILON else None
-    return [Place(rank=0, workers=tuple(range(count)), host=host.address, cores=cores, quota=less)]
+    whole = Place(rank=0, workers=tuple(range(count)), host=host.address, cores=cores, quota=less)
+    return [whole.model_copy(update={"machine": host.machine})]
 
 
 def _servers(number: int, first_rank: int, counts: list[tuple[Host, int]]) -> list[Place]:
@@ -141,7 +142,8 @@ def _servers(number: int, first_rank: int, counts: list[tuple[Host, int]]) -> li
         local = used[host.address]
         used[host.address] += 1
         rank = first_rank + index
-        places.append(Place(rank=rank, role="server", workers=(), host=host.address, local_index=local))
+        place = Place(rank=rank, role="server", workers=(), host=host.address, local_index=local)
+        places.append(place.model_copy(update={"machine": host.machine}))
     return places
 
 

@@ -38,7 +38,12 @@ class End:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the end
         try:
             self._process = subprocess.Popen(
-                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, bufsize=0
+                words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                bufsize=0,
+                start_new_session=True,
             )
         except OSError as error:
             self._errors.close()

@@ -86,7 +86,7 @@ def run(
     try:
         done = subprocess.run(
             made, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout_s,
-            check=False,
+            start_new_session=True, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         raise RemoteError(f"no answer within {timeout_s:g} s") from error

@@ -5,6 +5,7 @@
   runs.csv  epochs.csv  steps.csv  sensors.csv
   runs/<run_id>/<attempt>/
     assignment.json  plan.json  journal.jsonl  outcome.json  launcher.log  worker-<rank>.log
+    .room (while it runs)
   checkpoints/<run_id>/
     epoch-<epoch>.json  epoch-<epoch>.npz
   submissions/<number>/
@@ -29,6 +30,8 @@ ASSIGNMENT = "assignment.json"
 PLAN = "plan.json"
 JOURNAL = "journal.jsonl"
 OUTCOME = "outcome.json"
+# Keeps room for the outcome, which has to say that the disk is full where it is.
+ROOM = ".room"
 LAUNCHER_LOG = "launcher.log"
 SUBMISSIONS_FOLDER = "submissions"
 JOB_SCRIPT = "job.sh"

@@ -122,7 +122,8 @@ class Cluster(BaseModel):
     @field_validator("hosts")
     @classmethod
     def _distinct(cls, hosts: tuple[Host, ...]) -> tuple[Host, ...]:
-        twice = sorted({host.address for host in hosts if [other.address for other in hosts].count(host.address) > 1})
+        names = ["localhost" if host.is_here else host.address for host in hosts]
+        twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"named twice: {', '.join(twice)}")
         return hosts

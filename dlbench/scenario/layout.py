@@ -13,6 +13,7 @@ class Place(BaseModel):
         role: `worker` or `server`.
         workers: The workers it holds: one, or all of them for `mirrored`.
         host: Address of the host; `localhost` for this machine.
+        machine: Number of the machine that it is; None where nobody has asked it.
         local_index: Index of the process among those on its host; the device index.
         cores: Core numbers it is bound to; empty where it is not bound.
         quota: CPU seconds per second on those cores where it has less than all of them to itself, else None.
@@ -24,6 +25,7 @@ class Place(BaseModel):
     role: Literal["worker", "server"] = "worker"
     workers: tuple[int, ...]
     host: str = "localhost"
+    machine: int | None = None
     local_index: int = 0
     cores: tuple[int, ...] = ()
     quota: float | None = None

@@ -119,7 +119,7 @@ def _moved(folder: Folder, question: Question) -> list[str]:
     before, now = folder.record.cluster, question.cluster
     was, is_now = _shown_hosts(before), _shown_hosts(now)
     cluster = [] if was == is_now else [f"hosts: {was} -> {is_now}"]
-    said = (found.model_dump(mode="json", exclude={"hosts", "links", "options"}) for found in (before, now))
+    said = (found.model_dump(mode="json", exclude={"hosts", "links", "options", "ssh"}) for found in (before, now))
     cluster += _dict_differences(*said)
     if not folder.machine:
         return [*cluster, f"{files.MACHINE} is missing or damaged: nobody knows what the study began on"]

@@ -3,6 +3,7 @@
 Each is prepared in a process of its own. What hosts have prepared must have the same checksum everywhere.
 """
 
+import contextlib
 import json
 import os
 import subprocess
@@ -156,8 +157,22 @@ def _prepare(
             _end(process)
     if process.returncode != 0:
         raise _failure(recipe["dataset"], process.returncode, lines.result())
-    found = json.loads(answer.result().strip().splitlines()[-1])
+    found = _summary(answer.result())
     return Prepared(Path(found["folder"]), found["checksum"])
+
+
+def _summary(printed: str) -> dict[str, Any]:
+    """Return the summary that was printed; a shell on another host may print more around it.
+
+    Raises:
+        NotPrepared: There is none.
+    """
+    for line in reversed(printed.splitlines()):
+        with contextlib.suppress(ValueError):
+            found = json.loads(line)
+            if isinstance(found, dict) and found.keys() >= {"folder", "checksum"}:
+                return found
+    raise NotPrepared("a data set was prepared, and nobody said where")
 
 
 def _wait(process: subprocess.Popen[str], stop: threading.Event) -> None:

@@ -38,7 +38,7 @@ def main() -> int:
             workers = max(1, len(assignment.layout.places[rank].workers))
             memory.limit(assignment.run.settings.memory_limit_bytes * workers)
         enforced = cores.bind(assignment.layout.places[rank], assignment.attempt_id)
-        wires.choose(assignment.layout, assignment.layout.places[rank])
+        wires.choose(assignment, rank)
         if assignment.run.settings.command is not None:
             command.execute(assignment.run, enforced)
     except UserError as error:

@@ -9,19 +9,21 @@ import contextlib
 import ipaddress
 import os
 import socket
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dlbench.errors import UserError
-from dlbench.records.assignment import ADDRESS_VARIABLE, INTERFACE_VARIABLE
-from dlbench.scenario.layout import Layout, Place
+from dlbench.records.assignment import ADDRESS_VARIABLE, INTERFACE_VARIABLE, Assignment, Home
 
 # Any port will do: nothing is sent to it.
 _PORT = 9
 # What a user has said of Open MPI's own interfaces stays.
 _OPEN_MPI, _OPEN_MPI_NOT = "OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_btl_tcp_if_exclude"
+# Where each library reads it.
+_WORDS = {"mpi": _OPEN_MPI, "nccl": "NCCL_SOCKET_IFNAME", "gloo": "HOROVOD_GLOO_IFACE"}
+_HERE = {"localhost", "127.0.0.1", "[::1]"}
 # InfiniBand and what is like it; absent where there is none.
 _FABRICS = Path("/sys/class/infiniband")
 
@@ -34,27 +36,54 @@ class Wire:
     address: str
 
 
-def choose(layout: Layout, place: Place, environment: MutableMapping[str, str] | None = None) -> Wire | None:
+def choose(assignment: Assignment, rank: int, environment: MutableMapping[str, str] | None = None) -> Wire | None:
     """Set the variables of all libraries to one interface, and return it; None, and nothing set, on one host.
 
+    What a user has set of a library's own stays; rows then name the interface that the run's library was told.
+
     Args:
-        layout: Who runs where, and the interface that was asked for; by default the one that leads to the other hosts.
-        place: This process.
+        assignment: Who runs where, and the interface that was asked for; by default the one to the other hosts.
+        rank: This process.
         environment: Where variables are set that are not there yet; default: this process's.
 
     Raises:
         UserError: This host has no such interface.
     """
-    others = [host for host in layout.hosts if host != place.host]
+    layout = assignment.layout
+    others = [host for host in layout.hosts if host != layout.places[rank].host]
     if not others:
         return None
-    wire = _named(layout.interface) if layout.interface else _leading_to(others)
+    wire = _named(layout.interface) if layout.interface else _leading_to(list(_ways(others, assignment.home)))
     if wire is None:
         return None
     chosen = os.environ if environment is None else environment
     for name, value in _variables(wire, chosen).items():
         chosen.setdefault(name, value)
-    return wire
+    return _told(wire, chosen, assignment.run.settings.collectives)
+
+
+def _ways(hosts: Iterable[str], home: Home | None) -> Iterator[str]:
+    """Yield the addresses that lead to other hosts; what dlbench calls `localhost` is where dlbench is."""
+    at_home = [] if home is None else [home.address]
+    for host in hosts:
+        yield from at_home if host in _HERE else [host]
+    yield from at_home
+
+
+def _told(wire: Wire, chosen: MutableMapping[str, str], collectives: str | None) -> Wire | None:
+    """Return the interface that the run's library was told, and say so to whoever counts what it carries.
+
+    None, and nobody counts, where a user has told it something that is no interface's name.
+    """
+    said = chosen.get(_WORDS.get(collectives or "", INTERFACE_VARIABLE), wire.interface).removeprefix("=")
+    if said == wire.interface:
+        return wire
+    found = next((other for other in _all() if other.interface == said), None)
+    for name, value in ((INTERFACE_VARIABLE, said), (ADDRESS_VARIABLE, found and found.address)):
+        chosen.pop(name)
+        if found and value:
+            chosen[name] = value
+    return found
 
 
 def facts(environment: Mapping[str, str], collectives: str | None) -> dict[str, Any]:

@@ -34,9 +34,10 @@ class FakeAttempt:
     inbox: Inbox
     stop: threading.Event = field(default_factory=threading.Event)
     seen: list[Progress] = field(default_factory=list)
+    bring: Callable[[Assignment, Path, bool], None] | None = None
 
     def run(self) -> Outcome:
-        outcome = execute(self.plan, self.assignment, self.folder, self.inbox, self.seen.append, self.stop)
+        outcome = execute(self.plan, self.assignment, self.folder, self.inbox, self.seen.append, self.stop, self.bring)
         assert leftovers(self.assignment.attempt_id) == []
         return outcome
 

@@ -23,6 +23,16 @@ def run(folder: Path, launcher: str, mode: str, **limits: float) -> Outcome:
         return attempt.run()
 
 
+def test_asking_other_hosts_afterwards_is_no_time_of_the_run(tmp_path: Path, launcher: str) -> None:
+    asked: list[bool] = []
+    with fake_attempt(tmp_path, launcher, "finish") as attempt:
+        attempt.bring = lambda assignment, folder, went_well: (asked.append(went_well), time.sleep(3.0))[0]
+        began = time.monotonic()
+        outcome = attempt.run()
+    assert asked == [True]
+    assert outcome.wall_time_s < time.monotonic() - began - 3.0
+
+
 def kinds(folder: Path) -> list[tuple[int, str]]:
     return [
         (line["worker"], line["kind"]) for line in map(json.loads, (folder / "journal.jsonl").read_text().splitlines())

@@ -121,6 +121,8 @@ def test_a_full_disk_is_said_and_resume_completes(tmp_path):
             assert "Traceback" not in output
             assert work.left_running() == []
             assert len(work.attempts()) == 2
+            told = [json.loads((attempt / "outcome.json").read_text())["reason"] for attempt in work.attempts()]
+            assert "the journal cannot be written: No space left on device" in told
             before = work.journaled_steps()
             assert before >= 1000
             subprocess.run(["mount", "-o", "remount,size=100m", str(small)], check=True)

@@ -229,3 +229,16 @@ def test_in_a_slurm_job_its_hosts_are_found(tmp_path: Path) -> None:
         "scale-up": ("completed", "1"),
         "scale-out": ("completed", "2"),
     }, text
+
+
+def test_this_machine_and_another_are_hosts_of_one_run(pair: Cluster, tmp_path: Path) -> None:
+    path = scenario(tmp_path, base=BASE | {"epochs": 3, "mode": "scale-out"})
+    done = run(pair, path, f"localhost:1,{pair.hosts[1].address}:1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = rows(tmp_path)
+    assert (row["status"], row["hosts"], row["machines"], row["interface"]) == ("completed", "2", "1", "eth0")
+    places = rows(tmp_path, "topology")
+    assert [place["interface"] for place in places] == ["eth0", "eth0"]
+    sent = [float(place["wire_sent_bytes"]) for place in places]
+    assert min(sent) > 0.3 * sum(sent)
+    assert sum(sent) == pytest.approx(float(row["wire_bytes"]), abs=1)

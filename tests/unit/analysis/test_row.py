@@ -57,10 +57,19 @@ def row(journal: Journal, outcome: Outcome = OUTCOME, layout: Layout | None = LA
     return run_row(run, layout, Attempt("study", 2, "sum"), outcome, journal, {"software": {"python": "3.11.7"}})
 
 
+def test_what_one_of_two_hosts_sent_is_no_total():
+    readings = tuple(SensorReading(0, at_s, "network", "wire_sent_bytes", at_s) for at_s in (0.0, 14.0))
+    journal = Journal(steps={0: steps(0.01), 1: steps(0.03)}, facts={0: {"wire_bytes": 10}}, sensors=readings)
+    assert row(journal)["wire_bytes"] is None
+    one_host = Layout(places=(LAYOUT.places[0],), intra_op_threads=1, inter_op_threads=1)
+    assert row(journal, layout=one_host)["wire_bytes"] == 10
+
+
 def test_a_completed_run_fills_its_row():
     readings = tuple(
         SensorReading(worker, at_s, "network", "sent_bytes", value)
-        for worker, at_s, value in [(0, -1.0, 0.0), (0, 4.0, 500.0), (0, 14.0, 1500.0)]
+        for worker in (0, 1)
+        for at_s, value in [(-1.0, 0.0), (4.0, 250.0), (14.0, 750.0)]
     )
     journal = Journal(
         steps={0: steps(0.01), 1: steps(0.03)},

@@ -9,13 +9,12 @@ from dlbench.records.messages import STEP_FIELDS
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.layout import Layout, Place
 
-MACHINES = {"a": 0, "b": 1, "c": 0}
-CLUSTER = Cluster(hosts=tuple(Host(address=name, slots=2, machine=number) for name, number in MACHINES.items()))
+CLUSTER = Cluster(hosts=tuple(Host(address=name, slots=2) for name in "abc"))
 LAYOUT = Layout(
     places=(
-        Place(rank=0, workers=(0,), host="c", cores=(3, 1)),
-        Place(rank=1, workers=(1,), host="b", local_index=1),
-        Place(rank=2, role="server", workers=(), host="elsewhere"),
+        Place(rank=0, workers=(0,), host="c", machine=0, cores=(3, 1)),
+        Place(rank=1, workers=(1,), host="b", machine=1, local_index=1),
+        Place(rank=2, role="server", workers=(), host="b"),
     ),
     intra_op_threads=1,
     inter_op_threads=1,
@@ -37,7 +36,7 @@ def test_every_process_has_its_place_by_numbers() -> None:
     first, second, third = topology(LAYOUT, CLUSTER, Journal())
     assert (first["host"], first["machine"], first["cores"], first["held_workers"]) == (2, 0, "3;1", "0")
     assert (second["host"], second["machine"], second["local_index"], second["cores"]) == (1, 1, 1, "")
-    assert (third["role"], third["host"], third["machine"], third["held_workers"]) == ("server", None, None, "")
+    assert (third["role"], third["host"], third["machine"], third["held_workers"]) == ("server", 1, None, "")
     assert "a" not in map(str, first.values()), "no address is published"
 
 
@@ -49,3 +48,8 @@ def test_what_processes_told_is_theirs() -> None:
     assert (first["interface"], first["device_name"], second["interface"]) == ("eth0", "CPU", "ib0")
     assert (first["wire_sent_bytes"], first["wire_received_bytes"]) == (70, 30)
     assert (second["wire_sent_bytes"], second["wire_received_bytes"]) == (None, None)
+
+
+def test_hosts_that_a_queue_gave_are_numbered_by_their_first_use() -> None:
+    asked = Cluster(hosts=tuple(Host(address=f"queue-{number}", slots=2) for number in range(2)))
+    assert [row["host"] for row in topology(LAYOUT, asked, Journal())] == [0, 1, 1]

@@ -178,6 +178,9 @@ def test_cores_are_given_out_in_the_order_they_are_said() -> None:
     first, second = (Host(address=name, slots=2, cores=order) for name, order in (("a", (0, 1)), ("b", (1, 0))))
     out = arrange(run(workers=2, mode=Mode.SCALE_OUT, cores_per_worker=1), cluster(first, second))
     assert cores(out) == [(0,), (1,)]
+    numbered = [host.model_copy(update={"machine": number}) for number, host in enumerate((first, second))]
+    there = arrange(run(workers=2, mode=Mode.SCALE_OUT, cores_per_worker=1), cluster(*numbered))
+    assert [place.machine for place in there.places] == [0, 1]
     up = arrange(run(workers=2, mode=Mode.SCALE_UP, cores_per_worker=1), cluster(first, second))
     assert cores(up) == [(0,), (1,)]
     assert out.emulated == up.emulated == ()

@@ -74,6 +74,7 @@ def test_this_machine_has_its_cores_unless_fewer_are_said() -> None:
         ("hosts: [{address: a, slots: 1, cores: [0, true]}]", "cores are written as"),
         ("hosts: [{address: a, slots: 1, cores: '0-2,1'}]", "'0-2,1' names one twice"),
         ("hosts: [{address: a, slots: 1, cores: []}, {address: a, slots: 1}]", "hosts named twice: a"),
+        ("hosts: [{address: localhost, slots: 1}, {address: 127.0.0.1, slots: 1}]", "hosts named twice: localhost"),
         ("hosts: [{address: localhost, slots: 1, cores: 4711}]", "cluster.yaml:1: this machine has no core 4711"),
         ("hosts: {count: 2, slots: 4}", "hosts are counted where a queue gives them"),
         ("hosts: a:1\nhost: b", "unknown key 'host'\n  hint: did you mean 'hosts'"),

@@ -7,13 +7,21 @@ from typing import Any
 import pytest
 
 from dlbench.errors import UserError
+from dlbench.records.assignment import Assignment, Home
 from dlbench.scenario.layout import Layout, Place
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import Settings
 from dlbench.worker import wires
 from dlbench.worker.wires import Wire, choose, facts
 
 # Before they are replaced.
 REAL_ADDRESS, REAL_ALL = wires._own_address, wires._all
 INTERFACES = [Wire("lo", "127.0.0.1"), Wire("eth0", "10.1.0.5"), Wire("ib0", "10.2.0.5"), Wire("eth0", "fe80::5")]
+
+
+def has_own_ipv6_address() -> bool:
+    addresses = Path("/proc/net/if_inet6")
+    return addresses.exists() and f"{1:032x}" in addresses.read_text()
 
 
 @pytest.fixture(autouse=True)
@@ -39,9 +47,12 @@ def layout(*hosts: str, interface: str = "") -> Layout:
     return Layout(places=places, intra_op_threads=1, inter_op_threads=1, interface=interface)
 
 
-def chosen(made: Layout, environment: dict[str, str] | None = None) -> dict[str, str]:
+def chosen(
+    made: Layout, environment: dict[str, str] | None = None, home: Home | None = None, collectives: str | None = None
+) -> dict[str, str]:
     found = {} if environment is None else environment
-    choose(made, made.places[0], found)
+    run = RunSpec(scenario="s", label="l", repeat=0, settings=Settings(workers=2, collectives=collectives))
+    choose(Assignment(run=run, attempt=1, attempt_id="a", layout=made, home=home), 0, found)
     return found
 
 
@@ -62,6 +73,34 @@ def test_it_is_the_one_that_leads_to_the_other_hosts() -> None:
 def test_ucx_keeps_the_ports_of_a_fabric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wires, "_FABRICS", tmp_path)
     assert "UCX_NET_DEVICES" not in chosen(layout("a", "b"))
+
+
+def test_what_dlbench_calls_localhost_is_where_dlbench_is(host: Any) -> None:
+    host({"localhost": "127.0.0.1", "10.1.0.1": "10.1.0.5"})
+    home = Home(address="10.1.0.1", port=1, token="t")
+    assert chosen(layout("b", "localhost"), home=home)["DLBENCH_INTERFACE"] == "eth0"
+    # And whoever takes another's name for itself finds the way home.
+    host({"b": "127.0.1.1", "10.1.0.1": "10.1.0.5"})
+    assert chosen(layout("a", "b"), home=home)["DLBENCH_INTERFACE"] == "eth0"
+
+
+@pytest.mark.parametrize(
+    ("collectives", "said", "named"),
+    [
+        ("mpi", {"OMPI_MCA_btl_tcp_if_include": "eth0"}, "eth0"),
+        ("nccl", {"NCCL_SOCKET_IFNAME": "=eth0"}, "eth0"),
+        ("gloo", {"HOROVOD_GLOO_IFACE": "eth0"}, "eth0"),
+        # Another library's.
+        ("mpi", {"NCCL_SOCKET_IFNAME": "=eth0"}, "ib0"),
+        ("grpc", {"NCCL_SOCKET_IFNAME": "=eth0"}, "ib0"),
+        # No interface's name: nobody knows what carries the bytes, and nobody counts them.
+        ("mpi", {"OMPI_MCA_btl_tcp_if_include": "10.1.0.0/16,10.2.0.0/16"}, None),
+    ],
+)
+def test_rows_name_the_interface_that_the_library_was_told(
+    collectives: str, said: dict[str, str], named: str | None
+) -> None:
+    assert chosen(layout("a", "b"), dict(said), collectives=collectives).get("DLBENCH_INTERFACE") == named
 
 
 def test_on_one_host_nothing_is_chosen() -> None:
@@ -97,8 +136,12 @@ def test_what_a_user_has_set_stays() -> None:
 
 def test_the_way_is_what_the_kernel_says() -> None:
     assert REAL_ADDRESS("127.0.0.1") == "127.0.0.1"
-    assert REAL_ADDRESS("[::1]") == "::1"
     assert "127.0.0.1" in [wire.address for wire in REAL_ALL()]
+
+
+@pytest.mark.skipif(not has_own_ipv6_address(), reason="the kernel has no ::1")
+def test_an_address_may_stand_in_brackets() -> None:
+    assert REAL_ADDRESS("[::1]") == "::1"
 
 
 @pytest.mark.parametrize(
