@@ -83,8 +83,8 @@ def _link_rows(facts: "Facts") -> Iterable[tuple[str, str, str, str]]:
     for link in facts.links:
         hosts = f"{facts.names(link.a)} - {facts.names(link.b)}"
         if isinstance(link, Link):
-            latency = f"{1e3 * link.latency_s:.3f} ms"
-            yield hosts, speed(link.bandwidth_bytes_per_s), latency, f"{link.interface_a} - {link.interface_b}"
+            round_trip = f"{1e3 * link.round_trip_s:.3f} ms"
+            yield hosts, speed(link.bandwidth_bytes_per_s), round_trip, f"{link.interface_a} - {link.interface_b}"
         else:
             yield hosts, "none", "", ""
 

@@ -30,7 +30,7 @@ class Link:
     Attributes:
         a: Position of the one host in the cluster.
         b: Position of the other.
-        latency_s: Round trip: one byte there and one back over TCP, median of up to 500; the lower of what the two ends
+        round_trip_s: One byte there and one back over TCP, median of up to 500; the lower of what the two ends
             see. Half of it is what models of communication call latency.
         bandwidth_bytes_per_s: What arrives of a TCP stream per second once the sender runs at full speed, for the
             slower direction.
@@ -40,7 +40,7 @@ class Link:
 
     a: int
     b: int
-    latency_s: float
+    round_trip_s: float
     bandwidth_bytes_per_s: float
     interface_a: str
     interface_b: str
@@ -124,7 +124,7 @@ class _Pair:
         return Link(
             a=self.a,
             b=self.b,
-            latency_s=min(there["latency_s"], back["latency_s"]),
+            round_trip_s=min(there["round_trip_s"], back["round_trip_s"]),
             bandwidth_bytes_per_s=min(there["bandwidth_bytes_per_s"], back["bandwidth_bytes_per_s"]),
             interface_a=there["caller_interface"],
             interface_b=there["listener_interface"],
@@ -143,7 +143,7 @@ class _Pair:
             raise LinkError(f"{self._name(caller)} calls {address} port {port}: {error}") from error
         heard = self._said(listener, self._end(listener).answer)
         return {
-            "latency_s": called["latency_s"],
+            "round_trip_s": called["latency_s"],
             "bandwidth_bytes_per_s": heard["bandwidth_bytes_per_s"],
             "caller_interface": called["interface"],
             "listener_interface": heard["interface"],

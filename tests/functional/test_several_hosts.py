@@ -78,7 +78,7 @@ def rows(folder: Path, table: str = "runs") -> list[dict[str, str]]:
 
 
 def test_up_and_out_are_one_study(pair: Cluster, tmp_path: Path) -> None:
-    path = scenario(tmp_path, base=BASE | {"epochs": 3}, matrix={"mode": ["scale-up", "scale-out"]})
+    path = scenario(tmp_path, base=BASE | {"epochs": 30}, matrix={"mode": ["scale-up", "scale-out"]})
     prices = {"currency": "EUR", "host_hour": 3600, "worker_hour": 360}
     made = cluster_file(pair, tmp_path, prices=prices, environment={"OMPI_MCA_btl": "tcp,self,sm"})
     done = run(pair, path, made)
@@ -163,7 +163,7 @@ def test_all_ways_between_hosts_compute_the_same(pair: Cluster, tmp_path: Path) 
 
 
 def test_a_host_that_does_not_answer_is_said_before_anything_begins(pair: Cluster, tmp_path: Path) -> None:
-    path = scenario(tmp_path, base=BASE | {"epochs": 3, "mode": "scale-out"})
+    path = scenario(tmp_path, base=BASE | {"epochs": 30, "mode": "scale-out"})
     first, second = pair.hosts
     second.cut()
     try:
@@ -216,7 +216,7 @@ def _wait_for_steps(folder: Path) -> None:
 
 
 def test_in_a_slurm_job_its_hosts_are_found(tmp_path: Path) -> None:
-    path = scenario(tmp_path, base=BASE | {"epochs": 3}, matrix={"mode": ["scale-up", "scale-out"]})
+    path = scenario(tmp_path, base=BASE | {"epochs": 30}, matrix={"mode": ["scale-up", "scale-out"]})
     with cluster(2, slurm=True) as made:
         give_cores(made)
         command = shlex.join([*DLBENCH, "run", str(path), "--output", str(tmp_path / "studies")])
@@ -232,7 +232,7 @@ def test_in_a_slurm_job_its_hosts_are_found(tmp_path: Path) -> None:
 
 
 def test_this_machine_and_another_are_hosts_of_one_run(pair: Cluster, tmp_path: Path) -> None:
-    path = scenario(tmp_path, base=BASE | {"epochs": 3, "mode": "scale-out"})
+    path = scenario(tmp_path, base=BASE | {"epochs": 30, "mode": "scale-out"})
     done = run(pair, path, f"localhost:1,{pair.hosts[1].address}:1")
     assert done.returncode == 0, done.stdout + done.stderr
     (row,) = rows(tmp_path)

@@ -45,17 +45,54 @@ def _hosts(facts: Facts, asked: Asked, slots: int) -> str:
 
 
 def _shared(facts: Facts, asked: Asked) -> Remark | None:
-    """Doubt hosts that are one machine, such as containers, and have more slots than it has cores."""
+    """Doubt hosts that are one machine, such as containers, if workers of this one and of others would get one core."""
     kernel = asked.has("kernel")
     siblings = [other for other in facts.hosts if kernel and other.has("kernel") == kernel]
-    cores = {int(core) for other in siblings for core in (other.host.cores or other.has("cores") or ())}
-    num_slots = sum(other.host.slots for other in siblings)
-    if len(siblings) < 2 or num_slots <= len(cores):
+    given = [set(_given(facts, other)) for other in siblings]
+    own = set(_given(facts, asked))
+    if sum(not own.isdisjoint(cores) for cores in given) < 2:
         return None
     names = ", ".join(other.name for other in siblings)
-    text = f"{names} run on one machine and share its {len(cores)} cores for {num_slots} slots"
-    mend = f"--hosts {siblings[0].name}:{len(cores)}"
+    num_slots, there = sum(other.host.slots for other in siblings), {core for it in siblings for core in _cores(it)}
+    text = f"{names} run on one machine and share its {len(there)} cores for {num_slots} slots"
+    if num_slots <= len(there):
+        text = f"{names} run on one machine, and workers of several would get the same cores of it"
+    cores = _apart(siblings, len(there) // num_slots)
+    mend = _with_cores(facts, cores) if cores else f"--hosts {siblings[0].name}:{len(there)}"
     return warned(f"{text}: what they show is no picture of several hosts", mend)
+
+
+def _cores(asked: Asked) -> tuple[int, ...]:
+    """Return the cores of a host, in the order in which workers get them."""
+    return asked.host.cores or tuple(map(int, asked.has("cores") or ()))
+
+
+def _given(facts: Facts, asked: Asked) -> tuple[int, ...]:
+    """Return the cores that workers get if all slots are taken: all have as many, and each host begins with its first.
+
+    `dlbench.scenario.arms.with_cores` and `dlbench.launch.layout` do so.
+    """
+    counts = [len(_cores(other)) // other.host.slots for other in facts.hosts if _cores(other)]
+    return _cores(asked)[: asked.host.slots * max(1, min(counts, default=1))]
+
+
+def _apart(siblings: list[Asked], most: int) -> dict[str, list[int]]:
+    """Return cores of its own for each host, as many for each slot as can be; nothing where there are too few."""
+    for each in range(most, 0, -1):
+        found: dict[str, list[int]] = {}
+        for other in sorted(siblings, key=lambda it: len(_cores(it))):
+            free = [core for core in _cores(other) if not any(core in taken for taken in found.values())]
+            found[other.name] = free[: other.host.slots * each]
+        if all(len(found[other.name]) == other.host.slots * each for other in siblings):
+            return found
+    return {}
+
+
+def _with_cores(facts: Facts, cores: dict[str, list[int]]) -> str:
+    """Return what a cluster file says to give hosts these cores."""
+    own = {name: f", cores: {found}" for name, found in cores.items()}
+    hosts = [f"{{address: {it.address}, slots: {it.slots}{own.get(it.address, '')}}}" for it in facts.cluster.hosts]
+    return f"--cluster FILE, in which each has cores of its own: hosts: [{', '.join(hosts)}]"
 
 
 def limits(facts: Facts, asked: Asked) -> Iterator[Remark]:

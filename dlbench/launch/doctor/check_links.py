@@ -12,7 +12,7 @@ LEAST_SHARE = 0.5
 # One TCP connection does not fill faster interfaces; nothing is expected of what they say.
 FASTEST_MBIT_PER_S = 20_000
 # A round trip within a room takes less; each step of an all-reduce takes as many as there are workers.
-MOST_LATENCY_S = 0.002
+MOST_ROUND_TRIP_S = 0.002
 
 
 def links(facts: Facts, asked: Asked) -> Iterator[Remark]:
@@ -36,13 +36,13 @@ def _broken(facts: Facts, link: Broken) -> Remark:
 
 def _judged(facts: Facts, link: Link) -> Remark:
     names = f"{facts.names(link.a)} and {facts.names(link.b)}"
-    text = f"{names}: {speed(link.bandwidth_bytes_per_s)}, {1e3 * link.latency_s:.2f} ms there and back"
+    text = f"{names}: {speed(link.bandwidth_bytes_per_s)}, {1e3 * link.round_trip_s:.2f} ms there and back"
     host = facts.hosts[link.a]
     expected = _expected(facts, link)
     if expected is not None and link.bandwidth_bytes_per_s < LEAST_SHARE * expected:
         less = f"{text}; {speed(expected)} were to be expected"
         return warned(less, host.line(f"tc -s qdisc show dev {link.interface_a}; ethtool {link.interface_a}"))
-    if link.latency_s > MOST_LATENCY_S:
+    if link.round_trip_s > MOST_ROUND_TRIP_S:
         return warned(f"{text}: workers wait long for each other", host.line(f"traceroute {facts.names(link.b)}"))
     return passed(text)
 

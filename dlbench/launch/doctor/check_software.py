@@ -75,7 +75,11 @@ def _commits(facts: Facts, asked: Asked) -> Iterator[Remark]:
 def mpi(facts: Facts, asked: Asked) -> Iterator[Remark]:
     """Whether there is an mpirun, and an MPI library for mpi4py that belongs to it."""
     install = asked.line(f"{shlex.quote(facts.python)} {_INSTALL_MPI}")
-    path, problem = asked.has("mpi", "mpirun"), asked.has("mpi", "problem") or asked.has("mpi", "error")
+    if error := asked.has("mpi", "error"):
+        shown = asked.line(f"{shlex.quote(facts.python)} -m dlbench.launch.doctor.mpi_library; mpirun --version")
+        yield warned(f"nobody knows whether MPI works: {error}", shown)
+        return
+    path, problem = asked.has("mpi", "mpirun"), asked.has("mpi", "problem")
     remark = failed if not facts.is_alone else warned
     if not path:
         yield remark(
@@ -115,6 +119,10 @@ def _kind(version: str) -> tuple[str, str]:
 
 def horovod(facts: Facts, asked: Asked) -> Iterator[Remark]:
     """Whether Horovod is built for TensorFlow, and what can move its bytes."""
+    if error := asked.has("horovod", "error"):
+        shown = asked.line(f"{shlex.quote(facts.python)} -c 'import horovod.tensorflow'")
+        yield warned(f"nobody knows whether Horovod works: {error}", shown)
+        return
     build = f"make -C {shlex.quote(facts.root)} horovod"
     library, operations = asked.has("horovod", "library"), asked.has("horovod", "operations") or []
     if not library:

@@ -7,6 +7,7 @@ What cannot be told is a mapping with `error`. Nothing here can take longer than
 import json
 import os
 import resource
+import shlex
 import shutil
 import socket
 import subprocess
@@ -150,12 +151,12 @@ def _mpi() -> _Told:
 
 
 def _json_of(argv: Sequence[str]) -> _Told:
-    """Return the last line that a program prints, as JSON; `problem` says why there is none."""
+    """Return the last line that a program prints, as JSON; else `problem` says why, or `error` that it is slow."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=_PROGRAM_S, check=False)
         found = json.loads((done.stdout.splitlines() or [""])[-1])
     except subprocess.TimeoutExpired:
-        return {"problem": f"MPI's library is not loaded within {_PROGRAM_S:g} s"}
+        return {"error": f"MPI's library is not loaded within {_PROGRAM_S:g} s"}
     except ValueError:
         said = [line for line in done.stderr.splitlines() if line.strip()]
         return {"problem": said[-1] if said else f"exit code {done.returncode}"}
@@ -163,9 +164,16 @@ def _json_of(argv: Sequence[str]) -> _Told:
 
 
 def _first_line(argv: Sequence[str]) -> str:
+    """Return the first line that a program prints, empty where it cannot be started.
+
+    Raises:
+        OSError: It takes too long.
+    """
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=_PROGRAM_S, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+    except subprocess.TimeoutExpired as slow:
+        raise OSError(f"{shlex.join(argv)} gives no answer within {_PROGRAM_S:g} s") from slow
+    except OSError:
         return ""
     return next(iter(done.stdout.splitlines()), "").strip()
 

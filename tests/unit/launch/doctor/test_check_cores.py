@@ -38,10 +38,31 @@ def test_hosts_of_one_kernel_share_its_cores() -> None:
     (remark,) = of(slots(found, found.hosts[1]))
     assert remark[0] == "warn"
     assert remark[1].startswith("a, b run on one machine and share its 4 cores for 5 slots")
-    found = two(slots=2, told={"kernel": "kernel 0"})
-    assert of(slots(found, found.hosts[1]))[0][0] == "pass"
     found = two(slots=3, told={"kernel": ""})
     assert of(slots(found, found.hosts[1]))[0][0] == "pass", "nobody knows whether they are one"
+
+
+def test_hosts_of_one_kernel_must_get_other_cores() -> None:
+    found = two(slots=2, told={"kernel": "kernel 0"})
+    for asked in found.hosts:
+        (remark,) = of(slots(found, asked))
+        assert remark[0] == "warn"
+        assert remark[1].startswith("a, b run on one machine, and workers of several would get the same cores of it")
+        assert remark[2].endswith(
+            "hosts: [{address: a, slots: 2, cores: [0, 1]}, {address: b, slots: 2, cores: [2, 3]}]"
+        )
+    cores = ((0, 1), (2, 3))
+    mended = facts(
+        *(Host(address=name, slots=2, cores=own) for name, own in zip("ab", cores, strict=True)),
+        told={"kernel": "kernel 0"},
+    )
+    assert [of(slots(mended, asked))[0][0] for asked in mended.hosts] == ["pass", "pass"]
+
+
+def test_a_host_of_the_same_kernel_with_cores_of_its_own_is_well() -> None:
+    hosts = (Host(address="a", slots=1), Host(address="b", slots=1), Host(address="c", slots=1, cores=(5,)))
+    found = facts(*hosts, told={"kernel": "kernel 0", "cores": [0, 1, 2, 3, 4, 5]})
+    assert of(slots(found, found.hosts[2])) == [("pass", "1 slot on 1 core", "")]
 
 
 @pytest.mark.parametrize(

@@ -82,10 +82,12 @@ def test_other_versions(told: dict[str, Any], expected: list[tuple[str, str]]) -
         ),
         ({"mpi/mpirun": ""}, "fail", "no mpirun beside Python or on PATH"),
         ({"mpi/problem": "cannot load MPI library"}, "fail", "mpi4py loads no MPI library: cannot load MPI library"),
+        ({"mpi": {"error": "no answer within 8 s"}}, "warn", "nobody knows whether MPI works: no answer within 8 s"),
+        ({"mpi/error": "it is not loaded within 6 s"}, "warn", "nobody knows whether MPI works: it is not loaded"),
     ],
 )
 def test_launcher_and_library_belong_together(told: dict[str, Any], verdict: str, said: str) -> None:
-    found = two(told={**told, "mpi/on_path": ""})
+    found = two(told={"mpi/on_path": "", **told})
     (remark,) = of(mpi(found, found.hosts[1]))
     assert remark[0] == verdict
     assert said in remark[1]
@@ -117,3 +119,10 @@ def test_another_mpirun_first_on_the_path() -> None:
 def test_what_moves_horovods_bytes(told: dict[str, Any], expected: list[str]) -> None:
     found = two(told=told)
     assert [remark[0] for remark in of(horovod(found, found.hosts[1]))] == expected
+
+
+def test_a_slow_host_is_not_said_to_lack_horovod() -> None:
+    found = two(told={"horovod": {"error": "no answer within 8 s"}})
+    (remark,) = of(horovod(found, found.hosts[1]))
+    assert remark[1] == "nobody knows whether Horovod works: no answer within 8 s"
+    assert "make" not in remark[2]

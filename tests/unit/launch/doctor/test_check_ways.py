@@ -107,8 +107,8 @@ def test_a_clock_is_doubted_beyond_what_is_known(offset_s: float, round_trip_s: 
     assert ("ahead" if offset_s > 0 else "behind") in remark[1]
 
 
-def link(a: int, b: int, bandwidth: float, latency_s: float = 3e-5, interface: str = "other0") -> Link:
-    return Link(a, b, latency_s, bandwidth, interface, interface)
+def link(a: int, b: int, bandwidth: float, round_trip_s: float = 3e-5, interface: str = "other0") -> Link:
+    return Link(a, b, round_trip_s, bandwidth, interface, interface)
 
 
 @pytest.mark.parametrize(
@@ -117,10 +117,10 @@ def link(a: int, b: int, bandwidth: float, latency_s: float = 3e-5, interface: s
         (link(0, 1, 1.2e9), "pass"),
         (link(0, 1, 0.62e9, interface="eth0"), "warn"),
         (link(0, 1, 0.63e9, interface="eth0"), "pass"),
-        (link(0, 1, 1.2e9, latency_s=0.003), "warn"),
+        (link(0, 1, 1.2e9, round_trip_s=0.003), "warn"),
     ],
 )
-def test_a_link_is_judged_by_its_interfaces_and_its_latency(measured: Link, expected: str) -> None:
+def test_a_link_is_judged_by_its_interfaces_and_its_round_trip(measured: Link, expected: str) -> None:
     found = two(links=(measured,))
     for asked in found.hosts:
         assert [remark[0] for remark in of(links(found, asked))] == [expected]

@@ -1,5 +1,6 @@
 """What a host tells: it never hangs, and knows what leaks into runs."""
 
+import sys
 import threading
 import time
 from types import SimpleNamespace
@@ -33,6 +34,15 @@ def test_a_probe_that_hangs_or_fails_keeps_nothing_back(monkeypatch: pytest.Monk
         "times out": {"error": "timed out"},
         "works": 1,
     }
+
+
+def test_programs_that_are_slow_are_not_said_to_be_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tell, "_PROGRAM_S", 0.1)
+    slow = [sys.executable, "-c", "import time; time.sleep(30)"]
+    assert tell._json_of(slow) == {"error": "MPI's library is not loaded within 0.1 s"}
+    told = tell._at_once({"mpi": lambda: tell._first_line(slow)})
+    assert told["mpi"]["error"].endswith("gives no answer within 0.1 s")
+    assert tell._first_line(["/absent/mpirun"]) == ""
 
 
 def test_what_leaks_into_runs() -> None:
