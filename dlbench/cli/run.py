@@ -4,7 +4,6 @@ import contextlib
 import os
 import signal
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -22,10 +21,12 @@ if TYPE_CHECKING:
     from dlbench.study.conduct import Account, Watcher
     from dlbench.study.folder import Folder, Question
     from dlbench.study.request import Request
+    from dlbench.study.submit_follow import Stop
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 COMPLETED = 0
 SOME_DID_NOT = 1
+HUNG_UP = 128 + signal.SIGHUP
 # Wide enough for the summary where no terminal says how wide it is.
 PLAIN_WIDTH = 200
 
@@ -120,15 +121,20 @@ def _run(request: "Request", *, is_followed: bool) -> int:
     from dlbench.api import measure
     from dlbench.study.disk import DiskFull
     from dlbench.study.prepare import NotPrepared
+    from dlbench.study.submit_follow import Left, Stop
 
     console = _console()
-    stop = threading.Event()
+    stop = Stop()
     try:
         with _signals(stop), _watcher(console) as watcher:
             folder, account = measure(request, watcher, stop)
     except (DiskFull, NotPrepared) as error:
         click.echo(f"dlbench: {error}", err=True)
         return SOME_DID_NOT
+    except Left as left:
+        with contextlib.suppress(OSError):  # the terminal is gone
+            click.echo(f"dlbench: {left}", err=True)
+        return HUNG_UP
     if not is_followed:
         _show(console, folder, account)
     if account.was_interrupted:
@@ -164,11 +170,17 @@ def _watcher(console: "Console") -> "Iterator[Watcher]":
 
 
 @contextlib.contextmanager
-def _signals(stop: threading.Event) -> Iterator[None]:
-    """Let Ctrl-C, SIGTERM and SIGHUP end the study in good order; a second Ctrl-C ends dlbench at once."""
+def _signals(stop: "Stop") -> Iterator[None]:
+    """Let Ctrl-C, SIGTERM and SIGHUP end the study in good order; a second Ctrl-C ends dlbench at once.
+
+    SIGHUP, which a lost terminal sends, leaves a job of a queue alone.
+    """
 
     def ask(number: int, frame: FrameType | None) -> None:
-        stop.set()
+        if number == signal.SIGHUP:
+            stop.hang_up()
+        else:
+            stop.set()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     # What the shell has us ignore, such as SIGHUP under nohup, stays ignored.

@@ -11,7 +11,8 @@ import yaml
 from dlbench.errors import UserError
 from dlbench.plugins import Options
 from dlbench.records import files
-from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.cluster import Cluster, Host
+from dlbench.scenario.limits import usable_cores
 
 # A host that a queue will give is called so, with its number, where nobody has named it.
 ANY_HOST = "queue-"
@@ -109,6 +110,9 @@ class Job(Protocol):
     def kill(self) -> None:
         """End it at once."""
 
+    def leave(self) -> None:
+        """Follow it no more; it goes on."""
+
     def collect(self) -> None:
         """Bring home what it has made, where that is not on a file system that both sides see.
 
@@ -124,8 +128,15 @@ def cluster_text(cluster: Cluster, options: Options) -> str:
         cores = {"cores": list(hosts[0].cores)} if hosts[0].cores else {}
         written: object = {"count": len(hosts), "slots": hosts[0].slots, **cores}
     else:
-        written = [{"address": host.address, "slots": host.slots} for host in hosts]
+        written = [_written(host) for host in hosts]
     said = cluster.model_dump(mode="json", exclude={"hosts", "options", "links"}, exclude_defaults=True)
     given = options.model_dump(mode="json", exclude_defaults=True)
     content = {"hosts": written, **said, **{f"submitter.{name}": value for name, value in given.items()}}
     return yaml.safe_dump(content, allow_unicode=True, sort_keys=False, width=1000)
+
+
+def _written(host: Host) -> dict[str, object]:
+    """Return a host that has a name as it stands in a cluster file."""
+    # This machine has all its cores where nobody has said which: those of the job may be others.
+    is_said = bool(host.cores) and not (host.is_here and host.cores == usable_cores())
+    return {"address": host.address, "slots": host.slots, **({"cores": list(host.cores)} if is_said else {})}

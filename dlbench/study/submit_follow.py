@@ -16,6 +16,27 @@ _REFUSED, _INTERRUPTED = 2, 130
 _REFUSAL = re.compile(r"^dlbench: (.*)", re.MULTILINE | re.DOTALL)
 
 
+class Left(Exception):  # noqa: N818 - it says what it is
+    """A job is followed no more, and goes on."""
+
+
+class Stop(threading.Event):
+    """Set to end a study in good order.
+
+    Attributes:
+        is_hangup: Whether it was set because nobody looks on any more: a job of a queue then goes on.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_hangup = False
+
+    def hang_up(self) -> None:
+        """Set it because nobody looks on any more; who was asked to end before is still asked."""
+        self.is_hangup = self.is_hangup or not self.is_set()
+        self.set()
+
+
 def follow(job: Job, watcher: Watcher, stop: threading.Event) -> Sight:
     """Return how a job has ended, once what it has made is here; says how it stands and what it prints.
 
@@ -27,12 +48,16 @@ def follow(job: Job, watcher: Watcher, stop: threading.Event) -> Sight:
     Raises:
         UserError: dlbench in the job refused to begin.
         NotCollected: What it has made cannot be had; the job is left as it is.
+        Left: `stop` was hung up. So is the job left to itself by every other mishap of ours.
     """
     printed = _Printed(watcher)
     try:
         sight = _to_its_end(job, printed, watcher, stop)
-    except BaseException:
+    except KeyboardInterrupt:
         job.kill()
+        raise
+    except BaseException:
+        job.leave()
         raise
     job.collect()
     if sight.exit_code == _REFUSED:
@@ -55,6 +80,8 @@ def _to_its_end(job: Job, printed: "_Printed", watcher: Watcher, stop: threading
             printed.take(job)
             printed.end()
             return sight
+        if isinstance(stop, Stop) and stop.is_hangup:
+            raise Left(f"job {job.name} goes on and completes the study; --resume shows what it has made")
         if stop.is_set():
             patience.ask()
             time.sleep(_POLL_S)

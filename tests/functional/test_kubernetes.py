@@ -129,14 +129,21 @@ def test_a_study_on_a_volume_claim_goes_on_in_the_next_job(tmp_path: Path, fake:
 
 
 @pytest.mark.mpi
-def test_what_a_job_made_while_nobody_followed_is_brought_home_later(tmp_path: Path, fake: Path) -> None:
+@pytest.mark.parametrize(("how", "ends"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGHUP, 128 + signal.SIGHUP)])
+def test_what_a_job_made_while_nobody_followed_is_brought_home_later(
+    tmp_path: Path, fake: Path, how: signal.Signals, ends: int
+) -> None:
     write(tmp_path)
     process = start(tmp_path, fake)
     try:
         wait_until(lambda: "runs in the pod" in (tmp_path / "log").read_text(), "nothing runs")
+        process.send_signal(how)
+        assert process.wait(timeout=60) == ends
     finally:
         process.kill()
         process.wait()
+    assert ("goes on and completes the study" in (tmp_path / "log").read_text()) == (how == signal.SIGHUP)
+    assert not calls(fake, "delete")
     wait_until((fake / "root" / "dlbench" / "state" / files.EXIT_CODE).exists, "it does not end")
     code, printed = run(tmp_path, fake, "--resume")
     assert code == 0, printed

@@ -114,6 +114,10 @@ PODS = Cluster(hosts=tuple(Host(address=f"queue-{number}", slots=4) for number i
 APPLIED = {
     "default": (submission(cluster=PODS, study_files=FILES), kubernetes.OPTIONS(image="dlbench:1")),
     "all-options": (submission(cluster=PODS, study_files=FILES, only={"workers": "2"}, repeats=3), FULL),
+    "own-image": (
+        submission(cluster=PODS, study_files=FILES),
+        kubernetes.OPTIONS(image="dlbench-cpu", entry_point=True),
+    ),
     "odd-names": (
         submission(
             ODD,

@@ -23,6 +23,8 @@ _EVERY_S = 3.0
 # A study of hours is hundreds of megabytes.
 _COPY_S = 3600.0
 _POD = "training.kubeflow.org/job-name={name},training.kubeflow.org/job-role=launcher"
+# What every whole archive ends with: two empty blocks.
+_END = bytes(2 * tarfile.BLOCKSIZE)
 _ENDED = {"Succeeded": "has ended", "Failed": "has failed"}
 
 
@@ -74,12 +76,17 @@ class KubernetesJob:
         self._kubectl("delete", "--ignore-not-found", "--wait=false", f"mpijob.kubeflow.org/{self.name}")
         self._kubectl("delete", "--ignore-not-found", "--wait=false", f"configmap/{self.name}-study")
 
+    def leave(self) -> None:
+        """End what reads its log here."""
+        self._end_log()
+
     def collect(self) -> None:
         """Take the study out of the launcher's pod, and delete the job.
 
         Raises:
             NotCollected: It cannot be had; the job is left as it is.
         """
+        self._end_log()
         if self._sight.exit_code is not None:
             with tempfile.TemporaryDirectory(dir=self._submission.study.parent, prefix=".collected-") as place:
                 self._copy(Path(place))
@@ -91,21 +98,32 @@ class KubernetesJob:
     def _copy(self, place: Path) -> None:
         """Unpack the study into a folder; nothing in the archive can lie outside of it."""
         archive = place / "study.tar"
+        try:
+            self._fetch(archive)
+            with tarfile.open(archive) as tar:
+                tar.extractall(place, filter="data")
+        except (OSError, tarfile.TarError, subprocess.TimeoutExpired) as error:
+            raise self._not_collected(str(error)) from error
+        archive.unlink()
+
+    def _fetch(self, archive: Path) -> None:
+        """Write the archive of the study; one that is cut between two files would unpack without a word."""
         argv = self._argv("exec", self._pod, "--", "tar", "-C", STUDIES, "-cf", "-", self._submission.study.name)
         with archive.open("wb") as file:
             done = subprocess.run(
                 argv, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.PIPE, timeout=_COPY_S, check=False
             )
-        try:
-            with tarfile.open(archive) as tar:
-                tar.extractall(place, filter="data")
-        except (OSError, tarfile.TarError) as error:
-            said = shorten(done.stderr.decode(errors="replace").strip()) or str(error)
-            raise NotCollected(
-                f"the study cannot be taken out of the pod {self._pod}: {said}",
-                hint=f"it waits there for {self._options.collect_timeout_s} s, in {STUDIES}",
-            ) from error
-        archive.unlink()
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip()
+            raise self._not_collected(said or f"kubectl ended with code {done.returncode}")
+        if not _is_whole(archive):
+            raise self._not_collected("what came is not all of it")
+
+    def _not_collected(self, why: str) -> NotCollected:
+        return NotCollected(
+            f"the study cannot be taken out of the pod {self._pod}: {shorten(why)}",
+            hint=f"it waits there for {self._options.collect_timeout_s} s, in {STUDIES}",
+        )
 
     def _asked(self) -> Sight:
         job, pods = self._json("get", f"mpijob.kubeflow.org/{self.name}"), self._pods()
@@ -173,6 +191,12 @@ class KubernetesJob:
 def kubectl(options: OPTIONS, *words: str) -> list[str]:
     """Return a command of kubectl in the job's namespace."""
     return ["kubectl", *([] if options.namespace is None else [f"--namespace={options.namespace}"]), *words]
+
+
+def _is_whole(archive: Path) -> bool:
+    with archive.open("rb") as file:
+        file.seek(max(0, archive.stat().st_size - len(_END)))
+        return file.read() == _END
 
 
 def told_of(name: str, job: Mapping[str, Any], pod: Mapping[str, Any]) -> Sight:

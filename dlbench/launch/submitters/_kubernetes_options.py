@@ -37,12 +37,29 @@ class OPTIONS(Options):
     image_pull_policy: str | None = Field(None, description="When the image is pulled: Always, IfNotPresent or Never.")
     node_selector: dict[str, str] = Field(default_factory=dict, description="Labels that the pods' nodes must have.")
     service_account: str | None = Field(None, description="Service account of the pods.")
-    ssh_port: int = Field(22, ge=1, le=65535, description="Port on which the pods of the hosts listen for ssh.")
-    ssh_folder: str = Field("/root/.ssh", description="Where the image's user has its keys of ssh.")
+    entry_point: bool = Field(
+        False, description="Whether pods start through the image's entry point: for images of dlbench's own docker/."
+    )
+    ssh_port: int | None = Field(
+        None, ge=1, le=65535, description="Port on which the hosts' pods listen for ssh: 22, with entry_point 2222."
+    )
+    ssh_folder: str | None = Field(
+        None, description="Where the image's user has its keys of ssh: /root/.ssh, with entry_point /keys."
+    )
     deadline_s: int | None = Field(None, ge=1, description="Time limit of the job in seconds.")
     collect_timeout_s: int = Field(
         600, ge=0, le=86_400, description="So many seconds the finished study waits in its pod to be collected."
     )
+
+    @property
+    def port(self) -> int:
+        """The port of ssh."""
+        return self.ssh_port or (2222 if self.entry_point else 22)
+
+    @property
+    def keys(self) -> str:
+        """The folder of the keys of ssh."""
+        return self.ssh_folder or ("/keys" if self.entry_point else "/root/.ssh")
 
     @field_validator("namespace", "name", "service_account", "volume_claim")
     @classmethod
@@ -76,7 +93,7 @@ class OPTIONS(Options):
 
     @field_validator("ssh_folder")
     @classmethod
-    def _is_absolute(cls, value: str) -> str:
-        if not value.startswith("/"):
+    def _is_absolute(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith("/"):
             raise ValueError("is an absolute path")
         return value

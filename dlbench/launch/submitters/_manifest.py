@@ -138,7 +138,7 @@ def _mpi_job(submission: Submission, options: OPTIONS) -> dict[str, Any]:
         "slotsPerWorker": hosts[0].slots,
         "mpiImplementation": "OpenMPI",
         "launcherCreationPolicy": "WaitForWorkersReady",
-        "sshAuthMountPath": options.ssh_folder,
+        "sshAuthMountPath": options.keys,
         "runPolicy": policy,
         "mpiReplicaSpecs": {
             "Launcher": _replicas(1, submission, options, _launcher(options)),
@@ -171,23 +171,40 @@ def _replicas(count: int, submission: Submission, options: OPTIONS, container: d
     return {"replicas": count, "restartPolicy": "Never", "template": {"spec": pod}}
 
 
-def _container(name: str, command: list[str], options: OPTIONS, amounts: Mapping[str, str | int]) -> dict[str, Any]:
+def _container(
+    name: str, started: Mapping[str, list[str]], options: OPTIONS, amounts: Mapping[str, str | int]
+) -> dict[str, Any]:
     pulled = {} if options.image_pull_policy is None else {"imagePullPolicy": options.image_pull_policy}
     # As much asked for as allowed: a pod may then have its cores to itself.
     resources = {"resources": {"requests": dict(amounts), "limits": dict(amounts)}} if amounts else {}
     places = {"job": JOB, "studies": STUDIES, "state": STATE}
     mounts = [{"name": volume, "mountPath": path} for volume, path in places.items()]
-    return {"name": name, "image": options.image, **pulled, "command": command, **resources, "volumeMounts": mounts}
+    return {"name": name, "image": options.image, **pulled, **started, **resources, "volumeMounts": mounts}
 
 
 def _launcher(options: OPTIONS) -> dict[str, Any]:
-    container = _container("launcher", ["/bin/sh", f"{JOB}/{files.JOB_SCRIPT}"], options, options.launcher_resources)
-    agent = {"name": "PRTE_MCA_plm_ssh_agent", "value": _SSH.format(port=options.ssh_port)}
-    return {**container, "env": [agent, {"name": "PYTHONUNBUFFERED", "value": "1"}]}
+    words = ["/bin/sh", f"{JOB}/{files.JOB_SCRIPT}"]
+    # The entry point runs what it is given, once it has taken the keys.
+    started = {"args": words} if options.entry_point else {"command": words}
+    container = _container("launcher", started, options, options.launcher_resources)
+    variables = {"PRTE_MCA_plm_ssh_agent": _SSH.format(port=options.port), "PYTHONUNBUFFERED": "1"}
+    return {**container, "env": _env({**variables, **_of_entry_point(options)})}
 
 
 def _worker(options: OPTIONS) -> dict[str, Any]:
     gpus = {"nvidia.com/gpu": options.gpus_per_host} if options.gpus_per_host else {}
-    command = ["/usr/sbin/sshd", "-De", "-p", str(options.ssh_port)]
-    container = _container("worker", command, options, {**options.resources, **gpus})
-    return {**container, "readinessProbe": {"tcpSocket": {"port": options.ssh_port}, "periodSeconds": 2}}
+    command = {"command": ["/usr/sbin/sshd", "-De", "-p", str(options.port)]}
+    started = {"args": ["host"]} if options.entry_point else command
+    container = _container("worker", started, options, {**options.resources, **gpus})
+    variables = _of_entry_point(options)
+    env = {"env": _env(variables)} if variables else {}
+    return {**container, **env, "readinessProbe": {"tcpSocket": {"port": options.port}, "periodSeconds": 2}}
+
+
+def _of_entry_point(options: OPTIONS) -> dict[str, str]:
+    """Return what docker/entrypoint is told: where the operator mounts the keys of the job, and the port of ssh."""
+    return {"DLBENCH_KEYS": options.keys, "DLBENCH_SSH_PORT": str(options.port)} if options.entry_point else {}
+
+
+def _env(variables: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in variables.items()]

@@ -69,6 +69,9 @@ class SlurmJob:
         """End it; Slurm sends SIGTERM, waits as long as it is set up to, and kills what is left."""
         ask("scancel", self.name)
 
+    def leave(self) -> None:
+        """Do nothing: its output is a file."""
+
     def collect(self) -> None:
         """Do nothing: what it has made is in the study's folder."""
 

@@ -12,6 +12,8 @@ from dlbench.records import files
 
 # So long before its time limit a job is asked to end: the run at work is then a row, not a loss.
 _NOTICE_S = 60
+# Names the job that dlbench was handed in as: in any other, such as an interactive one, it submits.
+SUBMITTED = "DLBENCH_SUBMITTED"
 _SCRIPT = """\
 #!/bin/bash
 # {about}
@@ -30,6 +32,7 @@ if [ ! -x "$python" ]; then
     echo "dlbench: $(hostname) has no $python: the environment must be at the same place on every host"
     leave 2
 fi
+export {submitted}="$SLURM_JOB_ID"
 # Slurm asks this shell alone to end: before the time limit, and when the job is cancelled in good order.
 trap 'asked=yes; kill -TERM "$child" 2>/dev/null' TERM
 "$python" {words} &
@@ -61,6 +64,7 @@ def text(submission: Submission, options: OPTIONS) -> str:
         folder=shlex.quote(str(submission.folder)),
         output=files.JOB_OUTPUT,
         code=files.EXIT_CODE,
+        submitted=SUBMITTED,
         working_folder=shlex.quote(str(submission.working_folder)),
         setup="".join(f"{line}\n" for line in options.setup),
         python=shlex.quote(submission.python),

@@ -7,7 +7,7 @@ _MOST_BYTES = 1 << 20
 
 
 class Tail:
-    """Reads a file piece by piece, whole letters only; it need not be there yet."""
+    """Reads a file piece by piece, whole letters only; it need not be there, or within reach, yet."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -20,7 +20,7 @@ class Tail:
             with self._path.open("rb") as file:
                 file.seek(self._read_bytes)
                 found = file.read(_MOST_BYTES)
-        except FileNotFoundError:
+        except OSError:  # a file system over a network has hiccups: it is read on later
             return ""
         self._read_bytes += len(found)
         return self._decoder.decode(found)

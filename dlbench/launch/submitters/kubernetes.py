@@ -21,6 +21,8 @@ SHARES_FILES = False
 _ROLE, _LAUNCHER = "K_MPI_JOB_ROLE", "launcher"
 _HOSTFILE = "OMPI_MCA_orte_default_hostfile"
 _ANSWER_S = 120.0
+# Where kubectl itself applies, it keeps all of the ConfigMap once more in an annotation, which holds 256 KiB.
+_BY_SERVER = "--server-side"
 
 
 def available() -> str:
@@ -68,8 +70,8 @@ def submit(submission: Submission, options: OPTIONS) -> str:
     files.write_text(manifest, text(submission, options))
     try:
         done = subprocess.run(
-            kubectl(options, "apply", f"--filename={manifest}"), stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, errors="replace", timeout=_ANSWER_S, check=False,
+            kubectl(options, "apply", f"--filename={manifest}", _BY_SERVER), stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, errors="replace", timeout=_ANSWER_S, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UserError(f"the job cannot be handed to Kubernetes: {error}") from error

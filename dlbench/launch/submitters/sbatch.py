@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dlbench.errors import UserError, shorten
 from dlbench.launch.submission import ANY_HOST, Submission, cluster_text
@@ -36,16 +36,14 @@ def available() -> str:
 
 
 def inside(cluster: Cluster, environment: Mapping[str, str]) -> Cluster | None:
-    """Return the cluster with the hosts of the job we are in: this machine where it is the only one."""
-    if not environment.get(_JOB):
+    """Return the cluster with the hosts of the job we were handed in as: this machine where it is the only one."""
+    if not environment.get(_JOB) or environment.get(_slurm_script.SUBMITTED) != environment[_JOB]:
         return None
-    cores = cluster.hosts[0].cores if cluster.hosts[0].address.startswith(ANY_HOST) else ()
     found = allocation(environment)
     if found is None:
-        here = Host(address="localhost", slots=cluster.hosts[0].slots, cores=cores or usable_cores())
+        here = Host(address="localhost", slots=cluster.hosts[0].slots, cores=cluster.hosts[0].cores or usable_cores())
         return cluster.model_copy(update={"hosts": (here,)})
-    hosts = tuple(host.model_copy(update={"cores": cores}) for host in found.hosts)
-    return cluster.model_copy(update={"hosts": hosts})
+    return cluster.model_copy(update={"hosts": _as_asked(found.hosts, cluster)})
 
 
 def one_for_each_run(options: OPTIONS) -> bool:
@@ -90,6 +88,20 @@ def submit(submission: Submission, options: OPTIONS) -> str:
 def job(name: str, submission: Submission, options: OPTIONS) -> SlurmJob:
     """Return a job that was handed in."""
     return SlurmJob(name, submission.folder)
+
+
+def _as_asked(given: Sequence[Host], cluster: Cluster) -> tuple[Host, ...]:
+    """Return the hosts of a job with the cores that were said, in the order in which they were named.
+
+    Slurm sorts them, and its srun gives out ranks in Slurm's order, whatever it is told.
+    """
+    asked = cluster.hosts
+    if asked[0].address.startswith(ANY_HOST):
+        return tuple(host.model_copy(update={"cores": asked[0].cores}) for host in given)
+    order = {} if cluster.launcher == "srun" else {host.address: number for number, host in enumerate(asked)}
+    cores = {host.address: host.cores for host in asked}
+    ordered = sorted(given, key=lambda host: order.get(host.address, len(order)))
+    return tuple(host.model_copy(update={"cores": cores.get(host.address, ())}) for host in ordered)
 
 
 def _environment(named: set[str], base: Mapping[str, str]) -> dict[str, str]:

@@ -23,6 +23,7 @@ if [ ! -x "$python" ]; then
     echo "dlbench: $(hostname) has no $python: the environment must be at the same place on every host"
     leave 2
 fi
+export DLBENCH_SUBMITTED="$SLURM_JOB_ID"
 # Slurm asks this shell alone to end: before the time limit, and when the job is cancelled in good order.
 trap 'asked=yes; kill -TERM "$child" 2>/dev/null' TERM
 "$python" -m dlbench run --study '/data/a study'"'"'s "runs"/한글

@@ -1,5 +1,8 @@
 """What Kubernetes is asked for, and how its answers are read."""
 
+import io
+import subprocess
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +10,9 @@ import pytest
 from pydantic import ValidationError
 
 from dlbench.errors import UserError
-from dlbench.launch.submission import Sight, Stage, Submission
+from dlbench.launch.submission import NotCollected, Sight, Stage, Submission
 from dlbench.launch.submitters import kubernetes
-from dlbench.launch.submitters._kubernetes import told_of
+from dlbench.launch.submitters._kubernetes import KubernetesJob, told_of
 from dlbench.launch.submitters._manifest import name_of
 from dlbench.scenario.cluster import Cluster, Host
 
@@ -117,3 +120,111 @@ UNSCHEDULED = {
 )
 def test_the_words_of_kubernetes_are_read(found: dict[str, Any], its_pod: dict[str, Any], expected: Sight) -> None:
     assert told_of("d", found, its_pod) == expected
+
+
+def archive(**texts: str) -> bytes:
+    """Return what tar writes of a study."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for name, text in texts.items():
+            member = tarfile.TarInfo(f"d/{name}")
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text.encode()))
+    return packed.getvalue()
+
+
+WHOLE = archive(runs="a", table="b")
+# The first file alone: its header and its one block.
+CUT = WHOLE[: 2 * tarfile.BLOCKSIZE]
+
+
+class FakeKubectl:
+    """kubectl where the launcher's pod is asked for a study; notes what else it is asked for."""
+
+    def __init__(self, written: bytes = WHOLE, code: int = 0, *, hangs: bool = False) -> None:
+        self._written, self._code, self._hangs = written, code, hangs
+        self.calls: list[list[str]] = []
+
+    def __call__(self, argv: list[str], stdout: Any = None, **given: Any) -> "subprocess.CompletedProcess[Any]":
+        self.calls.append(list(argv))
+        if "tar" not in argv:
+            return subprocess.CompletedProcess(argv, 0, "", "")
+        if self._hangs:
+            raise subprocess.TimeoutExpired(argv, 1)
+        stdout.write(self._written)
+        return subprocess.CompletedProcess(argv, self._code, b"", b"error: the stream is gone" if self._code else b"")
+
+    @property
+    def deleted(self) -> bool:
+        return any("delete" in argv for argv in self.calls)
+
+
+class FakeLog:
+    """A `kubectl logs --follow` at work."""
+
+    ended = False
+
+    def poll(self) -> int | None:
+        return 0 if self.ended else None
+
+    def terminate(self) -> None:
+        self.ended = True
+
+    def wait(self) -> int:
+        return 0
+
+
+def ended_job(folder: Path, kubectl: FakeKubectl, monkeypatch: pytest.MonkeyPatch) -> tuple[KubernetesJob, FakeLog]:
+    monkeypatch.setattr(subprocess, "run", kubectl)
+    found, log = kubernetes.job("d", submission(str(folder / "d")), OPTIONS), FakeLog()
+    found._sight, found._pod = Sight(Stage.ENDED, "job d has ended", 0), "d-launcher-x"
+    monkeypatch.setattr(found, "_log", log)
+    return found, log
+
+
+def test_a_study_is_taken_home_and_its_job_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kubectl = FakeKubectl()
+    found, log = ended_job(tmp_path, kubectl, monkeypatch)
+    found.collect()
+    assert {path.name for path in (tmp_path / "d").iterdir()} == {"runs", "table"}
+    assert kubectl.deleted
+    assert log.ended
+
+
+@pytest.mark.parametrize(
+    ("kubectl", "said"),
+    [
+        (FakeKubectl(CUT, 1), "the stream is gone"),
+        (FakeKubectl(WHOLE, 1), "the stream is gone"),
+        (FakeKubectl(CUT), "not all of it"),
+        (FakeKubectl(b""), "not all of it"),
+        (FakeKubectl(hangs=True), "timed out"),
+    ],
+)
+def test_a_study_that_does_not_come_whole_stays_in_its_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kubectl: FakeKubectl, said: str
+) -> None:
+    found, log = ended_job(tmp_path, kubectl, monkeypatch)
+    with pytest.raises(NotCollected, match=said):
+        found.collect()
+    assert not kubectl.deleted
+    assert list(tmp_path.iterdir()) == []
+    assert log.ended
+
+
+def test_the_log_of_a_job_that_is_left_is_followed_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kubectl = FakeKubectl()
+    found, log = ended_job(tmp_path, kubectl, monkeypatch)
+    found.leave()
+    assert log.ended
+    assert kubectl.calls == []
+
+
+def test_the_server_applies_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kubectl = FakeKubectl()
+    monkeypatch.setattr(subprocess, "run", kubectl)
+    given = submission(str(tmp_path / "d"))
+    given.folder.mkdir(parents=True)
+    kubernetes.submit(given, OPTIONS)
+    (argv,) = kubectl.calls
+    assert argv == ["kubectl", "apply", f"--filename={given.folder / 'job.yaml'}", "--server-side"]

@@ -1,5 +1,6 @@
 """What submitters say of themselves, what they ask a queue for, and how they read its answers."""
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ from dlbench.errors import UserError
 from dlbench.launch.submission import Sight, Stage, Submission, cluster_text
 from dlbench.launch.submitters import direct, sbatch
 from dlbench.launch.submitters._slurm import sight
+from dlbench.launch.submitters._tail import Tail
 from dlbench.scenario import cluster_file
 from dlbench.scenario.cluster import Cluster, Host, Prices
 
 TWO = Cluster(hosts=tuple(Host(address=f"queue-{n}", slots=4) for n in range(2)), submitter="sbatch")
-JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_NTASKS": "6", "SLURM_TASKS_PER_NODE": "3(x2)"}
+OURS = {"SLURM_JOB_ID": "7", "DLBENCH_SUBMITTED": "7"}
+JOB = {**OURS, "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_NTASKS": "6", "SLURM_TASKS_PER_NODE": "3(x2)"}
 
 
 def submission(folder: Path, **parts: Any) -> Submission:
@@ -33,6 +36,12 @@ def test_outside_of_a_job_there_are_no_hosts() -> None:
     assert sbatch.inside(TWO, {}) is None
 
 
+@pytest.mark.parametrize("submitted", [{}, {"DLBENCH_SUBMITTED": "6"}])
+def test_in_a_job_that_dlbench_was_not_handed_in_as_it_submits(submitted: dict[str, str]) -> None:
+    others = {name: value for name, value in JOB.items() if name != "DLBENCH_SUBMITTED"}
+    assert sbatch.inside(TWO, {**others, **submitted}) is None
+
+
 def test_in_a_job_its_hosts_take_the_place_of_those_asked_for_and_all_else_stays() -> None:
     cluster = TWO.model_copy(update={"prices": Prices(currency="EUR"), "ssh": "ssh -p 2222", "interface": "eth1"})
     found = sbatch.inside(cluster, JOB)
@@ -46,16 +55,57 @@ def test_cores_that_were_said_are_those_of_every_host_of_the_job() -> None:
     found = sbatch.inside(TWO.model_copy(update={"hosts": hosts}), JOB)
     assert found is not None
     assert {host.cores for host in found.hosts} == {(4, 5)}
-    # Cores that were found on the hosts of an earlier job are not those of this one.
-    seen = tuple(host.model_copy(update={"address": f"n{n}"}) for n, host in enumerate(hosts))
+    # Cores of a host that is not in this job are not those of another.
+    seen = tuple(host.model_copy(update={"address": f"m{n}"}) for n, host in enumerate(hosts))
     again = sbatch.inside(TWO.model_copy(update={"hosts": seen}), JOB)
     assert again is not None
     assert {host.cores for host in again.hosts} == {()}
 
 
+NAMED = (Host(address="n2", slots=3, cores=(0, 1, 2)), Host(address="n1", slots=3, cores=(5, 4, 3)))
+
+
+@pytest.mark.parametrize(("launcher", "order"), [(None, ["n2", "n1"]), ("srun", ["n1", "n2"])])
+def test_hosts_with_names_have_their_cores_in_the_job_and_the_order_of_the_cluster_file(
+    launcher: str | None, order: list[str]
+) -> None:
+    asked = TWO.model_copy(update={"hosts": NAMED, "launcher": launcher})
+    read = cluster_file.parse(cluster_text(asked, sbatch.OPTIONS()), "cluster.yaml")
+    found = sbatch.inside(read, JOB)
+    assert found is not None
+    assert [host.address for host in found.hosts] == order
+    assert {host.address: host.cores for host in found.hosts} == {"n1": (5, 4, 3), "n2": (0, 1, 2)}
+
+
+def test_all_cores_of_this_machine_are_not_asked_for_by_number() -> None:
+    (here,) = cluster_file.parse("hosts: [{address: localhost, slots: 1}]\nsubmitter: sbatch\n", "c").hosts
+    assert here.cores
+    assert "cores" not in cluster_text(TWO.model_copy(update={"hosts": (here,)}), sbatch.OPTIONS())
+    other = here.model_copy(update={"cores": (*here.cores, max(here.cores) + 1)})
+    assert "cores" in cluster_text(TWO.model_copy(update={"hosts": (other,)}), sbatch.OPTIONS())
+
+
+def test_the_output_of_a_job_that_cannot_be_read_for_a_while_is_read_on_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tail = Tail(tmp_path / "output.log")
+    (tmp_path / "output.log").write_text("one\n")
+    assert tail.read() == "one\n"
+
+    def fails(*given: Any) -> Any:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", fails)
+        assert tail.read() == ""
+    with (tmp_path / "output.log").open("a") as file:
+        file.write("two\n")
+    assert tail.read() == "two\n"
+
+
 def test_a_job_of_one_host_is_this_machine_with_the_slots_that_were_asked_for() -> None:
     one = TWO.model_copy(update={"hosts": TWO.hosts[:1]})
-    found = sbatch.inside(one, {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1", "SLURMD_NODENAME": "n1"})
+    found = sbatch.inside(one, {**OURS, "SLURM_JOB_NODELIST": "n1", "SLURMD_NODENAME": "n1"})
     assert found is not None
     assert [(host.address, host.slots) for host in found.hosts] == [("localhost", 4)]
     assert set(found.hosts[0].cores) == os.sched_getaffinity(0)

@@ -1,5 +1,7 @@
 """A study in a queue: which runs a job makes, how a study is begun and continued there, how a job is followed."""
 
+import errno
+import signal
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dlbench.cli import run as run_command
 from dlbench.errors import UserError
 from dlbench.launch.submission import Sight, Stage
 from dlbench.records import files
@@ -18,7 +21,7 @@ from dlbench.study.continuation import continued, must_be_the_same
 from dlbench.study.folder import Folder, Question, create, open_study
 from dlbench.study.request import Request, cluster_of
 from dlbench.study.submit import part_of
-from dlbench.study.submit_follow import follow
+from dlbench.study.submit_follow import Left, Stop, follow
 from tests.unit.study.makers import MACHINE, ended, question, runs, started
 
 ASKED = Cluster(hosts=tuple(Host(address=f"queue-{n}", slots=2) for n in range(2)), submitter="sbatch")
@@ -112,7 +115,10 @@ def test_in_a_job_the_hosts_of_a_study_are_those_of_the_job(monkeypatch: pytest.
 
     assert cluster_of(Where(), ASKED) == ASKED
     assert submit.waits_for(ASKED)
-    job = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "a[1-2]", "SLURM_NTASKS": "4", "SLURM_TASKS_PER_NODE": "2(x2)"}
+    job = {
+        "SLURM_JOB_ID": "7", "DLBENCH_SUBMITTED": "7", "SLURM_JOB_NODELIST": "a[1-2]", "SLURM_NTASKS": "4",
+        "SLURM_TASKS_PER_NODE": "2(x2)",
+    }  # fmt: skip
     for name, value in job.items():
         monkeypatch.setenv(name, value)
     found = cluster_of(Where(), ASKED)
@@ -143,6 +149,9 @@ class FakeJob:
     def kill(self) -> None:
         self.calls.append("kill")
         self._sights = [Sight(Stage.ENDED, "gone")]
+
+    def leave(self) -> None:
+        self.calls.append("leave")
 
     def collect(self) -> None:
         self.calls.append("collect")
@@ -216,3 +225,45 @@ def test_a_second_ctrl_c_ends_the_job_at_once() -> None:
     with pytest.raises(KeyboardInterrupt):
         told(job)
     assert job.calls == ["kill"]
+
+
+@pytest.mark.parametrize("mishap", [OSError(errno.ESTALE, "Stale file handle"), BrokenPipeError()])
+def test_a_mishap_of_the_follower_leaves_the_job_alone(mishap: OSError) -> None:
+    class Unreachable(FakeJob):
+        def output(self) -> str:
+            raise mishap
+
+    job = Unreachable(RUNNING)
+    with pytest.raises(type(mishap)):
+        told(job)
+    assert job.calls == ["leave"]
+
+
+def test_a_lost_terminal_leaves_the_job_alone() -> None:
+    stop = Stop()
+    stop.hang_up()
+    job = FakeJob(RUNNING)
+    with pytest.raises(Left, match="job 7 goes on"):
+        told(job, stop)
+    assert job.calls == ["leave"]
+
+
+def test_a_job_that_was_asked_to_end_before_the_terminal_was_lost_is_still_brought_home() -> None:
+    stop = Stop()
+    stop.set()
+    stop.hang_up()
+    job = FakeJob(RUNNING, RUNNING, Sight(Stage.ENDED, "it has ended", 130))
+    told(job, stop)
+    assert job.calls == ["cancel", "collect"]
+
+
+@pytest.mark.parametrize(("number", "is_hangup"), [(signal.SIGHUP, True), (signal.SIGTERM, False)])
+def test_only_the_signal_of_a_lost_terminal_is_a_hangup(number: signal.Signals, is_hangup: bool) -> None:
+    stop = Stop()
+    before = signal.signal(number, signal.SIG_DFL)  # as in a shell: pytest itself may run under nohup
+    try:
+        with run_command._signals(stop):
+            signal.raise_signal(number)
+    finally:
+        signal.signal(number, before)
+    assert (stop.is_set(), stop.is_hangup) == (True, is_hangup)

@@ -1,0 +1,153 @@
+"""Faults on several hosts: right status and reason, nothing left or lost anywhere, and `--resume` completes."""
+
+import csv
+import json
+import re
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click.testing
+import pytest
+
+from dlbench.cli import group
+from tests.cluster.cluster import Cluster
+from tests.cluster.testing import cluster
+from tests.functional.host_faults.place import struck_study
+from tests.functional.host_faults.striker import Fault, Striker, incomplete
+from tests.functional.host_faults.study import HostShape, HostStudy
+
+# Each strikes an attempt; what is ahead (a key, ports) strikes the one after it.
+FAULTS = (
+    Fault("killed", 1),
+    Fault("memory", 2),
+    Fault("slow", 1, after=0),
+    Fault("full /tmp", 2),
+    Fault("second dlbench", 0, after=3),
+    Fault("stopped", 1),
+    Fault("cut off", 2),
+    Fault("mpirun killed", 0),
+    Fault("wrong key", 1),
+    Fault("port in use", 2),
+    Fault("full disk", 1),
+    Fault("dlbench killed", 0),
+)
+ODD_HOSTS = (
+    "a b",
+    "a;touch struck",
+    "$(touch struck)",
+    "`touch struck`",
+    "a&touch struck",
+    "-oProxyCommand=touch struck",
+)
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Cluster]:
+    with cluster(2) as made:
+        yield made
+
+
+@pytest.mark.slow
+@pytest.mark.mpi
+@pytest.mark.timeout(600)
+def test_every_fault_is_told_and_mended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines: list[str] = []
+    with struck_study(tmp_path, 3, HostShape(repeats=len(FAULTS) + 2)) as study:
+        try:
+            reports = Striker(study, FAULTS, lines.append).run()
+        finally:
+            with capsys.disabled():
+                print("\n" + "\n".join(lines))  # noqa: T201
+        assert len(reports) == len(FAULTS), study.output[-3000:]
+        assert not [report.line() for report in reports if report.complaints]
+        assert incomplete(study) == []
+
+
+@pytest.mark.slow
+@pytest.mark.mpi
+def test_two_studies_at_once_in_one_folder(pair: Cluster, tmp_path: Path) -> None:
+    study = HostStudy(pair, tmp_path, HostShape(workers=2, epochs=4, startup_timeout_s=40, stall_timeout_s=20))
+    try:
+        begun = [study.start(host=host) for host in pair.hosts]
+        assert [process.wait(120) for process in begun] == [0, 0], study.output
+        assert study.rest() == []
+    finally:
+        study.clean_up()
+    tables = sorted((tmp_path / "studies").glob("*/runs.csv"))
+    assert len(tables) == 2
+    for table in tables:
+        with table.open(encoding="utf-8", newline="") as file:
+            assert [row["status"] for row in csv.DictReader(file)] == ["completed"] * 2
+
+
+def test_a_wrong_host_key_is_said_before_anything_begins(pair: Cluster, tmp_path: Path) -> None:
+    first, second = pair.hosts
+    study = HostStudy(pair, tmp_path, HostShape(workers=2))
+    known = pair.known_hosts.read_text()
+    (key,) = (line.split(" ", 1)[1] for line in known.splitlines() if line.startswith(first.name))
+    pair.known_hosts.write_text(f"{first.name},{first.address} {key}\n{second.name},{second.address} {key}\n")
+    try:
+        assert study.run() == 2
+    finally:
+        pair.known_hosts.write_text(known)
+        study.clean_up()
+    assert f"{second.address}: cannot be reached: Host key verification failed." in study.output
+    assert first.address not in study.output
+    assert not (tmp_path / "studies").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.mpi
+def test_a_host_may_call_itself_anything(tmp_path: Path) -> None:
+    """Its name for itself is not how it is reached; whatever it is, no shell reads it."""
+    with cluster(2) as made:
+        name = "a b;touch struck"
+        made.hosts[1].run([sys.executable, "-c", "import socket, sys; socket.sethostname(sys.argv[1])", name])
+        study = HostStudy(made, tmp_path, HostShape(workers=2, repeats=1, epochs=4))
+        try:
+            assert study.run() == 0, study.output
+        finally:
+            study.clean_up()
+        assert incomplete(study) == []
+        assert not list(tmp_path.rglob("struck"))
+
+
+@pytest.mark.parametrize("name", ODD_HOSTS)
+@pytest.mark.parametrize("way", ["--hosts", "--hostfile", "--cluster"])
+def test_odd_names_of_hosts_are_refused(way: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s.yaml").write_text("base: {trainer: numpy, model: softmax}")
+    Path("hostfile").write_text(f"{name} slots=3\n")
+    Path("cluster.yaml").write_text(json.dumps({"hosts": [{"address": name, "slots": 3}]}))
+    written = {"--hosts": f"{name}:3", "--hostfile": "hostfile", "--cluster": "cluster.yaml"}[way]
+    before = sorted(Path().iterdir())
+    done = click.testing.CliRunner().invoke(group, ["run", "s.yaml", f"{way}={written}"])
+    assert done.exit_code == 2, done.output
+    assert "Traceback" not in done.output
+    assert re.search("is no address|is no host|separated by commas only", done.output), done.output
+    assert sorted(Path().iterdir()) == before
+
+
+def test_no_port_is_left(pair: Cluster, tmp_path: Path) -> None:
+    """dlbench says so where its workers cannot call it: all ports that the kernel gives are taken."""
+    first = pair.hosts[0]
+    code = (
+        "import socket\n"
+        "from dlbench.errors import UserError\n"
+        "from dlbench.launch.inbox import Inbox\n"
+        "held = [socket.create_server(('', port)) for port in range(45000, 45004)]\n"
+        "try:\n"
+        "    Inbox(['node2'])\n"
+        "except UserError as error:\n"
+        "    print(error)\n"
+    )
+    ports = first.run(["sh", "-c", "cat /proc/sys/net/ipv4/ip_local_port_range"]).stdout.strip()
+    try:
+        first.run(["sh", "-c", "echo 45000 45003 > /proc/sys/net/ipv4/ip_local_port_range"])
+        said = first.run([sys.executable, "-c", code]).stdout
+    finally:
+        first.run(["sh", "-c", f"echo {ports} > /proc/sys/net/ipv4/ip_local_port_range"])
+    assert "workers cannot call home: no port of this machine is free (Address already in use)" in said
+    assert socket.gethostname() not in said
