@@ -1,14 +1,12 @@
 """After an attempt: what is left of it on other hosts is ended there, and logs that only they have are brought here."""
 
-import json
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dlbench.launch.remnants import MARK
-from dlbench.launch.remote import RemoteError, elsewhere, run
+from dlbench.launch.remote import RemoteError, answer, at_once, elsewhere, run
 from dlbench.records import files
 from dlbench.records.assignment import Assignment
 from dlbench.scenario.cluster import Cluster, Host
@@ -16,7 +14,6 @@ from dlbench.scenario.cluster import Cluster, Host
 _PROGRAM = ("-m", "dlbench.launch.remnants")
 # Beyond what ending processes may take.
 _ANSWER_S = 30.0
-_MOST_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -46,10 +43,8 @@ class Afterwards:
         ranks = [place.rank for place in assignment.layout.places if place.host in {host.address for host in hosts}]
         if not hosts or (went_well and all((folder / files.worker_log(rank)).exists() for rank in ranks)):
             return
-        with ThreadPoolExecutor(min(len(hosts), _MOST_AT_ONCE)) as threads:
-            answers = list(threads.map(lambda host: self._ask(host, assignment), hosts))
-        for answer in answers:
-            for name, text in answer.get("logs", {}).items():
+        for found in at_once(lambda host: self._ask(host, assignment), hosts):
+            for name, text in found.get("logs", {}).items():
                 _keep(folder, str(name), str(text))
 
     def _ask(self, host: Host, assignment: Assignment) -> dict[str, Any]:
@@ -59,10 +54,9 @@ class Afterwards:
         words = (*_PROGRAM, assignment.attempt_id, f"{grace_s:g}", *ranks)
         try:
             printed = run(self.cluster, host, words, self.environment, _ANSWER_S + grace_s)
-            found = json.loads(printed.partition(MARK)[2].partition("\n")[0])
-        except (RemoteError, ValueError):
+        except RemoteError:
             return {}
-        return found if isinstance(found, dict) else {}
+        return answer(printed, MARK) or {}
 
 
 def _keep(folder: Path, name: str, text: str) -> None:

@@ -3,18 +3,16 @@
 They are reached as Open MPI will reach them, by ssh or by what its parameter `plm_ssh_agent` names.
 """
 
-import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dlbench.errors import UserError
 from dlbench.launch.introduce import MARK, kernel
-from dlbench.launch.remote import RemoteError, command, elsewhere, run
+from dlbench.launch.remote import RemoteError, answer, at_once, command, elsewhere, run
 from dlbench.launch.sources import hashes
 from dlbench.records.machine import found_in, library_versions
 from dlbench.scenario.cluster import Cluster, Host
@@ -22,7 +20,6 @@ from dlbench.scenario.limits import usable_cores
 
 _PROGRAM = ("-m", "dlbench.launch.introduce")
 _ANSWER_S = 60.0
-_MOST_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -58,8 +55,7 @@ def look(
         UserError: Some do not answer, lack the interpreter or dlbench, or have other versions or files; names all.
     """
     others = elsewhere(cluster)
-    with ThreadPoolExecutor(min(len(others), _MOST_AT_ONCE) or 1) as threads:
-        answers = list(threads.map(lambda host: _ask(cluster, host, files, environment, python), others))
+    answers = at_once(lambda host: _ask(cluster, host, files, environment, python), others)
     here = {"cores": usable_cores(), "machine": machine, "kernel": kernel(), "files": hashes(files)}
     known: dict[str, dict[str, Any] | str] = {host.address: here for host in cluster.hosts}
     known |= {host.address: found for host, found in zip(others, answers, strict=True)}
@@ -85,12 +81,8 @@ def _ask(
         printed = run(cluster, host, (*_PROGRAM, *files), environment, _ANSWER_S, python)
     except RemoteError as error:
         return str(error)
-    answer = next((line.partition(MARK)[2] for line in printed.splitlines() if MARK in line), "")
-    try:
-        found = json.loads(answer)
-    except ValueError:
-        found = None
-    if isinstance(found, dict) and found.keys() >= {"cores", "machine", "kernel", "files"}:
+    found = answer(printed, MARK)
+    if found is not None and found.keys() >= {"cores", "machine", "kernel", "files"}:
         return found
     return "dlbench does not work there: its answer is not understood"
 

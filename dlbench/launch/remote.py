@@ -3,12 +3,15 @@
 Hosts are reached as Open MPI will reach them, by ssh or by what the cluster file or Open MPI's parameter says.
 """
 
+import json
 import shlex
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, TypeVar
 
 from dlbench.errors import shorten
 from dlbench.launch.environment import agent
@@ -20,6 +23,11 @@ _SHELL = ("sh", "-c", 'cd "$1" 2>/dev/null; shift; exec "$@"', "sh")
 # A host that is down is known to be so after this; one that is up answers in a second.
 _CONNECT_S = 10
 _SSH_FAILED, _NO_COMMAND = 255, (126, 127)
+
+
+# ssh to more hosts at once would be more processes than some machines start.
+_MOST_AT_ONCE = 64
+_Found = TypeVar("_Found")
 
 
 class RemoteError(Exception):
@@ -95,6 +103,25 @@ def run(
     if done.returncode:
         raise RemoteError(problem_of(done.returncode, done.stderr, python))
     return done.stdout
+
+
+def at_once(ask: Callable[[Host], _Found], hosts: Sequence[Host]) -> list[_Found]:
+    """Return what `ask` finds of each host, in order; all are asked at once, as far as that goes."""
+    with ThreadPoolExecutor(min(len(hosts), _MOST_AT_ONCE) or 1) as threads:
+        return list(threads.map(ask, hosts))
+
+
+def answer(printed: str, mark: str) -> dict[str, Any] | None:
+    """Return the JSON behind the mark of a program in what it printed; a shell that logs in may print anything.
+
+    None where there is none.
+    """
+    told = next((line.partition(mark)[2] for line in printed.splitlines() if mark in line), "")
+    try:
+        found = json.loads(told)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def problem_of(exit_code: int, stderr: str, python: str) -> str:

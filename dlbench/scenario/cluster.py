@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from dlbench.scenario.limits import usable_cores
 
 MAX_SLOTS = 10**6
+# What this machine is called in a list of hosts.
+HERE = frozenset({"localhost", "127.0.0.1", "[::1]"})
 # Linux takes fifteen letters for the name of an interface.
 _INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,14}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -50,7 +52,7 @@ class Host(BaseModel):
     @property
     def is_here(self) -> bool:
         """Whether it is this machine: more workers than slots are allowed there, and marked as emulated."""
-        return self.address in {"localhost", "127.0.0.1", "[::1]"}
+        return self.address in HERE
 
 
 class Prices(BaseModel):

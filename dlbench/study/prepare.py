@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from dlbench.errors import UserError
-from dlbench.launch.remote import argv, elsewhere
+from dlbench.launch.remote import argv, at_once, elsewhere
 from dlbench.records.messages import PREPARATION_REFUSED
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.run_spec import RunSpec
@@ -27,7 +27,6 @@ USAGE = 2
 END_TIMEOUT_S = 5.0
 # Lines of a failed preparation that are shown; the first of them is the cause where it is a user's mistake.
 SHOWN_LINES = 15
-MOST_AT_ONCE = 64
 
 
 class NotPrepared(UserError):  # noqa: N818 - it says what it is
@@ -106,8 +105,7 @@ def _everywhere(
         except UserError as error:
             return error
 
-    with ThreadPoolExecutor(min(len(others), MOST_AT_ONCE)) as threads:
-        answers = dict(zip((host.address for host in others), threads.map(one, others), strict=True))
+    answers = dict(zip((host.address for host in others), at_once(one, others), strict=True))
     problems = {
         address: problem for address, found in answers.items() if (problem := _problem(found, here, recipe["dataset"]))
     }

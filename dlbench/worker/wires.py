@@ -16,6 +16,7 @@ from typing import Any
 
 from dlbench.errors import UserError
 from dlbench.records.assignment import ADDRESS_VARIABLE, INTERFACE_VARIABLE, Assignment, Home
+from dlbench.scenario.cluster import HERE
 
 # Any port will do: nothing is sent to it.
 _PORT = 9
@@ -23,7 +24,6 @@ _PORT = 9
 _OPEN_MPI, _OPEN_MPI_NOT = "OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_btl_tcp_if_exclude"
 # Where each library reads it.
 _WORDS = {"mpi": _OPEN_MPI, "nccl": "NCCL_SOCKET_IFNAME", "gloo": "HOROVOD_GLOO_IFACE"}
-_HERE = {"localhost", "127.0.0.1", "[::1]"}
 # InfiniBand and what is like it; absent where there is none.
 _FABRICS = Path("/sys/class/infiniband")
 
@@ -66,7 +66,7 @@ def _ways(hosts: Iterable[str], home: Home | None) -> Iterator[str]:
     """Yield the addresses that lead to other hosts; what dlbench calls `localhost` is where dlbench is."""
     at_home = [] if home is None else [home.address]
     for host in hosts:
-        yield from at_home if host in _HERE else [host]
+        yield from at_home if host in HERE else [host]
     yield from at_home
 
 

@@ -5,7 +5,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ from dlbench.scenario.cluster import Cluster, Host, this_machine
 _PROGRAM = ("-m", "dlbench.launch.doctor.tell")
 # ssh gives up after ten seconds; then a host tells.
 _ANSWER_S = 10.0 + TELLING_S
-_MOST_AT_ONCE = 64
 _LOCAL = "127.0.0.1"
 _NOT_UNDERSTOOD = "dlbench does not work there: its answer is not understood"
 
@@ -93,8 +91,7 @@ class _Asking:
         hosts = list(self._cluster.hosts)
         if len(self._others) == len(hosts):
             hosts.append(this_machine().hosts[0])
-        with ThreadPoolExecutor(min(len(hosts), _MOST_AT_ONCE)) as threads:
-            return list(threads.map(self._one, hosts))
+        return remote.at_once(self._one, hosts)
 
     def _one(self, host: Host) -> Asked:
         is_here = host not in self._others
@@ -104,10 +101,8 @@ class _Asking:
             printed = self._here(words) if is_here else self._there(host, words)
         except remote.RemoteError as error:
             return Asked(host, is_here, problem=str(error), reach=reach)
-        told = next((line.partition(MARK)[2] for line in printed.splitlines() if MARK in line), "")
-        try:
-            found = json.loads(told)
-        except ValueError:
+        found = remote.answer(printed, MARK)
+        if found is None:
             return Asked(host, is_here, problem=_NOT_UNDERSTOOD, reach=reach)
         problem = found_in(found, "machine", "error")
         return Asked(host, is_here, f"cannot tell what it is: {problem}" if problem else "", found, reach)

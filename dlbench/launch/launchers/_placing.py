@@ -2,14 +2,13 @@
 
 from collections import Counter
 
+from dlbench.scenario.cluster import HERE
 from dlbench.scenario.layout import Layout
-
-_HERE = {"localhost", "127.0.0.1", "[::1]"}
 
 
 def is_here(layout: Layout) -> bool:
     """Whether all processes are on this machine, and no host needs to be named."""
-    return set(layout.hosts) <= _HERE
+    return set(layout.hosts) <= HERE
 
 
 def host_list(layout: Layout) -> str:

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from dlbench.errors import UserError
 from dlbench.launch.launchers import mpirun
+from dlbench.launch.launchers._placing import is_here
 from dlbench.plugins import Options as BaseOptions
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.settings import Settings
@@ -15,7 +16,6 @@ from dlbench.scenario.settings import Settings
 PROVIDES = ("mpi", "nccl", "grpc")
 MULTIPLE_HOSTS = True
 
-_HERE = {"localhost", "127.0.0.1", "[::1]"}
 # Workers end together; one that is left behind would hold the job.
 _LAST_S = 60
 
@@ -72,7 +72,7 @@ def _placing(layout: Layout) -> tuple[str, ...]:
             f"srun puts as many processes on each host, and here they are {', '.join(map(str, counts.values()))}",
             hint="`workers_per_host`, or `launcher: mpirun`",
         )
-    hosts = () if set(layout.hosts) <= _HERE else (f"--nodelist={','.join(counts)}",)
+    hosts = () if is_here(layout) else (f"--nodelist={','.join(counts)}",)
     number = (f"--nodes={len(counts)}", f"--ntasks={len(layout.places)}", f"--ntasks-per-node={most}")
     return (*number, "--distribution=block", *hosts)
 
