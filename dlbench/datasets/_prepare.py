@@ -3,15 +3,18 @@
 A process of its own, so that whoever launches runs never holds a data set or a decoder in memory. It prints one line
 of JSON (`folder`, `checksum`, `num_train`, `num_validation`, `input_shape`, `num_classes`, `vocabulary`,
 `target_shape`); what it is doing goes to stderr. `cache` is the default cache where it is missing or null; `"verify":
-true` also reads the arrays of a data set that is there already and compares their checksums. Exit codes: 0, 2 for what
-a user can mend (said on stderr after the line `PREPARATION_REFUSED`), 1 for anything else, 130 when interrupted, 143
-when asked to end.
+true` also reads the arrays of a data set that is there already and compares their checksums; with `"held": true` it
+ends when its stdin does, which is when whoever asked for it has ended, on whatever host that was. Exit codes: 0, 2 for
+what a user can mend (said on stderr after the line `PREPARATION_REFUSED`), 1 for anything else, 130 when interrupted,
+143 when asked to end or no longer held.
 """
 
 import json
 import os
 import signal
 import sys
+import threading
+import time
 import traceback
 from pathlib import Path
 from types import FrameType
@@ -26,6 +29,9 @@ from dlbench.datasets._writer import ArrayWriter, Say
 from dlbench.errors import UserError
 from dlbench.records.messages import PREPARATION_REFUSED
 
+# A library that does not come back to Python in this time, after the asker has gone, is not waited for.
+END_TIMEOUT_S = 5.0
+
 
 class Request(BaseModel):
     """What is to be prepared, where."""
@@ -36,6 +42,7 @@ class Request(BaseModel):
     options: dict[str, Any] = {}
     cache: str | None = None
     verify: bool = False
+    held: bool = False
 
 
 def prepare(request: Request, say: Say) -> Entry:
@@ -109,6 +116,23 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)
 
 
+def _end_with_stdin() -> None:
+    """End this process once nobody holds its stdin; in good order, so that nothing half written stays."""
+    held = os.dup(sys.stdin.fileno())
+    # A user's function that reads its stdin finds its end, and waits for nobody.
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), sys.stdin.fileno())
+
+    def wait() -> None:
+        while os.read(held, 4096):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(END_TIMEOUT_S)
+        os._exit(128 + signal.SIGTERM)
+
+    threading.Thread(target=wait, name="dlbench-held", daemon=True).start()
+
+
 def main(arguments: list[str]) -> int:
     """Prepare what the arguments ask for, print the summary and return the exit code."""
     signal.signal(signal.SIGTERM, _end)
@@ -116,7 +140,10 @@ def main(arguments: list[str]) -> int:
     answer = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
-        entry = prepare(_read_request(arguments), _say)
+        request = _read_request(arguments)
+        if request.held:
+            _end_with_stdin()
+        entry = prepare(request, _say)
         with answer:
             answer.write(json.dumps(summary(entry)) + "\n")
     except UserError as error:

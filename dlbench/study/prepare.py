@@ -133,10 +133,11 @@ def _prepare(
     recipe: dict[str, Any], command: Callable[[Sequence[str]], list[str]], say: Say, stop: threading.Event
 ) -> Prepared:
     """Prepare a data set in a process; `command` says what gives an interpreter these words, here or on a host."""
-    # A session of its own: Ctrl-C reaches dlbench alone, which then ends it.
+    # A session of its own: Ctrl-C reaches dlbench alone, which then ends it. On another host that ends ssh here and
+    # nothing there, so the program heeds its stdin, which this process holds for as long as it wants the data.
     process = subprocess.Popen(
-        command((*PROGRAM, json.dumps(recipe))),
-        stdin=subprocess.DEVNULL,
+        command((*PROGRAM, json.dumps({**recipe, "held": True}))),
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -3,8 +3,11 @@
 import csv
 import io
 import json
+import os
+import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -22,6 +25,7 @@ BASE: dict[str, Any] = {
 }  # fmt: skip
 MODULE = """\
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +41,13 @@ def broken(*, where: str = ""):
     print("what the function prints")
     if os.uname().nodename == where:
         raise RuntimeError("no numbers on this host")
+    return numbers()
+
+
+def slow(*, where: str = ""):
+    if os.uname().nodename == where:
+        Path("started").write_text(str(os.getpid()))
+        time.sleep(300)
     return numbers()
 """
 SCRIPT = """\
@@ -65,12 +76,17 @@ def inside(host: Host, *argv: str) -> str:
     return host.run(list(argv), check=False).stdout
 
 
-def run(made: Cluster, folder: Path, name: str, **parts: Any) -> CompletedProcess[str]:
-    """Run dlbench in the first host, in the folder that each host has of its own."""
+def call(made: Cluster, folder: Path, name: str, **parts: Any) -> dict[str, Any]:
+    """Return how a host is told to run dlbench, in the folder that each host has of its own."""
     put(made.hosts[0], folder / f"{name}.yaml", json.dumps({"baseline": "none", "stall_timeout_s": 60, **parts}))
     argv = [sys.executable, "-m", "dlbench", "run", f"{name}.yaml", "--hosts", made.slots(1), "--output", "studies"]
     variables = {"PRTE_MCA_plm_ssh_agent": str(made.ssh), "DLBENCH_CACHE": str(folder / "cache")}
-    return made.hosts[0].run(argv, cwd=folder, variables=variables, timeout_s=120, check=False)
+    return {"argv": argv, "cwd": folder, "variables": variables}
+
+
+def run(made: Cluster, folder: Path, name: str, **parts: Any) -> CompletedProcess[str]:
+    """Run dlbench in the first host to its end."""
+    return made.hosts[0].run(**call(made, folder, name, **parts), timeout_s=120, check=False)
 
 
 def row(made: Cluster, folder: Path, name: str) -> dict[str, str]:
@@ -144,3 +160,40 @@ def test_data_that_differs_is_refused(apart: tuple[Cluster, Path]) -> None:
     assert done.returncode == 1
     assert f"{made.hosts[1].address}: data set 'mine:broken' could not be prepared" in done.stderr
     assert "no numbers on this host" in done.stderr
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_who_is_not_waited_for_prepares_no_longer(
+    apart: tuple[Cluster, Path], tmp_path: Path, how: signal.Signals
+) -> None:
+    made, folder = apart
+    first, second = made.hosts
+    for host in made.hosts:
+        put(host, folder / "mine.py", MODULE + f"# ended by {how.name}\n")
+        put(host, folder / "seed", "7")
+    second.run(["rm", "-f", str(folder / "started")])
+    before = cached(second, folder)
+    options = {"dataset": "mine:slow", "dataset.where": second.name}
+    process = first.start(**call(made, folder, "slow", base=BASE | options), output=tmp_path / "log")
+    try:
+        wait_until(lambda: inside(second, "cat", str(folder / "started")) != "", tmp_path / "log")
+        os.killpg(process.pid, how)
+        assert process.wait(30) != 0
+    finally:
+        process.kill()
+    preparer = inside(second, "cat", str(folder / "started"))
+    wait_until(lambda: second.run(["kill", "-0", preparer], check=False).returncode != 0, tmp_path / "log")
+    assert cached(second, folder) == before
+
+
+def cached(host: Host, folder: Path) -> list[str]:
+    """Return what is in a host's cache besides locks."""
+    found = inside(host, "sh", "-c", f"ls -A {folder}/cache 2>/dev/null").split()
+    return [name for name in found if not name.endswith(".lock")]
+
+
+def wait_until(condition: Callable[[], bool], log: Path, timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"it did not happen: {log.read_text()}"
+        time.sleep(0.1)

@@ -215,6 +215,23 @@ def test_an_interrupted_preparer_clears_up(preparing: Preparing, number: signal.
     assert preparing.left() == []
 
 
+def test_one_that_nobody_holds_any_more_clears_up(preparing: Preparing) -> None:
+    request = json.loads(preparing.request("my_data:load", {"wait": True})) | {"held": True}
+    process = preparing.launch([*PREPARE, json.dumps(request)], stdin=subprocess.PIPE)
+    preparing.wait_for("started")
+    done = finished(process)
+    assert (done.returncode, done.stdout) == (143, "")
+    assert "Traceback" not in done.stderr
+    assert preparing.left() == []
+
+
+def test_one_that_is_held_ends_by_itself(preparing: Preparing) -> None:
+    request = json.loads(preparing.request("my_data:load", {})) | {"held": True}
+    process = preparing.launch([*PREPARE, json.dumps(request)], stdin=subprocess.PIPE)
+    assert process.wait(60) == 0
+    assert tuple(json.loads(finished(process).stdout)) == KEYS
+
+
 def test_too_large_a_file_is_said_and_leaves_nothing(preparing: Preparing) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (MEBIBYTE, MEBIBYTE))
