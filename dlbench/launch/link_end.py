@@ -4,7 +4,7 @@ Requests come on standard input and answers go to standard output, each a line o
 
 | `do` | request | answer |
 | --- | --- | --- |
-| way | to: a host | address, own, interface, is_loopback (`link_interfaces.Way`); empty where its name is unknown |
+| way | to: a host | address, own, interface, is_loopback (`records.interfaces.Way`); empty where its name is unknown |
 | own | interface: its name, or a network; empty: any | address |
 | listen | address, token | port; then, once somebody has called, bandwidth_bytes_per_s, interface |
 | stop | nothing: `listen` waits for no caller any more | none |
@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dlbench.launch import link_stream
-from dlbench.launch.link_interfaces import UnknownName, address_on, interface_of, way_to
+from dlbench.records.interfaces import UnknownName, address_on, interface_of, way_to
 
 # Before an answer: a shell that logs in may print anything.
 MARK = "dlbench-link: "

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from dlbench.errors import UserError
+from dlbench.records import interfaces
 from dlbench.records.assignment import ADDRESS_VARIABLE, INTERFACE_VARIABLE, Assignment, Home
 from dlbench.scenario.cluster import HERE
 
-# Any port will do: nothing is sent to it.
-_PORT = 9
 # What a user has said of Open MPI's own interfaces stays.
 _OPEN_MPI, _OPEN_MPI_NOT = "OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_btl_tcp_if_exclude"
 # Where each library reads it.
@@ -114,31 +113,16 @@ def _leading_to(hosts: list[str]) -> Wire | None:
     """Return the interface on the way to the first host that can be found; None where nothing but loopback leads."""
     for host in hosts:
         with contextlib.suppress(OSError):
-            address = _own_address(host)
-            found = [wire for wire in _all() if wire.address == address]
-            if found and not ipaddress.ip_address(address).is_loopback:
-                return found[0]
+            way = interfaces.way_to(host)
+            own = way.own.partition("%")[0]
+            if way.interface and not ipaddress.ip_address(own).is_loopback:
+                return Wire(way.interface, own)
     return None
-
-
-def _own_address(host: str) -> str:
-    """Return this host's address on the way to another one; the kernel looks for the way, and nothing is sent."""
-    family, kind, protocol, _, address = socket.getaddrinfo(host.strip("[]"), _PORT, type=socket.SOCK_DGRAM)[0]
-    with socket.socket(family, kind, protocol) as asked:
-        asked.connect(address)
-        return str(asked.getsockname()[0]).partition("%")[0]
 
 
 def _all() -> list[Wire]:
     """Return every interface of this host with each of its addresses."""
-    import psutil
-
-    return [
-        Wire(name, found.address.partition("%")[0])
-        for name, addresses in psutil.net_if_addrs().items()
-        for found in addresses
-        if found.family in (socket.AF_INET, socket.AF_INET6)
-    ]
+    return [Wire(name, address) for address, name in interfaces.addresses().items()]
 
 
 def _variables(wire: Wire, environment: Mapping[str, str]) -> dict[str, str]:

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from dlbench import plugins
 from dlbench.launch.environment import AGENTS, cleaned
 from dlbench.launch.introduce import kernel
-from dlbench.launch.link_interfaces import UnknownName, way_to
+from dlbench.records.interfaces import UnknownName, way_to
 from dlbench.records.machine import describe
 from dlbench.records.software import mpirun_path
 from dlbench.scenario.limits import number, read, usable_cores

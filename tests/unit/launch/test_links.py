@@ -8,7 +8,6 @@ from contextlib import contextmanager
 import pytest
 
 from dlbench.launch import link_stream
-from dlbench.launch.link_interfaces import Way, address_on, addresses, interface_of, way_to
 from dlbench.launch.link_stream import SKIPPED, TIMED, Span
 from dlbench.launch.links import measure, pairs
 from dlbench.scenario.cluster import this_machine
@@ -87,24 +86,3 @@ def test_a_stream_that_breaks_off_is_no_rate() -> None:
         one.close()
         with pytest.raises(ConnectionError, match="closed"):
             link_stream.answer(other)
-
-
-def test_this_machine_has_a_loopback_interface() -> None:
-    assert interface_of("127.0.0.1") == "lo"
-    assert addresses()["127.0.0.1"] == "lo"
-    assert address_on("lo") == address_on("127.0.0.0/8") == "127.0.0.1"
-    assert interface_of("192.0.2.1") == ""
-    assert way_to("127.0.0.1") == Way("127.0.0.1", "127.0.0.1", "lo")
-
-
-def test_an_interface_that_is_not_there() -> None:
-    with pytest.raises(OSError, match=r"no address on absent0; its interfaces are .*lo"):
-        address_on("absent0")
-    with pytest.raises(OSError, match=r"the name nosuch\.invalid is not known"):
-        way_to("nosuch.invalid")
-
-
-@pytest.mark.parametrize(("address", "expected"), [("127.0.1.1", True), ("::1", True), ("fe80::1%eth0", False)])
-def test_an_address_that_leads_back(address: str, expected: bool) -> None:
-    assert Way(address, "", "").is_loopback is expected
-    assert Way(address, "", "").told()["is_loopback"] is expected

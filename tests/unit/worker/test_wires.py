@@ -7,21 +7,16 @@ from typing import Any
 import pytest
 
 from dlbench.errors import UserError
+from dlbench.records import interfaces
 from dlbench.records.assignment import Assignment, Home
+from dlbench.records.interfaces import Way
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.worker import wires
 from dlbench.worker.wires import Wire, choose, facts
 
-# Before they are replaced.
-REAL_ADDRESS, REAL_ALL = wires._own_address, wires._all
 INTERFACES = [Wire("lo", "127.0.0.1"), Wire("eth0", "10.1.0.5"), Wire("ib0", "10.2.0.5"), Wire("eth0", "fe80::5")]
-
-
-def has_own_ipv6_address() -> bool:
-    addresses = Path("/proc/net/if_inet6")
-    return addresses.exists() and f"{1:032x}" in addresses.read_text()
 
 
 @pytest.fixture(autouse=True)
@@ -31,12 +26,13 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], None]:
     monkeypatch.setattr(wires, "_FABRICS", Path("/absent"))
 
     def ways(found: dict[str, str]) -> None:
-        def own_address(name: str) -> str:
+        def way_to(name: str) -> Way:
             if name not in found:
                 raise OSError("no such host")
-            return found[name]
+            interface = next((wire.interface for wire in INTERFACES if wire.address == found[name]), "")
+            return Way(name, found[name], interface)
 
-        monkeypatch.setattr(wires, "_own_address", own_address)
+        monkeypatch.setattr(interfaces, "way_to", way_to)
 
     ways({"b": "10.2.0.5"})
     return ways
@@ -132,16 +128,6 @@ def test_what_a_user_has_set_stays() -> None:
     assert found["NCCL_SOCKET_IFNAME"] == "bond"
     assert "OMPI_MCA_btl_tcp_if_include" not in found
     assert found["GLOO_SOCKET_IFNAME"] == "ib0"
-
-
-def test_the_way_is_what_the_kernel_says() -> None:
-    assert REAL_ADDRESS("127.0.0.1") == "127.0.0.1"
-    assert "127.0.0.1" in [wire.address for wire in REAL_ALL()]
-
-
-@pytest.mark.skipif(not has_own_ipv6_address(), reason="the kernel has no ::1")
-def test_an_address_may_stand_in_brackets() -> None:
-    assert REAL_ADDRESS("[::1]") == "::1"
 
 
 @pytest.mark.parametrize(
