@@ -401,6 +401,17 @@ def test_names_that_lead_back(trio: Cluster, sick: Host, tmp_path: Path) -> None
     assert texts["warn"].startswith(f"its own name {sick.name} is 127.0.1.1 there: ")
 
 
+def test_an_own_name_without_an_address(trio: Cluster, sick: Host, tmp_path: Path) -> None:
+    own = tmp_path / "hosts"
+    own.write_text("127.0.0.1 localhost\n")
+    with mounted(sick, "/etc/hosts", "--bind", str(own)):
+        bad = found(trio, pair(trio, sick))
+    (finding,) = bad[sick.address, "route"]
+    assert finding["verdict"] == "warn"
+    assert finding["text"].startswith(f"its own name {sick.name} has no address there")
+    assert f"{sick.address} {sick.name}" in finding["mend"]
+
+
 def test_another_mtu(trio: Cluster, sick: Host) -> None:
     sick.run(["ip", "link", "set", "dev", "eth0", "mtu", "1400"])
     try:

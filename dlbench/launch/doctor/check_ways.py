@@ -44,10 +44,16 @@ def _dead_ends(facts: Facts, asked: Asked, found: dict[str, dict[str, Any]]) -> 
 
 
 def _own_name(facts: Facts, asked: Asked) -> Iterator[Remark]:
-    """Doubt a host whose own name is a loopback address, as Debian and Ubuntu have it."""
+    """Doubt a host whose own name is a loopback address, as Debian and Ubuntu have it, or none at all."""
     name = asked.has("hostname") or ""
     way = asked.has("ways", name) or {}
-    if way.get("is_loopback"):
+    if way.get("is_unknown"):
+        line = shlex.quote(f"{_own_address(asked)} {name}")
+        yield warned(
+            f"its own name {name} has no address there: Horovod over Gloo ends on it, dlbench and MPI do not ask",
+            asked.line(f"echo {line} | sudo tee -a /etc/hosts"),
+        )
+    elif way.get("is_loopback"):
         yield warned(
             f"its own name {name} is {way['address']} there: a program that tells others its address by its name tells "
             "them to call themselves; dlbench, Open MPI and Horovod's MPI do not",
@@ -57,15 +63,20 @@ def _own_name(facts: Facts, asked: Asked) -> Iterator[Remark]:
 
 def _without_loopback(asked: Asked, named: Asked, name: str) -> str:
     """Return the command that gives a host's name its real address on a host."""
-    own = (way["own"] for way in (named.has("ways") or {}).values() if isinstance(way, dict) and _leads_out(way))
-    line = shlex.quote(f"{next(own, 'ADDRESS')} {name}")
+    line = shlex.quote(f"{_own_address(named)} {name}")
     return asked.line(
         rf"sudo sed -i -E '/^127\./s/[[:space:]]+{name}\b//g' /etc/hosts && echo {line} | sudo tee -a /etc/hosts"
     )
 
 
+def _own_address(named: Asked) -> str:
+    """Return the address that a host has on its way to another one, for a command that somebody may still mend."""
+    own = (way["own"] for way in (named.has("ways") or {}).values() if isinstance(way, dict) and _leads_out(way))
+    return str(next(own, "ADDRESS"))
+
+
 def _leads_out(way: dict[str, Any]) -> bool:
-    return bool(way.get("own")) and not way["is_loopback"]
+    return bool(way.get("own")) and not way.get("is_loopback")
 
 
 def _unequal(facts: Facts, asked: Asked, found: dict[str, dict[str, Any]]) -> Iterator[Remark]:

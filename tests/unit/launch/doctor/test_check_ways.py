@@ -35,6 +35,12 @@ def test_a_route_over_equal_interfaces() -> None:
         ),
         ({"ways/a": LOOPBACK}, "fail", "a is 127.0.1.1 there: it takes that host for itself", "/etc/hosts"),
         ({"ways/b": LOOPBACK}, "warn", "its own name b is 127.0.1.1 there", "/etc/hosts"),
+        (
+            {"ways/b": {"error": "the name b is not known: -", "is_unknown": True}},
+            "warn",
+            "its own name b has no address there",
+            "10.0.0.1 b",
+        ),
         ({"ways": {"error": "no answer within 8 s"}}, "fail", "a: no answer within 8 s", "ip route get"),
     ],
 )
