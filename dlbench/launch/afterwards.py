@@ -1,4 +1,4 @@
-"""After an attempt: what is left of it on other hosts is ended there, and logs that only they have are brought here."""
+"""After an attempt: what is left of it on other hosts is ended there, and what only they know is brought here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Afterwards:
     cluster: Cluster
     environment: Mapping[str, str]
 
-    def bring(self, assignment: Assignment, folder: Path, went_well: bool) -> None:
+    def bring(self, assignment: Assignment, folder: Path, went_well: bool) -> dict[str, int]:
         """Ask every other host that took part, unless all went well and every log is here.
 
         A host that does not answer is passed over: it may be why the attempt has failed.
@@ -37,15 +37,20 @@ class Afterwards:
             assignment: The attempt.
             folder: Its folder here, where logs are put.
             went_well: Whether it ended by itself and without an error.
+
+        Returns:
+            How many processes the kernel has killed for lack of memory on each host that was asked, by address.
         """
         used = set(assignment.layout.hosts)
         hosts = [host for host in elsewhere(self.cluster) if host.address in used]
         ranks = [place.rank for place in assignment.layout.places if place.host in {host.address for host in hosts}]
         if not hosts or (went_well and all((folder / files.worker_log(rank)).exists() for rank in ranks)):
-            return
-        for found in at_once(lambda host: self._ask(host, assignment), hosts):
+            return {}
+        answers = dict(zip(hosts, at_once(lambda host: self._ask(host, assignment), hosts), strict=True))
+        for found in answers.values():
             for name, text in found.get("logs", {}).items():
                 _keep(folder, str(name), str(text))
+        return {host.address: int(found["oom_kills"]) for host, found in answers.items() if "oom_kills" in found}
 
     def _ask(self, host: Host, assignment: Assignment) -> dict[str, Any]:
         """Return what a host has brought; nothing where it cannot be asked."""

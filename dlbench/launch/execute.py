@@ -3,6 +3,7 @@
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -15,9 +16,9 @@ from dlbench.launch.logs import LogBounds, lost_host, rank_exit, telling_line, u
 from dlbench.launch.lookout import Lookout
 from dlbench.launch.plan import LaunchPlan
 from dlbench.launch.reception import Reception, WorkerView
-from dlbench.launch.verdict import Evidence, decide
+from dlbench.launch.verdict import Evidence, decide, has_killed_elsewhere
 from dlbench.launch.watch import Sight, Verdict, Watch
-from dlbench.records import files
+from dlbench.records import files, memory
 from dlbench.records.assignment import Assignment
 from dlbench.records.outcome import Outcome, Status
 
@@ -29,6 +30,8 @@ _LAST_WORDS_S = 0.5
 _DRAIN_S = 3.0
 # An outcome takes less.
 _ROOM_BYTES = 8192
+
+Bring = Callable[[Assignment, Path, bool], dict[str, int]]
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ def execute(
     inbox: Inbox,
     on_progress: Callable[[Progress], None],
     stop: threading.Event,
-    bring: Callable[[Assignment, Path, bool], None] | None = None,
+    bring: Bring | None = None,
 ) -> Outcome:
     """Run one attempt to its end and return how it ended; nothing of it is left running.
 
@@ -72,7 +75,8 @@ def execute(
         on_progress: Called some five times a second.
         stop: Set to interrupt the attempt.
         bring: Called once nothing of it is left on this machine, with the assignment, the folder and whether all went
-            well: ends what is left on other hosts, and brings their logs into the folder.
+            well: ends what is left on other hosts, brings their logs into the folder, and returns how many processes
+            their kernels have killed for lack of memory, by host.
     """
     started_at, clock = datetime.now(UTC), time.monotonic()
     try:
@@ -115,13 +119,13 @@ class _Attempt:
     reception: Reception
     on_progress: Callable[[Progress], None]
     stop: threading.Event
-    bring: Callable[[Assignment, Path, bool], None] | None
+    bring: Bring | None
     # When every process of it on this machine had ended and all was taken in; asking other hosts comes after.
     ended_at: float | None = None
 
     def run(self) -> tuple[Status, str, int | None]:
         """Start, watch, end, drain, decide."""
-        oom_kills = processes.oom_kills()
+        oom_kills = memory.oom_kills()
         try:
             launcher = self._start()
         except OSError as error:
@@ -131,7 +135,8 @@ class _Attempt:
         except BaseException:
             self._end(launcher)
             raise
-        status, reason = decide(replace(evidence, was_oom=processes.oom_kills() > oom_kills))
+        was_oom = evidence.was_oom or memory.oom_kills() > oom_kills
+        status, reason = decide(replace(evidence, was_oom=was_oom))
         return status, reason, evidence.exit_code
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -156,10 +161,11 @@ class _Attempt:
         remaining = self._end(launcher)
         self._drain(_DRAIN_S)
         self.ended_at = time.monotonic()
-        if self.bring is not None:
-            self.bring(self.assignment, self.folder, verdict is None and launcher.returncode == 0)
+        went_well = verdict is None and launcher.returncode == 0
+        killed = {} if self.bring is None else self.bring(self.assignment, self.folder, went_well)
         self.on_progress(_progress(self.reception.workers(), time.monotonic(), started_at))
-        return self._evidence(launcher, verdict, ended_at, remaining)
+        evidence = self._evidence(launcher, verdict, ended_at, remaining)
+        return replace(evidence, was_oom=has_killed_elsewhere(evidence, killed))
 
     def _watch(self, launcher: subprocess.Popen[bytes], started_at: float) -> Verdict | None:
         """Return why the attempt has to be ended, or None once its launcher has ended by itself."""
@@ -214,7 +220,7 @@ class _Attempt:
             verdict=verdict,
             ended_at=ended_at,
             failure=self.reception.failure,
-            rank_exit=None if verdict else rank_exit(launcher_log, {view.pid: rank for rank, view in views.items()}),
+            rank_exit=None if verdict else rank_exit(launcher_log, _ranks_by_pid(views)),
             lost_host=lost_host(launcher_log),
             hosts={place.rank: place.host for place in self.assignment.layout.places},
             unstarted_host=unstarted_host(launcher_log),
@@ -229,6 +235,12 @@ class _Attempt:
     def logs(self) -> LogBounds:
         """Keeper of the logs' sizes."""
         return LogBounds(self.folder)
+
+
+def _ranks_by_pid(views: dict[int, WorkerView]) -> dict[int, int]:
+    """Return the rank of each process by its number; one that processes of two hosts share tells of none."""
+    seen = Counter(view.pid for view in views.values())
+    return {view.pid: rank for rank, view in views.items() if seen[view.pid] == 1}
 
 
 def _progress(views: dict[int, WorkerView], now: float, started_at: float) -> Progress:

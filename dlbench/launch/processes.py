@@ -119,29 +119,3 @@ def _belongs(pid: int, attempt_id: str, session: int | None) -> bool:
     if seen is None or not seen.is_alive or pid == os.getpid():
         return False
     return seen.session == session or carries(pid, attempt_id)
-
-
-def oom_kills() -> int:
-    """Return how many processes the kernel has killed for lack of memory, in our control group or on this machine."""
-    counters = [_counter(path, "oom_kill") for path in _oom_files()]
-    return max(counters, default=0)
-
-
-def _oom_files() -> list[Path]:
-    found = [_PROC / "vmstat"]
-    with contextlib.suppress(OSError):
-        for line in (_PROC / "self/cgroup").read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            if not controllers:
-                found.append(Path("/sys/fs/cgroup") / path.lstrip("/") / "memory.events")
-            elif "memory" in controllers.split(","):
-                found.append(Path("/sys/fs/cgroup/memory") / path.lstrip("/") / "memory.oom_control")
-    return found
-
-
-def _counter(path: Path, name: str) -> int:
-    with contextlib.suppress(OSError, ValueError):
-        for line in path.read_text().splitlines():
-            if line.startswith(f"{name} "):
-                return int(line.split()[1])
-    return 0

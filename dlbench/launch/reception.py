@@ -36,6 +36,7 @@ class WorkerView:
     """What is known of one worker; times are monotonic seconds of arrival.
 
     Attributes:
+        oom_kills: How many processes the kernel of its host had killed for lack of memory when it first called.
         is_connected: Whether it has a connection open.
         has_trained: Whether it ever got past build and broadcast.
         progressed_at: When its phase, step or epoch last changed.
@@ -46,6 +47,7 @@ class WorkerView:
     rank: int
     host: str = ""
     pid: int = 0
+    oom_kills: int | None = None
     is_connected: bool = False
     has_trained: bool = False
     phase: str = ""
@@ -152,12 +154,13 @@ class Reception:
     def welcome(self, hello: dict[str, Any]) -> int:
         """Note a worker's connection and return the highest sequence number held of it."""
         rank = int(hello["worker"])
-        pid, host = hello.get("pid"), hello.get("host")
+        pid, host, oom_kills = hello.get("pid"), hello.get("host"), hello.get("oom_kills")
         view = self._views[rank]
         self._update(
             rank,
             pid=pid if isinstance(pid, int) and pid > 0 else -1,
             host=host if isinstance(host, str) else "",
+            oom_kills=oom_kills if isinstance(oom_kills, int) and not view.has_called else view.oom_kills,
             is_connected=True,
             progressed_at=view.progressed_at or time.monotonic(),
         )

@@ -1,5 +1,7 @@
 """`python -m dlbench.launch.remnants ATTEMPT GRACE_S RANK...`: on a host, end what is left of an attempt; print logs.
 
+It also says how many processes the kernel has killed for lack of memory there.
+
 Logs are printed if they lie among the host's temporary files, where workers write them that do not find the attempt's
 folder; they are then removed there.
 """
@@ -11,6 +13,7 @@ from collections.abc import Sequence
 
 from dlbench.launch.processes import end_all, leftovers
 from dlbench.records.files import worker_log
+from dlbench.records.memory import oom_kills
 from dlbench.records.own_files import own_log
 
 # Before the answer: a shell that logs in may print anything.
@@ -32,7 +35,8 @@ def main(arguments: Sequence[str]) -> int:
                     errors="replace"
                 )
                 path.unlink()
-    print(MARK + json.dumps({"logs": logs, "remaining": remaining}), flush=True)  # noqa: T201
+    found = {"logs": logs, "remaining": remaining, "oom_kills": oom_kills()}
+    print(MARK + json.dumps(found), flush=True)  # noqa: T201
     return 0
 
 

@@ -38,7 +38,7 @@ class Evidence:
         verdict: Why dlbench ended the attempt, or None where it ended by itself.
         ended_at: When dlbench began to end what was left; what closed later was alive until then.
         failure: Why rows could not be kept, or "".
-        was_oom: Whether the kernel has killed processes for lack of memory in the meantime.
+        was_oom: Whether the kernel, here or on a worker's host, has killed processes for lack of memory meanwhile.
         rank_exit: What the launcher says of the process that failed first: (rank, "exit code" or "signal", number).
         lost_host: The host that the launcher says it has lost, or "".
         hosts: The address of each process's host, by rank.
@@ -66,6 +66,19 @@ class Evidence:
     launcher_line: str = ""
     remaining: tuple[int, ...] = ()
     memory_limit_bytes: int | None = None
+
+
+def has_killed_elsewhere(evidence: Evidence, oom_kills: Mapping[str, int]) -> bool:
+    """Return whether the kernel of another host has killed processes for lack of memory since a worker first called.
+
+    Args:
+        evidence: What the workers said when they called, and where they are.
+        oom_kills: How many each host's kernel has killed by now, by address.
+    """
+    return any(
+        view.oom_kills is not None and oom_kills.get(evidence.hosts[rank], 0) > view.oom_kills
+        for rank, view in evidence.views.items()
+    )
 
 
 def decide(evidence: Evidence) -> tuple[Status, str]:

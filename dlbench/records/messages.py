@@ -10,7 +10,7 @@ Kinds of lines, all with `kind`:
 
 | kind | fields | journaled |
 | --- | --- | --- |
-| hello | token, attempt_id, worker (rank), pid, host, version | no |
+| hello | token, attempt_id, worker (rank), pid, host, version, oom_kills (see `memory.oom_kills`) | no |
 | beat | phase, step, epoch, loss, accuracy, samples_per_s (null where unknown) | no |
 | phase | phase, at (Unix time), monotonic | yes |
 | steps | rows: text of [n, len(STEP_FIELDS)] little-endian float64, see `pack_steps` | yes |

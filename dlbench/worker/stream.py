@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from dlbench import __version__
 from dlbench.records.assignment import Assignment, Home
+from dlbench.records.memory import oom_kills
 from dlbench.records.messages import PHASES, PROTOCOL_VERSION
 from dlbench.records.own_files import own_file
 from dlbench.worker.courier import Courier
@@ -134,6 +135,7 @@ class Stream:
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "version": PROTOCOL_VERSION,
+            "oom_kills": oom_kills(),
             "dlbench_version": __version__,
         }
         link = Link(home, hello, spool, silence_s=limits.orphan_timeout_s / 2)

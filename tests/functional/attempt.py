@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dlbench.launch.execute import Progress, execute
+from dlbench.launch.execute import Bring, Progress, execute
 from dlbench.launch.inbox import Inbox
 from dlbench.launch.plan import LaunchPlan, plan
 from dlbench.launch.processes import leftovers
@@ -34,7 +34,7 @@ class FakeAttempt:
     inbox: Inbox
     stop: threading.Event = field(default_factory=threading.Event)
     seen: list[Progress] = field(default_factory=list)
-    bring: Callable[[Assignment, Path, bool], None] | None = None
+    bring: Bring | None = None
 
     def run(self) -> Outcome:
         outcome = execute(self.plan, self.assignment, self.folder, self.inbox, self.seen.append, self.stop, self.bring)

@@ -26,7 +26,7 @@ def run(folder: Path, launcher: str, mode: str, **limits: float) -> Outcome:
 def test_asking_other_hosts_afterwards_is_no_time_of_the_run(tmp_path: Path, launcher: str) -> None:
     asked: list[bool] = []
     with fake_attempt(tmp_path, launcher, "finish") as attempt:
-        attempt.bring = lambda assignment, folder, went_well: (asked.append(went_well), time.sleep(3.0))[0]
+        attempt.bring = lambda assignment, folder, went_well: (asked.append(went_well), time.sleep(3.0), {})[-1]
         began = time.monotonic()
         outcome = attempt.run()
     assert asked == [True]
@@ -107,6 +107,13 @@ def test_a_worker_that_ends_badly(tmp_path: Path, launcher: str, mode: str, stat
     outcome = run(tmp_path, launcher, mode)
     assert (outcome.status, outcome.reason) == (status, reason)
     assert outcome.wall_time_s < 20
+
+
+@pytest.mark.parametrize(("told", "status"), [(4, Status.OUT_OF_MEMORY), (3, Status.FAILED)])
+def test_a_kernel_that_kills_on_another_host(tmp_path: Path, launcher: str, told: int, status: Status) -> None:
+    with fake_attempt(tmp_path, launcher, "kill") as attempt:
+        attempt.bring = lambda *_: {attempt.assignment.layout.places[1].host: told}
+        assert attempt.run().status is status
 
 
 def test_a_stopped_worker_is_named_before_the_stall_time_out(tmp_path: Path, launcher: str) -> None:

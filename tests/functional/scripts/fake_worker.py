@@ -27,7 +27,7 @@ class Line:
         self.answers = self.socket.makefile("rb")
         self.seq = 0
         hello = {"kind": "hello", "token": home["token"], "attempt_id": ASSIGNMENT["attempt_id"], "worker": RANK}
-        self.send({**hello, "pid": os.getpid(), "host": socket.gethostname(), "version": 1})
+        self.send({**hello, "pid": os.getpid(), "host": socket.gethostname(), "version": 1, "oom_kills": 3})
         assert json.loads(self.answers.readline()) == {"ack": 0}
 
     def send(self, message: dict) -> None:

@@ -89,6 +89,14 @@ def test_odd_beats_do_no_harm(reception: Reception, beat: dict[str, Any]) -> Non
     assert reception.workers()[0].step is None
 
 
+def test_what_the_kernel_had_killed_is_what_it_had_at_first(reception: Reception) -> None:
+    for told in (3, 5):
+        reception.welcome({"worker": 0, "pid": 7, "host": "a", "oom_kills": told})
+        assert reception.workers()[0].oom_kills == 3
+    reception.welcome({"worker": 1, "pid": 8, "host": "b", "oom_kills": "3"})
+    assert reception.workers()[1].oom_kills is None
+
+
 def test_admission(reception: Reception) -> None:
     assert reception.admits({"token": TOKEN, "worker": 1})
     assert not reception.admits({"token": TOKEN + "x", "worker": 1})

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dlbench.launch.reception import WorkerView
-from dlbench.launch.verdict import Evidence, decide
+from dlbench.launch.verdict import Evidence, decide, has_killed_elsewhere
 from dlbench.launch.watch import Verdict
 from dlbench.records.outcome import Status
 from tests.unit.launch.fakes import error, view, views, well_ended
@@ -130,6 +130,15 @@ def test_a_kill_by_the_kernel(how: dict[str, Any]) -> None:
         "the kernel killed worker 1 for lack of memory (SIGKILL)",
     )
     assert ended(*seen, was_oom=False, launcher_pid=7, **how)[0] is Status.FAILED
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [({"b": 3}, True), ({"b": 2}, False), ({"a": 9, "c": 9}, False), ({}, False), ({"a": 9, "b": 3}, True)],
+)
+def test_a_kill_by_the_kernel_of_another_host(found: dict[str, int], expected: bool) -> None:
+    seen = views(view(0), view(1, oom_kills=2))
+    assert has_killed_elsewhere(Evidence(views=seen, exit_code=1, hosts={0: "a", 1: "b"}), found) is expected
 
 
 def test_our_own_kill_is_not_the_kernel_s() -> None:
