@@ -19,6 +19,7 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Input
 from dlbench.strategies import Driver, Strategy
 from dlbench.trainers import Array, Problem, Threads, Trainer
+from dlbench.worker import whereabouts
 from dlbench.worker.batches import batches_of
 from dlbench.worker.loop import Loop
 from dlbench.worker.resume import Checkpoints
@@ -83,11 +84,7 @@ def meet(assignment: Assignment, rank: int) -> tuple[Driver, Strategy]:
     driver = _connect(assignment, rank)
     if driver.rank != rank:
         raise RuntimeError(f"the launcher calls this process {rank}, {settings.driver} calls it {driver.rank}")
-    hosts = driver.all_gather(os.environ.get("DLBENCH_HOST", gethostname()))
-    if len(set(hosts)) != len(assignment.layout.hosts):
-        raise RuntimeError(
-            f"the layout has {len(assignment.layout.hosts)} hosts, the workers are on {', '.join(sorted(set(hosts)))}"
-        )
+    whereabouts.check(assignment.layout, rank, driver.all_gather(os.environ.get("DLBENCH_HOST", gethostname())))
     strategy: Strategy = plugin.get("create")(options, driver, settings.algorithm)
     asked, found = settings.collectives, strategy.facts().get("collectives")
     if None not in (asked, found) and asked != found:

@@ -16,6 +16,7 @@ import pytest
 
 from dlbench.records import files
 from tests.cluster.cluster import Cluster
+from tests.cluster.host import Host
 from tests.cluster.ready import wait_for_ssh
 from tests.cluster.testing import cluster
 
@@ -142,6 +143,31 @@ def test_workers_call_the_address_that_leads_to_them(pair: Cluster) -> None:
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
+def test_a_worker_on_another_s_host_is_refused(pair: Cluster) -> None:
+    """Whatever a launcher was told: the layout has rank 0 on the first host, and rank 1 on the second."""
+    for places in ([host.address for host in pair.hosts], [host.name for host in pair.hosts]):
+        said = [[_refused(host, places, rank) for rank in range(2)] for host in pair.hosts]
+        first, second = places
+        assert said == [
+            ["", f"process 1 belongs on {second} and is on {first}"],
+            [f"process 0 belongs on {first} and is on {second}", ""],
+        ]
+
+
+def _refused(host: Host, places: list[str], rank: int) -> str:
+    """Return why a worker is refused on a host."""
+    program = f"""
+from dlbench.scenario.layout import Layout, Place
+from dlbench.worker.whereabouts import check
+places = tuple(Place(rank=rank, workers=(rank,), host=host) for rank, host in enumerate({places}))
+try:
+    check(Layout(places=places, intra_op_threads=1, inter_op_threads=1), {rank}, ["node1", "node2"])
+except RuntimeError as error:
+    print(error)
+"""
+    return host.run([sys.executable, "-c", program]).stdout.strip()
+
+
 def test_all_ways_between_hosts_compute_the_same(pair: Cluster, tmp_path: Path) -> None:
     base = BASE | {
         "trainer": "keras_tensorflow",

@@ -53,3 +53,20 @@ def test_processes_that_do_not_meet_are_a_failed_run(made: Cluster, tmp_path: Pa
     assert row["status"] == "failed"
     assert "2 MPI ranks were to meet, but 1 did" in row["reason"], row["reason"]
     assert "use `srun --mpi=pmix`" in row["reason"], row["reason"]
+
+
+@needs_pmix
+@pytest.mark.mpi
+def test_named_hosts_keep_their_order(made: Cluster, tmp_path: Path) -> None:
+    """Slurm itself sorts hosts by name; a worker that is not where its layout has it ends the run."""
+    arms = [{"workers": 3, "workers_per_host": 2}, {"workers": 1, "workers_per_host": 1}]
+    write(tmp_path, made, OWN_FOLDER, base={"launcher": "srun", "epochs": 30}, include=arms)
+    hosts = ",".join(f"{host.name}:2" for host in reversed(made.hosts))
+    text = (tmp_path / "c.yaml").read_text()
+    (tmp_path / "c.yaml").write_text(text.replace("hosts: {count: 2, slots: 2}", f"hosts: {hosts}"))
+    done = run(made, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {(row["status"], row["workers"], row["hosts"]) for row in rows(tmp_path)} == {
+        ("completed", "3", "2"),
+        ("completed", "1", "1"),
+    }

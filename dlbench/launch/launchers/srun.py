@@ -2,11 +2,9 @@
 
 import os
 import shutil
-from collections import Counter
 
 from pydantic import Field
 
-from dlbench.errors import UserError
 from dlbench.launch.launchers import mpirun
 from dlbench.launch.launchers._placing import is_here
 from dlbench.plugins import Options as BaseOptions
@@ -54,9 +52,6 @@ def argv(
     """Return one command that starts every process; Slurm hands on the whole environment, so no value is in it.
 
     dlbench binds processes to cores itself, and steps of one job may share what the job has.
-
-    Raises:
-        UserError: The hosts have different numbers of processes, which srun cannot be told without a file.
     """
     step = (f"--mpi={options.mpi}", "--export=ALL", "--cpu-bind=none", "--overlap", "--overcommit")
     ending = ("--kill-on-bad-exit=1", f"--wait={_LAST_S}", "--unbuffered")
@@ -64,17 +59,15 @@ def argv(
 
 
 def _placing(layout: Layout) -> tuple[str, ...]:
-    """Return the words that put the processes on their hosts, in the order of ranks."""
-    counts = Counter(place.host for place in layout.places)
-    most, *others = counts.values()
-    if any(count != most for count in others[:-1]) or any(count > most for count in others):
-        raise UserError(
-            f"srun puts as many processes on each host, and here they are {', '.join(map(str, counts.values()))}",
-            hint="`workers_per_host`, or `launcher: mpirun`",
-        )
-    hosts = () if is_here(layout) else (f"--nodelist={','.join(counts)}",)
-    number = (f"--nodes={len(counts)}", f"--ntasks={len(layout.places)}", f"--ntasks-per-node={most}")
-    return (*number, "--distribution=block", *hosts)
+    """Return the words that put the processes on their hosts, in the order of ranks.
+
+    Slurm sorts the hosts of a step by their names; only its arbitrary distribution takes them as they are listed, one
+    name for each process.
+    """
+    number = (f"--nodes={len(layout.hosts)}", f"--ntasks={len(layout.places)}")
+    if is_here(layout):
+        return (*number, "--distribution=block")
+    return (*number, "--distribution=arbitrary", f"--nodelist={','.join(place.host for place in layout.places)}")
 
 
 def environment(layout: Layout, options: OPTIONS, settings: Settings) -> dict[str, str]:

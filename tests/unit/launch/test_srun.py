@@ -2,7 +2,6 @@
 
 import pytest
 
-from dlbench.errors import UserError
 from dlbench.launch.launchers import srun
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.settings import Settings
@@ -20,25 +19,22 @@ def words(*hosts: str, **options: str) -> tuple[str, ...]:
 
 
 def test_processes_are_put_on_their_hosts_in_the_order_of_ranks() -> None:
-    found = words("n1", "n1", "n2", "n2")
-    assert {"--nodes=2", "--ntasks=4", "--ntasks-per-node=2", "--distribution=block", "--nodelist=n1,n2"} <= set(found)
+    found = words("n2", "n2", "n1", "n1")
+    assert {"--nodes=2", "--ntasks=4", "--distribution=arbitrary", "--nodelist=n2,n2,n1,n1"} <= set(found)
     assert found[-3:] == ("python", "-m", "x")
     assert {"--mpi=pmix", "--export=ALL", "--cpu-bind=none", "--kill-on-bad-exit=1"} <= set(found)
     assert not any("SECRET" in word for word in found)
 
 
-def test_the_last_host_may_have_fewer() -> None:
-    assert {"--ntasks=3", "--ntasks-per-node=2"} <= set(words("n1", "n1", "n2"))
-
-
-@pytest.mark.parametrize("hosts", [("n1", "n2", "n2"), ("n1", "n1", "n2", "n3", "n3")])
-def test_other_numbers_are_refused(hosts: tuple[str, ...]) -> None:
-    with pytest.raises(UserError, match="as many processes on each host"):
-        words(*hosts)
+@pytest.mark.parametrize("hosts", [("n1", "n1", "n2"), ("n1", "n2", "n2"), ("n1", "n2", "n1")])
+def test_hosts_may_have_different_numbers(hosts: tuple[str, ...]) -> None:
+    assert {"--nodes=2", "--ntasks=3", f"--nodelist={','.join(hosts)}"} <= set(words(*hosts))
 
 
 def test_the_only_host_of_a_job_needs_no_name() -> None:
-    assert not any(word.startswith("--nodelist") for word in words("localhost", "localhost"))
+    found = words("localhost", "localhost")
+    assert {"--nodes=1", "--ntasks=2"} <= set(found)
+    assert not any(word.startswith("--nodelist") for word in found)
 
 
 def test_the_way_processes_meet_can_be_said() -> None:
