@@ -34,6 +34,7 @@ class MpiDriver:
     def __init__(self, mpi: Any) -> None:
         self._mpi = mpi
         self.library = short_version(mpi.Get_library_version())
+        _greet(mpi.COMM_WORLD)
         with captured_stderr() as captured:
             self.communicator = mpi.COMM_WORLD.Dup()
         sys.stderr.write(other_lines(captured.text))
@@ -109,6 +110,14 @@ def connect(num_workers: int) -> MpiDriver:
         library = f"{driver.library} at {loaded_library() or 'an unknown place'}"
         raise RuntimeError(complaint(num_workers, processes, library, os.environ))
     return driver
+
+
+def _greet(world: Any) -> None:
+    """Send a byte to the next rank and hear from the one before.
+
+    Where a rank cannot be reached, sending to it is an error; Open MPI's collectives may wait for it for ever.
+    """
+    world.Sendrecv(bytearray(1), (world.rank + 1) % world.size, 0, bytearray(1), (world.rank - 1) % world.size, 0)
 
 
 def _load() -> Any:

@@ -30,6 +30,7 @@ FAULTS = (
     Fault("mpirun killed", 0),
     Fault("wrong key", 1),
     Fault("port in use", 2),
+    Fault("port in use", 0),
     Fault("full disk", 1),
     Fault("dlbench killed", 0),
 )
@@ -54,7 +55,7 @@ def pair() -> Iterator[Cluster]:
 @pytest.mark.timeout(600)
 def test_every_fault_is_told_and_mended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines: list[str] = []
-    with struck_study(tmp_path, 3, HostShape(repeats=len(FAULTS) + 2)) as study:
+    with struck_study(tmp_path, 3, HostShape(repeats=len(FAULTS) + 3)) as study:
         try:
             reports = Striker(study, FAULTS, lines.append).run()
         finally:
