@@ -6,11 +6,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
 
+from dlbench.records.machine import describe
 from tests.functional.host_faults.kinds import KINDS
 from tests.functional.host_faults.place import struck_study
 from tests.functional.host_faults.striker import Fault, Report, Striker, incomplete
@@ -33,6 +34,21 @@ _LEGEND = (
     "rows in the run's journal, every acknowledged one among them; `rows_kept`: in `steps.csv`. `left`: processes that "
     "were still there afterwards, on whatever host. `wrong`: what was not as it must be."
 )
+_KIND_COLUMNS = ("fault", "what it is", "times", "what became of the run", "longest end_s", "wrong")
+_WHAT = {
+    "killed": "a worker gets SIGKILL",
+    "stopped": "a worker gets SIGSTOP",
+    "memory": "a worker asks for more memory than there is",
+    "slow": "a worker sleeps in every step for a while",
+    "cut off": "a host's link is taken away",
+    "full /tmp": "a host's temporary files have no room",
+    "full disk": "the study's disk has no room",
+    "wrong key": "a host has another ssh key than the one that is known",
+    "port in use": "all ports that MPI may use on a host are taken",
+    "second dlbench": "another dlbench is started on the same study",
+    "mpirun killed": "the launcher gets SIGKILL",
+    "dlbench killed": "dlbench itself gets SIGKILL, at any moment",
+}
 COLUMNS = ("fault", "worker", "moment", "status", "reason", "end_s", "rows_home", "rows_kept", "left", "wrong")
 
 
@@ -102,15 +118,47 @@ def write(folder: Path, reports: Sequence[Report], wrong: Sequence[str], command
     rows = [_row(report) for report in reports]
     with (folder / "faults.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([COLUMNS, *rows])
-    table = ["| " + " | ".join(COLUMNS) + " |", "|" + " --- |" * len(COLUMNS)]
-    table += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    (folder / "README.md").write_text(page(rows, summary(reports, wrong), command, minutes), encoding="utf-8")
+
+
+def page(rows: Sequence[Sequence[str]], told: str, command: str, minutes: float) -> str:
+    """Return what came of all as a page: in a line, by kind of fault, and one by one."""
     head = [
-        f"# {len(reports)} faults on {NUM_HOSTS} hosts",
-        f"{command} took {minutes:.0f} minutes. {_HOW}",
-        summary(reports, wrong) + ".",
+        f"# {len(rows)} faults on {NUM_HOSTS} hosts",
+        f"{command} took {minutes:.0f} minutes {_on()}. {_HOW}",
+        f"{told}.",
+        "\n".join(_table(_KIND_COLUMNS, _by_kind(rows))),
         _LEGEND,
     ]
-    (folder / "README.md").write_text("\n\n".join([*head, "\n".join(table)]) + "\n", encoding="utf-8")
+    return "\n\n".join([*head, "\n".join(_table(COLUMNS, rows))]) + "\n"
+
+
+def _on() -> str:
+    """Say on what it ran."""
+    machine = describe()
+    cpu, software = machine["cpu"], machine["software"]
+    hosts = "its hosts are network namespaces of one machine"
+    versions = f"{software['os']}, Python {software['python']}, Open MPI {software['libraries'].get('openmpi', '?')}"
+    return f"on {cpu['usable_cpus']} cores of an {cpu['model']} ({versions}; {hosts})"
+
+
+def _by_kind(rows: Sequence[Sequence[str]]) -> Iterator[list[str]]:
+    """Yield for each kind how often it struck, what runs became, the longest end, and how many came out wrong."""
+    found = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+    for kind in dict.fromkeys(row["fault"] for row in found):
+        of_kind = [row for row in found if row["fault"] == kind]
+        statuses = Counter(row["status"] or "no run was there" for row in of_kind)
+        told = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
+        ends = [float(row["end_s"]) for row in of_kind if row["end_s"]]
+        wrong = sum(row["wrong"] != "0" for row in of_kind)
+        yield [kind, _WHAT[kind], str(len(of_kind)), told, f"{max(ends):.1f}" if ends else "", str(wrong)]
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield "| " + " | ".join(columns) + " |"
+    yield "|" + " --- |" * len(columns)
+    for row in rows:
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
 
 
 def _row(report: Report) -> list[str]:
