@@ -16,6 +16,8 @@ from dlbench.records.outcome import Status
 _FOLLOWERS = re.compile(
     r"Horovod has been shut ?down|HorovodInternalError|MPI_ERR_PROC_FAILED|MPI_ERR_REVOKED|Connection reset by peer"
     r"|ConnectionResetError|ConnectionAbortedError|BrokenPipeError|Broken pipe|Socket closed|Connection closed by peer"
+    # MPI_ERR_UNKNOWN: so mpi4py tells of a connection to another that has broken.
+    r"|\berror code: 14$"
     r"|^SystemExit\b|^KeyboardInterrupt\b",
     re.IGNORECASE,
 )
@@ -159,8 +161,9 @@ def _reported_error(evidence: Evidence) -> tuple[Status, str] | None:
     if not errors:
         return None
     causes = [error for error in errors if not _is_follower(error)]
-    if not causes and _has_silent_cause(evidence, errors):
-        return None  # a worker that said nothing failed first, and these are its followers
+    is_by_itself = evidence.verdict is None
+    if not causes and (_has_silent_cause(evidence, errors) or (is_by_itself and _launcher_was_killed(evidence))):
+        return None  # a worker that said nothing failed first, or the launcher, and these are its followers
     return Status.FAILED, _said((causes or errors)[0]) + _without_a_way(evidence)
 
 

@@ -205,6 +205,20 @@ def test_a_killed_launcher() -> None:
     )
 
 
+@pytest.mark.parametrize("text", ["Exception: error code: 14", "Connection reset by peer"])
+def test_who_tells_of_a_lost_peer_follows_a_killed_launcher(text: str) -> None:
+    seen = (lost(0, errors=(error(0, text),)), lost(1, at=5.0))
+    assert ended(*seen, exit_code=-9, launcher_pid=7)[1] == "the launcher ended (killed by SIGKILL) before its workers"
+    # Where dlbench has ended the launcher itself, its signal says nothing.
+    ours = Verdict(Status.FAILED, "", at=20.0)
+    assert ended(lost(0, errors=(error(0, text),)), exit_code=-9, launcher_pid=7, verdict=ours) == (
+        Status.FAILED,
+        f"worker 0: {text}",
+    )
+    cause = lost(1, errors=(error(1, "ValueError: the cause", at=2.0),))
+    assert ended(seen[0], cause, exit_code=-9, launcher_pid=7)[1] == "worker 1: ValueError: the cause"
+
+
 def test_a_worker_on_another_host_may_have_the_launcher_s_number() -> None:
     seen = (lost(0, at=5.0, pid=30, host="a"), lost(1, at=4.0, pid=7, host="b"))
     assert ended(*seen, exit_code=-9, launcher_pid=7)[1] == "the launcher ended (killed by SIGKILL) before its workers"
