@@ -141,8 +141,6 @@ def test_workers_call_the_address_that_leads_to_them(pair: Cluster) -> None:
     assert first.run([sys.executable, "-c", code, "nosuch.invalid"]).stdout == f"{first.name}\n"
 
 
-@pytest.mark.slow
-@pytest.mark.tensorflow
 def test_a_worker_on_another_s_host_is_refused(pair: Cluster) -> None:
     """Whatever a launcher was told: the layout has rank 0 on the first host, and rank 1 on the second."""
     for places in ([host.address for host in pair.hosts], [host.name for host in pair.hosts]):
@@ -168,6 +166,8 @@ except RuntimeError as error:
     return host.run([sys.executable, "-c", program]).stdout.strip()
 
 
+@pytest.mark.slow
+@pytest.mark.tensorflow
 def test_all_ways_between_hosts_compute_the_same(pair: Cluster, tmp_path: Path) -> None:
     base = BASE | {
         "trainer": "keras_tensorflow",
