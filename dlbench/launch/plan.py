@@ -65,7 +65,8 @@ def plan(
     passed = tuple(sorted({*common, *cluster.environment, "PATH"}))
     argv = launcher.target.argv(layout, (python, *_PROGRAM), options, settings, passed)
     env = cleaned(base, keep_slurm=launcher.name == "srun") | search_paths(base, python) | common
-    env |= _silence(launcher, assignment) | launcher.target.environment(layout, options, settings)
+    env |= _silence(launcher, assignment) | _carrying(launcher, assignment)
+    env |= launcher.target.environment(layout, options, settings)
     env |= _reaching(launcher, cluster, base)
     env |= cluster.environment
     added = tuple(sorted(name for name, value in env.items() if base.get(name) != value))
@@ -85,6 +86,12 @@ def _silence(launcher: Plugin, assignment: Assignment) -> dict[str, str]:
     """Return the variables by which the launcher and what it starts on other hosts hear that the other is gone."""
     silence = launcher.get("silence")
     return {} if silence is None else dict(silence(assignment.layout, assignment.run.limits.orphan_timeout_s))
+
+
+def _carrying(launcher: Plugin, assignment: Assignment) -> dict[str, str]:
+    """Return the variables by which what the launcher starts on other hosts is known as the attempt's."""
+    carrying = launcher.get("carrying")
+    return {} if carrying is None else dict(carrying(assignment.layout, f"{ATTEMPT_VARIABLE}={assignment.attempt_id}"))
 
 
 def _of_strategy(assignment: Assignment) -> dict[str, str]:

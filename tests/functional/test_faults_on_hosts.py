@@ -28,6 +28,7 @@ FAULTS = (
     Fault("stopped", 1),
     Fault("cut off", 2),
     Fault("mpirun killed", 0),
+    Fault("daemon stopped", 2),
     Fault("wrong key", 1),
     Fault("port in use", 2),
     Fault("port in use", 0),

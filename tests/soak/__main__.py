@@ -47,6 +47,7 @@ _WHAT = {
     "port in use": "all ports that MPI may use on a host are taken",
     "second dlbench": "another dlbench is started on the same study",
     "mpirun killed": "the launcher gets SIGKILL",
+    "daemon stopped": "Open MPI's daemon on a host gets SIGSTOP, and the launcher SIGKILL",
     "dlbench killed": "dlbench itself gets SIGKILL, at any moment",
 }
 COLUMNS = ("fault", "worker", "moment", "status", "reason", "end_s", "rows_home", "rows_kept", "left", "wrong")

@@ -13,6 +13,7 @@ and, where it may be another program with other words, or reaches other hosts by
     def refuse(options: Options, settings: Settings) -> str: ...   # "" where the run can be, else why not
     def reaching(command: str) -> dict[str, str]: ...   # variables that say to it which command is to be ssh
     def silence(layout: Layout, longest_s: float) -> dict[str, str]: ...   # variables: when a silent host is lost
+    def carrying(layout: Layout, variable: str) -> dict[str, str]: ...   # variables: its daemons carry it
 
 All pure but `available` and, where `mpirun` is asked once which MPI it is of, what depends on the answer. `argv`
 returns one command that starts every process and ends with the last of them; `variables` are the names of those that

@@ -76,6 +76,18 @@ def silence(layout: Layout, longest_s: float) -> dict[str, str]:
     return {f"{kind}_MCA_oob_tcp_{name}": str(value) for kind in ("OMPI", "PRTE") for name, value in found.items()}
 
 
+def carrying(layout: Layout, variable: str) -> dict[str, str]:
+    """Return the variables by which mpirun starts its daemons on other hosts with a variable, `NAME=value`.
+
+    A daemon ends by itself when mpirun is gone, or nearly always: it is then found by what it carries.
+    """
+    if is_here(layout):
+        return {}
+    # Version 5 reads the one, version 4 the other.
+    agents = {"PRTE_MCA_prte_launch_agent": "prted", "OMPI_MCA_orte_launch_agent": "orted"}
+    return {name: f"env {variable} {daemon}" for name, daemon in agents.items()}
+
+
 def _waiting(layout: Layout) -> dict[str, str]:
     """Return how a rank waits: it gives its core away where ranks share cores, else it polls.
 

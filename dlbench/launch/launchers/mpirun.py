@@ -100,6 +100,11 @@ def silence(layout: Layout, longest_s: float) -> dict[str, str]:
     return {} if _mpi().has_hydra else _open_mpi.silence(layout, longest_s)
 
 
+def carrying(layout: Layout, variable: str) -> dict[str, str]:
+    """Return the variables by which mpirun's daemons on other hosts carry a variable, `NAME=value`, as workers do."""
+    return {} if _mpi().has_hydra else _open_mpi.carrying(layout, variable)
+
+
 def strategy_parameters(settings: Settings) -> dict[str, str]:
     """Return the MCA parameters a strategy asks for, such as those that choose an all-reduce algorithm."""
     mca = plugins.load("strategies", settings.strategy).get("mca")

@@ -187,6 +187,19 @@ def _second_dlbench(struck: Struck) -> None:
     assert "measuring" not in told.read_text(), "it has disturbed the other"
 
 
+def _kill_mpirun(struck: Struck) -> None:
+    os.kill(struck.study.launcher(struck.attempt), signal.SIGKILL)
+
+
+def _stop_daemon(struck: Struck) -> None:
+    """Stop Open MPI's daemon on the host, so that it cannot end by itself when its mpirun is gone."""
+    daemons = [who.pid for who in struck.host.processes() if _command(who.pid)[0].endswith(("/prted", "/orted"))]
+    assert daemons, "there is no daemon"
+    for pid in daemons:
+        os.kill(pid, signal.SIGSTOP)
+    _kill_mpirun(struck)
+
+
 def kill(study: HostStudy) -> None:
     """Kill dlbench itself (-9)."""
     for pid in study.dlbench():
@@ -269,10 +282,17 @@ KINDS: dict[str, Kind] = {
     ),
     "second dlbench": Kind(_second_dlbench, ranks=_BESIDE),
     "mpirun killed": Kind(
-        lambda struck: os.kill(struck.study.launcher(struck.attempt), signal.SIGKILL),
+        _kill_mpirun,
         status="failed",
         reason=r"the launcher ended \(killed by SIGKILL\) before its workers.*",
         ranks=_BESIDE,
+        least_rows=_ALL_TRAIN,
+    ),
+    "daemon stopped": Kind(
+        _stop_daemon,
+        status="failed",
+        reason=r"the launcher ended \(killed by SIGKILL\) before its workers.*",
+        ranks=_ELSEWHERE,
         least_rows=_ALL_TRAIN,
     ),
     "dlbench killed": Kind(

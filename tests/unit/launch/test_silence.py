@@ -1,9 +1,10 @@
-"""When a host that is not heard of any more is lost: what Open MPI's daemons are told."""
+"""What Open MPI's daemons on other hosts are told: when one that is not heard of is lost, and whose they are."""
 
 import pytest
 
 from dlbench.launch.launchers import _open_mpi, mpirun
 from dlbench.launch.plan import plan
+from dlbench.records.assignment import ATTEMPT_VARIABLE
 from dlbench.scenario.layout import Layout, Place
 from tests.unit.launch.fakes import assignment
 
@@ -44,3 +45,12 @@ def test_a_plan_has_the_run_s_own_limit_unless_the_user_says_otherwise(monkeypat
     limit = plain.run.limits.orphan_timeout_s
     assert plan(plain, {}).env[name] == _open_mpi.silence(layout("a", "b"), limit)[name] != "7"
     assert plan(chosen, {}).env[name] == "7"
+
+
+def test_daemons_on_other_hosts_carry_the_attempt_s_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mpirun, "executable", lambda: "/opt/env/bin/mpirun")
+    here = assignment(workers=2, launcher="mpirun", strategy="mpi")
+    env = plan(here.model_copy(update={"layout": layout("a", "b")}), {}).env
+    assert env["PRTE_MCA_prte_launch_agent"] == f"env {ATTEMPT_VARIABLE}={here.attempt_id} prted"
+    assert env["OMPI_MCA_orte_launch_agent"] == f"env {ATTEMPT_VARIABLE}={here.attempt_id} orted"
+    assert not [name for name in plan(here, {}).env if name.endswith("launch_agent")]
