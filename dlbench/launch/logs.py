@@ -157,12 +157,14 @@ def rank_exit(path: Path, ranks: Mapping[int, int] | None = None) -> tuple[int, 
 
 
 def _pid_exit(text: str, ranks: Mapping[int, int]) -> tuple[int, str, int] | None:
-    """Return what Hydra says of the process that failed; Intel MPI's names those that it has ended itself, too."""
+    """Return what Hydra says of the process that failed, or None where it names one that it has ended itself."""
     matches = [match for match in _PID_EXIT.finditer(text) if int(match["pid"]) in ranks]
     if len(matches) != 1:
         return None
     found = matches[0]
     number = found["signal"] or ((told := _EXIT_STRING.search(text, found.end())) and told["signal"])
+    if number and found["code"] and int(found["code"]) != int(number):
+        return None  # the number of the first signal, and the name of a process that it has ended itself over that one
     rank = ranks[int(found["pid"])]
     return (rank, "signal", int(number)) if number else (rank, "exit code", int(found["code"]))
 

@@ -27,6 +27,7 @@ _SIGNAL_BASE = 128
 _FINE = "exit code 0"
 # MPI_ERR_UNKNOWN: how Open MPI ends a process whose connection to another has broken.
 _PEER_LOST = 14
+_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
 
 
 @dataclass(frozen=True)
@@ -242,7 +243,7 @@ def _first_to_fail(evidence: Evidence) -> int | None:
     """
     followers = {error.worker for error in _errors(evidence)}
     crashed = [rank for rank, line in evidence.lines.items() if says_crash(line)]
-    if crashed and _is_over_a_lost_peer(evidence):
+    if crashed and (_is_over_a_lost_peer(evidence) or _is_of_an_unnamed_crash(evidence)):
         return crashed[0]
     told = evidence.rank_exit
     if told is not None and told[0] in evidence.views.keys() - followers and not _is_over_a_lost_peer(evidence):
@@ -270,6 +271,11 @@ def _is_over_a_lost_peer(evidence: Evidence) -> bool:
     if evidence.rank_exit is None:
         return evidence.exit_code == _PEER_LOST
     return evidence.rank_exit[1:] == ("exit code", _PEER_LOST)
+
+
+def _is_of_an_unnamed_crash(evidence: Evidence) -> bool:
+    """Whether the launcher tells of a crash and of no process: Hydra's exit code is the number of the signal."""
+    return evidence.rank_exit is None and evidence.exit_code in _CRASHES
 
 
 def _launcher_was_killed(evidence: Evidence) -> bool:

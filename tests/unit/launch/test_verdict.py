@@ -275,6 +275,14 @@ def test_a_crash_elsewhere_is_named_before_the_process_that_open_mpi_ended_over_
         assert ended(lost(0), lost(1), rank_exit=(0, kind, number), lines=lines)[1].startswith("worker 0 ")
 
 
+def test_a_crash_is_named_before_the_process_that_hydra_ended_over_it() -> None:
+    lines = {1: "Fatal Python error: Segmentation fault"}
+    seen = (lost(0, at=1.0), lost(1, at=1.1))
+    assert ended(*seen, exit_code=11, lines=lines)[1].startswith("worker 1 ended without handing in its result")
+    assert ended(*seen, exit_code=11, lines={})[1].startswith("worker 0 ")
+    assert ended(*seen, exit_code=1, lines=lines)[1].startswith("worker 0 ")
+
+
 def test_the_worker_on_the_lost_host_is_blamed_whoever_was_heard_to_end_first() -> None:
     # What is cut off closes no connection; the others are ended over it.
     seen = (lost(0, at=1.0, host="node1"), lost(1, at=2.0, host="node2"), view(2, host="node3"))
