@@ -34,8 +34,16 @@ quickstart: .venv/installed-cpu  ## Install into .venv and run scenarios/quickst
 
 horovod: .venv/installed-horovod  ## Build Horovod, install it into .venv and prove it (needs g++ and make)
 
+# Tests that look at no time and start no workers share the cores; all others take turns.
+TOGETHER := tests/unit tests/golden $(patsubst %,tests/functional/test_%.py,batch_norm check_command imports inputs \
+	keras_cost keras_datasets keras_engine keras_models keras_trainer numbers page_in_browser report_command rules \
+	trainers_agree)
+
 test: .venv/installed-test .venv/installed-horovod lint  ## Run lint, types and all tests
-	$(BIN)/python -m pytest
+	@result=0; set -x; \
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(TOGETHER) || result=$$?; \
+	$(BIN)/python -m pytest $(addprefix --ignore ,$(TOGETHER)) || result=$$?; \
+	exit $$result
 
 lint: .venv/installed-test  ## Run ruff, mypy and import-linter
 	$(BIN)/ruff check .
