@@ -1,7 +1,8 @@
 """Runs turned into lines: runs that do different work apart, emulated and real ones apart, failed ones counted."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -49,12 +50,14 @@ def parts(runs: "pd.DataFrame", *, x: str, always: Iterable[str] = TASK) -> list
     keys = varying(runs, x=x)
     apart = [key for key in keys if key in set(always)]
     left = [key for key in keys if key not in apart]
-    while left and _most_series(runs, apart, left) > MOST_SERIES:
+    own = ~is_base_line(runs)
+    # Numbers for values, in plain lists: of many ways to cut a table only the number of groups is asked.
+    codes = {key: pd.factorize(runs.loc[own, key])[0].tolist() for key in keys}
+    while left and _most_series(codes, apart, left) > MOST_SERIES:
         key = min(
-            left, key=lambda name: (_most_series(runs, [*apart, name], _without(left, name)), runs[name].nunique())
+            left, key=lambda name: (_most_series(codes, [*apart, name], _without(left, name)), runs[name].nunique())
         )
         apart, left = [*apart, key], _without(left, key)
-    own = ~is_base_line(runs)
     found = []
     for values, rows in groups(runs[own], apart):
         common = {key: value for key, value in values.items() if is_shared(key)}
@@ -74,10 +77,10 @@ def _without(keys: Sequence[str], key: str) -> list[str]:
     return [name for name in keys if name != key]
 
 
-def _most_series(runs: "pd.DataFrame", apart: Sequence[str], keys: Sequence[str]) -> int:
-    # Narrow tables are cut into groups in a third of the time.
-    own = runs.loc[~is_base_line(runs), list(dict.fromkeys((*apart, *keys)))]
-    return max((sum(1 for _ in groups(rows, keys)) for _, rows in groups(own, apart)), default=0)
+def _most_series(codes: Mapping[str, list[int]], apart: Sequence[str], keys: Sequence[str]) -> int:
+    """Return how many combinations of values of `keys` there are at most with one of `apart`."""
+    combinations = set(zip(*(codes[name] for name in (*apart, *keys)), strict=True))
+    return max(Counter(values[: len(apart)] for values in combinations).values(), default=0)
 
 
 def series(part: Part, x: str, column: str) -> tuple[Series, ...]:
