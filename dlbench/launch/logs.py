@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -140,8 +141,10 @@ def unreachable(path: Path) -> str:
     return f"{found['one'].strip()} and {found['other'].strip()}" if found else ""
 
 
-def rank_exit(path: Path, ranks: Mapping[int, int] | None = None) -> tuple[int, str, int] | None:
+def rank_exit(path: Path, ranks: Mapping[int, int] | None = None) -> tuple[int | None, str, int] | None:
     """Return (rank, "exit code" or "signal", number) of the process that its launcher says failed first, or None.
+
+    The rank is None where the launcher says how it ended and cannot be believed about which it was.
 
     Args:
         path: The launcher's log.
@@ -156,17 +159,23 @@ def rank_exit(path: Path, ranks: Mapping[int, int] | None = None) -> tuple[int, 
     return int(first["rank"]), kind, int(first.get("signal") or first.get("code") or 0)
 
 
-def _pid_exit(text: str, ranks: Mapping[int, int]) -> tuple[int, str, int] | None:
-    """Return what Hydra says of the process that failed, or None where it names one that it has ended itself."""
+def _pid_exit(text: str, ranks: Mapping[int, int]) -> tuple[int | None, str, int] | None:
+    """Return what Hydra says of the process that failed; Intel MPI's names those that it has ended itself, too.
+
+    That of MPICH names one alone, which may be one that it has ended itself over the first, by SIGKILL.
+    """
     matches = [match for match in _PID_EXIT.finditer(text) if int(match["pid"]) in ranks]
     if len(matches) != 1:
         return None
     found = matches[0]
-    number = found["signal"] or ((told := _EXIT_STRING.search(text, found.end())) and told["signal"])
-    if number and found["code"] and int(found["code"]) != int(number):
-        return None  # the number of the first signal, and the name of a process that it has ended itself over that one
-    rank = ranks[int(found["pid"])]
-    return (rank, "signal", int(number)) if number else (rank, "exit code", int(found["code"]))
+    rank, code = ranks[int(found["pid"])], int(found["code"] or 0)
+    if found["signal"]:
+        return rank, "signal", int(found["signal"])
+    told = _EXIT_STRING.search(text, found.end())
+    if not told:
+        return rank, "exit code", code
+    number = int(told["signal"])
+    return (rank if code == number != signal.SIGKILL else None), "signal", number
 
 
 def _end_of(path: Path) -> str:

@@ -42,7 +42,8 @@ class Evidence:
         ended_at: When dlbench began to end what was left; what closed later was alive until then.
         failure: Why rows could not be kept, or "".
         was_oom: Whether the kernel, here or on a worker's host, has killed processes for lack of memory meanwhile.
-        rank_exit: What the launcher says of the process that failed first: (rank, "exit code" or "signal", number).
+        rank_exit: What the launcher says of the process that failed first: (rank, "exit code" or "signal", number); the
+            rank is None where it knows only how.
         lost_host: The host that the launcher says it has lost, or "".
         hosts: The address of each process's host, by rank.
         unstarted_host: The host on which the launcher could not begin, and the exit code it had there; else None.
@@ -60,7 +61,7 @@ class Evidence:
     ended_at: float = math.inf
     failure: str = ""
     was_oom: bool = False
-    rank_exit: tuple[int, str, int] | None = None
+    rank_exit: tuple[int | None, str, int] | None = None
     lost_host: str = ""
     hosts: Mapping[int, str] = field(default_factory=dict)
     unstarted_host: tuple[str, int] | None = None
@@ -218,7 +219,7 @@ def _perhaps_memory(evidence: Evidence) -> str:
 
 
 def _how_of(rank: int, evidence: Evidence) -> str:
-    if evidence.rank_exit is not None and evidence.rank_exit[0] == rank:
+    if evidence.rank_exit is not None and evidence.rank_exit[0] in (rank, None):
         return _rank_how(evidence.rank_exit)
     if evidence.lost_host:
         return f"the host {evidence.lost_host} is down, or cannot be reached"
@@ -274,8 +275,9 @@ def _is_over_a_lost_peer(evidence: Evidence) -> bool:
 
 
 def _is_of_an_unnamed_crash(evidence: Evidence) -> bool:
-    """Whether the launcher tells of a crash and of no process: Hydra's exit code is the number of the signal."""
-    return evidence.rank_exit is None and evidence.exit_code in _CRASHES
+    """Whether the launcher tells of a crash, and not whose it was."""
+    rank, kind, number = evidence.rank_exit or (0, "", 0)
+    return rank is None and kind == "signal" and number in _CRASHES
 
 
 def _launcher_was_killed(evidence: Evidence) -> bool:
@@ -313,7 +315,8 @@ def _signal_of(evidence: Evidence) -> tuple[int, int | None]:
     """Return the signal that ended the first worker to fail and its rank; 0 where it was none."""
     if evidence.rank_exit is not None:
         rank, kind, number = evidence.rank_exit
-        return (number % _SIGNAL_BASE if kind == "signal" else _signal_in(number)), rank
+        who = _first_to_fail(evidence) if rank is None else rank
+        return (number % _SIGNAL_BASE if kind == "signal" else _signal_in(number)), who
     return _signal_in(evidence.exit_code or 0), _first_to_fail(evidence)
 
 
@@ -330,7 +333,7 @@ def _how(exit_code: int | None) -> str:
     return f"killed by {_signal_name(number)}" if number else f"exit code {exit_code}"
 
 
-def _rank_how(rank_exit: tuple[int, str, int]) -> str:
+def _rank_how(rank_exit: tuple[int | None, str, int]) -> str:
     _, kind, number = rank_exit
     return f"killed by {_signal_name(number)}" if kind == "signal" else _how(number)
 

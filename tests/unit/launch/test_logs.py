@@ -136,9 +136,9 @@ def test_what_a_launcher_says_of_a_process(tmp_path: Path, text: str, found: obj
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        (MPICH_SIGNAL.format(code=9, said="Killed (signal 9)"), (1, "signal", 9)),
+        (MPICH_SIGNAL.format(code=9, said="Killed (signal 9)"), (None, "signal", 9)),
         (MPICH_SIGNAL.format(code=11, said="Segmentation fault (signal 11)"), (1, "signal", 11)),
-        (MPICH_SIGNAL.format(code=9, said="Segmentation fault (signal 11)"), None),
+        (MPICH_SIGNAL.format(code=9, said="Segmentation fault (signal 11)"), (None, "signal", 11)),
         (MPICH_SIGNAL.format(code=3, said=""), (1, "exit code", 3)),
         (MPICH_SIGNAL.format(code=9, said="Killed (signal 9)").replace("7805", "1"), None),
         (INTEL_MPI_SIGNAL, (1, "signal", 9)),

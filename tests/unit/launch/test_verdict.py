@@ -277,10 +277,25 @@ def test_a_crash_elsewhere_is_named_before_the_process_that_open_mpi_ended_over_
 
 def test_a_crash_is_named_before_the_process_that_hydra_ended_over_it() -> None:
     lines = {1: "Fatal Python error: Segmentation fault"}
-    seen = (lost(0, at=1.0), lost(1, at=1.1))
-    assert ended(*seen, exit_code=11, lines=lines)[1].startswith("worker 1 ended without handing in its result")
-    assert ended(*seen, exit_code=11, lines={})[1].startswith("worker 0 ")
+    seen, unnamed = (lost(0, at=1.0), lost(1, at=1.1)), (None, "signal", 11)
+    assert ended(*seen, exit_code=11, rank_exit=unnamed, lines=lines)[1] == (
+        "worker 1 ended without handing in its result (killed by SIGSEGV), in phase compute at step 5: "
+        "Fatal Python error: Segmentation fault"
+    )
+    assert ended(*seen, exit_code=11, rank_exit=unnamed)[1].startswith("worker 0 ")
     assert ended(*seen, exit_code=1, lines=lines)[1].startswith("worker 0 ")
+
+
+def test_where_hydra_does_not_say_whom_a_signal_ended_it_is_the_first_to_go() -> None:
+    seen, unnamed = (lost(0, at=2.0), lost(1, at=1.0)), (None, "signal", 9)
+    assert ended(*seen, exit_code=9, rank_exit=unnamed) == (
+        Status.FAILED,
+        "worker 1 ended without handing in its result (killed by SIGKILL), in phase compute at step 5",
+    )
+    assert ended(*seen, exit_code=9, rank_exit=unnamed, was_oom=True) == (
+        Status.OUT_OF_MEMORY,
+        "the kernel killed worker 1 for lack of memory (SIGKILL)",
+    )
 
 
 def test_the_worker_on_the_lost_host_is_blamed_whoever_was_heard_to_end_first() -> None:
