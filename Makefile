@@ -35,9 +35,8 @@ quickstart: .venv/installed-cpu  ## Install into .venv and run scenarios/quickst
 horovod: .venv/installed-horovod  ## Build Horovod, install it into .venv and prove it (needs g++ and make)
 
 # Tests that look at no time and start no workers share the cores; all others take turns.
-TOGETHER := tests/unit tests/golden $(patsubst %,tests/functional/test_%.py,batch_norm check_command imports inputs \
-	keras_cost keras_datasets keras_engine keras_models keras_trainer numbers page_in_browser report_command rules \
-	trainers_agree)
+TOGETHER := tests/unit tests/golden $(patsubst %,tests/functional/test_%.py,batch_norm check_command imports keras_cost \
+	keras_datasets keras_engine keras_models keras_trainer page_in_browser report_command trainers_agree)
 
 test: .venv/installed-test .venv/installed-horovod lint  ## Run lint, types and all tests
 	@result=0; set -x; \
