@@ -29,7 +29,7 @@ from tests.functional.studies import Bench, bench
 
 # A rate is at most this much above the arithmetic one, and at least this share of it.
 ABOVE, SHARE = 1.01, 0.7
-STEP_S = 0.005
+STEP_S = 0.01
 EPOCHS, STEPS_PER_EPOCH, BATCH_SIZE = 12, 10, 10
 
 Row = dict[str, str]
@@ -197,7 +197,7 @@ def test_waiting_for_a_batch_is_no_computing() -> None:
 
 
 SCENARIO = """\
-base: {trainer: "tests.functional.paced:Trainer", trainer.step_s: 0.02, trainer.straggler_s: 0.01, trainer.first_s: 1,
+base: {trainer: "tests.functional.paced:Trainer", trainer.step_s: 0.04, trainer.straggler_s: 0.02, trainer.first_s: 1,
   trainer.evaluation_s: 0.5, model: softmax, dataset: digits, train_samples: 640, validation_samples: 100,
   strategy: mpi, workers: 2, cores_per_worker: 1, batch_size: 16, epochs: 3, sample_every: 10, extend_window: true}
 """
@@ -223,7 +223,7 @@ def rows(work: Bench) -> dict[int, Row]:
 
 @pytest.mark.mpi
 @pytest.mark.slow
-@pytest.mark.parametrize(("workers", "step_s"), [(1, 0.02), (2, 0.03)])
+@pytest.mark.parametrize(("workers", "step_s"), [(1, 0.04), (2, 0.06)])
 def test_a_study_says_the_arithmetic_rate(rows: dict[int, Row], workers: int, step_s: float) -> None:
     row = rows[workers]
     assert is_honest(float(row["samples_per_s"]), workers * 16 / step_s)
@@ -238,8 +238,8 @@ def test_a_study_says_the_arithmetic_rate(rows: dict[int, Row], workers: int, st
 @pytest.mark.slow
 def test_a_study_names_the_wait_for_the_slow_worker(work: Bench, rows: dict[int, Row]) -> None:
     row = rows[2]
-    assert 0.004 < float(row["peer_wait_s"]) < 0.009
-    assert float(row["wire_time_s"]) < 0.003
+    assert 0.008 < float(row["peer_wait_s"]) < 0.018
+    assert float(row["wire_time_s"]) < 0.006
     with (work.study() / "steps.csv").open(newline="") as file:
         timed = [step for step in csv.DictReader(file) if step["phase"] in ("timed", "extended")]
     exposed = [
@@ -247,5 +247,5 @@ def test_a_study_names_the_wait_for_the_slow_worker(work: Bench, rows: dict[int,
                    and step["run_id"] == row["run_id"]])
         for worker in "01"
     ]  # fmt: skip
-    assert 0.008 < exposed[0] < 0.018
-    assert exposed[1] < 0.005
+    assert 0.016 < exposed[0] < 0.036
+    assert exposed[1] < 0.01
