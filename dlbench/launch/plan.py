@@ -65,7 +65,8 @@ def plan(
     passed = tuple(sorted({*common, *cluster.environment, "PATH"}))
     argv = launcher.target.argv(layout, (python, *_PROGRAM), options, settings, passed)
     env = cleaned(base, keep_slurm=launcher.name == "srun") | search_paths(base, python) | common
-    env |= _silence(launcher, assignment) | _carrying(launcher, assignment)
+    env |= _hooked(launcher, "silence", layout, assignment.run.limits.orphan_timeout_s)
+    env |= _hooked(launcher, "carrying", layout, f"{ATTEMPT_VARIABLE}={assignment.attempt_id}")
     env |= launcher.target.environment(layout, options, settings)
     env |= _reaching(launcher, cluster, base)
     env |= cluster.environment
@@ -78,20 +79,13 @@ def plan(
 def _reaching(launcher: Plugin, cluster: Cluster, base: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that say to the launcher how other hosts are reached; none where it is plain ssh."""
     command = "" if cluster.is_here else agent(cluster, base)
-    reaching = launcher.get("reaching")
-    return dict(reaching(command)) if command and reaching is not None else {}
+    return _hooked(launcher, "reaching", command) if command else {}
 
 
-def _silence(launcher: Plugin, assignment: Assignment) -> dict[str, str]:
-    """Return the variables by which the launcher and what it starts on other hosts hear that the other is gone."""
-    silence = launcher.get("silence")
-    return {} if silence is None else dict(silence(assignment.layout, assignment.run.limits.orphan_timeout_s))
-
-
-def _carrying(launcher: Plugin, assignment: Assignment) -> dict[str, str]:
-    """Return the variables by which what the launcher starts on other hosts is known as the attempt's."""
-    carrying = launcher.get("carrying")
-    return {} if carrying is None else dict(carrying(assignment.layout, f"{ATTEMPT_VARIABLE}={assignment.attempt_id}"))
+def _hooked(launcher: Plugin, name: str, *arguments: object) -> dict[str, str]:
+    """Return the variables that an optional function of the launcher returns; none where it has no such function."""
+    function = launcher.get(name)
+    return {} if function is None else dict(function(*arguments))
 
 
 def _of_strategy(assignment: Assignment) -> dict[str, str]:
