@@ -39,7 +39,7 @@ TOGETHER := tests/unit tests/golden $(patsubst %,tests/functional/test_%.py,batc
 	keras_datasets keras_engine keras_models keras_trainer page_in_browser report_command trainers_agree)
 
 test: .venv/installed-test .venv/installed-horovod lint  ## Run lint, types and all tests
-	@result=0; set -x; \
+	@trap 'exit 130' INT; result=0; set -x; \
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(TOGETHER) || result=$$?; \
 	$(BIN)/python -m pytest $(addprefix --ignore ,$(TOGETHER)) || result=$$?; \
 	exit $$result
