@@ -19,7 +19,7 @@ PROJECT = Path(__file__).parents[3] / "scenarios" / "reference"
 BATCH = read(PROJECT / "kim2023.csv")
 WORKERS = read(PROJECT / "kim2018.csv")
 COLUMNS = ("train_time_s", "train_loss", "train_accuracy")
-SHUFFLES = 200
+SHUFFLES = 400
 
 
 def batch_rows(n: int = 5, noise: float = 1.0, seed: int = 0, **settings: Any) -> Iterator[dict[str, Any]]:
