@@ -44,9 +44,9 @@ def report(*words: object, cwd: Path = ROOT) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def scenario_of(study: Path) -> str:
+def id_of(study: Path) -> str:
     with (study / "runs.csv").open(newline="") as file:
-        return next(csv.DictReader(file))["scenario"]
+        return next(csv.DictReader(file))["study"]
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_a_report_of_several_real_studies(tmp_path: Path) -> None:
         assert matplotlib.image.imread(tmp_path / "report" / f"{name}.png").shape[0] > 200
     page = (tmp_path / "report" / "report.html").read_text()
     assert page.count("<svg") == len(drawn)
-    assert all(scenario_of(study) in page for study in STUDIES)
+    assert all(id_of(study) in page for study in STUDIES)
 
 
 def test_one_figure_in_one_format_goes_where_it_is_asked_for(tmp_path: Path) -> None:
