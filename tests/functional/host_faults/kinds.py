@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.cluster.host import Host
 from tests.functional.faults.study import AttemptFolder
-from tests.functional.host_faults.study import FIRST_PORT, NUM_PORTS, HostShape, HostStudy, gone
+from tests.functional.host_faults.study import FIRST_PORT, NUM_PORTS, HostShape, HostStudy, gone, words_of
 
 KILLED = "dlbench itself was ended while this attempt ran"
 _START_S = 20.0
@@ -161,18 +161,11 @@ def _take_ports(struck: Struck) -> None:
 
 def _give_ports(struck: Struck) -> None:
     assert struck.listener is not None
-    listening = {who for who in struck.host.processes() if str(FIRST_PORT) in _command(who.pid)}
+    listening = {who for who in struck.host.processes() if str(FIRST_PORT) in words_of(who.pid)}
     for who in listening:
         os.kill(who.pid, signal.SIGKILL)
     struck.listener.wait()
     gone(listening, 5.0)
-
-
-def _command(pid: int) -> list[str]:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-    except OSError:
-        return []
 
 
 def _second_dlbench(struck: Struck) -> None:
@@ -193,7 +186,7 @@ def _kill_mpirun(struck: Struck) -> None:
 
 def _stop_daemon(struck: Struck) -> None:
     """Stop Open MPI's daemon on the host, so that it cannot end by itself when its mpirun is gone."""
-    daemons = [who.pid for who in struck.host.processes() if _command(who.pid)[0].endswith(("/prted", "/orted"))]
+    daemons = [who.pid for who in struck.host.processes() if words_of(who.pid)[0].endswith(("/prted", "/orted"))]
     assert daemons, "there is no daemon"
     for pid in daemons:
         os.kill(pid, signal.SIGSTOP)
@@ -214,6 +207,7 @@ _LATE = (
     r"worker {rank} (has not called home|\(in phase \w+( at step 0)?\)).*"
 )
 _WHERE = r", (in phase \w+( at step \d+)?|before it called home)"
+_MPIRUN_ENDED = r"the launcher ended \(killed by SIGKILL\) before its workers.*"
 _ELSEWHERE, _BESIDE = (1, 2), (0,)
 # So many rows are home once every worker trains.
 _ALL_TRAIN = 12
@@ -284,14 +278,14 @@ KINDS: dict[str, Kind] = {
     "mpirun killed": Kind(
         _kill_mpirun,
         status="failed",
-        reason=r"the launcher ended \(killed by SIGKILL\) before its workers.*",
+        reason=_MPIRUN_ENDED,
         ranks=_BESIDE,
         least_rows=_ALL_TRAIN,
     ),
     "daemon stopped": Kind(
         _stop_daemon,
         status="failed",
-        reason=r"the launcher ended \(killed by SIGKILL\) before its workers.*",
+        reason=_MPIRUN_ENDED,
         ranks=_ELSEWHERE,
         least_rows=_ALL_TRAIN,
     ),

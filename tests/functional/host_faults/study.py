@@ -98,11 +98,11 @@ class HostStudy(Study):
         Neither dlbench itself is one, nor a session of a host's sshd, which may wait for ever for one who was cut off.
         """
         found = self._extra(host)
-        return {who for who in found if not _is_dlbench(who.pid) and not _words(who.pid)[0].startswith("sshd:")}
+        return {who for who in found if not _is_dlbench(who.pid) and not words_of(who.pid)[0].startswith("sshd:")}
 
     def dlbench(self) -> list[int]:
         """Return the processes of dlbench itself, in whatever host."""
-        return [who.pid for who in self._extra() if _is_dlbench(who.pid) and _words(who.pid)[0] == sys.executable]
+        return [who.pid for who in self._extra() if _is_dlbench(who.pid) and words_of(who.pid)[0] == sys.executable]
 
     def worker(self, attempt: AttemptFolder, rank: int) -> int | None:
         """Return the process of an attempt's worker, by its id on this machine; None where it has not begun."""
@@ -115,7 +115,7 @@ class HostStudy(Study):
         return next(
             who.pid
             for who in self._extra(self.made.hosts[0])
-            if mark in _environment(who.pid) and "-np" in _words(who.pid)
+            if mark in _environment(who.pid) and "-np" in words_of(who.pid)
         )
 
     def left_running(self) -> list[int]:
@@ -152,7 +152,7 @@ def gone(processes: set[Identity], within_s: float) -> set[Identity]:
 
 def told(who: Identity) -> str:
     """Return a process as a line: its id and its command."""
-    return f"{who.pid} {' '.join(_words(who.pid))[:120]}"
+    return f"{who.pid} {' '.join(words_of(who.pid))[:120]}"
 
 
 def _begun_at(folder: Path) -> tuple[float, str]:
@@ -161,11 +161,12 @@ def _begun_at(folder: Path) -> tuple[float, str]:
 
 
 def _is_dlbench(pid: int) -> bool:
-    words = _words(pid)
+    words = words_of(pid)
     return any(tuple(words[place : place + 3]) == DLBENCH for place in range(len(words)))
 
 
-def _words(pid: int) -> list[str]:
+def words_of(pid: int) -> list[str]:
+    """Return the command that a process was started with, word by word; one empty word where it has ended."""
     return _strings(pid, "cmdline") or [""]
 
 
