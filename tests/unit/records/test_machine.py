@@ -2,8 +2,8 @@ import copy
 import json
 import os
 import socket
+import subprocess
 import sys
-import time
 import types
 from pathlib import Path
 
@@ -34,10 +34,12 @@ def test_this_machine_is_described(described):
     assert described["software"]["libraries"]["dlbench"]
 
 
-def test_describing_takes_little_time():
-    started = time.process_time()
-    machine.describe()
-    assert time.process_time() - started < 0.15
+def test_describing_loads_no_framework():
+    code = (
+        "import sys; from dlbench.records import machine; machine.describe()\n"
+        "assert not {'tensorflow', 'keras', 'horovod', 'mpi4py', 'pandas', 'scipy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_nothing_private_is_described(monkeypatch):

@@ -65,7 +65,7 @@ def test_after_a_mistake_nobody_waits_for_pictures(tmp_path: Path) -> None:
     with contextlib.suppress(KeyError), found:
         begun = [found.draw(files(tmp_path / "there", str(number))) for number in range(200)]
         raise KeyError
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 60
     assert all(one.cancelled() or one.result().error == "given up" for one in begun[10:])
 
 

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -166,17 +165,12 @@ def test_what_it_cannot_do_is_refused(model: str, settings: dict[str, str], word
     assert words in contract.refused("numpy", model, WHAT, **settings)
 
 
-def test_starts_without_a_framework_in_a_moment() -> None:
-    """The bound is loose for a busy machine; TensorFlow alone would take more than a second."""
+def test_starts_without_a_framework() -> None:
     code = (
-        "import sys, time\n"
-        "started = time.process_time()\n"
+        "import sys\n"
         "from tests.unit.trainers.contract import create, problem\n"
         "create('numpy', 'mlp', problem(8, 8, 1))\n"
         "assert not {'tensorflow', 'keras', 'scipy', 'pandas', 'mpi4py'} & set(sys.modules)\n"
-        "print(time.process_time() - started)\n"
     )
-    started = time.monotonic()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 0.6, f"{time.monotonic() - started:.2f} s in all"

@@ -48,7 +48,7 @@ class FakeInbox:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
-            thread.join(10)
+            thread.join(60)
             assert not thread.is_alive()
         self._threads.clear()
 
@@ -128,7 +128,7 @@ def assignment(home=None, command=None, places=1, data_folder="", log_folder="",
     )
 
 
-def wait_until(condition, timeout_s=10.0):
+def wait_until(condition, timeout_s=60.0):
     """Wait for a condition; fail when it does not come."""
     end = time.monotonic() + timeout_s
     while not condition():

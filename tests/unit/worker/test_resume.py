@@ -225,11 +225,11 @@ def test_checkpoints_cost_no_training_time(tmp_path: Path, monkeypatch: pytest.M
     import time
 
     original = Checkpoints._write
-    monkeypatch.setattr(Checkpoints, "_write", lambda self, made: (time.sleep(0.3), original(self, made)))
+    monkeypatch.setattr(Checkpoints, "_write", lambda self, made: (time.sleep(1.0), original(self, made)))
     for result in Attempt(checkpointed(workers=2, epochs=4), tmp_path).results:
-        assert result.train_time_s < 0.3
-        assert result.checkpoint_time_s > 0.6
-        assert sum(segment.closed_at_s - segment.opened_at_s for segment in result.segments) < 0.3
+        assert result.train_time_s < 1.0
+        assert result.checkpoint_time_s > 2.0
+        assert sum(segment.closed_at_s - segment.opened_at_s for segment in result.segments) < 1.0
 
 
 def test_a_checkpoint_after_the_last_epoch_leaves_nothing_to_train(tmp_path: Path) -> None:

