@@ -17,10 +17,15 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from dlbench.analysis.intervals import Interval, median_interval
+from dlbench.records.messages import STEP_FIELDS
+from dlbench.worker.stream import Stream
 from tests.bench import reports, training
 from tests.bench.commands import BIN, ROOT, dlbench_row, last_json, mpirun, output
 from tests.bench.pairs import Comparison, of_times
+from tests.unit.worker.inbox import FakeInbox
 
 NUMPY_RUN = {"trainer": "numpy", "model": "softmax", "dataset": "digits", "epochs": 3, "cores_per_worker": 1}
 
@@ -151,6 +156,24 @@ def bench_observers(pairs: int) -> None:
     say(f"observers' share of CPU, NumPy softmax, 2 workers: {median(shares):.2%} (aim: < 1%; n = {len(shares)})")
 
 
+def bench_home(pairs: int) -> None:
+    """Measure how long 400,000 rows of steps take from the training thread to the inbox's side of a connection."""
+    block = np.random.default_rng(0).random((4000, len(STEP_FIELDS)))
+
+    def bring_home() -> float:
+        with FakeInbox() as inbox:
+            stream = Stream(inbox.assignment(flush_interval_s=0.5), 0)
+            started = perf_counter()
+            for _ in range(100):
+                stream.send_steps(block)
+            if not stream.close(600):
+                raise RuntimeError("the rows did not come home")
+            return perf_counter() - started
+
+    rows_bytes = 100 * block.nbytes
+    seconds(f"{rows_bytes / 1e6:.1f} MB of step rows come home", [bring_home() for _ in range(pairs)], "<= 2 s")
+
+
 def bench_report(pairs: int) -> None:
     """Measure `dlbench report` of what `make quickstart` makes, and of 1,000 runs with 1,000,000 steps."""
     with tempfile.TemporaryDirectory(prefix="dlbench-bench-") as folder:
@@ -177,6 +200,7 @@ SECTIONS: dict[str, Callable[[int], None]] = {
     "report": bench_report,
     "reduction": bench_reduction,
     "observers": bench_observers,
+    "home": bench_home,
     "added": bench_added,
     "training": bench_training,
     "horovod": bench_horovod,
