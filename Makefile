@@ -40,7 +40,7 @@ TOGETHER := tests/unit tests/golden $(patsubst %,tests/functional/test_%.py,batc
 
 test: .venv/installed-test .venv/installed-horovod lint  ## Run lint, types and all tests
 	@trap 'exit 130' INT; result=0; set -x; \
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(TOGETHER) || result=$$?; \
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(TOGETHER) || result=$$?; \
 	$(BIN)/python -m pytest $(addprefix --ignore ,$(TOGETHER)) || result=$$?; \
 	exit $$result
 

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+# Nobody is waited for longer: a worker that compiles on a busy machine takes its time.
+PATIENCE_S = 120.0
+
 
 class ThreadDriver:
     """A driver whose workers are threads of one process; the reduction runs in rank order on worker 0."""
@@ -17,13 +20,13 @@ class ThreadDriver:
 
     def _share(self, value: Any) -> list[Any]:
         self._board[self.rank] = value
-        self._gate.wait(30)
+        self._gate.wait(PATIENCE_S)
         values = list(self._board)
-        self._gate.wait(30)
+        self._gate.wait(PATIENCE_S)
         return values
 
     def barrier(self) -> None:
-        self._gate.wait(30)
+        self._gate.wait(PATIENCE_S)
 
     def broadcast(self, array: np.ndarray, root: int = 0) -> None:
         array[...] = self._share(array.copy())[root]
@@ -62,7 +65,7 @@ def in_threads(size: int, body: Callable[[ThreadDriver], Any]) -> list[Any]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(2 * PATIENCE_S)
     if errors:
         raise errors[0]
     return results

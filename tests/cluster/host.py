@@ -110,7 +110,7 @@ class Host:
         *,
         cwd: Path | str = "/",
         variables: Mapping[str, str] | None = None,
-        timeout_s: float = 60.0,
+        timeout_s: float = 120.0,
         check: bool = True,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command in this host to its end; at the time-out its whole process group is killed.

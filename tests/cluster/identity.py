@@ -39,7 +39,7 @@ def identity_of(pid: int) -> Identity | None:
     return None if fields[0] in "ZX" else Identity(pid, int(fields[19]), _BOOT.read_text().strip())
 
 
-def end_all(find: Callable[[], Collection[Identity]], timeout_s: float = 10.0) -> None:
+def end_all(find: Callable[[], Collection[Identity]], timeout_s: float = 60.0) -> None:
     """Kill what `find` finds, and what it finds then, until it finds nothing and all that it found has ended.
 
     Raises:

@@ -16,7 +16,7 @@ from typing import Any
 
 # What a machine has for itself, whatever folders it shares.
 OWN = ("/run", "/dev/shm")
-_READY_S = 15.0
+_READY_S = 60.0
 _POLL_S = 0.02
 
 

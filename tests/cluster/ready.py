@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from tests.cluster.host import Host
 
-_READY_S = 30.0
+_READY_S = 120.0
 _POLL_S = 0.02
 _SSH_PORT = 22
 _SHOWN = 600

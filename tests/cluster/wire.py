@@ -11,8 +11,8 @@ import time
 
 PORT = 29_500
 _BLOCK = 1 << 20
-_CONNECT_S = 10.0
-_SILENCE_S = 30.0
+_CONNECT_S = 60.0
+_SILENCE_S = 60.0
 _POLL_S = 0.01
 
 

@@ -4,6 +4,7 @@
 pod does not start), `dies` (why the pod ended before it began), `silent` (the server does not answer).
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -76,7 +77,7 @@ def runs() -> bool:
     """Whether the pod's process lives; a dead one belongs to nobody here, and init takes it."""
     try:
         return Path(f"/proc/{PID.read_text()}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
@@ -131,7 +132,8 @@ def execute(words: list[str]) -> int:
 def delete(what: str) -> int:
     if what.startswith("mpijob"):
         if runs():
-            os.killpg(int(PID.read_text()), signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(int(PID.read_text()), signal.SIGKILL)
         JOB.unlink(missing_ok=True)
     return 0
 

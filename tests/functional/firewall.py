@@ -18,8 +18,8 @@ def closed(host: Host, *rule: str, answer: str = "REJECT") -> Iterator[None]:
     """Have a host refuse packets, or drop them without a word."""
     if shutil.which("iptables", path=_PLACES) is None:
         pytest.skip("there is no iptables; mend it with: sudo apt-get install iptables")
-    host.run(["iptables", "--append", *rule, "-j", answer])
+    host.run(["iptables", "--wait", "--append", *rule, "-j", answer])
     try:
         yield
     finally:
-        host.run(["iptables", "--delete", *rule, "-j", answer])
+        host.run(["iptables", "--wait", "--delete", *rule, "-j", answer])

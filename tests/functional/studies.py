@@ -22,7 +22,7 @@ base: {{trainer: numpy, model: mlp, dataset: digits, strategy: single, epochs: {
 matrix: {{batch_size: [{batch_sizes}]}}
 baseline: none
 order: written
-orphan_timeout_s: 2
+orphan_timeout_s: 5
 """
 
 
@@ -48,7 +48,7 @@ class Bench:
             start_new_session=True,
         )
 
-    def run(self, *arguments: object, timeout_s: float = 120) -> tuple[int, str]:
+    def run(self, *arguments: object, timeout_s: float = 280) -> tuple[int, str]:
         with self.start(*arguments) as process:
             try:
                 output, _ = process.communicate(timeout=timeout_s)
@@ -87,7 +87,7 @@ def bench(folder: Path) -> Iterator[Bench]:
         end(found.left_running(), 0.5)
 
 
-def wait_for(process: subprocess.Popen[str], condition: object, timeout_s: float = 60) -> None:
+def wait_for(process: subprocess.Popen[str], condition: object, timeout_s: float = 120) -> None:
     """Wait until a condition holds while a process runs."""
     assert callable(condition)
     deadline = time.monotonic() + timeout_s
@@ -100,5 +100,5 @@ def wait_for(process: subprocess.Popen[str], condition: object, timeout_s: float
 def interrupt(process: subprocess.Popen[str], number: signal.Signals) -> tuple[int, str]:
     """Send a signal, and return the exit code with the output."""
     process.send_signal(number)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=120)
     return process.returncode, output

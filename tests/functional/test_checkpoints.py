@@ -14,7 +14,7 @@ import pytest
 
 from dlbench.launch.processes import leftovers
 from dlbench.records.journal import read_journal
-from tests.functional.studies import Bench, bench, wait_for
+from tests.functional.studies import Bench, bench, interrupt, wait_for
 
 SEED = int(os.environ.get("DLBENCH_TEST_SEED", "1"))
 NUMPY = "trainer: numpy, model: mlp, model.hidden: [64, 64], optimizer: {optimizer}"
@@ -40,7 +40,7 @@ base: {{{base}, dataset: digits, strategy: {strategy}, workers: {workers}, cores
   batch_size: 16, train_samples: 640, learning_rate: 0.001, warmup_epochs: 2.5, evaluate_every: {evaluate_every},
   checkpoint_every: {checkpoint_every}}}
 baseline: none
-orphan_timeout_s: 1
+orphan_timeout_s: 5
 grace_s: 1
 flush_interval_s: 0.05
 {more}
@@ -82,14 +82,33 @@ def newest_epoch(work: Bench) -> int:
     return max((int(name.removeprefix("epoch-")) for name in names), default=0)
 
 
-def later_than(epoch: int, work: Bench) -> Callable[[], bool]:
-    """Return a function that says whether there is a newer checkpoint than that of an epoch."""
-    return lambda: newest_epoch(work) > epoch
+def has_made(num_checkpoints: int, work: Bench) -> Callable[[], bool]:
+    """Return a function that says whether the next attempt has made so many; nothing is left of earlier ones then."""
+    num_before = len(assignments(work))
+
+    def is_so() -> bool:
+        begun = assignments(work)[num_before:]
+        times = [written_at(path) for path in work.folder.glob("studies/*/checkpoints/*/epoch-*.json")]
+        return bool(begun) and sum(time_ns > written_at(begun[-1]) for time_ns in times) >= num_checkpoints
+
+    return is_so
+
+
+def assignments(work: Bench) -> list[Path]:
+    """Return the assignments of all attempts, the newest last."""
+    return sorted(work.folder.glob("studies/*/runs/*/*/assignment.json"), key=written_at)
+
+
+def written_at(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0  # an older checkpoint goes as a newer one comes
 
 
 def pids_of_workers(work: Bench) -> list[int]:
     """Return the worker processes of the newest attempt, as far as they are there."""
-    paths = sorted(work.folder.glob("studies/*/runs/*/*/assignment.json"), key=lambda path: path.stat().st_mtime)
+    paths = assignments(work)
     found = leftovers(json.loads(paths[-1].read_text())["attempt_id"]) if paths else []
     return [pid for pid in found if "python" in Path(f"/proc/{pid}/exe").resolve().name]
 
@@ -105,13 +124,25 @@ def cut(work: Bench, arguments: list[str], moment: Callable[[], bool], delay_s: 
     """Start or continue a study, and kill dlbench or a worker some time after a moment."""
     with work.start(*arguments) as process:
         try:
-            wait_for(process, moment)
+            wait_for(process, moment, timeout_s=120)
             time.sleep(delay_s)
             pids = pids_of_workers(work)
             kill(process.pid if victim == "dlbench" or not pids else pids[int(victim) % len(pids)])
             process.communicate(timeout=60)
         finally:
             process.kill()
+
+
+def interrupted(work: Bench, *arguments: str) -> None:
+    """Start or continue a study, and interrupt it once its attempt has made as many checkpoints as are kept."""
+    moment = has_made(2, work)
+    with work.start(*arguments) as process:
+        try:
+            wait_for(process, moment)
+            code, output = interrupt(process, signal.SIGINT)
+        finally:
+            process.kill()
+    assert code == 130, output
 
 
 @contextmanager
@@ -141,21 +172,19 @@ def must_be_resumed(work: Bench, whole: Bench) -> list[dict[str, str]]:
 @pytest.mark.parametrize(("workers", "optimizer"), [(1, "adam"), (2, "sgd, momentum: 0.9, nesterov: true")])
 def test_killed_again_and_again_at_random_moments(tmp_path: Path, workers: int, optimizer: str) -> None:
     draw = random.Random(f"{SEED} {workers}")
-    # Wide enough for an epoch of some 20 ms: four cuts, each a second late at worst, come before the end.
+    # Wide enough for an epoch of some 20 ms: workers whose dlbench was killed go on until the next one ends them.
     base = f"trainer: numpy, model: mlp, model.hidden: [256, 256], optimizer: {optimizer}"
     settings = {"epochs": 200, "evaluate_every": 7}
     (tmp_path / "cut").mkdir()
     with left_alone(tmp_path / "whole", base, workers, **settings) as whole, bench(tmp_path / "cut") as work:
         arguments = [scenario(work, base, workers, **settings)]
         for _ in range(4):
-            moment = later_than(newest_epoch(work), work)
-            cut(work, arguments, moment, draw.uniform(0, 0.3), draw.choice(["dlbench", "0", "1"]))
+            cut(work, arguments, has_made(1, work), draw.uniform(0, 0.3), draw.choice(["dlbench", "0", "1"]))
             arguments = ["s.yaml", "--resume"]
         rows = must_be_resumed(work, whole)
         taken = [int(row["resumed_from_epoch"] or 0) for row in rows]
         assert taken == sorted(taken)
-        # Workers whose dlbench was killed go on for a while: a kill may come before the next attempt has begun.
-        assert len(rows) >= 3
+        assert len(rows) == 5
         must_tell_totals(work, rows[-1])
 
 
@@ -183,7 +212,7 @@ def must_tell_totals(work: Bench, row: dict[str, str]) -> None:
 def test_killed_while_a_checkpoint_is_written(tmp_path: Path, workers: int) -> None:
     """Writers leave a temporary file behind, or arrays without a manifest: nobody goes on from those."""
     base = "trainer: numpy, model: mlp, model.hidden: [900, 900], optimizer: adam"
-    settings = {"epochs": 8, "checkpoint_every": 1, "evaluate_every": 5}
+    settings = {"epochs": 12, "checkpoint_every": 1, "evaluate_every": 5}
     (tmp_path / "cut").mkdir()
     with left_alone(tmp_path / "whole", base, workers, **settings) as whole, bench(tmp_path / "cut") as work:
         name = scenario(work, base, workers, **settings)
@@ -214,7 +243,7 @@ def test_a_network_with_a_memory_goes_on_to_the_bit(tmp_path: Path, workers: int
 
 def test_a_time_out_is_not_the_end(tmp_path: Path) -> None:
     with bench(tmp_path) as work:
-        name = scenario(work, NUMPY.format(optimizer="adam"), 1, "timeout_s: 4", epochs=100_000)
+        name = scenario(work, NUMPY.format(optimizer="adam"), 1, "timeout_s: 15", epochs=100_000)
         assert work.run(name)[0] == 1
         before = newest_epoch(work)
         assert before > 0
@@ -236,13 +265,13 @@ def test_checkpoints_stay_where_they_are_asked_for(tmp_path: Path) -> None:
 
 def test_a_damaged_checkpoint_is_told_in_the_row(tmp_path: Path) -> None:
     with bench(tmp_path) as work:
-        name = scenario(work, NUMPY.format(optimizer="sgd"), 1, "timeout_s: 4", epochs=100_000)
-        work.run(name)
+        name = scenario(work, NUMPY.format(optimizer="sgd"), 1, epochs=100_000)
+        interrupted(work, name)
         for path in work.folder.glob("studies/*/checkpoints/*/epoch-*.npz"):
             path.write_bytes(b"not what it was")
-        work.run(name, "--resume")
+        interrupted(work, name, "--resume")
         between = newest_epoch(work)
-        work.run(name, "--resume")
+        interrupted(work, name, "--resume")
         _, second, third = work.rows()
         assert second["resumed_from_epoch"] == ""
         assert second["checkpoint_note"].count("was not used: its arrays are damaged") == 2

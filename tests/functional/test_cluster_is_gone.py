@@ -44,7 +44,7 @@ def assert_gone(name: str, processes: list[Identity]) -> None:
 
 def command(*words: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "tests.cluster", *words]
-    return subprocess.run(argv, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(argv, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120, check=False)
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def test_after_a_test_that_passed() -> None:
         first.run(["srun", "-N2", "hostname"])
         sleeping = second.start(["sleep", "600"], output=second.folder / "sleep.log")
         processes = running(made.name)
-    sleeping.wait(timeout=20)
+    sleeping.wait(timeout=60)
     assert_gone(made.name, processes)
 
 

@@ -70,7 +70,9 @@ def test_a_host_sees_its_own_processes_memory_and_network(pair: Cluster) -> None
     assert second.run(["test", "-e", str(marker)], check=False).returncode == 1
     assert not marker.exists()
     assert lines(first.run(["ls", "/sys/class/net"]).stdout) == ["eth0", "lo"]
-    sleeping = first.run(["sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!"]).stdout.strip()
+    # A shell's child has the shell's name until it has become what it runs.
+    script = "sleep 600 >/dev/null 2>&1 & until grep -qx sleep /proc/$!/comm; do :; done; echo $!"
+    sleeping = first.run(["sh", "-c", script]).stdout.strip()
     assert first.run(["cat", f"/proc/{sleeping}/comm"]).stdout == "sleep\n"
     assert "sleep\n" not in second.run(["sh", "-c", "cat /proc/[0-9]*/comm"], check=False).stdout
     first.run(["kill", sleeping])
@@ -81,7 +83,7 @@ def test_a_command_that_takes_too_long_is_ended(pair: Cluster) -> None:
     before = set(host.processes())
     with pytest.raises(subprocess.TimeoutExpired):
         host.run(["sh", "-c", "sleep 600; true"], timeout_s=0.5)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while set(host.processes()) - before and time.monotonic() < deadline:
         time.sleep(0.02)
     assert set(host.processes()) - before == set()
@@ -114,27 +116,28 @@ def test_mpirun_starts_ranks_over_ssh(pair: Cluster) -> None:
 def test_mpirun_on_this_machine_starts_ranks_on_hosts(pair: Cluster) -> None:
     argv = [MPIRUN, "--prtemca", "plm_ssh_agent", str(pair.ssh), "--prefix", sys.prefix, "--bind-to", "none"]
     argv += ["-H", pair.slots(1), sys.executable, "-m", "mpi4py", "-c", SUM]
-    done = subprocess.run(argv, env=os.environ | MPI, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(argv, env=os.environ | MPI, capture_output=True, text=True, timeout=120, check=False)
     assert sorted(done.stdout.splitlines()) == ["node1 11", "node2 11"], done.stderr
 
 
 def both_ways(first: Host, second: Host) -> list[float]:
-    """Return the bandwidths from each to the other, from 12 MiB after 4 MiB that do not count."""
+    """Return the bandwidths from each to the other, from 12 MiB after 4 MiB that do not count: 2 s at 50 Mbit/s."""
     pairs = [(first, second), (second, first)]
     return [bandwidth_bits_per_s(*hosts, num_bytes=16 << 20, skipped=4 << 20) for hosts in pairs]
 
 
 def test_a_limited_link_is_slower_in_both_directions() -> None:
-    with cluster(2, rate="200mbit") as made:
+    with cluster(2, rate="50mbit") as made:
         first, second = made.hosts
         limited = both_ways(first, second)
         for host in made.hosts:
             host.limit(None)
         free = bandwidth_bits_per_s(first, second, num_bytes=256 << 20)
-        second.limit("200mbit")
+        second.limit("50mbit")
         one_end = both_ways(first, second)
     for rate in limited + one_end:
-        assert 0.5 * 200e6 < rate < 1.1 * 200e6
+        # What a busy machine keeps waiting comes later, or at once.
+        assert 0.5 * 50e6 < rate < 1.25 * 50e6
         assert free > 3 * rate
 
 
@@ -157,7 +160,7 @@ def test_death_ends_one_host_alone_and_it_can_boot_again(pair: Cluster) -> None:
     init = first.first_process
     sleeping = second.start(["sleep", "600"], output=second.folder / "sleep.log")
     second.die()
-    sleeping.wait(timeout=20)
+    sleeping.wait(timeout=60)
     assert second.processes() == []
     assert not any(who.is_alive for who in before)
     assert not reaches(first, second, timeout_s=1)

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,7 +52,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="becoming the containe
 
 def lint(*words: str | Path) -> subprocess.CompletedProcess[str]:
     argv = [str(BIN / str(words[0])), *map(str, words[1:])]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
 
 
 def hadolint(*files: Path) -> subprocess.CompletedProcess[str]:
@@ -148,7 +148,7 @@ class Container:
     def run(self, *words: str, user: list[str] = AS_USER, **more: str) -> subprocess.CompletedProcess[str]:
         with self.start(*words, user=user, **more) as process:
             try:
-                stdout, stderr = process.communicate(timeout=30)
+                stdout, stderr = process.communicate(timeout=60)
             finally:
                 process.kill()
         return subprocess.CompletedProcess(list(words), process.returncode, stdout, stderr)
@@ -211,9 +211,15 @@ def make_key(path: Path, passphrase: str = "") -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", passphrase, "-f", str(path)], check=True)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+@contextmanager
+def free_ports(count: int) -> Iterator[list[int]]:
+    """Hold ports that nobody else gets meanwhile; with the same option as sshd's, listening on them is allowed."""
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for it in sockets:
+            it.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            it.bind(("", 0))
+        yield [it.getsockname()[1] for it in sockets]
 
 
 @needs_root
@@ -285,20 +291,20 @@ def test_a_key_that_is_none_is_named(container: Container) -> None:
 @needs_root
 def test_hosts_that_start_at_once_have_one_key_and_answer(root: Path, folder: Path) -> None:
     others = [settled(root, folder, f"home{number}") for number in range(4)]
-    ports = [free_port() for _ in others]
-    started = [it.start("host", DLBENCH_SSH_PORT=str(port)) for it, port in zip(others, ports, strict=True)]
-    try:
-        for it in others:
-            until_healthy(it)
-        assert len({(it.home / ".dlbench/key").read_text() for it in others}) == 1
-        assert sorted(path.name for path in others[0].keys.iterdir()) == [".lock", "id_ed25519"]
-    finally:
-        end(started)
+    with free_ports(4) as ports:
+        started = [it.start("host", DLBENCH_SSH_PORT=str(port)) for it, port in zip(others, ports, strict=True)]
+        try:
+            for it in others:
+                until_healthy(it)
+            assert len({(it.home / ".dlbench/key").read_text() for it in others}) == 1
+            assert sorted(path.name for path in others[0].keys.iterdir()) == [".lock", "id_ed25519"]
+        finally:
+            end(started)
     assert others[0].run("healthy").returncode != 0, "a host that has ended is not well"
 
 
 def until_healthy(container: Container) -> None:
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if (container.home / ".dlbench/port").exists() and container.run("healthy").returncode == 0:
             return
@@ -311,7 +317,7 @@ def end(started: list[subprocess.Popen[str]]) -> None:
         process.terminate()
     for process in started:
         try:
-            process.communicate(timeout=10)
+            process.communicate(timeout=60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dlbench.launch import processes
 from dlbench.launch.execute import write_outcome
 from dlbench.launch.processes import leftovers
 from dlbench.records.outcome import Outcome, Status
@@ -106,7 +107,7 @@ def test_files_of_the_attempt_hold_no_token(tmp_path: Path, launcher: str) -> No
 def test_a_worker_that_ends_badly(tmp_path: Path, launcher: str, mode: str, status: Status, reason: str) -> None:
     outcome = run(tmp_path, launcher, mode)
     assert (outcome.status, outcome.reason) == (status, reason)
-    assert outcome.wall_time_s < 20
+    assert outcome.wall_time_s < 60
 
 
 @pytest.mark.parametrize(("told", "status"), [(4, Status.OUT_OF_MEMORY), (3, Status.FAILED)])
@@ -117,18 +118,18 @@ def test_a_kernel_that_kills_on_another_host(tmp_path: Path, launcher: str, told
 
 
 def test_a_stopped_worker_is_named_before_the_stall_time_out(tmp_path: Path, launcher: str) -> None:
-    outcome = run(tmp_path, launcher, "stop", stall_timeout_s=35.0)
+    outcome = run(tmp_path, launcher, "stop", stall_timeout_s=100.0)
     assert outcome.status is Status.STALLED
     assert outcome.reason.startswith("worker 1 (in phase compute at step 17) is stopped: process ")
-    assert outcome.wall_time_s < 20
+    assert outcome.wall_time_s < 60
 
 
 def test_a_hang_in_start_up_names_phase_and_worker(tmp_path: Path, launcher: str) -> None:
-    outcome = run(tmp_path, launcher, "hang-start", startup_timeout_s=1.5)
+    outcome = run(tmp_path, launcher, "hang-start", startup_timeout_s=10.0)
     assert (outcome.status, outcome.reason) == (
         Status.TIMEOUT,
         (
-            "start-up took longer than startup_timeout_s (1.5 s): worker 1 (in phase build), "
+            "start-up took longer than startup_timeout_s (10 s): worker 1 (in phase build), "
             "while worker 0 (in phase broadcast)"
         ),
     )
@@ -151,24 +152,27 @@ def test_a_worker_that_ignores_sigterm_is_killed_and_its_launcher_tidies_up(
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
+    # Tidying up may take longer than a second on a busy machine; who has done so is waited for no more.
+    monkeypatch.setattr(processes, "_TIDY_S", 60.0)
+    monkeypatch.setattr(processes, "_KILL_TIMEOUT_S", 60.0)
     outcome = run(tmp_path, launcher, "stubborn", stall_timeout_s=1.0, grace_s=0.02)
     assert list(temporary.iterdir()) == []
     assert outcome.status is Status.STALLED
-    assert outcome.wall_time_s < 20
+    assert outcome.wall_time_s < 60
 
 
 def test_a_hang_after_the_result_is_a_stall(tmp_path: Path, launcher: str) -> None:
-    outcome = run(tmp_path, launcher, "teardown", stall_timeout_s=1.5)
+    outcome = run(tmp_path, launcher, "teardown", stall_timeout_s=5.0)
     assert (outcome.status, outcome.reason) == (
         Status.STALLED,
-        "no progress for stall_timeout_s (1.5 s): worker 1 (which has handed in its result and not ended)",
+        "no progress for stall_timeout_s (5 s): worker 1 (which has handed in its result and not ended)",
     )
 
 
 def test_the_whole_time_is_limited(tmp_path: Path, launcher: str) -> None:
-    outcome = run(tmp_path, launcher, "hang", timeout_s=1.5)
+    outcome = run(tmp_path, launcher, "hang", timeout_s=10.0)
     assert outcome.status is Status.TIMEOUT
-    assert outcome.reason.startswith("it took longer than timeout_s (1.5 s); worker 0 (in phase exchange")
+    assert outcome.reason.startswith("it took longer than timeout_s (10 s); worker 0 (in phase exchange")
 
 
 def test_an_interruption_ends_it(tmp_path: Path, launcher: str) -> None:

@@ -35,6 +35,10 @@ FAULTS = (
     Fault("full disk", 1),
     Fault("dlbench killed", 0),
 )
+# Runs so long that none ends before it is struck, and limits that a slow machine does not come near.
+SHAPE = HostShape(repeats=len(FAULTS) + 3, epochs=24, startup_timeout_s=60, stall_timeout_s=20, orphan_timeout_s=6)
+# Where nothing strikes.
+PATIENT = {"startup_timeout_s": 60.0, "stall_timeout_s": 40.0, "orphan_timeout_s": 20.0}
 ODD_HOSTS = (
     "a b",
     "a;touch struck",
@@ -53,10 +57,10 @@ def pair() -> Iterator[Cluster]:
 
 @pytest.mark.slow
 @pytest.mark.mpi
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_every_fault_is_told_and_mended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines: list[str] = []
-    with struck_study(tmp_path, 3, HostShape(repeats=len(FAULTS) + 3)) as study:
+    with struck_study(tmp_path, 3, SHAPE) as study:
         try:
             reports = Striker(study, FAULTS, lines.append).run()
         finally:
@@ -69,11 +73,12 @@ def test_every_fault_is_told_and_mended(tmp_path: Path, capsys: pytest.CaptureFi
 
 @pytest.mark.slow
 @pytest.mark.mpi
+@pytest.mark.timeout(600)
 def test_two_studies_at_once_in_one_folder(pair: Cluster, tmp_path: Path) -> None:
-    study = HostStudy(pair, tmp_path, HostShape(workers=2, epochs=4, startup_timeout_s=40, stall_timeout_s=20))
+    study = HostStudy(pair, tmp_path, HostShape(workers=2, epochs=4, **PATIENT))
     try:
         begun = [study.start(host=host) for host in pair.hosts]
-        assert [process.wait(120) for process in begun] == [0, 0], study.output
+        assert [process.wait(240) for process in begun] == [0, 0], study.output
         assert study.rest() == []
     finally:
         study.clean_up()
@@ -107,7 +112,7 @@ def test_a_host_may_call_itself_anything(tmp_path: Path) -> None:
     with cluster(2) as made:
         name = "a b;touch struck"
         made.hosts[1].run([sys.executable, "-c", "import socket, sys; socket.sethostname(sys.argv[1])", name])
-        study = HostStudy(made, tmp_path, HostShape(workers=2, repeats=1, epochs=4))
+        study = HostStudy(made, tmp_path, HostShape(workers=2, repeats=1, epochs=4, **PATIENT))
         try:
             assert study.run() == 0, study.output
         finally:

@@ -5,12 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.timeout(900)
 def test_a_study_from_python(tmp_path: Path) -> None:
     argv = [sys.executable, str(ROOT / "scenarios" / "from_python.py"), str(tmp_path / "studies")]
-    done = subprocess.run(argv, cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=False, timeout=280)
+    done = subprocess.run(argv, cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=False, timeout=800)
     assert done.returncode == 0, done.stdout + done.stderr
     (study,) = (tmp_path / "studies").iterdir()
     assert "completed    15" in done.stdout

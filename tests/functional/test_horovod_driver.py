@@ -12,7 +12,7 @@ from dlbench.strategies import horovod
 from tests.functional.horovod_programs.launch import start
 from tests.functional.mpi_programs.launch import run
 
-pytestmark = [pytest.mark.mpi, pytest.mark.tensorflow, pytest.mark.slow]
+pytestmark = [pytest.mark.mpi, pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.timeout(900)]
 
 COLLECTIVES = ("mpi", "gloo")
 WAYS = [
@@ -49,7 +49,7 @@ def test_a_meeting_of_too_many_is_refused(tmp_path: Path, collectives: str) -> N
 def test_without_a_launcher_the_missing_one_is_named(tmp_path: Path) -> None:
     argv: list[object] = [sys.executable, "-m", "tests.functional.horovod_programs.operations", 2]
     variables = {"HOROVOD_CONTROLLER": "gloo", "HOROVOD_CPU_OPERATIONS": "gloo"}
-    ended = run(tmp_path, argv, environ=variables)
+    ended = run(tmp_path, argv, environ=variables, timeout_s=240)
     assert ended.code != 0
     assert "2 workers were to meet over Gloo, but 1 did" in ended.output
     assert "start it with `horovodrun --gloo -np 2`" in ended.output

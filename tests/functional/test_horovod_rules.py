@@ -8,7 +8,7 @@ import pytest
 from tests.functional.horovod_programs.launch import start
 from tests.functional.horovod_programs.train import CASES, SABOTAGES
 
-pytestmark = [pytest.mark.mpi, pytest.mark.tensorflow, pytest.mark.slow]
+pytestmark = [pytest.mark.mpi, pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.timeout(900)]
 
 TOLERANCES = {"float64": 1e-12, "float32": 1e-5}
 # float16 has a mantissa of 11 bits, and a network of ReLUs enlarges what it leaves out.

@@ -86,7 +86,7 @@ def call(made: Cluster, folder: Path, name: str, **parts: Any) -> dict[str, Any]
 
 def run(made: Cluster, folder: Path, name: str, **parts: Any) -> CompletedProcess[str]:
     """Run dlbench in the first host to its end."""
-    return made.hosts[0].run(**call(made, folder, name, **parts), timeout_s=120, check=False)
+    return made.hosts[0].run(**call(made, folder, name, **parts), timeout_s=240, check=False)
 
 
 def row(made: Cluster, folder: Path, name: str) -> dict[str, str]:
@@ -178,7 +178,7 @@ def test_who_is_not_waited_for_prepares_no_longer(
     try:
         wait_until(lambda: inside(second, "cat", str(folder / "started")) != "", tmp_path / "log")
         os.killpg(process.pid, how)
-        assert process.wait(30) != 0
+        assert process.wait(60) != 0
     finally:
         process.kill()
     preparer = inside(second, "cat", str(folder / "started"))
@@ -192,7 +192,7 @@ def cached(host: Host, folder: Path) -> list[str]:
     return [name for name in found if not name.endswith(".lock")]
 
 
-def wait_until(condition: Callable[[], bool], log: Path, timeout_s: float = 30) -> None:
+def wait_until(condition: Callable[[], bool], log: Path, timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, f"it did not happen: {log.read_text()}"

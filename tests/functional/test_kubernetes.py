@@ -51,7 +51,7 @@ def start(folder: Path, fake: Path, *words: str) -> "subprocess.Popen[str]":
 def run(folder: Path, fake: Path, *words: str) -> tuple[int, str]:
     process = start(folder, fake, *words)
     try:
-        code = process.wait(timeout=90)
+        code = process.wait(timeout=240)
     finally:
         process.kill()
         process.wait()
@@ -68,11 +68,15 @@ def rows(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def has_rows(fake: Path) -> bool:
+    return any('"steps"' in path.read_text() for path in fake.glob(f"emptied/*/runs/*/1/{files.JOURNAL}"))
+
+
 def calls(fake: Path, word: str) -> list[str]:
     return [line for line in (fake / "calls").read_text().splitlines() if word in line]
 
 
-def wait_until(is_so: Callable[[], Any], otherwise: str, timeout_s: float = 60) -> None:
+def wait_until(is_so: Callable[[], Any], otherwise: str, timeout_s: float = 120) -> None:
     deadline = time.monotonic() + timeout_s
     while not is_so():
         if time.monotonic() > deadline:
@@ -104,10 +108,9 @@ def test_ctrl_c_ends_the_run_in_good_order_and_brings_it_home(tmp_path: Path, fa
     write(tmp_path, epochs=100_000)
     process = start(tmp_path, fake)
     try:
-        wait_until(lambda: list(fake.glob(f"emptied/*/runs/*/1/{files.JOURNAL}")), "nothing runs")
-        time.sleep(4)
+        wait_until(lambda: has_rows(fake), "nothing is trained")
         process.send_signal(signal.SIGINT)
-        code = process.wait(timeout=60)
+        code = process.wait(timeout=120)
     finally:
         process.kill()
         process.wait()
@@ -138,7 +141,7 @@ def test_what_a_job_made_while_nobody_followed_is_brought_home_later(
     try:
         wait_until(lambda: "runs in the pod" in (tmp_path / "log").read_text(), "nothing runs")
         process.send_signal(how)
-        assert process.wait(timeout=60) == ends
+        assert process.wait(timeout=120) == ends
     finally:
         process.kill()
         process.wait()
@@ -161,7 +164,7 @@ def test_ctrl_c_deletes_a_job_that_waits(tmp_path: Path, fake: Path) -> None:
             lambda: "waits: ImagePullBackOff: it says so" in (tmp_path / "log").read_text(), "it is not told why"
         )
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == 130, (tmp_path / "log").read_text()
+        assert process.wait(timeout=120) == 130, (tmp_path / "log").read_text()
     finally:
         process.kill()
         process.wait()

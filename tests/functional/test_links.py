@@ -16,12 +16,13 @@ from dlbench.launch.links import Broken, Link, measure, measure_each
 from dlbench.scenario.cluster import Cluster, Host
 from tests.cluster import cluster as clusters
 from tests.cluster.commands import output
+from tests.cluster.identity import Identity
 from tests.cluster.testing import cluster
 from tests.functional.firewall import closed
 
 # What of a wire's rate is left to a program after the headers of Ethernet, IP and TCP.
 HEADERS = 0.957
-TRIES = 3
+TRIES = 10
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +65,9 @@ def test_each_pair_has_its_own_link(trio: clusters.Cluster) -> None:
         slow.limit(None)
     assert [(link.a, link.b) for link in found] == [(0, 1), (0, 2), (1, 2)]
     assert {(link.interface_a, link.interface_b) for link in found} == {("eth0", "eth0")}
-    assert all(0 < link.round_trip_s < 0.02 for link in found)
+    assert all(0 < link.round_trip_s < 0.5 for link in found)
     assert found[0].bandwidth_bytes_per_s > 3 * found[1].bandwidth_bytes_per_s
-    wait_until(lambda: [set(host.processes()) for host in trio.hosts] == before)
+    wait_until(lambda: nothing_is_added(trio, before))
 
 
 def test_the_slower_direction_counts(trio: clusters.Cluster) -> None:
@@ -137,7 +138,7 @@ def test_a_firewall_in_one_direction_is_found(trio: clusters.Cluster, answer: st
         text = problem_of(of(trio, 0, 1))
     assert f"{second.address} calls {first.address} port " in text
     assert text.endswith(said)
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - begun < 60  # TCP alone gives up after two minutes
 
 
 @contextmanager
@@ -172,27 +173,32 @@ PROGRAM = """
 import os, sys
 from dlbench.launch.links import measure
 from dlbench.scenario.cluster import Cluster
-print("begun", flush=True)
-measure(Cluster.model_validate_json(sys.argv[1]), os.environ)
+while True:
+    measure(Cluster.model_validate_json(sys.argv[1]), os.environ)
 """
 
 
 def test_whoever_measures_may_be_killed_and_nothing_goes_on(trio: clusters.Cluster) -> None:
     before = [set(host.processes()) for host in trio.hosts]
     argv = [sys.executable, "-c", PROGRAM, of(trio, 0, 1).model_dump_json()]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE) as begun:
-        assert begun.stdout is not None
-        begun.stdout.readline()
-        wait_until(lambda: all(is_at_work(host) for host in trio.hosts[:2]))
-        begun.send_signal(signal.SIGKILL)
-    wait_until(lambda: [set(host.processes()) for host in trio.hosts] == before)
+    with subprocess.Popen(argv) as begun:
+        try:
+            wait_until(lambda: all(is_at_work(host) for host in trio.hosts[:2]))
+        finally:
+            begun.send_signal(signal.SIGKILL)
+    wait_until(lambda: nothing_is_added(trio, before))
+
+
+def nothing_is_added(made: clusters.Cluster, before: list[set[Identity]]) -> bool:
+    """Whether each host has no process but those before; what another test had left there may end meanwhile."""
+    return all(set(host.processes()) <= known for host, known in zip(made.hosts, before, strict=True))
 
 
 def is_at_work(host: clusters.Host) -> bool:
     return "link_end" in host.run(["sh", "-c", "cat /proc/[0-9]*/cmdline"], check=False).stdout
 
 
-def wait_until(is_so: Callable[[], bool], timeout_s: float = 15.0) -> None:
+def wait_until(is_so: Callable[[], bool], timeout_s: float = 60.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not is_so():
         assert time.monotonic() < deadline

@@ -8,7 +8,7 @@ import pytest
 
 from tests.functional.mpi_programs.launch import run
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
+pytestmark = [pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.timeout(700)]
 
 TOLERANCES = {"float64": 1e-12, "float32": 1e-5}
 # A sabotaged run differs by far more than rounding.
@@ -22,7 +22,7 @@ def cases(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """Return what was found with so many replicas; one process for all cases."""
     folder: Path = tmp_path_factory.mktemp("replicas")
     program = [sys.executable, "-m", "tests.functional.replica_programs.train", request.param]
-    ended = run(folder, program, timeout_s=300)
+    ended = run(folder, program, timeout_s=600)
     assert ended.code == 0, ended.output
     (found,) = ended.results
     assert {case["num_replicas"] for case in found} == {request.param}

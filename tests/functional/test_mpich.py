@@ -50,7 +50,7 @@ class Work:
     def run(self, *words: str, **parts: Any) -> subprocess.CompletedProcess[str]:
         command = self.command(*words, **parts)
         try:
-            return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=60, check=False)
+            return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=200, check=False)
         finally:
             end(self.left(), 0.5)
 
@@ -86,10 +86,15 @@ class Work:
 
     def process(self, variable: str) -> int:
         """Return the one process of the attempt that was started with a variable, such as `PMI_RANK=1`."""
-        (found,) = [
-            pid for pid in self.left() if variable.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        ]
+        (found,) = [pid for pid in self.left() if variable.encode() in self.told(pid, "environ").split(b"\0")]
         return found
+
+    def told(self, pid: int, what: str) -> bytes:
+        """Return a file of the kernel about a process; empty where it has just ended."""
+        try:
+            return Path(f"/proc/{pid}/{what}").read_bytes()
+        except OSError:
+            return b""
 
     def rows(self) -> list[dict[str, str]]:
         (path,) = self.folder.glob("studies/*/runs.csv")
@@ -125,7 +130,7 @@ def test_two_and_four_workers_train_the_same_by_both_algorithms(work: Work) -> N
 def test_a_worker_that_a_signal_ends_is_named(work: Work, number: signal.Signals, reason: str) -> None:
     with work.started(base=BASE | LONG) as process:
         os.kill(work.process("PMI_RANK=1"), number)
-        assert process.wait(30) == 1
+        assert process.wait(60) == 1
         assert work.left() == []
     (row,) = work.rows()
     assert row["status"] == "failed"
@@ -135,9 +140,9 @@ def test_a_worker_that_a_signal_ends_is_named(work: Work, number: signal.Signals
 
 def test_a_killed_mpirun_leaves_nothing(work: Work) -> None:
     with work.started(base=BASE | LONG) as process:
-        (launcher,) = [pid for pid in work.left() if Path(f"/proc/{pid}/comm").read_text() == "mpirun\n"]
+        (launcher,) = [pid for pid in work.left() if work.told(pid, "comm") == b"mpirun\n"]
         os.kill(launcher, signal.SIGKILL)
-        assert process.wait(30) == 1
+        assert process.wait(60) == 1
         assert work.left() == []
     (row,) = work.rows()
     assert (row["status"], row["reason"]) == ("failed", "the launcher ended (killed by SIGKILL) before its workers")
@@ -146,7 +151,7 @@ def test_a_killed_mpirun_leaves_nothing(work: Work) -> None:
 def test_ctrl_c_ends_all(work: Work) -> None:
     with work.started(base=BASE | LONG) as process:
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        assert process.wait(60) == 130
         assert work.left() == []
     assert [row["status"] for row in work.rows()] == ["interrupted"]
 
@@ -194,7 +199,7 @@ def on_hosts(made: Cluster, work: Work, environment: dict[str, str] | None = Non
 
 def test_two_hosts_meet_over_ssh(pair: Cluster, work: Work) -> None:
     command = on_hosts(pair, work, base=BASE, matrix={"mode": ["scale-up", "scale-out"]})
-    done = pair.hosts[0].run(command, cwd=work.folder, timeout_s=120, check=False)
+    done = pair.hosts[0].run(command, cwd=work.folder, timeout_s=200, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = {row["mode"]: row for row in work.rows()}
     assert {mode: (row["status"], row["hosts"], row["workers_agree"]) for mode, row in rows.items()} == {
@@ -213,24 +218,24 @@ def test_every_variable_reaches_every_host(pair: Cluster, work: Work, root: Path
     script = (root / "tests/functional/scripts/mpi_numpy.py").read_text()
     (work.folder / "train.py").write_text("import os\nassert os.environ['LAST_OF_ALL'] == 'here'\n" + script)
     base = {"workers": 2, "strategy": "mpi", "mode": "scale-out", "command": "python train.py"}
-    command = on_hosts(pair, work, {"LAST_OF_ALL": "here"}, base=base, startup_timeout_s=20)
-    done = pair.hosts[0].run(command, cwd=work.folder, timeout_s=120, check=False)
+    command = on_hosts(pair, work, {"LAST_OF_ALL": "here"}, base=base, startup_timeout_s=90)
+    done = pair.hosts[0].run(command, cwd=work.folder, timeout_s=200, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_host_that_dies_is_named(pair: Cluster, work: Work) -> None:
     first, second = pair.hosts
-    before = len(first.processes())
+    before = set(first.processes())
     command = on_hosts(pair, work, base=BASE | LONG | {"mode": "scale-out"}, orphan_timeout_s=5)
     process = first.start(command, cwd=work.folder, output=work.folder / "log")
     try:
         work.wait_for_steps(process)
         second.die()
-        assert process.wait(30) == 1, (work.folder / "log").read_text()
+        assert process.wait(60) == 1, (work.folder / "log").read_text()
     finally:
         process.kill()
     (row,) = work.rows()
     assert row["status"] == "failed"
     lost = f"worker 1 ended without handing in its result (the host {second.address} is down, or cannot be reached)"
     assert row["reason"].startswith(lost)
-    assert len(first.processes()) == before
+    assert set(first.processes()) <= before

@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -147,10 +148,11 @@ MUTATIONS: list[Callable[[Lines, random.Random], None]] = [
 ]  # fmt: skip
 
 
-def originals() -> list[str]:
+@cache
+def originals() -> tuple[str, ...]:
     """Return scenarios that are valid on one machine; those of pictures are only where the pictures are."""
     texts = [path.read_text(encoding="utf-8") for path in sorted(SCENARIOS.glob("*.yaml"))]
-    return [RICH, COMMAND, *(text for text in texts if "image_folder" not in text and "--hosts" not in text)]
+    return RICH, COMMAND, *(text for text in texts if "image_folder" not in text and "--hosts" not in text)
 
 
 def mutant(number: int) -> str:

@@ -7,7 +7,7 @@ import pytest
 from dlbench.api import Study, load_study
 from tests.functional.studies import bench
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.timeout(600)]
 
 BASE = "trainer: numpy, model: softmax, dataset: digits, strategy: mpi, cores_per_worker: 1, batch_scope: global"
 # Unequal local batches, marked steps, an evaluation that waits for the second epoch, a rate that warms up.
@@ -38,7 +38,7 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> list[Study]:
     for text in (UNEQUAL, DIVIDED):
         with bench(tmp_path_factory.mktemp("numbers")) as work:
             (work.folder / "s.yaml").write_text(text)
-            code, output = work.run("s.yaml")
+            code, output = work.run("s.yaml", timeout_s=280)
             assert code == 0, output
             found.append(load_study(work.study()))
     return found

@@ -1,8 +1,11 @@
 """An mpirun that behaves as none should: fakes of it, the rest is real."""
 
+import os
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,7 @@ import pytest
 from dlbench.launch.launchers import mpirun
 from dlbench.launch.processes import end, leftovers
 from dlbench.records.outcome import Outcome, Status
-from tests.functional.attempt import fake_attempt
+from tests.functional.attempt import FakeAttempt, fake_attempt
 
 # Which MPI it is of, it tells as the real one does.
 VERSION = """
@@ -34,14 +37,21 @@ with fake_attempt(Path(sys.argv[1]), "local", "hang") as attempt:
 """
 
 
-def run(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, mode: str = "hang", **limits: float) -> Outcome:
+def run(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    code: str,
+    mode: str = "hang",
+    act: Callable[[FakeAttempt], None] | None = None,
+    **limits: float,
+) -> Outcome:
     fake = folder / "bin" / "mpirun"
     fake.parent.mkdir()
     fake.write_text(f"#!{sys.executable}\n{VERSION}{code}")
     fake.chmod(0o755)
     monkeypatch.setattr(mpirun, "executable", lambda: str(fake))
     with fake_attempt(folder, "mpirun", mode, **limits) as attempt:
-        return attempt.run()
+        return attempt.run() if act is None else attempt.run_and(act)
 
 
 def test_its_refusal_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,17 +62,18 @@ def test_its_refusal_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_one_that_leaves_its_workers_running_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    outcome = run(tmp_path, monkeypatch, START + "time.sleep(1)\n")
+    code = START + f"while not os.path.exists({str(tmp_path / 'heard')!r}):\n    time.sleep(0.02)\n"
+    outcome = run(tmp_path, monkeypatch, code, act=lambda _: (tmp_path / "heard").touch())
     assert (outcome.status, outcome.exit_code) == (Status.FAILED, 0)
     assert outcome.reason == "the launcher ended (exit code 0) before its workers"
 
 
 def test_one_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = START + "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)\n"
-    outcome = run(tmp_path, monkeypatch, code, "finish", stall_timeout_s=1.5, grace_s=0.5)
+    outcome = run(tmp_path, monkeypatch, code, "finish", stall_timeout_s=4, grace_s=0.5)
     assert (outcome.status, outcome.reason) == (
         Status.STALLED,
-        "no progress for stall_timeout_s (1.5 s): every worker has ended, the launcher has not",
+        "no progress for stall_timeout_s (4 s): every worker has ended, the launcher has not",
     )
 
 
@@ -77,13 +88,19 @@ def test_what_a_killed_dlbench_leaves_is_found_and_ended(tmp_path: Path, root: P
     with subprocess.Popen(program, cwd=root, stdout=subprocess.PIPE, text=True) as killed:
         assert killed.stdout is not None
         attempt_id = killed.stdout.readline().strip()
-        deadline = time.monotonic() + 20
-        while not (tmp_path / "worker-1.log").exists() and time.monotonic() < deadline:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "worker-1.log").exists():
+            assert time.monotonic() < deadline
             time.sleep(0.02)
+        # Workers that nobody hears end by themselves: all are held until they are looked for.
+        killed.send_signal(signal.SIGSTOP)
+        pids = leftovers(attempt_id)
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
         killed.kill()
-    pids = leftovers(attempt_id)
     try:
-        assert len(pids) >= 2, "the supervisor and its workers, or those of them that still try to call"
+        assert len(pids) == 3, "the supervisor and its workers"
+        assert leftovers(attempt_id) == pids
     finally:
         assert end(pids, grace_s=2.0) == []
     assert leftovers(attempt_id) == []

@@ -308,7 +308,10 @@ def test_it_can_be_printed(opened):
 def test_a_link_to_a_reason_unfolds_it(opened):
     page = opened()
     target = page.ask("[...document.querySelectorAll('.failures li')].find((one) => one.querySelector('details')).id")
-    page.ask(f"location.hash = {json.dumps(target)}; new Promise((done) => setTimeout(done, 50))")
+    page.ask(
+        "new Promise((done) => { addEventListener('hashchange', done, {once: true});"
+        f" location.hash = {json.dumps(target)}; }}).then(() => true)"
+    )
     assert page.ask(f"document.getElementById({json.dumps(target)}).querySelector('details').open") is True
 
 

@@ -36,7 +36,7 @@ def load(*, wait: bool = False, fork: bool = False, fail: bool = False, num: int
     if fail:
         raise ZeroDivisionError("the user's own mistake")
     if fork and not (child := os.fork()):
-        time.sleep(60)
+        time.sleep(600)
         os._exit(0)
     if fork:
         (HERE / "child").write_text(str(child))
@@ -97,7 +97,7 @@ def finished(process: "subprocess.Popen[str]", timeout_s: float = 60) -> "subpro
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 30) -> None:
+def wait_until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
@@ -189,9 +189,9 @@ def test_a_killed_preparer_leaves_nothing_that_blocks(preparing: Preparing, fork
     assert [name for name in preparing.left() if name.endswith(".tmp")], "it was killed too late"
     (preparing.folder / "go").write_text("")
     # Also another data set's preparer clears away what nobody holds any more.
-    finished(preparing.start("synthetic", num_samples=10, shape=[2]), timeout_s=20)
+    finished(preparing.start("synthetic", num_samples=10, shape=[2]))
     assert all(name.startswith("synthetic-") for name in preparing.left())
-    done = finished(preparing.start(wait=True, fork=False), timeout_s=20)
+    done = finished(preparing.start(wait=True, fork=False))
     assert done.returncode == 0
     assert len(preparing.left()) == 2
 
@@ -293,8 +293,9 @@ sys.exit(code)
 
 def peak_bytes(preparing: Preparing, dataset: str, **options: object) -> tuple[int, Path]:
     """Prepare and return the most memory it held, and the folder it made."""
-    argv = ["taskset", "-c", "0", sys.executable, "-c", PEAK, preparing.request(dataset, options)]
-    done = finished(preparing.launch(argv if shutil.which("taskset") else argv[3:]), timeout_s=120)
+    one_core = ["taskset", "-c", str(min(os.sched_getaffinity(0)))] if shutil.which("taskset") else []
+    argv = [*one_core, sys.executable, "-c", PEAK, preparing.request(dataset, options)]
+    done = finished(preparing.launch(argv), timeout_s=120)
     assert done.returncode == 0, done.stderr
     return int(done.stderr.split()[-1]) * 1024, Path(json.loads(done.stdout)["folder"])
 

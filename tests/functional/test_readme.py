@@ -60,6 +60,7 @@ def test_the_cluster_file_is_valid(folder: Path) -> None:
     assert "runs:" in dlbench(folder, "check", "first.yaml", "--cluster", "cluster.yaml")
 
 
+@pytest.mark.timeout(900)
 def test_commands_exist(root: Path, folder: Path) -> None:
     blocks = SHELL.findall((root / "README.md").read_text(encoding="utf-8"))
     commands = [shlex.split(line, comments=True) for block in blocks for line in block.splitlines()]

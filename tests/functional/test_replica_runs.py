@@ -8,7 +8,7 @@ import pytest
 
 from tests.functional.studies import Bench, bench
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
+pytestmark = [pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.timeout(700)]
 
 TOLERANCES = {"float64": 1e-12, "float32": 1e-5}
 BASE = (

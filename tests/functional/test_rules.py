@@ -9,7 +9,7 @@ from dlbench.strategies import mpi
 from tests.functional.mpi_programs.launch import mpirun
 from tests.functional.mpi_programs.train import ALGORITHMS, NETWORKS, SABOTAGES
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.timeout(700)]
 
 TOLERANCES = {"float64": 1e-12, "float32": 1e-5}
 # A sabotaged run differs by far more than rounding, at least a hundred times the wider tolerance.
@@ -28,7 +28,7 @@ def cases(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """Return the cases of one trainer and number of workers, each as seen by all workers; one mpirun for all."""
     trainer, workers = request.param
     folder: Path = tmp_path_factory.mktemp("train")
-    ended = mpirun(folder, workers, "train", trainer, workers, mca=mpi.mca("ring"), timeout_s=180)
+    ended = mpirun(folder, workers, "train", trainer, workers, mca=mpi.mca("ring"), timeout_s=600)
     assert ended.code == 0, ended.output
     by_case = [list(seen) for seen in zip(*ended.results, strict=True)]
     assert len(by_case) == len(NETWORKS[trainer]) * len(ALGORITHMS) * len(SABOTAGES)

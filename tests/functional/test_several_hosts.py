@@ -55,12 +55,12 @@ def cluster_file(made: Cluster, folder: Path, **more: Any) -> Path:
     return path
 
 
-def run(made: Cluster, path: Path, hosts: str | Path, *words: str) -> CompletedProcess[str]:
+def run(made: Cluster, path: Path, hosts: str | Path, *words: str, timeout_s: float = 200) -> CompletedProcess[str]:
     """Run dlbench in the first host, on these hosts or on those of a cluster file."""
     where = ["--cluster" if isinstance(hosts, Path) else "--hosts", str(hosts)]
     argv = [*DLBENCH, "run", str(path), *where, "--output", str(path.parent / "studies"), *words]
     found = variables(made)
-    return made.hosts[0].run(argv, cwd=path.parent, variables=found, timeout_s=120, check=False)
+    return made.hosts[0].run(argv, cwd=path.parent, variables=found, timeout_s=timeout_s, check=False)
 
 
 def give_cores(made: Cluster) -> None:
@@ -114,8 +114,8 @@ def _check_the_wire(up: dict[str, str], out: dict[str, str]) -> None:
     assert out["interface"] == "eth0"
     assert up["transports"] == out["transports"] == "ob1 tcp,self,sm"
     assert int(out["steps"]) * 8 * 650 < int(out["wire_bytes"]) <= int(out["network_bytes"])
-    assert 1e-6 < float(out["link_latency_s"]) < 1e-2
-    assert 1e7 < float(out["link_bandwidth_bytes_per_s"]) < 1e11
+    assert 1e-6 < float(out["link_latency_s"]) < 0.5
+    assert 1e6 < float(out["link_bandwidth_bytes_per_s"]) < 1e11
 
 
 def _check_the_topology(runs: dict[str, dict[str, str]], places: list[dict[str, str]]) -> None:
@@ -168,6 +168,7 @@ except RuntimeError as error:
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
+@pytest.mark.timeout(700)
 def test_all_ways_between_hosts_compute_the_same(pair: Cluster, tmp_path: Path) -> None:
     base = BASE | {
         "trainer": "keras_tensorflow",
@@ -177,7 +178,7 @@ def test_all_ways_between_hosts_compute_the_same(pair: Cluster, tmp_path: Path) 
         "mode": "scale-out",
     }
     path = scenario(tmp_path, base=base, matrix={"strategy": ["mpi", "horovod", "multi-worker"]})
-    done = run(pair, path, pair.slots(1))
+    done = run(pair, path, pair.slots(1), timeout_s=600)
     assert done.returncode == 0, done.stdout + done.stderr
     found = rows(tmp_path)
     assert {row["collectives"] for row in found} == {"mpi", "grpc"}
@@ -203,18 +204,18 @@ def test_a_host_that_does_not_answer_is_said_before_anything_begins(pair: Cluste
 
 
 def test_a_host_that_dies_ends_its_run_which_goes_on_when_it_is_back(tmp_path: Path) -> None:
-    times = {"stall_timeout_s": 10, "startup_timeout_s": 30, "orphan_timeout_s": 10}
+    times = {"stall_timeout_s": 100, "startup_timeout_s": 90, "orphan_timeout_s": 10}
     path = scenario(tmp_path, base=BASE | {"epochs": 1_000, "mode": "scale-out"}, **times)
     with cluster(2) as made:
         first, second = made.hosts
         give_cores(made)
-        before = len(first.processes())
+        before = set(first.processes())
         argv = [*DLBENCH, "run", str(path), "--hosts", made.slots(1), "--output", str(tmp_path / "studies")]
         begun = first.start(argv, cwd=tmp_path, variables=variables(made), output=tmp_path / "log")
         try:
             _wait_for_steps(tmp_path)
             second.die()
-            assert begun.wait(timeout=60) == 1, (tmp_path / "log").read_text()
+            assert begun.wait(timeout=90) == 1, (tmp_path / "log").read_text()
         finally:
             begun.kill()
         (row,) = rows(tmp_path)
@@ -222,7 +223,7 @@ def test_a_host_that_dies_ends_its_run_which_goes_on_when_it_is_back(tmp_path: P
         assert row["reason"].startswith(
             "worker 1 ended without handing in its result (the host node2 is down, or cannot"
         )
-        assert len(first.processes()) == before
+        assert set(first.processes()) <= before
         second.boot()
         wait_for_ssh(made.hosts)
         give_cores(made)
@@ -248,7 +249,7 @@ def test_in_a_slurm_job_its_hosts_are_found(tmp_path: Path) -> None:
         command = shlex.join([*DLBENCH, "run", str(path), "--output", str(tmp_path / "studies")])
         job, printed = tmp_path / "job.sh", tmp_path / "printed"
         job.write_text(f"#!/bin/sh\n#SBATCH --nodes=2 --ntasks-per-node=2 --overcommit --output={printed}\n{command}\n")
-        made.hosts[0].run(["sbatch", "--wait", str(job)], variables=variables(made), timeout_s=120, check=False)
+        made.hosts[0].run(["sbatch", "--wait", str(job)], variables=variables(made), timeout_s=200, check=False)
         text = printed.read_text()
         found = {row["mode"]: row for row in rows(tmp_path)}
     assert {name: (row["status"], row["hosts"]) for name, row in found.items()} == {

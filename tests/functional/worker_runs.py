@@ -100,7 +100,7 @@ def working(run, folder, launcher=None, environ=None, **place):
                 yield started, reception, assignment
 
 
-def work(run, folder, timeout_s=60, launcher=None, environ=None, **place):
+def work(run, folder, timeout_s=240, launcher=None, environ=None, **place):
     """Run the worker processes of a run to their end."""
     with working(run, folder, launcher, environ, **place) as (started, _, assignment):
         output, _ = started.communicate(timeout=timeout_s)

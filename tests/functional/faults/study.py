@@ -32,7 +32,7 @@ stall_timeout_s: {stall_timeout_s:g}
 orphan_timeout_s: {orphan_timeout_s:g}
 flush_interval_s: 0.05
 grace_s: 1
-timeout_s: 60
+timeout_s: 600
 """
 SAMPLES = 480
 BATCH_SIZE = 16
@@ -50,7 +50,7 @@ class Shape:
     samples: int = SAMPLES
     startup_timeout_s: float = 6.0
     stall_timeout_s: float = 2.5
-    orphan_timeout_s: float = 3.0
+    orphan_timeout_s: float = 10.0
 
     @property
     def steps(self) -> int:
@@ -123,7 +123,7 @@ class Study:
                 start_new_session=True,
             )
 
-    def run(self, *arguments: str, variables: Mapping[str, str] | None = None, timeout_s: float = 120) -> int:
+    def run(self, *arguments: str, variables: Mapping[str, str] | None = None, timeout_s: float = 280) -> int:
         """Run dlbench to its end and return its exit code."""
         process = self.start(*arguments, variables=variables)
         try:

@@ -47,7 +47,7 @@ class HostShape:
         }  # fmt: skip
         limits = {
             "startup_timeout_s": self.startup_timeout_s, "stall_timeout_s": self.stall_timeout_s,
-            "orphan_timeout_s": self.orphan_timeout_s, "flush_interval_s": 0.05, "grace_s": 1, "timeout_s": 60,
+            "orphan_timeout_s": self.orphan_timeout_s, "flush_interval_s": 0.05, "grace_s": 1, "timeout_s": 120,
         }  # fmt: skip
         return json.dumps({"base": base, "repeats": self.repeats, "order": "written", "baseline": "none", **limits})
 
@@ -121,7 +121,7 @@ class HostStudy(Study):
     def left_running(self) -> list[int]:
         return [who.pid for who in self._extra()]
 
-    def rest(self, within_s: float = 5.0) -> list[str]:
+    def rest(self, within_s: float = 30.0) -> list[str]:
         """Wait until nothing runs but what did before; return what still does."""
         deadline = time.monotonic() + within_s
         while (left := self._extra()) and time.monotonic() < deadline:
