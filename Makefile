@@ -34,14 +34,19 @@ quickstart: .venv/installed-cpu  ## Install into .venv and run scenarios/quickst
 
 horovod: .venv/installed-horovod  ## Build Horovod, install it into .venv and prove it (needs g++ and make)
 
-# Tests that look at no time and start no workers share the cores; all others take turns.
-TOGETHER := tests/unit tests/golden $(patsubst %,tests/functional/test_%.py,batch_norm check_command imports keras_cost \
-	keras_datasets keras_engine keras_models keras_trainer page_in_browser report_command trainers_agree)
+functional = $(patsubst %,tests/functional/test_%.py,$(1))
+# Tests that look at no time and start no workers share the cores, and so do those that mostly wait: for ssh, for a
+# queue, for what others do. All others take turns.
+TOGETHER := tests/unit tests/golden $(call functional,batch_norm check_command imports keras_cost keras_datasets \
+	keras_engine keras_models keras_trainer page_in_browser report_command trainers_agree)
+WAITING := $(call functional,build_horovod careless docker from_python hosts_apart kubernetes mpich mutations prepare \
+	readme sbatch setup several_hosts slurm_job srun)
 
 test: .venv/installed-test .venv/installed-horovod lint  ## Run lint, types and all tests
 	@trap 'exit 130' INT; result=0; set -x; \
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(TOGETHER) || result=$$?; \
-	$(BIN)/python -m pytest $(addprefix --ignore ,$(TOGETHER)) || result=$$?; \
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(WAITING) || result=$$?; \
+	$(BIN)/python -m pytest $(addprefix --ignore ,$(TOGETHER) $(WAITING)) || result=$$?; \
 	exit $$result
 
 lint: .venv/installed-test  ## Run ruff, mypy and import-linter

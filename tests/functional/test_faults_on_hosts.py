@@ -36,7 +36,7 @@ FAULTS = (
     Fault("dlbench killed", 0),
 )
 # Runs so long that none ends before it is struck, and limits that a slow machine does not come near.
-SHAPE = HostShape(repeats=len(FAULTS) + 3, epochs=24, startup_timeout_s=60, stall_timeout_s=20, orphan_timeout_s=6)
+SHAPE = HostShape(repeats=len(FAULTS) + 3, epochs=16, startup_timeout_s=60, stall_timeout_s=12, orphan_timeout_s=6)
 # Where nothing strikes.
 PATIENT = {"startup_timeout_s": 60.0, "stall_timeout_s": 40.0, "orphan_timeout_s": 20.0}
 ODD_HOSTS = (
