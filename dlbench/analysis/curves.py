@@ -95,9 +95,6 @@ def curves(found: Mapping[str, Sequence[tuple[float, Sequence[float]]]]) -> Curv
 
 def medians(vectors: Array, curve: Curve) -> Array:
     """Return the median at each place of a curve: from [draws, values] to [draws, places]."""
-    if len({len(cell) for cell in curve.cells}) == 1:
-        found: Array = np.median(vectors[:, np.stack(curve.cells)], axis=2)
-        return found
     return np.stack([np.median(vectors[:, cell], axis=1) for cell in curve.cells], axis=1)
 
 
