@@ -22,7 +22,7 @@ base: {{trainer: numpy, model: mlp, dataset: digits, strategy: single, epochs: {
 matrix: {{batch_size: [{batch_sizes}]}}
 baseline: none
 order: written
-orphan_timeout_s: 5
+orphan_timeout_s: {orphan_timeout_s:g}
 """
 
 
@@ -32,9 +32,12 @@ class Bench:
 
     folder: Path
 
-    def scenario(self, epochs: int = 100, batch_sizes: str = "16, 32, 64", name: str = "s") -> Path:
+    def scenario(
+        self, epochs: int = 100, batch_sizes: str = "16, 32, 64", name: str = "s", orphan_timeout_s: float = 5
+    ) -> Path:
         path = self.folder / "s.yaml"
-        path.write_text(SCENARIO.format(name=json.dumps(name), epochs=epochs, batch_sizes=batch_sizes))
+        more = {"epochs": epochs, "batch_sizes": batch_sizes, "orphan_timeout_s": orphan_timeout_s}
+        path.write_text(SCENARIO.format(name=json.dumps(name), **more))
         return path
 
     def start(self, *arguments: object) -> subprocess.Popen[str]:

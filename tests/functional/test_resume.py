@@ -50,9 +50,8 @@ def test_a_killed_study_is_completed_by_resume_whenever_it_was_killed(work):
 
 
 def test_a_run_that_was_killed_is_repeated_and_the_old_attempt_stays(work):
-    path = work.scenario(epochs=100_000, batch_sizes="64")
     # Its worker does not end by itself before it is looked for.
-    path.write_text(path.read_text().replace("orphan_timeout_s: 2", "orphan_timeout_s: 100"))
+    path = work.scenario(epochs=100_000, batch_sizes="64", orphan_timeout_s=100)
     with work.start(path) as process:
         wait_for(process, lambda: work.journaled_steps() > 0)
         process.send_signal(signal.SIGKILL)
