@@ -24,7 +24,7 @@ ifneq ($(shell $(is-sound)),yes)
 .PHONY: .venv/bin/python .venv/installed-cpu .venv/installed-test .venv/installed-horovod
 endif
 
-.PHONY: help quickstart horovod test lint bench clean
+.PHONY: help quickstart horovod check test soak bench clean
 
 help:  ## Show what there is
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -34,26 +34,14 @@ quickstart: .venv/installed-cpu  ## Install into .venv and run scenarios/quickst
 
 horovod: .venv/installed-horovod  ## Build Horovod, install it into .venv and prove it (needs g++ and make)
 
-functional = $(patsubst %,tests/functional/test_%.py,$(1))
-# Tests that look at no time and start no workers share the cores, and so do those that mostly wait: for ssh, for a
-# queue, for what others do. All others take turns.
-TOGETHER := tests/unit tests/golden $(call functional,batch_norm check_command imports keras_cost keras_datasets \
-	keras_engine keras_models keras_trainer page_in_browser report_command trainers_agree)
-WAITING := $(call functional,build_horovod careless docker from_python hosts_apart kubernetes mpich mutations prepare \
-	readme sbatch setup several_hosts slurm_job srun)
+check: .venv/installed-test  ## Run lint, types and unit tests: two minutes
+	@$(BIN)/python -m tests.parts lint format types imports unit
 
-test: .venv/installed-test .venv/installed-horovod lint  ## Run lint, types and all tests
-	@trap 'exit 130' INT; result=0; set -x; \
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(TOGETHER) || result=$$?; \
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(WAITING) || result=$$?; \
-	$(BIN)/python -m pytest $(addprefix --ignore ,$(TOGETHER) $(WAITING)) || result=$$?; \
-	exit $$result
+test: .venv/installed-test .venv/installed-horovod  ## Run everything that must hold: fifteen minutes
+	@$(BIN)/python -m tests.parts
 
-lint: .venv/installed-test  ## Run ruff, mypy and import-linter
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo
+soak: .venv/installed-test .venv/installed-horovod  ## Run the long campaigns and write their tables to results/soak (root)
+	@for name in faults kills hosts mutations; do $(BIN)/python -m tests.soak $$name --output results/soak/$$name; done
 
 bench: .venv/installed-test  ## Measure dlbench's own cost in interleaved pairs (keep the machine quiet)
 	$(BIN)/python -m tests.bench
@@ -84,16 +72,16 @@ define install
 	@pwd -P > .venv/made-for
 endef
 
-# Each check names what is missing and the command that mends it.
+# Each check names what is missing and the command that fixes it.
 .venv/bin/python:
 	@command -v '$(PYTHON)' >/dev/null || { \
-		$(SAY) "$(PYTHON) is missing; mend it with: sudo apt-get install python3 python3-venv" >&2; exit 2; }
+		$(SAY) "$(PYTHON) is missing; install it with: sudo apt-get install python3 python3-venv" >&2; exit 2; }
 	@'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-		$(SAY) "$$('$(PYTHON)' --version) is too old, 3.11 or newer is needed; mend it with:" \
+		$(SAY) "$$('$(PYTHON)' --version) is too old, 3.11 or newer is needed; install it with:" \
 			"sudo apt-get install python3.11-venv && make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 2; }
 	@'$(PYTHON)' -c 'import venv, ensurepip' 2>/dev/null || { \
 		version=$$('$(PYTHON)' -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
-		$(SAY) "Python's venv module is missing; mend it with: sudo apt-get install python$$version-venv" >&2; exit 2; }
+		$(SAY) "Python's venv module is missing; install it with: sudo apt-get install python$$version-venv" >&2; exit 2; }
 	@[[ $$(uname -sm) == "Linux x86_64" ]] || $(SAY) "proven on Linux x86_64 only, this is $$(uname -sm); going on" >&2
 	@rm -rf .venv && mkdir .venv && echo unfinished > .venv/made-for
 	'$(PYTHON)' -m venv .venv

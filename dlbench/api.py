@@ -1,33 +1,27 @@
 """`run()` and `load_study()`: the same from Python and notebooks as from the command line."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlbench.errors import UserError
-from dlbench.launch.execute import Progress
 from dlbench.records import files
-from dlbench.records.outcome import Outcome
 from dlbench.records.tables import read_table
-from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.where import Where
-from dlbench.study.conduct import Account, Watcher, conduct
-from dlbench.study.disk import DiskFull
-from dlbench.study.fit_runs import with_found
-from dlbench.study.folder import DEFAULT_PARENT, Folder, Question, create, discard_unused, open_study
-from dlbench.study.lock import must_be_free
-from dlbench.study.prepare import Stopped
-from dlbench.study.request import Request, at_hosts, must_be_launchable, resolve, with_links
-from dlbench.study.submit import part_of, submit, waits_for
+from dlbench.scenario.cluster.cluster_file import ClusterOptions
+from dlbench.study.folder import DEFAULT_PARENT, Folder, create, discard_unused, open_study
+from dlbench.study.lock import require_free
+from dlbench.study.plan import Request, at_hosts, require_launchable, resolve, with_links
+from dlbench.study.runner import DiskFull, StudyResult, Watcher, run_study
+from dlbench.study.submit import is_queued, part_of, submit
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from dlbench.report.evidence import Evidence
+    from dlbench.report.data import ReportData
 
 # The columns that join the other tables to `runs.csv`.
 KEYS = ["run_id", "attempt"]
@@ -81,14 +75,14 @@ class Study:
 
         from dlbench.report import arms_table
 
-        return pd.read_csv(StringIO(arms_table.text(self.evidence)), dtype={"emulated": "string"})
+        return pd.read_csv(StringIO(arms_table.text(self.report_data)), dtype={"emulated": "string"})
 
     @cached_property
-    def evidence(self) -> "Evidence":
-        """What a report of this study stands on."""
-        from dlbench.report import evidence
+    def report_data(self) -> "ReportData":
+        """The rows, scenario and machine that a report is made of."""
+        from dlbench.report.data import read
 
-        return evidence.read([self.path])
+        return read([self.path])
 
     def figure(self, name: str, style: str = "light") -> "Figure":
         """Return one of the report's figures (`dlbench list figures`), to be shown or changed.
@@ -96,9 +90,9 @@ class Study:
         Raises:
             UserError: There is no such figure or style, or the study lacks the rows for it.
         """
-        from dlbench.report.make import picture
+        from dlbench.report.write import picture
 
-        return picture(self.evidence, name, style)
+        return picture(self.report_data, name, style)
 
     def report(self, output: str | Path | None = None, style: str = "light") -> Path:
         """Write the report, as `dlbench report` does, and return its folder; default: `report` in the study.
@@ -106,10 +100,10 @@ class Study:
         Raises:
             UserError: It cannot be written.
         """
-        from dlbench.report.make import FOLDER, Wish, make
+        from dlbench.report.write import FOLDER, ReportRequest, write_report
 
         folder = self.path / FOLDER if output is None else Path(output)
-        make(self.evidence, Wish(folder, style=style))
+        write_report(self.report_data, ReportRequest(folder, style=style))
         return folder
 
     def _table(self, name: str) -> "pd.DataFrame":
@@ -118,25 +112,6 @@ class Study:
     def _joined(self, name: str) -> "pd.DataFrame":
         """Return a table with the columns of `runs`; where both have a column, that of the run ends in `_run`."""
         return self._table(name).merge(self.runs, on=KEYS, how="left", suffixes=("", "_run"), validate="many_to_one")
-
-
-class Quiet:
-    """A watcher that says nothing."""
-
-    def say(self, line: str) -> None:
-        """Pass over a line."""
-
-    def begin(self, folder: Path, todo: Sequence[RunSpec], done: int) -> None:
-        """Pass over the beginning."""
-
-    def start(self, run: RunSpec, attempt: int) -> None:
-        """Pass over a launch."""
-
-    def progress(self, progress: Progress) -> None:
-        """Pass over progress."""
-
-    def end(self, run: RunSpec, outcome: Outcome, row: Mapping[str, Any]) -> None:
-        """Pass over an end."""
 
 
 def run(
@@ -164,60 +139,51 @@ def run(
         repeats: In place of the scenario's.
         study: A study to continue.
         resume: Continue the newest study of the scenario.
-        watcher: Is told how it goes on; default: nobody.
+        watcher: Receives the progress; default: nothing is shown.
 
     Raises:
-        UserError: Something that the caller can mend.
+        UserError: Something that the caller can fix.
         KeyboardInterrupt: It was interrupted; what was made is on disk, and `resume` completes it.
     """
     request = Request(
         scenario=scenario if isinstance(scenario, Mapping) else Path(scenario),
         output=Path(output),
         only={key: _as_text(value) for key, value in (only or {}).items()},
-        where=Where(hosts or None, _as_path(hostfile), _as_path(cluster)),
+        where=ClusterOptions(hosts or None, _as_path(hostfile), _as_path(cluster)),
         repeats=repeats,
         study=_as_path(study),
         resume=resume,
     )
-    folder, _ = measure(request, watcher or Quiet(), threading.Event())
+    folder, _ = measure(request, watcher or Watcher(), threading.Event())
     return load_study(folder.path)
 
 
-def measure(request: Request, watcher: Watcher, stop: threading.Event) -> tuple[Folder, Account]:
+def measure(request: Request, watcher: Watcher, stop: threading.Event) -> tuple[Folder, StudyResult]:
     """Make or continue a study, and return its folder with how it stands.
 
     Raises:
-        UserError: Something that the user can mend.
+        UserError: Something that the user can fix.
     """
-    question, folder = resolve(request)
-    if waits_for(question.cluster):
-        return submit(question, folder, request, watcher, stop)
-    must_be_launchable(question)
+    plan, folder = resolve(request)
+    if is_queued(plan.cluster):
+        return submit(plan, folder, request, watcher, stop)
+    require_launchable(plan)
     if folder is not None:
-        must_be_free(folder.path)  # hosts are asked and links measured next, which the runs of another would feel
-    question = part_of(at_hosts(question, request), request.part)
-    question = _with_batches(question, folder, watcher, stop)
-    question = with_links(question, watcher.say)
+        require_free(folder.path)  # hosts are asked and links measured next, which the runs of another would feel
+    plan = part_of(at_hosts(plan, request), request.part)
+    plan = with_links(plan, watcher.say)
     if stop.is_set():
         raise KeyboardInterrupt
     if folder is not None:
-        return folder, conduct(folder, question, watcher, stop)
-    folder = create(request.output, question)
+        return folder, run_study(folder, plan, watcher, stop)
+    folder = create(request.output, plan)
     try:
-        return folder, conduct(folder, question, watcher, stop)
+        return folder, run_study(folder, plan, watcher, stop)
     except DiskFull:
         raise
     except UserError:
         discard_unused(folder)
         raise
-
-
-def _with_batches(question: Question, folder: Folder | None, watcher: Watcher, stop: threading.Event) -> Question:
-    """Find every `batch_size: max` before a new study has a folder: run ids hold the number."""
-    try:
-        return with_found(question, folder, watcher.say, stop)
-    except Stopped as error:
-        raise KeyboardInterrupt from error
 
 
 def load_study(path: str | Path) -> Study:
@@ -228,9 +194,9 @@ def load_study(path: str | Path) -> Study:
     """
     place = Path(path)
     if not (place / files.STUDY).exists() and (place / files.table("runs")).is_file():
-        from dlbench.report.evidence import read
+        from dlbench.report.data import read
 
-        (source,) = read([place]).sources
+        (source,) = read([place]).studies
         return Study(place, None, source.machine)
     folder = open_study(place)
     return Study(folder.path, folder.record, folder.machine)

@@ -1,7 +1,10 @@
-"""What a user can mend is a `UserError`; everything else is a defect and keeps its traceback."""
+"""What a user can fix is a `UserError`; everything else is a defect and keeps its traceback."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+# The line before a `UserError` in the output of the program that prepares a data set.
+PREPARATION_REFUSED = "this cannot be prepared:"
 
 
 class UserError(Exception):

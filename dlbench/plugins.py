@@ -1,9 +1,9 @@
 """The folder is the registry: a plugin is one file in the folder of its kind.
 
 `names(kind)` lists them and `load(kind, name)` imports one. Third parties add theirs by entry points of the group
-`dlbench.<kind>`, or name a function in a scenario as `package.module:function`. A folder within the folder holds
-plugins that come from one place: `datasets/keras/mnist.py` is `keras:mnist`. A plugin file imports no framework
-at its top level, so listing and validating cost nothing. What a file of each kind must hold is written in the
+`dlbench.<kind>`, or name a function in a scenario as `package.module:function`. Plugins that differ in data alone are
+rows of a `TABLE` in the folder's `_table.py`, such as `keras:mnist`. A plugin file imports no framework at its top
+level, so listing and validating cost nothing. What a file of each kind must hold is written in the
 docstring of the kind's folder (`dlbench/models/__init__.py` and so on).
 """
 
@@ -11,7 +11,7 @@ import functools
 import importlib
 import importlib.util
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -27,7 +27,7 @@ FOLDERS = {
     "datasets": "dlbench.datasets",
     "strategies": "dlbench.strategies",
     "trainers": "dlbench.trainers",
-    "drivers": "dlbench.drivers",
+    "communicators": "dlbench.communicators",
     "launchers": "dlbench.launch.launchers",
     "submitters": "dlbench.launch.submitters",
     "sensors": "dlbench.worker.sensors",
@@ -65,7 +65,7 @@ def names(kind: str) -> tuple[str, ...]:
     spec = importlib.util.find_spec(FOLDERS[kind])
     folders = [] if spec is None else list(spec.submodule_search_locations or [])
     files = {name for folder in folders for name in _files(Path(folder))}
-    return tuple(sorted(files | set(_members(kind)) | set(_entry_points(kind))))
+    return tuple(sorted(files | set(_table(kind)) | set(_entry_points(kind))))
 
 
 def _files(folder: Path) -> set[str]:
@@ -73,24 +73,23 @@ def _files(folder: Path) -> set[str]:
 
 
 @functools.cache
-def _members(kind: str) -> dict[str, str]:
-    """Return the module of each plugin that lies in a folder within the kind's folder, by its name: `keras:mnist`."""
-    spec = importlib.util.find_spec(FOLDERS[kind])
-    within = [Path(place) for folder in (spec and spec.submodule_search_locations) or [] for place in _within(folder)]
-    return {
-        f"{folder.name}:{file}": f"{FOLDERS[kind]}.{folder.name}.{file}" for folder in within for file in _files(folder)
-    }
+def _table(kind: str) -> Mapping[str, Any]:
+    """Return the plugins of a kind that are rows of a table, by name; none where the folder has no `_table.py`."""
+    module = _table_module(kind)
+    rows: Mapping[str, Any] = {} if module is None else module.TABLE
+    return rows
 
 
-def _within(folder: str) -> list[Path]:
-    return [path.parent for path in Path(folder).glob("[!_]*/__init__.py")]
+def _table_module(kind: str) -> ModuleType | None:
+    name = f"{FOLDERS[kind]}._table"
+    return importlib.import_module(name) if importlib.util.find_spec(name) else None
 
 
 def canonical(name: str) -> str:
     """Return a plugin's name as its file is called: a hyphen and an underscore mean the same."""
     as_file = name.replace("-", "_")
     # A module of the user's own may be called anything.
-    return name if ":" in name and not any(as_file in _members(kind) for kind in FOLDERS) else as_file
+    return name if ":" in name and not any(as_file in _table(kind) for kind in FOLDERS) else as_file
 
 
 @functools.cache
@@ -101,8 +100,11 @@ def load(kind: str, name: str) -> Plugin:
         UserError: There is no such plugin, or the named function cannot be imported.
     """
     name = canonical(name)
+    if row := _table(kind).get(name):
+        return Plugin(kind, name, row.doc, row.OPTIONS, row)
     if ":" in name:
-        return _member(kind, name) or _from_reference(kind, name)
+        _check_prefix(kind, name)
+        return _from_reference(kind, name)
     if name not in names(kind):
         raise UserError(
             f"there is no {shown(name)} among the {kind}; there are: {', '.join(names(kind))}",
@@ -111,7 +113,7 @@ def load(kind: str, name: str) -> Plugin:
     found = _entry_points(kind).get(name)
     if found is None:
         return _plugin(kind, name, importlib.import_module(f"{FOLDERS[kind]}.{name}"))
-    return _foreign(kind, name, found.load, "it is installed beside dlbench: ask who made it")
+    return _foreign(kind, name, found.load, "it is installed beside dlbench: ask its authors")
 
 
 def _entry_points(kind: str) -> dict[str, Any]:
@@ -129,7 +131,7 @@ def _plugin(kind: str, name: str, target: Any) -> Plugin:
 
 
 def _foreign(kind: str, name: str, find: Callable[[], Any], hint: str) -> Plugin:
-    """Return a plugin that is not dlbench's own; whatever goes wrong in its code is the user's to know."""
+    """Return a plugin that is not dlbench's own; whatever goes wrong in its code is reported to the user."""
     try:
         return _plugin(kind, name, find())
     except (Exception, SystemExit) as error:
@@ -137,21 +139,18 @@ def _foreign(kind: str, name: str, find: Callable[[], Any], hint: str) -> Plugin
         raise UserError(message, hint=hint) from error
 
 
-def _member(kind: str, name: str) -> Plugin | None:
-    """Return a plugin of a folder within the kind's folder; None where the name begins with no such folder's.
+def _check_prefix(kind: str, name: str) -> None:
+    """Refuse a name that begins like rows of the table and is none of them; other names are a user's module.
 
     Raises:
-        UserError: The folder has no such plugin; where it says why not (`REFUSED`), that is told.
+        UserError: There is no such row; where the table says why not (`REFUSED`), the message says so.
     """
-    members, folder = _members(kind), name.partition(":")[0]
-    if name in members:
-        return _plugin(kind, name, importlib.import_module(members[name]))
-    there = sorted(member for member in members if member.startswith(f"{folder}:"))
+    prefix = name.partition(":")[0]
+    there = sorted(row for row in _table(kind) if row.startswith(f"{prefix}:"))
     if not there:
-        return None
-    refused: dict[str, str] = getattr(importlib.import_module(f"{FOLDERS[kind]}.{folder}"), "REFUSED", {})
-    if why := refused.get(name.partition(":")[2].replace("-", "_")):
-        raise UserError(f"{name} is none of the {kind} that dlbench can use: {why}")
+        return
+    if why := getattr(_table_module(kind), "REFUSED", {}).get(name.replace("-", "_")):
+        raise UserError(f"{name} cannot be used: {why}")
     message = f"there is no {shown(name)} among the {kind}; there are: {', '.join(there)}"
     raise UserError(message, hint=nearest(name, there) or f"`dlbench list {kind}` shows each with its options")
 

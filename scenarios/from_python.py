@@ -9,7 +9,7 @@ from the same epochs, because it makes more updates.
 import sys
 
 import dlbench
-from dlbench.analysis.significance import better
+from dlbench.analysis.compare.judgement import better
 
 output = sys.argv[1] if len(sys.argv) > 1 else "studies"
 
@@ -38,8 +38,8 @@ arms = study.arms[study.arms["metric"] == "validation_accuracy"]
 print(arms[["label", "n", "median", "low", "high"]].to_string(index=False))
 completed = study.runs[study.runs["status"] == "completed"]
 scores = {size: rows["validation_accuracy"].tolist() for size, rows in completed.groupby("batch_size")}
-verdict = better(scores[16], scores[256])
-print(f"batch 16 against 256: {verdict.word}, p = {verdict.p}, A12 = {verdict.a12:.2f}")
+judgement = better(scores[16], scores[256])
+print(f"batch 16 against 256: {judgement.verdict}, p = {judgement.p}, A12 = {judgement.a12:.2f}")
 
 # 4. Draw: a figure of matplotlib's, to be shown or changed, and the whole report.
 figure = study.figure("learning-curves")

@@ -1,4 +1,4 @@
-"""What all tests share: a world of their own, and no silent skips where everything must run."""
+"""What all tests share: a home of their own, and their times for the summary."""
 
 import os
 import signal
@@ -7,10 +7,25 @@ from pathlib import Path
 
 import pytest
 
+# Files that take a minute or more come first: processes that share the tests then end at the same time.
+LONGEST = [
+    f"test_{name}.py"
+    for name in (
+        "faults_on_hosts",
+        "horovod_runs",
+        "checkpoints",
+        "horovod",
+        "faults",
+        "killed_dlbench",
+        "fit",
+        "sbatch",
+    )
+]
+
 
 @pytest.fixture(scope="session", autouse=True)
 def own_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep caches and settings of the person who runs the tests out of them, and the tests out of theirs."""
+    """Keep the user's caches and settings out of the tests, and the tests out of the user's."""
     home = tmp_path_factory.mktemp("home")
     patch = pytest.MonkeyPatch()
     for name in [name for name in os.environ if name.startswith(("DLBENCH_", "OMPI_", "PMIX_", "PRTE_", "SLURM_"))]:
@@ -22,19 +37,34 @@ def own_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Heed Ctrl-C even where a shell started the tests in the background, which has programs ignore it for good."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Heed Ctrl-C and a closed terminal as usual where a background shell or `nohup` has signals ignored."""
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest files first; within a file tests keep their order."""
+    rank = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path.name, len(LONGEST)))
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Turn a skip into a failure where CI is set: there everything is installed and nothing may go untested."""
+    """Turn a skip into a failure where CI is set: everything is installed there and nothing may go untested."""
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]
     if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped in CI: {report.longrepr}"
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Append the time of each part of a test to the file that `make test` sums up."""
+    path = os.environ.get("TEST_TIMES")
+    if path and "PYTEST_XDIST_WORKER" not in os.environ:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(f"{report.duration:.2f}\t{report.when}\t{report.nodeid}\n")
 
 
 @pytest.fixture

@@ -1,22 +1,35 @@
-"""Small stand-ins for the world outside: workers as threads, a model of one matrix, a way home that keeps its lines."""
+"""Small fakes: workers as threads, a model of one matrix, a reporter that keeps its messages."""
 
 import json
+import queue
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-# Nobody is waited for longer: a worker that compiles on a busy machine takes its time.
+from dlbench.telemetry.messages import STEP_FIELDS
+
+# A worker that compiles on a busy machine takes its time; no other wait is longer.
 PATIENCE_S = 120.0
 
 
-class ThreadDriver:
-    """A driver whose workers are threads of one process; the reduction runs in rank order on worker 0."""
+class ThreadCommunicator:
+    """A communicator whose workers are threads of one process; the reduction runs in rank order.
 
-    def __init__(self, rank: int, size: int, board: list[Any], gate: threading.Barrier) -> None:
+    Attributes:
+        sent: Receiver and bytes of every point-to-point message that this worker sent.
+    """
+
+    library = "threads"
+    components: tuple[str, ...] = ()
+
+    def __init__(
+        self, rank: int, size: int, board: list[Any], gate: threading.Barrier, boxes: "list[list[queue.Queue[Any]]]"
+    ) -> None:
         self.rank, self.size = rank, size
-        self._board, self._gate = board, gate
+        self._board, self._gate, self._boxes = board, gate, boxes
+        self.sent: list[tuple[int, int]] = []
 
     def _share(self, value: Any) -> list[Any]:
         self._board[self.rank] = value
@@ -39,23 +52,31 @@ class ThreadDriver:
     def all_gather(self, value: Any) -> list[Any]:
         return [json.loads(text) for text in self._share(json.dumps(value))]
 
-    def exchange(self, send: np.ndarray, to: int, receive: np.ndarray, source: int) -> None:
-        raise NotImplementedError
+    def sendrecv(self, send: np.ndarray, to: int, receive: np.ndarray, source: int) -> None:
+        self.sent.append((to, send.nbytes))
+        self._boxes[self.rank][to].put(send.copy())
+        received = self._boxes[source][self.rank].get(timeout=PATIENCE_S)
+        assert (received.shape, received.dtype) == (receive.shape, receive.dtype)
+        receive[...] = received
+
+    def control_variable(self, name: str) -> str | None:
+        return None
 
     def close(self) -> None:
         self.barrier()
 
 
-def in_threads(size: int, body: Callable[[ThreadDriver], Any]) -> list[Any]:
+def in_threads(size: int, body: Callable[[Any], Any], kind: type[ThreadCommunicator] = ThreadCommunicator) -> list[Any]:
     """Run `body` once per worker; return their results by rank, or raise the first error."""
     board: list[Any] = [None] * size
     gate = threading.Barrier(size)
+    boxes: list[list[queue.Queue[Any]]] = [[queue.Queue() for _ in range(size)] for _ in range(size)]
     results: list[Any] = [None] * size
     errors: list[BaseException] = []
 
     def work(rank: int) -> None:
         try:
-            results[rank] = body(ThreadDriver(rank, size, board, gate))
+            results[rank] = body(kind(rank, size, board, gate, boxes))
         except BaseException as error:  # noqa: BLE001 - handed to the test by `raise` below
             if not isinstance(error, threading.BrokenBarrierError):
                 errors.append(error)
@@ -78,15 +99,15 @@ class SumStrategy:
     in_forward = None
     messages_sent = None
 
-    def __init__(self, driver: ThreadDriver, *, sabotaged: bool = False) -> None:
-        self.driver, self.sabotaged, self.bytes_sent = driver, sabotaged, 0
+    def __init__(self, communicator: ThreadCommunicator, *, sabotaged: bool = False) -> None:
+        self.communicator, self.sabotaged, self.bytes_sent = communicator, sabotaged, 0
 
     def broadcast(self, parameters: np.ndarray) -> None:
-        self.driver.broadcast(parameters)
+        self.communicator.broadcast(parameters)
 
-    def exchange(self, gradient: np.ndarray) -> np.ndarray:
+    def all_reduce(self, gradient: np.ndarray) -> np.ndarray:
         if not self.sabotaged:
-            self.driver.all_reduce(gradient, gradient)
+            self.communicator.all_reduce(gradient, gradient)
             self.bytes_sent += gradient.nbytes
         return gradient
 
@@ -154,8 +175,8 @@ class LinearTrainer:
         return {}
 
 
-class KeptStream:
-    """A way home that keeps its lines."""
+class KeptReporter:
+    """A reporter that keeps its messages."""
 
     def __init__(self) -> None:
         self.phase, self.step, self.epoch = "start", 0, 0
@@ -164,6 +185,7 @@ class KeptStream:
         self.samples_per_s: float | None = None
         self.messages: list[dict[str, Any]] = []
         self.blocks: list[np.ndarray] = []
+        self.threads: list[int] = []
 
     def send(self, message: dict[str, Any]) -> None:
         self.messages.append(message)
@@ -177,6 +199,23 @@ class KeptStream:
     def observer_cpu_s(self) -> float:
         return 0.0
 
+    def register_thread(self) -> None:
+        self.threads.append(threading.get_ident())
+
+    def of_kind(self, kind: str) -> list[dict[str, Any]]:
+        return [message for message in self.messages if message["kind"] == kind]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {name: value for message in self.of_kind("facts") for name, value in message["facts"].items()}
+
+    @property
+    def sensor_rows(self) -> list[list[Any]]:
+        return [row for message in self.of_kind("sensors") for row in message["rows"]]
+
     @property
     def rows(self) -> np.ndarray:
         return np.concatenate(self.blocks)
+
+    def column(self, name: str) -> np.ndarray:
+        return self.rows[:, STEP_FIELDS.index(name)]

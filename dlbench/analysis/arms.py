@@ -1,84 +1,139 @@
-"""Repeats joined to arms: medians with intervals, efficiency against the base line, and what can be told apart."""
+"""Arms: all runs of one point of the matrix, with what their repeats say together, and whose base line a run is."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.intervals import Interval, median_interval, ratio_interval
+from dlbench.analysis.formatting import one_line
+from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
 from dlbench.records.outcome import Status
-from dlbench.scenario.settings import OPTION_PREFIXES
+from dlbench.scenario.settings import Affects, Input, option_prefixes_of, settings_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Row = Mapping[str, Any]
 
 METRICS = ("samples_per_s", "validation_accuracy", "validation_loss", "train_time_s")
-
-TASK = ("model", "dataset", "command")
-
-# An arm is compared with a base line that is its equal in all of these; with one worker there is nothing to divide,
-# so neither `batch_scope` nor `divide` is among them.
-EQUAL = (
-    "model",
-    "dataset",
-    "dataset_checksum",
-    "train_samples",
-    "trainer",
-    "command",
-    "batch_size",
-    "cores_per_worker",
-    "optimizer",
-    "momentum",
-    "precision",
-    "jit_compile",
-)
-EQUAL_OPTIONS = tuple(f"{prefix}." for prefix in OPTION_PREFIXES if prefix in ("model", "dataset", "trainer"))
+RATE = "samples_per_s_per_worker"
 
 
-@dataclass(frozen=True)
+# An arm is compared with a base line that is its equal in what decides the time of a step on one worker, and in epochs.
+# With one worker there is nothing to divide, so neither `batch_scope` nor `divide` is among them.
+_OF_A_STEP = (Affects.STEP, Affects.ARITHMETIC)
+EQUAL = ("dataset_checksum", "epochs", *settings_of(*_OF_A_STEP))
+_EQUAL_OPTIONS = option_prefixes_of(*_OF_A_STEP)
+
+# More patience would not have brought a run that ended so to its target.
+ENDED = (Status.COMPLETED, Status.DIVERGED)
+
+
+@dataclass(frozen=True, eq=False)
 class Arm:
-    """All completed repeats of one point of the matrix.
+    """All runs of one point of the matrix of one study, completed or not.
 
     Attributes:
         name: run_id without the repeat.
-        label: What tells it from the study's others.
-        n: Completed repeats.
-        workers: Number of replicas.
-        baseline: Whether dlbench added it.
-        task: Model and data set, or command: only arms that share them compete.
-        batch_scope: What the batch size counted.
-        emulated: Reasons why it is not real hardware at work, joined by `;`.
-        metrics: Median and interval of each of METRICS; None where no repeat has it.
-        efficiency: Rate of one worker / rate of the base line; None where there is none to compare with.
+        rows: Its runs by column, the last attempt of each; what is unknown is None or absent.
+        base_line: The completed runs of its base line; empty where it has none, and of a base line itself.
+        title: Its name among the arms that it is compared with, in one line.
     """
 
     name: str
-    label: str
-    n: int
-    workers: int
-    baseline: bool
-    task: tuple[str, ...]
-    batch_scope: str | None
-    emulated: str
-    metrics: Mapping[str, Interval | None]
-    efficiency: Interval | None
+    rows: tuple[Row, ...] = field(repr=False)
+    base_line: tuple[Row, ...] = field(default=(), repr=False)
+    title: str = ""
 
+    @cached_property
+    def completed(self) -> tuple[Row, ...]:
+        """Its completed runs."""
+        return tuple(row for row in self.rows if row["status"] == Status.COMPLETED)
 
-def last_attempts(rows: Iterable[Row]) -> list[Row]:
-    """Return the row of each run's last attempt, in the order of the runs' first ones."""
-    found: dict[str, Row] = {}
-    for row in rows:
-        known = found.get(row["run_id"])
-        if known is None or row["attempt"] > known["attempt"]:
-            found[row["run_id"]] = row
-    return list(found.values())
+    @property
+    def first(self) -> Row:
+        """The run that says how the arm was set: a completed one, if there is one."""
+        return (self.completed or self.rows)[0]
+
+    @property
+    def n(self) -> int:
+        """Completed repeats."""
+        return len(self.completed)
+
+    @property
+    def label(self) -> str:
+        """What distinguishes it from the study's others, in one line."""
+        return one_line(self.known("label") or self.name)
+
+    @property
+    def workers(self) -> int:
+        """Number of replicas."""
+        return int(self.first.get("workers") or 1)
+
+    @property
+    def baseline(self) -> bool:
+        """Whether dlbench added it."""
+        return bool(self.first.get("baseline"))
+
+    @property
+    def batch_scope(self) -> str | None:
+        """What the batch size counted."""
+        return self.first.get("batch_scope")
+
+    @property
+    def emulated(self) -> str:
+        """Reasons why it is not real hardware at work, joined by `;`."""
+        return self.first.get("emulated") or ""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it is one worker without any communication library."""
+        return is_alone(self.first)
+
+    @property
+    def scores_mean_something(self) -> bool:
+        """Whether it trained on samples, not on random numbers."""
+        return bool(self.first.get("input") != Input.SYNTHETIC)
+
+    @cached_property
+    def metrics(self) -> Mapping[str, Interval | None]:
+        """Median and interval of each of METRICS; None where no completed run has it."""
+        return {name: median_interval(values) if (values := self.values(name)) else None for name in METRICS}
+
+    @cached_property
+    def efficiency(self) -> Interval | None:
+        """Rate of one of its workers / rate of its base line; None where there is none to compare with."""
+        if self.is_alone:
+            return None
+        rates, base = ([float(row[RATE]) for row in rows if row.get(RATE)] for rows in (self.completed, self.base_line))
+        return ratio_interval(rates, base) if rates and base else None
+
+    def values(self, column: str) -> tuple[float, ...]:
+        """Return the finite number that each completed run has in a column, without those that have none."""
+        found = (row.get(column) for row in self.completed)
+        return tuple(float(value) for value in found if value is not None and math.isfinite(value))
+
+    def known(self, column: str) -> Any:
+        """Return the first value in a column that a run of the arm has, completed ones before others; or None."""
+        return next((row[column] for row in (*self.completed, *self.rows) if row.get(column) is not None), None)
 
 
 def arms(rows: Iterable[Row]) -> list[Arm]:
-    """Return the arms of a study with at least one completed run, from the rows of `runs.csv`."""
-    completed = [row for row in last_attempts(rows) if row["status"] == Status.COMPLETED]
-    groups: dict[str, list[Row]] = {}
-    for row in completed:
-        groups.setdefault(arm_name(row["run_id"]), []).append(row)
-    return [_arm(name, group, completed) for name, group in groups.items()]
+    """Return all arms of one or several studies in the order of their first runs, from the rows of `runs.csv`."""
+    lasts = last_attempts(rows)
+    columns = equal_columns(dict.fromkeys(name for row in lasts for name in row))
+    base_lines: dict[Hashable, list[Row]] = {}
+    grouped: dict[tuple[Any, str], list[Row]] = {}
+    for row in lasts:
+        grouped.setdefault((row.get("study"), arm_name(row["run_id"])), []).append(row)
+        if is_alone(row) and row["status"] == Status.COMPLETED:
+            base_lines.setdefault(base_line_key(row, columns), []).append(row)
+    found = [Arm(name, tuple(own)) for (_, name), own in grouped.items()]
+    return [
+        arm if arm.is_alone else Arm(arm.name, arm.rows, tuple(base_lines.get(base_line_key(arm.first, columns), ())))
+        for arm in found
+    ]
 
 
 def arm_name(run_id: str) -> str:
@@ -86,51 +141,52 @@ def arm_name(run_id: str) -> str:
     return run_id.rsplit("-r", 1)[0]
 
 
-def not_apart(all_arms: Sequence[Arm], best: Arm, metric: str) -> list[Arm]:
-    """Return the arms whose repeats do not tell a metric of theirs from the best one's."""
-    first = best.metrics[metric]
-    if first is None:
-        return []
-    others = [arm for arm in all_arms if arm is not best]
-    return [arm for arm in others if (found := arm.metrics[metric]) is not None and not first.can_be_told_from(found)]
+def last_attempts(rows: Iterable[Row]) -> list[Row]:
+    """Return the row of each run's last attempt, in the order of the runs' first ones."""
+    found: dict[tuple[Any, str], Row] = {}
+    for row in rows:
+        run = (row.get("study"), row["run_id"])
+        if run not in found or row["attempt"] > found[run]["attempt"]:
+            found[run] = row
+    return list(found.values())
 
 
-def _arm(name: str, rows: list[Row], completed: list[Row]) -> Arm:
-    first = rows[0]
-    return Arm(
-        name=name,
-        label=first["label"],
-        n=len(rows),
-        workers=first["workers"],
-        baseline=bool(first["baseline"]),
-        task=tuple(first[key] for key in TASK if first[key]),
-        batch_scope=first["batch_scope"],
-        emulated=first["emulated"] or "",
-        metrics={metric: _interval(rows, metric) for metric in METRICS},
-        efficiency=_efficiency(rows, completed),
-    )
+def is_alone(row: Row) -> bool:
+    """Whether a run is one worker without any communication library: what efficiency is measured by."""
+    return bool(row.get("strategy") == "single" and row.get("workers") == 1)
 
 
-def _interval(rows: list[Row], metric: str) -> Interval | None:
-    values = [float(row[metric]) for row in rows if row[metric] is not None]
-    return median_interval(values) if values else None
+def equal_columns(columns: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the columns in which an arm and its base line are equal."""
+    return tuple(name for name in columns if name in EQUAL or name.startswith(_EQUAL_OPTIONS))
 
 
-def _efficiency(rows: list[Row], completed: list[Row]) -> Interval | None:
-    """Return an arm's rate per worker / its base line's; emulated and real rows are never compared."""
-    first = rows[0]
-    if first["workers"] == 1 and first["strategy"] == "single":
-        return None
-    base_rows = [row for row in completed if _is_base_line(row, first)]
-    rates, base = (
-        [float(row["samples_per_s_per_worker"]) for row in group if row["samples_per_s_per_worker"]]
-        for group in (rows, base_rows)
-    )
-    return ratio_interval(rates, base) if rates and base else None
+def base_line_key(row: Row, columns: Sequence[str]) -> Hashable:
+    """Return what a run shares with its base line: the study, `equal_columns`, and whether it is emulated.
+
+    A base line is one worker alone with the same key. Emulated and real runs are never compared.
+    """
+    values = (row.get(name) for name in columns)
+    return row.get("study"), bool(row.get("emulated")), *(repr(v) if isinstance(v, list | dict) else v for v in values)
 
 
-def _is_base_line(row: Row, arm: Row) -> bool:
-    if row["workers"] != 1 or row["strategy"] != "single" or bool(row["emulated"]) != bool(arm["emulated"]):
-        return False
-    options = {key for key in (*row, *arm) if key.startswith(EQUAL_OPTIONS)}
-    return all(row.get(column) == arm.get(column) for column in (*EQUAL, *options))
+def records(runs: "pd.DataFrame") -> list[dict[str, Any]]:
+    """Return the rows of a table by column name, unknown values as None; columns without any value are left out."""
+    import pandas as pd
+
+    found = runs.dropna(axis="columns", how="all").to_dict("records")
+    return [
+        {str(name): None if value is pd.NA or value != value else value for name, value in row.items()} for row in found
+    ]
+
+
+def frame(rows: Iterable[Row]) -> "pd.DataFrame":
+    """Return rows that were not read from a file as the table that the answer is made from: lists as text."""
+    import pandas as pd
+
+    from dlbench.analysis.groups import with_placement
+
+    plain = [
+        {name: repr(cell) if isinstance(cell, list | dict) else cell for name, cell in row.items()} for row in rows
+    ]
+    return with_placement(pd.DataFrame(plain))

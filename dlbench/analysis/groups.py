@@ -7,44 +7,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dlbench.records.tables import cell
-from dlbench.scenario import arms
-from dlbench.scenario.settings import OPTION_PREFIXES
+from dlbench.scenario.expand import arms
+from dlbench.scenario.settings import OPTION_PREFIXES, Affects, settings_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
+# Columns of settings that have other names there; a run's seed comes with its repeat, its launcher with its strategy.
+_COLUMNS = {"learning_rate": "learning_rate_base", "mode": "placement", "workers_per_host": "placement"}
+_COLUMNS |= {"seed": "", "launcher": ""}
 # What arms of one study can differ in, by column; what follows from others (the global batch) is not among them.
-SETTINGS = (
-    "model",
-    "dataset",
-    "command",
-    "trainer",
-    "strategy",
-    "algorithm",
-    "driver",
-    "collectives",
-    "placement",
-    "workers",
-    "batch_size",
-    "batch_scope",
-    "divide",
-    "epochs",
-    "optimizer",
-    "momentum",
-    "nesterov",
-    "weight_decay",
-    "gradient_accumulation_steps",
-    "learning_rate_base",
-    "learning_rate_base_batch",
-    "learning_rate_scale",
-    "warmup_epochs",
-    "precision",
-    "input",
-    "augmentation",
-    "jit_compile",
-    "cores_per_worker",
-    "memory_limit_bytes",
-    "train_samples",
+SETTINGS = tuple(
+    dict.fromkeys(
+        column
+        for name in settings_of(Affects.STEP, Affects.ARITHMETIC, Affects.TRAINING, Affects.DISTRIBUTION)
+        if (column := _COLUMNS.get(name, name))
+    )
 )
 # Runs that differ in one of these do different work: they never share axes.
 TASK = ("model", "dataset", "command")
@@ -54,7 +32,7 @@ _BARE = {*TASK, "trainer", "strategy", "algorithm", "placement", "optimizer", "p
 _LEADING = (*TASK, "strategy", "algorithm")
 # What comes with a strategy or an algorithm, such as the library that moves bytes: what else differs with these is a
 # difference to be told.
-_COMES_WITH = ("trainer", "driver", "collectives")
+_COMES_WITH = ("trainer", "communicator", "collectives")
 # Runs of two studies, or on other devices, are no repeats of each other.
 _APART = ("study", "device_name")
 ALONE = "one worker alone"

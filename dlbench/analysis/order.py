@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from dlbench.analysis.arms import arm_name
-from dlbench.scenario.arms import is_shared
-from dlbench.scenario.points import axis_keys
+from dlbench.scenario.expand.arms import is_shared
+from dlbench.scenario.expand.points import axis_keys
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Scenario
 

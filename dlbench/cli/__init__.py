@@ -19,6 +19,7 @@ INTERRUPTED = 130
 COMMANDS = {
     "run": "Run a scenario and keep every row.",
     "check": "Validate a scenario and show its runs.",
+    "fit": "Find the largest batch that fits one worker.",
     "doctor": "Examine the hosts, and say what mends them.",
     "report": "Turn studies into figures, one page and a summary.",
     "compare": "Say what changed from one study to another.",

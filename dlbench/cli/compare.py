@@ -10,8 +10,8 @@ from dlbench.cli import tables
 from dlbench.errors import UserError, nearest, shown
 
 if TYPE_CHECKING:
-    from dlbench.analysis.comparison import Comparison
-    from dlbench.report.evidence import Evidence
+    from dlbench.analysis.compare.comparison import Comparison
+    from dlbench.report.data import ReportData
 
 COMPLETED = 0
 REGRESSION = 3
@@ -73,13 +73,13 @@ def command(
     Exit code: 0, 3 where something got worse by more than --fail-above, 2 for a mistake or studies that cannot be
     compared.
     """
-    from dlbench.analysis.comparison import compare
-    from dlbench.report.evidence import read
+    from dlbench.analysis.compare.comparison import compare
+    from dlbench.report.data import read
 
     ignored, share = read_ignored(ignore), read_share(noise)
     allowed = None if fail_above is None else read_share(fail_above)
-    studies: list[Evidence] = [read([path]) for path in (base, new)]
-    machines = (studies[0].sources[0].machine, studies[1].sources[0].machine)
+    studies: list[ReportData] = [read([path]) for path in (base, new)]
+    machines = (studies[0].studies[0].machine, studies[1].studies[0].machine)
     found = compare(studies[0].runs, studies[1].runs, share, machines=machines)
     if output is not None or not found.refused:
         _write(_rendered(found, form), output)
@@ -169,7 +169,7 @@ def _judge(found: "Comparison", allowed: float) -> int:
     """
     regressions = found.regressions(allowed)
     for change in regressions:
-        by = f"{change.metric} worse by {100 * change.worsening:.3g}%" if change.metric else str(change.finding)
+        by = f"{change.metric} worse by {100 * change.worsening:.3g}%" if change.metric else str(change.kind)
         click.echo(f"dlbench: {change.arm}: {by}", err=True)
     if regressions:
         return REGRESSION

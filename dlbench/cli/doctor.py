@@ -11,9 +11,8 @@ import click
 from dlbench.cli import options, tables
 
 if TYPE_CHECKING:
-    from dlbench.launch.doctor.facts import Facts
-    from dlbench.launch.doctor.finding import Finding
-    from dlbench.scenario.where import Where
+    from dlbench.hosts.doctor.facts import ClusterFacts, Finding
+    from dlbench.scenario.cluster.cluster_file import ClusterOptions
 
 _FAILED = 1
 # What a drawn table puts between two columns.
@@ -24,19 +23,19 @@ _MARGIN = 3
 @options.hosts
 @options.studies
 @click.option("--json", "as_json", is_flag=True, help="Print everything that was found as JSON.")
-def command(where: "Where", studies: Path, as_json: bool) -> int:
-    """Examine hosts: reached by ssh, the same Python and versions, MPI, Horovod, cores, ways between them, links, room.
+def command(where: "ClusterOptions", studies: Path, as_json: bool) -> int:
+    """Examine hosts: reached by ssh, the same Python and versions, MPI, Horovod, cores, routes, links, disks.
 
-    Nothing is changed. Of each problem the command that mends it is shown. Exit code 1 if a check failed; warnings are
-    no failures.
+    Nothing is changed. Each problem is shown with the command that fixes it. Exit code 1 if a check failed; warnings do
+    not count.
     """
     import os
 
     from dlbench.datasets._cache import cache_root
-    from dlbench.launch.doctor.examine import examine
-    from dlbench.launch.doctor.finding import Verdict
-    from dlbench.launch.doctor.gather import gather
-    from dlbench.study.request import cluster_of
+    from dlbench.hosts.doctor.checks import examine
+    from dlbench.hosts.doctor.facts import CheckVerdict
+    from dlbench.hosts.doctor.gather import gather
+    from dlbench.study.plan import cluster_of
 
     folders = {"studies": studies.absolute(), "cache": cache_root()}
     facts = gather(cluster_of(where), os.environ, folders)
@@ -45,15 +44,15 @@ def command(where: "Where", studies: Path, as_json: bool) -> int:
         click.echo(_as_json(facts, findings))
     else:
         _show(facts, findings)
-    return _FAILED if any(finding.remark.verdict is Verdict.FAIL for finding in findings) else 0
+    return _FAILED if any(finding.verdict is CheckVerdict.FAIL for finding in findings) else 0
 
 
-def _show(facts: "Facts", findings: "Sequence[Finding]") -> None:
-    from dlbench.launch.doctor.examine import NAMES, verdicts
+def _show(facts: "ClusterFacts", findings: "Sequence[Finding]") -> None:
+    from dlbench.hosts.doctor.checks import NAMES, verdicts
 
     found = verdicts(findings)
     checks = [name for name in NAMES if any(check == name for _, check in found)]
-    rows = [[asked.name, *(str(found.get((asked.name, name), "-")) for name in checks)] for asked in facts.hosts]
+    rows = [[report.name, *(str(found.get((report.name, name), "-")) for name in checks)] for report in facts.hosts]
     tables.show("doctor", *_turned(["host", *checks], rows))
     if facts.links:
         click.echo()
@@ -76,13 +75,13 @@ def _turned(columns: list[str], rows: list[list[str]]) -> tuple[list[str], list[
     return ["check", *first[1:]], others
 
 
-def _link_rows(facts: "Facts") -> Iterable[tuple[str, str, str, str]]:
-    from dlbench.launch.doctor.check_links import speed
-    from dlbench.launch.links import Link
+def _link_rows(facts: "ClusterFacts") -> Iterable[tuple[str, str, str, str]]:
+    from dlbench.hosts.doctor.network import speed
+    from dlbench.hosts.links import MeasuredLink
 
     for link in facts.links:
-        hosts = f"{facts.names(link.a)} - {facts.names(link.b)}"
-        if isinstance(link, Link):
+        hosts = f"{facts.hosts[link.a].name} - {facts.hosts[link.b].name}"
+        if isinstance(link, MeasuredLink):
             round_trip = f"{1e3 * link.round_trip_s:.3f} ms"
             yield hosts, speed(link.bandwidth_bytes_per_s), round_trip, f"{link.interface_a} - {link.interface_b}"
         else:
@@ -90,32 +89,29 @@ def _link_rows(facts: "Facts") -> Iterable[tuple[str, str, str, str]]:
 
 
 def _problems(findings: "Sequence[Finding]") -> Iterable[str]:
-    """Return each problem with the hosts it is about, failures first, and the command that mends it."""
-    from dlbench.launch.doctor.finding import Verdict
+    """Return each problem with the hosts it is about, failures first, and the command that fixes it."""
+    from dlbench.hosts.doctor.facts import CheckVerdict
 
-    for verdict in (Verdict.FAIL, Verdict.WARN):
+    for verdict in (CheckVerdict.FAIL, CheckVerdict.WARN):
         same: dict[tuple[str, str, str], list[str]] = {}
         for finding in findings:
-            if finding.remark.verdict is verdict:
-                key = (finding.check, finding.remark.text, finding.remark.mend)
+            if finding.verdict is verdict:
+                key = (finding.check, finding.text, finding.fix)
                 same.setdefault(key, []).append(finding.host)
-        for (check, text, mend), hosts in same.items():
-            yield f"{verdict}  {', '.join(hosts)}  {check}: {text}\n      mend: {mend}"
+        for (check, text, fix), hosts in same.items():
+            yield f"{verdict}  {', '.join(hosts)}  {check}: {text}\n      fix: {fix}"
 
 
 def _sum(findings: "Sequence[Finding]") -> str:
-    from dlbench.launch.doctor.examine import verdicts
-    from dlbench.launch.doctor.finding import Verdict
+    from dlbench.hosts.doctor.checks import verdicts
+    from dlbench.hosts.doctor.facts import CheckVerdict
 
     found = list(verdicts(findings).values())
-    counts = {verdict: found.count(verdict) for verdict in (Verdict.PASS, Verdict.WARN, Verdict.FAIL)}
-    return f"{counts[Verdict.PASS]} passed, {counts[Verdict.WARN]} warned, {counts[Verdict.FAIL]} failed"
+    counts = {verdict: found.count(verdict) for verdict in (CheckVerdict.PASS, CheckVerdict.WARN, CheckVerdict.FAIL)}
+    return f"{counts[CheckVerdict.PASS]} passed, {counts[CheckVerdict.WARN]} warned, {counts[CheckVerdict.FAIL]} failed"
 
 
-def _as_json(facts: "Facts", findings: "Sequence[Finding]") -> str:
-    told = [
-        {"host": found.host, "check": found.check, **{key: str(value) for key, value in asdict(found.remark).items()}}
-        for found in findings
-    ]
-    links = [{**asdict(link), "a": facts.names(link.a), "b": facts.names(link.b)} for link in facts.links]
-    return json.dumps({"hosts": [asked.name for asked in facts.hosts], "findings": told, "links": links}, indent=1)
+def _as_json(facts: "ClusterFacts", findings: "Sequence[Finding]") -> str:
+    found = [asdict(finding) for finding in findings]
+    links = [{**asdict(link), "a": facts.hosts[link.a].name, "b": facts.hosts[link.b].name} for link in facts.links]
+    return json.dumps({"hosts": [report.name for report in facts.hosts], "findings": found, "links": links}, indent=1)

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their values are read."""
+"""Options that several commands share, and how to read their values."""
 
 import functools
 from collections.abc import Callable
@@ -59,15 +59,15 @@ def hosts(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def wrapped(*, hosts: str | None, hostfile: Path | None, cluster: Path | None, **others: Any) -> Any:
-        from dlbench.scenario.where import Where
+        from dlbench.scenario.cluster.cluster_file import ClusterOptions
 
-        return command(where=Where(hosts, hostfile, cluster), **others)
+        return command(where=ClusterOptions(hosts, hostfile, cluster), **others)
 
     return _hosts(_hostfile(_cluster(wrapped)))
 
 
 def read_part(text: str | None) -> tuple[int, int] | None:
-    """Return the two numbers of `3/12`; None where nothing is said.
+    """Return the two numbers of `3/12`; None where nothing is given.
 
     Raises:
         UserError: It has another form.

@@ -21,16 +21,15 @@ def command(studies: tuple[Path, ...], output: Path | None, figures: tuple[str, 
 
     A figure whose rows are not there is left out, and the reason is said. `dlbench list figures` shows all of them.
     """
-    from dlbench.report.pens import Pens, count_for
+    from dlbench.report.rendering.pool import RenderPool, num_processes
 
-    # Those who draw begin to get ready before anything is read.
-    with Pens(count_for(figures)) as pens:
-        from dlbench.report.evidence import read
-        from dlbench.report.make import FOLDER, PAGE, Wish, make
+    with RenderPool(num_processes(figures)) as pool:  # its processes start before anything is read
+        from dlbench.report.data import read
+        from dlbench.report.write import FOLDER, PAGE, ReportRequest, write_report
 
         folder = output or (studies[0] / FOLDER if len(studies) == 1 else Path(FOLDER))
         chosen = tuple(word.strip() for word in formats.split(",") if word.strip())
-        made = make(read(studies), Wish(folder, figures, chosen, style), pens)
+        made = write_report(read(studies), ReportRequest(folder, figures, chosen, style), pool)
     for name, reason in made.left_out:
         click.echo(f"not drawn: {name.replace('_', '-')}: {reason}")
     click.echo(f"{len(made.written)} files in {folder}")

@@ -6,24 +6,21 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
 
 from dlbench.cli import INTERRUPTED, options
-from dlbench.errors import UserError
+from dlbench.cli.signals import heeded
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dlbench.scenario.where import Where
-    from dlbench.study.conduct import Account, Watcher
-    from dlbench.study.folder import Folder, Question
-    from dlbench.study.request import Request
-    from dlbench.study.submit_follow import Stop
+    from dlbench.scenario.cluster.cluster_file import ClusterOptions
+    from dlbench.study.folder import Folder
+    from dlbench.study.plan import Request
+    from dlbench.study.runner import StudyResult, Watcher
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 COMPLETED = 0
 SOME_DID_NOT = 1
 HUNG_UP = 128 + signal.SIGHUP
@@ -47,7 +44,7 @@ PLAIN_WIDTH = 200
 @click.option("--followed", is_flag=True, hidden=True, help="Another dlbench shows what was found.")
 def command(
     scenario: Path | None,
-    where: "Where",
+    where: "ClusterOptions",
     only: tuple[str, ...],
     dry_run: bool,
     study: Path | None,
@@ -61,7 +58,7 @@ def command(
 
     Exit code: 0 where every run completed, 1 where some did not, 2 for a mistake in what was asked, 130 after Ctrl-C.
     """
-    from dlbench.study.request import Request
+    from dlbench.study.plan import Request
 
     request = Request(
         scenario=scenario,
@@ -74,81 +71,59 @@ def command(
         part=options.read_part(part),
     )
     if dry_run:
-        _rehearse(request)
+        _dry_run(request)
         return COMPLETED
     return _run(request, is_followed=followed)
 
 
-def _rehearse(request: "Request") -> None:
+def _dry_run(request: "Request") -> None:
     from dlbench.launch.plan import render
-    from dlbench.study.conduct import rehearse
-    from dlbench.study.request import resolve
-    from dlbench.study.submit import rehearsed, waits_for
+    from dlbench.study.plan import resolve
+    from dlbench.study.runner import dry_run
+    from dlbench.study.submit import dry_run_text, is_queued
 
-    question, folder = resolve(request)
-    if waits_for(question.cluster):
-        click.echo(rehearsed(question, request, folder))
-    question = _with_batches(question, folder)
-    click.echo("# The way home (address, port, token), the prepared data and the log folder are added at the launch.")
-    for run in question.runs:
+    plan, folder = resolve(request)
+    if is_queued(plan.cluster):
+        click.echo(dry_run_text(plan, request, folder))
+    click.echo("# The endpoint (address, port, token), the prepared data and the log folder are added at the launch.")
+    for run in plan.runs:
         click.echo(f"\n# {run.run_id}: {_one_line(run.label)}, repeat {run.repeat}")
-        click.echo(render(rehearse(run, question.cluster, os.environ)))
-
-
-def _with_batches(question: "Question", folder: "Folder | None") -> "Question":
-    """Return the question with every `batch_size: max` as it is known.
-
-    Raises:
-        UserError: One is not.
-    """
-    from dlbench.scenario.largest import open_runs
-    from dlbench.study.fit_runs import with_known
-
-    if not open_runs(question.runs):
-        return question
-    known = with_known(question, folder)
-    unknown = next(iter(open_runs(known.runs).values()), None)
-    if unknown is not None:
-        raise UserError(
-            f"[{unknown.label}] has `batch_size: max`, and the largest batch that fits is not known yet",
-            hint="`dlbench run` finds it before the first run; leave such runs out with --only",
-        )
-    return known
+        click.echo(render(dry_run(run, plan.cluster, os.environ)))
 
 
 def _run(request: "Request", *, is_followed: bool) -> int:
     """Make the runs, show what was found, and return the exit code; one that is followed leaves the showing to that."""
     from dlbench.api import measure
-    from dlbench.study.disk import DiskFull
+    from dlbench.study.follow import Detached, Stop
     from dlbench.study.prepare import NotPrepared
-    from dlbench.study.submit_follow import Left, Stop
+    from dlbench.study.runner import DiskFull
 
     console = _console()
     stop = Stop()
     try:
-        with _signals(stop), _watcher(console) as watcher:
-            folder, account = measure(request, watcher, stop)
+        with heeded(stop), _watcher(console) as watcher:
+            folder, result = measure(request, watcher, stop)
     except (DiskFull, NotPrepared) as error:
         click.echo(f"dlbench: {error}", err=True)
         return SOME_DID_NOT
-    except Left as left:
+    except Detached as error:
         with contextlib.suppress(OSError):  # the terminal is gone
-            click.echo(f"dlbench: {left}", err=True)
+            click.echo(f"dlbench: {error}", err=True)
         return HUNG_UP
     if not is_followed:
-        _show(console, folder, account)
-    if account.was_interrupted:
+        _show(console, folder, result)
+    if result.was_interrupted:
         return INTERRUPTED
-    return COMPLETED if account.is_complete else SOME_DID_NOT
+    return COMPLETED if result.is_complete else SOME_DID_NOT
 
 
-def _show(console: "Console", folder: "Folder", account: "Account") -> None:
+def _show(console: "Console", folder: "Folder", result: "StudyResult") -> None:
     from dlbench.analysis.order import reading_order
     from dlbench.cli.summary import show
     from dlbench.study.folder import scenario_of
 
-    show(console, folder.path, account.rows, reading_order(scenario_of(folder), folder.record.runs))
-    if account.was_interrupted:
+    show(console, folder.path, result.rows, reading_order(scenario_of(folder), folder.record.runs))
+    if result.was_interrupted:
         click.echo(f"interrupted; continue with: dlbench run --study {str(folder.path)!r}")
 
 
@@ -167,30 +142,6 @@ def _watcher(console: "Console") -> "Iterator[Watcher]":
             yield table
     else:
         yield PlainLines(click.echo)
-
-
-@contextlib.contextmanager
-def _signals(stop: "Stop") -> Iterator[None]:
-    """Let Ctrl-C, SIGTERM and SIGHUP end the study in good order; a second Ctrl-C ends dlbench at once.
-
-    SIGHUP, which a lost terminal sends, leaves a job of a queue alone.
-    """
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGHUP:
-            stop.hang_up()
-        else:
-            stop.set()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    # What the shell has us ignore, such as SIGHUP under nohup, stays ignored.
-    heeded = [name for name in ENDING if signal.getsignal(name) is not signal.SIG_IGN]
-    before = {name: signal.signal(name, ask) for name in heeded}
-    try:
-        yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(name, handler)
 
 
 def _one_line(text: str) -> str:

@@ -14,6 +14,6 @@ def command() -> None:
     """
     import json
 
-    from dlbench.scenario.schema import schema
+    from dlbench.scenario.read.schema import schema
 
     click.echo(json.dumps(schema(), indent=2, ensure_ascii=False))

@@ -1,12 +1,13 @@
 """What was found: the arms, what cannot be told apart, which runs failed and why, and where the files are."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dlbench.analysis.arms import Arm, arms, last_attempts, not_apart
-from dlbench.analysis.intervals import Interval, can_differ
+from dlbench.analysis.arms import Arm, Row, arms, frame, last_attempts
+from dlbench.analysis.statistics.intervals import Interval
 from dlbench.cli.live import shown_rate
 from dlbench.records import files
 from dlbench.records.columns import TABLES
@@ -24,25 +25,23 @@ SHOWN: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("validation loss", "validation_loss", "{:.4f}".format),
     ("training s", "train_time_s", "{:.2f}".format),
 )
-# Metrics that name a best arm, and what that is called.
-BEST = (("fastest", "samples_per_s"), ("most accurate", "validation_accuracy"))
 # What `batch_scope` holds fixed, by the name that papers give the comparison.
 SCALING = {"per-worker": "each worker (weak scaling)", "global": "all workers (strong scaling)"}
-MAX_NAMES = 6
 MAX_FAILURES = 20
 UNKNOWN = "-"
 
 
-def show(console: "Console", study: Path, rows: Sequence[Mapping[str, Any]], order: Sequence[str] = ()) -> None:
+def show(console: "Console", study: Path, rows: Sequence[Row], order: Sequence[str] = ()) -> None:
     """Print what was found in a study, from the rows of `runs.csv`, the arms in this order of their names."""
     from rich.text import Text
 
     places_of = {name: place for place, name in enumerate(order)}
-    found = sorted(arms(rows), key=lambda arm: places_of.get(arm.name, len(order)))
     lasts = last_attempts(rows)
+    completed = (arm for arm in arms(lasts) if arm.completed)
+    found = sorted(completed, key=lambda arm: places_of.get(arm.name, len(order)))
     if found:
         console.print(_table(found))
-    for line in [*meanings(found), *verdicts(found), *hints(lasts), *failures(lasts), *places(study)]:
+    for line in [*meanings(found), *answer(lasts, study), *hints(lasts), *failures(lasts), *places(study)]:
         console.print(Text(line), soft_wrap=True)
 
 
@@ -64,22 +63,17 @@ def meanings(found: Sequence[Arm]) -> list[str]:
     return [f"efficiency: samples/s of one worker / samples/s of its base line, at the same batch size {held}"]
 
 
-def verdicts(found: Sequence[Arm]) -> list[str]:
-    """Say which arm is best by each metric, and which cannot be told apart from it; nothing of a single arm.
+def answer(rows: Sequence[Row], study: Path) -> list[str]:
+    """Return what to use, in the sentences of the report, and where it says why; nothing where nothing is said."""
+    from dlbench.analysis.answer.answers import answers
 
-    Only arms of one model and data set are compared, emulated and real ones apart.
-    """
-    fields = {(bool(arm.emulated), arm.task): None for arm in found}
-    lines = []
-    for is_emulated, task in fields:
-        alike = [arm for arm in found if (bool(arm.emulated), arm.task) == (is_emulated, task)]
-        note = f" of {' on '.join(task)}" if len({arm.task for arm in found}) > 1 else ""
-        note += " among emulated arms" if is_emulated and any(not arm.emulated for arm in found) else ""
-        lines += [line for word, metric in BEST if (line := _verdict(alike, word + note, metric))]
-    return lines
+    if not rows:
+        return []
+    lines = [statement.text for statement in answers(frame(rows)) if statement.kind == "use"]
+    return [*lines, f"why, and what speaks against it: dlbench report {shlex.quote(str(study))}"] if lines else []
 
 
-def hints(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+def hints(rows: Iterable[Row]) -> list[str]:
     """Say why a rate is empty, once for each reason, and what would fill it."""
     short = [row for row in rows if row["status"] == Status.COMPLETED and row["samples_per_s"] is None]
     timed = [row for row in short if row["timed_window_s"] is not None]
@@ -99,7 +93,7 @@ def hints(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def failures(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+def failures(rows: Iterable[Row]) -> list[str]:
     """Name the runs that are not completed, each with its status and reason."""
     failed = [row for row in rows if row["status"] != Status.COMPLETED]
     if not failed:
@@ -138,7 +132,7 @@ def _table(found: Sequence[Arm]) -> "Table":
         table.add_column("emulated", overflow="fold")
     for arm in found:
         cells = [
-            _name(arm),
+            arm.label,
             str(arm.n),
             *(shown_interval(arm.metrics[metric], written) for _, metric, written in SHOWN),
         ]
@@ -156,47 +150,6 @@ def _title(found: Sequence[Arm]) -> str:
         return "What was found (one repeat: no intervals)"
     lowest = math.floor(100 * min(interval.coverage or 0.0 for interval in repeated))
     return f"What was found: median [interval that covers at least {lowest}%] of n repeats"
-
-
-def _name(arm: Arm) -> str:
-    return arm.label or arm.name
-
-
-def _verdict(alike: Sequence[Arm], word: str, metric: str) -> str:
-    known = [arm for arm in alike if arm.metrics[metric] is not None]
-    if len(known) < 2:
-        return ""
-    values = [_value(arm, metric) for arm in known]
-    best = [arm for arm, value in zip(known, values, strict=True) if value == max(values)]
-    if len(best) == len(known):
-        return f"{word}: none, {len(known)} arms have the same"
-    line = f"{word}: {_listed(best)}"
-    others = [arm for arm in known if arm not in best]
-    if not any(can_differ(_repeats(best[0], metric), _repeats(arm, metric)) for arm in others):
-        return f"{line}; {_too_few(max(_repeats(arm, metric) for arm in known))}"
-    same = not_apart(others, best[0], metric)
-    return f"{line}; cannot be told apart from it: {_listed(same)}" if same else line
-
-
-def _too_few(repeats: int) -> str:
-    if repeats == 1:
-        return "one repeat says nothing about chance (`repeats: 5` or more does)"
-    return f"{repeats} repeats are too few to tell it from the others (`repeats: 5` can)"
-
-
-def _value(arm: Arm, metric: str) -> float:
-    found = arm.metrics[metric]
-    return float("-inf") if found is None else found.value
-
-
-def _repeats(arm: Arm, metric: str) -> int:
-    found = arm.metrics[metric]
-    return 0 if found is None else found.n
-
-
-def _listed(found: Sequence[Arm]) -> str:
-    more = f" and {len(found) - MAX_NAMES} more" if len(found) > MAX_NAMES else ""
-    return "; ".join(map(_name, found[:MAX_NAMES])) + more
 
 
 def _runs(count: int) -> str:

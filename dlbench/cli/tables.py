@@ -1,7 +1,6 @@
-"""Tables on a terminal and in a pipe: the same cells, drawn by rich or aligned with spaces."""
+"""Tables and durations as text: drawn by rich on a terminal, aligned with spaces in a pipe."""
 
 import sys
-import unicodedata
 from collections.abc import Sequence
 
 import click
@@ -19,18 +18,32 @@ def show(title: str, columns: Row, rows: Sequence[Row]) -> None:
 
 def plain(columns: Row, rows: Sequence[Row]) -> str:
     """Return a table as text, columns aligned by spaces."""
+    from rich.cells import set_cell_size
+
     lines = [columns, *rows]
-    widths = [max(width(line[index]) for line in lines) for index in range(len(columns))]
-    return "\n".join("  ".join(_padded(cell, widths[i]) for i, cell in enumerate(line)).rstrip() for line in lines)
+    widths = [max(map(width, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(set_cell_size, line, widths)).rstrip() for line in lines)
 
 
 def width(text: str) -> int:
     """Return how many columns a text takes on a terminal: East Asian wide letters take two."""
-    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
 
 
-def _padded(text: str, columns: int) -> str:
-    return text + " " * (columns - width(text))
+def duration(seconds: float | None) -> str:
+    """Return a time such as `0.4 s`, `42 s`, `3 min 20 s`, `1 h 02 min`; empty where it is not known."""
+    if seconds is None:
+        return ""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    return (
+        f"{whole // 60} min {whole % 60:02d} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    )
 
 
 def _draw(title: str, columns: Row, rows: Sequence[Row]) -> None:

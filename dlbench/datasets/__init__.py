@@ -1,4 +1,4 @@
-"""The data sets, one file each.
+"""The data sets: one file or one table row each.
 
 A data set file holds a one-line doc, `OPTIONS`, and three functions:
 
@@ -7,22 +7,49 @@ A data set file holds a one-line doc, `OPTIONS`, and three functions:
     def prepare(options, writer: ArrayWriter) -> None: ...  # writes x and y once, in pieces, see `_writer.py`
     def describe(options) -> Description: ...      # optional: sizes and shape, quick, without preparing
 
-Samples are numbers [n, ...] with a class each; or tokens, with `vocabulary` in the description and in
+Published data sets that differ only in address, checksum and size are rows of `_table.py`; a row has the same three
+functions. A user's own `package.module:function` returns `(x, y)` or `(x, y, validation_x, validation_y)` as arrays.
+Samples are numbers [n, ...] with one class each; or tokens, with `vocabulary` in the description and in
 `writer.describe`, and then perhaps a class at each of their positions (`target_shape`).
-A user's own `package.module:function` returns `(x, y)` or `(x, y, validation_x, validation_y)` as arrays.
-Preparing happens once, before any launch, under a lock, atomically, checksummed; workers map the arrays read-only,
-so that memory grows neither with their number nor with the data.
 
-    _prepare.py      python -m dlbench.datasets._prepare '{"dataset": ..., "options": ..., "cache": ...}'
-    _cache.py        one folder for each prepared data set: lock, temporary folder, atomic rename
-    _writer.py       ArrayWriter: arrays written and checked in pieces
-    _meta.py         meta.json of a prepared data set
-    _open.py         open_arrays(folder, checksum) -> Arrays: what a worker maps
-    _split.py        split(arrays, seed, ...) -> Split: who is trained on, who is evaluated
-    _description.py  Description: what is known without preparing
-    _function.py     a user's own function as a data set
-    _images.py, _decode.py   class folders and picture files
-    _characters.py   a text file as numbers
-    _cifar.py, _cifar_files.py, _unpickle.py, _download.py   the CIFAR archives: found or loaded, checked, read
-    keras/           the data sets that Keras ships: `keras:mnist` and so on
+A data set is prepared once, before any launch, under a lock, atomically, with checksums; workers map the arrays
+read-only, so that memory grows neither with their number nor with the data.
+
+    _prepare.py    python -m dlbench.datasets._prepare '{"dataset": ..., "options": ..., "cache": ...}'
+    _cache.py      one folder for each prepared data set: lock, temporary folder, atomic rename
+    _writer.py     ArrayWriter: checks arrays and writes them in pieces; _checks.py: what samples must be
+    _format.py     the files of a prepared data set: meta.json, checksums, open_arrays (what a worker maps)
+    _split.py      split(arrays, seed, ...) -> Split: which samples are trained on, which are evaluated
+    _download.py   published files: downloaded, verified, kept in the cache
+    _disk.py       locks, synced renames, errors of the disk
+    _table.py      the published data sets; _cifar.py and _keras.py read them
+    _function.py   a user's own function as a data set
+    _image_listing.py, _image_decoding.py   the files of `image_folder`
 """
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Description:
+    """What is known of a data set before it is prepared, so that a scenario can be checked against it.
+
+    `describe(options)` returns it, or None where it cannot know yet. It raises `UserError` for options that can never
+    work, such as a folder that does not exist.
+
+    Attributes:
+        num_train: Training samples; all samples where the data set has no split of its own.
+        num_validation: Validation samples of its own split; None where it has none and `validation_fraction` of the
+            training samples is kept for validation.
+        input_shape: Shape of one sample, without the batch; None where it is known only after preparing.
+        num_classes: Number of classes; None where it is known only after preparing.
+        vocabulary: Number of different tokens, where samples are tokens (whole numbers below it).
+        target_shape: () where a sample has one class, (T,) where it has one at each of T positions.
+    """
+
+    num_train: int
+    num_validation: int | None
+    input_shape: tuple[int, ...] | None
+    num_classes: int | None
+    vocabulary: int | None = None
+    target_shape: tuple[int, ...] = ()

@@ -1,42 +1,39 @@
 """The cache of prepared data sets: one folder each, made once, under a lock, atomically.
 
 <cache>/
-  <name>-<hash of identity>/   x.npy  y.npy  [validation_x.npy  validation_y.npy]  meta.json
+  <name>-<hash of identity>/   a prepared data set, see `_format.py`
   .<name>-<hash>.lock          held by the process that prepares; empty or with its process id
   .<name>-<hash>.tmp/          what it has written so far; renamed when it is complete and on disk
-
-The lock is a POSIX record lock: it goes with the process that holds it, however that ends, and children forked by a
-user's own function do not inherit it, so that nothing a killed preparer leaves can block the next one.
+  downloads/                   published files, see `_download.py`
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from dlbench.datasets._disk import disk_errors, sync_folder, write_synced
-from dlbench.datasets._meta import META, SCHEMA_VERSION, Content, Meta, fingerprint, read_meta
-from dlbench.datasets._verify import damage
-from dlbench.datasets._writer import ArrayWriter, Say
+from dlbench.datasets._disk import Say, disk_errors, locked, sync_folder, try_lock
+from dlbench.datasets._format import META, SCHEMA_VERSION, Content, Meta, damage, fingerprint, read_meta
+from dlbench.datasets._writer import ArrayWriter
 from dlbench.errors import UserError
+from dlbench.records.files import write_text
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to make one data set.
+    """How to prepare one data set.
 
     Attributes:
         dataset: Its name.
         options: Its options, JSON-able; kept in `meta.json`.
         identity: Returns what identifies its content, quickly.
-        fill: Writes it.
+        fill: Writes its samples.
     """
 
     dataset: str
@@ -70,23 +67,23 @@ def entry_name(dataset: str, identity: dict[str, Any]) -> str:
 
 
 def ensure(recipe: Recipe, cache: Path, say: Say, *, verify: bool = False) -> Entry:
-    """Return the prepared data set, preparing it if it is not there or is damaged.
+    """Return the prepared data set, preparing it if it does not exist or is damaged.
 
     Args:
-        recipe: How to make it.
+        recipe: How to prepare it.
         cache: Folder of all prepared data sets.
-        say: Takes lines about the progress.
+        say: Receives lines about the progress.
         verify: Also read the arrays of an existing entry and compare their checksums.
 
     Raises:
-        UserError: The data set or the cache's disk has a fault that the user can mend.
+        UserError: The data set or the cache's disk has a fault that the user can fix.
     """
     identity = _as_json(recipe.identity())
     folder = cache / entry_name(recipe.dataset, identity)
     if found := _usable(folder, identity, say, verify):
         return found
-    with _locked(folder, say):
-        # Another process may have made it while this one waited.
+    with locked(_lock_of(folder), f"prepares {folder.name}", say):
+        # Another process may have prepared it while this one waited.
         if found := _usable(folder, identity, say, verify):
             return found
         _sweep(cache, folder)
@@ -105,29 +102,12 @@ def _usable(folder: Path, identity: dict[str, Any], say: Say, verify: bool) -> E
     try:
         meta = read_meta(folder)
     except (OSError, ValueError) as error:
-        say(f"{folder} is damaged and is made anew: {error}")
+        say(f"{folder} is damaged and is prepared again: {error}")
         return None
-    wrong = damage(folder, meta, verify) or ("" if meta.identity == identity else "it holds other samples")
+    wrong = damage(folder, meta.content, verify) or ("" if meta.identity == identity else "it holds other samples")
     if wrong:
-        say(f"{folder} is damaged and is made anew: {wrong}")
+        say(f"{folder} is damaged and is prepared again: {wrong}")
     return None if wrong else Entry(folder, meta)
-
-
-@contextlib.contextmanager
-def _locked(folder: Path, say: Say) -> Iterator[None]:
-    path = _lock_of(folder)
-    with contextlib.ExitStack() as stack:
-        with disk_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            file = stack.enter_context(path.open("a+"))
-            if not _try_lock(file):
-                file.seek(0)
-                say(f"waiting for process {file.read().strip() or '?'}, which prepares {folder.name}")
-                fcntl.lockf(file, fcntl.LOCK_EX)
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
-        yield
 
 
 def _lock_of(folder: Path) -> Path:
@@ -138,24 +118,16 @@ def _temporary_of(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.tmp")
 
 
-def _try_lock(file: IO[str]) -> bool:
-    try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return False
-    return True
-
-
 def _sweep(cache: Path, folder: Path) -> None:
-    """Remove what killed preparers left: of this entry, whose lock is ours, and of every other that nobody holds."""
+    """Remove what killed processes left: of this entry, which is locked, and of all others that are not."""
     with disk_errors(cache):
         _remove(_temporary_of(folder))
         _remove(folder)
     for left in cache.glob(".*.tmp"):
         lock = left.with_suffix(".lock")
-        # Another user's leftovers may not be ours to remove; they are in nobody's way.
+        # Another user's files may not be removable; they do no harm.
         with contextlib.suppress(OSError), lock.open("a+") as file:
-            if _try_lock(file):
+            if try_lock(file):
                 shutil.rmtree(left, ignore_errors=True)
 
 
@@ -194,7 +166,7 @@ def _fill(recipe: Recipe, identity: dict[str, Any], temporary: Path, say: Say) -
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     with disk_errors(temporary):
-        write_synced(temporary / META, meta.model_dump_json(indent=2) + "\n")
+        write_text(temporary / META, meta.model_dump_json(indent=2) + "\n")
         sync_folder(temporary)
     return meta
 

@@ -1,4 +1,4 @@
-"""What samples and class numbers must be, whoever makes them."""
+"""Checks of samples and class numbers, the same for every data set."""
 
 from typing import Any
 
@@ -16,23 +16,23 @@ def stored_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def as_array(name: str, value: Any) -> Array:
-    """Return what a data set gives as an array, without copying one.
+    """Return a value as an array; an array is not copied.
 
     Raises:
-        UserError: It is none, such as a list of rows of different lengths.
+        UserError: It is not one, such as a list of rows of different lengths.
     """
     try:
         array: Array = np.asanyarray(value)
     except ValueError as error:
-        raise UserError(f"{name} is no array: {error}") from error
+        raise UserError(f"{name} is not an array: {error}") from error
     return array
 
 
 def checked_samples(name: str, x: Array) -> Array:
-    """Return samples [n, ...] if they are numbers.
+    """Return samples [n, ...] after checking that they are numbers.
 
     Raises:
-        UserError: They are none.
+        UserError: They are something else, or have no axis of their own.
     """
     if x.dtype.kind not in "buif":
         raise UserError(f"{name} holds {x.dtype}; samples are numbers (integers or floating point)")
@@ -44,10 +44,10 @@ def checked_samples(name: str, x: Array) -> Array:
 
 
 def checked_classes(name: str, y: Array, target_shape: tuple[int, ...] = ()) -> Array:
-    """Return class numbers [n, *target_shape] if they are integers.
+    """Return class numbers [n, *target_shape] after checking that they are integers.
 
     Raises:
-        UserError: They are none.
+        UserError: They are not.
     """
     if y.ndim != 1 and not target_shape:
         raise UserError(
@@ -65,7 +65,7 @@ def check_tokens(name: str, x: Array, vocabulary: int) -> None:
     """Refuse samples that are not whole numbers from 0 to below `vocabulary`.
 
     Raises:
-        UserError: They are none.
+        UserError: They are not.
     """
     if x.dtype.kind not in "ui":
         raise UserError(f"{name} holds {x.dtype}; tokens are integers")

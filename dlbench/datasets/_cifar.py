@@ -1,128 +1,230 @@
-"""The pictures of CIFAR-10 and CIFAR-100, from the official Python archive or its unpacked batches.
+"""CIFAR-10 and CIFAR-100: the official archives, or files of them that the user has.
 
-Every file is compared with its published checksum before it is read, so that only the true data set is prepared,
-wherever it was found: identity and cache entry do not depend on the place.
+The binary archive is downloaded (https://www.cs.toronto.edu/~kriz/cifar.html); `dataset.path` may also name the Python
+archive, which Keras and torchvision keep. Every file is compared with its published checksum before it is read, so
+that only the true data set is prepared, and a pickle of the Python archive is only loaded where it is the published
+one. Identity and cache entry do not depend on the place.
 """
 
 import hashlib
+import pickle
+import tarfile
+import warnings
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
-from dlbench.datasets import _cifar_files, _unpickle
+from dlbench.datasets import Description
+from dlbench.datasets._download import Published
 from dlbench.datasets._writer import ArrayWriter
 from dlbench.errors import UserError
-
-SHAPE = (32, 32, 3)
-NUM_TRAIN, NUM_VALIDATION = 50_000, 10_000
+from dlbench.plugins import Options
 
 Array = npt.NDArray[np.uint8]
 
+CHANNELS, HEIGHT, WIDTH = 3, 32, 32
+PIXELS = CHANNELS * HEIGHT * WIDTH
+NUM_TRAIN, NUM_VALIDATION = 50_000, 10_000
+# No published file is larger; what is longer is not read to its end and fails its checksum.
+MAX_FILE_BYTES = 256 * 2**20
+MD5_DIGITS = 32
+
+
+def _contents(archive: "Archive", found: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of each file, one at a time: all of them are more than a small machine has.
+
+    Raises:
+        UserError: A file cannot be read, or the archive is damaged.
+    """
+    with _archive_errors(found):
+        if found.is_dir():
+            for name in archive.files:
+                with (found / name).open("rb") as file:
+                    yield name, file.read(MAX_FILE_BYTES)
+            return
+        with tarfile.open(found) as opened:
+            for name in archive.files:
+                member = opened.extractfile(f"{archive.folder}/{name}")
+                yield name, b"" if member is None else member.read(MAX_FILE_BYTES)
+
+
+@contextmanager
+def _archive_errors(found: Path) -> Iterator[None]:
+    try:
+        yield
+    except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
+        raise UserError(
+            f"{found} cannot be read: {error}", hint="remove a damaged archive and download it again"
+        ) from error
+
+
+def _check(found: Path, name: str, expected: str, content: bytes) -> None:
+    kind = hashlib.md5 if len(expected) == MD5_DIGITS else hashlib.sha256
+    checksum = kind(content, usedforsecurity=False).hexdigest()
+    if checksum != expected:
+        raise UserError(
+            f"{name} in {found} is not the published file: its checksum is {checksum}, not {expected}",
+            hint="remove it and download the archive again",
+        )
+
+
+class Cifar10Options(Options):
+    """Where the files are."""
+
+    path: str | None = Field(
+        None,
+        min_length=1,
+        description="An archive that you have (binary or Python version), its unpacked folder, or the folder that "
+        "holds either; default: the binary archive is downloaded once into the cache (170 MB).",
+    )
+
+
+class Cifar100Options(Cifar10Options):
+    """Where the files are, and which classes."""
+
+    labels: Literal["fine", "coarse"] = Field("fine", description="fine: the 100 classes; coarse: the 20 superclasses.")
+
 
 @dataclass(frozen=True)
-class Edition:
-    """One of the two data sets as it is published.
+class Archive:
+    """One version of the published files.
 
     Attributes:
-        name: Name of the dlbench data set.
-        url: Where Keras and others load the archive from.
-        archive_md5: Its md5, as the data set's page says; https://www.cs.toronto.edu/~kriz/cifar.html.
-        folder: The folder in the archive.
-        train: The files of the training part, in order, with their md5 (as torchvision checks them).
+        name: Name of the archive.
+        folder: The folder in it.
+        train: Checksum of each file of the training part, in order: sha256 for the binary version, md5 for the Python
+            version.
         test: The same of the test part.
-        meta: The file with the names of the classes, and its md5.
-        labels: Key of the class numbers.
-        label_names: Key of the classes' names.
-        keras_folder: Where Keras 3 unpacks the archive to, below `datasets`.
     """
 
     name: str
-    url: str
-    archive_md5: str
     folder: str
-    train: tuple[tuple[str, str], ...]
-    test: tuple[tuple[str, str], ...]
-    meta: tuple[str, str]
-    labels: bytes
-    label_names: bytes
-    keras_folder: str
+    train: Mapping[str, str]
+    test: Mapping[str, str]
 
     @property
-    def checksums(self) -> dict[str, str]:
-        """Every file that is needed, with its md5."""
-        return dict((*self.train, *self.test, self.meta))
+    def files(self) -> dict[str, str]:
+        """Checksum of every file."""
+        return {**self.train, **self.test}
 
-    @property
-    def archive(self) -> str:
-        """Name of the archive."""
-        return self.url.rpartition("/")[2]
+    def is_in(self, folder: Path) -> bool:
+        """Return whether all files are in a folder."""
+        return all((folder / name).is_file() for name in self.files)
 
 
-def write(edition: Edition, path: str | None, writer: ArrayWriter) -> None:
-    """Write the pictures as uint8 [32, 32, 3] with the test part for validation; pixels enter the network as 0 to 1.
+@dataclass(frozen=True)
+class Cifar:
+    """One of the two data sets.
 
-    Args:
-        edition: Which data set; tests give one with the checksums of files of their own.
-        path: The archive or the folder of batches, or None to look in the usual places and then load it.
-        writer: Takes them.
-
-    Raises:
-        UserError: There is nothing there, it cannot be loaded, or it is not what was published.
+    Attributes:
+        doc: What it is, in one line.
+        OPTIONS: Its options.
+        source: The binary archive.
+        binary: Its files. A record is one byte for each kind of label, then the pixels, one plane for each color.
+        python: The files of the Python version: pickled dictionaries of the same pixels and labels.
+        class_names: Names of the classes for each kind of label, in the order of a binary record.
     """
-    found, content = _cifar_files.read(edition, path, writer.say)
-    _check(edition, found, content)
-    # Each file is let go once it is read: all of them, twice, are more than a small machine has.
-    names = _class_names(edition, found, content.pop(edition.meta[0]))
-    writer.describe(
-        source=f"{edition.name}: {edition.url}, found in {found}; validation is the official test part",
-        class_names=names,
-        scale=1 / 255,
-        notes={"md5": edition.archive_md5, "labels": edition.labels.decode()},
-        num_samples=NUM_TRAIN + NUM_VALIDATION,
-    )
-    for part, files in (("train", edition.train), ("validation", edition.test)):
-        for name, _ in files:
-            writer.append(*_pictures(edition, found, name, content.pop(name)), part)
 
+    doc: str
+    OPTIONS: type[Cifar10Options]
+    source: Published
+    binary: Archive
+    python: Archive
+    class_names: Mapping[str, tuple[str, ...]]
 
-def _check(edition: Edition, found: Path, content: dict[str, bytes]) -> None:
-    for name, expected in edition.checksums.items():
-        md5 = hashlib.md5(content[name], usedforsecurity=False).hexdigest()
-        if md5 != expected:
+    def identity(self, options: Cifar10Options) -> dict[str, Any]:
+        """Return the published checksum and the kind of label: the place of the files does not matter."""
+        return {"sha256": self.source.sha256, "labels": self._labels(options)}
+
+    def describe(self, options: Cifar10Options) -> Description:
+        """Return the published sizes; nothing is downloaded."""
+        if options.path is not None:
+            self._given(options.path)
+        num_classes = len(self.class_names[self._labels(options)])
+        return Description(NUM_TRAIN, NUM_VALIDATION, (HEIGHT, WIDTH, CHANNELS), num_classes)
+
+    def prepare(self, options: Cifar10Options, writer: ArrayWriter) -> None:
+        """Write the images as uint8 [32, 32, 3], which enter the network as 0 to 1; the test part is for validation.
+
+        Raises:
+            UserError: The files do not exist, cannot be downloaded, or are not the published ones.
+        """
+        found = writer.download(self.source) if options.path is None else self._given(options.path)
+        writer.say(f"reading {found}")
+        labels = self._labels(options)
+        writer.describe(
+            source=f"{self.source.url}, read from {found}; validation is the official test part",
+            class_names=self.class_names[labels],
+            scale=1 / 255,
+            notes={"labels": labels},
+            num_samples=NUM_TRAIN + NUM_VALIDATION,
+        )
+        archive = self._archive_in(found)
+        for name, content in _contents(archive, found):
+            _check(found, name, archive.files[name], content)
+            pixels, classes = self._decode(content, labels, is_python=archive is self.python)
+            x = pixels.reshape(-1, CHANNELS, HEIGHT, WIDTH).transpose(0, 2, 3, 1)
+            writer.append(x, classes, "train" if name in archive.train else "validation")
+
+    def _labels(self, options: Cifar10Options) -> str:
+        return options.labels if isinstance(options, Cifar100Options) else "labels"
+
+    def _given(self, path: str) -> Path:
+        """Return the archive or the folder of files that a path means.
+
+        Raises:
+            UserError: It is neither.
+        """
+        versions = (self.binary, self.python)
+        try:
+            place = Path(path).expanduser().absolute()
+            folders = (place, *(place / version.folder for version in versions))
+            archives = (place, *(place / version.name for version in versions))
+            found = [it for it in folders if any(version.is_in(it) for version in versions)]
+            found += [it for it in archives if it.is_file()]
+        except (RuntimeError, ValueError, OSError) as error:
+            raise UserError(f"{path!r} cannot be read: {error}") from error
+        if not found:
+            names = " or ".join(version.name for version in versions)
             raise UserError(
-                f"{edition.name}: {name} in {found} is not the published file: its md5 is {md5}, not {expected}",
-                hint=f"remove {found} and load {edition.url} anew",
+                f"{path!r} is no archive and holds neither {names} nor their unpacked files",
+                hint=f"the archive is {self.source.url}; without `dataset.path` it is downloaded",
             )
+        return found[0]
 
+    def _archive_in(self, found: Path) -> Archive:
+        """Return which version is found.
 
-def _class_names(edition: Edition, found: Path, content: bytes) -> tuple[str, ...]:
-    values = _unpickled(edition, found, edition.meta[0], content).get(edition.label_names)
-    if not isinstance(values, list) or not all(isinstance(value, bytes) for value in values):
-        raise _unusable(edition, found, edition.meta[0], f"it has no list {edition.label_names.decode()!r}")
-    return tuple(value.decode("utf-8", "replace") for value in values)
+        Raises:
+            UserError: It is neither.
+        """
+        if found.is_dir():
+            return self.binary if self.binary.is_in(found) else self.python
+        with _archive_errors(found), tarfile.open(found) as opened:
+            names = set(opened.getnames())
+        for version in (self.binary, self.python):
+            if names >= {f"{version.folder}/{name}" for name in version.files}:
+                return version
+        raise UserError(
+            f"{found} does not hold the files of {self.binary.name} or {self.python.name}",
+            hint=f"download {self.source.url}",
+        )
 
-
-def _pictures(edition: Edition, found: Path, name: str, content: bytes) -> tuple[Array, list[int]]:
-    batch = _unpickled(edition, found, name, content)
-    pixels, labels = batch.get(b"data"), batch.get(edition.labels)
-    height, width, channels = SHAPE
-    if not isinstance(pixels, np.ndarray) or pixels.ndim != 2 or pixels.shape[1] != height * width * channels:
-        raise _unusable(edition, found, name, "it has no pictures of 32 x 32 pixels in 3 colors")
-    if not isinstance(labels, list) or not all(type(label) is int for label in labels) or len(labels) != len(pixels):
-        raise _unusable(edition, found, name, f"it has no class number {edition.labels.decode()!r} for each picture")
-    # The file holds one plane for each color.
-    return pixels.reshape(-1, channels, height, width).transpose(0, 2, 3, 1), labels
-
-
-def _unpickled(edition: Edition, found: Path, name: str, content: bytes) -> dict[bytes, Any]:
-    try:
-        return _unpickle.load(content)
-    except _unpickle.Refused as error:
-        raise _unusable(edition, found, name, str(error)) from error
-
-
-def _unusable(edition: Edition, found: Path, name: str, why: str) -> UserError:
-    return UserError(f"{edition.name}: {name} in {found} cannot be read: {why}")
+    def _decode(self, content: bytes, labels: str, is_python: bool) -> tuple[Array, Any]:
+        """Return the pixels [n, 3072] and the class numbers [n] of a published file."""
+        if is_python:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of how NumPy wrote arrays when the files were made
+                batch = pickle.loads(content, encoding="bytes")  # noqa: S301  # its checksum is the published one
+            key = labels if labels == "labels" else f"{labels}_labels"
+            return batch[b"data"], np.asarray(batch[key.encode()])
+        kinds = list(self.class_names)
+        records = np.frombuffer(content, np.uint8).reshape(-1, len(kinds) + PIXELS)
+        return records[:, len(kinds) :], records[:, kinds.index(labels)]

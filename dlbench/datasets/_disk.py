@@ -1,15 +1,20 @@
-"""The disk's own failures, said so that a user can mend them."""
+"""The cache's disk: locks between processes, synced renames, errors that a user can fix."""
 
 import contextlib
 import errno
+import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO
 
 from dlbench.errors import UserError
 
-ELSEWHERE = "set DLBENCH_CACHE to a folder on a disk with room that you may write to"
+ELSEWHERE = "set DLBENCH_CACHE to a writable folder on a disk with room"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+# Receives one line about the progress.
+Say = Callable[[str], None]
 
 
 @contextlib.contextmanager
@@ -27,6 +32,44 @@ def disk_errors(path: Path | str) -> Iterator[None]:
         raise UserError(f"cache of data sets: {what}: {error.filename or path}: {reason}", hint=ELSEWHERE) from error
 
 
+@contextlib.contextmanager
+def locked(path: Path, purpose: str, say: Say) -> Iterator[None]:
+    """Hold a POSIX record lock on a file, which is made; wait while another process holds it.
+
+    Such a lock ends with the process that holds it, however that ends, and a child forked by a user's own function
+    does not inherit it: nothing that a killed process leaves behind can block the next one.
+
+    Args:
+        path: The lock file; while locked it holds the process id.
+        purpose: What the other process does, for the line that is passed to `say` before waiting.
+        say: Receives that line.
+
+    Raises:
+        UserError: The file cannot be written.
+    """
+    with contextlib.ExitStack() as stack:
+        with disk_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context(path.open("a+"))
+            if not try_lock(file):
+                file.seek(0)
+                say(f"waiting for process {file.read().strip() or '?'}, which {purpose}")
+                fcntl.lockf(file, fcntl.LOCK_EX)
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+        yield
+
+
+def try_lock(file: IO[str]) -> bool:
+    """Lock an open file if no other process holds its lock; return whether it is locked now."""
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
 def sync_folder(folder: Path) -> None:
     """Force a folder's entries to disk, so that a rename survives a power cut."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -34,11 +77,3 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def write_synced(path: Path, text: str) -> None:
-    """Write a text file and force it to disk."""
-    with path.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())

@@ -1,67 +1,83 @@
-"""Loads one published file: beside its place first, checked, then moved there."""
+"""Downloads of published files: verified by checksum, kept in the cache, shared by all data sets."""
 
-import hashlib
-import os
-import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
 
-from dlbench.datasets._writer import PROGRESS_INTERVAL_S, Say
+from dlbench.datasets._disk import Say, locked
 from dlbench.errors import UserError
 
-BLOCK_BYTES = 2**20
 TIMEOUT_S = 60.0
+CHUNK_BYTES = 2**20
+PROGRESS_INTERVAL_S = 1.0
 
 
-def fetch(url: str, md5: str, target: Path, say: Say) -> Path:
-    """Load a file and return where it is now.
+@dataclass(frozen=True)
+class Published:
+    """A published file: its address, and its sha256 as 64 hexadecimal digits."""
+
+    url: str
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """The last part of the address."""
+        return self.url.rpartition("/")[2]
+
+
+def download(file: Published, folder: Path, say: Say) -> Path:
+    """Return a published file in `folder`; download it if it is not there or is damaged.
+
+    A download is written to a temporary file, verified and then renamed. One that was interrupted starts again.
 
     Args:
-        url: Where it is.
-        md5: Its published checksum.
-        target: What it becomes; the folder is made.
-        say: Takes lines about the progress.
+        file: What to download.
+        folder: Where it is kept; created where it does not exist.
+        say: Receives lines about the progress.
 
     Raises:
-        UserError: It cannot be loaded or written, or is not the published file.
+        UserError: It cannot be downloaded or written, or what arrives is not the published file.
     """
-    say(f"loading {url}")
-    hint = f"load it by other means and put it in {target}, or name it: `dataset.path`"
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
-            part = Path(file.name)
+    import pooch
+
+    pooch.get_logger().setLevel("ERROR")  # `say` reports instead
+    target = folder / file.name
+    with locked(folder / ".lock", "downloads into the same folder", say):
+        for left in folder.glob("tmp*"):  # pooch's temporary files, of processes that were killed
+            left.unlink(missing_ok=True)
+        downloader = pooch.HTTPDownloader(_Progress(file.url, say), chunk_size=CHUNK_BYTES, timeout=TIMEOUT_S)
         try:
-            found = _load(url, part, say)
-            if found != md5:
-                raise UserError(f"{url} is not the published file: its md5 is {found}, not {md5}", hint=hint)
-            part.replace(target)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as error:  # URLError and time-outs are such, too
-        raise UserError(f"{url} cannot be loaded: {error}", hint=hint) from error
+            pooch.retrieve(file.url, f"sha256:{file.sha256}", file.name, folder, downloader=downloader)
+        except (OSError, ValueError) as error:  # a failed request is an OSError, a wrong checksum a ValueError
+            raise UserError(
+                f"{file.url} cannot be downloaded: {error}",
+                hint=f"without a network copy the file to {target}, or set `dataset.path` to a copy of your own",
+            ) from error
     return target
 
 
-def _load(url: str, part: Path, say: Say) -> str:
-    """Write what is there to a file; return its md5."""
-    from urllib.request import urlopen
+class _Progress:
+    """What pooch calls while it downloads; it sets `total`, in bytes (0 where the server does not say)."""
 
-    with urlopen(url, timeout=TIMEOUT_S) as answer, part.open("wb") as file:  # noqa: S310 - the caller's constant
-        found = _copy(answer, file, int(answer.headers.get("Content-Length") or 0), say)
-        file.flush()
-        os.fsync(file.fileno())
-    return found
+    def __init__(self, url: str, say: Say) -> None:
+        self.total = 0
+        self._num_bytes = 0
+        self._url = url
+        self._say = say
+        self._reported_at: float | None = None
 
+    def update(self, num_bytes: int) -> None:
+        """Count bytes that have arrived."""
+        self._num_bytes += num_bytes
+        now = time.monotonic()
+        if self._reported_at is None or now - self._reported_at >= PROGRESS_INTERVAL_S:
+            self._reported_at = now
+            total = f" of {self.total / 1e6:,.0f}" if self.total else ""
+            self._say(f"downloading {self._url}: {self._num_bytes / 1e6:,.0f}{total} MB")
 
-def _copy(source: IO[bytes] | Any, file: IO[bytes], expected: int, say: Say) -> str:
-    digest, size, said_at = hashlib.md5(usedforsecurity=False), 0, time.monotonic()
-    while block := source.read(BLOCK_BYTES):
-        file.write(block)
-        digest.update(block)
-        size += len(block)
-        if time.monotonic() - said_at >= PROGRESS_INTERVAL_S:
-            said_at = time.monotonic()
-            say(f"{size / 1e6:,.0f}" + f" of {expected / 1e6:,.0f}" * bool(expected) + " MB loaded")
-    return digest.hexdigest()
+    def reset(self) -> None:
+        """Start the count again; pooch does so at the end."""
+        self._num_bytes = 0
+
+    def close(self) -> None:
+        """Nothing is open."""

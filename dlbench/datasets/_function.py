@@ -14,8 +14,8 @@ from dlbench.plugins import Options, Plugin
 def identity(plugin: Plugin, options: Options) -> dict[str, Any]:
     """Return the hash of the source file that holds the function, and the options.
 
-    Files that the function reads, and modules that it imports, are not part of it: give such a function an option,
-    such as a version, and change that.
+    Files that the function reads and modules that it imports are not included: give such a function an option, such as
+    a version, and change it when they change.
 
     Raises:
         UserError: The function has no source file, or cannot be called with its options.
@@ -32,7 +32,7 @@ def prepare(plugin: Plugin, options: Options, writer: ArrayWriter) -> None:
     """Call the function and write what it returns.
 
     Raises:
-        UserError: It returns something else than two or four arrays that belong together.
+        UserError: It does not return two or four arrays of matching lengths.
     """
     arrays = _returned(plugin.target(**options.model_dump()))
     writer.describe(source=f"{plugin.name} in {_source_file(plugin)}")
@@ -64,7 +64,7 @@ def _source_file(plugin: Plugin) -> Path:
     file = getattr(module, "__file__", None)
     if file is None or not Path(file).is_file():
         raise UserError(
-            f"data set {plugin.name!r} has no source file to tell its versions apart",
+            f"data set {plugin.name!r} has no source file that would identify its version",
             hint="name a function that is defined in a .py file",
         )
     return Path(file)

@@ -1,12 +1,12 @@
 """Prepares one data set: `python -m dlbench.datasets._prepare '{"dataset": ..., "options": {...}, "cache": ...}'`.
 
-A process of its own, so that whoever launches runs never holds a data set or a decoder in memory. It prints one line
-of JSON (`folder`, `checksum`, `num_train`, `num_validation`, `input_shape`, `num_classes`, `vocabulary`,
-`target_shape`); what it is doing goes to stderr. `cache` is the default cache where it is missing or null; `"verify":
-true` also reads the arrays of a data set that is there already and compares their checksums; with `"held": true` it
-ends when its stdin does, which is when whoever asked for it has ended, on whatever host that was. Exit codes: 0, 2 for
-what a user can mend (said on stderr after the line `PREPARATION_REFUSED`), 1 for anything else, 130 when interrupted,
-143 when asked to end or no longer held.
+A process of its own, so that dlbench itself never holds a data set or a decoder in memory. It prints one line of JSON
+(`folder`, `checksum`, `num_train`, `num_validation`, `input_shape`, `num_classes`, `vocabulary`, `target_shape`);
+progress goes to stderr. `cache` is the default cache where it is missing or null; `"verify": true` also reads the
+arrays of a data set that exists and compares their checksums; with `"held": true` it ends when its stdin is closed,
+that is when the process that asked for the data has ended, on whatever host that was. Exit codes: 0, 2 for what a user
+can fix (reported on stderr after the line `PREPARATION_REFUSED`), 1 for anything else, 130 when interrupted, 143 when
+terminated or no longer held.
 """
 
 import json
@@ -25,16 +25,16 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from dlbench import plugins
 from dlbench.datasets import _function
 from dlbench.datasets._cache import Entry, Recipe, cache_root, ensure
-from dlbench.datasets._writer import ArrayWriter, Say
-from dlbench.errors import UserError
-from dlbench.records.messages import PREPARATION_REFUSED
+from dlbench.datasets._disk import Say
+from dlbench.datasets._writer import ArrayWriter
+from dlbench.errors import PREPARATION_REFUSED, UserError
 
-# A library that does not come back to Python in this time, after the asker has gone, is not waited for.
+# How long a library may take to return to Python once stdin is closed.
 END_TIMEOUT_S = 5.0
 
 
-class Request(BaseModel):
-    """What is to be prepared, where."""
+class PreparationRequest(BaseModel):
+    """Which data set to prepare, and where."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -45,11 +45,11 @@ class Request(BaseModel):
     held: bool = False
 
 
-def prepare(request: Request, say: Say) -> Entry:
+def prepare(request: PreparationRequest, say: Say) -> Entry:
     """Prepare a data set, or find it prepared.
 
     Raises:
-        UserError: The data set, its options, its source or the cache's disk has a fault that the user can mend.
+        UserError: The data set, its options, its source or the cache's disk has a fault that the user can fix.
     """
     plugin = plugins.load("datasets", request.dataset)
     options = _checked_options(plugin, request.options)
@@ -58,7 +58,7 @@ def prepare(request: Request, say: Say) -> Entry:
 
 
 def summary(entry: Entry) -> dict[str, Any]:
-    """Return what the launching side needs to know of a prepared data set, JSON-able."""
+    """Return what the launching side needs of a prepared data set, JSON-able."""
     content = entry.meta.content
     return {
         "folder": str(entry.folder),
@@ -99,11 +99,11 @@ def _checked_options(plugin: plugins.Plugin, options: dict[str, Any]) -> plugins
         ) from error
 
 
-def _read_request(arguments: list[str]) -> Request:
+def _read_request(arguments: list[str]) -> PreparationRequest:
     if len(arguments) != 1:
         raise UserError("give one argument: a JSON object with dataset, options, cache")
     try:
-        return Request.model_validate_json(arguments[0])
+        return PreparationRequest.model_validate_json(arguments[0])
     except ValidationError as error:
         raise UserError(f"the request is not understood: {error.errors()[0]['msg']}") from error
 
@@ -117,9 +117,9 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _end_with_stdin() -> None:
-    """End this process once nobody holds its stdin; in good order, so that nothing half written stays."""
+    """End this process when its stdin is closed, by SIGTERM, so that nothing half-written is left."""
     held = os.dup(sys.stdin.fileno())
-    # A user's function that reads its stdin finds its end, and waits for nobody.
+    # A user's function that reads its stdin finds it empty.
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), sys.stdin.fileno())
 
@@ -136,7 +136,7 @@ def _end_with_stdin() -> None:
 def main(arguments: list[str]) -> int:
     """Prepare what the arguments ask for, print the summary and return the exit code."""
     signal.signal(signal.SIGTERM, _end)
-    # A user's function, or a library, may print: the one line on stdout stays alone.
+    # A user's function, or a library, may print: stdout has the one line alone.
     answer = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
@@ -151,7 +151,7 @@ def main(arguments: list[str]) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
-    except Exception:  # noqa: BLE001  # whatever it is, it becomes an exit code and stays readable
+    except Exception:  # noqa: BLE001  # any error becomes an exit code and a traceback
         traceback.print_exc()
         return 1
     return 0

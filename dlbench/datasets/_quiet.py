@@ -1,4 +1,4 @@
-"""Imports that write to file descriptor 2, which obeys no log level, kept silent."""
+"""Silences imports that write to file descriptor 2, which no log level stops."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Hold back what is written to file descriptor 2, and let it out only if the block fails."""
+    """Hold back what is written to file descriptor 2; write it out only if the block fails."""
     sys.stderr.flush()
     kept = os.dup(2)
     with tempfile.TemporaryFile() as held_back:

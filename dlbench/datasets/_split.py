@@ -1,4 +1,4 @@
-"""Who is trained on and who is evaluated: decided by the seed alone, never by the number of workers. Pure.
+"""Which samples are trained on and which are evaluated: the seed alone decides, never the number of workers. Pure.
 
 The caller passes `settings.seed`, without the repeat: all repeats of all arms then train and evaluate on the same
 samples, and differ in initial weights and data order only.
@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dlbench.datasets._open import Arrays
+from dlbench.datasets._format import Arrays
 from dlbench.errors import UserError
 
 Array = npt.NDArray[Any]
@@ -67,7 +67,7 @@ def split(
         part: Literal["train", "validation"] = "validation"
     else:
         num_validation = validation_size(len(train), validation_fraction)
-        # The rest of a stratified order is not one: each side gets an order of its own.
+        # The rest of a stratified order is not stratified: each side gets an order of its own.
         train, validation = train[num_validation:], train[:num_validation]
         train = train[_stratified_order(arrays.y[train], seed, _SECOND_DRAW)]
         part = "train"
@@ -112,7 +112,7 @@ def stratified_order(y: Array, draws: Array) -> Indices:
 
 
 def _stratified_order(y: Array, seed: int, draw: int) -> Indices:
-    # NumPy promises the same raw bits in every version, but not the same shuffles.
+    # NumPy guarantees the same raw bits in every version, but not the same shuffles.
     bits = np.random.PCG64(np.random.SeedSequence([seed, draw])).random_raw(len(y))
     return stratified_order(np.asarray(y), bits) if y.ndim == 1 else np.argsort(bits, kind="stable")
 

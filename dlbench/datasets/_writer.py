@@ -1,33 +1,87 @@
-"""Takes the samples of a data set in pieces, checks each and writes it: memory does not grow with the data."""
+"""Checks and writes the samples of a data set piece by piece: memory does not grow with the data.
 
+Files are written, never mapped for writing: on a full disk a write fails with an error that can be reported, where a
+mapped page would end the process with SIGBUS.
+"""
+
+import hashlib
+import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from dlbench.datasets._checks import as_array, check_finite, check_tokens, checked_classes, checked_samples, stored_type
-from dlbench.datasets._disk import ELSEWHERE, disk_errors
-from dlbench.datasets._meta import PARTS, Content
-from dlbench.datasets._npy import NpyStream
+from dlbench.datasets._disk import ELSEWHERE, Say, disk_errors
+from dlbench.datasets._download import Published, download
+from dlbench.datasets._format import PARTS, ArrayMeta, Content
 from dlbench.errors import UserError
 
 Array = npt.NDArray[Any]
-Say = Callable[[str], None]
 
 # Elements pass through memory in pieces of about this size.
 PIECE_BYTES = 4 * 2**20
 PROGRESS_INTERVAL_S = 1.0
 
 
-class ArrayWriter:
-    """What a data set's `prepare` writes to: samples in pieces, then what they mean.
+def pieces(x: Array) -> Iterator[slice]:
+    """Yield slices of rows of about `PIECE_BYTES` each that cover `x`."""
+    rows = max(1, PIECE_BYTES // max(1, x[:1].nbytes))
+    for start in range(0, len(x), rows):
+        yield slice(start, start + rows)
 
-    Use as a context manager; `finish` returns what was written, already on disk. `say` takes lines about the progress.
+
+class NpyStream:
+    """One `.npy` file whose number of rows is known only at the end."""
+
+    def __init__(self, file: IO[bytes], dtype: np.dtype[Any], item_shape: tuple[int, ...]) -> None:
+        self.dtype = dtype
+        self.item_shape = item_shape
+        self.num_rows = 0
+        self._file = file
+        self._hash = hashlib.sha256()
+        self._data_start = self._write_header()
+
+    def append(self, rows: Array) -> None:
+        """Append rows of the stream's own type and shape."""
+        elements = np.ascontiguousarray(rows).reshape(-1).view(np.uint8)
+        with disk_errors(self._file.name):
+            self._file.write(elements.data)
+        self._hash.update(elements.data)
+        self.num_rows += len(rows)
+
+    def finish(self) -> ArrayMeta:
+        """Write the final header, force everything to disk and return what was written."""
+        with disk_errors(self._file.name):
+            self._file.seek(0)
+            if self._write_header() != self._data_start:
+                raise RuntimeError("the .npy header changed its length")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            size = os.fstat(self._file.fileno()).st_size
+        shape = (self.num_rows, *self.item_shape)
+        return ArrayMeta(dtype=self.dtype.str, shape=shape, file_bytes=size, sha256=self._hash.hexdigest())
+
+    def _write_header(self) -> int:
+        # NumPy pads the header for a first axis of any length, so that it can be written again in place.
+        shape = (self.num_rows, *self.item_shape)
+        header = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(self._file, header)
+        return self._file.tell()
+
+
+class ArrayWriter:
+    """Where a data set's `prepare` writes to: what the samples mean, then the samples in pieces.
+
+    Use as a context manager; `finish` returns what was written, already on disk.
+
+    Attributes:
+        say: Receives lines about the progress.
     """
 
     def __init__(self, folder: Path, say: Say) -> None:
@@ -44,7 +98,7 @@ class ArrayWriter:
         self._source = ""
         self._notes: dict[str, Any] = {}
         self._num_expected: int | None = None
-        self._said_at = time.monotonic()
+        self._reported_at = time.monotonic()
 
     def __enter__(self) -> Self:
         return self
@@ -53,6 +107,14 @@ class ArrayWriter:
         # `finish` has forced everything to disk; what fails here belongs to an attempt that failed already.
         with suppress(OSError):
             self._open_files.close()
+
+    def download(self, file: Published) -> Path:
+        """Return a published file, downloaded into the cache that is written to if it is not there yet.
+
+        Raises:
+            UserError: It cannot be downloaded, or what arrives is not the published file.
+        """
+        return download(file, self._folder.parent / "downloads", self.say)
 
     def describe(
         self,
@@ -66,15 +128,15 @@ class ArrayWriter:
         vocabulary: int | None = None,
         target_shape: tuple[int, ...] = (),
     ) -> None:
-        """Say what the samples mean; call it before the pieces.
+        """Set what the samples mean; call it before the first piece.
 
         Args:
             source: Where the samples come from, for humans.
             class_names: Names by class number; default: as many as the largest class number asks for.
             scale: A sample enters the network as `x * scale + offset`.
             offset: See `scale`.
-            notes: What was done to the samples, JSON-able; kept in `meta.json`.
-            num_samples: How many will come in all, for the progress lines.
+            notes: How the samples were converted, JSON-able; kept in `meta.json`.
+            num_samples: How many samples there will be in all, for the progress lines and the check of the disk.
             vocabulary: Where samples are tokens, whole numbers below this; they are never scaled.
             target_shape: (T,) where each sample has a class at each of T positions.
         """
@@ -133,7 +195,7 @@ class ArrayWriter:
         self._report()
 
     def _check_room(self, x: Array) -> None:
-        """Refuse at once what cannot fit, rather than fill a disk that others use too.
+        """Refuse at once what cannot fit, instead of filling a disk that others use too.
 
         Raises:
             UserError: The expected samples take more bytes than are free.
@@ -152,7 +214,7 @@ class ArrayWriter:
         if smallest < 0:
             raise UserError(f"{name} holds {smallest}; classes are numbered from 0")
         if largest >= 2**31:
-            raise UserError(f"{name} holds {largest:,}, which is no class number")
+            raise UserError(f"{name} holds {largest:,}, which is not a class number")
         self._largest_class = max(self._largest_class, largest)
         self._has_class_zero = self._has_class_zero or smallest == 0
 
@@ -178,8 +240,8 @@ class ArrayWriter:
 
     def _report(self) -> None:
         now = time.monotonic()
-        if now - self._said_at >= PROGRESS_INTERVAL_S:
-            self._said_at = now
+        if now - self._reported_at >= PROGRESS_INTERVAL_S:
+            self._reported_at = now
             total = f" of {self._num_expected:,}" if self._num_expected else ""
             self.say(f"{self._num_written:,}{total} samples")
 
@@ -199,10 +261,3 @@ class ArrayWriter:
         if names is None and not self._has_class_zero:
             raise UserError("no sample is of class 0", hint="classes are numbered from 0; subtract the smallest number")
         return tuple(str(number) for number in range(num_classes)) if names is None else names
-
-
-def pieces(x: Array) -> Iterator[slice]:
-    """Yield slices of rows of about `PIECE_BYTES` each that cover `x`."""
-    rows = max(1, PIECE_BYTES // max(1, x[:1].nbytes))
-    for start in range(0, len(x), rows):
-        yield slice(start, start + rows)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dlbench.datasets._description import Description
+from dlbench.datasets import Description
 from dlbench.datasets._writer import ArrayWriter
 from dlbench.plugins import Options
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from dlbench.datasets._decode import CHANNELS, Color, Failure, Form, decode_all, size_of
-from dlbench.datasets._description import Description
-from dlbench.datasets._images import MANY, Listing, Picture, read_listing
+from dlbench.datasets import Description
+from dlbench.datasets._image_decoding import CHANNELS, Color, DecodingFailure, Form, decode_all, size_of
+from dlbench.datasets._image_listing import MANY, ImageFile, Listing, read_listing
 from dlbench.datasets._writer import ArrayWriter
 from dlbench.errors import UserError
 from dlbench.plugins import Options
@@ -19,7 +19,7 @@ Pixels = Annotated[Count, Field(le=8192)]
 
 
 class ImageFolderOptions(Options):
-    """Where the pictures are and what they become."""
+    """Where the images are and how they are converted."""
 
     path: str = Field(
         min_length=1,
@@ -27,12 +27,12 @@ class ImageFolderOptions(Options):
     )
     image_size: tuple[Pixels, Pixels] | None = Field(
         None,
-        description="[height, width] that every picture is resized to (bilinear, aspect ratio not kept); "
+        description="[height, width] that every image is resized to (bilinear, aspect ratio not kept); "
         "default: the size of the first, and any other size is refused.",
     )
     color: Color = Field("rgb", description="rgb (3 channels) or grayscale (1).")
     limit_per_class: Count | None = Field(
-        None, description="Use at most this many pictures of each class in each part: a fixed subset drawn by `seed`."
+        None, description="Use at most this many images of each class in each part: a fixed subset drawn by `seed`."
     )
     seed: Natural = Field(0, description="Draws the subset of `limit_per_class`.")
 
@@ -53,7 +53,7 @@ def identity(options: ImageFolderOptions) -> dict[str, Any]:
 
 
 def describe(options: ImageFolderOptions) -> Description:
-    """Count the pictures; their size is known where the options set it."""
+    """Count the images; their size is known where the options set it."""
     listing = _listing(options)
     num_validation = len(listing.parts["validation"]) if "validation" in listing.parts else None
     shape = None if options.image_size is None else (*options.image_size, CHANNELS[options.color])
@@ -61,31 +61,31 @@ def describe(options: ImageFolderOptions) -> Description:
 
 
 def prepare(options: ImageFolderOptions, writer: ArrayWriter) -> None:
-    """Decode every picture to uint8 [height, width, channels]; pixels enter the network as 0 to 1.
+    """Decode every image to uint8 [height, width, channels]; pixels enter the network as 0 to 1.
 
     Raises:
-        UserError: Pictures are damaged, or of different sizes where `image_size` is not set.
+        UserError: Images are damaged, or of different sizes where `image_size` is not set.
     """
     listing = _listing(options)
     with warnings.catch_warnings():
-        # What decoders warn of (odd metadata, odd palettes) has no bearing on the pixels.
+        # Decoders warn of odd metadata and palettes, which do not change the pixels.
         warnings.simplefilter("ignore")
         failures = _write(listing, _form(options, listing), writer)
     if failures:
         raise _unusable(listing.root, failures)
 
 
-def _write(listing: Listing, form: Form, writer: ArrayWriter) -> list[Failure]:
+def _write(listing: Listing, form: Form, writer: ArrayWriter) -> list[DecodingFailure]:
     writer.describe(
-        source=f"pictures of {listing.root}",
+        source=f"images of {listing.root}",
         class_names=listing.class_names,
         scale=1 / 255,
         notes=_notes(listing, form),
-        num_samples=sum(len(pictures) for pictures in listing.parts.values()),
+        num_samples=sum(len(images) for images in listing.parts.values()),
     )
-    failures: list[Failure] = []
-    for part, pictures in listing.parts.items():
-        failures += _write_part(listing, part, pictures, form, writer)
+    failures: list[DecodingFailure] = []
+    for part, images in listing.parts.items():
+        failures += _write_part(listing, part, images, form, writer)
     return failures
 
 
@@ -100,34 +100,34 @@ def _listing(options: ImageFolderOptions) -> Listing:
 def _form(options: ImageFolderOptions, listing: Listing) -> Form:
     if options.image_size is not None:
         return Form(*options.image_size, options.color, resize=True)
-    # Where the first is damaged, the next that is not tells the size, and the damaged ones are all named later.
-    pictures = listing.parts["train"]
-    size = next(filter(None, (size_of(listing.root / picture.path) for picture in pictures)), (1, 1))
+    # The first image that is not damaged sets the size; damaged ones are all named later.
+    images = listing.parts["train"]
+    size = next(filter(None, (size_of(listing.root / image.path) for image in images)), (1, 1))
     return Form(*size, options.color, resize=False)
 
 
 def _write_part(
     listing: Listing,
     part: str,
-    pictures: tuple[Picture, ...],
+    images: tuple[ImageFile, ...],
     form: Form,
     writer: ArrayWriter,
-) -> list[Failure]:
-    failures: list[Failure] = []
-    for decoded in decode_all([listing.root / picture.path for picture in pictures], form):
+) -> list[DecodingFailure]:
+    failures: list[DecodingFailure] = []
+    for decoded in decode_all([listing.root / image.path for image in images], form):
         failures += decoded.failures
-        # After a failure the rest is still decoded, so that one message names all that must be mended.
+        # After a failure the rest is still decoded, so that one message names every file to fix.
         if decoded.positions and not failures:
-            writer.append(decoded.pixels, [pictures[position].label for position in decoded.positions], part)
+            writer.append(decoded.pixels, [images[position].label for position in decoded.positions], part)
     return failures
 
 
-def _unusable(root: Path, failures: list[Failure]) -> UserError:
+def _unusable(root: Path, failures: list[DecodingFailure]) -> UserError:
     shown = "\n".join(f"    {str(failure.path.relative_to(root))!r} {failure.reason}" for failure in failures[:MANY])
     rest = f"\n    and {len(failures) - MANY:,} more" if len(failures) > MANY else ""
     resize = any(failure.is_size for failure in failures)
     return UserError(
-        f"{len(failures):,} of the pictures in {root} cannot be used:\n{shown}{rest}",
+        f"{len(failures):,} of the images in {root} cannot be used:\n{shown}{rest}",
         hint="set `dataset.image_size: [height, width]` to resize" if resize else "replace or remove these files",
     )
 

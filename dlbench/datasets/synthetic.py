@@ -7,21 +7,21 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from dlbench.datasets._description import Description
+from dlbench.datasets import Description
 from dlbench.datasets._writer import PIECE_BYTES, ArrayWriter
 from dlbench.plugins import Options
 from dlbench.scenario.settings import Count, Natural
 
 Array = npt.NDArray[Any]
 
-# Numbers in one sample, and in all class means together: what fits any memory.
-MOST_NUMBERS = 10**7
+# Numbers in one sample, and in all class means together: small enough for any machine.
+MAX_NUMBERS = 10**7
 # Which independent draw of the seed.
 _MEANS, _TRAIN, _VALIDATION = 0, 1, 2
 
 
 class SyntheticOptions(Options):
-    """How many samples of which shape, and how hard they are to tell apart."""
+    """How many samples of which shape, and how hard they are to classify."""
 
     num_samples: Count = Field(10_000, description="Training samples (a validation part is split off these by seed).")
     num_validation: Natural = Field(0, description="Samples of a validation part of its own; 0: none.")
@@ -43,8 +43,8 @@ class SyntheticOptions(Options):
     def _check(self) -> Self:
         if self.num_classes > self.num_samples:
             raise ValueError(f"num_classes {self.num_classes} is more than num_samples {self.num_samples}")
-        if math.prod(self.shape) * self.num_classes > MOST_NUMBERS:
-            raise ValueError(f"shape times num_classes is more than {MOST_NUMBERS:,} numbers")
+        if math.prod(self.shape) * self.num_classes > MAX_NUMBERS:
+            raise ValueError(f"shape times num_classes is more than {MAX_NUMBERS:,} numbers")
         return self
 
 

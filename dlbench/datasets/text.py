@@ -4,15 +4,16 @@ Validation is the last part of the text, cut off before any window is made: a ra
 would evaluate on what was trained on.
 """
 
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from dlbench.datasets import _characters
-from dlbench.datasets._characters import Characters
-from dlbench.datasets._description import Description
+from dlbench.datasets import Description
 from dlbench.datasets._writer import ArrayWriter
 from dlbench.errors import UserError
 from dlbench.plugins import Options
@@ -20,6 +21,13 @@ from dlbench.scenario.settings import Count
 
 Array = npt.NDArray[Any]
 Part = Literal["train", "validation"]
+Unit = Literal["character", "byte"]
+
+# A text is held in memory with five bytes for each character, and its own bytes.
+MAX_BYTES = 256 * 2**20
+# Characters are counted in pieces of so many: counting takes eight bytes for each.
+PIECE = 2**22
+UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 
 
 class TextOptions(Options):
@@ -36,17 +44,17 @@ class TextOptions(Options):
     )
     stride: Count | None = Field(
         None,
-        description="Characters from the start of a sample to that of the next; default: so many that each character "
+        description="Characters from the start of a sample to that of the next; default: such that each character "
         "is predicted once in an epoch (`sequence_length` with every, 1 with next).",
     )
-    unit: Literal["character", "byte"] = Field(
+    unit: Unit = Field(
         "character", description="What a token is: a character, or a byte of the file (which may then hold anything)."
     )
-    lower_case: bool = Field(False, description="Make all letters small (with bytes: those of ASCII).")
+    lower_case: bool = Field(False, description="Convert letters to lower case (with bytes: those of ASCII).")
     min_count: Count = Field(
         1,
         description="Characters that are rarer than this in the training part become one, the unknown; so do those "
-        "found in the validation part alone.",
+        "that only the validation part has.",
     )
     validation_share: float = Field(
         0.1,
@@ -54,7 +62,7 @@ class TextOptions(Options):
         lt=1,
         strict=True,
         allow_inf_nan=False,
-        description="Share of the text, at its end, that is kept for validation; no sample straddles the border.",
+        description="Share of the text, at its end, that is kept for validation; no sample crosses the border.",
     )
 
     @model_validator(mode="after")
@@ -64,13 +72,30 @@ class TextOptions(Options):
         return self
 
 
+@dataclass(frozen=True, eq=False)
+class Characters:
+    """A text in tokens.
+
+    Attributes:
+        train: Tokens of the training part [n].
+        validation: Tokens of the validation part.
+        names: What each token stands for, in the order of their codes; the unknown, where there is one, is the last.
+        num_unknown: Characters of the text that became the unknown.
+    """
+
+    train: Array
+    validation: Array
+    names: tuple[str, ...]
+    num_unknown: int
+
+
 OPTIONS = TextOptions
 
 
 def identity(options: TextOptions) -> dict[str, Any]:
     """Return the file's checksum and the options; where the file lies does not matter."""
     found = options.model_dump(mode="json", exclude={"path"})
-    return {**found, "sha256": _characters.checksum(options.path), "version": 1}
+    return {**found, "sha256": hashlib.sha256(_bytes_of(options.path)).hexdigest(), "version": 1}
 
 
 def describe(options: TextOptions) -> Description:
@@ -110,7 +135,7 @@ def prepare(options: TextOptions, writer: ArrayWriter) -> None:
 
 
 def _read(options: TextOptions) -> Characters:
-    codes = _characters.read(options.path, options.unit, options.lower_case)
+    codes = read_codes(options.path, options.unit, options.lower_case)
     border = len(codes) - round(len(codes) * options.validation_share)
     for part, length in (("training", border), ("validation", len(codes) - border)):
         if length <= options.sequence_length:
@@ -119,7 +144,7 @@ def _read(options: TextOptions) -> Characters:
                 f"takes {options.sequence_length + 1:,}",
                 hint="use a shorter dataset.sequence_length, another dataset.validation_share or a longer text",
             )
-    return _characters.number(codes, border, options.unit, options.min_count)
+    return number(codes, border, options.unit, options.min_count)
 
 
 def _windows(tokens: Array, options: TextOptions) -> Array:
@@ -137,7 +162,79 @@ def _notes(options: TextOptions, found: Characters) -> dict[str, Any]:
     return {
         "training_characters": len(found.train),
         "validation_characters": len(found.validation),
-        "validation": "the last part of the text; no sample straddles the border",
+        "validation": "the last part of the text; no sample crosses the border",
         "vocabulary": f"of the training part, in order of code; {found.num_unknown:,} characters became the unknown",
         "end": "what fills no whole window at the end of a part is left out",
     }
+
+
+def read_codes(path: str, unit: Unit, lower_case: bool) -> Array:
+    """Return the codes of a text: code points, or bytes.
+
+    Raises:
+        UserError: There is no such file, or it is empty, too large or (characters) not UTF-8.
+    """
+    raw = _bytes_of(path)
+    if unit == "byte":
+        return np.frombuffer(raw.lower() if lower_case else raw, np.uint8)
+    text = _decoded(raw, path)
+    return np.frombuffer((text.lower() if lower_case else text).encode("utf-32-le"), np.dtype("<u4"))
+
+
+def number(codes: Array, border: int, unit: Unit, min_count: int) -> Characters:
+    """Number the characters of a text by those that its first `border` ones hold at least `min_count` times.
+
+    Raises:
+        UserError: Fewer than two different classes are left.
+    """
+    num_codes = int(codes.max()) + 1
+    in_training = _counts(codes[:border], num_codes)
+    known = np.flatnonzero(in_training >= max(1, min_count))
+    num_unknown = len(codes) - int((in_training + _counts(codes[border:], num_codes))[known].sum())
+    names = [_name(int(code), unit) for code in known] + [UNKNOWN] * bool(num_unknown)
+    if len(names) < 2:
+        raise UserError("the text has a single class; at least two different characters are needed")
+    numbers = np.full(num_codes, len(names) - 1, np.min_scalar_type(len(names) - 1))
+    numbers[known] = np.arange(len(known))
+    tokens = numbers[codes]
+    return Characters(tokens[:border], tokens[border:], tuple(names), num_unknown)
+
+
+def _counts(codes: Array, num_codes: int) -> Array:
+    """Return how often each code occurs."""
+    found = np.zeros(num_codes, np.int64)
+    for start in range(0, len(codes), PIECE):
+        found += np.bincount(codes[start : start + PIECE], minlength=num_codes)
+    return found
+
+
+def _name(code: int, unit: Unit) -> str:
+    return chr(code) if unit == "character" else f"0x{code:02x}"
+
+
+def _bytes_of(path: str) -> bytes:
+    try:
+        file = Path(path).expanduser()
+        if not file.is_file():
+            raise UserError(f"text: {path!r} " + ("is not a file" if file.exists() else "does not exist"))
+        if file.stat().st_size > MAX_BYTES:
+            raise UserError(f"text: {path!r} has more than {MAX_BYTES // 2**20} MiB, the limit")
+        raw = file.read_bytes()
+    except RuntimeError as error:
+        raise UserError(f"text: {path!r}: there is no such user, or no home folder is known") from error
+    except (OSError, ValueError) as error:
+        raise UserError(f"text: {path!r} cannot be read: {error}") from error
+    if not raw:
+        raise UserError(f"text: {path!r} is empty")
+    return raw
+
+
+def _decoded(raw: bytes, path: str) -> str:
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise UserError(
+            f"text: {path!r} is not UTF-8: byte {error.start:,} (line {line:,}) is 0x{raw[error.start]:02x}",
+            hint="convert it (`iconv -t utf-8`), or set `dataset.unit: byte`",
+        ) from error

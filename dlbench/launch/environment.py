@@ -59,7 +59,7 @@ _LEAKING = frozenset(
         "PYTHONMALLOC",
     }
 )
-# How Open MPI 5 and 4 are told which program starts theirs on other hosts.
+# The program with which Open MPI 5 and 4 start theirs on other hosts.
 AGENTS = ("PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent")
 # The same for MPICH: the program, and its arguments.
 HYDRA_AGENT = ("HYDRA_LAUNCHER_EXEC", "HYDRA_LAUNCHER_EXTRA_ARGS")

@@ -1,5 +1,6 @@
 """Execute a plan: start the launcher, watch it, end it whatever happens, and say how it ended."""
 
+import socket
 import subprocess
 import threading
 import time
@@ -10,22 +11,23 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
+from dlbench.cgroups import oom_kills
 from dlbench.launch import processes
-from dlbench.launch.inbox import Inbox
 from dlbench.launch.logs import LogBounds, lost_host, rank_exit, telling_line, unreachable, unstarted_host
-from dlbench.launch.lookout import Lookout
+from dlbench.launch.outcome_rules import Evidence, decide, has_killed_elsewhere
 from dlbench.launch.plan import LaunchPlan
-from dlbench.launch.reception import Reception, WorkerView
-from dlbench.launch.verdict import Evidence, decide, has_killed_elsewhere
-from dlbench.launch.watch import Sight, Verdict, Watch
-from dlbench.records import files, memory
+from dlbench.launch.processes import ProcessStates, process_states
+from dlbench.launch.watch import Termination, Watch
+from dlbench.records import files
 from dlbench.records.assignment import Assignment
 from dlbench.records.outcome import Outcome, Status
+from dlbench.telemetry.attempt_session import AttemptSession, WorkerView
+from dlbench.telemetry.server import TelemetryServer
 
 _POLL_S = 0.05
 _LOOK_EVERY = 10
 _TELL_EVERY = 4
-# What workers sent before their launcher ended is heard before anything that is left is ended.
+# What workers sent before their launcher ended is received before the rest is ended.
 _LAST_WORDS_S = 0.5
 _DRAIN_S = 3.0
 # An outcome takes less.
@@ -36,7 +38,7 @@ Bring = Callable[[Assignment, Path, bool], dict[str, int]]
 
 @dataclass(frozen=True)
 class WorkerProgress:
-    """How far a worker is; None where it has not said. `beat_age_s`: seconds since its last beat."""
+    """How far a worker is; None where it is unknown. `beat_age_s`: seconds since its last beat."""
 
     rank: int
     phase: str
@@ -60,7 +62,7 @@ def execute(
     plan: LaunchPlan,
     assignment: Assignment,
     folder: Path,
-    inbox: Inbox,
+    server: TelemetryServer,
     on_progress: Callable[[Progress], None],
     stop: threading.Event,
     bring: Bring | None = None,
@@ -69,9 +71,9 @@ def execute(
 
     Args:
         plan: What to execute.
-        assignment: The attempt; its home is one of `inbox`.
+        assignment: The attempt; its endpoint is one of `server`.
         folder: The attempt's folder, which exists.
-        inbox: Where its workers call.
+        server: Where its workers connect.
         on_progress: Called some five times a second.
         stop: Set to interrupt the attempt.
         bring: Called once nothing of it is left on this machine, with the assignment, the folder and whether all went
@@ -80,13 +82,13 @@ def execute(
     """
     started_at, clock = datetime.now(UTC), time.monotonic()
     try:
-        reception = _prepare(plan, assignment, folder, inbox)
+        session = _prepare(plan, assignment, folder, server)
     except OSError as error:
         status, reason, exit_code = Status.FAILED, f"the attempt's files cannot be written: {error}", None
         ended_at = time.monotonic()
     else:
-        with reception:
-            attempt = _Attempt(plan, assignment, folder, reception, on_progress, stop, bring)
+        with session:
+            attempt = _Attempt(plan, assignment, folder, session, on_progress, stop, bring)
             status, reason, exit_code = attempt.run()
             ended_at = attempt.ended_at or time.monotonic()
     return Outcome(
@@ -98,11 +100,11 @@ def execute(
     )
 
 
-def _prepare(plan: LaunchPlan, assignment: Assignment, folder: Path, inbox: Inbox) -> Reception:
+def _prepare(plan: LaunchPlan, assignment: Assignment, folder: Path, server: TelemetryServer) -> AttemptSession:
     for name, text in plan.files.items():
         files.write_text(folder / name, text)
     files.write_text(folder / files.ROOM, "." * _ROOM_BYTES)
-    return inbox.expect(assignment, folder / files.JOURNAL)
+    return server.expect(assignment, folder / files.JOURNAL)
 
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:
@@ -116,7 +118,7 @@ class _Attempt:
     plan: LaunchPlan
     assignment: Assignment
     folder: Path
-    reception: Reception
+    session: AttemptSession
     on_progress: Callable[[Progress], None]
     stop: threading.Event
     bring: Bring | None
@@ -125,7 +127,7 @@ class _Attempt:
 
     def run(self) -> tuple[Status, str, int | None]:
         """Start, watch, end, drain, decide."""
-        oom_kills = memory.oom_kills()
+        oom_kills_before = oom_kills()
         try:
             launcher = self._start()
         except OSError as error:
@@ -135,7 +137,7 @@ class _Attempt:
         except BaseException:
             self._end(launcher)
             raise
-        was_oom = evidence.was_oom or memory.oom_kills() > oom_kills
+        was_oom = evidence.was_oom or oom_kills() > oom_kills_before
         status, reason = decide(replace(evidence, was_oom=was_oom))
         return status, reason, evidence.exit_code
 
@@ -154,40 +156,40 @@ class _Attempt:
     def _follow(self, launcher: subprocess.Popen[bytes]) -> Evidence:
         """Watch the attempt to its end and gather what is known of it then."""
         started_at = time.monotonic()
-        verdict = self._watch(launcher, started_at)
-        if verdict is None:
+        termination = self._watch(launcher, started_at)
+        if termination is None:
             self._drain(_LAST_WORDS_S)
         ended_at = time.monotonic()
         remaining = self._end(launcher)
         self._drain(_DRAIN_S)
         self.ended_at = time.monotonic()
-        went_well = verdict is None and launcher.returncode == 0
+        went_well = termination is None and launcher.returncode == 0
         killed = {} if self.bring is None else self.bring(self.assignment, self.folder, went_well)
-        self.on_progress(_progress(self.reception.workers(), time.monotonic(), started_at))
-        evidence = self._evidence(launcher, verdict, ended_at, remaining)
+        self.on_progress(_progress(self.session.workers(), time.monotonic(), started_at))
+        evidence = self._evidence(launcher, termination, ended_at, remaining)
         return replace(evidence, was_oom=has_killed_elsewhere(evidence, killed))
 
-    def _watch(self, launcher: subprocess.Popen[bytes], started_at: float) -> Verdict | None:
+    def _watch(self, launcher: subprocess.Popen[bytes], started_at: float) -> Termination | None:
         """Return why the attempt has to be ended, or None once its launcher has ended by itself."""
-        watch, lookout = Watch(self.assignment.run.limits, started_at), Lookout(self.assignment.attempt_id)
-        turn, sight = 0, Sight()
+        watch, host = Watch(self.assignment.run.limits, started_at), socket.gethostname()
+        turn, states = 0, ProcessStates()
         while launcher.poll() is None:
-            now, views = time.monotonic(), self.reception.workers()
+            now, views = time.monotonic(), self.session.workers()
             self.logs.enforce()
             if turn % _LOOK_EVERY == 0:
-                sight = lookout.look(views)
+                states = process_states(self.assignment.attempt_id, views, host)
             if turn % _TELL_EVERY == 0:
                 self.on_progress(_progress(views, now, started_at))
-            if verdict := self._interruption(now) or watch.check(now, views, sight):
-                return verdict
+            if found := self._interruption(now) or watch.check(now, views, states):
+                return found
             turn += 1
             self.stop.wait(_POLL_S)
         return None
 
-    def _interruption(self, now: float) -> Verdict | None:
+    def _interruption(self, now: float) -> Termination | None:
         if self.stop.is_set():
-            return Verdict(Status.INTERRUPTED, "interrupted", now)
-        return Verdict(Status.FAILED, self.reception.failure, now) if self.reception.failure else None
+            return Termination(Status.INTERRUPTED, "interrupted", now)
+        return Termination(Status.FAILED, self.session.failure, now) if self.session.failure else None
 
     def _end(self, launcher: subprocess.Popen[bytes]) -> tuple[int, ...]:
         """End every process of the attempt, the launcher among them; return those that cannot be ended."""
@@ -205,22 +207,26 @@ class _Attempt:
     def _drain(self, timeout_s: float) -> None:
         """Wait until all that ended workers have sent is taken in."""
         deadline = time.monotonic() + timeout_s
-        while not self.reception.is_drained() and time.monotonic() < deadline:
+        while not self.session.is_drained() and time.monotonic() < deadline:
             time.sleep(_POLL_S / 10)
 
     def _evidence(
-        self, launcher: subprocess.Popen[bytes], verdict: Verdict | None, ended_at: float, remaining: tuple[int, ...]
+        self,
+        launcher: subprocess.Popen[bytes],
+        termination: Termination | None,
+        ended_at: float,
+        remaining: tuple[int, ...],
     ) -> Evidence:
-        views = self.reception.workers()
+        views = self.session.workers()
         launcher_log = self.folder / files.LAUNCHER_LOG
         return Evidence(
             views=views,
             exit_code=launcher.returncode,
             launcher_pid=launcher.pid,
-            verdict=verdict,
+            termination=termination,
             ended_at=ended_at,
-            failure=self.reception.failure,
-            rank_exit=None if verdict else rank_exit(launcher_log, _ranks_by_pid(views)),
+            failure=self.session.failure,
+            rank_exit=None if termination else rank_exit(launcher_log, _ranks_by_pid(views)),
             lost_host=lost_host(launcher_log),
             hosts={place.rank: place.host for place in self.assignment.layout.places},
             unstarted_host=unstarted_host(launcher_log),
@@ -238,7 +244,7 @@ class _Attempt:
 
 
 def _ranks_by_pid(views: dict[int, WorkerView]) -> dict[int, int]:
-    """Return the rank of each process by its number; one that processes of two hosts share tells of none."""
+    """Return the rank of each process by its number; a number that processes of two hosts share is left out."""
     seen = Counter(view.pid for view in views.values())
     return {view.pid: rank for rank, view in views.items() if seen[view.pid] == 1}
 

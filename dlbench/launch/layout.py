@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.scenario.cluster import Cluster, Host
+from dlbench.scenario.cluster.spread import spread
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
-from dlbench.scenario.spread import spread
 
 # Floating-point room for shares such as 2 cores / 3 workers.
 _EPSILON = 1e-9

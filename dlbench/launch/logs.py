@@ -49,13 +49,16 @@ _PID_EXIT = re.compile(
     r"=\s+(?:EXIT CODE: (?P<code>\d+)|KILLED BY SIGNAL: (?P<signal>\d+))"
 )
 _EXIT_STRING = re.compile(r"EXIT STRING: [^\n]*\(signal (?P<signal>\d+)\)")
-# What Open MPI prints once its daemon on another host is gone, and ssh under MPICH; 255 is ssh's word for a connection
-# that ended.
+# What Open MPI prints once its daemon on another host is gone, and ssh under MPICH, which names no host where it was
+# just sending. 255 is ssh's exit code for a connection that ended.
 _LOST_HOST = (
     re.compile(r"lost communication with a remote daemon.*?Remote daemon:[^\n]* on node (?P<host>\S+)", re.DOTALL),
     re.compile(r"daemon failed to report back.*?Remote host: +(?P<host>\S+)\s+Daemon exit status: +255", re.DOTALL),
     re.compile(r"^Connection to (?P<host>\S+) closed by remote host\.", re.MULTILINE),
     re.compile(r"^Timeout, server (?P<host>\S+) not responding", re.MULTILINE),
+    re.compile(r"^Connection (?:closed|reset) by (?P<host>\S+) port \d+", re.MULTILINE),
+    re.compile(r"^Read from remote host (?P<host>\S+): Connection reset", re.MULTILINE),
+    re.compile(r"^client_loop: send disconnect: (?:Broken pipe|Connection reset)(?P<host>)", re.MULTILINE),
 )
 # What it prints around that: general advice. What ssh itself says, such as that a key is wrong, stands before it.
 _ADVICE = re.compile(
@@ -122,11 +125,11 @@ def says_crash(line: str) -> bool:
     return bool(_FATAL.match(line))
 
 
-def lost_host(path: Path) -> str:
-    """Return the name of the host that Open MPI or ssh says it has lost, or "" where it says so of none."""
+def lost_host(path: Path) -> str | None:
+    """Return the host that Open MPI or ssh reports as lost, "" where ssh does not name it, None where none is lost."""
     text = _end_of(path)
     found = next((match for pattern in _LOST_HOST if (match := pattern.search(text))), None)
-    return found["host"] if found else ""
+    return found["host"] if found else None
 
 
 def unstarted_host(path: Path) -> tuple[str, int] | None:
@@ -171,10 +174,10 @@ def _pid_exit(text: str, ranks: Mapping[int, int]) -> tuple[int | None, str, int
     rank, code = ranks[int(found["pid"])], int(found["code"] or 0)
     if found["signal"]:
         return rank, "signal", int(found["signal"])
-    told = _EXIT_STRING.search(text, found.end())
-    if not told:
+    named = _EXIT_STRING.search(text, found.end())
+    if not named:
         return rank, "exit code", code
-    number = int(told["signal"])
+    number = int(named["signal"])
     return (rank if code == number != signal.SIGKILL else None), "signal", number
 
 

@@ -3,9 +3,9 @@
 import json
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dlbench import plugins
 from dlbench.errors import UserError
@@ -14,11 +14,11 @@ from dlbench.plugins import Options, Plugin
 from dlbench.records import files
 from dlbench.records.assignment import ATTEMPT_VARIABLE, VARIABLE, Assignment
 from dlbench.scenario.cluster import Cluster, Host
-from dlbench.scenario.translate import first_fault
+from dlbench.scenario.source import first_fault
 
 _HIDDEN_TOKEN = "<token>"  # noqa: S105
 _PROGRAM = ("-m", "dlbench.worker")
-# A cluster of which nothing is said.
+# A cluster with no settings.
 _NOWHERE = Cluster(hosts=(Host(address="localhost", slots=1),))
 
 
@@ -29,7 +29,7 @@ class LaunchPlan(BaseModel):
         argv: The command.
         env: The whole environment of the launcher process.
         files: Text files of the attempt's folder, by name; the token is not in them.
-        added: Names of variables that the plan adds to its base environment or changes.
+        added: Variables that the plan adds to its base environment or changes, with the token replaced.
         removed: Names of variables of the base environment that it takes out.
     """
 
@@ -38,7 +38,7 @@ class LaunchPlan(BaseModel):
     argv: tuple[str, ...]
     env: dict[str, str]
     files: dict[str, str]
-    added: tuple[str, ...] = ()
+    added: dict[str, str] = Field(default_factory=dict)
     removed: tuple[str, ...] = ()
 
 
@@ -54,7 +54,7 @@ def plan(
         cluster: Says how other hosts are reached, and variables of every process.
 
     Raises:
-        UserError: The launcher's options are wrong, or it cannot be told how hosts are reached.
+        UserError: The launcher's options are wrong, or it is unknown how hosts are reached.
     """
     settings, layout = assignment.run.settings, assignment.layout
     launcher = plugins.load("launchers", settings.launcher)
@@ -70,10 +70,11 @@ def plan(
     env |= launcher.target.environment(layout, options, settings)
     env |= _reaching(launcher, cluster, base)
     env |= cluster.environment
-    added = tuple(sorted(name for name, value in env.items() if base.get(name) != value))
+    hidden = _hidden(assignment)
+    added = {name: env[name] for name in sorted(env) if base.get(name) != env[name]}
+    added[VARIABLE] = hidden.model_dump_json()
     removed = tuple(sorted(set(base) - set(env)))
-    made = LaunchPlan(argv=argv, env=env, files={}, added=added, removed=removed)
-    return made.model_copy(update={"files": _files(made, assignment)})
+    return LaunchPlan(argv=argv, env=env, files=_files(argv, added, removed, hidden), added=added, removed=removed)
 
 
 def _reaching(launcher: Plugin, cluster: Cluster, base: Mapping[str, str]) -> dict[str, str]:
@@ -109,32 +110,23 @@ def _options(launcher: Plugin, assignment: Assignment) -> Options:
 
 def render(plan: LaunchPlan) -> str:
     """Return a plan as a command line that can be pasted; the token is replaced by `<token>`."""
-    shown = _without_token(plan)
     removed = [f"-u {shlex.quote(name)}" for name in plan.removed]
-    added = [f"{name}={shlex.quote(value)}" for name, value in shown.items()]
+    added = [f"{name}={shlex.quote(value)}" for name, value in plan.added.items()]
     return " \\\n  ".join(["env", *removed, *added, shlex.join(plan.argv)]) + "\n"
 
 
-def _without_token(plan: LaunchPlan) -> dict[str, str]:
-    """Return the variables that a plan adds, by name, without the secret among them."""
-    added = {name: plan.env[name] for name in plan.added}
-    if VARIABLE in added:
-        added[VARIABLE] = _hidden(Assignment.model_validate_json(added[VARIABLE])).model_dump_json()
-    return added
-
-
 def _hidden(assignment: Assignment) -> Assignment:
-    if assignment.home is None:
+    if assignment.endpoint is None:
         return assignment
-    home = assignment.home.model_copy(update={"token": _HIDDEN_TOKEN})
-    return assignment.model_copy(update={"home": home})
+    endpoint = assignment.endpoint.model_copy(update={"token": _HIDDEN_TOKEN})
+    return assignment.model_copy(update={"endpoint": endpoint})
 
 
-def _files(made: LaunchPlan, assignment: Assignment) -> dict[str, str]:
-    """Return the records of an attempt: what it was given and what was executed, without token and local paths."""
-    kept = {name: value for name, value in _without_token(made).items() if name not in {*LOCAL_VARIABLES, VARIABLE}}
-    record = {"argv": made.argv, "added": kept, "removed": made.removed}
+def _files(argv: Sequence[str], added: Mapping[str, str], removed: Sequence[str], hidden: Assignment) -> dict[str, str]:
+    """Return the records of an attempt: its assignment and what is executed, without token and local paths."""
+    kept = {name: value for name, value in added.items() if name not in {*LOCAL_VARIABLES, VARIABLE}}
+    record = {"argv": argv, "added": kept, "removed": removed}
     return {
-        files.ASSIGNMENT: _hidden(assignment).model_dump_json(indent=2) + "\n",
+        files.ASSIGNMENT: hidden.model_dump_json(indent=2) + "\n",
         files.PLAN: json.dumps(record, indent=2, ensure_ascii=False) + "\n",
     }

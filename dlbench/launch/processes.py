@@ -9,15 +9,16 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from dlbench.records.assignment import ATTEMPT_VARIABLE
+from dlbench.telemetry.attempt_session import WorkerView
 
 _PROC = Path("/proc")
 _POLL_S = 0.02
-# A process that does not end for so long after SIGKILL waits in the kernel for a device; nobody can end it.
+# A process that does not end for so long after SIGKILL waits in the kernel for a device, and cannot be ended.
 _KILL_TIMEOUT_S = 5.0
 # A launcher whose processes are gone removes their shared memory and session folders, unless it is killed with them.
 _TIDY_S = 1.0
@@ -42,6 +43,14 @@ class ProcessState:
         return self.letter == "T"
 
 
+@dataclass(frozen=True)
+class ProcessStates:
+    """An attempt's worker processes as the kernel shows them: ranks that are stopped, and ranks that are gone."""
+
+    stopped: frozenset[int] = frozenset()
+    gone: frozenset[int] = frozenset()
+
+
 def state(pid: int) -> ProcessState | None:
     """Return the state of a process, or None where there is none."""
     try:
@@ -59,6 +68,20 @@ def carries(pid: int, attempt_id: str) -> bool:
     except OSError:
         return False
     return f"{ATTEMPT_VARIABLE}={attempt_id}".encode() in environment.split(b"\0")
+
+
+def process_states(attempt_id: str, views: Mapping[int, WorkerView], host: str) -> ProcessStates:
+    """Return which of an attempt's worker processes on this host are stopped or gone.
+
+    Process ids are reused, and a worker on another host may have the id of a process here: a process counts as a
+    worker's only if the worker is on this host and the process carries the attempt's id.
+    """
+    here = {rank: view.pid for rank, view in views.items() if view.pid > 0 and view.host == host}
+    found = {rank: state(pid) if carries(pid, attempt_id) else None for rank, pid in here.items()}
+    return ProcessStates(
+        stopped=frozenset(rank for rank, seen in found.items() if seen is not None and seen.is_stopped),
+        gone=frozenset(rank for rank, seen in found.items() if seen is None or not seen.is_alive),
+    )
 
 
 def leftovers(attempt_id: str, session: int | None = None) -> list[int]:

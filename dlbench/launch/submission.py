@@ -1,4 +1,4 @@
-"""What is handed to a queue, and how what became of it is told: shared by all submitters. Pure."""
+"""A submission to a queue and the state of its job: shared by all submitters. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,13 +8,13 @@ from typing import Protocol
 
 import yaml
 
+from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError
 from dlbench.plugins import Options
 from dlbench.records import files
 from dlbench.scenario.cluster import Cluster, Host
-from dlbench.scenario.limits import usable_cores
 
-# A host that a queue will give is called so, with its number, where nobody has named it.
+# The name of a host that the queue chooses, with its number.
 ANY_HOST = "queue-"
 
 
@@ -75,22 +75,22 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True)
-class Sight:
+class JobStatus:
     """How a job stands.
 
     Attributes:
         stage: Where it stands.
-        told: The same in a line, with the queue's reason.
-        exit_code: That of dlbench within the job; None where it did not end by itself, or nobody knows.
+        text: The same in a line, with the queue's reason.
+        exit_code: That of dlbench within the job; None where it did not end by itself, or is unknown.
     """
 
     stage: Stage
-    told: str
+    text: str
     exit_code: int | None = None
 
 
 class NotCollected(UserError):  # noqa: N818 - it says what it is
-    """What a job has made is there and cannot be brought home."""
+    """The results of a job are there and cannot be collected."""
 
 
 class Job(Protocol):
@@ -98,7 +98,7 @@ class Job(Protocol):
 
     name: str
 
-    def look(self) -> Sight:
+    def look(self) -> JobStatus:
         """Return how it stands; may be called several times a second."""
 
     def output(self) -> str:
@@ -114,7 +114,7 @@ class Job(Protocol):
         """Follow it no more; it goes on."""
 
     def collect(self) -> None:
-        """Bring home what it has made, where that is not on a file system that both sides see.
+        """Collect its results, where they are not on a file system that both sides see.
 
         Raises:
             NotCollected: It cannot be had; the job is left as it is.
@@ -137,6 +137,6 @@ def cluster_text(cluster: Cluster, options: Options) -> str:
 
 def _written(host: Host) -> dict[str, object]:
     """Return a host that has a name as it stands in a cluster file."""
-    # This machine has all its cores where nobody has said which: those of the job may be others.
+    # By default this machine has all its cores: those of the job may be others.
     is_said = bool(host.cores) and not (host.is_here and host.cores == usable_cores())
     return {"address": host.address, "slots": host.slots, **({"cores": list(host.cores)} if is_said else {})}

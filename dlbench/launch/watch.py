@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from dlbench.launch.reception import WorkerView
+from dlbench.launch.processes import ProcessStates
 from dlbench.records.outcome import Status
 from dlbench.scenario.run_spec import Limits
+from dlbench.telemetry.attempt_session import WorkerView
 
 # Phases in which a worker waits for its peers; the culprit of a stall is one that is in none of them.
 WAITING_PHASES = frozenset({"rendezvous", "broadcast", "exchange", "barrier", "agree"})
@@ -22,20 +23,12 @@ _MISSED_BEATS = 4
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Why an attempt is ended: its status, the reason, and when that was decided (monotonic)."""
+class Termination:
+    """Why dlbench ends an attempt: its status, the reason, and when that was decided (monotonic)."""
 
     status: Status
     reason: str
     at: float
-
-
-@dataclass(frozen=True)
-class Sight:
-    """What is seen of the processes from outside: ranks whose process is stopped, and ranks whose process is gone."""
-
-    stopped: frozenset[int] = frozenset()
-    gone: frozenset[int] = frozenset()
 
 
 @dataclass
@@ -46,65 +39,67 @@ class Watch:
     started_at: float
     _since: dict[tuple[str, int], float] = field(default_factory=dict)
 
-    def check(self, now: float, views: Mapping[int, WorkerView], sight: Sight) -> Verdict | None:
+    def check(self, now: float, views: Mapping[int, WorkerView], states: ProcessStates) -> Termination | None:
         """Return why the attempt has to be ended now, or None where it may go on."""
         checks = (self._total_time, self._errors, self._gone, self._stopped, self._start_up, self._stall)
-        return next((verdict for check in checks if (verdict := check(now, views, sight))), None)
+        return next((found for check in checks if (found := check(now, views, states))), None)
 
-    def _total_time(self, now: float, views: Mapping[int, WorkerView], _: Sight) -> Verdict | None:
+    def _total_time(self, now: float, views: Mapping[int, WorkerView], _: ProcessStates) -> Termination | None:
         limit = self.limits.timeout_s
         if limit is None or now - self.started_at < limit:
             return None
-        return Verdict(Status.TIMEOUT, f"it took longer than timeout_s ({limit:g} s); {_where(views.values())}", now)
+        return Termination(
+            Status.TIMEOUT, f"it took longer than timeout_s ({limit:g} s); {_where(views.values())}", now
+        )
 
-    def _errors(self, now: float, views: Mapping[int, WorkerView], _: Sight) -> Verdict | None:
+    def _errors(self, now: float, views: Mapping[int, WorkerView], _: ProcessStates) -> Termination | None:
         """A worker has reported its error and the run does not end by itself."""
         first = min((error.at for view in views.values() for error in view.errors), default=None)
         if first is None or now - first < ERROR_PATIENCE_S:
             return None
-        return Verdict(Status.FAILED, "", now)
+        return Termination(Status.FAILED, "", now)
 
-    def _gone(self, now: float, views: Mapping[int, WorkerView], sight: Sight) -> Verdict | None:
+    def _gone(self, now: float, views: Mapping[int, WorkerView], states: ProcessStates) -> Termination | None:
         """A worker ended early while its launcher carries on: with another exit code it would have ended the job."""
         for rank, view in views.items():
-            is_lost = view.is_gone and rank in sight.gone
+            is_lost = view.is_gone and rank in states.gone
             if self._lasts("gone", rank, is_lost, now) >= DEATH_PATIENCE_S:
-                return Verdict(Status.FAILED, early_end(view, "exit code 0"), now)
-            is_cut_off = view.is_gone and rank not in sight.gone
+                return Termination(Status.FAILED, early_end(view, "exit code 0"), now)
+            is_cut_off = view.is_gone and rank not in states.gone
             if self._lasts("cut off", rank, is_cut_off, now) >= self.limits.orphan_timeout_s:
-                return Verdict(Status.FAILED, f"the connection to {_named(view)} is lost", now)
+                return Termination(Status.FAILED, f"the connection to {_named(view)} is lost", now)
         return None
 
-    def _stopped(self, now: float, views: Mapping[int, WorkerView], sight: Sight) -> Verdict | None:
+    def _stopped(self, now: float, views: Mapping[int, WorkerView], states: ProcessStates) -> Termination | None:
         patience = min(STOPPED_PATIENCE_S, self.limits.stall_timeout_s / 2)
         for rank, view in views.items():
-            if self._lasts("stopped", rank, rank in sight.stopped, now) >= patience:
+            if self._lasts("stopped", rank, rank in states.stopped, now) >= patience:
                 return _is_stopped(view, now)
         return None
 
-    def _start_up(self, now: float, views: Mapping[int, WorkerView], sight: Sight) -> Verdict | None:
+    def _start_up(self, now: float, views: Mapping[int, WorkerView], states: ProcessStates) -> Termination | None:
         limit = self.limits.startup_timeout_s
         late = [view for view in views.values() if not view.has_trained]
         if not late or now - self.started_at < limit:
             return None
-        if stopped := _first_stopped(now, late, sight):
+        if stopped := _first_stopped(now, late, states):
             return stopped
         culprits = _culprits(late, self._silent(now, late))
         others = [view for view in views.values() if view not in culprits]
         reason = f"start-up took longer than startup_timeout_s ({limit:g} s): {_where(culprits)}"
-        return Verdict(Status.TIMEOUT, reason + _while(others), now)
+        return Termination(Status.TIMEOUT, reason + _while(others), now)
 
-    def _stall(self, now: float, views: Mapping[int, WorkerView], sight: Sight) -> Verdict | None:
+    def _stall(self, now: float, views: Mapping[int, WorkerView], states: ProcessStates) -> Termination | None:
         limit = self.limits.stall_timeout_s
         if not all(view.has_trained for view in views.values()):
             return None
         last = max((view.progressed_at or self.started_at for view in views.values()), default=now)
         if now - last < limit:
             return None
-        if stopped := _first_stopped(now, views.values(), sight):
+        if stopped := _first_stopped(now, views.values(), states):
             return stopped
-        blame = _blame(views, self._silent(now, views.values()), sight)
-        return Verdict(Status.STALLED, f"no progress for stall_timeout_s ({limit:g} s): {blame}", now)
+        blame = _blame(views, self._silent(now, views.values()), states)
+        return Termination(Status.STALLED, f"no progress for stall_timeout_s ({limit:g} s): {blame}", now)
 
     def _silent(self, now: float, views: Iterable[WorkerView]) -> frozenset[int]:
         """Return the ranks that have called and give no sign of life: their interpreter's lock is held for ever."""
@@ -122,23 +117,23 @@ class Watch:
 
 def early_end(view: WorkerView, how: str) -> str:
     """Say that a worker ended before it should, where it was, and how it ended."""
-    where = f", {_place(view)}" if view.has_called else ", before it called home"
+    where = f", {_place(view)}" if view.has_called else ", before it connected"
     return f"worker {view.rank} ended without handing in its result ({how}){where}"
 
 
-def _first_stopped(now: float, views: Iterable[WorkerView], sight: Sight) -> Verdict | None:
-    return next((_is_stopped(view, now) for view in views if view.rank in sight.stopped), None)
+def _first_stopped(now: float, views: Iterable[WorkerView], states: ProcessStates) -> Termination | None:
+    return next((_is_stopped(view, now) for view in views if view.rank in states.stopped), None)
 
 
-def _is_stopped(view: WorkerView, now: float) -> Verdict:
+def _is_stopped(view: WorkerView, now: float) -> Termination:
     reason = f"{_named(view)} is stopped: process {view.pid} was sent a signal such as SIGSTOP"
-    return Verdict(Status.STALLED, reason, now)
+    return Termination(Status.STALLED, reason, now)
 
 
-def _blame(views: Mapping[int, WorkerView], silent: frozenset[int], sight: Sight) -> str:
+def _blame(views: Mapping[int, WorkerView], silent: frozenset[int], states: ProcessStates) -> str:
     """Say whom a stalled attempt waits for, and what the others do."""
     busy = [view for view in views.values() if not view.has_left]
-    ending = [view for view in views.values() if view.rank not in sight.gone]
+    ending = [view for view in views.values() if view.rank not in states.gone]
     if not busy and not ending:
         return "every worker has ended, the launcher has not"
     culprits = _culprits(busy, silent) if busy else ending
@@ -151,8 +146,8 @@ def _blame(views: Mapping[int, WorkerView], silent: frozenset[int], sight: Sight
 def _culprits(views: list[WorkerView], silent: frozenset[int]) -> list[WorkerView]:
     """Return those the others wait for.
 
-    Who has not called; else who is silent while others are not, for what it last said of itself is old; else who has
-    not entered a collective; else who is behind.
+    Those not connected; else those silent while others are not, whose last heartbeat is old; else those that have
+    not entered a collective; else those behind.
     """
     unheard = [view for view in views if not view.has_called]
     quiet = [view for view in views if view.rank in silent] if silent < {view.rank for view in views} else []
@@ -181,7 +176,7 @@ def _while(others: list[WorkerView]) -> str:
 
 def _named(view: WorkerView) -> str:
     if not view.has_called:
-        return f"worker {view.rank} has not called home"
+        return f"worker {view.rank} has not connected"
     return f"worker {view.rank} ({_place(view)})"
 
 

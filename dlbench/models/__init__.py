@@ -9,11 +9,11 @@ and, where it cannot take every data set,
 
     def refuse(samples: Samples, options: Options) -> str: ... # why not these samples, or ""
 
-An option `batch_norm` means the same in every model that has one: `dlbench.models._batch_norm`. What makes N workers
-compute something else than one (dropout) is an option that is off by default. A layer of a model's own says with
-`has_products = False` that it multiplies no matrices, else the cost of a sample is not known.
+An option `batch_norm` means the same in every model that has one (`_layers.py`). What makes N workers compute something
+else than one (dropout) is an option that is off by default. A layer class of a model's own sets `has_products = False`
+if it multiplies no matrices; otherwise the cost of a sample is not known.
 
-Which trainers can serve it is said by which builders it has (a trainer's `BUILDER` names the one it calls).
+The builders decide which trainers can train a model (a trainer's `BUILDER` names the one it calls).
 A user's own `package.module:function` is called as the `keras` builder: `function(problem, **options)`. A model
 that both engines build has the same flat order of weights in both: layer by layer, kernel [in, out], then bias.
 """
@@ -22,7 +22,7 @@ from typing import Protocol
 
 
 class Samples(Protocol):
-    """What a model is told of a data set before it is built; see `dlbench.trainers.Problem`."""
+    """What a model knows of a data set before it is built; see `dlbench.trainers.Problem`."""
 
     @property
     def input_shape(self) -> tuple[int, ...]:

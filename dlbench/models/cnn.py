@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from dlbench.models import Samples, _images
-from dlbench.models._batch_norm import MEANING, BatchNorm, BatchNormOptions, Choice, normalized
+from dlbench.models import Samples
+from dlbench.models._layers import MEANING, BatchNorm, BatchNormOptions, Choice, normalized
+from dlbench.models._samples import refuse_unless_images
 from dlbench.scenario.settings import Count
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ OPTIONS = CnnOptions
 
 def refuse(samples: Samples, options: CnnOptions) -> str:
     """Return why it cannot take these samples, or an empty string."""
-    return _images.refuse(samples, 2 ** len(options.filters), f"{len(options.filters)} poolings need images of")
+    return refuse_unless_images(samples, 2 ** len(options.filters), f"{len(options.filters)} poolings need images of")
 
 
 def keras(problem: "Problem", options: CnnOptions) -> Any:

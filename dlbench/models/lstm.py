@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from dlbench.models import Samples, _sequence
-from dlbench.models._dropout import Dropout, dropped
+from dlbench.models import Samples
+from dlbench.models._layers import Dropout, dropped
+from dlbench.models._samples import refuse_unless_sequences, sequence_input
 from dlbench.plugins import Options
 from dlbench.scenario.settings import Count
 
@@ -46,15 +47,15 @@ OPTIONS = LstmOptions
 def refuse(samples: Samples, options: LstmOptions) -> str:
     """Return why it cannot take these samples, or an empty string."""
     if options.embedding_size is not None and samples.vocabulary is None:
-        return "embedding_size is for tokens, and its samples are none"
-    return _sequence.refuse(samples)
+        return "embedding_size is for tokens, and its samples are not tokens"
+    return refuse_unless_sequences(samples)
 
 
 def keras(problem: "Problem", options: LstmOptions) -> Any:
     """Return a `keras.Model` that gives logits [n, num_classes], or [n, steps, num_classes]."""
     from keras import Model, layers
 
-    inputs, x = _sequence.entrance(problem)
+    inputs, x = sequence_input(problem)
     if problem.vocabulary is not None:
         x = layers.Embedding(problem.vocabulary, options.embedding_size or options.units)(x)
     for layer in range(options.num_layers):

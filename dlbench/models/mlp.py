@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from dlbench.models import Samples, _flat
+from dlbench.models import Samples
+from dlbench.models._samples import refuse_unless_flat
 from dlbench.plugins import Options
 from dlbench.scenario.settings import Count
 
@@ -26,7 +27,7 @@ OPTIONS = MlpOptions
 
 def refuse(samples: Samples, options: MlpOptions) -> str:
     """Return why it cannot take these samples, or an empty string."""
-    return _flat.refuse(samples)
+    return refuse_unless_flat(samples)
 
 
 def keras(problem: "Problem", options: MlpOptions) -> Any:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from dlbench.models import Samples, _images
-from dlbench.models._residual import ResidualOptions, added, classified, convolution, last_gain, projected
+from dlbench.models import Samples
+from dlbench.models._layers import ResidualOptions, added, classified, convolution, last_gain, projected
+from dlbench.models._samples import refuse_unless_images
 from dlbench.scenario.settings import Count
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ OPTIONS = Resnet18Options
 def refuse(samples: Samples, options: Resnet18Options) -> str:
     """Return why it cannot take these samples, or an empty string."""
     halvings = len(options.num_blocks) - 1
-    return _images.refuse(samples, 2**halvings, f"{halvings} halvings need images of")
+    return refuse_unless_images(samples, 2**halvings, f"{halvings} halvings need images of")
 
 
 def keras(problem: "Problem", options: Resnet18Options) -> Any:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from dlbench.models import Samples, _images
-from dlbench.models._residual import ResidualOptions, added, classified, convolution, last_gain
+from dlbench.models import Samples
+from dlbench.models._layers import ResidualOptions, added, classified, convolution, last_gain
+from dlbench.models._samples import refuse_unless_images
 from dlbench.scenario.settings import Count
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ OPTIONS = Resnet20Options
 
 def refuse(samples: Samples, options: Resnet20Options) -> str:
     """Return why it cannot take these samples, or an empty string."""
-    return _images.refuse(samples, 4, "it halves the image twice and needs")
+    return refuse_unless_images(samples, 4, "it halves the image twice and needs")
 
 
 def keras(problem: "Problem", options: Resnet20Options) -> Any:

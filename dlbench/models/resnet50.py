@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from dlbench.models import Samples, _images
-from dlbench.models._residual import ResidualOptions, added, classified, convolution, last_gain, projected
+from dlbench.models import Samples
+from dlbench.models._layers import ResidualOptions, added, classified, convolution, last_gain, projected
+from dlbench.models._samples import refuse_unless_images
 from dlbench.scenario.settings import Count
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def refuse(samples: Samples, options: Resnet50Options) -> str:
     """Return why it cannot take these samples, or an empty string."""
     halvings = len(options.num_blocks) - 1 + (2 if options.stem is Stem.LARGE else 0)
     hint = " (or `stem: small`)" if options.stem is Stem.LARGE else ""
-    return _images.refuse(samples, 2**halvings, f"{halvings} halvings{hint} need images of")
+    return refuse_unless_images(samples, 2**halvings, f"{halvings} halvings{hint} need images of")
 
 
 def keras(problem: "Problem", options: Resnet50Options) -> Any:

@@ -5,7 +5,8 @@ Flat order of the weights: kernel [inputs, classes] row by row, bias [classes].
 
 from typing import TYPE_CHECKING, Any
 
-from dlbench.models import Samples, _flat
+from dlbench.models import Samples
+from dlbench.models._samples import refuse_unless_flat
 from dlbench.plugins import Options
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ OPTIONS = Options
 
 def refuse(samples: Samples, options: Options) -> str:
     """Return why it cannot take these samples, or an empty string."""
-    return _flat.refuse(samples)
+    return refuse_unless_flat(samples)
 
 
 def keras(problem: "Problem", options: Options) -> Any:

@@ -14,14 +14,18 @@ beta of the second norm, both dense layers' kernels and biases; gamma and beta o
 kernel and bias.
 """
 
+import functools
 import math
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import Field
 
-from dlbench.models import Samples, _positions, _sequence
-from dlbench.models._dropout import Dropout, dropped
+from dlbench.models import Samples
+from dlbench.models._layers import Dropout, dropped
+from dlbench.models._samples import refuse_unless_sequences, sequence_input
 from dlbench.plugins import Options
 from dlbench.scenario.settings import Count
 
@@ -33,7 +37,7 @@ EPSILON = 1e-5
 
 
 class Positions(StrEnum):
-    """How a vector knows its place: by a trained vector for each position, or by fixed waves."""
+    """How positions are encoded: a trained vector for each, or fixed waves."""
 
     LEARNED = "learned"
     SINUSOIDAL = "sinusoidal"
@@ -66,14 +70,14 @@ def refuse(samples: Samples, options: TransformerOptions) -> str:
         return f"its width {options.width} is no multiple of its {options.num_heads} heads"
     if options.positions is Positions.SINUSOIDAL and options.width % 2:
         return f"sinusoidal positions need an even width, not {options.width}"
-    return _sequence.refuse(samples)
+    return refuse_unless_sequences(samples)
 
 
 def keras(problem: "Problem", options: TransformerOptions) -> Any:
     """Return a `keras.Model` that gives logits [n, num_classes], or [n, steps, num_classes]."""
     from keras import Model, layers
 
-    inputs, x = _sequence.entrance(problem)
+    inputs, x = sequence_input(problem)
     x = dropped(_placed(_embedded(x, problem, options), options), options.dropout)
     is_causal = bool(problem.target_shape)
     for _ in range(options.num_layers):
@@ -99,10 +103,10 @@ def _embedded(x: Any, problem: "Problem", options: TransformerOptions) -> Any:
 
 
 def _placed(x: Any, options: TransformerOptions) -> Any:
-    """Return vectors that know their positions."""
+    """Return vectors with their positions encoded."""
     if options.positions is Positions.SINUSOIDAL:
-        return _positions.fixed_layer()()(x)
-    return _positions.learned_layer()(_normal(DEVIATION))(x)
+        return fixed_positions_layer()()(x)
+    return learned_positions_layer()(_normal(DEVIATION))(x)
 
 
 def _attended(x: Any, is_causal: bool, options: TransformerOptions) -> Any:
@@ -140,3 +144,48 @@ def _normal(deviation: float) -> Any:
     from keras import initializers
 
     return initializers.RandomNormal(stddev=deviation)
+
+
+def waves(steps: int, width: int) -> npt.NDArray[np.float64]:
+    """Return [steps, width], sines in even columns and cosines in odd ones (Vaswani et al. 2017, section 3.5).
+
+    Column 2i and 2i + 1 hold waves of position / 10000^(2i / width).
+    """
+    angles = np.arange(steps)[:, None] / 10000 ** (np.arange(0, width, 2) / width)
+    return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(steps, width)
+
+
+@functools.cache
+def learned_positions_layer() -> Any:
+    """Return the class of a layer that adds a trained vector to each position."""
+    import keras
+
+    class LearnedPositions(keras.layers.Layer):  # type: ignore[misc]  # keras is untyped
+        has_products = False
+
+        def __init__(self, initializer: Any, **options: Any) -> None:
+            super().__init__(**options)
+            self._initializer = initializer
+
+        def build(self, shape: Any) -> None:
+            self.table = self.add_weight(shape=tuple(shape[1:]), initializer=self._initializer, name="table")
+
+        def call(self, inputs: Any) -> Any:
+            return inputs + keras.ops.cast(self.table, inputs.dtype)
+
+    return LearnedPositions
+
+
+@functools.cache
+def fixed_positions_layer() -> Any:
+    """Return the class of a layer that adds `waves`."""
+    import keras
+
+    class FixedPositions(keras.layers.Layer):  # type: ignore[misc]  # keras is untyped
+        has_products = False
+
+        def call(self, inputs: Any) -> Any:
+            _, steps, width = inputs.shape
+            return inputs + keras.ops.convert_to_tensor(waves(steps, width), dtype=inputs.dtype)
+
+    return FixedPositions

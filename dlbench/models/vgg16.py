@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from dlbench.models import Samples, _images
-from dlbench.models._batch_norm import MEANING, BatchNorm, BatchNormOptions, Choice, normalized
-from dlbench.models._dropout import Dropout, dropped
+from dlbench.models import Samples
+from dlbench.models._layers import MEANING, BatchNorm, BatchNormOptions, Choice, Dropout, dropped, normalized
+from dlbench.models._samples import refuse_unless_images
 from dlbench.scenario.settings import Count
 
 if TYPE_CHECKING:
     from dlbench.trainers import Problem
 
-MOST_DOUBLINGS = 3
+MAX_DOUBLINGS = 3
 
 
 class Vgg16Options(BatchNormOptions):
@@ -47,7 +47,7 @@ OPTIONS = Vgg16Options
 def refuse(samples: Samples, options: Vgg16Options) -> str:
     """Return why it cannot take these samples, or an empty string."""
     num_blocks = len(options.num_convolutions)
-    return _images.refuse(samples, 2**num_blocks, f"{num_blocks} poolings need images of")
+    return refuse_unless_images(samples, 2**num_blocks, f"{num_blocks} poolings need images of")
 
 
 def keras(problem: "Problem", options: Vgg16Options) -> Any:
@@ -56,7 +56,7 @@ def keras(problem: "Problem", options: Vgg16Options) -> Any:
 
     inputs = x = layers.Input(problem.input_shape)
     for block, num_convolutions in enumerate(options.num_convolutions):
-        filters = options.width * 2 ** min(block, MOST_DOUBLINGS)
+        filters = options.width * 2 ** min(block, MAX_DOUBLINGS)
         for _ in range(num_convolutions):
             x = _convolution(x, filters, options)
         x = layers.MaxPooling2D()(x)

@@ -4,7 +4,7 @@ A shared filesystem is not assumed, and an argument list is readable by every us
 its token travels in the environment variable `DLBENCH_ASSIGNMENT`.
 """
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.run_spec import RunSpec
@@ -12,15 +12,15 @@ from dlbench.scenario.run_spec import RunSpec
 VARIABLE = "DLBENCH_ASSIGNMENT"
 # Marks every process of one attempt, so that what is left of it is found whoever its parent is by then.
 ATTEMPT_VARIABLE = "DLBENCH_ATTEMPT"
-# The rank of a process where the launcher is `local`; others set their own (see `dlbench.worker.rank`).
+# The rank of a process where the launcher is `local`; others set their own (see `dlbench.worker.process.rank`).
 RANK_VARIABLE = "DLBENCH_RANK"
 # The network interface to other hosts, and this host's address on it: what every process has chosen for all libraries.
 INTERFACE_VARIABLE = "DLBENCH_INTERFACE"
 ADDRESS_VARIABLE = "DLBENCH_ADDRESS"
 
 
-class Home(BaseModel):
-    """Where rows go: address and port of the inbox, and the token that opens it."""
+class Endpoint(BaseModel):
+    """Where rows go: address and port of the telemetry server, and the token of the attempt."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -37,7 +37,7 @@ class Assignment(BaseModel):
         attempt: 1, 2, ...
         attempt_id: Unique over all attempts anywhere; also in the environment as `DLBENCH_ATTEMPT`.
         layout: Every process of the run.
-        home: Where rows go; None in a rehearsal without an inbox.
+        endpoint: Where rows go; None in a dry run.
         data_folder: Prepared data set where dlbench was called; empty for a run of the user's own script.
         data_folders: The same on other hosts, by address.
         data_checksum: What `meta.json` in that folder must say.
@@ -51,7 +51,8 @@ class Assignment(BaseModel):
     attempt: int
     attempt_id: str
     layout: Layout
-    home: Home | None = None
+    # "home": what files of attempts made before 2026-11-23 call it.
+    endpoint: Endpoint | None = Field(None, validation_alias=AliasChoices("endpoint", "home"))
     data_folder: str = ""
     data_folders: dict[str, str] = Field(default_factory=dict)
     data_checksum: str = ""

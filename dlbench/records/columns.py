@@ -4,12 +4,13 @@ Unknown is an empty cell, never 0 or "NA". `SCHEMA_VERSION` grows when a column'
 
 History:
     1: first version.
+    2: `driver` is called `communicator`; `batch_size_origin` (`found` where dlbench searched for the batch) is gone.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 Kind = Literal["text", "int", "float", "bool", "time"]
 
@@ -35,7 +36,7 @@ RUNS = _table(
     ("run_id", "text", "", "Slug, hash of the resolved specification, and repeat."),
     ("attempt", "int", "", "Which launch of the run this row is: 1, 2, ... Every attempt is a row."),
     ("scenario", "text", "", "Name of the scenario."),
-    ("label", "text", "", "What tells this arm from the study's others."),
+    ("label", "text", "", "Distinguishes this arm from the study's others."),
     ("repeat", "int", "", "0, 1, ...; repeats with the same number share a seed in all arms."),
     ("baseline", "bool", "", "Whether dlbench added this run as a base line."),
     ("status", "text", "", "completed, failed, timeout, stalled, diverged, out-of-memory or interrupted."),
@@ -47,16 +48,16 @@ RUNS = _table(
     ("dataset", "text", "", "The samples."),
     ("dataset_checksum", "text", "", "Checksum of the prepared arrays every worker read."),
     ("trainer", "text", "", "The engine that computed gradients."),
-    ("strategy", "text", "", "How gradients or parameters met."),
-    ("driver", "text", "", "What carried the strategy's messages."),
+    ("strategy", "text", "", "How gradients or parameters were combined."),
+    ("communicator", "text", "", "What carried the strategy's messages."),
     ("algorithm", "text", "", "The strategy's algorithm."),
-    ("algorithm_proof", "text", "", "What the library itself said it ran, where it can be asked."),
+    ("algorithm_proof", "text", "", "What the library itself reports that it ran, where it can."),
     ("launcher", "text", "", "Who started the processes."),
     ("submitter", "text", "", "Where the launcher was started."),
     ("collectives", "text", "", "The library that moved bytes."),
     ("backend", "text", "", "What the trainer ran on."),
     ("interface", "text", "", "Network interface that messages between hosts took on the host of worker 0; empty on one host."),
-    ("transports", "text", "", "What the library was told to move bytes with, such as Open MPI's layer and transports; empty where nobody told it."),
+    ("transports", "text", "", "What the library was told to move bytes with, such as Open MPI's layer and transports; empty where it was left to itself."),
     ("command", "text", "", "The user's own training script, if the run was one."),
     ("mode", "text", "", "scale-up, scale-out, or empty where `workers_per_host` says it."),
     ("hosts", "int", "", "Number of hosts used."),
@@ -71,8 +72,7 @@ RUNS = _table(
     ("intra_op_threads", "int", "", "Threads inside one operation, as counted in the worker."),
     ("inter_op_threads", "int", "", "Operations at once, as counted in the worker."),
     ("batch_scope", "text", "", "Whether batch_size counted one worker's samples or all."),
-    ("batch_size", "int", "samples", "Batch size as the scenario gives it, or as it was found."),
-    ("batch_size_origin", "text", "", "given, or found: the largest that fits (`batch_size: max`)."),
+    ("batch_size", "int", "samples", "Batch size as the scenario gives it."),
     ("batch_size_per_worker", "float", "samples", "Mean local batch: global / workers."),
     ("batch_size_global", "int", "samples", "Samples of all workers in one step."),
     ("divide", "text", "", "What was divided over the workers: data or epochs."),
@@ -147,14 +147,14 @@ RUNS = _table(
     ("best_validation_accuracy", "float", "", "Highest of all evaluations."),
     ("time_to_target_s", "float", "s", "Training time, evaluations and checkpoints left out, at the first evaluation that reached the target; after `resumed_from_epoch` a total."),
     ("epochs_to_target", "int", "epochs", "Epochs at that evaluation."),
-    ("bytes_sent", "int", "bytes", "Bytes the strategy sent in training steps, all workers; empty where it cannot count; after `resumed_from_epoch` a total."),
+    ("bytes_sent", "int", "bytes", "Bytes the strategy sent in training steps, all workers; empty where it cannot count them; after `resumed_from_epoch` a total."),
     ("bytes_sent_per_step", "float", "bytes", "The same per step and worker."),
     ("device_name", "text", "", "Processor or accelerator of the first worker."),
     ("device_utilization", "float", "", "Share of the devices in use inside the window: CPU time / (time x cores), or NVML's."),
     ("device_memory_peak_bytes", "int", "bytes", "Most memory in use on the device of one worker while the run trained, by whomever (NVML)."),
     ("host_memory_peak_bytes", "int", "bytes", "Largest resident memory of one worker since its start."),
     ("network_bytes", "int", "bytes", "Bytes sent on all interfaces of all hosts, loopback included, while the run trained."),
-    ("wire_bytes", "int", "bytes", "Of them, bytes sent on the interfaces between hosts, whatever else used them; what goes past the kernel, as RDMA does, is in neither. Empty on one host, and where a host did not tell."),
+    ("wire_bytes", "int", "bytes", "Of them, bytes sent on the interfaces between hosts, whatever else used them; what goes past the kernel, as RDMA does, is in neither. Empty on one host, and where a host did not report."),
     ("link_latency_s", "float", "s", "Slowest link between two of the run's hosts, measured before the study: half of the median time of one byte there and back over TCP."),
     ("link_bandwidth_bytes_per_s", "float", "bytes/s", "Narrowest link between two of the run's hosts, measured before the study: one TCP stream, the slower direction."),
     ("energy_j", "float", "J", "Energy while the run trained: of the workers' GPUs (NVML), or where none computed, of the hosts' processors and memory (RAPL), whatever else ran there."),
@@ -231,7 +231,7 @@ TOPOLOGY = _table(
     ("machine", "int", "", "Number of the machine that the host is; hosts with the same number run on one kernel."),
     ("local_index", "int", "", "Index among the processes on its host: the number of its GPU, where it has one."),
     ("cores", "text", "", "CPU cores it was bound to, joined by ';'; empty where it was not bound."),
-    ("device_name", "text", "", "Its processor or accelerator, as it told."),
+    ("device_name", "text", "", "Its processor or accelerator, as it reports."),
     ("interface", "text", "", "Network interface its messages to other hosts took; empty on one host."),
     ("wire_sent_bytes", "float", "bytes", "Bytes that its host sent on that interface while the run trained; on the host's first worker."),
     ("wire_received_bytes", "float", "bytes", "Bytes that its host received there."),
@@ -247,3 +247,10 @@ STEP_PHASES = ("first", "warm-up", "timed", "sampled", "extended")
 def names(table: str) -> tuple[str, ...]:
     """Return the column names of a table of `TABLES` in order."""
     return tuple(column.name for column in TABLES[table])
+
+
+# One step as it leaves a worker: float64 numbers in the order of `STEPS`, without what names run, attempt and worker;
+# `phase` is an index into `STEP_PHASES`, NaN an empty cell. Journals hold rows without names: a new column goes last.
+STEP_FIELDS = names("steps")[3:]
+FIELD = {name: index for index, name in enumerate(STEP_FIELDS)}
+PHASE = {name: index for index, name in enumerate(STEP_PHASES)}

@@ -1,6 +1,6 @@
 """Writes `COLUMNS.md`, the documentation of every column, from `dlbench.records.columns`.
 
-`python -m dlbench.records.document` writes it; a test holds the two together.
+`python -m dlbench.records.document` writes it; a test compares the two.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ All files are CSV with one line of names first. An empty cell means unknown: nev
 (seconds), sizes in `_bytes`, rates in `_per_s`. The other tables begin with `run_id` and `attempt`, and then say the
 `worker` (in `topology.csv` the `rank`); the rest of a run is in its row of `runs.csv`. After the columns below,
 `runs.csv` has one dotted column for each option of a plugin (`model.hidden`, `strategy.chunk_bytes`): `dlbench list`
-tells their meaning.
+shows their meaning.
 """
 
 _ABOUT = {

@@ -1,20 +1,22 @@
-"""The hardware of this host, as the kernel tells it: processors, memory, network, virtualisation and limits."""
+"""The hardware of this host: processors, memory, network and virtualisation."""
 
 import os
 import re
 from pathlib import Path
 from typing import Any
 
-from dlbench.scenario.limits import ROOT, number, read
+import psutil
+
+from dlbench.cgroups import ROOT, number, read
 
 CPUS = "sys/devices/system/cpu"
-# What a fast matrix product asks a processor for; the other hundred flags say nothing about speed.
+# What fast matrix products need; the other hundred flags do not affect speed.
 _FLAGS = (
     *("avx", "avx2", "fma", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8"),
     *("asimd", "sve", "sve2", "bf16"),
 )
 # Each container adds one such interface, under a random name.
-_PASSING_INTERFACES = ("veth", "cali", "lxc")
+_CONTAINER_INTERFACES = ("veth", "cali", "lxc")
 
 
 def describe_cpu(root: Path = ROOT) -> dict[str, Any]:
@@ -42,14 +44,12 @@ def _fields(text: str) -> dict[str, str]:
 
 
 def _cores(folder: Path) -> dict[str, Any]:
-    topologies = [cpu / "topology" for cpu in folder.glob("cpu[0-9]*")]
-    sockets = {read(topology / "physical_package_id") for topology in topologies} - {""}
-    cores = {read(topology / "thread_siblings_list") for topology in topologies} - {""}
+    sockets = {read(cpu / "topology/physical_package_id") for cpu in folder.glob("cpu[0-9]*")} - {""}
     return {
         "sockets": len(sockets) or None,
-        "cores": len(cores) or None,
-        "logical_cpus": os.cpu_count(),
-        "usable_cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": psutil.cpu_count(logical=False),
+        "logical_cpus": psutil.cpu_count(),
+        "usable_cpus": len(os.sched_getaffinity(0)),
         "smt": {"1": True, "0": False}.get(read(folder / "smt/active")),
     }
 
@@ -73,35 +73,28 @@ def _thousandth(value: int | None) -> float | None:
 
 
 def describe_memory(root: Path = ROOT) -> dict[str, Any]:
-    """Return the memory and swap of the host, and whether it uses huge pages by itself."""
-    fields = _fields(read(root / "proc/meminfo"))
+    """Return the memory and swap of the host, and when it uses huge pages."""
     pages = re.search(r"\[(\w+)\]", read(root / "sys/kernel/mm/transparent_hugepage/enabled"))
     return {
-        "total_bytes": _kibibytes(fields.get("MemTotal")),
-        "swap_bytes": _kibibytes(fields.get("SwapTotal")),
+        "total_bytes": psutil.virtual_memory().total,
+        "swap_bytes": psutil.swap_memory().total,
         "transparent_hugepages": pages.group(1) if pages else None,
     }
 
 
-def _kibibytes(text: str | None) -> int | None:
-    return int(text.split()[0]) * 1024 if text else None
-
-
-def describe_network(root: Path = ROOT) -> list[dict[str, Any]]:
+def describe_network() -> list[dict[str, Any]]:
     """Return name, state, speed and MTU of every lasting interface; addresses are left out."""
-    folders = sorted((root / "sys/class/net").glob("*"))
-    return [_interface(folder) for folder in folders if not folder.name.startswith(_PASSING_INTERFACES)]
-
-
-def _interface(folder: Path) -> dict[str, Any]:
-    speed = number(folder / "speed")
-    return {
-        "name": folder.name,
-        "state": read(folder / "operstate"),
-        # -1 is how a virtual interface says that it has none.
-        "speed_mbit_per_s": speed if speed is not None and speed > 0 else None,
-        "mtu_bytes": number(folder / "mtu"),
-    }
+    return [
+        {
+            "name": name,
+            "state": "up" if found.isup else "down",
+            # 0 where it is unknown.
+            "speed_mbit_per_s": found.speed or None,
+            "mtu_bytes": found.mtu,
+        }
+        for name, found in sorted(psutil.net_if_stats().items())
+        if not name.startswith(_CONTAINER_INTERFACES)
+    ]
 
 
 def describe_virtualisation(root: Path = ROOT) -> dict[str, Any]:

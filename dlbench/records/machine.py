@@ -12,10 +12,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from dlbench.cgroups import describe_limits
 from dlbench.records.gpus import describe_gpus
 from dlbench.records.hardware import describe_cpu, describe_memory, describe_network, describe_virtualisation
 from dlbench.records.software import DECISIVE_LIBRARIES, describe_software, variables
-from dlbench.scenario.limits import describe_limits
 
 SCHEMA_VERSION = 1
 # The kernel keeps a little memory for itself, more or less of it by its version.

@@ -1,4 +1,4 @@
-"""Which MPI an `mpirun` is of, by what it says of itself; asked once in a process."""
+"""Which MPI an `mpirun` belongs to, by its version text; each is asked once in a process."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 OPEN_MPI, MPICH, INTEL_MPI = "Open MPI", "MPICH", "Intel MPI"
 
-_TOLD = {
+_VERSIONS = {
     OPEN_MPI: re.compile(r"\(Open MPI\) (\S+)"),
     INTEL_MPI: re.compile(r"Intel\(R\) MPI Library.*? Version (\S+)"),
     MPICH: re.compile(r"^HYDRA build details:.*?^\s*Version:\s+(\S+)", re.DOTALL | re.MULTILINE),
@@ -19,7 +19,7 @@ _PATIENCE_S = 10.0
 
 @dataclass(frozen=True)
 class Mpi:
-    """An MPI by its family and version; both empty where nothing was told.
+    """An MPI by its family and version; both empty where they are unknown.
 
     MVAPICH, which has MPICH's own launcher, is MPICH here.
     """
@@ -33,15 +33,15 @@ class Mpi:
         return self.family in (MPICH, INTEL_MPI)
 
 
-def told(text: str) -> Mpi:
+def parse_version(text: str) -> Mpi:
     """Return the MPI of an mpirun from what `mpirun --version` prints."""
-    found = ((family, pattern.search(text)) for family, pattern in _TOLD.items())
+    found = ((family, pattern.search(text)) for family, pattern in _VERSIONS.items())
     return next((Mpi(family, match[1]) for family, match in found if match), Mpi())
 
 
 def in_one_line(text: str) -> str:
-    """Return what `mpirun --version` prints as one line: its first, but Hydra's says nothing."""
-    mpi = told(text)
+    """Return what `mpirun --version` prints as one line: its first line, which Hydra's lacks."""
+    mpi = parse_version(text)
     return f"{MPICH} {mpi.version} (Hydra)" if mpi.family == MPICH else text.strip().split("\n", 1)[0]
 
 
@@ -64,4 +64,4 @@ def mpi_of(mpirun: str) -> Mpi:
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return Mpi()
-    return told(done.stdout)
+    return parse_version(done.stdout)

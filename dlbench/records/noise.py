@@ -3,32 +3,34 @@
 import contextlib
 import os
 import time
-from pathlib import Path
 from statistics import median
 from typing import Any
 
+import psutil
+
+from dlbench.cgroups import ROOT, number
 from dlbench.records.hardware import CPUS
-from dlbench.scenario.limits import ROOT, number, read
 
 # Long enough to time well (about half a millisecond), short enough that most pieces run undisturbed.
 _LOOPS = 10_000
 
 
-def noise(duration_s: float = 0.2, root: Path = ROOT) -> dict[str, Any]:
+def noise(duration_s: float = 0.2) -> dict[str, Any]:
     """Return counters of the processors and the speed of a fixed piece of work repeated for `duration_s`.
 
-    `spin_best_per_s` tells the clock: a lower one after a study than before means that the processor slowed down.
+    `spin_best_per_s` shows the clock: a lower one after a study than before means that the processor slowed down.
     `spin_slowdown` is the median piece over the best, 1 on a quiet machine; `spin_longest_s` the longest interruption.
     """
     times = _spin(duration_s)
     best = min(times)
-    stolen_s, counted_s = _processor_time(root)
+    _, steal_s, capacity_s = cpu_times()
+    clock_khz = number(ROOT / CPUS / "cpu0/cpufreq/scaling_cur_freq")
     return {
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "load_1min": os.getloadavg()[0],
-        "cpu_steal_s": stolen_s,
-        "cpu_capacity_s": counted_s,
-        "cpu_mhz": _clock_mhz(root),
+        "cpu_steal_s": steal_s,
+        "cpu_capacity_s": capacity_s,
+        "cpu_mhz": None if clock_khz is None else clock_khz / 1000,
         "spin_best_per_s": round(_LOOPS / best),
         "spin_slowdown": round(median(times) / best, 4),
         "spin_longest_s": round(max(times), 6),
@@ -55,16 +57,8 @@ def _spin(duration_s: float) -> list[float]:
     return times
 
 
-def _processor_time(root: Path) -> tuple[float | None, float | None]:
-    """Return seconds stolen and seconds counted in all, over all cores since the host started."""
-    words = read(root / "proc/stat", 4096).split("\n", 1)[0].split()[1:9]
-    if len(words) < 8:
-        return None, None
-    ticks = [int(word) for word in words]
-    per_s = os.sysconf("SC_CLK_TCK")
-    return ticks[7] / per_s, sum(ticks) / per_s
-
-
-def _clock_mhz(root: Path) -> float | None:
-    current = number(root / CPUS / "cpu0/cpufreq/scaling_cur_freq")
-    return None if current is None else current / 1000
+def cpu_times() -> tuple[float, float, float]:
+    """Return the busy, stolen and all seconds of all cores; guests' time is in user and nice already (proc_stat(5))."""
+    times = psutil.cpu_times()
+    capacity = sum(times) - times.guest - times.guest_nice
+    return capacity - times.idle - times.iowait - times.steal, times.steal, capacity

@@ -14,19 +14,14 @@ def own_folder() -> Path:
     folder = Path(tempfile.gettempdir()) / f"dlbench-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-        # Somebody else made it first, in a folder that all may write to: take one that nobody could foresee.
+        # Another user made it first, in a folder that all may write to: take one with a name that cannot be guessed.
         return Path(tempfile.mkdtemp(prefix="dlbench-"))
     return folder
 
 
-def own_file(name: str) -> Path | None:
-    """Return the path of a file among this user's own temporary ones, or None where there cannot be one."""
+def own_log(attempt_id: str, name: str) -> Path | None:
+    """Return the path of a worker's log on a host that has not the attempt's folder; None where there cannot be one."""
     try:
-        return own_folder() / name
+        return own_folder() / f"{attempt_id}-{name}"
     except OSError:
         return None
-
-
-def own_log(attempt_id: str, name: str) -> Path | None:
-    """Return the path of a worker's log on a host that has not the attempt's folder."""
-    return own_file(f"{attempt_id}-{name}")

@@ -147,7 +147,7 @@ def _ask_git() -> "subprocess.Popen[str] | None":
 
 
 def _ask(argv: tuple[str, ...]) -> "subprocess.Popen[str] | None":
-    # Without optional locks, asking git never gets in the way of a git command of the user's.
+    # Without optional locks, this never blocks a git command of the user's.
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     try:
         return subprocess.Popen(

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from dlbench.errors import UserError
 from dlbench.records.columns import TABLES, Kind, names
 from dlbench.records.files import replacing
+from dlbench.scenario.settings import RENAMED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +56,7 @@ def header(table: str, extra: Sequence[str] = ()) -> str:
 def lines_of(columns: Sequence[npt.NDArray[Any] | list[str] | str]) -> Iterator[str]:
     """Yield equally long columns as lines, in large pieces.
 
-    NaN becomes an empty cell. This is the fast way for steps: about 4 s for 1,000,000 rows.
+    NaN becomes an empty cell. Fast enough for steps: about 4 s for 1,000,000 rows.
 
     Args:
         columns: Arrays of numbers, lists of ready cells, or one ready cell that stands in every row.
@@ -101,8 +102,8 @@ def write_lines(path: Path, table: str, lines: Iterable[str], extra: Sequence[st
 def read_table(path: Path) -> "pd.DataFrame":
     """Read `runs.csv`, `epochs.csv`, `steps.csv` or `sensors.csv`; unknown cells become missing values.
 
-    Columns have the kinds of `records.columns`; those that an older version lacks are there and empty. Columns of
-    plugin options get the narrowest kind that holds all their cells.
+    Columns have the names and kinds of `records.columns`, whatever an older version called them; those that it lacks
+    are there and empty. Columns of plugin options get the narrowest kind that holds all their cells.
 
     Raises:
         UserError: The file is absent or is not such a table.
@@ -128,6 +129,7 @@ def _completed(found: "pd.DataFrame", table: str) -> "pd.DataFrame":
     import pandas as pd
 
     known = names(table)
+    found = found.rename(columns={old: new for old, new in RENAMED.items() if new in known})
     extra = [name for name in found.columns if name not in known]
     absent = {
         column.name: pd.Series([None] * len(found), index=found.index, dtype=cast("Any", DTYPES[column.kind]))
@@ -174,7 +176,7 @@ def _texts(column: npt.NDArray[Any] | list[str] | str, start: int, stop: int) ->
     unknown = np.isnan(part)
     if unknown.all():
         return [""] * len(part)
-    # The text of a NumPy number has the fewest digits that tell it from the others of its type.
+    # The text of a NumPy number has the fewest digits that identify it among those of its type.
     texts = map(str, part) if part.dtype == np.float32 else map(repr, part.tolist())
     return _emptied(list(texts), unknown)
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from dlbench.analysis.arms import Arm
-from dlbench.analysis.intervals import Interval
+from dlbench.analysis.statistics.intervals import Interval
 from dlbench.records.tables import line
-from dlbench.report.evidence import Evidence
+from dlbench.report.data import ReportData
 from dlbench.report.table import defused
 
 COLUMNS = (
@@ -13,7 +13,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def text(evidence: Evidence) -> str:
+def text(evidence: ReportData) -> str:
     """Return `arms.csv`: every arm with a completed run, every metric that it has."""
     rows = [line(COLUMNS)]
     for study, found in evidence.arms.items():

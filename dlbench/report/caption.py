@@ -1,18 +1,18 @@
-"""What stands under a figure: how many runs, what its marks mean, on what hardware, what is emulated, what failed."""
+"""The text under a figure: number of runs, meaning of the marks, hardware, what is emulated, what failed."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import emulation
-from dlbench.analysis.intervals import Interval
-from dlbench.analysis.wording import counted
+from dlbench.analysis.statistics.intervals import Interval
 from dlbench.records.machine import found_in
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Chart, Mark, Role
-from dlbench.report.evidence import Evidence
-from dlbench.report.machines import VERSIONS
-from dlbench.report.written import one_line
+from dlbench.report.data import ReportData
+from dlbench.report.formatting import one_line
+from dlbench.report.page.machines import VERSIONS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,29 +29,29 @@ REPEATED = (Role.MEASURED, Role.BASE_LINE)
 MEDIANS = {"lines": "Large markers", "bars": "Parts of bars", "cells": "Cells"}
 
 
-def caption(chart: Chart, evidence: Evidence) -> str:
-    """Return the sentences that stand under a figure: plain text in one line.
+def caption(chart: Chart, data: ReportData) -> str:
+    """Return the sentences under a figure: plain text in one line.
 
     Args:
-        chart: Its `runs` are those that count; all of the evidence where it names none.
-        evidence: Rows and machines.
+        chart: Its `runs` are those that count; all of the data where it names none.
+        data: Rows and machines.
     """
-    runs = shown_runs(chart, evidence)
+    runs = shown_runs(chart, data)
     sentences = (
         *_medians(chart),
         *_failures(chart, runs),
         *_ended(chart),
         *_emulation(chart, runs),
-        *_hardware(runs, evidence),
+        *_hardware(runs, data),
         *_versions(runs),
         *chart.notes,
     )
     return " ".join(_ended_with_stop(one_line(sentence, 2_000)) for sentence in sentences if sentence.strip())
 
 
-def shown_runs(chart: Chart, evidence: Evidence) -> "pd.DataFrame":
+def shown_runs(chart: Chart, data: ReportData) -> "pd.DataFrame":
     """Return the last attempts of the runs that a chart says are in it."""
-    runs = evidence.runs
+    runs = data.runs
     if not chart.runs:
         return runs
     pairs = zip(runs["study"], runs["run_id"], strict=True)
@@ -119,10 +119,10 @@ def _emulation(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:
         yield f"Emulated, no real hardware at work: {count}: {why}"
 
 
-def _hardware(runs: "pd.DataFrame", evidence: Evidence) -> Iterator[str]:
+def _hardware(runs: "pd.DataFrame", data: ReportData) -> Iterator[str]:
     """Yield the devices, the machines behind them, and how many hosts and cores a run had."""
     studies = set(runs["study"])
-    machines = dict.fromkeys(_machine(source.machine) for source in evidence.sources if source.name in studies)
+    machines = dict.fromkeys(_machine(study.machine) for study in data.studies if study.name in studies)
     devices = [name for name in _distinct(runs["device_name"]) if not any(name in machine for machine in machines)]
     parts = [
         " and ".join([*devices, *filter(None, machines)]),

@@ -1,18 +1,18 @@
 """What a figure shows, before anything is drawn: panels of series of marks. The summary files are these, as tables.
 
-A figure file makes a `Chart` out of rows, without matplotlib; `dlbench.report.draw` makes a picture of it.
+A figure file makes a `Chart` out of rows, without matplotlib; `dlbench.report.rendering` makes a picture of it.
 """
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
 
-from dlbench.analysis.intervals import Interval
+from dlbench.analysis.statistics.intervals import Interval
 
 Scale = Literal["linear", "log2", "log10"]
 
 
-class Lacking(Exception):  # noqa: N818 - it says what the rows are
+class MissingRowsError(Exception):
     """The rows that a figure needs are not there; the message says which."""
 
 
@@ -50,10 +50,10 @@ class Series:
     """Marks that belong together: one line.
 
     Attributes:
-        label: What tells it from the others, as the legend shows it.
+        label: Its name in the legend, which distinguishes it from the others.
         marks: In the order of x.
         role: What it is.
-        emulated: Reasons why it is not real hardware at work, joined by `;`; drawn hollow, and said so.
+        emulated: Why it was not measured on real hardware: reasons joined by `;`. Drawn hollow and named so.
         hue: Number of its colour and marker in the chart; series with one hue in several panels are the same thing.
     """
 
@@ -81,7 +81,7 @@ class Panel:
     """One pair of axes.
 
     Attributes:
-        title: What tells it from the chart's other panels; may be empty.
+        title: Distinguishes it from the chart's other panels; may be empty.
         x: The horizontal axis.
         y: The vertical axis.
         series: What is drawn.

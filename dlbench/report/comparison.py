@@ -4,9 +4,10 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from dlbench.analysis.comparison import Change, Comparison, Finding
-from dlbench.analysis.intervals import SIGNIFICANCE, Interval
-from dlbench.analysis.wording import SCORE, Unit, chance, counted, number, one_line, percent
+from dlbench.analysis.compare.comparison import Change, ChangeKind, Comparison
+from dlbench.analysis.compare.judgement import SIGNIFICANCE
+from dlbench.analysis.formatting import SCORE, Unit, chance, counted, number, one_line, percent
+from dlbench.analysis.statistics.intervals import Interval
 from dlbench.errors import shorten
 from dlbench.records.tables import line
 from dlbench.report.markdown import escaped, items, table
@@ -34,11 +35,11 @@ _METRICS = {
     "time_to_target_s": ("to target, s", Unit(number)),
 }
 # What a reader looks for first.
-_NOTABLE = tuple(finding for finding in Finding if finding not in (Finding.CANNOT_BE_TOLD, Finding.TOO_FEW))
+_NOTABLE = tuple(finding for finding in ChangeKind if finding not in (ChangeKind.CANNOT_BE_TOLD, ChangeKind.TOO_FEW))
 _KINDS = {"machine": "the machines", "versions": "the versions"}
-_ORDER = {finding: place for place, finding in enumerate(Finding)}
+_ORDER = {finding: place for place, finding in enumerate(ChangeKind)}
 
-# GitHub takes these for people and for other pull requests; a comment that nobody sees takes them apart.
+# GitHub takes these for people and for other pull requests; an HTML comment that is not shown separates them.
 _MENTION = re.compile(r"[@#](?=\w)")
 
 Layout = Callable[[Sequence[str], Sequence[Sequence[str]]], str]
@@ -48,7 +49,7 @@ def headline(comparison: Comparison) -> str:
     """Return the verdict in one line, such as `2 worse, 1 better, 33 cannot be told`."""
     if comparison.refused:
         return "not comparable"
-    counts = [f"{count} {finding}" for finding in Finding if (count := comparison.count(finding))]
+    counts = [f"{count} {finding}" for finding in ChangeKind if (count := comparison.count(finding))]
     return ", ".join(counts) or "nothing to compare: no number is known in both studies"
 
 
@@ -59,7 +60,7 @@ def rules(comparison: Comparison) -> list[str]:
     over = counted(comparison.family, "comparison")
     apart = f"medians more than {percent(comparison.noise)} apart"
     said = [f"Better or worse: p <= {SIGNIFICANCE:g} after Holm's correction over {over}, and {apart}."]
-    if few := comparison.count(Finding.TOO_FEW):
+    if few := comparison.count(ChangeKind.TOO_FEW):
         said.append(
             f"{counted(few, 'number')} cannot be significant with so few repeats: "
             f"{comparison.repeats_needed} of each arm in both studies can."
@@ -94,7 +95,7 @@ def markdown(comparison: Comparison) -> str:
     if comparison.refused:
         parts += ["", *items(map(_escaped, comparison.refused))]
     ordered = _ordered(comparison.changes)
-    notable = [change for change in ordered if change.finding in _NOTABLE or _would_differ(change)]
+    notable = [change for change in ordered if change.kind in _NOTABLE or _would_differ(change)]
     if notable:
         parts += ["", *_table(notable, MOST_NOTED)]
     if comparison.changes:
@@ -116,9 +117,9 @@ def csv(comparison: Comparison) -> str:
 def cells(change: Change) -> tuple[str, ...]:
     """Return a change as the cells of a row under `COLUMNS`, plain text in one line."""
     title, unit = _METRICS.get(change.metric, (change.metric or "all", Unit(number)))
-    p = change.verdict.p if change.verdict else None
+    p = change.judgement.p if change.judgement else None
     return (
-        change.finding.value,
+        change.kind.value,
         shorten(one_line(change.arm), MOST_LETTERS),
         title,
         _interval(change.base, unit),
@@ -137,17 +138,17 @@ def _names(comparison: Comparison) -> str:
 
 def _ordered(changes: Iterable[Change]) -> list[Change]:
     """Return the changes by what was found, the worst first, then those that would differ each for itself."""
-    return sorted(changes, key=lambda change: (_ORDER[change.finding], not _would_differ(change), _place(change)))
+    return sorted(changes, key=lambda change: (_ORDER[change.kind], not _would_differ(change), _place(change)))
 
 
 def _place(change: Change) -> float:
-    return -change.worsening if change.finding is Finding.WORSE else 0.0
+    return -change.worsening if change.kind is ChangeKind.WORSE else 0.0
 
 
 def _would_differ(change: Change) -> bool:
     """Whether a change has too few repeats for all comparisons together, and would be significant as the only one."""
-    p = change.verdict.p_alone if change.verdict else None
-    return change.finding is Finding.TOO_FEW and p is not None and p <= SIGNIFICANCE
+    p = change.judgement.p_alone if change.judgement else None
+    return change.kind is ChangeKind.TOO_FEW and p is not None and p <= SIGNIFICANCE
 
 
 def _interval(interval: Interval | None, unit: Unit) -> str:
@@ -187,14 +188,16 @@ def _escaped(text: str) -> str:
 
 
 def _values(change: Change) -> Iterator[object]:
-    yield from (change.finding.value, change.arm, change.metric)
+    yield from (change.kind.value, change.arm, change.metric)
     for interval, (_, total) in ((change.base, change.base_runs), (change.new, change.new_runs)):
         yield from _ends(interval)
         yield from (interval.n if interval else None, total)
     yield from _ends(change.ratio)
-    verdict = change.verdict
-    yield from (verdict.p, verdict.p_alone, verdict.family, verdict.a12) if verdict else (None, None, None, None)
-    yield _finite(change.worsening if verdict else None)
+    judgement = change.judgement
+    yield from (
+        (judgement.p, judgement.p_alone, judgement.family, judgement.a12) if judgement else (None, None, None, None)
+    )
+    yield _finite(change.worsening if judgement else None)
 
 
 def _ends(interval: Interval | None) -> tuple[float | None, ...]:

@@ -17,20 +17,20 @@ from dlbench.analysis.groups import (
     is_shared,
     varying,
 )
-from dlbench.analysis.intervals import median_interval
+from dlbench.analysis.statistics.intervals import median_interval
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Mark, Panel, Role, Series
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# More lines than this in one panel cannot be told apart; further ones get panels of their own.
+# More lines than this in one panel are hard to distinguish; further ones get panels of their own.
 MOST_SERIES = 7
 
 
 @dataclass(frozen=True)
 class Part:
-    """Runs that may share a panel: what they have in common as a title, and what then tells series apart."""
+    """Runs that may share a panel: what they have in common as a title, and the keys that distinguish series."""
 
     title: str
     runs: "pd.DataFrame"

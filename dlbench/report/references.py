@@ -4,12 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from dlbench.analysis.intervals import Interval, median_interval, ratio_interval
-from dlbench.analysis.judging import Judgement, judge
-from dlbench.analysis.verdicts import State
+from dlbench.analysis.claims.claim_check import ClaimCheck, ClaimState, check_claims
+from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
 from dlbench.records import files
 from dlbench.report.chart import Axis, Mark, Panel, Role, Series
-from dlbench.report.evidence import Evidence, Source
+from dlbench.report.data import ReportData, StudyData
 from dlbench.scenario import reference
 from dlbench.scenario.claims import PLACES
 from dlbench.scenario.reference import Reference
@@ -31,7 +30,7 @@ class Judged:
 
     reference: str
     claim: str
-    state: State
+    state: ClaimState
     why: str
 
 
@@ -43,7 +42,7 @@ class Compared:
     studies: tuple[str, ...]
 
 
-def of(source: Source) -> Reference | None:
+def of(source: StudyData) -> Reference | None:
     """Return the published numbers that a study keeps a copy of; None where it has none.
 
     Raises:
@@ -53,14 +52,14 @@ def of(source: Source) -> Reference | None:
     return reference.read(path) if path.is_file() else None
 
 
-def compared(evidence: Evidence) -> tuple[Compared, ...]:
+def compared(evidence: ReportData) -> tuple[Compared, ...]:
     """Return each reference once, with all studies of the report that are compared with it.
 
     Raises:
         UserError: A `reference.csv` is not of the form.
     """
     found: list[tuple[Reference, list[str]]] = []
-    for source in evidence.sources:
+    for source in evidence.studies:
         own = of(source)
         if own is None:
             continue
@@ -72,7 +71,7 @@ def compared(evidence: Evidence) -> tuple[Compared, ...]:
     return tuple(Compared(known, tuple(studies)) for known, studies in found)
 
 
-def verdicts(evidence: Evidence) -> tuple[Judged, ...]:
+def verdicts(evidence: ReportData) -> tuple[Judged, ...]:
     """Return what the report's runs say of each claim of each reference, in the references' order.
 
     Studies that name the same reference are judged together: a claim may be about two of them.
@@ -83,7 +82,7 @@ def verdicts(evidence: Evidence) -> tuple[Judged, ...]:
     found = []
     for one in compared(evidence):
         runs = evidence.runs[evidence.runs["study"].isin(one.studies)]
-        found += _said(judge(runs, one.reference), one.reference)
+        found += _said(check_claims(runs, one.reference), one.reference)
     return tuple(found)
 
 
@@ -181,8 +180,8 @@ def _medians(curves: Iterable[Series]) -> list[float]:
     return [mark.interval.value for one in curves for mark in one.marks if mark.interval is not None]
 
 
-def _said(found: Iterable[Judgement], known: Reference) -> list[Judged]:
-    """Return the judgements in words; where groups of runs get the same words on a claim, that is said once."""
+def _said(found: Iterable[ClaimCheck], known: Reference) -> list[Judged]:
+    """Return the checks in words; where groups of runs get the same words on a claim, that is said once."""
     families: dict[Judged, list[str]] = {}
     num_families: Counter[str] = Counter()
     for one in found:

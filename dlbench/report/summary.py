@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import Arm
-from dlbench.analysis.intervals import Interval
-from dlbench.report.content import NOTHING_SAID, Content, Drawn
-from dlbench.report.definitions import OF_EFFICIENCY
-from dlbench.report.evidence import Evidence
-from dlbench.report.failures import Failure, failures
+from dlbench.analysis.statistics.intervals import Interval
+from dlbench.report.data import ReportData
+from dlbench.report.formatting import number
 from dlbench.report.markdown import escaped, items, picture, table
-from dlbench.report.runs_table import EFFICIENCY, MEASURES, UNITS, in_order
-from dlbench.report.written import number
+from dlbench.report.page.content import NOTHING_SAID, Content, Drawn
+from dlbench.report.page.definitions import OF_EFFICIENCY
+from dlbench.report.page.failures import FailedRun, failures
+from dlbench.report.page.runs_table import EFFICIENCY, MEASURES, UNITS, in_order
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,9 +31,9 @@ def markdown(content: Content) -> str:
         [f"Newest run started on {content.created}."] if content.created else [],
         *_answer(content),
         *_shapes(content),
-        *_arms(content.evidence),
+        *_arms(content.data),
         *_charts(content),
-        *_failures(failures(content.evidence), is_one=len(content.studies) == 1),
+        *_failures(failures(content.data), is_one=len(content.studies) == 1),
     )
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
@@ -62,9 +62,9 @@ def _shapes(content: Content) -> Iterator[list[str]]:
     )
 
 
-def _arms(evidence: Evidence) -> Iterator[list[str]]:
+def _arms(evidence: ReportData) -> Iterator[list[str]]:
     """Yield the arms, each study's in a table of its own: arms of two studies are never one."""
-    found = {source.name: _in_order(evidence, source.name) for source in evidence.sources}
+    found = {source.name: _in_order(evidence, source.name) for source in evidence.studies}
     every = [arm for own in found.values() for arm in own]
     if not every:
         return
@@ -77,7 +77,7 @@ def _arms(evidence: Evidence) -> Iterator[list[str]]:
         yield [f"Efficiency: {OF_EFFICIENCY.meaning}"]
 
 
-def _in_order(evidence: Evidence, study: str) -> list[Arm]:
+def _in_order(evidence: ReportData, study: str) -> list[Arm]:
     """Return the arms of a study in the order of reading."""
     runs: pd.DataFrame = in_order(evidence.completed[evidence.completed["study"] == study].reset_index(drop=True))
     places = {str(name): place for place, name in enumerate(dict.fromkeys(runs["arm"]))}
@@ -134,7 +134,7 @@ def _pictures(chart: Drawn) -> list[str]:
     return [file for suffix in PICTURES for file in chart.files if file.endswith(suffix)]
 
 
-def _failures(found: Iterable[Failure], *, is_one: bool) -> Iterator[list[str]]:
+def _failures(found: Iterable[FailedRun], *, is_one: bool) -> Iterator[list[str]]:
     yield ["## What failed"]
     rows = [
         (

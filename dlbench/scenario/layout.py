@@ -13,7 +13,7 @@ class Place(BaseModel):
         role: `worker` or `server`.
         workers: The workers it holds: one, or all of them for `mirrored`.
         host: Address of the host; `localhost` for this machine.
-        machine: Number of the machine that it is; None where nobody has asked it.
+        machine: Number of the machine that it is; None where it is not known.
         local_index: Index of the process among those on its host; the device index.
         cores: Core numbers it is bound to; empty where it is not bound.
         quota: CPU seconds per second on those cores where it has less than all of them to itself, else None.
@@ -41,7 +41,7 @@ class Layout(BaseModel):
         emulated: Reasons why it is not real hardware at work; empty where it is.
         interface: The network interface that messages between hosts are to take: its name or network, or empty for the
             one that leads there.
-        machines: Number of machines that the hosts are; None where nobody has asked them.
+        machines: Number of machines that the hosts are; None where it is not known.
         link_latency_s: Of the slowest measured link between two of its hosts; None on one host.
         link_bandwidth_bytes_per_s: Of the narrowest one.
     """

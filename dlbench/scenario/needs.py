@@ -11,7 +11,7 @@ class Needs(BaseModel):
         devices_per_process: Devices of each process; 0 where one process holds those of all workers.
         servers: Extra processes that hold parameters and train nothing.
         collectives: Libraries that can carry it (`mpi`, `gloo`, `nccl`, `grpc`); empty where it needs none.
-        drivers: Drivers that can carry its messages, the default first; empty where it needs none.
+        communicators: Communicators that can carry its messages, the default first; empty where it needs none.
         algorithms: Values of `algorithm`, the default first; empty where there is no choice.
         min_workers: Fewest workers.
         max_workers: Most workers, or None.
@@ -28,7 +28,7 @@ class Needs(BaseModel):
     devices_per_process: int = 1
     servers: int = 0
     collectives: tuple[str, ...] = ()
-    drivers: tuple[str, ...] = ()
+    communicators: tuple[str, ...] = ()
     algorithms: tuple[str, ...] = ()
     min_workers: int = 1
     max_workers: int | None = None

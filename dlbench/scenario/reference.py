@@ -15,11 +15,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from dlbench.errors import UserError, nearest, shown
-from dlbench.scenario import document
 from dlbench.scenario.claims import COLUMNS, Claim, Shape
+from dlbench.scenario.read import document
 from dlbench.scenario.source import Path as DataPath
-from dlbench.scenario.source import Source
-from dlbench.scenario.translate import translate
+from dlbench.scenario.source import Source, translate
 
 FOLDER = "reference"
 # Where references lie that are not beside their scenario, from the folder dlbench is started in.

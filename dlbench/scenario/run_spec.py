@@ -1,36 +1,13 @@
-"""One point of the matrix and one repeat, fully resolved: what launch, worker and records share."""
+"""One point of the matrix and one repeat, fully resolved: launch, worker and records share it."""
 
 import hashlib
 import json
 import math
-from enum import StrEnum
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from dlbench.scenario.settings import BatchScope, Divide, Finite, LearningRateScale, Seconds, Settings
-
-# Settings that came after the first studies: with these values a run is what it was without them, and keeps its name.
-_LATER: dict[str, tuple[Any, ...]] = {
-    "collectives": (None, "mpi"),
-    "nesterov": (False,),
-    "weight_decay": (0.0,),
-    "gradient_accumulation_steps": (1,),
-    "input": ("mapped",),
-    "augmentation": ("none",),
-    "augmentation_padding": (4,),
-    "checkpoint_every": (None,),
-    "memory_limit_bytes": (None,),
-}
-
-
-class BatchOrigin(StrEnum):
-    """Where a run's batch size comes from: the scenario, a search (`batch_size: max`), or it is still to be found."""
-
-    GIVEN = "given"
-    FOUND = "found"
-    OPEN = "open"
-
+from dlbench.scenario.settings import RENAMED, BatchScope, Divide, Finite, LearningRateScale, Seconds, Settings, about
 
 # Options whose values were once called otherwise: (model, option) to what a value was.
 _ONCE: dict[tuple[str, str], dict[Any, Any]] = {
@@ -63,11 +40,11 @@ class Limits(BaseModel):
     timeout_s: Seconds | None = Field(None, description="Ends a run that takes longer, start-up included.")
     startup_timeout_s: Seconds = Field(300.0, description="From launch until every worker trains.")
     stall_timeout_s: Seconds = Field(300.0, description="Ends a run in which no worker made a step for so long.")
-    orphan_timeout_s: Seconds = Field(30.0, description="A worker whose way home is gone for so long ends itself.")
+    orphan_timeout_s: Seconds = Field(30.0, description="A worker without a connection for so long ends itself.")
     flush_interval_s: Seconds = Field(0.5, description="At most this much of rows is lost with a dead host.")
     grace_s: Seconds = Field(5.0, description="Between asking processes to end and killing them.")
     keep_checkpoints: bool = Field(
-        False, description="Keep the newest checkpoints of a run that has come to its end; else they go."
+        False, description="Keep the newest checkpoints of a run that has ended; else they are deleted."
     )
 
 
@@ -76,13 +53,13 @@ class RunSpec(BaseModel):
 
     Attributes:
         scenario: The scenario's name.
-        label: What tells this arm from the others of the study, for humans, such as `batch_size=8 workers=2`.
+        label: Distinguishes this arm from the study's others, for humans, such as `batch_size=8 workers=2`.
         repeat: 0, 1, ...; the run's seed is `settings.seed + repeat`.
-        settings: Every setting, with `cores_per_worker`, `launcher`, `driver` and `algorithm` resolved.
+        settings: Every setting, with `cores_per_worker`, `launcher`, `communicator` and `algorithm` resolved.
         options: Options of the plugins with their defaults filled in, by dotted key: `model.hidden`.
         axes: The settings this arm has from an axis, by name; empty for a scenario without axes.
         baseline: Whether dlbench added this run as a base line.
-        batch_size_origin: `open` until `batch_size: max` is found, and the batch is then the smallest possible.
+        batch_size_origin: `found` in old studies, where dlbench searched for the batch itself; never written.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -96,7 +73,16 @@ class RunSpec(BaseModel):
     target: Target | None = None
     limits: Limits = Field(default_factory=Limits)
     baseline: bool = False
-    batch_size_origin: BatchOrigin = BatchOrigin.GIVEN
+    batch_size_origin: Literal["given", "found"] = Field("given", exclude=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_new_names(cls, values: Any) -> Any:
+        """Read the record of an older dlbench, in which settings have their old names."""
+        settings = values.get("settings") if isinstance(values, dict) else None
+        if not isinstance(settings, dict):
+            return values
+        return values | {"settings": {RENAMED.get(name, name): value for name, value in settings.items()}}
 
     @property
     def run_id(self) -> str:
@@ -112,16 +98,17 @@ class RunSpec(BaseModel):
 
     @property
     def fingerprint(self) -> str:
-        """Short hash of everything that changes what is measured; the same for all repeats of an arm.
-
-        A batch that was found makes another arm than the same number given: both may stand in one scenario.
-        """
-        content = self.model_dump(mode="json", include={"settings", "options", "target", "batch_size_origin"})
-        if self.batch_size_origin is BatchOrigin.GIVEN:
-            del content["batch_size_origin"]
-        for name, before in _LATER.items():
-            if content["settings"][name] in before:
+        """Short hash of everything that changes what is measured; the same for all repeats of an arm."""
+        content = self.model_dump(mode="json", include={"settings", "options", "target"})
+        if self.batch_size_origin != "given":
+            content["batch_size_origin"] = self.batch_size_origin
+        for name, field in Settings.model_fields.items():
+            before = about(name).before
+            if before is not None and content["settings"][name] in (field.default, *before):
                 del content["settings"][name]
+        # A run keeps its name where a setting gets another one.
+        for old, new in RENAMED.items():
+            content["settings"][old] = content["settings"].pop(new)
         for (model, option), once in _ONCE.items():
             if self.settings.model == model and content["options"].get(option) in once:
                 content["options"][option] = once[content["options"][option]]

@@ -47,7 +47,7 @@ def _reference(value: str) -> str:
 
 
 def name_from(stem: str) -> str:
-    """Return a name that can be a folder's, of whatever text: what a folder's name cannot hold becomes a hyphen."""
+    """Return a folder name made of any text: what a folder name cannot hold is replaced by a hyphen."""
     name = _FORBIDDEN_IN_NAME.sub("-", stem).lstrip(".-").strip()
     return name.encode()[:MAX_NAME_BYTES].decode(errors="ignore").strip() or "scenario"
 
@@ -121,7 +121,7 @@ class Scenario(Limits):
     baseline: Baseline = Field(
         Baseline.AUTO, description="`auto`: add the run of one worker without communication to each group of arms."
     )
-    target: Target | None = Field(None, description="A value to reach, whose time becomes a column.")
+    target: Target | None = Field(None, description="A value to reach; the time to it is a column.")
 
     _source: Source = PrivateAttr(default_factory=Source)
 

@@ -5,13 +5,14 @@ drawn from them. Options of plugins are not here: they are dotted keys (`model.b
 checked against the plugin's own `OPTIONS`.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-# What a scenario may write for `batch_size` in place of a number: the largest that fits (`dlbench.study.fit`).
-MAX = "max"
+# New names by the old ones: a scenario with an old name is refused, records of older studies are read with it.
+RENAMED = {"driver": "communicator"}
 
 
 class BatchScope(StrEnum):
@@ -67,6 +68,40 @@ class Mode(StrEnum):
     SCALE_OUT = "scale-out"
 
 
+class Affects(StrEnum):
+    """What a setting changes in a run; each setting says it once, and what must be equal where is derived from it.
+
+    Attributes:
+        STEP: What one step computes: its samples, its model, its update.
+        ARITHMETIC: With which engine, numbers, compiler, cores and memory a step is computed.
+        TRAINING: How many steps, on which samples, at which rate: cost and result of the training, not a step's time.
+        DISTRIBUTION: How many workers there are, where, and how they communicate: what a base line has of its own.
+        OBSERVATION: How the run is started, observed and kept: nothing that is compared.
+    """
+
+    STEP = "step"
+    ARITHMETIC = "arithmetic"
+    TRAINING = "training"
+    DISTRIBUTION = "distribution"
+    OBSERVATION = "observation"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is known of a field of `Settings`, in its annotation.
+
+    Attributes:
+        affects: What it changes in a run.
+        unit: Its unit; empty where it has none or its name says it.
+        before: None for a setting that was there from the first study on. Else a run with the default, or with one of
+            these values, is what it was before the setting came, and keeps its name.
+    """
+
+    affects: Affects
+    unit: str = ""
+    before: tuple[Any, ...] | None = None
+
+
 def _no_bool(value: Any) -> Any:
     """Refuse true and false where a number is asked for: Python would take them for 1 and 0."""
     if isinstance(value, bool):
@@ -75,9 +110,9 @@ def _no_bool(value: Any) -> Any:
 
 
 def _batch_size(value: Any) -> Any:
-    """Refuse text: a run's batch is a number by now, `max` is resolved before (`dlbench.scenario.largest`)."""
-    if isinstance(value, str):
-        raise ValueError(f"must be a whole number, or `{MAX}`: the largest batch that fits; not {value[:60]!r}")
+    """Refuse `max`: the largest batch that fits is found by a command of its own."""
+    if value == "max":
+        raise ValueError("must be a number: `dlbench fit SCENARIO` finds the largest batch that fits")
     return _no_bool(value)
 
 
@@ -91,16 +126,12 @@ def _whole_above_one(value: float) -> float:
 # The bounds stand before the validator, else they do not reach the JSON Schema.
 Count = Annotated[int, Field(ge=1, le=10**9), BeforeValidator(_no_bool)]
 Natural = Annotated[int, Field(ge=0, le=10**9), BeforeValidator(_no_bool)]
-# Runs hold a number always; editors and `dlbench list settings` are told what a scenario may write.
-BatchSize = Annotated[
-    int,
-    Field(ge=1, le=10**9),
-    BeforeValidator(_batch_size),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": 10**9}, {"const": MAX}]}),
-]
+BatchSize = Annotated[int, Field(ge=1, le=10**9), BeforeValidator(_batch_size)]
 Bytes = Annotated[int, Field(ge=2**20, le=2**50), BeforeValidator(_no_bool)]
 Seconds = Annotated[float, Field(gt=0, le=10**8, allow_inf_nan=False), BeforeValidator(_no_bool)]
 Rate = Annotated[float, Field(gt=0, le=10**6, allow_inf_nan=False), BeforeValidator(_no_bool)]
+Epochs = Annotated[float, Field(ge=0, le=10**6), BeforeValidator(_no_bool)]
+Share = Annotated[float, Field(ge=0, lt=1), BeforeValidator(_no_bool)]
 Finite = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(_no_bool)]
 Cores = Annotated[
     float,
@@ -115,118 +146,161 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
-    model: str = Field("mlp", description="The network: a plugin, or `package.module:function`.")
-    dataset: str = Field("digits", description="The samples: a plugin, or `package.module:function`.")
-    trainer: str = Field("keras_tensorflow", description="The engine that computes gradients.")
-    strategy: str = Field("single", description="How the workers' gradients or parameters meet.")
-    algorithm: str | None = Field(
+    model: Annotated[str, Setting(Affects.STEP)] = Field(
+        "mlp", description="The network: a plugin, or `package.module:function`."
+    )
+    dataset: Annotated[str, Setting(Affects.STEP)] = Field(
+        "digits", description="The samples: a plugin, or `package.module:function`."
+    )
+    trainer: Annotated[str, Setting(Affects.ARITHMETIC)] = Field(
+        "keras_tensorflow", description="The engine that computes gradients."
+    )
+    strategy: Annotated[str, Setting(Affects.DISTRIBUTION)] = Field(
+        "single", description="How the workers' gradients or parameters are combined."
+    )
+    algorithm: Annotated[str | None, Setting(Affects.DISTRIBUTION)] = Field(
         None,
         description="The strategy's algorithm, such as the all-reduce of `mpi`; default: the strategy's own.",
     )
-    driver: str | None = Field(None, description="What carries the strategy's messages; default: the strategy's own.")
-    collectives: str | None = Field(
+    communicator: Annotated[str | None, Setting(Affects.DISTRIBUTION)] = Field(
+        None, description="What carries the strategy's messages; default: the strategy's own."
+    )
+    collectives: Annotated[str | None, Setting(Affects.DISTRIBUTION, before=("mpi",))] = Field(
         None,
         description="The library that moves bytes: `mpi`, `gloo`, `nccl` or `grpc`; default: the strategy's own.",
     )
-    launcher: str = Field("auto", description="Who starts the processes; `auto` takes one the strategy can live with.")
-    submitter: str = Field("direct", description="Where the launcher is started.")
-    command: str | None = Field(
+    launcher: Annotated[str, Setting(Affects.DISTRIBUTION)] = Field(
+        "auto", description="Who starts the processes; `auto` takes one that suits the strategy."
+    )
+    submitter: Annotated[str, Setting(Affects.OBSERVATION)] = Field(
+        "direct", description="Where the launcher is started."
+    )
+    command: Annotated[str | None, Setting(Affects.STEP)] = Field(
         None,
         description="A training script of your own, run in place of dlbench's worker; `{workers}`, `{batch_size}` "
         "and every other setting are filled in. It reports through `dlbench.worker`.",
     )
-    workers: Count = Field(1, description="Number of replicas, each with its own device or share of cores.")
-    mode: Mode | None = Field(None, description="All workers on one host, or one worker per host.")
-    workers_per_host: Count | None = Field(None, description="Workers on each host, between the two modes.")
-    cores_per_worker: Cores | None = Field(
+    workers: Annotated[Count, Setting(Affects.DISTRIBUTION)] = Field(
+        1, description="Number of replicas, each with its own device or share of cores."
+    )
+    mode: Annotated[Mode | None, Setting(Affects.DISTRIBUTION)] = Field(
+        None, description="All workers on one host, or one worker per host."
+    )
+    workers_per_host: Annotated[Count | None, Setting(Affects.DISTRIBUTION)] = Field(
+        None, description="Workers on each host, between the two modes."
+    )
+    cores_per_worker: Annotated[Cores | None, Setting(Affects.ARITHMETIC, "cores")] = Field(
         None,
         description="CPU cores of each worker: whole ones, or a share of one (0.5); default: cores of the host / most "
         "workers on it in the study, above one rounded down.",
     )
-    memory_limit_bytes: Bytes | None = Field(
+    memory_limit_bytes: Annotated[Bytes | None, Setting(Affects.ARITHMETIC, "bytes", before=())] = Field(
         None,
         description="Memory that each worker may take on its host, enforced by the kernel (RLIMIT_DATA): what needs "
         "more ends as out-of-memory. Default: no limit.",
     )
-    batch_size: BatchSize = Field(
+    batch_size: Annotated[BatchSize, Setting(Affects.STEP, "samples")] = Field(
         32,
-        description="Samples per step, of one worker or of all: see `batch_scope`; `max`: the largest that fits one "
-        "worker, found before the first run, once per model and device, within `memory_limit_bytes` or the worker's "
-        "share of the host's free memory (on an accelerator: its memory).",
+        description="Samples per step, of one worker or of all: see `batch_scope`. `dlbench fit` finds the largest "
+        "that fits.",
     )
-    batch_scope: BatchScope = Field(
+    batch_scope: Annotated[BatchScope, Setting(Affects.TRAINING)] = Field(
         BatchScope.PER_WORKER,
         description="`per-worker`: the global batch grows with workers (weak scaling); `global`: it stays (strong).",
     )
-    divide: Divide = Field(
+    divide: Annotated[Divide, Setting(Affects.TRAINING)] = Field(
         Divide.DATA,
         description="`data`: each epoch is sharded over the workers; `epochs`: each worker sees all samples, "
         "ceil(epochs / workers) times.",
     )
-    epochs: Count = Field(5, description="Passes over the training data; see `divide`.")
-    optimizer: str = Field("sgd", description="The optimizer, by the trainer's own name.")
-    momentum: Annotated[float, Field(ge=0, lt=1), BeforeValidator(_no_bool)] = Field(
+    epochs: Annotated[Count, Setting(Affects.TRAINING)] = Field(
+        5, description="Passes over the training data; see `divide`."
+    )
+    optimizer: Annotated[str, Setting(Affects.STEP)] = Field(
+        "sgd", description="The optimizer, by the trainer's own name."
+    )
+    momentum: Annotated[Share, Setting(Affects.STEP)] = Field(
         0.0, description="Momentum of `sgd` and `rmsprop`; other optimizers have their own."
     )
-    nesterov: bool = Field(False, description="Nesterov's momentum instead of Polyak's (`sgd`).")
-    weight_decay: Annotated[float, Field(ge=0, lt=1), BeforeValidator(_no_bool)] = Field(
+    nesterov: Annotated[bool, Setting(Affects.STEP, before=())] = Field(
+        False, description="Nesterov's momentum instead of Polyak's (`sgd`)."
+    )
+    weight_decay: Annotated[Share, Setting(Affects.STEP, before=())] = Field(
         0.0,
         description="Decoupled weight decay (Loshchilov and Hutter 2019): before each step every weight, biases too, "
         "loses learning rate x this x itself. 0 is none, also for `adamw`.",
     )
-    gradient_accumulation_steps: Count = Field(
+    gradient_accumulation_steps: Annotated[Count, Setting(Affects.STEP, before=())] = Field(
         1,
         description="A worker's batch is computed in so many parts, whose gradients are added before the one exchange "
         "and update: less memory, the same mathematics (batch norm and dropout aside).",
     )
-    learning_rate: Rate = Field(0.01, description="Learning rate at `learning_rate_base_batch`.")
-    learning_rate_base_batch: Count | None = Field(
+    learning_rate: Annotated[Rate, Setting(Affects.TRAINING)] = Field(
+        0.01, description="Learning rate at `learning_rate_base_batch`."
+    )
+    learning_rate_base_batch: Annotated[Count | None, Setting(Affects.TRAINING, "samples")] = Field(
         None, description="The global batch that `learning_rate` was tuned for; needed when it is scaled."
     )
-    learning_rate_scale: LearningRateScale = Field(
+    learning_rate_scale: Annotated[LearningRateScale, Setting(Affects.TRAINING)] = Field(
         LearningRateScale.NONE,
         description="Scaling by global batch / base batch; never by workers alone.",
     )
-    warmup_epochs: Annotated[float, Field(ge=0, le=10**6), BeforeValidator(_no_bool)] = Field(
+    warmup_epochs: Annotated[Epochs, Setting(Affects.TRAINING, "epochs")] = Field(
         0.0, description="Epochs over which the learning rate rises linearly to its full value."
     )
-    precision: Precision = Field(Precision.FLOAT32, description="The numbers the run computes in.")
-    jit_compile: bool = Field(False, description="Compile the step with XLA (Keras on TensorFlow).")
-    seed: Natural = Field(0, description="Run seed = seed + repeat, the same in all arms, so that repeats pair.")
-    train_samples: Count | None = Field(
+    precision: Annotated[Precision, Setting(Affects.ARITHMETIC)] = Field(
+        Precision.FLOAT32, description="The numbers the run computes in."
+    )
+    jit_compile: Annotated[bool, Setting(Affects.ARITHMETIC)] = Field(
+        False, description="Compile the step with XLA (Keras on TensorFlow)."
+    )
+    seed: Annotated[Natural, Setting(Affects.TRAINING)] = Field(
+        0, description="Run seed = seed + repeat, the same in all arms, so that repeats pair."
+    )
+    train_samples: Annotated[Count | None, Setting(Affects.STEP, "samples")] = Field(
         None, description="Use only this many training samples: a fixed subset drawn by the seed."
     )
-    validation_samples: Count | None = Field(None, description="Use only this many validation samples.")
-    validation_fraction: Annotated[float, Field(gt=0, lt=1), BeforeValidator(_no_bool)] = Field(
+    validation_samples: Annotated[Count | None, Setting(Affects.TRAINING, "samples")] = Field(
+        None, description="Use only this many validation samples."
+    )
+    validation_fraction: Annotated[Share, Field(gt=0), Setting(Affects.TRAINING)] = Field(
         0.2, description="Share of the data kept for validation where the data set has no split of its own."
     )
-    input: Input = Field(
+    input: Annotated[Input, Setting(Affects.STEP, before=())] = Field(
         Input.MAPPED,
         description="`mapped`: samples are read from the prepared files that all workers of a host share; `memory`: "
         "each worker holds its own copy; `synthetic`: every step reuses one batch of random numbers of the same shape, "
         "so that nothing is read and losses and accuracies mean nothing.",
     )
-    augmentation: Augmentation = Field(
+    augmentation: Annotated[Augmentation, Setting(Affects.STEP, before=())] = Field(
         Augmentation.NONE,
         description="`crop-flip`: each training picture is padded by `augmentation_padding` pixels, cropped back at a "
         "random place and mirrored at random, drawn by seed, epoch and sample alone.",
     )
-    augmentation_padding: Natural = Field(4, description="Pixels added on each side before `crop-flip` crops.")
-    checkpoint_every: Count | None = Field(
+    augmentation_padding: Annotated[Natural, Setting(Affects.STEP, "pixels", before=())] = Field(
+        4, description="Pixels added on each side before `crop-flip` crops."
+    )
+    checkpoint_every: Annotated[Count | None, Setting(Affects.OBSERVATION, "epochs", before=())] = Field(
         None, description="Epochs between checkpoints, from which `--resume` goes on; default: none are made."
     )
-    evaluate_every: Count = Field(1, description="Epochs between evaluations, outside the timed window.")
-    evaluation_batch_size: Count = Field(256, description="Samples per evaluation step of each worker.")
-    extend_window: bool = Field(
+    evaluate_every: Annotated[Count, Setting(Affects.OBSERVATION, "epochs")] = Field(
+        1, description="Epochs between evaluations, outside the timed window."
+    )
+    evaluation_batch_size: Annotated[Count, Setting(Affects.OBSERVATION, "samples")] = Field(
+        256, description="Samples per evaluation step of each worker."
+    )
+    extend_window: Annotated[bool, Setting(Affects.OBSERVATION)] = Field(
         False,
         description="If training ends before the timed window holds 50 steps and 5 s, step on until it does; "
         "these steps count in what is measured inside the window and in no cost or result of the training.",
     )
-    sample_every: Count = Field(
+    sample_every: Annotated[Count, Setting(Affects.OBSERVATION, "steps")] = Field(
         50,
         description="One marked step in so many separates waiting for peers from moving bytes; not in the rates.",
     )
-    sensor_interval_s: Seconds = Field(1.0, description="Time between two readings of the sensors.")
+    sensor_interval_s: Annotated[Seconds, Setting(Affects.OBSERVATION, "s")] = Field(
+        1.0, description="Time between two readings of the sensors."
+    )
 
 
 # Options of these plugin kinds are dotted keys of a scenario: `model.hidden` belongs to the plugin of `model`.
@@ -237,3 +311,25 @@ OPTION_PREFIXES = {
     "strategy": "strategies",
     "launcher": "launchers",
 }
+
+
+def about(name: str) -> Setting:
+    """Return what a setting says of itself.
+
+    Raises:
+        LookupError: It says nothing.
+    """
+    for found in Settings.model_fields[name].metadata:
+        if isinstance(found, Setting):
+            return found
+    raise LookupError(f"the setting {name} does not say what it affects")
+
+
+def settings_of(*kinds: Affects) -> tuple[str, ...]:
+    """Return the settings that change one of these, in the order of `Settings`."""
+    return tuple(name for name in Settings.model_fields if about(name).affects in kinds)
+
+
+def option_prefixes_of(*kinds: Affects) -> tuple[str, ...]:
+    """Return how the options begin that change one of these: an option changes what its plugin's setting does."""
+    return tuple(f"{prefix}." for prefix in OPTION_PREFIXES if about(prefix).affects in kinds)

@@ -1,9 +1,22 @@
-"""Where each value of a scenario was written, so that a message can name the file and the line."""
+"""Where each value of a file was written, and a pydantic error as one `UserError`: file, line, what is allowed."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from dlbench.errors import UserError, nearest, shown
+from dlbench.scenario.settings import RENAMED
 
 Path = tuple[str | int, ...]
+
+_HINTS = {
+    "tuple_type": "write a list: [{value}]",
+    "list_type": "write a list: [{value}]",
+    "string_type": 'text that looks like something else is quoted: "{value}"',
+}
 
 
 @dataclass(frozen=True)
@@ -24,6 +37,75 @@ class Source:
     def line(self, path: Path) -> int:
         """Return the line of the value at `path`, or of the nearest one around it; 0 where none is known."""
         return next((self.lines[path[:n]] for n in range(len(path), -1, -1) if path[:n] in self.lines), 0)
+
+
+def translate(
+    error: ValidationError,
+    source: Source,
+    allowed: Callable[[Path], Iterable[str]],
+    place: Callable[[Path], Path] = tuple,
+) -> UserError:
+    """Return the error that stands first in the text.
+
+    Args:
+        error: What pydantic found.
+        source: Where values were written.
+        allowed: From the path of an unknown key to the keys that are allowed there.
+        place: From pydantic's location to the path in the document.
+    """
+    details = error.errors(include_url=False)
+    paths = [place(tuple(detail["loc"])) for detail in details]
+    first = min(range(len(details)), key=lambda index: source.line(paths[index]))
+    return _one(details[first], paths[first], source, tuple(allowed(paths[first])))
+
+
+def first_fault(error: ValidationError) -> str:
+    """Return what pydantic found first, with its place: for JSON that a program wrote, where no line is of use."""
+    fault = error.errors(include_url=False)[0]
+    return f"{dotted(fault['loc'])}: {fault['msg']}".removeprefix(": ")
+
+
+def _one(detail: ErrorDetails, path: Path, source: Source, allowed: tuple[str, ...]) -> UserError:
+    kind, value = detail["type"], detail["input"]
+    where = source.where(path)
+    if kind == "extra_forbidden":
+        return unknown_key(str(path[-1]), allowed, where)
+    if kind == "missing":
+        return UserError(f"{dotted(path)} is missing", where=where)
+    message = _message(detail)
+    text = f"{dotted(path)} {message}" if path else message
+    if kind not in ("value_error", "too_short", "missing"):
+        text += f", not {shown(value)}"
+    return UserError(text, where=where, hint=_hint(kind, value, detail))
+
+
+def _message(detail: ErrorDetails) -> str:
+    """Return pydantic's message in the words of dlbench."""
+    if detail["type"] == "too_short":
+        return "must not be empty"
+    message = detail["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    for ours, theirs in (("text", "a valid string"), ("a list", "a valid tuple"), ("a list", "a valid list")):
+        message = message.replace(theirs, ours)
+    message = message.removesuffix(" or instance of Target")
+    return message.replace("a valid dictionary", "a mapping of keys to values").replace("Input should", "must")
+
+
+def _hint(kind: str, value: Any, detail: ErrorDetails) -> str:
+    if kind in ("enum", "literal_error") and isinstance(value, str):
+        expected = str(detail.get("ctx", {}).get("expected", ""))
+        return nearest(value, expected.replace("'", "").replace(" or ", ", ").split(", "))
+    hint = _HINTS.get(kind, "")
+    is_short = isinstance(value, str | int | float | bool) and len(str(value)) < 60
+    return hint.format(value=value) if hint and is_short else ""
+
+
+def unknown_key(key: str, allowed: Iterable[str], where: str, more: str = "") -> UserError:
+    """Return the error for a key that is not there: the nearest one, or all of them."""
+    names = tuple(allowed)
+    if RENAMED.get(key) in names:
+        return UserError(f"unknown key {shown(key)}", where=where, hint=f"it is called `{RENAMED[key]}` now")
+    hint = nearest(key, names) or more or f"there are: {', '.join(names)}"
+    return UserError(f"unknown key {shown(key)}", where=where, hint=hint)
 
 
 def dotted(path: Path) -> str:

@@ -1,22 +1,22 @@
-"""What the workers do together, one way of synchronising in each file: how gradients or parameters meet.
+"""How workers synchronise gradients or parameters, one strategy in each file.
 
 A strategy file holds a one-line doc, `OPTIONS`, `NEEDS` (`dlbench.scenario.needs.Needs`) and
 
-    def create(options: Options, driver: Driver, algorithm: str | None) -> Strategy: ...
+    def create(options: Options, communicator: Communicator, algorithm: str | None) -> Strategy: ...
 
-and, where the library beneath it is set up by variables, may be missing, or cannot do everything that can be written,
+and, where the library beneath it is set up by variables, may be missing, or does not support every setting,
 
     def environment(options: Options, assignment: Assignment) -> dict[str, str]: ...  # pure; in the plan, on all hosts
-    def available(settings: Settings) -> str: ...   # "" where it can be used here, else what is missing and its mending
-    def refuse(options: Options, settings: Settings) -> str: ...   # "" where the run can be, else why not
+    def available(settings: Settings) -> str: ...   # "" where it works here, else what is missing
+    def refuse(options: Options, settings: Settings) -> str: ...   # "" where the run is possible, else why not
 
 and, where the engine itself holds the replicas, its strategy has a method
 
     def distribution(self, engine: Any) -> Any: ...  # such as a `tf.distribute.Strategy`, given the module tensorflow
 
 The worker owns the step. A strategy that reduces inside the compiled step sets `in_graph` to a function from
-gradients to gradients; for the others the worker computes the local gradient, calls `exchange`, and applies what
-comes back. Gradients arrive already scaled by 1 / global batch size, so that their *sum* over workers is the mean
+gradients to gradients; for the others the worker computes the local gradient, calls `all_reduce`, and applies what
+it returns. Gradients arrive already scaled by 1 / global batch size, so that their *sum* over workers is the mean
 over the global batch, whatever the sizes of the local batches.
 """
 
@@ -30,8 +30,8 @@ Array = npt.NDArray[Any]
 Reduce = Callable[[np.ufunc], None]
 
 
-class Driver(Protocol):
-    """What carries a strategy's messages, and the worker's own few words (barriers, sums of counts).
+class Communicator(Protocol):
+    """What carries a strategy's messages, and the worker's own barriers and sums of counts.
 
     All operations are collective unless they name a peer. Arrays are contiguous and of equal shape everywhere.
     """
@@ -40,7 +40,7 @@ class Driver(Protocol):
     size: int
 
     def barrier(self) -> None:
-        """Wait until every worker is here."""
+        """Wait for every worker."""
 
     def broadcast(self, array: Array, root: int = 0) -> None:
         """Overwrite `array` with the root's."""
@@ -51,29 +51,29 @@ class Driver(Protocol):
     def all_gather(self, value: Any) -> list[Any]:
         """Return every worker's JSON-able value, by rank."""
 
-    def exchange(self, send: Array, to: int, receive: Array, source: int) -> None:
+    def sendrecv(self, send: Array, to: int, receive: Array, source: int) -> None:
         """Send to one peer and receive from one peer at once (point to point)."""
 
     def close(self) -> None:
-        """Leave in good order; a collective."""
+        """Disconnect; a collective."""
 
 
 class Strategy(Protocol):
-    """One worker's side of a way of synchronising."""
+    """One worker's side of a synchronisation strategy."""
 
     # A function from gradients to reduced gradients inside the compiled step, or None.
     in_graph: Callable[[list[Any]], list[Any]] | None
     # A differentiable function from a tensor to its sum over workers inside the compiled step, for synchronised
     # batch norm; None where there is none. With one worker it returns the tensor.
     in_forward: Callable[[Any], Any] | None
-    # Bytes this worker has sent in exchanges so far, and messages; None where it cannot count.
+    # Bytes and messages this worker has sent in reductions so far; None where it cannot count.
     bytes_sent: int | None
     messages_sent: int | None
 
     def broadcast(self, parameters: Array) -> None:
         """Overwrite the flat parameters with worker 0's, before the first step."""
 
-    def exchange(self, gradient: Array) -> Array:
+    def all_reduce(self, gradient: Array) -> Array:
         """Return the sum of all workers' flat gradients; may overwrite and return `gradient` itself."""
 
     def facts(self) -> dict[str, Any]:

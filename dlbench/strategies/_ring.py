@@ -16,12 +16,12 @@ Array = npt.NDArray[np.generic]
 
 
 class Neighbours(Protocol):
-    """The part of a driver that a ring needs: who I am, how many we are, and one exchange of messages."""
+    """The part of a communicator that a ring needs."""
 
     rank: int
     size: int
 
-    def exchange(self, send: Array, to: int, receive: Array, source: int) -> None:
+    def sendrecv(self, send: Array, to: int, receive: Array, source: int) -> None:
         """Send to one peer and receive from one peer at once."""
 
 
@@ -36,15 +36,15 @@ class Ring:
     """One rank's side of the ring; counts exactly what it sends.
 
     A block longer than `chunk_bytes` travels in equal pieces, each added while it is still in the cache; the number
-    of pieces is the same in all steps and on all ranks, so that every send meets its receive.
+    of pieces is the same in all steps and on all ranks, so that every send has its receive.
 
     Args:
-        driver: Carries the messages.
+        communicator: Carries the messages.
         chunk_bytes: Longest message; 0 sends whole blocks.
     """
 
-    def __init__(self, driver: Neighbours, chunk_bytes: int = 0) -> None:
-        self.driver = driver
+    def __init__(self, communicator: Neighbours, chunk_bytes: int = 0) -> None:
+        self.communicator = communicator
         self.chunk_bytes = chunk_bytes
         self.bytes_sent = 0
         self.messages_sent = 0
@@ -54,10 +54,10 @@ class Ring:
 
     def all_reduce(self, array: Array) -> None:
         """Overwrite a flat vector with the sum of all ranks' vectors of that length and type."""
-        if self.driver.size == 1:
+        if self.communicator.size == 1:
             return
         self._prepare(array)
-        rank, steps = self.driver.rank, self.driver.size - 1
+        rank, steps = self.communicator.rank, self.communicator.size - 1
         for step in range(steps):
             self._pass_on(array, rank - step, add=True)
         for step in range(steps):
@@ -67,7 +67,7 @@ class Ring:
         """Cut the vector and make room for one message, once for each length and type."""
         if self._shape == (array.size, array.dtype):
             return
-        size = self.driver.size
+        size = self.communicator.size
         longest = -(-array.size // size)
         limit = max(1, self.chunk_bytes // array.itemsize) if self.chunk_bytes else max(1, longest)
         pieces = max(1, -(-longest // limit))
@@ -77,12 +77,12 @@ class Ring:
 
     def _pass_on(self, array: Array, block: int, *, add: bool) -> None:
         """Send one block to the right and take the block before it from the left, adding or replacing."""
-        driver, size = self.driver, self.driver.size
-        right, left = (driver.rank + 1) % size, (driver.rank - 1) % size
+        communicator, size = self.communicator, self.communicator.size
+        right, left = (communicator.rank + 1) % size, (communicator.rank - 1) % size
         for outgoing, incoming in zip(self._blocks[block % size], self._blocks[(block - 1) % size], strict=True):
             send, mine = array[outgoing], array[incoming]
             received = self._scratch[: mine.size] if add else mine
-            driver.exchange(send, right, received, left)
+            communicator.sendrecv(send, right, received, left)
             if add:
                 np.add(mine, received, out=mine)
             self.bytes_sent += send.nbytes

@@ -75,7 +75,7 @@ def library_rabenseifner(num_elements: int, size: int, rank: int) -> Volume:
 
 
 def _halving(num_elements: int, rounds: int, rank: int) -> Volume:
-    """Return what reduce-scatter by halving and its way back send: each round one half out, the other back."""
+    """Return what reduce-scatter by halving and the following all-gather send: each round one half each way."""
     sent, window = 0, num_elements
     for step in range(rounds):
         # The lower of a pair keeps the first, shorter half.
@@ -91,7 +91,7 @@ def _fold(size: int) -> tuple[int, int]:
     return rounds, size - (1 << rounds)
 
 
-# The volume of each algorithm that Open MPI can be told to use, by dlbench's name.
+# The volume of each algorithm that Open MPI can be made to use, by dlbench's name.
 LIBRARY: dict[str, Callable[[int, int, int], Volume]] = {
     "ring": library_ring,
     "recursive-doubling": recursive_doubling,

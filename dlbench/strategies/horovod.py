@@ -1,5 +1,6 @@
 """Horovod: gradients are summed inside the compiled step, each as soon as it is ready."""
 
+import csv
 from functools import cache
 from importlib.util import find_spec
 from math import ceil
@@ -16,12 +17,12 @@ from dlbench.records.mpi import MPICH, OPEN_MPI, mpi_of
 from dlbench.records.software import mpirun_path
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.settings import Mode, Settings
-from dlbench.strategies import Array, Driver, _autotune
+from dlbench.strategies import Array, Communicator
 from dlbench.strategies._ring import cut
 
 NEEDS = Needs(
     collectives=("mpi", "gloo", "nccl"),
-    drivers=("horovod",),
+    communicators=("horovod",),
     trainers=("keras_tensorflow",),
     reduces_in_step=True,
     jit=False,
@@ -32,6 +33,8 @@ LOG_FILE = "autotune.csv"
 _MIB = 2**20
 # The names of the libraries of MPIs that Horovod can be built for.
 _LIBRARIES = {OPEN_MPI: b"libmpi.so.40", MPICH: b"libmpi.so.12"}
+# Our columns by the columns of the log.
+_AUTOTUNED = {"tensor_fusion_threshold": "autotuned_fusion_threshold_mb", "cycle_time_ms": "autotuned_cycle_time_ms"}
 # What autotuning chooses; a number that is given is kept, as in Horovod itself.
 _TUNED = ("fusion_threshold_mb", "cycle_time_ms")
 
@@ -64,7 +67,7 @@ class HorovodOptions(Options):
         ge=0,
         le=10**5,
         allow_inf_nan=False,
-        description="Time between two looks at which gradients are ready. Empty where `autotune` chooses it.",
+        description="Interval at which Horovod checks which gradients are ready. Empty where `autotune` chooses it.",
     )
     compression: Literal["none", "fp16"] = Field(
         "none",
@@ -98,8 +101,8 @@ class HorovodOptions(Options):
 OPTIONS = HorovodOptions
 
 
-class HorovodDriver(Driver, Protocol):
-    """A driver that has loaded Horovod and can say what moves its bytes."""
+class GraphCommunicator(Communicator, Protocol):
+    """A communicator that has loaded Horovod and names the library that moves its bytes."""
 
     # The modules `horovod.tensorflow` and `tensorflow`.
     hvd: Any
@@ -123,7 +126,7 @@ def environment(options: HorovodOptions, assignment: Assignment) -> dict[str, st
         "HOROVOD_HIERARCHICAL_ALLREDUCE": _flag(options.hierarchical),
         "HOROVOD_HIERARCHICAL_ALLGATHER": _flag(False),
         "HOROVOD_TORUS_ALLREDUCE": _flag(False),
-        # Horovod says who is missing before dlbench ends a stalled run; it never ends one itself.
+        # Horovod names the missing worker before dlbench ends a stalled run; it never ends one itself.
         "HOROVOD_STALL_CHECK_TIME_SECONDS": str(max(1, int(run.limits.stall_timeout_s / 2))),
         "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "0",
         "HOROVOD_GLOO_TIMEOUT_SECONDS": str(ceil(run.limits.startup_timeout_s + run.limits.stall_timeout_s)),
@@ -147,7 +150,7 @@ def _tuning(options: HorovodOptions, log_folder: str) -> dict[str, str]:
 
 
 def mca(algorithm: str | None) -> dict[str, str]:
-    """Return Open MPI's parameters: Horovod's own thread waits in MPI while others compute, so it gives its core away.
+    """Return Open MPI's parameters: Horovod's own thread waits in MPI while others compute, so it yields its core.
 
     Polling instead, it takes from a worker with one core a third of the samples/s (ResNet-20, batch 32 x 2).
     """
@@ -155,7 +158,7 @@ def mca(algorithm: str | None) -> dict[str, str]:
 
 
 def available(settings: Settings) -> str:
-    """Return "" where Horovod is installed for TensorFlow, else what is missing and the command that mends it."""
+    """Return "" where Horovod is installed for TensorFlow, else what is missing and the command that builds it."""
     if settings.command is not None and find_spec("horovod") is not None:
         return ""  # a script may use it with another engine
     if library() is None:
@@ -164,7 +167,7 @@ def available(settings: Settings) -> str:
 
 
 def refuse(options: HorovodOptions, settings: Settings) -> str:
-    """Return why these options and settings cannot be together, or ""."""
+    """Return why these options and settings exclude each other, or ""."""
     reasons = (_refuse_adasum, _refuse_hierarchical, _refuse_nccl, _refuse_another_mpi)
     return next((reason for check in reasons if (reason := check(options, settings))), "")
 
@@ -176,16 +179,16 @@ def _refuse_adasum(options: HorovodOptions, settings: Settings) -> str:
         return "strategy.adasum works over MPI, not over gloo"
     if settings.workers & (settings.workers - 1):
         return f"strategy.adasum needs 1, 2, 4, 8, ... workers, not {settings.workers}"
-    return "strategy.adasum reduces each gradient by itself: leave strategy.groups at 0" if options.groups else ""
+    return "strategy.adasum reduces each gradient separately: leave strategy.groups at 0" if options.groups else ""
 
 
 def _refuse_hierarchical(options: HorovodOptions, settings: Settings) -> str:
     if not options.hierarchical:
         return ""
     if settings.collectives != "nccl":
-        return f"strategy.hierarchical is a way of NCCL's; over {settings.collectives} Horovod ignores it"
+        return f"strategy.hierarchical works over nccl; over {settings.collectives} Horovod ignores it"
     if settings.mode is Mode.SCALE_UP:
-        return "strategy.hierarchical means nothing where all workers are on one host"
+        return "strategy.hierarchical has no effect where all workers are on one host"
     return ""
 
 
@@ -231,24 +234,45 @@ def _has_nccl(path: Path) -> bool:
     return b"ncclAllReduce" in path.read_bytes()
 
 
+def autotuned(path: str) -> dict[str, Any]:
+    """Return the parameters that autotuning ended with, by column name; nothing without a log or before its end.
+
+    Each line of the log is one sample of parameters with its score in bytes per microsecond; once the search has
+    ended, the best parameters follow as a last line, with the score of the sample that found them
+    (`common/parameter_manager.cc`).
+    """
+    try:
+        text = Path(path).read_text(encoding="ascii", errors="replace") if path else ""
+    except OSError:
+        return {}
+    # The last line may be half written.
+    rows = list(csv.DictReader(text[: text.rfind("\n") + 1].splitlines()))
+    if not rows or rows[-1].get("score") not in [row.get("score") for row in rows[:-1]]:
+        return {}
+    try:
+        return {column: float(rows[-1][name]) for name, column in _AUTOTUNED.items()}
+    except (KeyError, TypeError, ValueError):
+        return {}
+
+
 class Horovod:
-    """One worker's side: operations in the graph, which the driver's library carries.
+    """One worker's side: operations in the graph, which the communicator's library carries.
 
     What compression and Adasum need to see are local means, as Horovod's own optimizer gives them: float16 has no
     numbers below 6e-8, and Adasum's result depends on how the length of a gradient compares with that of the mean. So
     there gradients, which arrive scaled by 1 / global batch, are multiplied by the number of workers first.
     """
 
-    # Horovod does not count.
+    # Horovod does not count them.
     bytes_sent: int | None = None
     messages_sent: int | None = None
 
-    def __init__(self, options: HorovodOptions, driver: HorovodDriver) -> None:
-        self._options, self._driver = options, driver
-        self._hvd, self._tf = driver.hvd, driver.tf
+    def __init__(self, options: HorovodOptions, communicator: GraphCommunicator) -> None:
+        self._options, self._communicator = options, communicator
+        self._hvd, self._tf = communicator.hvd, communicator.tf
         self._compression = getattr(self._hvd.Compression, options.compression)
         takes_means = options.adasum or options.compression != "none"
-        self._factor = driver.size if takes_means else 1
+        self._factor = communicator.size if takes_means else 1
         average = self._hvd.Average if takes_means else self._hvd.Sum
         self._operation = self._hvd.Adasum if options.adasum else average
 
@@ -276,28 +300,28 @@ class Horovod:
         return list(self._hvd.grouped_allreduce(gradients, **self._how(name)))
 
     def _how(self, name: str) -> dict[str, Any]:
-        # Tensors of the same name meet; scopes are left out, for they depend on what else was traced before.
+        # Tensors of the same name are summed; scopes are left out, for they depend on what else was traced before.
         return {"op": self._operation, "compression": self._compression, "name": name, "ignore_name_scope": True}
 
     def in_forward(self, tensor: Any) -> Any:
         """Return the sum of all workers' tensors; its gradient is the sum of all workers' gradients."""
-        return tensor if self._driver.size == 1 else self._hvd.allreduce(tensor, op=self._hvd.Sum)
+        return tensor if self._communicator.size == 1 else self._hvd.allreduce(tensor, op=self._hvd.Sum)
 
     def broadcast(self, parameters: Array) -> None:
         """Overwrite the flat parameters with worker 0's."""
-        self._driver.broadcast(parameters)
+        self._communicator.broadcast(parameters)
 
-    def exchange(self, gradient: Array) -> Array:
+    def all_reduce(self, gradient: Array) -> Array:
         """Overwrite the gradient with the sum over all workers and return it: for what is not in the graph."""
-        self._driver.all_reduce(gradient, gradient)
+        self._communicator.all_reduce(gradient, gradient)
         return gradient
 
     def facts(self) -> dict[str, Any]:
         """Return the libraries and, once autotuning has ended, what it settled on."""
         log = environ.get(LOG_VARIABLE, "") if self._options.autotune else ""
-        return self._driver.facts() | _autotune.settled(log)
+        return self._communicator.facts() | autotuned(log)
 
 
-def create(options: HorovodOptions, driver: HorovodDriver, algorithm: str | None) -> Horovod:
+def create(options: HorovodOptions, communicator: GraphCommunicator, algorithm: str | None) -> Horovod:
     """Return one worker's side of the all-reduce."""
-    return Horovod(options, driver)
+    return Horovod(options, communicator)

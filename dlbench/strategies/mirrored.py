@@ -7,7 +7,7 @@ from pydantic import Field
 from dlbench.plugins import Options
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.settings import Mode, Settings
-from dlbench.strategies import Array, Driver
+from dlbench.strategies import Array, Communicator
 
 # XLA compiles for one device: a step over several ends with "Trying to access resource ... located in device CPU:1
 # from device CPU:0" (TensorFlow 2.21).
@@ -34,7 +34,7 @@ OPTIONS = MirroredOptions
 
 
 def refuse(options: MirroredOptions, settings: Settings) -> str:
-    """Return why these options and settings cannot be together, or ""."""
+    """Return why these options and settings exclude each other, or ""."""
     if _spans_hosts(settings):
         return "the strategy mirrored holds all workers in one process on one host: use mode: scale-up"
     if options.cross_device_ops == "hierarchical_copy" and settings.workers > 1 and settings.workers % 2:
@@ -54,7 +54,7 @@ def _spans_hosts(settings: Settings) -> bool:
 class Replicated:
     """One process's side of a `tf.distribute.Strategy`: sums within its replica contexts."""
 
-    # TensorFlow does not count.
+    # TensorFlow does not count them.
     bytes_sent: int | None = None
     messages_sent: int | None = None
 
@@ -66,7 +66,7 @@ class Replicated:
         """Return the sum of all replicas' tensors; its gradient is the sum of all replicas' gradients."""
         return _sum_over_replicas(tensor)
 
-    def exchange(self, gradient: Array) -> Array:
+    def all_reduce(self, gradient: Array) -> Array:
         """Refuse: what is outside the compiled step has no replicas."""
         raise RuntimeError("replicas of tf.distribute reduce their gradients inside the compiled step")
 
@@ -87,7 +87,7 @@ class Mirrored(Replicated):
         """Leave the parameters: this process sets them in all replicas."""
 
     def facts(self) -> dict[str, Any]:
-        """Return the library where it was asked for by name; what TensorFlow chooses by itself it does not tell."""
+        """Return the library where it was asked for by name; TensorFlow does not report its own choice."""
         return {"collectives": "nccl"} if self._options.cross_device_ops == "nccl" else {}
 
     def _cross_device_ops(self, distribute: Any) -> Any:
@@ -100,10 +100,10 @@ class Mirrored(Replicated):
         return None if made is None else made()
 
 
-def create(options: MirroredOptions, driver: Driver, algorithm: str | None) -> Mirrored:
+def create(options: MirroredOptions, communicator: Communicator, algorithm: str | None) -> Mirrored:
     """Return the strategy of the one process that holds all workers."""
-    if driver.size != 1:
-        raise RuntimeError(f"the strategy `mirrored` is for one process, not {driver.size}")
+    if communicator.size != 1:
+        raise RuntimeError(f"the strategy `mirrored` is for one process, not {communicator.size}")
     return Mirrored(options)
 
 

@@ -14,13 +14,13 @@ from dlbench.plugins import Options
 from dlbench.records.assignment import ADDRESS_VARIABLE, Assignment
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.settings import Settings
-from dlbench.strategies import Array, Driver
+from dlbench.strategies import Array, Communicator
 from dlbench.strategies.mirrored import Replicated
 
-# The processes meet over MPI, which carries the worker's few words; gradients travel with TensorFlow's own collectives.
+# The processes connect over MPI, which carries barriers and counts; TensorFlow's own collectives sum gradients.
 NEEDS = Needs(
     collectives=("grpc", "nccl"),
-    drivers=("mpi",),
+    communicators=("mpi",),
     trainers=("keras_tensorflow",),
     reduces_in_step=True,
     jit=False,
@@ -35,22 +35,22 @@ COLLECTIVES_VARIABLE = "DLBENCH_TF_COLLECTIVES"
 
 
 def environment(options: Options, assignment: Assignment) -> dict[str, str]:
-    """Return the variable that tells the processes what is to move the gradients; pure."""
+    """Return the variable that names the library that moves gradients; pure."""
     return {COLLECTIVES_VARIABLE: assignment.run.settings.collectives or NEEDS.collectives[0]}
 
 
 def refuse(options: Options, settings: Settings) -> str:
-    """Return why these settings cannot be together, or ""."""
+    """Return why these settings exclude each other, or ""."""
     if settings.command is None and settings.launcher == "horovodrun":
-        return "the processes of the strategy multi_worker meet over MPI: use launcher: mpirun"
+        return "the processes of the strategy multi_worker connect over MPI: use launcher: mpirun"
     return ""
 
 
 class MultiWorker(Replicated):
     """One worker's side."""
 
-    def __init__(self, driver: Driver, collectives: str) -> None:
-        self._driver, self._collectives = driver, collectives
+    def __init__(self, communicator: Communicator, collectives: str) -> None:
+        self._communicator, self._collectives = communicator, collectives
 
     def distribution(self, engine: Any) -> Any:
         """Return the `MultiWorkerMirroredStrategy` of all processes; a collective.
@@ -66,7 +66,7 @@ class MultiWorker(Replicated):
 
     def broadcast(self, parameters: Array) -> None:
         """Overwrite the flat parameters with worker 0's."""
-        self._driver.broadcast(parameters)
+        self._communicator.broadcast(parameters)
 
     def facts(self) -> dict[str, Any]:
         """Return what moves the gradients."""
@@ -74,15 +74,15 @@ class MultiWorker(Replicated):
 
     def _configuration(self) -> dict[str, Any]:
         """Return TensorFlow's description of the cluster: every process's host and a port that was free there."""
-        names = self._driver.all_gather(socket.gethostname())
-        host = "127.0.0.1" if len(set(names)) == 1 else os.environ.get(ADDRESS_VARIABLE, names[self._driver.rank])
+        names = self._communicator.all_gather(socket.gethostname())
+        host = "127.0.0.1" if len(set(names)) == 1 else os.environ.get(ADDRESS_VARIABLE, names[self._communicator.rank])
         # All ports are held until every process has its own.
         with socket.create_server(("", 0)) as held:
             port = held.getsockname()[1]
-            addresses = self._driver.all_gather(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
-        return {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": self._driver.rank}}
+            addresses = self._communicator.all_gather(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        return {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": self._communicator.rank}}
 
 
-def create(options: Options, driver: Driver, algorithm: str | None) -> MultiWorker:
+def create(options: Options, communicator: Communicator, algorithm: str | None) -> MultiWorker:
     """Return one worker's side of the all-reduce."""
-    return MultiWorker(driver, os.environ.get(COLLECTIVES_VARIABLE, NEEDS.collectives[0]))
+    return MultiWorker(communicator, os.environ.get(COLLECTIVES_VARIABLE, NEEDS.collectives[0]))

@@ -4,14 +4,14 @@ from typing import Any
 
 from dlbench.plugins import Options
 from dlbench.scenario.needs import Needs
-from dlbench.strategies import Array, Driver
+from dlbench.strategies import Array, Communicator
 
 OPTIONS = Options
 NEEDS = Needs(max_workers=1, reduces_in_step=True)
 
 
 class Single:
-    """Returns what it is given; has sent nothing."""
+    """The identity; sends nothing."""
 
     bytes_sent: int | None = 0
     messages_sent: int | None = 0
@@ -27,7 +27,7 @@ class Single:
     def broadcast(self, parameters: Array) -> None:
         """Leave worker 0's parameters as they are."""
 
-    def exchange(self, gradient: Array) -> Array:
+    def all_reduce(self, gradient: Array) -> Array:
         """Return the gradient: it is the sum over one worker."""
         return gradient
 
@@ -36,8 +36,8 @@ class Single:
         return {}
 
 
-def create(options: Options, driver: Driver, algorithm: str | None) -> Single:
+def create(options: Options, communicator: Communicator, algorithm: str | None) -> Single:
     """Return the strategy of a single worker."""
-    if driver.size != 1:
-        raise RuntimeError(f"the strategy `single` is for one worker, not {driver.size}")
+    if communicator.size != 1:
+        raise RuntimeError(f"the strategy `single` is for one worker, not {communicator.size}")
     return Single()

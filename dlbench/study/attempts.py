@@ -1,5 +1,7 @@
-"""Attempts of a run: 1, 2, ...; how each ended, and what becomes of one whose dlbench was killed."""
+"""Attempts of runs: how each ended, which runs are still to be made, and the checkpoints that attempts hand on."""
 
+import contextlib
+import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,7 +14,8 @@ from dlbench.errors import UserError
 from dlbench.records import files
 from dlbench.records.assignment import Assignment
 from dlbench.records.outcome import Outcome, Status
-from dlbench.scenario.translate import first_fault
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.source import first_fault
 
 Content = TypeVar("Content", bound=BaseModel)
 
@@ -21,7 +24,7 @@ KILLED = "dlbench itself was ended while this attempt ran"
 
 @dataclass(frozen=True)
 class Attempt:
-    """One launch of one run, by its folder."""
+    """One launch of one run, by its folder: attempts of a run are counted 1, 2, ..."""
 
     run_id: str
     number: int
@@ -36,7 +39,7 @@ class Attempt:
         return _read(self.folder / files.OUTCOME, Outcome)
 
     def assignment(self) -> Assignment | None:
-        """Return what its processes were told; None where it was killed before that was written.
+        """Return what its processes received; None where it was killed before that was written.
 
         Raises:
             UserError: The file is damaged.
@@ -61,41 +64,67 @@ def begin(study: Path, run_id: str) -> Attempt:
     return Attempt(run_id, number, folder)
 
 
-def status_of(attempts: Iterable[Attempt]) -> Status | None:
+def status_of(study: Path, run: RunSpec) -> Status | None:
     """Return the status of a run: that of its last attempt; None where it has none or that has not ended."""
-    outcome = None
-    for attempt in attempts:
-        outcome = attempt.outcome()
+    outcome = next((attempt.outcome() for attempt in reversed(attempts_of(study, run.run_id))), None)
     return None if outcome is None else outcome.status
 
 
-def settle(
+def pending(study: Path, runs: Iterable[RunSpec]) -> tuple[RunSpec, ...]:
+    """Return the runs, in order, whose last attempt did not end as `completed` or `diverged`."""
+    return tuple(run for run in runs if not is_final(study, run))
+
+
+def is_final(study: Path, run: RunSpec) -> bool:
+    """Whether a run is not to be repeated: its last attempt ended as `completed` or `diverged`."""
+    status = status_of(study, run)
+    return status is not None and status.is_final
+
+
+def close_interrupted(
     study: Path,
-    run_ids: Iterable[str],
+    runs: Iterable[RunSpec],
     end_leftovers: Callable[[Assignment, Path], object],
     write: Callable[[Path, Outcome], None],
 ) -> tuple[Attempt, ...]:
     """End what is left of attempts whose dlbench was killed, and write that they were interrupted.
 
-    Call it with the study's lock held: without an outcome an attempt then belongs to nobody.
+    Call it with the study's lock held: an attempt without an outcome then has no dlbench that waits for it.
 
     Args:
         study: The study's folder.
-        run_ids: Its runs.
+        runs: Its runs.
         end_leftovers: Ends all processes of an attempt, on all hosts: gets its assignment and its folder.
         write: Writes an outcome into an attempt's folder, atomically.
     """
-    open_ones = [attempt for run_id in run_ids for attempt in attempts_of(study, run_id) if attempt.outcome() is None]
-    for attempt in open_ones:
+    unfinished = [attempt for run in runs for attempt in attempts_of(study, run.run_id) if attempt.outcome() is None]
+    for attempt in unfinished:
         assignment = attempt.assignment()
         if assignment is not None:
             end_leftovers(assignment, attempt.folder)
         write(attempt.folder, Outcome(status=Status.INTERRUPTED, reason=KILLED, started_at=_started_at(attempt)))
-    return tuple(open_ones)
+    return tuple(unfinished)
+
+
+def checkpoint_folder(study: Path, run: RunSpec) -> str:
+    """Return where a run's checkpoints go, or an empty string where it makes none."""
+    if run.settings.checkpoint_every is None:
+        return ""
+    return str(files.checkpoint_folder(study, run.run_id).absolute())
+
+
+def discard_checkpoints(study: Path, runs: Iterable[RunSpec]) -> None:
+    """Remove the checkpoints of runs that will not be repeated, unless they are to be kept."""
+    for run in runs:
+        folder = files.checkpoint_folder(study, run.run_id)
+        if not run.limits.keep_checkpoints and folder.exists() and is_final(study, run):
+            shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):  # it is not there, or holds those of other runs
+        (study / files.CHECKPOINTS_FOLDER).rmdir()
 
 
 def _started_at(attempt: Attempt) -> str:
-    """Return when an attempt was launched, as nearly as its files tell: its assignment is written just before."""
+    """Return when an attempt was launched, as nearly as its files show: its assignment is written just before."""
     path = attempt.folder / files.ASSIGNMENT
     moment = (path if path.exists() else attempt.folder).stat().st_mtime
     return datetime.fromtimestamp(moment, UTC).isoformat()

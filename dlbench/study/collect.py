@@ -1,4 +1,4 @@
-"""Rows coming home: the CSV files of a study, made from the journals of its attempts.
+"""The CSV files of a study, made from the journals of its attempts.
 
 `runs.csv` has one row for each attempt and is replaced after every one. The other tables are derived from the
 journals; they are replaced when what is new is more than an eighth of what they hold, and when the study is opened
@@ -8,24 +8,21 @@ order they were started in.
 
 import contextlib
 import shutil
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any
 
 import numpy as np
 
-from dlbench.analysis.rates import FIELD
-from dlbench.analysis.row import Attempt as RowAttempt
-from dlbench.analysis.row import run_row
-from dlbench.analysis.topology import topology
+from dlbench.analysis.metrics.row import AttemptRecords, run_row
+from dlbench.analysis.metrics.topology import topology
 from dlbench.records import files
-from dlbench.records.columns import EPOCHS, STEP_PHASES, STEPS, TOPOLOGY, Column, names
-from dlbench.records.journal import Journal, Rows, read_journal
+from dlbench.records.columns import EPOCHS, FIELD, STEP_PHASES, STEPS, TOPOLOGY, Column, names
 from dlbench.records.outcome import Outcome
 from dlbench.records.tables import cell, header, line, lines_of, narrowed, whole_cells, write_lines
-from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.layout import Layout
 from dlbench.study.attempts import Attempt, attempts_of
 from dlbench.study.folder import Folder
+from dlbench.telemetry.journal import Journal, Rows, read_journal
 
 DERIVED = ("epochs", "steps", "sensors", "topology")
 # The derived tables are replaced when this much of what they hold is new.
@@ -48,7 +45,7 @@ class Collector:
         self._runs = {run.run_id: run for run in folder.record.runs}
         self._options = tuple(dict.fromkeys(key for run in folder.record.runs for key in run.options))
         self._lines: list[str] = []
-        self._waiting: list[Attempt] = []
+        self._waiting: list[tuple[Attempt, Layout | None]] = []
         self._has_tables = False
         self._written_bytes = 0
 
@@ -75,7 +72,7 @@ class Collector:
         """
         row = self._take(attempt, outcome)
         self._write_runs()
-        if _num_bytes(self._waiting) > NEW_SHARE * self._written_bytes:
+        if self._waiting_bytes() > NEW_SHARE * self._written_bytes:
             self.flush()
         return row
 
@@ -89,11 +86,12 @@ class Collector:
             return
         with contextlib.ExitStack() as stack:
             opened = {table: stack.enter_context(self._continued(table)) for table in DERIVED}
-            for attempt in self._waiting:
+            for attempt, layout in self._waiting:
                 journal = read_journal(attempt.folder / files.JOURNAL)
-                for table, lines in derived_lines(attempt, journal, self._folder.record.cluster).items():
+                places = () if layout is None else topology(layout, self._folder.record.cluster, journal)
+                for table, lines in _derived_lines(attempt, journal, places).items():
                     opened[table].writelines(lines)
-        self._written_bytes += _num_bytes(self._waiting)
+        self._written_bytes += self._waiting_bytes()
         self._has_tables, self._waiting = True, []
 
     def _ended(self) -> list[tuple[Attempt, Outcome]]:
@@ -107,10 +105,11 @@ class Collector:
 
     def _take(self, attempt: Attempt, outcome: Outcome) -> dict[str, Any]:
         assignment = attempt.assignment()
+        layout = assignment.layout if assignment else None
         row = run_row(
             self._runs[attempt.run_id],
-            assignment.layout if assignment else None,
-            RowAttempt(
+            layout,
+            AttemptRecords(
                 self._folder.path.name,
                 attempt.number,
                 assignment.data_checksum if assignment else "",
@@ -122,8 +121,13 @@ class Collector:
         )
         self.rows.append(row)
         self._lines.append(line(row.get(column) for column in (*names("runs"), *self._options)))
-        self._waiting.append(attempt)
+        self._waiting.append((attempt, layout))
         return row
+
+    def _waiting_bytes(self) -> int:
+        """Return the size of the journals that the derived tables do not hold yet."""
+        journals = [attempt.folder / files.JOURNAL for attempt, _ in self._waiting]
+        return sum(path.stat().st_size for path in journals if path.exists())
 
     def _write_runs(self) -> None:
         write_lines(self._folder.path / files.table("runs"), "runs", self._lines, self._options)
@@ -141,12 +145,10 @@ class Collector:
             yield file
 
 
-def derived_lines(attempt: Attempt, journal: Journal, cluster: Cluster) -> dict[str, Iterable[str]]:
+def _derived_lines(attempt: Attempt, journal: Journal, places: Iterable[Mapping[str, Any]]) -> dict[str, Iterable[str]]:
     """Return one attempt's lines of `epochs.csv`, `steps.csv`, `sensors.csv` and `topology.csv`."""
     start = (attempt.run_id, attempt.number)
     epoch_columns = [column.name for column in EPOCHS[2:]]
-    assignment = attempt.assignment()
-    places = () if assignment is None else topology(assignment.layout, cluster, journal)
     return {
         "topology": (line((*start, *(row.get(column.name) for column in TOPOLOGY[2:]))) for row in places),
         "epochs": (line((*start, *(row.get(name) for name in epoch_columns))) for row in _epochs(attempt, journal)),
@@ -175,11 +177,3 @@ def _step_column(column: Column, values: Rows) -> Any:
     if column.kind == "int":
         return whole_cells(values)
     return np.round(values, TIME_DIGITS) if column.unit == "s" else narrowed(values)
-
-
-def _num_bytes(attempts: Iterable[Attempt]) -> int:
-    return sum(path.stat().st_size for path in _journals(attempts))
-
-
-def _journals(attempts: Iterable[Attempt]) -> Iterator[Path]:
-    return (path for attempt in attempts if (path := attempt.folder / files.JOURNAL).exists())

@@ -1,18 +1,251 @@
-"""The search for the largest batch that fits: sizes that are tried, until the answer is known to a sixteenth. Pure.
+"""The largest batch that fits one worker: sizes are tried until the answer is known to a sixteenth.
 
-A size is tried by whoever calls (`dlbench.study.fit_trial`). It doubles until one does not fit, or halves until one
-does, and then halves the gap. Sizes above 16 are multiples of 8, and all are multiples of the parts of a batch
-(`gradient_accumulation_steps`). What comes out was itself tried and did fit, whatever the sizes between may do.
+A size doubles until one does not fit, or halves until one does; then the gap is halved. Sizes above 16 are multiples
+of 8, and all are multiples of the parts of a batch (`gradient_accumulation_steps`). The answer was itself tried and
+did fit, whatever the sizes between may do.
 """
 
+import json
 import math
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import psutil
+
+from dlbench.cgroups import describe_limits
+from dlbench.errors import UserError
+from dlbench.records.gpus import describe_gpus
+from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import Divide, Settings
+from dlbench.study.fit_trial import Trial, Trials
+from dlbench.study.prepare import Say, prepare, recipe_of
 
 FIRST = 32
 # The answer is at most this share below the smallest size that is known not to fit.
 RESOLUTION = 1 / 16
 _FINE_UNTIL = 16
 _COARSE = 8
+
+# Left to the system, the launcher and dlbench itself: so much, and this share of what is free.
+RESERVE_BYTES = 256 * 2**20
+RESERVE_SHARE = 1 / 16
+# Free memory is never twice the same; rounded down to this share of all, a second search gives the same answer.
+_GRAIN = 1 / 16
+# A worker's own threads and messages, which a trial does not have.
+WORKER_BYTES = 64 * 2**20
+# The search keeps this share of a worker's memory free: a long run's memory is in more pieces than that of few steps,
+# and messages to other workers need some.
+MARGIN = 0.1
+_GIB = 2**30
+
+# What the memory of one worker depends on, beside its plugins' options. Workers, strategy, learning rate, epochs and
+# seed are not among them: the largest batch is the same for all arms of a model on a device.
+_SETTINGS = (
+    *("trainer", "model", "dataset", "precision", "jit_compile", "optimizer", "nesterov"),
+    *("gradient_accumulation_steps", "cores_per_worker", "memory_limit_bytes", "evaluation_batch_size"),
+    *("train_samples", "validation_samples", "validation_fraction"),
+    *("input", "augmentation", "augmentation_padding"),
+)
+# Of these only whether they are set decides what is kept.
+_SWITCHES = ("momentum", "weight_decay", "checkpoint_every")
+_OPTIONS = ("trainer.", "model.", "dataset.")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs whose workers need the same memory, and so share one largest batch.
+
+    Attributes:
+        name: Model, data set and what else tells it from the other groups.
+        run: One of the runs.
+    """
+
+    name: str
+    run: RunSpec
+
+
+@dataclass(frozen=True)
+class LargestBatch:
+    """The largest batch of a group, and how it was found.
+
+    Attributes:
+        name: That of the group.
+        batch_size: Samples of one worker.
+        limited_by: `memory`; `time`: a larger one took longer than `startup_timeout_s`; `samples`: a larger one would
+            be more than the training samples of one worker.
+        workers: How many workers share this machine.
+        memory_bytes: What one worker may take of its memory; None where an accelerator's memory was the limit.
+        device_name: Processor or accelerator.
+        most_samples: Training samples of one worker: no larger batch was tried.
+        trials: Every size that was tried, in order.
+    """
+
+    name: str
+    batch_size: int
+    limited_by: Literal["memory", "time", "samples"]
+    workers: int
+    memory_bytes: int | None
+    device_name: str
+    most_samples: int
+    trials: tuple[Trial, ...]
+
+
+def find_largest_batches(
+    runs: Sequence[RunSpec], cluster: Cluster, workers: int, say: Say, stop: threading.Event
+) -> list[LargestBatch]:
+    """Find the largest batch of each group of runs.
+
+    Args:
+        runs: The runs of a scenario on this machine.
+        cluster: This machine.
+        workers: How many workers share it, and the training samples.
+        say: Takes lines about the progress.
+        stop: Set when the user ends dlbench.
+
+    Raises:
+        UserError: A run has a command of its own, not even the smallest batch fits, or a step fails.
+        Stopped: `stop` was set.
+    """
+    if any(run.settings.command is not None for run in runs):
+        raise UserError(
+            "dlbench fits batches of its own worker, and a run of this scenario has a `command`",
+            hint="leave such runs out with --only",
+        )
+    sharing = workers if any(run.settings.divide is Divide.DATA for run in runs) else 1
+    found = groups(runs)
+    data = prepare((group.run for group in found), say, stop)
+    largest = []
+    for group in found:
+        memory_bytes = worker_memory_bytes(group.run.settings, workers)
+        trials = Trials(group.run, cluster, data[recipe_of(group.run) or ""], trial_memory_bytes(memory_bytes), stop)
+        largest.append(_Search(group, workers, sharing, memory_bytes, trials, say).run())
+    return largest
+
+
+def groups(runs: Iterable[RunSpec]) -> list[Group]:
+    """Return the groups of runs that need the same memory for each worker, in the order of the runs."""
+    found: dict[str, tuple[dict[str, Any], RunSpec]] = {}
+    for run in runs:
+        recipe = _recipe(run)
+        found.setdefault(json.dumps(recipe, sort_keys=True), (recipe, run))
+    recipes = [recipe for recipe, _ in found.values()]
+    keys = dict.fromkeys(key for recipe in recipes for key in recipe if key not in ("model", "dataset"))
+    varying = [key for key in keys if any(recipe.get(key) != recipes[0].get(key) for recipe in recipes)]
+    return [Group(_name(recipe, varying), run) for recipe, run in found.values()]
+
+
+def _recipe(run: RunSpec) -> dict[str, Any]:
+    """Return all that the memory of one worker depends on, but for the batch and the machine."""
+    settings = run.settings.model_dump(mode="json")
+    found = {name: settings[name] for name in _SETTINGS} | {name: bool(settings[name]) for name in _SWITCHES}
+    return found | {key: value for key, value in run.options.items() if key.startswith(_OPTIONS)}
+
+
+def _name(recipe: dict[str, Any], varying: Iterable[str]) -> str:
+    words = [f"{key}={json.dumps(recipe[key])}" for key in varying if key in recipe]
+    return " ".join([f"{recipe['model']} on {recipe['dataset']}", *words])
+
+
+def worker_memory_bytes(settings: Settings, workers: int) -> int:
+    """Return the bytes that each worker may take where so many share this machine.
+
+    It is what is free (or the limit of the control group, if that is less), less a reserve, rounded down and divided by
+    the workers; the run's `memory_limit_bytes` where that is less.
+    """
+    memory = psutil.virtual_memory()
+    limit = describe_limits()["memory_bytes"] or memory.total
+    total, free = min(memory.total, limit), min(memory.available, limit)
+    grain = max(1, int(total * _GRAIN))
+    usable = int(free * (1 - RESERVE_SHARE)) - RESERVE_BYTES
+    share = max(usable // grain * grain, grain) // workers
+    return share if settings.memory_limit_bytes is None else min(share, settings.memory_limit_bytes)
+
+
+def trial_memory_bytes(memory_bytes: int) -> int:
+    """Return what a trial may take so that a worker with `memory_bytes` survives a full run."""
+    return max(int(memory_bytes * (1 - MARGIN)) - WORKER_BYTES, 1)
+
+
+@dataclass
+class _Search:
+    """The search for one group's largest batch.
+
+    Attributes:
+        group: The group.
+        workers: How many workers share this machine.
+        sharing: How many of them the training samples are divided by.
+        memory_bytes: What one worker may take of the machine's memory.
+        trials: Tries sizes.
+        say: Takes lines about the progress.
+        tried: Every size that was tried, in order.
+    """
+
+    group: Group
+    workers: int
+    sharing: int
+    memory_bytes: int
+    trials: Trials
+    say: Say
+    tried: dict[int, Trial] = field(default_factory=dict)
+
+    def run(self) -> LargestBatch:
+        """Try sizes until the answer is known."""
+        parts = self.group.run.settings.gradient_accumulation_steps
+        self.say(f"{self.group.name}: {self.memory_bytes / _GIB:.2f} GiB for each of {self.workers} workers")
+        trial = self._smallest(parts)
+        assert trial.answer is not None
+        most = trial.answer.train_samples // self.sharing
+        if most < parts:
+            raise UserError(f"one worker of {self.sharing} has {most} training samples, and its batch {parts} parts")
+        size = largest(self._fits, most, parts)
+        limited_by = self._limited_by(size, grid_floor(most, parts))
+        if trial.answer.on_accelerator and limited_by != "samples":
+            size = max(grid_floor(size * (1 - MARGIN), parts), parts)
+        return LargestBatch(
+            name=self.group.name,
+            batch_size=size,
+            limited_by=limited_by,
+            workers=self.workers,
+            memory_bytes=None if trial.answer.on_accelerator else self.memory_bytes,
+            device_name=trial.answer.device_name,
+            most_samples=most,
+            trials=tuple(self.tried.values()),
+        )
+
+    def _smallest(self, size: int) -> Trial:
+        """Try the smallest batch, whose answer also has the number of samples and the device."""
+        trial = self._attempt(size)
+        if trial.answer is None or not trial.fits:
+            raise UserError(
+                f"not even a batch of {size} of {self.group.name} can be trained with "
+                f"{self.memory_bytes / _GIB:.2f} GiB for each worker: {trial.reason}",
+                hint="give each worker more memory: fewer workers, or a higher memory_limit_bytes",
+            )
+        if trial.answer.on_accelerator and self.workers > (num_gpus := len(describe_gpus())):
+            raise UserError(
+                f"each worker needs a device: there are up to {self.workers} workers and {num_gpus} GPUs",
+                hint=f"--workers {num_gpus} fits the batch of as many workers as there are GPUs",
+            )
+        return trial
+
+    def _fits(self, size: int) -> bool:
+        return (self.tried.get(size) or self._attempt(size)).fits
+
+    def _attempt(self, size: int) -> Trial:
+        trial = self.tried[size] = self.trials.attempt(size)
+        used = "" if trial.answer is None else f", {trial.answer.resident_peak_bytes / _GIB:.2f} GiB resident"
+        verdict = "fits" if trial.fits else f"does not fit: {trial.reason[:100]}"
+        self.say(f"  batch {size}: {verdict} ({trial.wall_time_s:.1f} s{used})")
+        return trial
+
+    def _limited_by(self, size: int, ceiling: int) -> Literal["memory", "time", "samples"]:
+        if size == ceiling:
+            return "samples"
+        failing = [trial for trial in self.tried.values() if not trial.fits and trial.batch_size > size]
+        return "time" if min(failing, key=lambda trial: trial.batch_size).is_slow else "memory"
 
 
 def grid_floor(size: float, parts: int) -> int:

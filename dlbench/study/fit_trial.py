@@ -1,4 +1,4 @@
-"""One size of a batch in a process of its own: started as a worker would be, watched, and ended whatever happens."""
+"""One batch size tried in a process of its own: started as a worker is, watched, and ended whatever happens."""
 
 import os
 import secrets
@@ -8,7 +8,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO
 
@@ -17,30 +16,50 @@ from dlbench.launch.layout import arrange
 from dlbench.launch.plan import plan
 from dlbench.launch.processes import end_all, leftovers
 from dlbench.records.assignment import Assignment
-from dlbench.records.largest import ANSWER, PROGRAM, Answer, Trial
 from dlbench.records.memory import says_out_of_memory
+from dlbench.records.probe import ANSWER, PROGRAM, Answer
 from dlbench.scenario.cluster import Cluster
-from dlbench.scenario.largest import with_batch
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.study.prepare import Prepared, Stopped
 
-POLL_S = 0.05
-USAGE = 2
-SHOWN_LINES = 12
-LONGEST_OUTPUT = 1 << 16
-LONGEST_REASON = 500
-# What tells of a replica alone, whatever the strategy of the run: nothing else decides what one worker needs.
+_POLL_S = 0.05
+_USAGE = 2
+_SHOWN_LINES = 12
+_LONGEST_OUTPUT = 1 << 16
+_LONGEST_REASON = 500
+# One replica alone, whatever the strategy of the run: nothing else decides what one worker needs.
 _ALONE = {"workers": 1, "strategy": "single", "launcher": "local", "mode": None, "workers_per_host": None}
-_ALONE |= {"algorithm": None, "driver": None, "collectives": None}
+_ALONE |= {"algorithm": None, "communicator": None, "collectives": None}
 _OTHERS = ("strategy.", "launcher.")
 
 
 @dataclass(frozen=True)
-class Laboratory:
-    """Where sizes are tried.
+class Trial:
+    """One size that was tried.
 
     Attributes:
-        run: The run whose batch is looked for.
+        batch_size: Samples of one worker.
+        fits: Whether the steps could be made.
+        reason: Why not; empty where they could.
+        is_slow: Whether it was ended because it took longer than `startup_timeout_s`.
+        wall_time_s: From start to end of the process.
+        answer: What the process found; None where it ended without an answer.
+    """
+
+    batch_size: int
+    fits: bool
+    reason: str
+    is_slow: bool
+    wall_time_s: float
+    answer: Answer | None = None
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Tries sizes of one run's batch.
+
+    Attributes:
+        run: The run.
         cluster: This machine.
         data: Its prepared data set.
         memory_bytes: What a trial may take of the host's memory.
@@ -53,8 +72,8 @@ class Laboratory:
     memory_bytes: int
     stop: threading.Event
 
-    def attempt(self, batch_size: int) -> tuple[Trial, Answer | None]:
-        """Try one size; there is no answer where the process ended without one.
+    def attempt(self, batch_size: int) -> Trial:
+        """Try one size.
 
         Raises:
             UserError: The run cannot be built or cannot make a step, for another reason than memory.
@@ -67,24 +86,13 @@ class Laboratory:
             text = _tail(output)
         answer = _answer(text)
         if answer is not None:
-            peak = answer.resident_peak_bytes
-            trial = Trial(
-                batch_size=batch_size,
-                fits=answer.fits,
-                reason=answer.reason,
-                resident_peak_bytes=peak,
-                wall_time_s=wall_time_s,
-            )
-            return trial, answer
-        reason = self._why(code, text, batch_size)
-        return Trial(
-            batch_size=batch_size, fits=False, reason=reason, is_slow=code is None, wall_time_s=wall_time_s
-        ), None
+            return Trial(batch_size, answer.fits, answer.reason, False, wall_time_s, answer)
+        return Trial(batch_size, False, self._reason(code, text, batch_size), code is None, wall_time_s)
 
     def _assignment(self, batch_size: int) -> Assignment:
-        settings = self.run.settings.model_copy(update=_ALONE)
+        settings = self.run.settings.model_copy(update=_ALONE | {"batch_size": batch_size})
         options = {key: value for key, value in self.run.options.items() if not key.startswith(_OTHERS)}
-        run = self.run.model_copy(update={"settings": with_batch(settings, batch_size), "options": options})
+        run = self.run.model_copy(update={"settings": settings, "options": options})
         return Assignment(
             run=run,
             attempt=1,
@@ -96,10 +104,9 @@ class Laboratory:
 
     def _execute(self, assignment: Assignment, output: IO[bytes]) -> int | None:
         """Run the process to its end; return its exit code, None where it took too long."""
-        environment: Mapping[str, str] = plan(assignment, os.environ).env
         process = subprocess.Popen(
             [sys.executable, *PROGRAM, str(self.memory_bytes)],
-            env=environment,
+            env=plan(assignment, os.environ).env,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -113,13 +120,13 @@ class Laboratory:
     def _wait(self, process: subprocess.Popen[bytes]) -> int | None:
         deadline = time.monotonic() + self.run.limits.startup_timeout_s
         while process.poll() is None:
-            if self.stop.wait(POLL_S):
+            if self.stop.wait(_POLL_S):
                 raise Stopped
             if time.monotonic() > deadline:
                 return None
         return process.returncode
 
-    def _why(self, code: int | None, text: str, batch_size: int) -> str:
+    def _reason(self, code: int | None, text: str, batch_size: int) -> str:
         """Return why a size does not fit whose process gave no answer.
 
         Raises:
@@ -129,21 +136,21 @@ class Laboratory:
             return f"took longer than startup_timeout_s ({self.run.limits.startup_timeout_s:g} s)"
         signs = [line for line in text.splitlines() if says_out_of_memory(line)]
         if signs:
-            return signs[-1].strip()[:LONGEST_REASON]
+            return signs[-1].strip()[:_LONGEST_REASON]
         if code < 0:
             return f"ended by {signal.Signals(-code).name} without an answer, as programs do that cannot allocate"
-        lines = "\n  ".join([line for line in text.splitlines() if line.strip()][-SHOWN_LINES:])
-        if code == USAGE:
-            raise UserError(f"batch_size: max cannot be found: {lines}")
+        lines = "\n  ".join([line for line in text.splitlines() if line.strip()][-_SHOWN_LINES:])
+        if code == _USAGE:
+            raise UserError(f"the largest batch cannot be found: {lines}")
         raise UserError(
-            f"batch_size: max cannot be found: with a batch of {batch_size} a step fails "
-            f"(exit code {code}), and not for lack of memory:\n  {lines}"
+            f"the largest batch cannot be found: with a batch of {batch_size} a step fails (exit code {code}), "
+            f"and not for lack of memory:\n  {lines}"
         )
 
 
 def _tail(output: IO[bytes]) -> str:
     size = output.seek(0, os.SEEK_END)
-    output.seek(max(0, size - LONGEST_OUTPUT))
+    output.seek(max(0, size - _LONGEST_OUTPUT))
     return output.read().decode(errors="replace")
 
 

@@ -1,30 +1,37 @@
-"""The folder of a study: create one, open one, find the newest."""
+"""The folder of a study: create one, open one, find those of a scenario and how long their runs took."""
 
+import csv
 import errno
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import dlbench
 from dlbench.errors import UserError
 from dlbench.records import files
 from dlbench.records.columns import SCHEMA_VERSION
-from dlbench.records.largest import Largest
 from dlbench.records.machine import fingerprint
+from dlbench.records.outcome import Status
 from dlbench.scenario.cluster import Cluster
-from dlbench.scenario.read import parse
+from dlbench.scenario.read.scenario_file import parse
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Scenario, name_from
-from dlbench.scenario.translate import first_fault
+from dlbench.scenario.source import first_fault
+
+if TYPE_CHECKING:
+    from dlbench.study.plan import StudyPlan
 
 DEFAULT_PARENT = Path("studies")
+# A cell of `runs.csv` may hold a long reason; csv's own limit is 128 KiB.
+_MAX_CELL = 1 << 30
 
 
 class Record(BaseModel):
@@ -39,7 +46,7 @@ class Record(BaseModel):
         cluster: Where it runs.
         machine_fingerprint: Short hash of the hardware and versions it began on.
         runs: Every run that was ever asked for, resolved, in order.
-        largest_batches: How each `batch_size: max` was found.
+        largest_batches: Read from old studies, whose dlbench searched for batches itself; never written.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -52,7 +59,7 @@ class Record(BaseModel):
     cluster: Cluster
     machine_fingerprint: str
     runs: tuple[RunSpec, ...]
-    largest_batches: tuple[Largest, ...] = ()
+    largest_batches: tuple[dict[str, Any], ...] = Field((), exclude=True)
 
 
 @dataclass(frozen=True)
@@ -64,54 +71,30 @@ class Folder:
     machine: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Question:
-    """What is to be measured where: all that a study is made from.
-
-    Attributes:
-        scenario: The scenario as its file says it.
-        text: The file, verbatim.
-        runs: The runs of it that are asked for, resolved, in order.
-        cluster: Where they run.
-        machine: What `dlbench.records.machine.describe` says of this machine.
-        largest_batches: What was found for `batch_size: max`.
-        reference: The published numbers that the scenario names, as their file has them; empty where it names none.
-    """
-
-    scenario: Scenario
-    text: str
-    runs: tuple[RunSpec, ...]
-    cluster: Cluster
-    machine: Mapping[str, Any]
-    largest_batches: tuple[Largest, ...] = ()
-    reference: str = ""
-
-
-def create(parent: Path, question: Question, now: datetime | None = None) -> Folder:
+def create(parent: Path, plan: "StudyPlan", now: datetime | None = None) -> Folder:
     """Make the folder `<parent>/<scenario>-<UTC time>` of a new study.
 
     Raises:
         UserError: There is no run, or the folder cannot be made.
     """
-    if not question.runs:
+    if not plan.runs:
         raise UserError("the scenario has no runs", hint="look at `exclude` and --only: together they leave nothing")
     moment = now or datetime.now(UTC)
     record = Record(
-        scenario=question.scenario.name,
-        scenario_hash=hashlib.sha256(question.text.encode()).hexdigest(),
+        scenario=plan.scenario.name,
+        scenario_hash=hashlib.sha256(plan.text.encode()).hexdigest(),
         created_at=moment.isoformat(timespec="seconds"),
-        cluster=question.cluster,
-        machine_fingerprint=machine_fingerprint(question.machine),
-        runs=question.runs,
-        largest_batches=question.largest_batches,
+        cluster=plan.cluster,
+        machine_fingerprint=machine_fingerprint(plan.machine),
+        runs=plan.runs,
     )
-    path = _make(parent, f"{name_from(question.scenario.name)}-{moment:%Y%m%dT%H%M%SZ}")
-    files.write_text(path / files.SCENARIO, question.text)
-    if question.reference:
-        files.write_text(path / files.REFERENCE, question.reference)
-    write_machine(path, question.machine)
+    path = _make(parent, f"{name_from(plan.scenario.name)}-{moment:%Y%m%dT%H%M%SZ}")
+    files.write_text(path / files.SCENARIO, plan.text)
+    if plan.reference:
+        files.write_text(path / files.REFERENCE, plan.reference)
+    write_machine(path, plan.machine)
     write_record(path, record)
-    return Folder(path, record, question.machine)
+    return Folder(path, record, plan.machine)
 
 
 def discard_unused(folder: Folder) -> None:
@@ -174,6 +157,17 @@ def studies_of(parent: Path, scenario: str) -> list[Folder]:
     return sorted(found, key=lambda folder: (folder.record.created_at, folder.path.name))
 
 
+def wall_times(parent: Path, scenario: str) -> dict[str, float]:
+    """Return the median wall time, in seconds, of completed runs by the fingerprint of their arm."""
+    found: dict[str, list[float]] = {}
+    for folder in studies_of(parent, scenario):
+        fingerprints = {run.run_id: run.fingerprint for run in folder.record.runs}
+        for run_id, seconds in _completed(folder.path / files.table("runs")):
+            if run_id in fingerprints:
+                found.setdefault(fingerprints[run_id], []).append(seconds)
+    return {fingerprint: median(seconds) for fingerprint, seconds in found.items()}
+
+
 def scenario_text(folder: Folder) -> str:
     """Return the scenario file of a study, verbatim.
 
@@ -232,6 +226,17 @@ def _make_unused(parent: Path, name: str) -> Path:
 def write_record(path: Path, record: Record) -> None:
     """Replace `study.json`."""
     files.write_text(path / files.STUDY, record.model_dump_json(indent=2) + "\n")
+
+
+def _completed(table: Path) -> Iterator[tuple[str, float]]:
+    """Yield the id and wall time of each completed run of a study's `runs.csv`."""
+    if not table.exists():
+        return
+    csv.field_size_limit(_MAX_CELL)
+    with table.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            if row.get("status") == Status.COMPLETED and row.get("wall_time_s"):
+                yield row["run_id"], float(row["wall_time_s"])
 
 
 def _machine(path: Path) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def locked(study: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def must_be_free(study: Path) -> None:
+def require_free(study: Path) -> None:
     """Refuse a study that another dlbench is at work in, before anything is done that would disturb it.
 
     Raises:

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from dlbench.errors import UserError
-from dlbench.launch.remote import argv, at_once, elsewhere
-from dlbench.records.messages import PREPARATION_REFUSED
+from dlbench.errors import PREPARATION_REFUSED, UserError
+from dlbench.hosts.remote import argv, elsewhere, in_parallel
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.run_spec import RunSpec
 
@@ -105,7 +104,7 @@ def _everywhere(
         except UserError as error:
             return error
 
-    answers = dict(zip((host.address for host in others), at_once(one, others), strict=True))
+    answers = dict(zip((host.address for host in others), in_parallel(one, others), strict=True))
     problems = {
         address: problem for address, found in answers.items() if (problem := _problem(found, here, recipe["dataset"]))
     }
@@ -171,7 +170,7 @@ def _summary(printed: str) -> dict[str, Any]:
             found = json.loads(line)
             if isinstance(found, dict) and found.keys() >= {"folder", "checksum"}:
                 return found
-    raise NotPrepared("a data set was prepared, and nobody said where")
+    raise NotPrepared("a data set was prepared, but its folder was not reported")
 
 
 def _wait(process: subprocess.Popen[str], stop: threading.Event) -> None:
@@ -205,7 +204,7 @@ def _relay(stream: IO[str], say: Say) -> list[str]:
 
 
 def _failure(dataset: str, code: int, lines: list[str]) -> UserError:
-    """Return the error of a failed preparation; exit code 2 is a mistake that the user can mend."""
+    """Return the error of a failed preparation; exit code 2 is a mistake that the user can fix."""
     if code == USAGE:
         return UserError(f"data set {dataset!r} cannot be prepared: " + "\n".join(lines))
     ended = f"on signal {-code}" if code < 0 else f"with exit code {code}"

@@ -6,29 +6,35 @@ A trainer file holds a one-line doc, `OPTIONS`, `BUILDER` (the name of the model
 `ACCUMULATES = True` where it honours `gradient_accumulation_steps`, `BACKEND` (the column),
 
     def start(settings: Settings, threads: Threads) -> None: ...   # load the engine with the run's threads and devices,
-                                                                   # for drivers that speak through it; optional
+                                                                   # for communicators that work through it; optional
 and
 
     def create(settings: Settings, plugin: Plugin, model_options: Options, options: Options, problem: Problem,
                seed: int, threads: Threads) -> Trainer: ...
 
-`problem` says what there is to learn; `plugin` is the model. Everything is flat: parameters, gradients and updates
-are one contiguous vector in the same order, so that a strategy moves one buffer.
+`problem` describes the samples and classes; `plugin` is the model. Everything is flat: parameters, gradients and
+updates are one contiguous vector in the same order, so that a strategy moves one buffer.
 """
 
+import platform
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from dlbench.errors import UserError
+
 Array = npt.NDArray[Any]
+CPUINFO = Path("/proc/cpuinfo")
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What there is to learn.
+    """The shape of samples and classes, and how samples enter the network.
 
     Attributes:
         input_shape: Shape of one sample, without the batch.
@@ -94,15 +100,15 @@ class Trainer(Protocol):
         """Return a copy of the trainable weights of each replica this process holds, flat, to be compared."""
 
     def optimizer_state(self) -> Array:
-        """Return a copy of what the optimizer remembers (slots, counters), flat float64: exact for both."""
+        """Return a copy of the optimizer's state (slots, counters), flat float64: exact for both."""
 
     def set_optimizer_state(self, flat: Array) -> None:
-        """Overwrite what the optimizer remembers."""
+        """Overwrite the optimizer's state."""
 
     def compile(
         self, in_graph: Callable[[list[Any]], list[Any]] | None, in_forward: Callable[[Any], Any] | None = None
     ) -> None:
-        """Get ready for steps: with a hook for `step`, without one for `gradient` and `apply`.
+        """Prepare steps: with a hook for `step`, without one for `gradient` and `apply`.
 
         `in_forward` is the strategy's sum over workers for layers with a `reduce` attribute (synchronised batch norm).
         """
@@ -126,7 +132,7 @@ class Trainer(Protocol):
         """Return (sum of the losses, correct predictions) of one batch of any size, in inference mode."""
 
     def synchronize(self) -> None:
-        """Return once the device has done all it was given."""
+        """Return once the device has finished its work."""
 
     def facts(self) -> dict[str, Any]:
         """Return what is known once, by column name: versions, `device_name`, counted threads."""
@@ -135,3 +141,31 @@ class Trainer(Protocol):
 def flatten(arrays: list[Array], dtype: Any) -> Array:
     """Return arrays joined into one flat vector."""
     return np.concatenate([np.ravel(array) for array in arrays] or [np.empty(0)]).astype(dtype, copy=False)
+
+
+def parts_of_batch(num_samples: int, num_parts: int) -> list[slice]:
+    """Return the parts in which a batch is computed one after the other; their sizes differ by one at most.
+
+    Raises:
+        UserError: There are more parts than samples.
+    """
+    if num_parts > num_samples:
+        raise UserError(
+            f"a batch of {num_samples} samples cannot be computed in {num_parts} parts",
+            hint="lower gradient_accumulation_steps, or use a larger batch",
+        )
+    ends = [num_samples * part // num_parts for part in range(num_parts + 1)]
+    return [slice(*part) for part in pairwise(ends)]
+
+
+def processor_name(cpuinfo: Path = CPUINFO) -> str:
+    """Return the processor's model name, or its architecture where the kernel gives no name."""
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        key, _, value = line.partition(":")
+        if key.strip() == "model name" and value.strip():
+            return " ".join(value.split())
+    return platform.machine()

@@ -14,10 +14,10 @@ class FlatOptimizer(Protocol):
         """Take one step; `gradient` is left as it is."""
 
     def state(self) -> Array:
-        """Return a copy of what it remembers, flat float64."""
+        """Return a copy of its state, flat float64."""
 
     def set_state(self, flat: Array) -> None:
-        """Overwrite what it remembers."""
+        """Overwrite its state."""
 
 
 class Sgd:

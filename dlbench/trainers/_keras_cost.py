@@ -1,4 +1,4 @@
-"""What a Keras model costs: the multiply-accumulates of one sample's way through it.
+"""The cost of a Keras model: the multiply-accumulates of one sample, forward.
 
 Only products count, as published figures do: those of dense, convolutional and recurrent layers, and in attention
 both products besides (with a causal mask too, since all are computed). Biases, activations, normalisation and pooling

@@ -1,4 +1,4 @@
-"""Build a Keras model from its plugin, make sure that it is one dlbench can train, and count its cost."""
+"""Build a Keras model from its plugin, check that dlbench can train it, and count its cost."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ def _check_type(model: Any, name: str) -> None:
 
 
 def _check_output(model: Any, name: str, problem: Problem) -> None:
-    """Build the model if it is not, and look at the shape that comes out: symbolically, nothing is computed."""
+    """Build the model if it is not, and check its output shape symbolically: nothing is computed."""
     import keras
 
     kind = keras.config.floatx() if problem.vocabulary is None else "int32"
@@ -93,7 +93,7 @@ def _output_of(model: Any, sample: Any) -> Any:
 
 
 def _check_activation(model: Any, name: str) -> None:
-    """Refuse a softmax at the end, which would be applied twice and learn badly without an error."""
+    """Refuse a softmax at the end: it would be applied twice, and training would silently suffer."""
     import keras
 
     last = model.layers[-1] if model.layers else None

@@ -12,8 +12,7 @@ import numpy as np
 
 from dlbench.trainers import Array, flatten
 from dlbench.trainers._keras_graph import Graph, Kinds
-from dlbench.trainers._keras_variables import assign, read
-from dlbench.trainers.keras_tensorflow import KerasTrainer
+from dlbench.trainers._keras_trainer import KerasTrainer, assign, read
 
 Function = Callable[..., Any]
 

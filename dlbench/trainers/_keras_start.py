@@ -19,7 +19,7 @@ def start(precision: str, threads: Threads) -> tuple[Any, Any]:
     """Return the modules (tensorflow, keras), ready to build a model in this precision.
 
     Threads and devices can be chosen once in a process, before the first operation; the same ones again are no
-    change, so that a driver may start the engine before the trainer does.
+    change, so that a communicator may start the engine before the trainer does.
 
     Raises:
         UserError: TensorFlow or Keras is not installed, Keras already runs on another backend, or this host has too
@@ -34,7 +34,7 @@ def start(precision: str, threads: Threads) -> tuple[Any, Any]:
     tf.config.threading.set_intra_op_parallelism_threads(threads.intra_op)
     tf.config.threading.set_inter_op_parallelism_threads(threads.inter_op)
     _choose_devices(tf, threads)
-    # Said explicitly: a user's ~/.keras/keras.json must not change what a run computes.
+    # Set explicitly: a user's ~/.keras/keras.json must not change what a run computes.
     keras.config.set_image_data_format("channels_last")
     keras.config.set_floatx("float64" if precision == "float64" else "float32")
     keras.config.set_dtype_policy(precision)

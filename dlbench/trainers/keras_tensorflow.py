@@ -1,6 +1,5 @@
 """Keras 3 models on TensorFlow, each step one or two compiled calls."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,31 +7,41 @@ import numpy as np
 from dlbench.errors import UserError, nearest
 from dlbench.plugins import Options, Plugin
 from dlbench.scenario.settings import Settings
-from dlbench.trainers import (
-    Array,
-    Problem,
-    Threads,
-    _keras_forward,
-    _keras_model,
-    _keras_optimizers,
-    _keras_start,
-    _keras_variables,
-    _processor,
-)
-from dlbench.trainers._keras_graph import Graph, Kinds
-from dlbench.trainers._parts import cut
+from dlbench.trainers import Problem, Threads, _keras_model, _keras_start
+from dlbench.trainers._keras_graph import Graph
+from dlbench.trainers._keras_replicas import Devices, ReplicatedTrainer
+from dlbench.trainers._keras_trainer import KerasTrainer
 
 OPTIONS = Options
 BUILDER = _keras_model.BUILDER
-OPTIMIZERS = tuple(_keras_optimizers.CLASSES)
-OPTIMIZER_SETTINGS = _keras_optimizers.OPTIMIZER_SETTINGS
 PRECISIONS = ("float32", "float64", "mixed_bfloat16", "mixed_float16")
 JIT = True
 ACCUMULATES = True
 BACKEND = "tensorflow"
 
-# What Eigen aligns tensors to; TensorFlow aborts the process when it meets a tensor aligned to less.
-ALIGNMENT = 64
+# Keras 3's optimizers that need nothing but a gradient, by dlbench's name. `schedule_free_adamw` is left out: it
+# evaluates at other weights than those it trains, and swapping them is a step that no other optimizer has.
+CLASSES = {
+    "sgd": "SGD",
+    "rmsprop": "RMSprop",
+    "adam": "Adam",
+    "adamw": "AdamW",
+    "adadelta": "Adadelta",
+    "adagrad": "Adagrad",
+    "adamax": "Adamax",
+    "adafactor": "Adafactor",
+    "nadam": "Nadam",
+    "ftrl": "Ftrl",
+    "lion": "Lion",
+    "lamb": "Lamb",
+    "muon": "Muon",
+}
+OPTIMIZERS = tuple(CLASSES)
+# Which optimizers take a setting. What others have of their own (Muon's momentum of 0.95) stays Keras's default.
+OPTIMIZER_SETTINGS = {"momentum": ("sgd", "rmsprop"), "nesterov": ("sgd",), "weight_decay": OPTIMIZERS}
+# Constants that Keras casts to the weights' dtype through float32: 0.9 would be wrong by 2.4e-8.
+_CAST = ("momentum", "beta_1", "beta_2", "epsilon_2", "weight_decay")
+_CAST_BY_MUON = ("adam_beta_1", "adam_beta_2", "weight_decay", "adam_weight_decay")  # it multiplies by its momentum
 
 
 def start(settings: Settings, threads: Threads) -> None:
@@ -52,7 +61,7 @@ def create(
     problem: Problem,
     seed: int,
     threads: Threads,
-) -> "KerasTrainer":
+) -> KerasTrainer:
     """Return a replica of the model; see `dlbench.trainers`.
 
     Raises:
@@ -64,12 +73,12 @@ def create(
             hint=nearest(settings.optimizer, OPTIMIZERS),
         )
     tf, keras = _keras_start.start(settings.precision.value, threads)
-    # Before the first operation: several processes cannot meet after it.
+    # Before the first operation: several processes cannot connect after it.
     distribution = None if threads.distribution is None else threads.distribution(tf)
     keras.utils.set_random_seed(seed)
 
     def make() -> tuple[Any, Any]:
-        model, optimizer = _keras_model.build(plugin, model_options, problem), _keras_optimizers.make(keras, settings)
+        model, optimizer = _keras_model.build(plugin, model_options, problem), make_optimizer(keras, settings)
         optimizer.build(model.trainable_variables)
         return model, optimizer
 
@@ -77,8 +86,6 @@ def create(
     if distribution is None:
         model, optimizer = make()
         return KerasTrainer(tf, keras, model, Graph(tf, model, optimizer, *how), settings.workers)
-    from dlbench.trainers._keras_replicas import Devices, ReplicatedTrainer
-
     devices = Devices(tf, distribution, threads.replicas or 1)
     with distribution.scope():
         model, optimizer = make()
@@ -86,178 +93,36 @@ def create(
     return ReplicatedTrainer(tf, keras, model, graph, settings.workers, devices)
 
 
-class KerasTrainer:
-    """One replica: weights live in the model, and flat NumPy vectors go in and out without a copy where possible.
+def make_optimizer(keras: Any, settings: Settings) -> Any:
+    """Return the optimizer; its rate is set before each step. float16 alone needs its losses scaled.
 
-    The flat order is that of `model.trainable_variables`, for the moving statistics that of
-    `model.non_trainable_variables`.
+    Weight decay is decoupled (Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101), in Keras's form: before
+    the step every weight, biases and batch norm's too, loses learning rate x weight decay x itself. 0 means none, also
+    for `adamw` and `muon`, whose own default would be 0.004.
     """
-
-    def __init__(self, tf: Any, keras: Any, model: Any, graph: Graph, num_workers: int) -> None:
-        self._tf, self._keras, self._model, self._graph = tf, keras, model, graph
-        self._num_workers = num_workers
-        self._weights = list(model.trainable_variables)
-        # Counters and the states of random generators are whole numbers: they are no statistics.
-        others = [(v, keras.backend.is_float_dtype(v.dtype)) for v in model.non_trainable_variables]
-        self._statistics = [v for v, is_float in others if is_float]
-        self._remembered = [*graph.optimizer.variables, *(v for v, is_float in others if not is_float)]
-        self._dtype = np.dtype(graph.dtype.as_numpy_dtype)
-        self._compiled: dict[tuple[str, Kinds | None], Any] = {}
-        self._reduce: Callable[[list[Any]], list[Any]] | None = None
-        self._scale: tuple[float, Any] = (float("nan"), None)
-        self._learning_rate = float("nan")
-        self._has_positions = bool(graph.problem.target_shape)
-        self.num_parameters = sum(int(np.prod(v.shape)) for v in self._weights)
-        self.flops_per_sample = _keras_model.flops(model)
-
-    def parameters(self) -> Array:
-        """Return a copy of all trainable weights, flat."""
-        return _keras_variables.read(self._weights, self._dtype)
-
-    def set_parameters(self, flat: Array) -> None:
-        """Overwrite all trainable weights."""
-        _keras_variables.assign(self._weights, flat)
-
-    def statistics(self) -> Array:
-        """Return a copy of the moving statistics of batch norm, flat."""
-        return _keras_variables.read(self._statistics, self._dtype)
-
-    def set_statistics(self, flat: Array) -> None:
-        """Overwrite the moving statistics."""
-        _keras_variables.assign(self._statistics, flat)
-
-    def replicas(self) -> list[Array]:
-        """Return a copy of the trainable weights of the one replica of this process."""
-        return [self.parameters()]
-
-    def optimizer_state(self) -> Array:
-        """Return a copy of slots, counters, loss scale, and the states of random generators (dropout), flat float64."""
-        return _keras_variables.read(self._remembered, np.float64)
-
-    def set_optimizer_state(self, flat: Array) -> None:
-        """Overwrite all of it: with parameters and statistics, steps then go on to the bit as they would have."""
-        _keras_variables.assign(self._remembered, flat)
-        self._learning_rate = float("nan")
-
-    def compile(
-        self, in_graph: Callable[[list[Any]], list[Any]] | None, in_forward: Callable[[Any], Any] | None = None
-    ) -> None:
-        """Keep the hooks; each call is traced when first used, for its kinds of numbers and batch size.
-
-        Raises:
-            UserError: A layer needs a sum over workers in the forward pass, and there is none.
-        """
-        _keras_forward.hand_in(self._model, in_forward, self._num_workers)
-        self._reduce = in_graph
-        self._compiled.clear()
-
-    def gradient(self, x: Array, y: Array, scale: float) -> tuple[Array, float, float]:
-        """Return (flat gradient of scale x the sum of the losses, sum of the losses, correct predictions).
-
-        The gradient is TensorFlow's own memory, fresh in each call, not a copy of it.
-        """
-        x, y, loss, correct = self._but_for_the_last(x, y, scale)
-        call = self._call("gradient", Kinds(x.dtype, y.dtype, len(y)), self._graph.gradient)
-        packed = _memory_of(call(self._tensor(x), self._tensor(y), self._scalar(scale)))
-        last_loss, last_correct = self._as_sums(packed[-2:])
-        return packed[:-2], loss + last_loss, correct + last_correct
-
-    def apply(self, update: Array, learning_rate: float) -> None:
-        """Apply one optimizer step with the reduced flat gradient; done when it returns."""
-        self._set_learning_rate(learning_rate)
-        call = self._compiled.get(("apply", None))
-        if call is None:
-            call = self._compiled["apply", None] = self._graph.apply()
-        call(self._tensor(update))
-        self.synchronize()
-
-    def step(self, x: Array, y: Array, scale: float, learning_rate: float) -> tuple[float, float]:
-        """Run gradient, hook and update in one compiled call; return (sum of the losses, correct predictions)."""
-        self._set_learning_rate(learning_rate)
-        x, y, loss, correct = self._but_for_the_last(x, y, scale)
-        call = self._call("step", Kinds(x.dtype, y.dtype, len(y)), lambda kinds: self._graph.step(kinds, self._reduce))
-        sums = _memory_of(call(self._tensor(x), self._tensor(y), self._scalar(scale)))
-        last_loss, last_correct = self._as_sums(sums)
-        return loss + last_loss, correct + last_correct
-
-    def evaluate(self, x: Array, y: Array) -> tuple[float, float]:
-        """Return (sum of the losses, correct predictions) of one batch of any size, in inference mode."""
-        call = self._call("evaluate", Kinds(x.dtype, y.dtype), self._graph.evaluate)
-        return self._as_sums(_memory_of(call(self._tensor(x), self._tensor(y))))
-
-    def synchronize(self) -> None:
-        """Return once the device has done all it was given; on a processor it has when a call returns."""
-        if self._graph.on_accelerator:
-            self._tf.test.experimental.sync_devices()
-
-    def facts(self) -> dict[str, Any]:
-        """Return versions, the device's name, and the threads that TensorFlow says it was given."""
-        threading = self._tf.config.threading
-        return {
-            "backend": BACKEND,
-            "keras_version": self._keras.version(),
-            "tensorflow_version": self._tf.__version__,
-            "numpy_version": np.__version__,
-            "device_name": self._device_name(),
-            "intra_op_threads": threading.get_intra_op_parallelism_threads(),
-            "inter_op_threads": threading.get_inter_op_parallelism_threads(),
-        }
-
-    def _device_name(self) -> str:
-        devices = self._tf.config.get_visible_devices("GPU")
-        if not devices:
-            return _processor.name()
-        details = self._tf.config.experimental.get_device_details(devices[0])
-        return str(details.get("device_name", devices[0].name))
-
-    def _but_for_the_last(self, x: Array, y: Array, scale: float) -> tuple[Array, Array, float, float]:
-        """Differentiate all parts of a batch but the last; return that one, and the sums of those before it."""
-        loss, correct = 0.0, 0.0 if self._has_positions else 0
-        if self._graph.num_parts == 1:
-            return x, y, loss, correct
-        *parts, last = cut(len(y), self._graph.num_parts)
-        for part in parts:
-            call = self._call("add", Kinds(x.dtype, y.dtype, len(y[part])), self._graph.add)
-            sums = _memory_of(call(self._tensor(x[part]), self._tensor(y[part]), self._scalar(scale)))
-            loss, correct = (a + b for a, b in zip((loss, correct), self._as_sums(sums), strict=True))
-        return x[last], y[last], loss, correct
-
-    def _call(self, name: str, kinds: Kinds, make: Callable[[Kinds], Any]) -> Any:
-        call = self._compiled.get((name, kinds))
-        if call is None:
-            call = self._compiled[name, kinds] = make(kinds)
-        return call
-
-    def _tensor(self, array: Array) -> Any:
-        """Return a tensor that shares the array's memory where TensorFlow can use it, else one with a copy."""
-        interface = array.__array_interface__
-        address, read_only = interface["data"]
-        if read_only or address % ALIGNMENT or not array.flags.c_contiguous or self._graph.on_accelerator:
-            return self._tf.constant(array)
-        return self._tf.experimental.dlpack.from_dlpack(array.__dlpack__())
-
-    def _as_sums(self, sums: Array) -> tuple[float, float]:
-        """Return (sum of the losses, correct predictions), the latter whole where a sample has one class."""
-        loss, correct = float(sums[0]), float(sums[1])
-        return loss, correct if self._has_positions else round(correct)
-
-    def _scalar(self, value: float) -> Any:
-        if self._scale[0] != value:
-            self._scale = (value, self._tf.constant(value, self._graph.dtype))
-        return self._scale[1]
-
-    def _set_learning_rate(self, value: float) -> None:
-        if self._learning_rate != value:
-            self._graph.optimizer.learning_rate = value
-            self._learning_rate = value
+    kind = getattr(keras.optimizers, CLASSES[settings.optimizer])
+    made = kind(settings.learning_rate, **_taken(settings))
+    _set_weight_decay(made, settings.weight_decay)
+    if settings.precision == "float64":
+        _make_exact(made)
+    return keras.optimizers.LossScaleOptimizer(made) if settings.precision == "mixed_float16" else made
 
 
-def _memory_of(tensor: Any) -> Array:
-    """Return a tensor's values as a writable array: its own memory on a processor, else a copy.
+def _taken(settings: Settings) -> dict[str, Any]:
+    names = [name for name in ("momentum", "nesterov") if settings.optimizer in OPTIMIZER_SETTINGS[name]]
+    return {name: getattr(settings, name) for name in names}
 
-    `Tensor.numpy()` copies what `_numpy()` returns (4 ms for 45 MB); DLPack gives a read-only array, into which
-    nobody could reduce in place.
-    """
-    direct = getattr(tensor, "_numpy", None)
-    array: Array = direct() if direct is not None else tensor.numpy()
-    return array if array.flags.writeable else array.copy()
+
+def _set_weight_decay(optimizer: Any, weight_decay: float) -> None:
+    """Set or remove it; None spares Keras a subtraction of zeros, which `adamw` would not take when it is made."""
+    optimizer.weight_decay = weight_decay or None
+    if hasattr(optimizer, "adam_weight_decay"):  # Muon's, for what it leaves to Adam
+        optimizer.adam_weight_decay = weight_decay or None
+
+
+def _make_exact(optimizer: Any) -> None:
+    """Keep the optimizer's constants in float64."""
+    for name in _CAST_BY_MUON if hasattr(optimizer, "adam_beta_1") else _CAST:
+        value = getattr(optimizer, name, None)
+        if isinstance(value, float):
+            setattr(optimizer, name, np.float64(value))

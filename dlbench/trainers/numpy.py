@@ -9,10 +9,9 @@ import numpy as np
 from dlbench.errors import UserError, nearest
 from dlbench.plugins import Options, Plugin
 from dlbench.scenario.settings import Settings
-from dlbench.trainers import Array, Problem, Threads, _processor
+from dlbench.trainers import Array, Problem, Threads, parts_of_batch, processor_name
 from dlbench.trainers._dense import DenseStack
 from dlbench.trainers._flat_optimizers import Adam, Decaying, FlatOptimizer, Sgd
-from dlbench.trainers._parts import cut
 
 OPTIONS = Options
 BUILDER = "numpy"
@@ -45,7 +44,7 @@ def create(
             hint="use `trainer: keras_tensorflow`, or one of the models softmax and mlp",
         )
     if problem.vocabulary is not None or problem.target_shape:
-        raise UserError("the numpy trainer learns one class of each sample of numbers: no tokens, and no sequences")
+        raise UserError("the numpy trainer takes one class for each sample of numbers: no tokens, and no sequences")
     if settings.precision not in PRECISIONS:
         raise UserError(f"the numpy trainer computes in {' or '.join(PRECISIONS)}, not in {settings.precision}")
     num_threads = _limit_threads(threads.intra_op)
@@ -94,11 +93,11 @@ class NumpyTrainer:
         return [self.parameters()]
 
     def optimizer_state(self) -> Array:
-        """Return a copy of what the optimizer remembers, flat float64."""
+        """Return a copy of the optimizer's state, flat float64."""
         return self._optimizer.state()
 
     def set_optimizer_state(self, flat: Array) -> None:
-        """Overwrite what the optimizer remembers."""
+        """Overwrite the optimizer's state."""
         self._optimizer.set_state(flat)
 
     def compile(
@@ -138,14 +137,14 @@ class NumpyTrainer:
         return float(losses.sum(dtype=np.float64)), correct
 
     def synchronize(self) -> None:
-        """Return at once: NumPy has done all it was given."""
+        """Return at once: NumPy computes synchronously."""
 
     def facts(self) -> dict[str, Any]:
         """Return versions, the processor's name, and the threads of the linear algebra library as counted."""
         return {
             "backend": BACKEND,
             "numpy_version": np.__version__,
-            "device_name": _processor.name(),
+            "device_name": processor_name(),
             "intra_op_threads": self._num_threads,
             "inter_op_threads": 1,
         }
@@ -154,7 +153,7 @@ class NumpyTrainer:
         """Differentiate part by part; the sum ends in the stack's own gradient, of which `step` hands out views."""
         loss, correct = 0.0, 0
         self._total[...] = 0
-        for part in cut(len(y), self._num_parts):
+        for part in parts_of_batch(len(y), self._num_parts):
             part_loss, part_correct = self._stack.differentiate(self._as_input(x[part]), y[part], scale)
             self._total += self._stack.gradient
             loss, correct = loss + part_loss, correct + part_correct

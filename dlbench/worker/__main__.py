@@ -1,4 +1,4 @@
-"""One process of a run: finds its place, cores and way to the others, and trains or becomes the user's script.
+"""One process of a run: finds its rank, cores and network interface, and trains or becomes the user's script.
 
 `python -m dlbench.worker`, started by a launcher, with the assignment in the environment.
 """
@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, NoReturn
 
 from dlbench.errors import UserError
 from dlbench.records.assignment import Assignment
-from dlbench.worker import command, cores, logs, memory, wires
-from dlbench.worker.rank import identify, read_assignment
+from dlbench.worker.process import cores, logs, memory, network_interface
+from dlbench.worker.process.rank import identify, read_assignment
+from dlbench.worker.script import command
 
 if TYPE_CHECKING:
-    from dlbench.worker.stream import Stream
+    from dlbench.telemetry.reporter import Reporter
 
 FAILED_EXIT_CODE = 1
-# How long a worker that failed waits until what it says of it is home.
+# How long a worker that failed waits until its error is acknowledged.
 LAST_WORDS_S = 5.0
 
 
@@ -38,7 +39,7 @@ def main() -> int:
             workers = max(1, len(assignment.layout.places[rank].workers))
             memory.limit(assignment.run.settings.memory_limit_bytes * workers)
         enforced = cores.bind(assignment.layout.places[rank], assignment.attempt_id)
-        wires.choose(assignment, rank)
+        network_interface.choose(assignment, rank)
         if assignment.run.settings.command is not None:
             command.execute(assignment.run, enforced)
     except UserError as error:
@@ -47,41 +48,44 @@ def main() -> int:
 
 
 def work(assignment: Assignment, rank: int, cores_enforced: str) -> int:
-    """Train, send everything home, and return the exit code; an exception ends the process at once."""
-    from dlbench.worker.observe import Observer
-    from dlbench.worker.stream import Stream
+    """Train, report everything, and return the exit code; an exception ends the process at once."""
+    from dlbench.telemetry.reporter import Reporter
+    from dlbench.worker.observer import Observer
+    from dlbench.worker.process.watchdog import Watchdog
 
-    stream = Stream(assignment, rank)
-    observer = Observer(assignment, rank, stream)
+    reporter = Reporter(assignment, rank, Watchdog)
+    observer = Observer(assignment, rank, reporter)
     observer.start()
     facts = {"cores_enforced": cores_enforced, "python_version": sys.version.split()[0]}
-    stream.send({"kind": "facts", "facts": facts | wires.facts(os.environ, assignment.run.settings.collectives)})
+    reporter.send(
+        {"kind": "facts", "facts": facts | network_interface.facts(os.environ, assignment.run.settings.collectives)}
+    )
     try:
-        # Here, not at the top: a trainer that cannot be imported is an error of this run, and is sent home.
-        from dlbench.worker.training import train
+        # Here, not at the top: a trainer that cannot be imported is an error of this run, and is reported.
+        from dlbench.worker.train.setup import train
 
-        result = train(assignment, rank, stream, observer)
+        result = train(assignment, rank, reporter, observer)
     except BaseException as error:  # noqa: BLE001 - user code may raise SystemExit, and that is an early end too
-        stream.error(error)
+        reporter.error(error)
         with contextlib.suppress(OSError):  # a full disk
             traceback.print_exc()
         observer.stop()
-        stream.drain(LAST_WORDS_S)
+        reporter.drain(LAST_WORDS_S)
         end_now()
     observer.stop()
-    stream.send({"kind": "result", "result": result.model_dump(mode="json")})
-    return leave(assignment, rank, stream)
+    reporter.send({"kind": "result", "result": result.model_dump(mode="json")})
+    return leave(assignment, rank, reporter)
 
 
-def leave(assignment: Assignment, rank: int, stream: "Stream") -> int:
-    """Wait until everything is home, and return the exit code; ends the process where that takes too long."""
-    from dlbench.worker.watchdog import DUMP_FRACTION, DeadMan, dump_later
+def leave(assignment: Assignment, rank: int, reporter: "Reporter") -> int:
+    """Wait until everything is acknowledged, and return the exit code; ends the process where that takes too long."""
+    from dlbench.worker.process.watchdog import DUMP_FRACTION, DeadMan, dump_later
 
     limits = assignment.run.limits
-    if not stream.close(limits.orphan_timeout_s):
+    if not reporter.close(limits.orphan_timeout_s):
         sys.stderr.write("dlbench: not every row was acknowledged\n")
         end_now()
-    # What is left is the interpreter's end, in which a library may hang with nobody watching any more.
+    # The interpreter's end is left, in which a library may hang; the sender's thread no longer watches.
     dump_later(DUMP_FRACTION * limits.stall_timeout_s, 2)
     DeadMan().arm(limits.orphan_timeout_s + limits.stall_timeout_s)
     cores.leave_group(assignment.attempt_id, rank)
@@ -89,14 +93,15 @@ def leave(assignment: Assignment, rank: int, stream: "Stream") -> int:
 
 
 def report(assignment: Assignment, rank: int, error: UserError) -> int:
-    """Send home why this process cannot begin, and return its exit code."""
-    from dlbench.worker.stream import Stream
+    """Report why this process cannot begin, and return its exit code."""
+    from dlbench.telemetry.reporter import Reporter
+    from dlbench.worker.process.watchdog import Watchdog
 
     sys.stderr.write(f"dlbench: {error}\n")
-    stream = Stream(assignment, rank)
-    stream.error(error)
-    stream.drain(LAST_WORDS_S)
-    stream.abandon()
+    reporter = Reporter(assignment, rank, Watchdog)
+    reporter.error(error)
+    reporter.drain(LAST_WORDS_S)
+    reporter.abandon()
     return FAILED_EXIT_CODE
 
 

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, NoReturn
 
 from dlbench.errors import UserError
 from dlbench.records.assignment import Assignment
-from dlbench.records.largest import ANSWER, Answer
-from dlbench.worker import cores, memory
-from dlbench.worker.failure import is_out_of_memory, one_line
-from dlbench.worker.rank import read_assignment
+from dlbench.records.probe import ANSWER, Answer
+from dlbench.telemetry.failure import is_out_of_memory, one_line
+from dlbench.worker.process import cores, memory
+from dlbench.worker.process.rank import read_assignment
 
 if TYPE_CHECKING:
     from dlbench.scenario.run_spec import RunSpec
-    from dlbench.strategies import Driver
+    from dlbench.strategies import Communicator
     from dlbench.trainers import Array, Trainer
-    from dlbench.worker.samples import Samples
+    from dlbench.worker.train.batches import Samples
 
 STEPS = 2
 USAGE = 2
@@ -37,7 +37,7 @@ class Subject:
 
     trainer: "Trainer"
     samples: "Samples"
-    driver: "Driver"
+    communicator: "Communicator"
     device_name: str
     on_accelerator: bool
 
@@ -89,17 +89,17 @@ def attempt(assignment: Assignment, memory_bytes: int) -> Answer:
 
 def prepare(assignment: Assignment) -> Subject:
     """Build the replica of the only worker, as it is built for training."""
-    from dlbench.datasets._open import open_arrays
-    from dlbench.trainers import _processor
-    from dlbench.worker.training import build, meet, samples_of
+    from dlbench.datasets._format import open_arrays
+    from dlbench.trainers import processor_name
+    from dlbench.worker.train.setup import build, connect, samples_of
 
-    driver, strategy = meet(assignment, 0)
+    communicator, strategy = connect(assignment, 0)
     arrays = open_arrays(Path(assignment.data_folder), assignment.data_checksum)
     trainer = build(assignment, 0, arrays, strategy)
     trainer.compile(strategy.in_graph, strategy.in_forward)
     device_name = str(trainer.facts().get("device_name", ""))
     samples = samples_of(assignment.run, arrays)
-    return Subject(trainer, samples, driver, device_name, device_name != _processor.name())
+    return Subject(trainer, samples, communicator, device_name, device_name != processor_name())
 
 
 def train_a_little(subject: Subject, run: "RunSpec") -> None:
@@ -139,12 +139,12 @@ def make_steps(subject: Subject, run: "RunSpec", *, apart: bool) -> None:
 
 def disagree(subject: Subject) -> None:
     """Compare weights that differ: it takes more memory than those that are equal."""
-    from dlbench.worker.agreement import compare
+    from dlbench.worker.train.agreement import compare
 
     first, *others = subject.trainer.replicas()
     other = first.copy()
     other[:1] += 1
-    compare(first, subject.driver, (*others, other))
+    compare(first, subject.communicator, (*others, other))
 
 
 def _turned(indices: "Array", step: int, num_samples: int) -> "Array":

@@ -3,6 +3,7 @@
 python -m tests.bench                      everything, on a machine with nothing else to do
 python -m tests.bench start reduction      only these
 python -m tests.bench training --pairs 4   a quick look; ten pairs or more for a claim
+python -m tests.bench telemetry --seconds 5  thousands of workers on one telemetry server; a minute for a claim
 """
 
 import argparse
@@ -19,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from dlbench.analysis.intervals import Interval, median_interval
-from dlbench.records.messages import STEP_FIELDS
-from dlbench.worker.stream import Stream
-from tests.bench import reports, training
+from dlbench.analysis.statistics.intervals import Interval, median_interval
+from dlbench.telemetry.messages import STEP_FIELDS
+from dlbench.telemetry.reporter import Reporter
+from tests.bench import reports, telemetry, training
 from tests.bench.commands import BIN, ROOT, dlbench_row, last_json, mpirun, output
 from tests.bench.pairs import Comparison, of_times
-from tests.unit.worker.inbox import FakeInbox
+from tests.unit.telemetry.fake_server import FakeServer, Unwatched
 
 NUMPY_RUN = {"trainer": "numpy", "model": "softmax", "dataset": "digits", "epochs": 3, "cores_per_worker": 1}
 
@@ -156,22 +157,28 @@ def bench_observers(pairs: int) -> None:
     say(f"observers' share of CPU, NumPy softmax, 2 workers: {median(shares):.2%} (aim: < 1%; n = {len(shares)})")
 
 
-def bench_home(pairs: int) -> None:
-    """Measure how long 400,000 rows of steps take from the training thread to the inbox's side of a connection."""
+def bench_telemetry(seconds: int) -> None:
+    """Measure one telemetry server under the reports of 1,024 and 4,096 workers."""
+    for num_workers in (1024, 4096):
+        say(telemetry.measure(num_workers, seconds).line())
+
+
+def bench_sender(pairs: int) -> None:
+    """Measure how long 400,000 rows of steps take from the training thread to the server's side of a connection."""
     block = np.random.default_rng(0).random((4000, len(STEP_FIELDS)))
 
-    def bring_home() -> float:
-        with FakeInbox() as inbox:
-            stream = Stream(inbox.assignment(flush_interval_s=0.5), 0)
+    def send_all() -> float:
+        with FakeServer() as server:
+            reporter = Reporter(server.assignment(flush_interval_s=0.5), 0, Unwatched)
             started = perf_counter()
             for _ in range(100):
-                stream.send_steps(block)
-            if not stream.close(600):
-                raise RuntimeError("the rows did not come home")
+                reporter.send_steps(block)
+            if not reporter.close(600):
+                raise RuntimeError("the rows did not arrive")
             return perf_counter() - started
 
     rows_bytes = 100 * block.nbytes
-    seconds(f"{rows_bytes / 1e6:.1f} MB of step rows come home", [bring_home() for _ in range(pairs)], "<= 2 s")
+    seconds(f"{rows_bytes / 1e6:.1f} MB of step rows are acknowledged", [send_all() for _ in range(pairs)], "<= 2 s")
 
 
 def bench_report(pairs: int) -> None:
@@ -200,7 +207,8 @@ SECTIONS: dict[str, Callable[[int], None]] = {
     "report": bench_report,
     "reduction": bench_reduction,
     "observers": bench_observers,
-    "home": bench_home,
+    "sender": bench_sender,
+    "telemetry": bench_telemetry,
     "added": bench_added,
     "training": bench_training,
     "horovod": bench_horovod,
@@ -216,10 +224,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
     parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="default: all of them")
     parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--seconds", type=int, default=60, help="how long workers report, in the section telemetry")
     options = parser.parse_args()
     for name in options.sections or SECTIONS:
         say(f"== {name}")
-        SECTIONS[name](options.pairs)
+        SECTIONS[name](options.seconds if name == "telemetry" else options.pairs)
     return 0
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from dlbench.analysis.intervals import Interval, median_interval
+from dlbench.analysis.statistics.intervals import Interval, median_interval
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ def main() -> None:
     """Print one JSON line from rank 0 with the times of both, in seconds per reduction, and of packing."""
     comm = MPI.COMM_WORLD
     pairs = int(sys.argv[1])
-    driver = plugins.load("drivers", "mpi").get("connect")(comm.size)
+    communicator = plugins.load("communicators", "mpi").get("connect")(comm.size)
     plugin = plugins.load("strategies", "mpi")
-    strategy = plugin.get("create")(plugin.options(), driver, "auto")
+    strategy = plugin.get("create")(plugin.options(), communicator, "auto")
     gradient = np.ones(NUM_PARAMETERS, np.float32)
     send, receive = np.ones_like(gradient), np.empty_like(gradient)
     layers = [np.ones(NUM_PARAMETERS // 62, np.float32) for _ in range(62)]
@@ -37,7 +37,7 @@ def main() -> None:
         return comm.allreduce(perf_counter() - started, MPI.MAX) / REPEATS
 
     def ours() -> float:
-        return timed(lambda: strategy.exchange(gradient))
+        return timed(lambda: strategy.all_reduce(gradient))
 
     def separate() -> float:
         return timed(lambda: comm.Allreduce([send, MPI.FLOAT], [receive, MPI.FLOAT]))

@@ -148,7 +148,7 @@ class Host:
         """Pull the cable."""
         network.switch(self.namespace, is_on=False)
 
-    def mend(self) -> None:
+    def restore(self) -> None:
         """Plug the cable in again."""
         network.switch(self.namespace, is_on=True)
 
@@ -157,7 +157,13 @@ class Host:
         network.limit(self.namespace, rate)
 
     def die(self) -> None:
-        """End every process of this host at once; its address stays and answers nobody's calls."""
+        """End every process of this host at once; its address stays, and no call to it is answered.
+
+        The kernel ends all processes of the host with its first one: killed one by one, some would live on to report
+        the end of others.
+        """
+        first = self.first_process
+        end_all(lambda: [] if first is None else [first])
         end_all(self.processes)
 
     def _environment(self, variables: Mapping[str, str] | None) -> dict[str, str]:

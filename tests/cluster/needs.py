@@ -1,4 +1,4 @@
-"""What a machine needs to be several hosts, and the command that mends what it lacks."""
+"""What a machine needs to be several hosts, and the command that fixes what it lacks."""
 
 import os
 import shlex
@@ -41,21 +41,21 @@ _LIMIT = ("tc", "qdisc", "add", "dev", "lo", "root", "tbf", "rate", "1gbit", "bu
 
 
 class LackingError(RuntimeError):
-    """The machine lacks something; the text says what, and the command that mends it."""
+    """The machine lacks something; the text says what, and the command that fixes it."""
 
 
 def lacking(*, is_limited: bool = False, slurm: bool = False) -> str:
-    """Return "" where a cluster can be made, else what is missing and the command that mends it."""
+    """Return "" where a cluster can be made, else what is missing and the command that fixes it."""
     if sys.platform != "linux":
-        return "hosts on one machine need Linux's network namespaces; mend it with: a Linux machine"
+        return "hosts on one machine need Linux's network namespaces; fix it with: a Linux machine"
     if os.geteuid() != 0:
         again = shlex.join(["sudo", sys.executable, *sys.orig_argv[1:]])
-        return f"network namespaces need root; mend it with: {again}"
+        return f"network namespaces need root; fix it with: {again}"
     wanted = _TOOLS | (_SLURM_TOOLS if slurm else {})
     missing = {name: package for name, package in wanted.items() if tool(name) is None}
     if missing:
         packages = " ".join(sorted(set(missing.values())))
-        return f"missing {', '.join(missing)}; mend it with: sudo apt-get install {packages}"
+        return f"missing {', '.join(missing)}; fix it with: sudo apt-get install {packages}"
     return _refused(is_limited)
 
 
@@ -67,7 +67,7 @@ def _refused(is_limited: bool) -> str:
             output(*_UNSHARE, *argv)
         except CommandError as error:
             return (
-                f"this kernel or container has no {what} ({error}); mend it with: a virtual machine, "
+                f"this kernel or container has no {what} ({error}); fix it with: a virtual machine, "
                 "or a container started with `docker run --privileged`"
             )
     return ""

@@ -58,7 +58,7 @@ def plug_in(bridge: str, namespace: str, address: str) -> None:
 
 
 def switch(namespace: str, *, is_on: bool) -> None:
-    """Cut a namespace's link, or mend it."""
+    """Cut a namespace's link, or restore it."""
     output("ip", "link", "set", "dev", namespace, "up" if is_on else "down")
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dlbench.launch.execute import Bring, Progress, execute
-from dlbench.launch.inbox import Inbox
 from dlbench.launch.plan import LaunchPlan, plan
 from dlbench.launch.processes import leftovers
 from dlbench.records.assignment import Assignment
@@ -20,6 +19,7 @@ from dlbench.records.outcome import Outcome
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.run_spec import Limits, RunSpec
 from dlbench.scenario.settings import Settings
+from dlbench.telemetry.server import TelemetryServer
 
 FAKE_WORKER = Path(__file__).parent / "scripts" / "fake_worker.py"
 
@@ -31,18 +31,18 @@ class FakeAttempt:
     assignment: Assignment
     plan: LaunchPlan
     folder: Path
-    inbox: Inbox
+    server: TelemetryServer
     stop: threading.Event = field(default_factory=threading.Event)
     seen: list[Progress] = field(default_factory=list)
     bring: Bring | None = None
 
     def run(self) -> Outcome:
-        outcome = execute(self.plan, self.assignment, self.folder, self.inbox, self.seen.append, self.stop, self.bring)
+        outcome = execute(self.plan, self.assignment, self.folder, self.server, self.seen.append, self.stop, self.bring)
         assert leftovers(self.assignment.attempt_id) == []
         return outcome
 
     def run_and(self, act: Callable[["FakeAttempt"], None]) -> Outcome:
-        """Run, and act from another thread once every worker has been heard."""
+        """Run, and act from another thread once every worker has reported."""
 
         def later() -> None:
             deadline = time.monotonic() + 60
@@ -64,7 +64,7 @@ def fake_attempt(
 ) -> Iterator[FakeAttempt]:
     """Prepare an attempt in which the worker of one rank does as the mode says; whatever is left of it is killed."""
     attempt_id = secrets.token_hex(8)
-    with Inbox() as inbox:
+    with TelemetryServer() as server:
         assignment = Assignment(
             run=RunSpec(
                 scenario="fake",
@@ -81,7 +81,7 @@ def fake_attempt(
                 intra_op_threads=1,
                 inter_op_threads=1,
             ),
-            home=inbox.home(),
+            endpoint=server.endpoint(),
             log_folder=str(folder),
         )
         made = plan(assignment, os.environ | {"FAKE_MODE": mode, "FAKE_RANK": str(rank)})
@@ -89,7 +89,7 @@ def fake_attempt(
         argv = (*made.argv[: program - 1], str(FAKE_WORKER), *made.argv[program + 1 :])
         assert argv[argv.index(str(FAKE_WORKER)) - 1] == sys.executable
         try:
-            yield FakeAttempt(assignment, made.model_copy(update={"argv": argv}), folder, inbox)
+            yield FakeAttempt(assignment, made.model_copy(update={"argv": argv}), folder, server)
         finally:
             for pid in leftovers(attempt_id):
                 with suppress(ProcessLookupError):

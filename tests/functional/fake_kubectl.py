@@ -1,6 +1,6 @@
 """A stand-in for kubectl and a Kubernetes with the MPI operator: one pod, which is a process of this machine.
 
-`FAKE_KUBERNETES` names its folder. A file there changes what it does: `refuses` (what apply says), `waiting` (why the
+`FAKE_KUBERNETES` names its folder. A file there changes what it does: `refuses` (what create says), `waiting` (why the
 pod does not start), `dies` (why the pod ended before it began), `silent` (the server does not answer).
 """
 
@@ -31,7 +31,7 @@ def moved(text: str) -> str:
     return text.replace("/dlbench/", f"{ROOT}/dlbench/")
 
 
-def apply(manifest: Path) -> int:
+def create(manifest: Path) -> int:
     if refusal := said("refuses"):
         sys.stderr.write(f"{refusal}\n")
         return 1
@@ -81,20 +81,18 @@ def runs() -> bool:
         return False
 
 
-def get(what: str) -> int:
+def get() -> int:
     if said("silent"):
         sys.stderr.write("Unable to connect to the server: EOF\n")
         return 1
-    if what == "pods":
-        sys.stdout.write(json.dumps({"items": [pod()] if JOB.exists() else []}))
-        return 0
-    if not JOB.exists():
-        sys.stderr.write('Error from server (NotFound): mpijobs.kubeflow.org "x" not found\n')
-        return 1
+    sys.stdout.write(json.dumps({"items": [mpi_job(), pod()] if JOB.exists() else []}))
+    return 0
+
+
+def mpi_job() -> dict[str, Any]:
     kind = "Failed" if said("dies") else "Running" if runs() else "Created" if said("waiting") else "Succeeded"
     conditions = [{"type": "Created", "status": "True"}, {"type": kind, "status": "True", "message": "a message"}]
-    sys.stdout.write(json.dumps({"metadata": {"name": "x"}, "status": {"conditions": conditions}}))
-    return 0
+    return {"kind": "MPIJob", "metadata": {"name": "x"}, "status": {"conditions": conditions}}
 
 
 def pod() -> dict[str, Any]:
@@ -106,7 +104,8 @@ def pod() -> dict[str, Any]:
     elif runs():
         phase, state = "Running", {"running": {"startedAt": "now"}}
     status = {"phase": phase, "containerStatuses": [{"state": state}]}
-    return {"metadata": {"name": "x-launcher-abcde"}, "status": status}
+    labels = {"training.kubeflow.org/job-role": "launcher"}
+    return {"kind": "Pod", "metadata": {"name": "x-launcher-abcde", "labels": labels}, "status": status}
 
 
 def follow() -> int:
@@ -129,12 +128,11 @@ def execute(words: list[str]) -> int:
     return subprocess.run([moved(f"{word}/").rstrip("/") for word in words], check=False).returncode
 
 
-def delete(what: str) -> int:
-    if what.startswith("mpijob"):
-        if runs():
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(int(PID.read_text()), signal.SIGKILL)
-        JOB.unlink(missing_ok=True)
+def delete() -> int:
+    if runs():
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(int(PID.read_text()), signal.SIGKILL)
+    JOB.unlink(missing_ok=True)
     return 0
 
 
@@ -142,15 +140,15 @@ def main() -> int:
     words = [word for word in sys.argv[1:] if not word.startswith("--namespace")]
     with (HOME / "calls").open("a") as file:
         file.write(" ".join(sys.argv[1:]) + "\n")
-    if words[0] == "apply":
-        return apply(Path(words[1].partition("=")[2]))
+    if words[0] == "create":
+        return create(Path(words[1].partition("=")[2]))
     if words[0] == "get":
-        return get(words[1])
+        return get()
     if words[0] == "logs":
         return follow()
     if words[0] == "exec":
         return execute(words[words.index("--") + 1 :])
-    return delete(words[-1])
+    return delete()
 
 
 if __name__ == "__main__":

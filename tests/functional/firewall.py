@@ -17,7 +17,7 @@ _PLACES = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sb
 def closed(host: Host, *rule: str, answer: str = "REJECT") -> Iterator[None]:
     """Have a host refuse packets, or drop them without a word."""
     if shutil.which("iptables", path=_PLACES) is None:
-        pytest.skip("there is no iptables; mend it with: sudo apt-get install iptables")
+        pytest.skip("there is no iptables; install it with: sudo apt-get install iptables")
     host.run(["iptables", "--wait", "--append", *rule, "-j", answer])
     try:
         yield

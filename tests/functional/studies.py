@@ -7,13 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from dlbench.launch.processes import end, leftovers
-from dlbench.records.journal import read_journal
+from dlbench.telemetry.journal import read_journal
 
 # About half a second of training on the NumPy trainer, plus start-up.
 SCENARIO = """\
@@ -40,19 +40,27 @@ class Bench:
         path.write_text(SCENARIO.format(name=json.dumps(name), **more))
         return path
 
-    def start(self, *arguments: object) -> subprocess.Popen[str]:
+    def start(
+        self, *arguments: object, command: str = "run", variables: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "dlbench", "run", *map(str, arguments)],
+            [sys.executable, "-m", "dlbench", command, *map(str, arguments)],
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            env=os.environ | {"PYTHONUNBUFFERED": "1"} | dict(variables or {}),
             start_new_session=True,
         )
 
-    def run(self, *arguments: object, timeout_s: float = 280) -> tuple[int, str]:
-        with self.start(*arguments) as process:
+    def run(
+        self,
+        *arguments: object,
+        command: str = "run",
+        timeout_s: float = 280,
+        variables: Mapping[str, str] | None = None,
+    ) -> tuple[int, str]:
+        with self.start(*arguments, command=command, variables=variables) as process:
             try:
                 output, _ = process.communicate(timeout=timeout_s)
             finally:

@@ -1,6 +1,6 @@
 """Synchronised batch norm: N workers compute, in both directions, what one does on the joined batch.
 
-Workers are threads here, and their sum over workers a real meeting of all of them, in the gradient too.
+Workers are threads here; their sum over workers waits for all of them, in the gradient too.
 """
 
 import threading
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlbench.models._batch_norm import BatchNormOptions, synchronized_layer
+from dlbench.models._layers import BatchNormOptions, synchronized_layer
 from tests.unit.trainers import contract
 
 pytestmark = pytest.mark.tensorflow
@@ -28,7 +28,7 @@ def started() -> None:
     contract.create("keras_tensorflow", "softmax", contract.problem(2))
 
 
-class Meeting:
+class SyncPoint:
     """A sum over threads: each brings a tensor and takes the sum of all."""
 
     def __init__(self, size: int) -> None:
@@ -113,8 +113,8 @@ def alone(x: np.ndarray, weights: np.ndarray) -> Seen:
 
 
 def together(x: np.ndarray, weights: np.ndarray, is_synchronized: bool = True) -> list[Seen]:
-    meeting = Meeting(len(SIZES))
-    layers = [batch_norm(str(x.dtype), meeting.reduce(rank) if is_synchronized else None) for rank in range(len(SIZES))]
+    point = SyncPoint(len(SIZES))
+    layers = [batch_norm(str(x.dtype), point.reduce(rank) if is_synchronized else None) for rank in range(len(SIZES))]
     with ThreadPoolExecutor(len(SIZES)) as pool:
         return list(pool.map(pass_through, layers, shards(x), shards(weights)))
 

@@ -64,13 +64,6 @@ def killed_maker() -> Iterator[tuple[str, list[Identity]]]:
         take_down(name)
 
 
-@pytest.fixture
-def _able() -> None:
-    """Skip, or fail, where no cluster can be made."""
-    with cluster(1):
-        pass
-
-
 def test_after_a_test_that_passed() -> None:
     with cluster(2, slurm=True) as made:
         first, second = made.hosts
@@ -96,7 +89,7 @@ def _use_and_raise(seen: list[tuple[str, list[Identity]]]) -> None:
         _ = 1 / 0
 
 
-@pytest.mark.usefixtures("_able")
+@pytest.mark.usefixtures("shared_hosts")
 def test_after_a_kill_by_the_command() -> None:
     with killed_maker() as (name, processes):
         assert f"{name}  2 hosts" in command("list").stdout
@@ -107,7 +100,7 @@ def test_after_a_kill_by_the_command() -> None:
         assert (again.returncode, again.stderr[:36]) == (2, "Error: name one of the clusters ther")
 
 
-@pytest.mark.usefixtures("_able")
+@pytest.mark.usefixtures("shared_hosts")
 def test_after_a_kill_by_the_next_test() -> None:
     with killed_maker() as (name, processes):
         with cluster(1):
@@ -115,7 +108,22 @@ def test_after_a_kill_by_the_next_test() -> None:
         assert_gone(name, processes)
 
 
-@pytest.mark.usefixtures("_able")
+def test_after_a_test_run_that_was_terminated(tmp_path: Path) -> None:
+    """`kill` and `timeout` send SIGTERM."""
+    test = tmp_path / "test_that_waits.py"
+    test.write_text("def test_waits(trio):\n    print(trio.name, flush=True)\n    __import__('time').sleep(600)\n")
+    plugins = ["-p", "no:cacheprovider", "-p", "tests.functional.conftest"]
+    argv = [sys.executable, "-m", "pytest", "-q", "-s", *plugins, str(test)]
+    with subprocess.Popen(argv, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        name = run.stdout.readline().strip()
+        processes = running(name)
+        run.terminate()
+        run.communicate(timeout=60)
+    assert_gone(name, processes)
+
+
+@pytest.mark.usefixtures("shared_hosts")
 def test_when_a_host_does_not_come_up(monkeypatch: pytest.MonkeyPatch) -> None:
     names: list[str] = []
 
@@ -129,7 +137,7 @@ def test_when_a_host_does_not_come_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert remains(names[0]) == []
 
 
-@pytest.mark.usefixtures("_able")
+@pytest.mark.usefixtures("shared_hosts")
 def test_the_command_leaves_one_up(tmp_path: Path) -> None:
     made = command("up", "2", "--rate", "1gbit", "--private", str(tmp_path))
     assert made.returncode == 0, made.stderr
@@ -147,19 +155,16 @@ def test_the_command_leaves_one_up(tmp_path: Path) -> None:
         take_down(name)
 
 
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        (["0"], "hosts: 0 is not between"),
-        (["2", "--rate", "fast"], "rate: 'fast' is not a number with kbit, mbit or gbit"),
-        (["2", "--private", "studies"], "private: studies is not the full path of a folder"),
-    ],
-)
-def test_a_mistake_is_one_line(words: list[str], complaint: str) -> None:
-    done = command("up", *words)
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"Error: {complaint}")
-    assert done.stderr.count("\n") == 1
+def test_a_mistake_is_one_line() -> None:
+    complaints = {
+        ("0",): "hosts: 0 is not between",
+        ("2", "--rate", "fast"): "rate: 'fast' is not a number with kbit, mbit or gbit",
+        ("2", "--private", "studies"): "private: studies is not the full path of a folder",
+    }
+    for words, complaint in complaints.items():
+        done = command("up", *words)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), words
+        assert done.stderr.startswith(f"Error: {complaint}"), words
 
 
 def test_a_reused_id_is_not_ended() -> None:
@@ -177,14 +182,14 @@ def test_a_reused_id_is_not_ended() -> None:
 def test_root_is_asked_for_by_the_command_that_mends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "tests.cluster", "up", "3"])
-    assert lacking() == f"network namespaces need root; mend it with: sudo {sys.executable} -m tests.cluster up 3"
+    assert lacking() == f"network namespaces need root; fix it with: sudo {sys.executable} -m tests.cluster up 3"
 
 
 def test_missing_tools_are_named_with_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(needs, "tool", lambda name: None if name in ("sshd", "tc", "slurmd") else f"/usr/bin/{name}")
     assert lacking(slurm=True) == (
-        "missing tc, sshd, slurmd; mend it with: sudo apt-get install iproute2 openssh-server slurmd"
+        "missing tc, sshd, slurmd; fix it with: sudo apt-get install iproute2 openssh-server slurmd"
     )
 
 
@@ -194,7 +199,7 @@ def test_a_lack_is_a_skip_unless_clusters_are_required(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(testing, "IS_REQUIRED", is_required)
-    with pytest.raises(end, match="need root; mend it with: sudo"), cluster(2):
+    with pytest.raises(end, match="need root; fix it with: sudo"), cluster(2):
         pass
 
 

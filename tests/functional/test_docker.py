@@ -7,14 +7,16 @@ are put over this machine's within them. Linters look at the files.
 import csv
 import json
 import os
+import re
 import shutil
+import signal
 import socket
 import stat
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +27,6 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.commands import tool
 from tests.cluster.host import Host
 from tests.cluster.ready import wait_until
-from tests.cluster.testing import cluster
 
 USER, PORT = 10001, 2222
 BIN = Path(sys.executable).parent
@@ -63,28 +64,21 @@ def schema(file: Path) -> subprocess.CompletedProcess[str]:
     return lint("check-jsonschema", "--builtin-schema", "vendor.compose-spec", file)
 
 
-@pytest.mark.parametrize("image", ["cpu", "gpu"])
-def test_the_linter_finds_nothing_in_a_dockerfile(root: Path, image: str) -> None:
-    done = hadolint(root / "docker" / f"Dockerfile.{image}")
+def test_the_linter_finds_nothing_in_the_dockerfiles_and_would_find_mistakes(root: Path, tmp_path: Path) -> None:
+    done = hadolint(*(root / "docker" / f"Dockerfile.{image}" for image in ("cpu", "gpu")))
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "finding"),
-    [
-        ("USER 10001", "USER root", "DL3002"),
-        ('"g++=4:12.2.*"', "g++", "DL3008"),
-        ("python:3.11.7-slim-bookworm AS", "python:latest AS", "DL3007"),
-        (" --no-install-recommends", "", "DL3015"),
-    ],
-)
-def test_the_linter_finds_what_is_wrong(root: Path, tmp_path: Path, old: str, new: str, finding: str) -> None:
     text = (root / "docker/Dockerfile.cpu").read_text()
-    assert old in text
-    (tmp_path / "Dockerfile").write_text(text.replace(old, new))
-    done = hadolint(tmp_path / "Dockerfile")
-    assert done.returncode != 0
-    assert finding in done.stdout
+    mistakes = {
+        "DL3002": ("USER 10001", "USER root"),
+        "DL3008": ('"g++=4:12.2.*"', "g++"),
+        "DL3007": ("python:3.11.7-slim-bookworm AS", "python:latest AS"),
+        "DL3015": (" --no-install-recommends", ""),
+    }
+    for finding, (old, new) in mistakes.items():
+        assert old in text
+        (tmp_path / finding.lower()).write_text(text.replace(old, new))
+    found = hadolint(*(tmp_path / finding.lower() for finding in mistakes)).stdout
+    assert [finding for finding in mistakes if not re.search(rf"/{finding.lower()}:\d+ {finding} ", found)] == []
 
 
 def test_the_compose_file_is_one(root: Path, tmp_path: Path) -> None:
@@ -155,7 +149,7 @@ class Container:
 
 
 def opened(spare: Path, *needed: Path) -> list[str]:
-    """Return how folders that lie where only root may enter are shown to everybody; in an image none does."""
+    """Return the mounts that make folders readable to all which lie where only root may enter; an image has none."""
     closed = {path: found for path in needed if (found := closed_above(path))}
     away = {path: spare / str(number) for number, path in enumerate(closed)}
     for place in away.values():
@@ -179,7 +173,7 @@ def owned(path: Path, mode: int = 0o755) -> Path:
 
 
 def settled(root: Path, folder: Path, name: str = "container") -> Container:
-    """Return a container with a home; those in one folder have the same key."""
+    """Return a container with a home; those of one folder share a key."""
     home = owned(folder / name)
     line = f"dlbench:x:{USER}:{USER}::{home}:/bin/bash\n"
     home.with_suffix(".passwd").write_text(f"root:x:0:0:root:/root:/bin/bash\n{line}")
@@ -189,7 +183,7 @@ def settled(root: Path, folder: Path, name: str = "container") -> Container:
 
 @contextmanager
 def open_folder() -> Iterator[Path]:
-    """Make a folder that everybody may enter, as pytest's may not be."""
+    """Make a folder that any user may enter; pytest's may not be one."""
     with tempfile.TemporaryDirectory(prefix="dlbench-docker-", dir="/tmp") as name:
         path = Path(name)
         path.chmod(0o755)
@@ -213,7 +207,7 @@ def make_key(path: Path, passphrase: str = "") -> None:
 
 @contextmanager
 def free_ports(count: int) -> Iterator[list[int]]:
-    """Hold ports that nobody else gets meanwhile; with the same option as sshd's, listening on them is allowed."""
+    """Hold free ports; with the same option as sshd's, listening on them is allowed."""
     with ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for it in sockets:
@@ -228,31 +222,25 @@ def test_a_command_is_run_as_it_is(container: Container) -> None:
     assert (done.returncode, done.stdout) == (0, f"{USER} ['a b', '', '$HOME']\n"), done.stderr
     assert not (container.home / ".dlbench").exists(), "one machine needs no key"
     assert container.run("sh", "-c", "exit 7").returncode == 7
+    assert container.run("healthy").returncode == 0, "a container that is not a host is always healthy"
 
 
 @needs_root
-@pytest.mark.parametrize(
-    ("words", "variables", "said"),
-    [
+def test_a_mistake_is_named(container: Container) -> None:
+    for words, variables, named in (
         ((), {}, "nothing to do"),
-        (("dlbnech",), {}, "there is no dlbnech; say host, or a command"),
-        (("host", "now"), {}, "host takes nothing more"),
-        (("host",), {"DLBENCH_SSH_PORT": "ssh"}, "DLBENCH_SSH_PORT is no port: ssh"),
-        (("host",), {"DLBENCH_SSH_PORT": "65536"}, "DLBENCH_SSH_PORT is no port: 65536"),
-        (("host",), {"DLBENCH_KEYS": "/nowhere"}, "there is no folder /nowhere"),
-    ],
-)
-def test_a_mistake_is_named(container: Container, words: tuple[str, ...], variables: dict[str, str], said: str) -> None:
-    done = container.run(*words, **variables)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert done.stderr.startswith("dlbench: ")
-
-
-@needs_root
-def test_root_is_no_host(container: Container) -> None:
+        (("dlbnech",), {}, "dlbnech"),
+        (("host", "now"), {}, "now"),
+        (("host",), {"DLBENCH_SSH_PORT": "ssh"}, "DLBENCH_SSH_PORT"),
+        (("host",), {"DLBENCH_SSH_PORT": "65536"}, "DLBENCH_SSH_PORT"),
+        (("host",), {"DLBENCH_KEYS": "/nowhere"}, "/nowhere"),
+    ):
+        done = container.run(*words, **variables)
+        assert done.returncode == 2, words
+        assert named in done.stderr, words
+        assert done.stderr.startswith("dlbench: "), words
     done = container.run("host", user=[])
-    assert (done.returncode, "may not be root" in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, "root" in done.stderr) == (2, True), done.stderr
 
 
 @needs_root
@@ -261,7 +249,7 @@ def test_a_folder_that_cannot_be_written_is_named(container: Container) -> None:
     container.keys.chmod(0o755)
     done = container.run("host")
     assert done.returncode == 2
-    assert "has no key and cannot be written" in done.stderr
+    assert f"{container.keys} has no key" in done.stderr
 
 
 @needs_root
@@ -285,7 +273,7 @@ def test_a_key_that_is_none_is_named(container: Container) -> None:
     os.chown(container.keys / "id_ed25519", USER, USER)
     done = container.run("true")
     assert done.returncode == 2
-    assert "is no private key, or has a passphrase" in done.stderr
+    assert "passphrase" in done.stderr
 
 
 @needs_root
@@ -300,7 +288,7 @@ def test_hosts_that_start_at_once_have_one_key_and_answer(root: Path, folder: Pa
             assert sorted(path.name for path in others[0].keys.iterdir()) == [".lock", "id_ed25519"]
         finally:
             end(started)
-    assert others[0].run("healthy").returncode != 0, "a host that has ended is not well"
+    assert others[0].run("healthy").returncode != 0, "a host that has ended is not healthy"
 
 
 def until_healthy(container: Container) -> None:
@@ -323,49 +311,51 @@ def end(started: list[subprocess.Popen[str]]) -> None:
             process.communicate()
 
 
-@needs_root
-def test_what_is_no_host_is_healthy(container: Container) -> None:
-    assert container.run("healthy").returncode == 0
-
-
 @dataclass(frozen=True)
-class Trio:
-    """Two hosts that wait and one that commands, as in the compose file."""
+class Containers:
+    """Two hosts that serve ssh and one that commands, as in the compose file."""
 
     made: Cluster
-    root: Path
     folder: Path
-    containers: dict[str, Container]
+    each: dict[str, Container]
+
+    @property
+    def serving(self) -> Sequence[Host]:
+        return self.made.hosts[:2]
 
     def variables(self, host: Host) -> dict[str, str]:
-        return self.containers[host.name].variables(DLBENCH_CACHE=str(self.folder / "work/cache"))
+        return self.each[host.name].variables(DLBENCH_CACHE=str(self.folder / "work/cache"))
 
     def start(self, host: Host) -> subprocess.Popen[bytes]:
-        argv, log = self.containers[host.name].argv("host"), host.folder / "container.log"
-        return host.start(argv, output=log, variables=self.variables(host))
+        log = host.folder / "container.log"
+        return host.start(self.each[host.name].argv("host"), output=log, variables=self.variables(host))
 
-    def run(self, host: Host, *words: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
-        argv, found, work = self.containers[host.name].argv(*words), self.variables(host), self.folder / "work"
-        return host.run(argv, cwd=work, variables=found, timeout_s=timeout_s, check=False)
+    def command(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run the entry point with these words in the container that commands."""
+        host = self.made.hosts[2]
+        argv, work = self.each[host.name].argv(*words), self.folder / "work"
+        return host.run(argv, cwd=work, variables=self.variables(host), timeout_s=120, check=False)
 
 
 @pytest.fixture(scope="module")
-def trio() -> Iterator[Trio]:
+def containers(shared_hosts: Cluster) -> Iterator[Containers]:
     root = Path(__file__).parents[2]
-    with cluster(3) as made, open_folder() as folder:
+    with open_folder() as folder:
         owned(folder / "work")
-        it = Trio(made, root, folder, {host.name: settled(root, folder, host.name) for host in made.hosts})
-        waiting = made.hosts[:2]
-        started = [it.start(host) for host in waiting]
+        it = Containers(
+            shared_hosts, folder, {host.name: settled(root, folder, host.name) for host in shared_hosts.hosts}
+        )
+        started = [it.start(host) for host in it.serving]
         try:
-            wait_until(waiting, lambda: all(answers(host) for host in waiting), "the container's ssh")
+            wait_until(it.serving, lambda: all(answers(host) for host in it.serving), "the container's ssh")
             yield it
         finally:
             for process in started:
-                process.kill()
-                process.wait()
-            # Sessions by ssh know no other place than this for what is this user's.
+                os.killpg(process.pid, signal.SIGTERM)
+                process.wait(60)
+            # Sessions over ssh use this folder for the files of this user.
             shutil.rmtree(f"/tmp/dlbench-{USER}", ignore_errors=True)
+        wait_until(it.serving, lambda: not any(answers(host) for host in it.serving), "the end of the container's ssh")
 
 
 def answers(host: Host) -> bool:
@@ -376,48 +366,48 @@ def answers(host: Host) -> bool:
         return False
 
 
-def test_a_session_has_the_containers_user_and_variables(trio: Trio) -> None:
-    waiting, commanding = trio.made.hosts[0], trio.made.hosts[2]
+def test_a_session_has_the_containers_user_and_variables(containers: Containers) -> None:
+    serving = containers.serving[0]
     script = 'hostname; id -u; echo "$DLBENCH_CACHE"; echo "$PATH" | cut -d: -f1'
-    done = trio.run(commanding, "ssh", waiting.name, script)
-    assert done.stdout.split() == [waiting.name, str(USER), f"{trio.folder}/work/cache", str(BIN)], done.stderr
+    done = containers.command("ssh", serving.name, script)
+    assert done.stdout.split() == [serving.name, str(USER), f"{containers.folder}/work/cache", str(BIN)], done.stderr
 
 
-def test_nobody_else_is_let_in(trio: Trio) -> None:
-    waiting, commanding = trio.made.hosts[0], trio.made.hosts[2]
-    stranger = owned(trio.folder / "stranger", 0o700)
+def test_a_stranger_is_refused(containers: Containers) -> None:
+    serving = containers.serving[0]
+    stranger = owned(containers.folder / "stranger", 0o700)
     make_key(stranger / "key")
     os.chown(stranger / "key", USER, USER)
-    with_key = trio.run(commanding, "ssh", "-F", "/dev/null", "-p", str(PORT), "-o", "BatchMode=yes",
+    with_key = containers.command("ssh", "-F", "/dev/null", "-p", str(PORT), "-o", "BatchMode=yes",
                         "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
-                        "-i", str(stranger / "key"), waiting.address, "true")  # fmt: skip
+                        "-i", str(stranger / "key"), serving.address, "true")  # fmt: skip
     assert with_key.returncode == 255
     assert "Permission denied (publickey)" in with_key.stderr
-    as_root = trio.run(commanding, "ssh", "-o", "LogLevel=INFO", "-l", "root", waiting.name, "true")
+    as_root = containers.command("ssh", "-o", "LogLevel=INFO", "-l", "root", serving.name, "true")
     assert as_root.returncode == 255
     assert "Permission denied (publickey)" in as_root.stderr
 
 
-def test_a_host_without_the_clusters_key_is_not_believed(trio: Trio) -> None:
-    """The machine's own sshd in the host is some other one: it has a key of its own."""
-    waiting, commanding = trio.made.hosts[0], trio.made.hosts[2]
-    done = trio.run(commanding, "ssh", "-p", "22", "-o", "LogLevel=INFO", waiting.name, "true")
+def test_a_host_without_the_clusters_key_is_refused(containers: Containers) -> None:
+    """The machine's own sshd in the host has another key."""
+    serving = containers.serving[0]
+    done = containers.command("ssh", "-p", "22", "-o", "LogLevel=INFO", serving.name, "true")
     assert done.returncode == 255
     assert "Host key verification failed" in done.stderr
 
 
 @pytest.mark.mpi
-def test_dlbench_runs_over_two_containers(trio: Trio) -> None:
+def test_dlbench_runs_over_two_containers(containers: Containers) -> None:
     base = {
         "workers": 2, "mode": "scale-out", "trainer": "numpy", "model": "softmax", "dataset": "digits",
         "strategy": "mpi", "learning_rate": 0.1, "cores_per_worker": 1, "epochs": 3,
     }  # fmt: skip
-    path = trio.folder / "work/two.yaml"
+    path = containers.folder / "work/two.yaml"
     path.write_text(json.dumps({"base": base, "baseline": "none"}))
-    hosts = ",".join(f"{host.name}:1" for host in trio.made.hosts[:2])
-    done = trio.run(trio.made.hosts[2], "dlbench", "run", str(path), "--hosts", hosts)
+    hosts = ",".join(f"{host.name}:1" for host in containers.serving)
+    done = containers.command("dlbench", "run", str(path), "--hosts", hosts)
     assert done.returncode == 0, done.stdout + done.stderr
-    (rows,) = (trio.folder / "work/studies").glob("*/runs.csv")
+    (rows,) = (containers.folder / "work/studies").glob("*/runs.csv")
     with rows.open(newline="", encoding="utf-8") as file:
         (row,) = csv.DictReader(file)
     assert (row["status"], row["hosts"], row["workers_per_host"]) == ("completed", "2", "1")

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 import socket
 import sys
 from collections.abc import Iterator
@@ -58,14 +57,9 @@ def pair() -> Iterator[Cluster]:
 @pytest.mark.slow
 @pytest.mark.mpi
 @pytest.mark.timeout(1800)
-def test_every_fault_is_told_and_mended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines: list[str] = []
+def test_every_fault_on_hosts(tmp_path: Path) -> None:
     with struck_study(tmp_path, 3, SHAPE) as study:
-        try:
-            reports = Striker(study, FAULTS, lines.append).run()
-        finally:
-            with capsys.disabled():
-                print("\n" + "\n".join(lines))  # noqa: T201
+        reports = Striker(study, FAULTS, print).run()
         assert len(reports) == len(FAULTS), study.output[-3000:]
         assert not [report.line() for report in reports if report.complaints]
         assert incomplete(study) == []
@@ -121,20 +115,18 @@ def test_a_host_may_call_itself_anything(tmp_path: Path) -> None:
         assert not list(tmp_path.rglob("struck"))
 
 
-@pytest.mark.parametrize("name", ODD_HOSTS)
-@pytest.mark.parametrize("way", ["--hosts", "--hostfile", "--cluster"])
-def test_odd_names_of_hosts_are_refused(way: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_odd_names_of_hosts_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("s.yaml").write_text("base: {trainer: numpy, model: softmax}")
-    Path("hostfile").write_text(f"{name} slots=3\n")
-    Path("cluster.yaml").write_text(json.dumps({"hosts": [{"address": name, "slots": 3}]}))
-    written = {"--hosts": f"{name}:3", "--hostfile": "hostfile", "--cluster": "cluster.yaml"}[way]
-    before = sorted(Path().iterdir())
-    done = click.testing.CliRunner().invoke(group, ["run", "s.yaml", f"{way}={written}"])
-    assert done.exit_code == 2, done.output
-    assert "Traceback" not in done.output
-    assert re.search("is no address|is no host|separated by commas only", done.output), done.output
-    assert sorted(Path().iterdir()) == before
+    for name in ODD_HOSTS:
+        Path("hostfile").write_text(f"{name} slots=3\n")
+        Path("cluster.yaml").write_text(json.dumps({"hosts": [{"address": name, "slots": 3}]}))
+        before = sorted(Path().iterdir())
+        for words in (["--hosts", f"{name}:3"], ["--hostfile", "hostfile"], ["--cluster", "cluster.yaml"]):
+            done = click.testing.CliRunner().invoke(group, ["run", "s.yaml", "=".join(words)])
+            assert done.exit_code == 2, (name, words, done.output)
+            assert isinstance(done.exception, SystemExit), (name, words, done.exception)
+            assert sorted(Path().iterdir()) == before, (name, words)
 
 
 def test_no_port_is_left(pair: Cluster, tmp_path: Path) -> None:
@@ -143,10 +135,10 @@ def test_no_port_is_left(pair: Cluster, tmp_path: Path) -> None:
     code = (
         "import socket\n"
         "from dlbench.errors import UserError\n"
-        "from dlbench.launch.inbox import Inbox\n"
+        "from dlbench.telemetry.server import TelemetryServer\n"
         "held = [socket.create_server(('', port)) for port in range(45000, 45004)]\n"
         "try:\n"
-        "    Inbox(['node2'])\n"
+        "    TelemetryServer(['node2'])\n"
         "except UserError as error:\n"
         "    print(error)\n"
     )
@@ -156,5 +148,5 @@ def test_no_port_is_left(pair: Cluster, tmp_path: Path) -> None:
         said = first.run([sys.executable, "-c", code]).stdout
     finally:
         first.run(["sh", "-c", f"echo {ports} > /proc/sys/net/ipv4/ip_local_port_range"])
-    assert "workers cannot call home: no port of this machine is free (Address already in use)" in said
+    assert "workers cannot connect: no port of this machine is free (Address already in use)" in said
     assert socket.gethostname() not in said

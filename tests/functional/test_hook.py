@@ -4,13 +4,14 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from dlbench.analysis import rates
-from dlbench.analysis.row import workers_agree
-from dlbench.records.messages import STEP_FIELDS
+from dlbench.analysis.metrics import rates
+from dlbench.analysis.metrics.row import workers_agree
+from dlbench.telemetry.messages import STEP_FIELDS
 from tests.functional.mpi_programs.launch import BASE
 from tests.functional.worker_runs import MPI, SCRIPTS, raw_messages, spec, work
 
@@ -63,14 +64,12 @@ def test_a_plain_script_has_the_rows_of_a_run(tmp_path):
     assert "numpy_version" in ended.journal.facts[0]
     assert ended.journal.ended == {0}
     assert ended.logs[0].count("validation accuracy") == 4
-
-
-def test_parts_of_a_step_follow_one_another_without_gaps(tmp_path):
-    rows = work(spec(PLAIN, epochs=1, batch_size=64), tmp_path).journal.steps[0]
-    ends = field(rows, "started_at_s") + field(rows, "step_time_s")
-    np.testing.assert_allclose(field(rows, "started_at_s")[1:], ends[:-1], atol=1e-9)
-    parts = field(rows, "data_wait_s") + field(rows, "compute_time_s")
-    np.testing.assert_allclose(parts, field(rows, "step_time_s"), atol=1e-9)
+    # The parts of a step follow one another without gaps, and so do the steps of an epoch.
+    first = rows[field(rows, "epoch") == 1]
+    ends = field(first, "started_at_s") + field(first, "step_time_s")
+    np.testing.assert_allclose(field(first, "started_at_s")[1:], ends[:-1], atol=1e-9)
+    parts = field(first, "data_wait_s") + field(first, "compute_time_s")
+    np.testing.assert_allclose(parts, field(first, "step_time_s"), atol=1e-9)
 
 
 def test_a_target_that_stops_ends_the_script(tmp_path):
@@ -110,41 +109,37 @@ def test_an_mpi_script_that_does_not_synchronise_is_found_out(tmp_path):
     assert workers_agree(ended.journal.results.values()) == "no"
 
 
-@pytest.mark.parametrize(
-    ("how", "code", "reason"),
-    [
-        ("raise", 1, "ValueError: went wrong"),
-        ("exit", 0, "EarlyEnd: the script ended before run.finish()"),
-        ("nan", 1, "Diverged: the loss is nan in step 21 (epoch 1)"),
-        ("after", 1, "ValueError: after the end"),
-        ("size=3", 1, "the script's library says there are 3 processes, this run has 1"),
-    ],
-)
-def test_what_goes_wrong_in_a_script_is_told(tmp_path, how, code, reason):
-    ended = work(spec(odd(how)), tmp_path)
-    assert ended.code == code
-    (error,) = ended.journal.errors
-    assert error.error.startswith(reason)
-    assert ended.journal.ended == frozenset()
-    if how != "size=3":
-        assert len(ended.journal.steps[0]) >= 20
-    if code:
-        assert "Traceback" in ended.logs[0]  # the script never loses its exception
+def test_what_goes_wrong_in_a_script_is_reported(tmp_path):
+    """Each row: how the script ends, its exit code, its error, and how many rows of steps arrive at least."""
+    rows = (
+        ("raise", 1, "ValueError: went wrong", 20),
+        ("exit", 0, "EarlyEnd: the script ended before run.finish()", 20),
+        ("nan", 1, "Diverged: the loss is nan in step 21 (epoch 1)", 20),
+        ("after", 1, "ValueError: after the end", 20),
+        ("size=3", 1, "the script's library says there are 3 processes, this run has 1", 0),
+        ("memory", 1, "", 0),
+        ("kill", -9, None, 0),
+    )
 
+    def ended(how):
+        folder = tmp_path / how
+        folder.mkdir()
+        return work(spec(odd(how)), folder)
 
-def test_a_diverged_script_names_the_status(tmp_path):
-    work(spec(odd("nan")), tmp_path)
-    assert [message["status"] for message in raw_messages(tmp_path) if message["kind"] == "error"] == ["diverged"]
-
-
-def test_memory_that_ran_out_is_recognised(tmp_path):
-    assert work(spec(odd("memory")), tmp_path).journal.errors[0].out_of_memory
-
-
-def test_a_killed_script_has_neither_result_nor_goodbye(tmp_path):
-    ended = work(spec(odd("kill")), tmp_path)
-    assert ended.code == -9
-    assert (ended.journal.results, ended.journal.ended) == ({}, frozenset())
+    with ThreadPoolExecutor(2) as pool:
+        found = dict(zip([row[0] for row in rows], pool.map(ended, [row[0] for row in rows]), strict=True))
+    for how, code, reason, least_rows in rows:
+        journal = found[how].journal
+        assert found[how].code == code, how
+        assert [error.error.startswith(reason or "") for error in journal.errors] == [True] * (reason is not None), how
+        assert journal.ended == frozenset(), how
+        assert len(journal.steps.get(0, ())) >= least_rows, how
+        if code == 1:
+            assert "Traceback" in found[how].logs[0], how  # the script never loses its exception
+    statuses = [message["status"] for message in raw_messages(tmp_path / "nan") if message["kind"] == "error"]
+    assert statuses == ["diverged"]
+    assert found["memory"].journal.errors[0].out_of_memory
+    assert found["kill"].journal.results == {}
 
 
 @pytest.mark.mpi

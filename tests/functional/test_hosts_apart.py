@@ -1,4 +1,4 @@
-"""`dlbench run` on hosts that share no files: data is prepared on each, logs come home, code must be the same."""
+"""`dlbench run` on hosts that share no files: data is prepared on each, logs are fetched, code must be the same."""
 
 import csv
 import io
@@ -6,8 +6,7 @@ import json
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -17,7 +16,7 @@ import pytest
 from dlbench.records import files
 from tests.cluster.cluster import Cluster
 from tests.cluster.host import Host
-from tests.cluster.testing import cluster
+from tests.functional.waiting import wait_until
 
 BASE: dict[str, Any] = {
     "workers": 2, "mode": "scale-out", "trainer": "numpy", "model": "softmax", "dataset": "digits", "strategy": "mpi",
@@ -61,11 +60,16 @@ MPI.COMM_WORLD.Barrier()
 """
 
 
-@pytest.fixture(scope="module")
-def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Path]]:
-    folder = tmp_path_factory.mktemp("apart")
-    with cluster(2, private=[folder]) as made:
-        yield made, folder
+@pytest.fixture
+def apart(pair: Cluster, tmp_path: Path) -> Iterator[tuple[Cluster, Path]]:
+    """Return two hosts, and a folder that each of them has of its own."""
+    folder = tmp_path / "apart"
+    folder.mkdir()
+    for host in pair.hosts:
+        host.run(["mount", "-t", "tmpfs", "tmpfs", str(folder)])
+    yield pair, folder
+    for host in pair.hosts:
+        host.run(["umount", "--lazy", str(folder)])
 
 
 def put(host: Host, path: Path, text: str) -> None:
@@ -99,35 +103,9 @@ def logs(made: Cluster, folder: Path, name: str, rank: int) -> str:
     return inside(made.hosts[0], "sh", "-c", f"cat {folder}/studies/{name}-*/runs/*/1/{files.worker_log(rank)}")
 
 
-def test_data_is_prepared_everywhere_and_rows_and_logs_come_home(apart: tuple[Cluster, Path]) -> None:
-    made, folder = apart
-    done = run(made, folder, "plain", base=BASE)
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = row(made, folder, "plain")
-    assert (found["status"], found["hosts"], found["workers_agree"]) == ("completed", "2", "exact")
-    first, second = (inside(host, "sh", "-c", f"cat {folder}/cache/digits-*/meta.json") for host in made.hosts)
-    assert json.loads(first)["checksum"] == json.loads(second)["checksum"] == found["dataset_checksum"]
-    steps = inside(made.hosts[0], "sh", "-c", f"cat {folder}/studies/plain-*/steps.csv")
-    assert {line["worker"] for line in csv.DictReader(io.StringIO(steps))} == {"0", "1"}
-    assert inside(made.hosts[0], "sh", "-c", f"ls {folder}/studies/plain-*/runs/*/1").split().count("worker-1.log") == 1
-    left = inside(made.hosts[1], "sh", "-c", 'find "$TMPDIR" -name "*worker-*"')
-    assert left == ""
-
-
-def test_what_a_worker_elsewhere_dies_of_is_known(apart: tuple[Cluster, Path]) -> None:
-    made, folder = apart
-    for host in made.hosts:
-        put(host, folder / "abort.py", SCRIPT)
-    settings = {key: BASE[key] for key in ("workers", "mode", "strategy", "cores_per_worker")}
-    done = run(made, folder, "abort", base=settings | {"command": "python abort.py"})
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert row(made, folder, "abort")["status"] == "failed"
-    assert "rank 1 says so" in logs(made, folder, "abort", 1)
-    assert "Fatal Python error: Aborted" in logs(made, folder, "abort", 1)
-    assert "Aborted" in row(made, folder, "abort")["reason"]
-
-
-def test_code_must_be_there_and_the_same(apart: tuple[Cluster, Path]) -> None:
+def test_code_must_be_the_same_data_is_prepared_everywhere_and_rows_and_logs_arrive(
+    apart: tuple[Cluster, Path],
+) -> None:
     made, folder = apart
     first, second = made.hosts
     base = BASE | {"dataset": "mine:numbers"}
@@ -145,12 +123,35 @@ def test_code_must_be_there_and_the_same(apart: tuple[Cluster, Path]) -> None:
     done = run(made, folder, "code", base=base)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(first.run(listed).stdout.split()) == 1
+    found = row(made, folder, "code")
+    assert (found["status"], found["hosts"], found["workers_agree"]) == ("completed", "2", "exact")
+    checksums = [
+        json.loads(inside(host, "sh", "-c", f"cat {folder}/cache/mine*/meta.json"))["checksum"] for host in made.hosts
+    ]
+    assert checksums == [found["dataset_checksum"]] * 2
+    steps = inside(first, "sh", "-c", f"cat {folder}/studies/code-*/steps.csv")
+    assert {line["worker"] for line in csv.DictReader(io.StringIO(steps))} == {"0", "1"}
+    assert inside(first, "sh", "-c", f"ls {folder}/studies/code-*/runs/*/1").split().count("worker-1.log") == 1
+    assert inside(second, "sh", "-c", 'find "$TMPDIR" -name "*worker-*"') == ""
+
+
+def test_the_cause_of_a_worker_s_death_elsewhere_is_known(apart: tuple[Cluster, Path]) -> None:
+    made, folder = apart
+    for host in made.hosts:
+        put(host, folder / "abort.py", SCRIPT)
+    settings = {key: BASE[key] for key in ("workers", "mode", "strategy", "cores_per_worker")}
+    done = run(made, folder, "abort", base=settings | {"command": "python abort.py"})
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert row(made, folder, "abort")["status"] == "failed"
+    assert "rank 1 says so" in logs(made, folder, "abort", 1)
+    assert "Fatal Python error: Aborted" in logs(made, folder, "abort", 1)
+    assert "Aborted" in row(made, folder, "abort")["reason"]
 
 
 def test_data_that_differs_is_refused(apart: tuple[Cluster, Path]) -> None:
     made, folder = apart
     for number, host in enumerate(made.hosts):
-        put(host, folder / "mine.py", MODULE + "# data of its own\n")
+        put(host, folder / "mine.py", MODULE)
         put(host, folder / "seed", str(number))
     done = run(made, folder, "data", base=BASE | {"dataset": "mine:numbers"})
     assert done.returncode == 1, done.stdout + done.stderr
@@ -162,27 +163,23 @@ def test_data_that_differs_is_refused(apart: tuple[Cluster, Path]) -> None:
     assert "no numbers on this host" in done.stderr
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_who_is_not_waited_for_prepares_no_longer(
-    apart: tuple[Cluster, Path], tmp_path: Path, how: signal.Signals
-) -> None:
+def test_a_host_prepares_no_longer_once_dlbench_is_killed(apart: tuple[Cluster, Path], tmp_path: Path) -> None:
     made, folder = apart
     first, second = made.hosts
     for host in made.hosts:
-        put(host, folder / "mine.py", MODULE + f"# ended by {how.name}\n")
+        put(host, folder / "mine.py", MODULE)
         put(host, folder / "seed", "7")
-    second.run(["rm", "-f", str(folder / "started")])
     before = cached(second, folder)
     options = {"dataset": "mine:slow", "dataset.where": second.name}
     process = first.start(**call(made, folder, "slow", base=BASE | options), output=tmp_path / "log")
     try:
-        wait_until(lambda: inside(second, "cat", str(folder / "started")) != "", tmp_path / "log")
-        os.killpg(process.pid, how)
+        wait_until(lambda: inside(second, "cat", str(folder / "started")) != "", (tmp_path / "log").read_text)
+        os.killpg(process.pid, signal.SIGKILL)
         assert process.wait(60) != 0
     finally:
         process.kill()
     preparer = inside(second, "cat", str(folder / "started"))
-    wait_until(lambda: second.run(["kill", "-0", preparer], check=False).returncode != 0, tmp_path / "log")
+    wait_until(lambda: second.run(["kill", "-0", preparer], check=False).returncode != 0, (tmp_path / "log").read_text)
     assert cached(second, folder) == before
 
 
@@ -190,10 +187,3 @@ def cached(host: Host, folder: Path) -> list[str]:
     """Return what is in a host's cache besides locks."""
     found = inside(host, "sh", "-c", f"ls -A {folder}/cache 2>/dev/null").split()
     return [name for name in found if not name.endswith(".lock")]
-
-
-def wait_until(condition: Callable[[], bool], log: Path, timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"it did not happen: {log.read_text()}"
-        time.sleep(0.1)

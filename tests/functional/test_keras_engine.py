@@ -46,9 +46,8 @@ def with_everything(problem: Problem) -> Any:
 # Accumulated gradients.
 
 
-@pytest.mark.parametrize("model", ["mlp", "cnn"])
-def test_a_batch_in_uneven_parts_is_the_batch(model: str, given: Batch) -> None:
-    contract.check_parts_sum_to_the_whole(lambda **more: create(KERAS, model, WHAT, **more), given)
+def test_a_batch_in_uneven_parts_is_the_batch(given: Batch) -> None:
+    contract.check_parts_sum_to_the_whole(lambda **more: create(KERAS, "cnn", WHAT, {"filters": (4,)}, **more), given)
 
 
 def test_parts_count_regularisation_once(given: Batch) -> None:
@@ -76,15 +75,15 @@ def test_parts_move_statistics_and_generators_once_each(given: Batch) -> None:
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_every_optimizer_steps_and_goes_on_to_the_bit(optimizer: str, given: Batch) -> None:
+def test_every_optimizer_steps_and_resumes_to_the_bit(optimizer: str, given: Batch) -> None:
     settings: dict[str, Any] = {"optimizer": optimizer, "precision": "float32", "weight_decay": 0.05}
     settings |= {"momentum": 0.9} if optimizer in ("sgd", "rmsprop") else {}
-    contract.check_goes_on_to_the_bit(lambda: own(with_everything, **settings), given)
+    contract.check_resumes_to_the_bit(lambda: own(with_everything, **settings), given)
 
 
-@pytest.mark.parametrize("precision", ["float32", "float64", "mixed_bfloat16", "mixed_float16"])
-def test_every_precision_goes_on_to_the_bit(precision: str, given: Batch) -> None:
-    contract.check_goes_on_to_the_bit(
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision_resumes_to_the_bit(precision: str, given: Batch) -> None:
+    contract.check_resumes_to_the_bit(
         lambda: own(with_everything, optimizer="adam", precision=precision), given, at_once=True
     )
 
@@ -108,10 +107,20 @@ def double(gradients: list[Any]) -> list[Any]:
     return [2 * gradient for gradient in gradients]
 
 
-@pytest.mark.parametrize("jit", [False, True], ids=["plain", "xla"])
-@pytest.mark.parametrize("precision", ["float32", "float64", "mixed_bfloat16", "mixed_float16"])
-def test_every_precision_serves_every_kind_of_step(precision: str, jit: bool, given: Batch) -> None:
-    """Two steps of each kind end near the exact ones; a hook's factor is the rate's."""
+# Precision, whether XLA compiles, and the range in which two steps end from the exact ones, relative to the change.
+PRECISIONS: list[tuple[str, bool, float, float]] = [
+    ("float32", True, 0.0, 1e-5),
+    ("float64", False, 0.0, 1e-11),
+    ("mixed_bfloat16", True, 1e-4, 5e-2),
+    ("mixed_float16", False, 1e-5, 1e-2),
+]
+
+
+@pytest.mark.parametrize(("precision", "jit", "least", "most"), PRECISIONS)
+def test_every_precision_serves_every_kind_of_step(
+    precision: str, jit: bool, least: float, most: float, given: Batch
+) -> None:
+    """Two steps of each kind end near the exact ones; a hook's factor is the rate's; parameters stay in float32."""
     model, options = ("mlp", {"hidden": (16,)}) if jit else ("cnn", {"filters": (4, 6)})
     exact = create(KERAS, model, WHAT, options)
     apart, at_once, hooked, parted = (
@@ -129,9 +138,10 @@ def test_every_precision_serves_every_kind_of_step(precision: str, jit: bool, gi
         at_once.step(*given, 1 / 12, 0.1)
         hooked.step(*given, 1 / 12, 0.05)
     change = exact.parameters() - start
-    bound = {"float32": 1e-5, "float64": 1e-11, "mixed_bfloat16": 5e-2, "mixed_float16": 1e-2}[precision]
     for trainer in (apart, at_once, hooked, parted):
-        assert np.linalg.norm(trainer.parameters() - start - change) <= bound * np.linalg.norm(change)
+        weights = trainer.parameters()
+        assert weights.dtype == (np.float64 if precision == "float64" else np.float32)
+        assert least <= np.linalg.norm(weights - start - change) / np.linalg.norm(change) <= most
         assert np.isfinite(trainer.evaluate(*given)[0])
 
 
@@ -209,13 +219,13 @@ def fake_reduction(own_part: list[Array], total: list[Array]) -> Callable[[list[
     """Return a hook that sees that it is given a worker's own gradients, and returns those of all workers together."""
     import tensorflow as tf
 
-    def meet(*gradients: Array) -> list[Array]:
+    def total_of(*gradients: Array) -> list[Array]:
         for given, known in zip(gradients, own_part, strict=True):
             np.testing.assert_array_equal(given, known)
         return total
 
     def reduce(gradients: list[Any]) -> list[Any]:
-        reduced = tf.numpy_function(meet, gradients, [gradient.dtype for gradient in gradients])
+        reduced = tf.numpy_function(total_of, gradients, [gradient.dtype for gradient in gradients])
         return [tf.ensure_shape(a, b.shape) for a, b in zip(reduced, gradients, strict=True)]
 
     return reduce

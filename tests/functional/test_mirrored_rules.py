@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.functional.mpi_programs.launch import run
+from tests.functional.replica_programs.train import CASES
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.timeout(700)]
 
@@ -17,7 +18,7 @@ FAR = 1e-3
 Case = dict[str, Any]
 
 
-@pytest.fixture(scope="module", params=[2, 3, 4], ids=lambda workers: f"{workers}-workers")
+@pytest.fixture(scope="module", params=CASES, ids=lambda workers: f"{workers}-workers")
 def cases(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
     """Return what was found with so many replicas; one process for all cases."""
     folder: Path = tmp_path_factory.mktemp("replicas")
@@ -33,63 +34,42 @@ def sound(cases: list[Case]) -> list[Case]:
     """Return the cases in which nothing is left out and TensorFlow's sums are right."""
     odd = cases[0]["num_replicas"] % 2 == 1
     found = [c for c in cases if not c["sabotage"] and not (odd and c["cross_device_ops"] == "hierarchical_copy")]
-    assert len(found) == 7 - odd
+    assert len(found) >= 2
     return found
 
 
-def sabotaged(cases: list[Case], sabotage: str) -> Case:
-    (found,) = (case for case in cases if case["sabotage"] == sabotage)
-    return found
-
-
-def test_replicas_agree_after_the_first_step_and_at_the_end(cases: list[Case]) -> None:
-    for case in sound(cases):
-        assert (case["first"], case["last"]) == ("exact", "exact"), case
-
-
-def test_many_replicas_equal_one_worker_on_the_joined_batch(cases: list[Case]) -> None:
+def test_replicas_agree_and_equal_one_worker_on_the_joined_batch(cases: list[Case]) -> None:
     """Also with momentum, Adam, a batch in parts, synchronised batch norm, and each way of summing."""
     for case in sound(cases):
-        assert case["difference"] < TOLERANCES[case["precision"]], case
+        assert (case["first"], case["last"]) == ("exact", "exact"), case
+        assert max(case["difference"], *case["statistics_difference"], 0.0) < TOLERANCES[case["precision"]], case
 
 
-def test_losses_and_correct_predictions_are_those_of_all_replicas(cases: list[Case]) -> None:
+def test_evaluation_gradient_and_state_are_those_of_one_worker(cases: list[Case]) -> None:
     for case in sound(cases):
         for one, many in (*case["sums"], *case["scores"]):
-            assert many[0] == pytest.approx(one[0], rel=TOLERANCES[case["precision"]])
-            assert many[1] == one[1]
-
-
-def test_gradients_outside_the_step_are_summed_over_replicas(cases: list[Case]) -> None:
-    for case in sound(cases):
+            assert many[0] == pytest.approx(one[0], rel=TOLERANCES[case["precision"]]), case
+            assert many[1] == one[1], case
         assert case["gradient_difference"] < TOLERANCES[case["precision"]], case
+    for case in cases:
+        assert case["state_comes_back"], case
+        assert case["statistics"][0] == case["statistics"][1] * case["num_replicas"], case
 
 
-def test_the_state_comes_back_and_statistics_are_those_of_every_replica(cases: list[Case]) -> None:
-    assert all(case["state_comes_back"] for case in cases)
-    many, one = next(case["statistics"] for case in cases if case["statistics"][0])
-    assert many == one * cases[0]["num_replicas"]
-
-
-def test_without_the_reduction_replicas_disagree_and_are_not_one(cases: list[Case]) -> None:
-    case = sabotaged(cases, "no-reduction")
-    assert (case["first"], case["last"]) == ("no", "no")
-    assert case["difference"] > FAR
-
-
-def test_a_second_reduction_agrees_and_is_wrong(cases: list[Case]) -> None:
-    """What Keras's optimizer would do by itself; agreement alone does not find it."""
-    case = sabotaged(cases, "second-reduction")
-    assert (case["first"], case["last"]) == ("exact", "exact")
-    assert case["difference"] > FAR
-
-
-def test_a_replica_that_is_not_the_first_is_looked_at(cases: list[Case]) -> None:
-    assert sabotaged(cases, "other-replica")["first"] == "no"
+def test_sabotages_are_found(cases: list[Case]) -> None:
+    # A second reduction is what Keras's optimizer would do by itself: agreement alone does not find it, nor local
+    # batch norm. A change in a replica that is not the first is found although the first is right.
+    verdicts = {"second-reduction": "exact", "local-batch-norm": "exact", "no-reduction": "no", "other-replica": "no"}
+    sabotaged = {case["sabotage"]: case for case in cases if case["sabotage"]}
+    assert "no-reduction" in sabotaged
+    for sabotage, case in sabotaged.items():
+        assert case["first"] == verdicts[sabotage], case
+        assert min(case["difference"], *case["statistics_difference"], 1.0) > FAR or sabotage == "other-replica", case
 
 
 def test_sums_by_hierarchical_copy_are_wrong_for_odd_numbers(cases: list[Case]) -> None:
     """Why `mirrored` refuses them: TensorFlow 2.21 leaves one device out, and all agree."""
-    (case,) = (case for case in cases if case["cross_device_ops"] == "hierarchical_copy")
-    assert case["last"] == "exact"
-    assert (case["difference"] > FAR) == (case["num_replicas"] % 2 == 1)
+    for case in cases:
+        if case["cross_device_ops"] == "hierarchical_copy":
+            assert case["last"] == "exact"
+            assert (case["difference"] > FAR) == (case["num_replicas"] % 2 == 1)

@@ -105,9 +105,9 @@ def test_the_loss_of_an_epoch_is_that_of_all_samples_in_it(runs: list[Run]) -> N
     for run in runs:
         for epoch, rows in run.trained.groupby("epoch"):
             mean = np.average(rows["loss"], weights=rows["num_samples"])
-            told = run.epochs["train_loss"][run.epochs["epoch"] == epoch]
-            assert told.tolist() == pytest.approx([mean] * run.workers, rel=1e-9)
-        assert run.row["train_loss"] == told.iloc[0]
+            stated = run.epochs["train_loss"][run.epochs["epoch"] == epoch]
+            assert stated.tolist() == pytest.approx([mean] * run.workers, rel=1e-9)
+        assert run.row["train_loss"] == stated.iloc[0]
 
 
 def test_the_window_is_made_of_its_steps(runs: list[Run]) -> None:
@@ -146,8 +146,8 @@ def test_a_step_is_the_sum_of_its_parts_and_the_row_their_mean(runs: list[Run]) 
         assert bool(len(marked)) is (run.workers > 1)
         assert run.steps["peer_wait_s"].notna().equals(run.steps["phase"] == "sampled")
         for name, column in (("peer_wait_s", "peer_wait_s"), ("wire_time_s", "communication_time_s")):
-            told = run.by_worker(column, marked).median().mean()
-            assert run.row[name] == pytest.approx(told, abs=NANOSECONDS, nan_ok=True)
+            stated = run.by_worker(column, marked).median().mean()
+            assert run.row[name] == pytest.approx(stated, abs=NANOSECONDS, nan_ok=True)
 
 
 def test_times_of_training_leave_room_for_each_other(runs: list[Run]) -> None:

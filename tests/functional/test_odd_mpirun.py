@@ -58,7 +58,7 @@ def test_its_refusal_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     code = "import sys; print('-' * 70); print('There are not enough slots available'); print('-' * 70); sys.exit(1)"
     outcome = run(tmp_path, monkeypatch, code)
     assert (outcome.status, outcome.exit_code) == (Status.FAILED, 1)
-    assert outcome.reason.endswith("before it called home: There are not enough slots available")
+    assert outcome.reason.endswith("before it connected: There are not enough slots available")
 
 
 def test_one_that_leaves_its_workers_running_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +80,7 @@ def test_one_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_one_that_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = run(tmp_path, monkeypatch, "import sys; sys.exit(0)")
     assert (outcome.status, outcome.exit_code) == (Status.FAILED, 0)
-    assert "before it called home" in outcome.reason
+    assert "before it connected" in outcome.reason
 
 
 def test_what_a_killed_dlbench_leaves_is_found_and_ended(tmp_path: Path, root: Path) -> None:

@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from dlbench.report.page import render
+from dlbench.report.page.html import render
 from tests.functional.browser import browser, program
-from tests.unit.report.figures.makers import evidence
-from tests.unit.report.pages import content, hostile, large, study
+from tests.unit.report.figures.makers import report_data
+from tests.unit.report.page.pages import content, hostile, large, study
 
 pytestmark = pytest.mark.skipif(
     program() is None, reason="there is no Chromium here: sudo apt-get install --no-install-recommends chromium"
@@ -316,7 +316,7 @@ def test_a_link_to_a_reason_unfolds_it(opened):
 
 
 def test_a_study_of_one_run_has_nothing_to_choose(opened, pages, tmp_path):
-    (pages / "one.html").write_text(render(content(evidence({}, tmp_path=tmp_path))), encoding="utf-8")
+    (pages / "one.html").write_text(render(content(report_data({}, tmp_path=tmp_path))), encoding="utf-8")
     page = opened("one")
     assert page.ask(TOLD) == "1 of 1 run"
     assert page.ask("document.querySelectorAll('#runs select').length") == 0

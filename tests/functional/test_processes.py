@@ -50,7 +50,7 @@ def test_only_the_attempt_s_own_are_found(attempt_id: str) -> None:
 @pytest.mark.parametrize("code", [SLEEP, STUBBORN])
 @pytest.mark.parametrize("is_stopped", [False, True])
 def test_all_are_ended_in_one_grace(attempt_id: str, code: str, is_stopped: bool) -> None:
-    children = [start(attempt_id, code) for _ in range(12)]
+    children = [start(attempt_id, code) for _ in range(4)]
     if is_stopped:
         for child in children:
             os.kill(child.pid, signal.SIGSTOP)
@@ -59,7 +59,7 @@ def test_all_are_ended_in_one_grace(attempt_id: str, code: str, is_stopped: bool
     assert time.monotonic() - started < 10
     assert leftovers(attempt_id) == []
     expected = signal.SIGKILL if code is STUBBORN else signal.SIGTERM
-    assert [child.wait(60) for child in children] == [-expected] * 12
+    assert [child.wait(60) for child in children] == [-expected] * 4
 
 
 def test_an_orphan_is_found(attempt_id: str) -> None:

@@ -19,14 +19,11 @@ from dlbench.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 # Two of them are one scenario, made over different networks.
+RESULTS = ROOT / "results"
 STUDIES = [
-    ROOT / "results" / name
-    for name in (
-        "digits-batch-workers",
-        "digits-strategies",
-        "kim2018-four-hosts-small",
-        "kim2018-four-hosts-small-1gbit",
-    )
+    RESULTS / "digits-batch-workers",
+    RESULTS / "kim2018-four-hosts-small",
+    RESULTS / "kim2018-four-hosts-small-1gbit",
 ]
 FIXTURE = ROOT / "tests" / "fixtures" / "study-v1"
 

@@ -16,10 +16,10 @@ TOLERANCES = {"float64": 1e-12, "float32": 1e-5}
 FAR = 1e-3
 
 Case = dict[str, Any]
+# Only gradients pass between trainer and strategy: every number of workers with NumPy, one with TensorFlow's memory.
 ARMS = [
-    pytest.param((trainer, workers), id=f"{trainer}-{workers}", marks=marks)
-    for trainer, marks in (("numpy", ()), ("keras_tensorflow", (pytest.mark.tensorflow, pytest.mark.slow)))
-    for workers in (2, 3, 4)
+    *(pytest.param(("numpy", workers), id=f"numpy-{workers}") for workers in (2, 3, 4)),
+    pytest.param(("keras_tensorflow", 2), id="keras-2", marks=(pytest.mark.tensorflow, pytest.mark.slow)),
 ]
 
 
@@ -40,13 +40,9 @@ def pick(cases: list[list[Case]], sabotage: str) -> list[list[Case]]:
     return [seen for seen in cases if seen[0]["sabotage"] == sabotage]
 
 
-def test_workers_agree_after_the_first_step_and_at_the_end(cases: list[list[Case]]) -> None:
+def test_workers_agree_and_equal_one_on_the_joined_batch(cases: list[list[Case]]) -> None:
     for seen in pick(cases, ""):
         assert {(case["first"], case["last"]) for case in seen} == {("exact", "exact")}, seen[0]
-
-
-def test_many_workers_equal_one_on_the_joined_batch(cases: list[list[Case]]) -> None:
-    for seen in pick(cases, ""):
         assert max(case["difference"] for case in seen) < TOLERANCES[seen[0]["network"][1]], seen[0]
 
 
@@ -55,19 +51,10 @@ def test_local_gradients_differ_or_nothing_would_be_proven(cases: list[list[Case
         assert len({case["gradient"] for case in seen}) == len(seen)
 
 
-@pytest.mark.parametrize("sabotage", ["no-reduction", "no-broadcast"])
-def test_without_it_workers_disagree_from_the_first_step(cases: list[list[Case]], sabotage: str) -> None:
-    for seen in pick(cases, sabotage):
-        assert {(case["first"], case["last"]) for case in seen} == {("no", "no")}, seen[0]
-
-
-@pytest.mark.parametrize("sabotage", [name for name in SABOTAGES if name])
-def test_without_it_many_workers_are_not_one(cases: list[list[Case]], sabotage: str) -> None:
-    for seen in pick(cases, sabotage):
-        assert max(case["difference"] for case in seen) > FAR, seen[0]
-
-
-def test_a_mean_of_means_agrees_and_is_wrong(cases: list[list[Case]]) -> None:
-    """Agreement alone does not find local batches of unequal size that weigh the same."""
-    for seen in pick(cases, "equal-weights"):
-        assert {case["last"] for case in seen} == {"exact"}
+def test_without_reduction_or_broadcast_they_do_not(cases: list[list[Case]]) -> None:
+    for sabotage in SABOTAGES[1:]:
+        for seen in pick(cases, sabotage):
+            assert max(case["difference"] for case in seen) > FAR, seen[0]
+            # A mean of means agrees and is wrong: local batches of unequal size weigh the same.
+            verdict = "exact" if sabotage == "equal-weights" else "no"
+            assert {(case["first"], case["last"]) for case in seen} == {(verdict, verdict)}, seen[0]

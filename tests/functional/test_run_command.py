@@ -1,5 +1,4 @@
 import signal
-import time
 
 import pytest
 
@@ -24,7 +23,7 @@ def test_a_scenario_becomes_rows(work):
     assert {row["run_id"] for row in work.rows("epochs")} == {row["run_id"] for row in rows}
 
 
-@pytest.mark.parametrize("odd", ["with space", "quo'te\"s", "new\nline", "한국어", "[red]x"])
+@pytest.mark.parametrize("odd", ["space quo'te\"s [red]x", "new\nline 한국어"])
 def test_odd_paths_and_names(tmp_path, odd):
     folder = tmp_path / odd
     folder.mkdir()
@@ -124,21 +123,3 @@ def test_a_second_dlbench_is_refused_and_the_first_goes_on(work):
         assert f"another dlbench is at work in {work.study()}: process {process.pid} on " in output
         assert process.poll() is None
         assert interrupt(process, signal.SIGINT)[0] == 130
-
-
-def test_start_to_row_is_quick(work):
-    path = work.scenario(epochs=2, batch_sizes="64")
-    work.run(path)
-    planned, made = [], []
-    for _ in range(2):
-        planned.append(took_s(work, path, "--dry-run"))
-        made.append(took_s(work, path, "--output", work.folder / "more"))
-    # Planning alone tells how slow the machine is; it starts one program, a run three.
-    assert min(made) < 10 * min(planned)
-
-
-def took_s(work, *words) -> float:
-    """Return for how long dlbench runs."""
-    started = time.monotonic()
-    assert work.run(*words)[0] == 0
-    return time.monotonic() - started

@@ -5,9 +5,9 @@ import csv
 import json
 import os
 import shlex
+import shutil
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from subprocess import CompletedProcess, Popen
 from typing import Any
@@ -16,18 +16,33 @@ import pytest
 
 from dlbench.records import files
 from tests.cluster.cluster import Cluster
-from tests.cluster.testing import cluster
-from tests.functional.test_several_hosts import BASE, DLBENCH, give_cores
+from tests.functional import paced
+from tests.functional.test_several_hosts import BASE, DLBENCH
+from tests.functional.waiting import wait_until
 
-LONG = {"epochs": 100_000}
+ALONE = {"workers": 1, "strategy": "single"}
+LONG = {"epochs": 100_000, "trainer": "paced:Trainer", "trainer.step_s": 0.05}
 TIMES = {"stall_timeout_s": 30, "startup_timeout_s": 60, "orphan_timeout_s": 15}
 
 
-@pytest.fixture(scope="module")
-def made() -> Iterator[Cluster]:
-    with cluster(2, slurm=True) as slurm:
-        give_cores(slurm)
-        yield slurm
+# Name of the study whose job ends before its time limit, on the third host while the others are used.
+LIMITED = "limited"
+
+
+@pytest.fixture
+def made(slurm_hosts: Cluster) -> Cluster:
+    return slurm_hosts
+
+
+@pytest.fixture(scope="module", autouse=True)
+def limited(slurm_hosts: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Popen[bytes], Path]]:
+    """Begin a study that will not end before its time limit; return its process and its folder."""
+    folder = tmp_path_factory.mktemp(LIMITED)
+    base = LONG | ALONE
+    extra = {"exclude": "node1,node2"}
+    write(folder, slurm_hosts, "submitter.time_limit: '2'", base=base, extra=extra, name=LIMITED)
+    with begun(slurm_hosts, folder, hosts="{count: 1, slots: 1}") as process:
+        yield process, folder
 
 
 @pytest.fixture
@@ -36,27 +51,31 @@ def folder(made: Cluster, tmp_path: Path) -> Iterator[Path]:
     odd = tmp_path / 'it\'s a "study" 한글'
     odd.mkdir()
     yield odd
-    made.hosts[0].run(["scancel", "--user=root"], check=False)
+    if jobs := queue(made):
+        made.hosts[0].run(["scancel", *(job.split()[0] for job in jobs)], check=False)
     wait_until(lambda: not queue(made), "jobs are left")
 
 
 def queue(made: Cluster) -> list[str]:
-    """Return the jobs that wait or run, as `number state`."""
-    return made.hosts[0].run(["squeue", "--noheader", "--format=%i %T"], check=False).stdout.splitlines()
+    """Return the jobs that wait or run, as `number name`, but for the one that waits for its time limit."""
+    lines = made.hosts[0].run(["squeue", "--noheader", "--format=%i %j"], check=False).stdout.splitlines()
+    return [line for line in lines if LIMITED not in line]
 
 
-def wait_until(is_so: Callable[[], Any], otherwise: str, timeout_s: float = 100) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not is_so():
-        if time.monotonic() > deadline:
-            pytest.fail(otherwise)
-        time.sleep(0.2)
-
-
-def write(folder: Path, made: Cluster, cluster: str = "", base: dict[str, Any] | None = None, **parts: Any) -> None:
+def write(
+    folder: Path,
+    made: Cluster,
+    cluster: str = "",
+    base: dict[str, Any] | None = None,
+    extra: dict[str, str] | None = None,
+    **parts: Any,
+) -> None:
+    """Write a scenario and a cluster file, and put the paced trainer beside them; jobs get the first two hosts."""
     scenario = {"baseline": "none", "base": BASE | {"epochs": 3} | (base or {}), **TIMES, **parts}
     (folder / "s.yaml").write_text(json.dumps(scenario))
+    shutil.copy(paced.__file__, folder)
     lines = ["hosts: {count: 2, slots: 2}", "submitter: sbatch", f"ssh: {shlex.quote(str(made.ssh))}", cluster]
+    lines.append(f"submitter.extra: {json.dumps({'exclude': 'node3'} | (extra or {}))}")
     (folder / "c.yaml").write_text("\n".join(lines) + "\n")
 
 
@@ -70,7 +89,11 @@ def run(made: Cluster, folder: Path, *more: str) -> CompletedProcess[str]:
 
 
 @contextlib.contextmanager
-def begun(made: Cluster, folder: Path, *more: str) -> Iterator[Popen[bytes]]:
+def begun(made: Cluster, folder: Path, *more: str, hosts: str = "") -> Iterator[Popen[bytes]]:
+    """Start dlbench, on other hosts than those of the cluster file if these are named."""
+    if hosts:
+        path = folder / "c.yaml"
+        path.write_text(path.read_text().replace("{count: 2, slots: 2}", hosts))
     process = made.hosts[0].start(words(folder, *more), cwd=folder, output=folder / "log")
     try:
         yield process
@@ -87,9 +110,12 @@ def callers(made: Cluster, folder: Path) -> list[int]:
 
 
 def processes(made: Cluster, word: bytes) -> list[int]:
-    """Return the processes of the first host with a word at the end of one of their arguments, but for nsenter's."""
+    """Return the processes of the first host with a word at the end of one of their arguments, the oldest first.
+
+    Those of nsenter are left out.
+    """
     found = []
-    for who in made.hosts[0].processes():
+    for who in sorted(made.hosts[0].processes(), key=lambda who: who.started):
         with contextlib.suppress(OSError):
             argv = Path(f"/proc/{who.pid}/cmdline").read_bytes().split(b"\0")
             if any(argument.endswith(word) for argument in argv[1:]) and not argv[0].endswith(b"nsenter"):
@@ -98,8 +124,8 @@ def processes(made: Cluster, word: bytes) -> list[int]:
 
 
 def press_ctrl_c(made: Cluster, folder: Path) -> None:
-    # The first: what it has just started looks like itself for a moment.
-    os.kill(min(callers(made, folder)), signal.SIGINT)
+    # The oldest: what it has just started looks like itself for a moment, and ids of processes begin again.
+    os.kill(callers(made, folder)[0], signal.SIGINT)
 
 
 def study(folder: Path) -> Path:
@@ -120,9 +146,8 @@ def printed(folder: Path) -> str:
     return (folder / "log").read_text()
 
 
-@pytest.mark.parametrize(("per", "jobs"), [("study", 1), ("run", 2)])
-def test_up_and_out_in_one_job_or_in_two(made: Cluster, folder: Path, per: str, jobs: int) -> None:
-    write(folder, made, f"submitter.per: {per}", matrix={"mode": ["scale-up", "scale-out"]})
+def test_up_and_out_in_a_job_each(made: Cluster, folder: Path) -> None:
+    write(folder, made, "submitter.per: run", matrix={"mode": ["scale-up", "scale-out"]})
     done = run(made, folder)
     assert done.returncode == 0, done.stdout + done.stderr
     found = {row["mode"]: row for row in rows(folder)}
@@ -131,8 +156,8 @@ def test_up_and_out_in_one_job_or_in_two(made: Cluster, folder: Path, per: str, 
         "scale-out": ("completed", "2"),
     }
     assert {row["submitter"] for row in found.values()} == {"sbatch"}
-    assert len(list((study(folder) / files.SUBMISSIONS_FOLDER).iterdir())) == jobs
-    assert done.stdout.count(" runs on node[1-2]") == jobs
+    assert len(list((study(folder) / files.SUBMISSIONS_FOLDER).iterdir())) == 2
+    assert done.stdout.count(" runs on node[1-2]") == 2
     # The summary is shown once, and the job's own lines are shown as they come.
     assert done.stdout.count("What was found") == 1
     assert "mode=scale-out, repeat 0" in done.stdout
@@ -142,12 +167,33 @@ def test_up_and_out_in_one_job_or_in_two(made: Cluster, folder: Path, per: str, 
     assert (again.returncode, again.stdout.count("job ")) == (0, 0), again.stdout
 
 
-def test_one_host_is_this_machine_to_the_job(made: Cluster, folder: Path) -> None:
-    write(folder, made, base={"workers": 1, "strategy": "single", "launcher": "local"})
+def test_one_host_is_this_machine_to_the_job_and_an_edited_scenario_is_refused_before_it_waits(
+    made: Cluster, folder: Path
+) -> None:
+    base = ALONE | {"launcher": "local"}
+    write(folder, made, base=base)
     (folder / "c.yaml").write_text("hosts: {count: 1, slots: 2}\nsubmitter: sbatch\n")
     done = run(made, folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [(row["status"], row["launcher"], row["hosts"]) for row in rows(folder)] == [("completed", "local", "1")]
+    (folder / "s.yaml").write_text((folder / "s.yaml").read_text().replace('"epochs": 3', '"epochs": 4'))
+    done = run(made, folder, "--study", str(study(folder)))
+    assert done.returncode == 2
+    assert "the scenario was edited" in done.stderr
+    assert len(list((study(folder) / files.SUBMISSIONS_FOLDER).iterdir())) == 1
+
+
+def test_in_a_job_of_slurm_its_hosts_are_found(made: Cluster, folder: Path) -> None:
+    """dlbench is called within a job, and no hosts are named."""
+    write(folder, made, base={"mode": "scale-out"})
+    command = shlex.join([*DLBENCH, "run", str(folder / "s.yaml"), "--output", str(folder / "studies")])
+    job, output = folder / "job.sh", folder.parent / "printed"
+    asked = f"--nodes=2 --exclude=node3 --ntasks-per-node=2 --overcommit --output={output}"
+    job.write_text(f"#!/bin/sh\n#SBATCH {asked}\n{command}\n")
+    agent = {"PRTE_MCA_plm_ssh_agent": str(made.ssh)}
+    made.hosts[0].run(["sbatch", str(job)], cwd=folder, variables=agent)
+    wait_until(lambda: not queue(made), "the job does not end")
+    assert [(row["status"], row["hosts"]) for row in rows(folder)] == [("completed", "2")], output.read_text()
 
 
 def test_ctrl_c_ends_the_run_in_good_order_and_resume_submits_again(made: Cluster, folder: Path) -> None:
@@ -169,7 +215,7 @@ def test_ctrl_c_ends_the_run_in_good_order_and_resume_submits_again(made: Cluste
 
 
 def test_ctrl_c_takes_a_job_that_waits_out_of_the_queue(made: Cluster, folder: Path) -> None:
-    write(folder, made, "submitter.extra: {begin: now+1hour}")
+    write(folder, made, base=ALONE, extra={"begin": "now+1hour"})
     with begun(made, folder) as process:
         wait_until(lambda: "waits: PENDING (BeginTime)" in printed(folder), "it does not wait")
         # Another dlbench would only wait, too, and then be in the way.
@@ -179,13 +225,13 @@ def test_ctrl_c_takes_a_job_that_waits_out_of_the_queue(made: Cluster, folder: P
         press_ctrl_c(made, folder)
         assert process.wait(timeout=60) == 130, printed(folder)
     assert queue(made) == []
-    write(folder, made)
+    write(folder, made, base=ALONE)
     done = run(made, folder, "--resume")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_job_that_is_killed_leaves_a_row_with_slurms_reason(made: Cluster, folder: Path) -> None:
-    write(folder, made, base=LONG)
+    write(folder, made, base=LONG | ALONE)
     with begun(made, folder) as process:
         wait_until(lambda: trains(folder), "nothing trains")
         pids = [pid for word in (b"slurm_script", b"--followed") for pid in processes(made, word)]
@@ -196,16 +242,7 @@ def test_a_job_that_is_killed_leaves_a_row_with_slurms_reason(made: Cluster, fol
         assert process.wait(timeout=90) == 1, printed(folder)
     (row,) = rows(folder)
     assert row["status"] == "interrupted"
-    assert row["reason"].startswith("dlbench itself was ended while this attempt ran (Slurm says of job"), row["reason"]
-
-
-def test_before_its_time_limit_a_job_ends_in_good_order(made: Cluster, folder: Path) -> None:
-    # Slurm asks it up to a minute and a half before.
-    write(folder, made, "submitter.time_limit: '2'", base=LONG)
-    done = run(made, folder)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "was asked to end before its runs were done: by its time limit, or by somebody" in done.stdout
-    assert [row["status"] for row in rows(folder)] == ["interrupted"]
+    assert row["reason"].startswith("dlbench itself was ended while this attempt ran (Slurm reports job"), row["reason"]
 
 
 def test_what_slurm_refuses_leaves_no_study(made: Cluster, folder: Path) -> None:
@@ -216,7 +253,7 @@ def test_what_slurm_refuses_leaves_no_study(made: Cluster, folder: Path) -> None
     assert list((folder / "studies").iterdir()) == []
 
 
-def test_a_layout_that_does_not_fit_is_refused_before_anything_is_submitted(made: Cluster, folder: Path) -> None:
+def test_a_layout_that_does_not_fit_is_refused_before_it_is_submitted(made: Cluster, folder: Path) -> None:
     write(folder, made, base={"workers": 6})
     done = run(made, folder)
     assert done.returncode == 2
@@ -224,7 +261,7 @@ def test_a_layout_that_does_not_fit_is_refused_before_anything_is_submitted(made
     assert not (folder / "studies").exists()
 
 
-def test_what_dlbench_refuses_in_the_job_is_told(made: Cluster, folder: Path) -> None:
+def test_what_dlbench_refuses_in_the_job_is_reported(made: Cluster, folder: Path) -> None:
     write(folder, made, base={"mode": "scale-out"})
     (folder / "c.yaml").write_text("hosts: {count: 2, slots: 2}\nsubmitter: sbatch\nssh: /nosuch/ssh\n")
     done = run(made, folder)
@@ -232,16 +269,6 @@ def test_what_dlbench_refuses_in_the_job_is_told(made: Cluster, folder: Path) ->
     assert "dlbench in the job" in done.stderr
     assert "/nosuch/ssh cannot be started" in done.stderr
     assert list((folder / "studies").iterdir()) == []
-
-
-def test_an_edited_scenario_is_refused_before_it_waits(made: Cluster, folder: Path) -> None:
-    write(folder, made)
-    assert run(made, folder).returncode == 0
-    write(folder, made, base={"epochs": 4}, name="s")
-    done = run(made, folder, "--study", str(study(folder)))
-    assert done.returncode == 2
-    assert "the scenario was edited" in done.stderr
-    assert len(list((study(folder) / files.SUBMISSIONS_FOLDER).iterdir())) == 1
 
 
 def test_a_dry_run_prints_the_script_and_submits_nothing(made: Cluster, folder: Path) -> None:
@@ -256,13 +283,23 @@ def test_a_dry_run_prints_the_script_and_submits_nothing(made: Cluster, folder: 
     assert not (folder / "studies").exists()
 
 
-def test_a_job_that_does_not_see_the_study_is_told_so(tmp_path: Path) -> None:
-    with cluster(2, slurm=True, private=[tmp_path]) as made:
-        made.hosts[0].run(["mkdir", str(tmp_path / "x")])
-        text = json.dumps({"baseline": "none", "base": BASE | {"workers": 1, "strategy": "single", "epochs": 1}})
-        lines = "hosts: {count: 1, slots: 1}\nsubmitter: sbatch\nsubmitter.extra: {exclude: node1}\n"
-        for name, content in (("s.yaml", text), ("c.yaml", lines)):
-            made.hosts[0].run(["sh", "-c", 'printf "%s" "$1" >"$2"', "sh", content, str(tmp_path / "x" / name)])
-        done = run(made, tmp_path / "x")
+def test_a_job_that_does_not_see_the_study_says_so(made: Cluster, folder: Path) -> None:
+    write(folder, made, base=ALONE, extra={"exclude": "node1,node3"})
+    text = (folder / "c.yaml").read_text()
+    (folder / "c.yaml").write_text(text.replace("{count: 2, slots: 2}", "{count: 1, slots: 1}"))
+    other = made.hosts[1]
+    other.run(["mount", "-t", "tmpfs", "tmpfs", str(folder)])
+    try:
+        done = run(made, folder)
+    finally:
+        other.run(["umount", str(folder)])
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "Slurm says of job 1: FAILED (NonZeroExitCode); it wrote nothing into" in done.stdout
+    assert ": FAILED (NonZeroExitCode); it wrote nothing into" in done.stdout
+
+
+def test_before_its_time_limit_a_job_ends_in_good_order(limited: tuple[Popen[bytes], Path]) -> None:
+    """Slurm asks it up to a minute and a half before: the other tests of this file run meanwhile."""
+    process, folder = limited
+    assert process.wait(timeout=200) == 1, printed(folder)
+    assert "was asked to end before its runs were done: by its time limit, or by somebody" in printed(folder)
+    assert [row["status"] for row in rows(folder)] == ["interrupted"]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dlbench.errors import UserError
-from dlbench.launch.submission import Sight, Stage, Submission
+from dlbench.launch.submission import JobStatus, Stage, Submission
 from dlbench.launch.submitters import sbatch
 from dlbench.launch.submitters._slurm import SlurmJob
 from dlbench.records import files
@@ -63,7 +63,7 @@ def test_dlbench_in_the_job_has_ended_as_soon_as_its_exit_code_is_there(slurm: P
     job = SlurmJob("7", tmp_path, Clock())
     assert job.look().stage is Stage.RUNNING
     (tmp_path / files.EXIT_CODE).write_text("130\n")
-    assert job.look() == Sight(Stage.ENDED, "job 7 has ended", 130)
+    assert job.look() == JobStatus(Stage.ENDED, "job 7 has ended", 130)
 
 
 def test_a_job_that_slurm_ended_is_over_and_then_ended_with_slurms_reason(slurm: Path, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_job_that_slurm_ended_is_over_and_then_ended_with_slurms_reason(slurm:
     job = SlurmJob("7", tmp_path, clock)
     assert job.look().stage is Stage.OVER
     clock.now = 30.0
-    assert job.look() == Sight(Stage.ENDED, "Slurm says of job 7: TIMEOUT (TimeLimit)")
+    assert job.look() == JobStatus(Stage.ENDED, "Slurm reports job 7: TIMEOUT (TimeLimit)")
 
 
 def test_a_job_that_wrote_nothing_probably_does_not_see_the_folder(slurm: Path, tmp_path: Path) -> None:
@@ -82,15 +82,15 @@ def test_a_job_that_wrote_nothing_probably_does_not_see_the_folder(slurm: Path, 
     job = SlurmJob("7", tmp_path, clock)
     job.look()
     clock.now = 30.0
-    assert "the hosts of the job must see the study's folder" in job.look().told
+    assert "the hosts of the job must see the study's folder" in job.look().text
 
 
 @pytest.mark.parametrize(
     ("sacct", "told"),
     [
-        ("NODE_FAIL\nNODE_FAIL\n", "Slurm says of job 7: NODE_FAIL"),
-        ("CANCELLED by 0\n", "Slurm says of job 7: CANCELLED"),
-        (None, "Slurm knows job 7 no more, and dlbench in it has left no exit code"),
+        ("NODE_FAIL\nNODE_FAIL\n", "Slurm reports job 7: NODE_FAIL"),
+        ("CANCELLED by 0\n", "Slurm reports job 7: CANCELLED"),
+        (None, "Slurm no longer knows job 7, and dlbench in it has left no exit code"),
     ],
 )
 def test_a_job_that_squeue_has_forgotten_is_looked_up(
@@ -106,17 +106,17 @@ def test_a_job_that_squeue_has_forgotten_is_looked_up(
     job = SlurmJob("7", tmp_path, clock)
     assert job.look().stage is Stage.OVER
     clock.now = 30.0
-    assert job.look() == Sight(Stage.ENDED, told)
+    assert job.look() == JobStatus(Stage.ENDED, told)
 
 
 def test_a_slurm_that_does_not_answer_is_asked_again(slurm: Path, tmp_path: Path) -> None:
     clock = Clock()
     job = SlurmJob("7", tmp_path, clock)
     answers(slurm, "squeue", stderr="slurm_load_jobs error: Unable to contact slurm controller\n", code=1)
-    assert job.look() == Sight(Stage.WAITING, "job 7: Slurm does not answer; asked again until it does")
+    assert job.look() == JobStatus(Stage.WAITING, "job 7: Slurm does not answer; asked again until it does")
     answers(slurm, "squeue", "RUNNING|None|n1\n")
     clock.now = 10.0
-    assert job.look() == Sight(Stage.RUNNING, "job 7 runs on n1")
+    assert job.look() == JobStatus(Stage.RUNNING, "job 7 runs on n1")
 
 
 def test_output_comes_piece_by_piece_and_whole_letters_only(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Start worker processes as a launcher would, with a real inbox, and bring home what they said."""
+"""Start worker processes as a launcher would, with a real telemetry server, and collect what they report."""
 
 import json
 import os
@@ -10,14 +10,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dlbench.launch.inbox import Inbox
 from dlbench.records import files
 from dlbench.records.assignment import ATTEMPT_VARIABLE, VARIABLE, Assignment
-from dlbench.records.journal import Journal, read_journal
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.run_spec import Limits, RunSpec, Target
 from dlbench.scenario.settings import Settings
 from dlbench.study.prepare import prepare
+from dlbench.telemetry.journal import Journal, read_journal
+from dlbench.telemetry.server import TelemetryServer
 from tests.functional.mpi_programs.launch import BASE, MPIRUN
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -28,7 +28,7 @@ LIMITS = {"flush_interval_s": 0.05, "orphan_timeout_s": 20.0}
 
 @dataclass(frozen=True)
 class Ended:
-    """How the processes ended and what came home."""
+    """How the processes ended and what they reported."""
 
     code: int
     output: str
@@ -51,7 +51,7 @@ def spec(command=None, workers=1, options=None, target=None, limits=None, **sett
     )
 
 
-def assigned(run, folder, home, **place):
+def assigned(run, folder, endpoint, **place):
     """Return the assignment of a run on this machine, its data prepared."""
     ready = {} if run.settings.command else prepare([run], lambda line: None, threading.Event())
     prepared = next(iter(ready.values()), None)
@@ -62,7 +62,7 @@ def assigned(run, folder, home, **place):
         attempt=1,
         attempt_id=f"{folder.name}-{os.getpid()}-{os.urandom(4).hex()}",
         layout=Layout(places=places, intra_op_threads=1, inter_op_threads=1),
-        home=home,
+        endpoint=endpoint,
         data_folder=str(prepared.folder) if prepared else "",
         data_checksum=prepared.checksum if prepared else "",
         log_folder=str(folder),
@@ -87,17 +87,17 @@ def process(argv, environ):
 
 @contextmanager
 def working(run, folder, launcher=None, environ=None, **place):
-    """Start the worker processes of a run; yields (process, reception, assignment)."""
+    """Start the worker processes of a run; yields (process, session, assignment)."""
     launcher = (
         launcher if launcher is not None else (*MPI, str(run.settings.workers)) if run.settings.workers > 1 else ()
     )
-    with Inbox() as inbox:
-        assignment = assigned(run, folder, inbox.home(), **place)
-        with inbox.expect(assignment, folder / files.JOURNAL) as reception:
+    with TelemetryServer() as server:
+        assignment = assigned(run, folder, server.endpoint(), **place)
+        with server.expect(assignment, folder / files.JOURNAL) as session:
             variables = {VARIABLE: assignment.model_dump_json(), ATTEMPT_VARIABLE: assignment.attempt_id}
             argv = (*launcher, sys.executable, "-m", "dlbench.worker")
             with process(argv, variables | (environ or {})) as started:
-                yield started, reception, assignment
+                yield started, session, assignment
 
 
 def work(run, folder, timeout_s=240, launcher=None, environ=None, **place):

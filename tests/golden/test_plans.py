@@ -13,7 +13,7 @@ import pytest
 
 from dlbench.launch.launchers import mpirun
 from dlbench.launch.plan import plan, render
-from dlbench.records.assignment import Assignment, Home
+from dlbench.records.assignment import Assignment, Endpoint
 from dlbench.records.mpi import Mpi
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.run_spec import RunSpec
@@ -33,7 +33,9 @@ def assignment(
             label=f"workers={workers}",
             repeat=0,
             options=options or {},
-            settings=Settings.model_validate({"workers": workers, "cores_per_worker": 1, "driver": "mpi", **settings}),
+            settings=Settings.model_validate(
+                {"workers": workers, "cores_per_worker": 1, "communicator": "mpi", **settings}
+            ),
         ),
         attempt=1,
         attempt_id="0123456789abcdef",
@@ -42,7 +44,7 @@ def assignment(
             intra_op_threads=1,
             inter_op_threads=1,
         ),
-        home=Home(address="127.0.0.1", port=40000, token="never shown"),
+        endpoint=Endpoint(address="127.0.0.1", port=40000, token="never shown"),
         log_folder=log_folder,
     )
 
@@ -61,7 +63,7 @@ PLANS = {
     "mpirun-2": (assignment(2, launcher="mpirun", strategy="mpi", algorithm="auto"), "/opt/env/bin/python"),
     "mpirun-4-ring": (assignment(4, launcher="mpirun", strategy="mpi", algorithm="ring"), "/opt/env/bin/python"),
     "mpirun-2-horovod": (
-        assignment(2, launcher="mpirun", strategy="horovod", driver="horovod", collectives="mpi"),
+        assignment(2, launcher="mpirun", strategy="horovod", communicator="horovod", collectives="mpi"),
         "/opt/env/bin/python",
     ),
     "mpirun-2-horovod-autotune": (
@@ -71,17 +73,17 @@ PLANS = {
             {"strategy.autotune": True},
             launcher="mpirun",
             strategy="horovod",
-            driver="horovod",
+            communicator="horovod",
             collectives="mpi",
         ),
         "/opt/env/bin/python",
     ),
     "horovodrun-3-gloo": (
-        assignment(3, launcher="horovodrun", strategy="horovod", driver="horovod", collectives="gloo"),
+        assignment(3, launcher="horovodrun", strategy="horovod", communicator="horovod", collectives="gloo"),
         "/opt/my env's/bin/python",
     ),
     "horovodrun-2-mpi": (
-        assignment(2, launcher="horovodrun", strategy="horovod", driver="horovod", collectives="mpi"),
+        assignment(2, launcher="horovodrun", strategy="horovod", communicator="horovod", collectives="mpi"),
         "/opt/env/bin/python",
     ),
     "mpich-2": (assignment(2, launcher="mpirun", strategy="mpi", algorithm="auto"), "/opt/env/bin/python"),

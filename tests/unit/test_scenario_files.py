@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from dlbench.scenario.check.warnings import warnings
 from dlbench.scenario.cluster import Cluster, Host
-from dlbench.scenario.doubts import doubts
-from dlbench.scenario.expand import expand
-from dlbench.scenario.host_list import parse_hosts
-from dlbench.scenario.read import read, reference_of
+from dlbench.scenario.cluster.host_list import parse_hosts
+from dlbench.scenario.expand.arms import unused_excludes
+from dlbench.scenario.expand.runs import expand
+from dlbench.scenario.read.scenario_file import read, reference_of
 
 SCENARIOS = sorted((Path(__file__).parents[2] / "scenarios").glob("*.y*ml"))
 TWO_CORES = Cluster(hosts=(Host(address="localhost", slots=2, cores=(0, 1)),))
@@ -43,14 +44,13 @@ def test_the_studies_to_repeat_are_there_each_with_a_small_variant() -> None:
     assert {f"{study}{size}.yaml" for study in studies for size in ("", "-small")} <= names()
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in SCENARIOS if path.name.startswith("kim")], ids=lambda path: path.name
-)
-def test_a_repeated_study_is_compared_with_its_numbers(path: Path) -> None:
-    found = reference_of(read(path), path)
-    assert found is not None
-    assert found.claims
-    assert found.source.split()[-1] == path.name[3:7]
+def test_a_repeated_study_is_compared_with_its_numbers(subtests: pytest.Subtests) -> None:
+    for path in [path for path in SCENARIOS if path.name.startswith("kim")]:
+        with subtests.test(path=path):
+            found = reference_of(read(path), path)
+            assert found is not None
+            assert found.claims
+            assert found.source.split()[-1] == path.name[3:7]
 
 
 @pytest.fixture(scope="module")
@@ -75,13 +75,14 @@ def test_a_scenario_is_valid_and_possible_where_it_is_made_for(
     cluster = cluster_of(path)
     runs = expand(scenario, cluster, {})
     assert len({run.run_id for run in runs}) == len(runs) > 1
-    assert doubts(scenario, runs, cluster) == ()
+    assert (*unused_excludes(scenario, cluster), *warnings(runs, cluster)) == ()
 
 
-@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.name)
-def test_a_scenario_opens_with_purpose_command_hardware_and_expectation(path: Path) -> None:
-    said = header(path)
-    assert f"dlbench run scenarios/{path.name}" in said
-    assert "cores" in said
-    assert "Expect" in said
-    assert read(path).description
+def test_a_scenario_opens_with_purpose_command_hardware_and_expectation(subtests: pytest.Subtests) -> None:
+    for path in SCENARIOS:
+        with subtests.test(path=path):
+            said = header(path)
+            assert f"dlbench run scenarios/{path.name}" in said
+            assert "cores" in said
+            assert "Expect" in said
+            assert read(path).description

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from tests.functional.host_faults.kinds import KINDS
-from tests.soak.__main__ import COLUMNS, draw, page
+from tests.soak.hosts import COLUMNS, draw, page
 
 
 def test_every_kind_comes_before_any_comes_again() -> None:

@@ -3,7 +3,7 @@
 A launcher file holds a one-line doc, `OPTIONS`, `PROVIDES` (the collectives its processes can use: `("mpi",)`),
 `MULTIPLE_HOSTS` (whether it reaches other hosts) and
 
-    def available() -> str: ...    # "" where it can be used on this machine, else what is missing and how to mend it
+    def available() -> str: ...    # "" where it can be used on this machine, else what is missing and how to install it
     def argv(layout: Layout, program: tuple[str, ...], options: Options, settings: Settings,
              variables: tuple[str, ...]) -> tuple[str, ...]: ...
     def environment(layout: Layout, options: Options, settings: Settings) -> dict[str, str]: ...
@@ -11,9 +11,9 @@ A launcher file holds a one-line doc, `OPTIONS`, `PROVIDES` (the collectives its
 and, where it may be another program with other words, or reaches other hosts by ssh,
 
     def refuse(options: Options, settings: Settings) -> str: ...   # "" where the run can be, else why not
-    def reaching(command: str) -> dict[str, str]: ...   # variables that say to it which command is to be ssh
-    def silence(layout: Layout, longest_s: float) -> dict[str, str]: ...   # variables: when a silent host is lost
-    def carrying(layout: Layout, variable: str) -> dict[str, str]: ...   # variables: its daemons carry it
+    def reaching(command: str) -> dict[str, str]: ...   # variables that set which command is ssh
+    def silence(layout: Layout, longest_s: float) -> dict[str, str]: ...   # variables: how long a host may be silent
+    def carrying(layout: Layout, variable: str) -> dict[str, str]: ...   # variables: its daemons get it
 
 All pure but `available` and, where `mpirun` is asked once which MPI it is of, what depends on the answer. `argv`
 returns one command that starts every process and ends with the last of them; `variables` are the names of those that

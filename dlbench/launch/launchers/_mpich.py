@@ -16,7 +16,7 @@ _LAST = ("/usr/bin/env", "DLBENCH_LAST=1")
 def argv(mpirun: str, layout: Layout, program: tuple[str, ...], variables: tuple[str, ...]) -> tuple[str, ...]:
     """Return the command; variables are passed on by their names.
 
-    Hydra would ask a queue it finds itself in for hosts: they are said here. It forgets the last variable of its own
+    In a job Hydra would ask the queue for hosts: they are named here. It forgets the last variable of its own
     environment (5.0.2), so that one more is put there.
     """
     count = ("-n", str(len(layout.places)))
@@ -34,7 +34,7 @@ def environment(layout: Layout) -> dict[str, str]:
 
 
 def reaching(command: str) -> dict[str, str]:
-    """Return the variables that say which command reaches another host: the program, and its arguments.
+    """Return the variables that set the command that reaches another host: the program, and its arguments.
 
     Raises:
         UserError: An argument holds a space, at which Hydra would cut it.

@@ -12,11 +12,10 @@ from dlbench.scenario.layout import Layout
 # MPI_Init takes 1.1 s while it probes for fast networks; these transports take 0.07 s and move as many bytes on TCP
 # and shared memory. A cluster with InfiniBand sets `launcher.mca` to its own.
 _TRANSPORTS = {"pml": "ob1", "btl": "self,sm,tcp"}
-# Version 4 ends every process that is told of `sm`: it was called so before version 3, and is again since 5.
+# Version 4 fails on the name `sm`: the transport was called so before version 3, and is again since 5.
 _TRANSPORTS_OF_4 = {"pml": "ob1", "btl": "self,vader,tcp"}
-# What the kernel asks a silent connection, and how often, may be a day at most.
 _LONGEST_SILENCE_S = 86_400
-_QUESTIONS = 4
+_PROBES = 4
 
 
 def argv(mpirun: str, layout: Layout, program: tuple[str, ...], variables: tuple[str, ...]) -> tuple[str, ...]:
@@ -50,15 +49,15 @@ def environment(
 
 
 def reaching(command: str) -> dict[str, str]:
-    """Return the variables that say which command reaches another host."""
+    """Return the variables that set the command that reaches another host."""
     return dict.fromkeys(AGENTS, command)
 
 
 def silence(layout: Layout, longest_s: float) -> dict[str, str]:
-    """Return the variables by which mpirun and its daemons on other hosts hear in time that the other is gone.
+    """Return the variables by which mpirun and its daemons on other hosts notice in time that the other is gone.
 
-    A daemon whose host is cut off ends itself, and mpirun ends the run and names the host. They hear of it from the
-    kernel, which asks a connection that has been silent for a third of the time, and then some four times more. By
+    A daemon whose host is cut off ends itself, and mpirun ends the run and names the host. The kernel
+    probes a connection that has been silent for a third of the time, and then some four times more. By
     default that takes 8 minutes.
 
     Args:
@@ -69,7 +68,7 @@ def silence(layout: Layout, longest_s: float) -> dict[str, str]:
         return {}
     total = max(2, min(_LONGEST_SILENCE_S, round(longest_s)))
     idle = max(1, total // 3)
-    interval = max(1, round((total - idle) / _QUESTIONS))
+    interval = max(1, round((total - idle) / _PROBES))
     probes = max(1, round((total - idle) / interval))
     found = {"keepalive_time": idle, "keepalive_intvl": interval, "keepalive_probes": probes}
     # Version 5 reads the one, version 4 the other.
@@ -79,7 +78,7 @@ def silence(layout: Layout, longest_s: float) -> dict[str, str]:
 def carrying(layout: Layout, variable: str) -> dict[str, str]:
     """Return the variables by which mpirun starts its daemons on other hosts with a variable, `NAME=value`.
 
-    A daemon ends by itself when mpirun is gone, or nearly always: it is then found by what it carries.
+    A daemon ends by itself when mpirun is gone, or nearly always: it is then found by this variable.
     """
     if is_here(layout):
         return {}
@@ -91,7 +90,7 @@ def carrying(layout: Layout, variable: str) -> dict[str, str]:
 def _waiting(layout: Layout) -> dict[str, str]:
     """Return how a rank waits: it gives its core away where ranks share cores, else it polls.
 
-    Open MPI would decide by the slots it was told of, not by cores, and so differently from arm to arm.
+    Open MPI would decide by slots, not by cores, and so differently from arm to arm.
     """
     return {"mpi_yield_when_idle": "1" if "oversubscribed" in layout.emulated else "0"}
 

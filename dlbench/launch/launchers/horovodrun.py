@@ -23,7 +23,7 @@ _BINDING = "--bind-to none --map-by :OVERSUBSCRIBE"
 
 
 def available() -> str:
-    """Return "" where horovodrun can be used, else what is missing and the command that mends it."""
+    """Return "" where horovodrun can be used, else what is missing and the command that installs it."""
     if find_spec("horovod") is None:
         return f"Horovod is not installed beside {sys.executable}; `make horovod` builds it"
     return ""

@@ -1,4 +1,4 @@
-"""Starts the processes with mpirun, Open MPI's or MPICH's; they can use MPI, and whatever meets by MPI first."""
+"""Starts the processes with mpirun, Open MPI's or MPICH's; they can use MPI, and what is set up over MPI."""
 
 import sys
 
@@ -39,7 +39,7 @@ def executable() -> str:
 
 
 def available() -> str:
-    """Return "" where there is an mpirun, else what is missing and the command that mends it."""
+    """Return "" where there is an mpirun, else what is missing and the command that installs it."""
     return "" if executable() else _MISSING.format(python=sys.executable)
 
 
@@ -75,17 +75,17 @@ def argv(
 
 
 def environment(layout: Layout, options: OPTIONS, settings: Settings) -> dict[str, str]:
-    """Return what mpirun and the library are told by variables."""
+    """Return the variables of mpirun and of the library."""
     if _mpi().has_hydra:
         return _mpich.environment(layout)
     return _open_mpi.environment(layout, options.mca, strategy_parameters(settings), _mpi().version)
 
 
 def reaching(command: str) -> dict[str, str]:
-    """Return the variables that say to mpirun which command reaches another host.
+    """Return the variables that set by which command mpirun reaches another host.
 
     Raises:
-        UserError: It cannot be said to this mpirun.
+        UserError: This mpirun cannot be given it.
     """
     return _mpich.reaching(command) if _mpi().has_hydra else _open_mpi.reaching(command)
 

@@ -1,4 +1,4 @@
-"""Starts the processes with Slurm's srun, within a job of Slurm; they can use MPI, and whatever meets by MPI first."""
+"""Starts the processes with Slurm's srun, within a job of Slurm; they can use MPI, and what is set up over MPI."""
 
 import os
 import shutil

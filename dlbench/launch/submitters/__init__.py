@@ -1,8 +1,8 @@
-"""Where the launcher is started, one file each: `direct` starts it here and now, the others hand dlbench to a queue.
+"""Where the launcher is started, one file each: `direct` starts it here, the others submit dlbench.
 
 A submitter file holds a one-line doc, `OPTIONS` (in a cluster file: `submitter.NAME`) and
 
-    def available() -> str: ...    # "" where it can be used on this machine, else what is missing and how to mend it
+    def available() -> str: ...    # "" where it can be used on this machine, else what is missing and how to get it
     def inside(cluster: Cluster, environment: Mapping[str, str]) -> Cluster | None: ...
 
 `inside` returns the cluster with the hosts that are there to be used at once: dlbench then starts launchers on them. It
@@ -12,7 +12,7 @@ returns None where dlbench is in no job yet; then a submitter also has
     def submit(submission: Submission, options: Options) -> str: ...  # hands it in, returns its name; or UserError
     def job(name: str, submission: Submission, options: Options) -> Job: ...    # one that was handed in
 
-and may have `SHARES_FILES` (whether a job sees the study's folder and this environment: True unless it says so),
+and may have `SHARES_FILES` (whether a job sees the study's folder and this environment: True by default),
 `STARTS_ON_ITS_HOST` (whether dlbench runs on the first of the job's hosts, so that on one host every launcher will do)
 and `one_for_each_run(options) -> bool` (whether each run is a job of its own). All are pure but `available` and
 `submit`. See `dlbench.launch.submission` for what they are given and return.

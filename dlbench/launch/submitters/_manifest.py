@@ -16,15 +16,17 @@ from dlbench.launch.submission import ANY_HOST, Submission, cluster_text
 from dlbench.launch.submitters._kubernetes_options import OPTIONS
 from dlbench.records import files
 
-# Folders in the pods: what the ConfigMap holds, the studies, and what dlbench and whoever collects say to each other.
+# Folders in the pods: what the ConfigMap holds, the studies, and the files by which the study's end is signalled.
 JOB, STUDIES, STATE = "/dlbench/job", "/dlbench/studies", "/dlbench/state"
 COLLECTED = "collected"
+# Label of the job and of its pods, by which kubectl finds them.
+INSTANCE = "app.kubernetes.io/instance"
 # So long a pod has to end in good order before it is killed.
 _GRACE_S = 90
 _MOST_LETTERS = 40
 # The ConfigMap of Kubernetes holds at most 1 MiB.
 _MOST_BYTES = 1_000_000
-# The keys were made for this job, and nobody can know those of its pods.
+# The keys of hosts are made with the pods, so they cannot be known.
 _SSH = "ssh -p {port} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
 _SCRIPT = """\
 #!/bin/sh
@@ -43,7 +45,7 @@ while [ -n "$asked" ]; do
     code=$?
 done
 printf '%s\\n' "$code" >{state}/{code}.new && mv {state}/{code}.new {state}/{code}
-# The study is in this pod: it waits for whoever submitted it to take it home.
+# The study is in this pod: it waits until it is collected.
 waited=0
 while [ ! -e {state}/{collected} ] && [ "$waited" -lt {timeout_s} ]; do
     sleep 1
@@ -65,12 +67,12 @@ _Dumper.add_representer(str, _text)
 
 
 def name_of(submission: Submission, options: OPTIONS) -> str:
-    """Return the job's name: after the study and the submission where it is not said."""
+    """Return the job's name: after the study and the submission by default."""
     if options.name is not None:
         return options.name
     slug = re.sub(r"[^a-z0-9]+", "-", submission.study.name.lower()).strip("-")
     number = f"-{submission.number}"
-    # The end of a study's name, its time, tells it from others.
+    # The end of a study's name, its time, is unique.
     return f"dlbench-{slug[-(_MOST_LETTERS - len(number) - 8) :].strip('-')}{number}".replace("--", "-")
 
 
@@ -88,8 +90,9 @@ def text(submission: Submission, options: OPTIONS) -> str:
     """
     hosts = submission.cluster.hosts
     if len({host.slots for host in hosts}) > 1 or not hosts[0].address.startswith(ANY_HOST):
-        raise UserError("hosts of a job for Kubernetes are counted, and have as many slots each",
-                        hint="hosts: {count: 2, slots: 4}")  # fmt: skip
+        raise UserError(
+            "hosts of a job for Kubernetes are counted, and have as many slots each", hint="hosts: {count: 2, slots: 4}"
+        )
     content = {
         **submission.study_files,
         files.CLUSTER: cluster_text(submission.cluster, options),
@@ -120,7 +123,11 @@ def _script(submission: Submission, options: OPTIONS) -> str:
 def _metadata(submission: Submission, options: OPTIONS, suffix: str = "") -> dict[str, Any]:
     namespace = {} if options.namespace is None else {"namespace": options.namespace}
     name = f"{name_of(submission, options)}{suffix}"
-    return {"name": name, **namespace, "labels": {"app.kubernetes.io/name": "dlbench"}}
+    return {"name": name, **namespace, "labels": _labels(submission, options)}
+
+
+def _labels(submission: Submission, options: OPTIONS) -> dict[str, str]:
+    return {"app.kubernetes.io/name": "dlbench", INSTANCE: name_of(submission, options)}
 
 
 def _config_map(submission: Submission, options: OPTIONS, content: Mapping[str, str]) -> dict[str, Any]:
@@ -132,7 +139,7 @@ def _config_map(submission: Submission, options: OPTIONS, content: Mapping[str, 
 def _mpi_job(submission: Submission, options: OPTIONS) -> dict[str, Any]:
     hosts = submission.cluster.hosts
     deadline = {} if options.deadline_s is None else {"activeDeadlineSeconds": options.deadline_s}
-    # A second launcher would begin while nobody follows it: `--resume` makes what is missing.
+    # A second launcher would not be followed: `--resume` makes what is missing.
     policy = {"cleanPodPolicy": "All", "backoffLimit": 0, **deadline}
     spec = {
         "slotsPerWorker": hosts[0].slots,
@@ -168,7 +175,8 @@ def _replicas(count: int, submission: Submission, options: OPTIONS, container: d
         pod["nodeSelector"] = dict(options.node_selector)
     if options.service_account is not None:
         pod["serviceAccountName"] = options.service_account
-    return {"replicas": count, "restartPolicy": "Never", "template": {"spec": pod}}
+    template = {"metadata": {"labels": _labels(submission, options)}, "spec": pod}
+    return {"replicas": count, "restartPolicy": "Never", "template": template}
 
 
 def _container(
@@ -202,7 +210,7 @@ def _worker(options: OPTIONS) -> dict[str, Any]:
 
 
 def _of_entry_point(options: OPTIONS) -> dict[str, str]:
-    """Return what docker/entrypoint is told: where the operator mounts the keys of the job, and the port of ssh."""
+    """Return the variables of docker/entrypoint: where the operator mounts the keys of the job, and the port of ssh."""
     return {"DLBENCH_KEYS": options.keys, "DLBENCH_SSH_PORT": str(options.port)} if options.entry_point else {}
 
 

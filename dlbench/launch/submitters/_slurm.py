@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from dlbench.launch.submission import Sight, Stage
-from dlbench.launch.submitters._ask import ask
-from dlbench.launch.submitters._tail import Tail
+from dlbench.launch.submission import JobStatus, Stage
+from dlbench.launch.submitters._job import Tail, ask
 from dlbench.records import files
 
 _WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD"})
@@ -27,7 +26,7 @@ _LAG_S = 10.0
 
 
 class SlurmJob:
-    """A job that was handed to Slurm.
+    """A job that was submitted to Slurm.
 
     Args:
         name: Its number.
@@ -39,21 +38,21 @@ class SlurmJob:
         self.name = name
         self._folder = folder
         self._clock = clock
-        self._sight = Sight(Stage.WAITING, f"job {name} is handed in")
+        self._status = JobStatus(Stage.WAITING, f"job {name} is submitted")
         self._ask_at, self._pause_s = clock(), _FIRST_S
         self._over_since: float | None = None
         self._tail = Tail(folder / files.JOB_OUTPUT)
 
-    def look(self) -> Sight:
+    def look(self) -> JobStatus:
         """Return how it stands; asks Slurm now and then, and sees at once when dlbench in the job has ended."""
         code = self._exit_code()
         if code is not None:
-            return Sight(Stage.ENDED, f"job {self.name} has ended", code)
+            return JobStatus(Stage.ENDED, f"job {self.name} has ended", code)
         if self._clock() >= self._ask_at:
-            self._sight = self._asked()
+            self._status = self._asked()
             self._pause_s = min(self._pause_s * _LONGER, _LAST_S)
             self._ask_at = self._clock() + self._pause_s
-        return self._settled(self._sight)
+        return self._settled(self._status)
 
     def output(self) -> str:
         """Return what it has printed since the last call."""
@@ -75,19 +74,19 @@ class SlurmJob:
     def collect(self) -> None:
         """Do nothing: what it has made is in the study's folder."""
 
-    def _settled(self, sight: Sight) -> Sight:
+    def _settled(self, status: JobStatus) -> JobStatus:
         """Return a job that has ended as over until its files must be here."""
-        if sight.stage is not Stage.ENDED:
+        if status.stage is not Stage.ENDED:
             self._over_since = None
-            return sight
+            return status
         if self._over_since is None:
             self._over_since = self._clock()
         if self._clock() - self._over_since < _LAG_S:
-            return Sight(Stage.OVER, f"job {self.name} is over")
-        return Sight(Stage.ENDED, f"{sight.told}{self._silence()}")
+            return JobStatus(Stage.OVER, f"job {self.name} is over")
+        return JobStatus(Stage.ENDED, f"{status.text}{self._silence()}")
 
     def _silence(self) -> str:
-        """Say what is probably wrong where the job has not written a word."""
+        """Return what is probably wrong where the job has written nothing."""
         if (self._folder / files.JOB_OUTPUT).exists():
             return ""
         return (
@@ -95,21 +94,21 @@ class SlurmJob:
             "system that they share with this machine"
         )
 
-    def _asked(self) -> Sight:
+    def _asked(self) -> JobStatus:
         done = ask("squeue", "--noheader", "--states=all", f"--jobs={self.name}", "--format=%T|%r|%N")
         if done is None or (done.returncode and _UNKNOWN_JOB not in done.stderr.lower()):
-            return Sight(self._sight.stage, f"job {self.name}: Slurm does not answer; asked again until it does")
+            return JobStatus(self._status.stage, f"job {self.name}: Slurm does not answer; asked again until it does")
         state, _, rest = done.stdout.strip().partition("|")
         reason, _, hosts = rest.partition("|")
-        return sight(self.name, state, reason, hosts) if state else self._from_accounts()
+        return job_status(self.name, state, reason, hosts) if state else self._from_accounts()
 
-    def _from_accounts(self) -> Sight:
+    def _from_accounts(self) -> JobStatus:
         """Return how a job ended that squeue has forgotten."""
         done = ask("sacct", f"--jobs={self.name}", "--allocations", "--noheader", "--parsable2", "--format=State")
         state = done.stdout.split("\n")[0].partition(" ")[0] if done and not done.returncode else ""
         if state:
-            return sight(self.name, state, "", "")
-        return Sight(Stage.ENDED, f"Slurm knows job {self.name} no more, and dlbench in it has left no exit code")
+            return job_status(self.name, state, "", "")
+        return JobStatus(Stage.ENDED, f"Slurm no longer knows job {self.name}, and dlbench in it has left no exit code")
 
     def _exit_code(self) -> int | None:
         # Listed anew: a file system over a network may remember that a file was not there.
@@ -121,7 +120,7 @@ class SlurmJob:
             return None
 
 
-def sight(name: str, state: str, reason: str, hosts: str) -> Sight:
+def job_status(name: str, state: str, reason: str, hosts: str) -> JobStatus:
     """Return how a job stands, from the words of Slurm.
 
     Args:
@@ -132,7 +131,7 @@ def sight(name: str, state: str, reason: str, hosts: str) -> Sight:
     """
     because = "" if reason in _NOTHING else f" ({reason})"
     if state in _WAITING:
-        return Sight(Stage.WAITING, f"job {name} waits: {state}{because}")
+        return JobStatus(Stage.WAITING, f"job {name} waits: {state}{because}")
     if state in _ENDED:
-        return Sight(Stage.ENDED, f"Slurm says of job {name}: {state}{because}")
-    return Sight(Stage.RUNNING, f"job {name} runs{f' on {hosts}' if hosts else ''}{because}")
+        return JobStatus(Stage.ENDED, f"Slurm reports job {name}: {state}{because}")
+    return JobStatus(Stage.RUNNING, f"job {name} runs{f' on {hosts}' if hosts else ''}{because}")

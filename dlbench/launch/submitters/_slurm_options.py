@@ -1,4 +1,4 @@
-"""What may be said of a job of Slurm, in a form that a script can hold."""
+"""The options of a job of Slurm, in a form that a script can hold."""
 
 import re
 from typing import Literal
@@ -10,7 +10,7 @@ from dlbench.plugins import Options
 WORD = re.compile(r"[^\s\"'\\#]+")
 _TIME = re.compile(r"[0-9]+(:[0-5]?[0-9]){0,2}|[0-9]+-[0-9]{1,2}(:[0-5]?[0-9]){0,2}", re.ASCII)
 _NAME = re.compile(r"[a-z][a-z0-9-]*", re.ASCII)
-# What the script says by itself, or by an option of its own.
+# What dlbench sets itself, or by an option of its own.
 _OURS = frozenset(
     {
         *("account", "array", "batch", "chdir", "cpus-per-task", "error", "exclusive", "gres", "job-name", "mem"),
@@ -72,7 +72,7 @@ class OPTIONS(Options):
             if not _NAME.fullmatch(name):
                 raise ValueError(f"{name!r} is no option of sbatch: long names without hyphens before them")
             if name in _OURS:
-                raise ValueError(f"{name} is said by dlbench, from `hosts` and the other options of this submitter")
+                raise ValueError(f"{name} is set by dlbench, from `hosts` and the other options of this submitter")
             if isinstance(value, str) and not re.fullmatch(r'[^"\\\x00-\x1f]*', value):
                 raise ValueError(f"{name} holds a quote, a backslash or a line break")
         return extra

@@ -52,7 +52,7 @@ Value: TypeAlias = str | int | bool | None
 def text(submission: Submission, options: OPTIONS) -> str:
     """Return the script of a job.
 
-    It says nothing to Slurm's own output file: it writes into the study's folder, if the job's host sees that.
+    It writes into the study's folder, if the job's host sees that, and nothing into Slurm's own output file.
 
     Raises:
         UserError: The hosts differ in slots, which Slurm cannot be asked for.

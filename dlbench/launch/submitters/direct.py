@@ -1,4 +1,4 @@
-"""Starts the launcher here and now."""
+"""Starts the launcher on this machine, at once."""
 
 from collections.abc import Mapping
 

@@ -1,34 +1,49 @@
 """Hands dlbench to Kubernetes as an MPIJob of Kubeflow's MPI operator, with a pod for each host."""
 
+import contextlib
+import json
 import shutil
 import subprocess
-from collections.abc import Mapping
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from dlbench.errors import UserError, shorten
-from dlbench.launch.submission import Submission
+from dlbench.launch.submission import JobStatus, NotCollected, Stage, Submission
 from dlbench.launch.submitters import _manifest
-from dlbench.launch.submitters._kubernetes import KubernetesJob, kubectl
+from dlbench.launch.submitters._job import Tail, ask
 from dlbench.launch.submitters._kubernetes_options import OPTIONS
+from dlbench.launch.submitters._manifest import COLLECTED, INSTANCE, STATE, STUDIES, text
 from dlbench.records import files
 from dlbench.scenario.cluster import Cluster
-from dlbench.scenario.host_list import parse_hostfile
-from dlbench.scenario.text_file import read_text
+from dlbench.scenario.cluster.host_list import parse_hostfile
+from dlbench.scenario.read.document import read_text
+
+__all__ = ["OPTIONS", "SHARES_FILES", "available", "inside", "job", "submit", "text"]
 
 SHARES_FILES = False
 
-# What the operator says to the pod of the launcher, and where it writes the names of the others.
+# What the operator sets in the launcher's pod, and where it writes the names of the others.
 _ROLE, _LAUNCHER = "K_MPI_JOB_ROLE", "launcher"
 _HOSTFILE = "OMPI_MCA_orte_default_hostfile"
+# The operator's label of each pod.
+_ROLE_LABEL = "training.kubeflow.org/job-role"
 _ANSWER_S = 120.0
-# Where kubectl itself applies, it keeps all of the ConfigMap once more in an annotation, which holds 256 KiB.
-_BY_SERVER = "--server-side"
+_EVERY_S = 3.0
+# A study of hours is hundreds of megabytes.
+_COPY_S = 3600.0
+# What every whole archive ends with: two empty blocks.
+_END = bytes(2 * tarfile.BLOCKSIZE)
+_ENDED = {"Succeeded": "has ended", "Failed": "has failed"}
 
 
 def available() -> str:
-    """Return "" where a job can be applied, else what is missing."""
+    """Return "" where a job can be created, else what is missing."""
     if shutil.which("kubectl") is None:
-        return "there is no kubectl on PATH; `--dry-run` prints the manifest, which can be applied elsewhere"
+        return "there is no kubectl on PATH; `--dry-run` prints the manifest, which can be created elsewhere"
     return ""
 
 
@@ -46,17 +61,8 @@ def inside(cluster: Cluster, environment: Mapping[str, str]) -> Cluster | None:
     return cluster.model_copy(update={"hosts": tuple(h.model_copy(update={"cores": cores}) for h in found.hosts)})
 
 
-def text(submission: Submission, options: OPTIONS) -> str:
-    """Return the manifest of a job: a ConfigMap and an MPIJob.
-
-    Raises:
-        UserError: Hosts have names or different slots, or the scenario is too large.
-    """
-    return _manifest.text(submission, options)
-
-
 def submit(submission: Submission, options: OPTIONS) -> str:
-    """Write the manifest into the submission's folder, which exists, apply it, and return the job's name.
+    """Write the manifest into the submission's folder, which exists, create the job, and return its name.
 
     Raises:
         UserError: Kubernetes refuses it or does not answer, or the study is where no other job sees it.
@@ -68,18 +74,196 @@ def submit(submission: Submission, options: OPTIONS) -> str:
         )
     manifest = submission.folder / files.JOB_MANIFEST
     files.write_text(manifest, text(submission, options))
-    try:
-        done = subprocess.run(
-            kubectl(options, "apply", f"--filename={manifest}", _BY_SERVER), stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, errors="replace", timeout=_ANSWER_S, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UserError(f"the job cannot be handed to Kubernetes: {error}") from error
+    done = ask(*kubectl(options, "create", f"--filename={manifest}"), timeout_s=_ANSWER_S)
+    if done is None:
+        raise UserError("the job cannot be handed to Kubernetes: kubectl gives no answer")
     if done.returncode:
         raise UserError(f"Kubernetes refused the job: {shorten(done.stderr.strip()) or 'it says nothing'}")
     return _manifest.name_of(submission, options)
 
 
-def job(name: str, submission: Submission, options: OPTIONS) -> KubernetesJob:
+def job(name: str, submission: Submission, options: OPTIONS) -> "KubernetesJob":
     """Return a job that was handed in."""
     return KubernetesJob(name, submission, options)
+
+
+def kubectl(options: OPTIONS, *words: str) -> tuple[str, ...]:
+    """Return a command of kubectl in the job's namespace."""
+    return ("kubectl", *(() if options.namespace is None else (f"--namespace={options.namespace}",)), *words)
+
+
+class KubernetesJob:
+    """A job that was created, seen through kubectl.
+
+    Args:
+        name: Its name.
+        submission: What was handed in.
+        options: As what.
+        clock: Seconds of a clock that never goes back.
+    """
+
+    def __init__(
+        self, name: str, submission: Submission, options: OPTIONS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.name = name
+        self._submission = submission
+        self._options = options
+        self._clock = clock
+        self._ask_at = clock()
+        self._status = JobStatus(Stage.WAITING, f"job {name} is created")
+        self._pod = ""
+        self._log: subprocess.Popen[bytes] | None = None
+        self._tail = Tail(submission.folder / files.JOB_OUTPUT)
+
+    def look(self) -> JobStatus:
+        """Return how it stands; asks every few seconds."""
+        if self._status.stage is not Stage.ENDED and self._clock() >= self._ask_at:
+            self._status = self._asked()
+            self._ask_at = self._clock() + _EVERY_S
+        return self._status
+
+    def output(self) -> str:
+        """Return what dlbench has printed since the last call."""
+        if self._pod and (self._log is None or (self._log.poll() is not None and self._status.stage is Stage.RUNNING)):
+            # From its beginning, into the file that is read on where it was left.
+            with (self._submission.folder / files.JOB_OUTPUT).open("wb") as file:
+                argv = kubectl(self._options, "logs", "--follow", self._pod)
+                self._log = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.DEVNULL)
+        return self._tail.read()
+
+    def cancel(self) -> None:
+        """Ask dlbench in the launcher's pod to end; without such a pod there is nothing to keep."""
+        if not self._pod or self._inside("/bin/sh", "-c", "kill -TERM 1") is None:
+            self.kill()
+            self._status = JobStatus(Stage.ENDED, f"job {self.name} is deleted")
+
+    def kill(self) -> None:
+        """Delete all that was created."""
+        self.leave()
+        manifest = self._submission.folder / files.JOB_MANIFEST
+        ask(*kubectl(self._options, "delete", f"--filename={manifest}", "--ignore-not-found", "--wait=false"))
+
+    def leave(self) -> None:
+        """End what reads its log here."""
+        if self._log is not None:
+            self._log.terminate()
+            self._log.wait()
+
+    def collect(self) -> None:
+        """Take the study out of the launcher's pod, and delete the job.
+
+        Raises:
+            NotCollected: It cannot be had; the job is left as it is.
+        """
+        self.leave()
+        if self._status.exit_code is not None:
+            with tempfile.TemporaryDirectory(dir=self._submission.study.parent, prefix=".collected-") as place:
+                self._copy(Path(place))
+                found = Path(place) / self._submission.study.name
+                shutil.copytree(found, self._submission.study, dirs_exist_ok=True)
+            self._inside("touch", f"{STATE}/{COLLECTED}")
+        self.kill()
+
+    def _copy(self, place: Path) -> None:
+        """Unpack the study into a folder; nothing in the archive can lie outside of it."""
+        archive = place / "study.tar"
+        words = ("exec", self._pod, "--", "tar", "-C", STUDIES, "-cf", "-", self._submission.study.name)
+        try:
+            with archive.open("wb") as file:
+                done = subprocess.run(
+                    kubectl(self._options, *words), stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.PIPE,
+                    timeout=_COPY_S, check=False,
+                )  # fmt: skip
+            if done.returncode:
+                raise OSError(done.stderr.decode(errors="replace").strip() or f"kubectl ended with {done.returncode}")
+            if not _is_whole(archive):
+                raise OSError("the archive is not complete")
+            with tarfile.open(archive) as tar:
+                tar.extractall(place, filter="data")
+        except (OSError, tarfile.TarError, subprocess.TimeoutExpired) as error:
+            raise NotCollected(
+                f"the study cannot be taken out of the pod {self._pod}: {shorten(str(error))}",
+                hint=f"it waits there for {self._options.collect_timeout_s} s, in {STUDIES}",
+            ) from error
+        archive.unlink()
+
+    def _asked(self) -> JobStatus:
+        words = ("get", "mpijobs.kubeflow.org,pods", f"--selector={INSTANCE}={self.name}", "--output=json")
+        done = ask(*kubectl(self._options, *words))
+        try:
+            items = json.loads(done.stdout)["items"] if done is not None and not done.returncode else None
+        except (ValueError, KeyError, TypeError):
+            items = None
+        if items is None:
+            return JobStatus(self._status.stage, f"job {self.name}: Kubernetes does not answer; trying again")
+        pod = next((item for item in items if _is_launcher(item) and _phase(item) == "Running"), None)
+        if pod is not None:
+            self._pod = str(pod["metadata"]["name"])
+            code = self._exit_code()
+            if code is not None:
+                return JobStatus(Stage.ENDED, f"job {self.name} has ended", code)
+            return JobStatus(Stage.RUNNING, f"job {self.name} runs in the pod {self._pod}")
+        status = status_of(self.name, items)
+        return status if status.stage is not Stage.ENDED else JobStatus(Stage.ENDED, status.text + self._loss())
+
+    def _loss(self) -> str:
+        claim = self._options.volume_claim
+        return "; its study went with its pod" if claim is None else f"; its study is on the volume claim {claim}"
+
+    def _exit_code(self) -> int | None:
+        with contextlib.suppress(ValueError):
+            return int(self._inside("cat", f"{STATE}/{files.EXIT_CODE}") or "")
+        return None
+
+    def _inside(self, *words: str) -> str | None:
+        """Run a command in the launcher's pod and return what it printed; None where it fails."""
+        done = ask(*kubectl(self._options, "exec", self._pod, "--", *words))
+        return None if done is None or done.returncode else done.stdout
+
+
+def _is_whole(archive: Path) -> bool:
+    """Whether an archive has its end; one that is cut between two files would unpack without an error."""
+    with archive.open("rb") as file:
+        file.seek(max(0, archive.stat().st_size - len(_END)))
+        return file.read() == _END
+
+
+def status_of(name: str, items: Sequence[Mapping[str, Any]]) -> JobStatus:
+    """Return how a job stands whose launcher's pod does not run.
+
+    Args:
+        name: Its name.
+        items: The MPIJob and its pods, as kubectl gets them.
+    """
+    found = next((item for item in items if item.get("kind") == "MPIJob"), None)
+    if found is None:
+        return JobStatus(Stage.ENDED, f"there is no job {name} any more")
+    pods = sorted((item for item in items if item.get("kind") == "Pod"), key=lambda pod: not _is_launcher(pod))
+    why = next(filter(None, map(_why, pods)), "")
+    conditions = {entry["type"]: entry for entry in found.get("status", {}).get("conditions", ())}
+    is_true = [kind for kind, entry in conditions.items() if entry.get("status") == "True"]
+    for kind, words in _ENDED.items():
+        if kind in is_true:
+            message = why or str(conditions[kind].get("message", ""))
+            return JobStatus(Stage.ENDED, f"job {name} {words}{f': {shorten(message)}' if message else ''}")
+    if any(_is_launcher(pod) and _phase(pod) in ("Succeeded", "Failed") for pod in pods):
+        return JobStatus(Stage.ENDED, f"the pod of job {name} has ended{f': {why}' if why else ''}")
+    state = why or ("Suspended" if "Suspended" in is_true else "its hosts are not ready")
+    return JobStatus(Stage.WAITING, f"job {name} waits: {state}")
+
+
+def _why(pod: Mapping[str, Any]) -> str:
+    """Return why a pod does not run, as Kubernetes gives the reason; empty where there is none."""
+    status: Mapping[str, Any] = pod.get("status", {})
+    states = [state for entry in status.get("containerStatuses", ()) for state in entry.get("state", {}).values()]
+    found = [*states, status, *(entry for entry in status.get("conditions", ()) if entry.get("status") == "False")]
+    reasons = ((str(entry.get("reason", "")), str(entry.get("message", ""))) for entry in found if entry.get("reason"))
+    return next((shorten(": ".join(filter(None, words))) for words in reasons), "")
+
+
+def _is_launcher(item: Mapping[str, Any]) -> bool:
+    return bool(item.get("metadata", {}).get("labels", {}).get(_ROLE_LABEL) == _LAUNCHER)
+
+
+def _phase(pod: Mapping[str, Any]) -> str:
+    return str(pod.get("status", {}).get("phase", ""))

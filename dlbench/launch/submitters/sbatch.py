@@ -5,15 +5,15 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError, shorten
 from dlbench.launch.submission import ANY_HOST, Submission, cluster_text
 from dlbench.launch.submitters import _slurm_script
 from dlbench.launch.submitters._slurm import SlurmJob
 from dlbench.launch.submitters._slurm_options import OPTIONS
 from dlbench.records import files
-from dlbench.scenario.allocation import allocation
 from dlbench.scenario.cluster import Cluster, Host
-from dlbench.scenario.limits import usable_cores
+from dlbench.scenario.cluster.allocation import allocation
 
 SHARES_FILES = True
 STARTS_ON_ITS_HOST = True
@@ -79,9 +79,7 @@ def submit(submission: Submission, options: OPTIONS) -> str:
         raise UserError(f"the job cannot be handed to Slurm: {error}") from error
     name = done.stdout.strip().partition(";")[0]
     if done.returncode or not name.isdecimal():
-        raise UserError(
-            f"Slurm refused the job: {_said(done.stderr)}", hint="the cluster file says what it is asked for"
-        )
+        raise UserError(f"Slurm refused the job: {_said(done.stderr)}", hint="the options are in the cluster file")
     return name
 
 
@@ -91,9 +89,9 @@ def job(name: str, submission: Submission, options: OPTIONS) -> SlurmJob:
 
 
 def _as_asked(given: Sequence[Host], cluster: Cluster) -> tuple[Host, ...]:
-    """Return the hosts of a job with the cores that were said, in the order in which they were named.
+    """Return the hosts of a job with the cores that the cluster file names, in its order.
 
-    Slurm sorts them, and its srun gives out ranks in Slurm's order, whatever it is told.
+    Slurm sorts them, and its srun assigns ranks in Slurm's order in any case.
     """
     asked = cluster.hosts
     if asked[0].address.startswith(ANY_HOST):

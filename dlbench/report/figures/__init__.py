@@ -2,12 +2,12 @@
 
 A figure file holds a one-line doc, which is what `dlbench list figures` and the page say of it, and
 
-    def chart(evidence: Evidence) -> Chart: ...    # what it shows; raises `Lacking` with the rows that are missing
+    def chart(data: ReportData) -> Chart: ...      # what it shows; raises `MissingRowsError`, naming the rows
 
     OPTIONS = Options                              # none so far
     ORDER = 10                                     # its place in the report: small numbers first
 
 It imports neither matplotlib nor pandas at its top level. `dlbench.report.lines` turns runs into series of marks,
-`dlbench.report.draw` draws whatever a `Chart` describes, `dlbench.report.caption` says units, n and hardware under it.
+`dlbench.report.rendering` draws whatever a `Chart` describes, `dlbench.report.caption` states n and hardware under it.
 Every point, every interval and every failed run is in the chart; emulated and real rows never share a series.
 """

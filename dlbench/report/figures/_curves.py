@@ -4,16 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.intervals import median_interval
+from dlbench.analysis.statistics.intervals import median_interval
 from dlbench.records.outcome import Status
-from dlbench.report.chart import Lacking, Mark, Series
+from dlbench.report.chart import Mark, MissingRowsError, Series
 from dlbench.report.figures._rows import learned
 from dlbench.report.lines import Part, series
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dlbench.report.evidence import Evidence
+    from dlbench.report.data import ReportData
 
 RUN = ["study", "run_id"]
 # What a run is called here, so that its epochs are found fast.
@@ -21,7 +21,7 @@ NUMBER = "number"
 # Columns of `epochs.csv` that say how far a run was.
 PLACES = ("epoch", "steps", "train_time_s")
 VALUES = ("train_loss", "validation_loss", "train_accuracy", "validation_accuracy")
-# More marks than this on one line cannot be told apart.
+# More marks than this on one line are hard to distinguish.
 MOST_MARKS = 100
 
 
@@ -85,30 +85,30 @@ def _few(epochs: Sequence[float]) -> Sequence[float]:
     return epochs[::-1][::step][::-1] if step > 1 else epochs
 
 
-def curves(evidence: "Evidence") -> Curves:
+def curves(data: "ReportData") -> Curves:
     """Return the epochs of runs that learned something.
 
     Raises:
-        Lacking: There are none.
+        MissingRowsError: There are none.
     """
-    if evidence.completed.empty:
-        raise Lacking("needs completed runs with rows in epochs.csv; no run is completed")
-    runs = learned(evidence.runs)
-    rows = evidence.epochs
+    if data.completed.empty:
+        raise MissingRowsError("needs completed runs with rows in epochs.csv; no run is completed")
+    runs = learned(data.runs)
+    rows = data.epochs
     if rows.empty:
-        raise Lacking("needs epochs.csv beside runs.csv, with rows of completed runs")
+        raise MissingRowsError("needs epochs.csv beside runs.csv, with rows of completed runs")
     slowest = rows.groupby([*RUN, "epoch"])["train_time_s"].transform("max")
     first = rows.assign(train_time_s=slowest)[rows["worker"] == 0]
     numbered = runs.assign(**{NUMBER: range(len(runs))})
     epochs = first.merge(numbered[[*RUN, NUMBER]], on=RUN)[[NUMBER, *PLACES, *VALUES]].sort_values([NUMBER, "epoch"])
     if epochs.empty:
-        raise Lacking("needs rows in epochs.csv of completed runs, on data that can be learned")
+        raise MissingRowsError("needs rows in epochs.csv of completed runs, on data that can be learned")
     failed = (numbered["status"] != Status.COMPLETED).astype(bool)
     return Curves(numbered[failed | numbered[NUMBER].isin(epochs[NUMBER])], epochs)
 
 
 def lines(part: Part, found: Curves) -> Iterator[Line]:
-    """Yield the lines of a part, as `dlbench.report.lines.series` tells them apart."""
+    """Yield the lines of a part, with the series of `dlbench.report.lines.series`."""
     for one in series(part, NUMBER, NUMBER):
         everyone = frozenset(mark.x for mark in one.marks)
         planned = part.runs[part.runs[NUMBER].isin(everyone)]["epochs_per_worker"].astype("float64").max()

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import groups, is_base_line
-from dlbench.analysis.wording import counted
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis
 
@@ -43,7 +43,7 @@ def by_scope(runs: "pd.DataFrame") -> "Iterator[tuple[str, pd.DataFrame]]":
 
 
 def batch_axis(runs: "pd.DataFrame") -> Axis:
-    """Return the axis of `batch_size`, which says of whom the samples are where all runs counted alike."""
+    """Return the axis of `batch_size`, which states whose samples it counts where all runs count alike."""
     scopes = runs["batch_scope"].dropna().unique().tolist()
     of_whom = OF_WHOM.get(scopes[0], "") if len(scopes) == 1 else ""
     return Axis(f"batch size{of_whom} (samples)", "log2")

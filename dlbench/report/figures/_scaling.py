@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.arms import EQUAL, EQUAL_OPTIONS
+from dlbench.analysis.arms import equal_columns
 from dlbench.analysis.groups import emulation
 from dlbench.report.chart import Axis
 from dlbench.report.figures._rows import by_scope
@@ -32,7 +32,7 @@ def scaled(runs: "pd.DataFrame") -> Iterator[Part]:
 
 def equal_settings(runs: "pd.DataFrame") -> tuple[str, ...]:
     """Return the columns in which an arm and its base line are equal."""
-    return (*EQUAL, *(column for column in runs.columns if column.startswith(EQUAL_OPTIONS)))
+    return equal_columns(runs.columns)
 
 
 def meanings(runs: "pd.DataFrame") -> tuple[str, ...]:

@@ -1,14 +1,16 @@
-"""Which runs a chart shows, and what is said of those that it cannot show or compare."""
+"""Which panels and runs a chart shows, and the notes on those that it cannot show or compare."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import summarised
-from dlbench.analysis.wording import counted
 from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
-from dlbench.report.chart import Axis, Lacking, Panel
+from dlbench.report.chart import Axis, MissingRowsError, Panel
 from dlbench.report.figures._rows import identities
+from dlbench.report.lines import Part
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,6 +20,50 @@ RATE_AXIS = Axis("throughput (samples/s)", low=0.0)
 WINDOW = f"a timed window of at least {MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s"
 # So many panels are named in one sentence.
 MOST_NAMES = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """What a chart shows.
+
+    Attributes:
+        panels: Those in which something varies.
+        runs: The runs of their parts, each once.
+        left_out: Titles of the parts in which nothing does.
+    """
+
+    panels: tuple[Panel, ...]
+    runs: "pd.DataFrame"
+    left_out: tuple[str, ...]
+
+
+def kept(candidates: Iterable[tuple[Part, Sequence[Panel]]], lacking: MissingRowsError) -> Kept:
+    """Sort parts with their panels into what is shown and what is not.
+
+    Raises:
+        MissingRowsError: Nothing varies in any panel; it is `lacking`.
+    """
+    import pandas as pd
+
+    panels: list[Panel] = []
+    shown: list[pd.DataFrame] = []
+    left_out: list[str] = []
+    for part, made in candidates:
+        varied = [panel for panel in made if num_known(panel) > 1]
+        panels += varied
+        if varied:
+            shown.append(part.runs)
+        else:
+            left_out.append(part.title)
+    if not panels:
+        raise lacking
+    runs = pd.concat(shown).drop_duplicates(["study", "run_id"]).reset_index(drop=True)
+    return Kept(tuple(panels), runs, tuple(left_out))
+
+
+def num_known(panel: Panel) -> int:
+    """Return at how many places along x a completed run has a value, be it in one series or in several."""
+    return len({mark.x for one in panel.series for mark in one.marks if mark.points or mark.ended})
 
 
 def in_chart(runs: "pd.DataFrame", columns: Sequence[str]) -> frozenset[tuple[str, str]]:
@@ -31,26 +77,23 @@ def num_places(panel: Panel) -> int:
     return len({mark.x for one in panel.series for mark in one.marks if mark.points or mark.num_failed})
 
 
-def num_measured(panel: Panel) -> int:
-    """Return at how many places along x there is a measured value, of whichever series."""
-    return len({mark.x for one in panel.series for mark in one.marks if mark.points})
-
-
 def with_rate(completed: "pd.DataFrame") -> "pd.DataFrame":
     """Return the completed runs that have samples/s.
 
     Raises:
-        Lacking: No run is completed, or none has a rate.
+        MissingRowsError: No run is completed, or none has a rate.
     """
     if completed.empty:
-        raise Lacking("needs completed runs with samples/s; no run is completed")
+        raise MissingRowsError("needs completed runs with samples/s; no run is completed")
     found = completed[completed[RATE].notna()]
     if found.empty:
-        raise Lacking(f"needs completed runs with samples/s: {WINDOW} (`extend_window: true` steps on until it is)")
+        raise MissingRowsError(
+            f"needs completed runs with samples/s: {WINDOW} (`extend_window: true` steps on until it is)"
+        )
     return found
 
 
-def needs_two(what: str, found: Iterable[object]) -> Lacking:
+def needs_two(what: str, found: Iterable[object]) -> MissingRowsError:
     """Return the error that there are no completed runs with two values of something and equal in all else.
 
     Args:
@@ -59,10 +102,10 @@ def needs_two(what: str, found: Iterable[object]) -> Lacking:
     """
     values = list(found)
     if not values:
-        return Lacking(f"needs {what}; no run is completed")
+        return MissingRowsError(f"needs {what}; no run is completed")
     if len(values) == 1:
-        return Lacking(f"needs {what}; {listed(values)}")
-    return Lacking(f"needs {what} that are equal in all else; {listed(values)}, but other settings differ too")
+        return MissingRowsError(f"needs {what}; {listed(values)}")
+    return MissingRowsError(f"needs {what} that are equal in all else; {listed(values)}, but other settings differ too")
 
 
 def listed(values: Iterable[object]) -> str:

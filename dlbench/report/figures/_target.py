@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.wording import counted
-from dlbench.report.chart import Lacking
+from dlbench.analysis.formatting import counted
+from dlbench.report.chart import MissingRowsError
 from dlbench.report.figures._rows import is_completed, learned, numbers
 
 if TYPE_CHECKING:
@@ -33,14 +33,16 @@ def with_ends(runs: "pd.DataFrame") -> "pd.DataFrame":
     are those of NAME where a run did not complete.
 
     Raises:
-        Lacking: No run had a target, or none of them completed.
+        MissingRowsError: No run had a target, or none of them completed.
     """
     found = learned(with_target(runs))
     if found.empty:
-        raise Lacking("needs a target: set `target: {metric: validation_accuracy, value: 0.9}` in the scenario")
+        raise MissingRowsError(
+            "needs a target: set `target: {metric: validation_accuracy, value: 0.9}` in the scenario"
+        )
     completed = is_completed(found)
     if not completed.any():
-        raise Lacking("needs completed runs that had a target")
+        raise MissingRowsError("needs completed runs that had a target")
     late = completed & found["time_to_target_s"].isna()
     reached = {name: numbers(found, name).where(completed) for name in ENDS}
     return found.assign(**reached, **{ended(name): numbers(found, end).where(late) for name, end in ENDS.items()})

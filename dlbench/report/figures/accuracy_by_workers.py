@@ -4,16 +4,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dlbench.plugins import Options
-from dlbench.report.chart import Axis, Chart, Lacking, Panel, hued
-from dlbench.report.figures._kept import kept
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, hued
 from dlbench.report.figures._rows import learned, synthetic_note
-from dlbench.report.figures._shown import in_chart, left_out_note, needs_two
+from dlbench.report.figures._shown import in_chart, kept, left_out_note, needs_two
 from dlbench.report.lines import Part, parts, series
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dlbench.report.evidence import Evidence
+    from dlbench.report.data import ReportData
 
 OPTIONS = Options
 ORDER = 55
@@ -27,16 +26,16 @@ SHOWN = {
 }
 
 
-def chart(evidence: "Evidence") -> Chart:
+def chart(data: "ReportData") -> Chart:
     """Return the last losses and accuracies of every run against workers, one line for each way of training.
 
     Raises:
-        Lacking: There are no two numbers of workers, or no loss and no accuracy that means something.
+        MissingRowsError: There are no two numbers of workers, or no loss and no accuracy that means something.
     """
-    runs, completed = learned(evidence.runs), learned(evidence.completed)
+    runs, completed = learned(data.runs), learned(data.completed)
     shown = [column for column in SHOWN if completed[column].notna().any()]
     if not shown:
-        raise Lacking("needs completed runs with a loss or an accuracy, on data that can be learned")
+        raise MissingRowsError("needs completed runs with a loss or an accuracy, on data that can be learned")
     candidates = [(part, list(_panels(part, shown))) for part in parts(runs, x="workers")]
     counts = sorted(completed["workers"].dropna().unique().tolist())
     found = kept(candidates, needs_two("completed runs with two or more numbers of workers", counts))
@@ -46,7 +45,7 @@ def chart(evidence: "Evidence") -> Chart:
         columns=min(2, len(shown)),
         notes=(
             *_notes(found.runs),
-            *synthetic_note(evidence.runs),
+            *synthetic_note(data.runs),
             *left_out_note(found.left_out, "with one number of workers only"),
         ),
         runs=in_chart(found.runs, shown),
@@ -59,7 +58,7 @@ def _panels(part: Part, shown: list[str]) -> Iterator[Panel]:
 
 
 def _notes(runs: "pd.DataFrame") -> Iterator[str]:
-    """Yield what else changes with the workers, so that nobody blames them for a larger batch."""
+    """Yield what else changes with the workers and may explain a difference."""
     yield "Training values are sums over the last epoch, taken while the weights still changed."
     if (runs["batch_scope"] == "per-worker").fillna(False).any():
         yield (

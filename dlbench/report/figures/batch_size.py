@@ -20,7 +20,7 @@ from dlbench.report.lines import Part, has_several, parts, series
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dlbench.report.evidence import Evidence
+    from dlbench.report.data import ReportData
 
 OPTIONS = Options
 ORDER = 10
@@ -41,19 +41,19 @@ SCALES = {
 }
 
 
-def chart(evidence: "Evidence") -> Chart:
+def chart(data: "ReportData") -> Chart:
     """Return what each batch size costs and brings, batches of one worker and of all workers in panels apart.
 
     Raises:
-        Lacking: There are no completed runs at two batch sizes that are equal in all else.
+        MissingRowsError: There are no completed runs at two batch sizes that are equal in all else.
     """
     import pandas as pd
 
-    found = [(part, list(_panels(part))) for part in _parts(_scored(evidence.runs))]
+    found = [(part, list(_panels(part))) for part in _parts(_scored(data.runs))]
     kept = [(part, panels) for part, panels in found if any(num_places(panel) > 1 for panel in panels)]
     panels = tuple(panel for _, made in kept for panel in made if num_places(panel) > 1)
     if not any(map(has_several, panels)):
-        sizes = sorted(evidence.completed["batch_size"].dropna().unique().tolist())
+        sizes = sorted(data.completed["batch_size"].dropna().unique().tolist())
         raise needs_two("completed runs at two or more batch sizes", sizes)
     runs = pd.concat([part.runs for part, _ in kept])
     titles = [part.title for part, _ in found if not any(part is shown for shown, _ in kept)]

@@ -3,18 +3,17 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.wording import counted
+from dlbench.analysis.formatting import counted
 from dlbench.plugins import Options
-from dlbench.report.chart import Axis, Chart, Lacking, Panel, hued
-from dlbench.report.figures._kept import kept
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, hued
 from dlbench.report.figures._rows import batch_axis, by_scope, is_completed, numbers
-from dlbench.report.figures._shown import in_chart, left_out_note, needs_two
+from dlbench.report.figures._shown import in_chart, kept, left_out_note, needs_two
 from dlbench.report.lines import Part, parts, series
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dlbench.report.evidence import Evidence
+    from dlbench.report.data import ReportData
 
 OPTIONS = Options
 ORDER = 120
@@ -32,17 +31,17 @@ SHOWN = {
 }
 
 
-def chart(evidence: "Evidence") -> Chart:
+def chart(data: "ReportData") -> Chart:
     """Return utilisation and peaks of memory against batch size, batches of one worker and of all apart.
 
     Raises:
-        Lacking: There are no two batch sizes, or neither utilisation nor memory is known.
+        MissingRowsError: There are no two batch sizes, or neither utilisation nor memory is known.
     """
-    runs = _in_gib(evidence.runs)
+    runs = _in_gib(data.runs)
     completed = runs[is_completed(runs)]
     shown = [column for column in SHOWN if completed[column].notna().any()]
     if not shown:
-        raise Lacking("needs completed runs with device_utilization or the peaks of device and host memory")
+        raise MissingRowsError("needs completed runs with device_utilization or the peaks of device and host memory")
     candidates = [
         (part, list(_panels(part, shown))) for _, rows in by_scope(runs) for part in parts(rows, x="batch_size")
     ]

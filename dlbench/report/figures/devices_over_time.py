@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dlbench.plugins import Options
-from dlbench.report.chart import Axis, Chart, Lacking, Panel, hued
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, hued
 from dlbench.report.figures._rows import identities, is_completed
 from dlbench.report.figures._shown import left_out_note
 from dlbench.report.lines import Part, has_several, parts, series
@@ -12,7 +12,7 @@ from dlbench.report.lines import Part, has_several, parts, series
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dlbench.report.evidence import Evidence
+    from dlbench.report.data import ReportData
 
 OPTIONS = Options
 ORDER = 110
@@ -20,7 +20,7 @@ GIB = 2.0**30
 RUN = ["study", "run_id"]
 WORKER = [*RUN, "worker"]
 X = Axis("time since the first step (s)", low=0.0)
-# So many places along the longest run of a panel: more could not be told apart.
+# Places along the longest run of a panel: more are hard to distinguish.
 MOST_PLACES = 40
 # More panels than this cannot be read.
 MOST_PANELS = 24
@@ -49,16 +49,16 @@ LEVELS = (
 )
 
 
-def chart(evidence: "Evidence") -> Chart:
+def chart(data: "ReportData") -> Chart:
     """Return utilisation and memory over the time of training, one line for each arm.
 
     Raises:
-        Lacking: No completed run has readings at two moments of its training or more.
+        MissingRowsError: No completed run has readings at two moments of its training or more.
     """
     import pandas as pd
 
-    readings = _readings(evidence)
-    runs = _that_read(evidence.runs, readings)
+    readings = _readings(data)
+    runs = _that_read(data.runs, readings)
     known = [level for level in LEVELS if len(_of(level, readings))]
     shown: list[Part] = []
     left_out: list[str] = []
@@ -72,7 +72,9 @@ def chart(evidence: "Evidence") -> Chart:
             panels += made
             shown.append(part)
     if not panels:
-        raise Lacking("needs readings at two moments of a run or more: train longer, or shorten sensor_interval_s")
+        raise MissingRowsError(
+            "needs readings at two moments of a run or more: train longer, or shorten sensor_interval_s"
+        )
     return Chart(
         title="Utilisation and memory of devices while training",
         panels=hued(tuple(panels)),
@@ -82,19 +84,21 @@ def chart(evidence: "Evidence") -> Chart:
     )
 
 
-def _readings(evidence: "Evidence") -> "pd.DataFrame":
+def _readings(data: "ReportData") -> "pd.DataFrame":
     """Return all readings of levels from the first step on.
 
     Raises:
-        Lacking: There is none.
+        MissingRowsError: There is none.
     """
-    found = evidence.sensors
+    found = data.sensors
     if not found.empty:
         wanted = [(level.sensor, level.quantity) for level in LEVELS]
         is_level = found.set_index(["sensor", "quantity"]).index.isin(wanted)
         found = found[is_level & (found["at_s"] >= 0) & found["value"].notna()]
     if found.empty:
-        raise Lacking("needs sensors.csv beside runs.csv, with readings of processors, GPUs or memory during training")
+        raise MissingRowsError(
+            "needs sensors.csv beside runs.csv, with readings of processors, GPUs or memory during training"
+        )
     return found
 
 

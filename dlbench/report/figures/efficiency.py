@@ -6,11 +6,11 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import Arm
-from dlbench.analysis.efficiency import efficiencies
 from dlbench.analysis.groups import is_alone, summarised
-from dlbench.analysis.intervals import Interval
+from dlbench.analysis.metrics.efficiency import efficiencies
+from dlbench.analysis.statistics.intervals import Interval
 from dlbench.plugins import Options
-from dlbench.report.chart import Axis, Chart, Lacking, Mark, Panel, Role, Series, hued
+from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, hued
 from dlbench.report.figures._scaling import WORKERS, meanings, scaled
 from dlbench.report.figures._shown import RATE, in_chart, rate_note, with_rate
 from dlbench.report.lines import Part, series
@@ -18,7 +18,7 @@ from dlbench.report.lines import Part, series
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dlbench.report.evidence import Evidence
+    from dlbench.report.data import ReportData
 
 OPTIONS = Options
 ORDER = 40
@@ -33,23 +33,23 @@ DEFINITION = (
 )
 
 
-def chart(evidence: "Evidence") -> Chart:
+def chart(data: "ReportData") -> Chart:
     """Return efficiency against workers from 0 to 110 %, weak and strong scaling in panels apart.
 
     Median and interval are `dlbench.analysis.arms.Arm.efficiency`; a point is the rate of one run's workers over the
     median of its base line.
 
     Raises:
-        Lacking: No arm has a base line that is its equal, both with samples/s.
+        MissingRowsError: No arm has a base line that is its equal, both with samples/s.
     """
     import pandas as pd
 
-    with_rate(evidence.completed)
-    found = _arms(evidence)
-    runs = _measured(evidence.runs, list(found))
+    with_rate(data.completed)
+    found = _arms(data)
+    runs = _measured(data.runs, list(found))
     parts = [part for part in scaled(runs[~is_alone(runs)]) if part.runs[EFFICIENCY].notna().any()]
     if not parts:
-        raise Lacking(
+        raise MissingRowsError(
             "needs completed runs with samples/s of one worker alone (`strategy: single` or `baseline: auto`) that are "
             "equal to other arms in model, data, batch size, cores and precision, and as real or emulated as they are"
         )
@@ -61,18 +61,16 @@ def chart(evidence: "Evidence") -> Chart:
         notes=(
             DEFINITION,
             *meanings(shown),
-            *_without_base_line(evidence.completed, found),
-            *rate_note(evidence.runs),
+            *_without_base_line(data.completed, found),
+            *rate_note(data.runs),
         ),
         runs=in_chart(shown, [EFFICIENCY]),
     )
 
 
-def _arms(evidence: "Evidence") -> dict[tuple[str, str], Arm]:
+def _arms(data: "ReportData") -> dict[tuple[str, str], Arm]:
     """Return the arms that have an efficiency, by study and name; a base line counts in its own study only."""
-    return {
-        (study, arm.name): arm for study, found in evidence.arms.items() for arm in found if arm.efficiency is not None
-    }
+    return {(study, arm.name): arm for study, found in data.arms.items() for arm in found if arm.efficiency is not None}
 
 
 def _measured(runs: "pd.DataFrame", names: list[tuple[str, str]]) -> "pd.DataFrame":

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import TASK, summarised, varying
-from dlbench.analysis.wording import counted
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
-from dlbench.report.chart import Axis, Chart, Lacking, Panel, Role, Series, hued
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, hued
 from dlbench.report.figures._curves import NUMBER, Curves, Line, curves, lines
 from dlbench.report.figures._rows import identities, synthetic_note
 from dlbench.report.figures._shown import named_panels
@@ -18,7 +18,7 @@ from dlbench.report.lines import MOST_SERIES, Part, has_several, parts
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dlbench.report.evidence import Evidence
+    from dlbench.report.data import ReportData
 
 OPTIONS = Options
 ORDER = 20
@@ -42,23 +42,23 @@ FEW_MARKS = 12
 FAR_APART, FAR_DOWN = 4.0, 10.0
 
 
-def chart(evidence: "Evidence") -> Chart:
+def chart(data: "ReportData") -> Chart:
     """Return learning curves, one line for each batch size, or for each arm where all have the same.
 
     A line is the median over repeats at each epoch, at the median of their updates or training times. Losses and
     accuracies are the first worker's rows: they are of all workers. Time is the slowest worker's.
 
     Raises:
-        Lacking: No completed run has two epochs with a loss or an accuracy that means something.
+        MissingRowsError: No completed run has two epochs with a loss or an accuracy that means something.
     """
-    found = curves(evidence)
+    found = curves(data)
     values, places = ([name for name in names if found.epochs[name].notna().any()] for names in (VALUES, PLACES))
     runs, sizes = _few_batch_sizes(found.runs)
     shown, left_out = _first(_parts(runs), found, max(1, MOST_PANELS // max(1, len(places) * len(values))))
     drawn = [(part.title, _with_room(list(lines(part, found)))) for part in shown]
     panels = [panel for title, own in drawn for panel in _panels(title, own, values, places)]
     if not any(map(has_several, panels)):
-        raise Lacking("needs completed runs of two or more epochs with a loss or an accuracy in epochs.csv")
+        raise MissingRowsError("needs completed runs of two or more epochs with a loss or an accuracy in epochs.csv")
     numbers = {number for _, own in drawn for line in own for number in line.numbers}
     in_panels = runs[runs[NUMBER].isin(numbers)]
     has_all = all(part.runs[NUMBER].isin(numbers).all() for part in shown)
@@ -71,7 +71,7 @@ def chart(evidence: "Evidence") -> Chart:
             *_notes(panels, in_panels),
             *_absent(sizes, left_out),
             *(() if has_all else (f"Base lines are left out where a panel would have more than {MOST_SERIES} lines.",)),
-            *synthetic_note(evidence.runs),
+            *synthetic_note(data.runs),
         ),
         runs=identities(in_panels),
     )
@@ -123,7 +123,7 @@ def _along(axis: Axis, shown: Sequence[Series]) -> Axis:
 
 
 def _up(axis: Axis, value: str, shown: Sequence[Series]) -> Axis:
-    """Return the axis, logarithmic for losses that fall so far that their ends could not be told apart."""
+    """Return the axis, logarithmic for losses that fall so far that their ends would coincide."""
     medians = [mark.interval.value for one in shown for mark in one.marks if mark.interval]
     is_far = value.endswith("loss") and bool(medians) and max(medians) > FAR_DOWN * min(medians) > 0
     return replace(axis, scale="log10") if is_far else axis
@@ -136,7 +136,7 @@ def _with_room(found: list[Line]) -> list[Line]:
 
 
 def _moved(one: Series, places: Mapping[float, float]) -> Series:
-    """Return a line by epoch as a line by another place, without the epochs whose place nobody knows."""
+    """Return a line by epoch as a line by another place, without the epochs whose place is unknown."""
     marks = [replace(mark, x=places[mark.x]) for mark in one.marks if not math.isnan(places.get(mark.x, math.nan))]
     return replace(one, marks=tuple(sorted(marks, key=lambda mark: mark.x)))
 

@@ -5,22 +5,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.groups import TASK, described, groups
-from dlbench.analysis.intervals import Interval
-from dlbench.analysis.pareto import Point, front, knee
+from dlbench.analysis.metrics.pareto import Point, front, knee
+from dlbench.analysis.statistics.intervals import Interval
 from dlbench.plugins import Options
 from dlbench.report.censored import censored_series
-from dlbench.report.chart import Axis, Chart, Lacking, Mark, Panel, Role, Series, hued
+from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, hued
 from dlbench.report.figures._rows import is_completed, learned, numbers
 from dlbench.report.figures._scaling import is_emulated
 from dlbench.report.figures._shown import in_chart, left_out_note
 from dlbench.report.figures._target import TARGET, target_name
+from dlbench.report.formatting import brief
 from dlbench.report.lines import Part, parts
-from dlbench.report.scales import brief
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dlbench.report.evidence import Evidence
+    from dlbench.report.data import ReportData
 
 OPTIONS = Options
 ORDER = 100
@@ -45,18 +45,18 @@ class _Field:
     runs: "pd.DataFrame"
 
 
-def chart(evidence: "Evidence") -> Chart:
+def chart(data: "ReportData") -> Chart:
     """Return the time of every arm against its device-hours, with the Pareto front and the knee of each task.
 
     Time is that to the target where one was set, else the whole training's.
 
     Raises:
-        Lacking: No task has completed runs of two or more arms.
+        MissingRowsError: No task has completed runs of two or more arms.
     """
-    every = list(_fields(_with_costs(evidence.runs)))
+    every = list(_fields(_with_costs(data.runs)))
     fields = [field for field in every if _num_arms(field.runs) > 1]
     if not fields:
-        raise Lacking("needs completed runs of two or more arms of one task")
+        raise MissingRowsError("needs completed runs of two or more arms of one task")
     found = [_drawn(field) for field in fields]
     return Chart(
         title="Time against device-hours",
@@ -100,7 +100,7 @@ def _with_costs(runs: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _fields(runs: "pd.DataFrame") -> Iterator[_Field]:
-    """Yield the runs that may be compared, with what tells them from the others as a title."""
+    """Yield the runs that may be compared, with what distinguishes them from the others as a title."""
     keys = [key for key in (*TARGET, *TASK) if runs[key].nunique(dropna=False) > 1]
     for values, alike in groups(runs, keys):
         task = described({key: value for key, value in values.items() if key in TASK})
@@ -118,7 +118,7 @@ def _num_arms(runs: "pd.DataFrame") -> int:
 
 
 def _drawn(field: _Field) -> tuple[list[Panel], list[str]]:
-    """Return a field's panels, each with as many arms as can be told apart and the front of all, and what to say.
+    """Return a field's panels, each with as many arms as are legible and the front of all, and its notes.
 
     They have the same axes, so that arms of different panels can be compared.
     """

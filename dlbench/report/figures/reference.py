@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from dlbench.plugins import Options
 from dlbench.records.columns import TABLES
-from dlbench.report.chart import Axis, Chart, Lacking, Panel, Role, hued
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, hued
 from dlbench.report.figures._rows import batch_axis, identities, learned
 from dlbench.scenario.claims import COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dlbench.report.evidence import Evidence
+    from dlbench.report.data import ReportData
     from dlbench.report.references import Compared
     from dlbench.scenario.reference import Reference
 
@@ -29,38 +29,38 @@ SCORES = ("loss", "accuracy")
 _UNITS = {column.name: column.unit for column in TABLES["runs"]}
 
 
-def chart(evidence: "Evidence") -> Chart:
+def chart(data: "ReportData") -> Chart:
     """Return for each column of each reference the published and the measured curves, as they are and relative.
 
     Raises:
-        Lacking: No study has a reference, or no completed run has a column of it.
+        MissingRowsError: No study has a reference, or no completed run has a column of it.
         UserError: A `reference.csv` is not of the form.
     """
     from dlbench.report.references import compared
 
-    found = compared(evidence)
+    found = compared(data)
     if not found:
-        raise Lacking("needs a study whose scenario names published numbers (`reference: NAME`)")
-    rows = [row for one in found for row in _rows(one, evidence)]
+        raise MissingRowsError("needs a study whose scenario names published numbers (`reference: NAME`)")
+    rows = [row for one in found for row in _rows(one, data)]
     if not rows:
         columns = ", ".join(dict.fromkeys(column for one in found for column in one.reference.columns))
-        raise Lacking(f"needs completed runs with what its reference holds: {columns}")
+        raise MissingRowsError(f"needs completed runs with what its reference holds: {columns}")
     width = max(map(len, rows))
     return Chart(
         title=f"Published and measured: {'; '.join(one.reference.source for one in found)}",
         panels=hued(tuple(panel for row in rows for panel in _filled(row, width))),
         columns=width,
         notes=tuple(note for one in found for note in _notes(one.reference)),
-        runs=identities(evidence.runs[evidence.runs["study"].isin([name for one in found for name in one.studies])]),
+        runs=identities(data.runs[data.runs["study"].isin([name for one in found for name in one.studies])]),
     )
 
 
-def _rows(one: "Compared", evidence: "Evidence") -> "Iterator[tuple[Panel, ...]]":
+def _rows(one: "Compared", data: "ReportData") -> "Iterator[tuple[Panel, ...]]":
     """Yield a row of panels for each part of the runs and each column: as they are, then relative."""
     from dlbench.analysis.groups import is_base_line
     from dlbench.report.lines import parts, series
 
-    runs = evidence.runs[evidence.runs["study"].isin(one.studies)]
+    runs = data.runs[data.runs["study"].isin(one.studies)]
     own = runs[~is_base_line(runs)]
     for column in one.reference.columns:
         chosen = learned(own) if column.endswith(SCORES) else own

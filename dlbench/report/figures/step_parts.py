@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import ALONE, described, groups, is_base_line, is_shared, summarised
-from dlbench.analysis.intervals import median_interval
-from dlbench.analysis.wording import counted
+from dlbench.analysis.statistics.intervals import median_interval
 from dlbench.plugins import Options
-from dlbench.report.chart import Axis, Chart, Lacking, Mark, Panel, Series, hued
+from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Series, hued
 from dlbench.report.figures._rows import is_completed, numbers
 from dlbench.report.figures._scaling import is_emulated, reasons
 from dlbench.report.figures._shown import in_chart
@@ -17,7 +17,7 @@ from dlbench.report.lines import Part, parts
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dlbench.report.evidence import Evidence
+    from dlbench.report.data import ReportData
 
 OPTIONS = Options
 ORDER = 70
@@ -43,7 +43,7 @@ class _Arm:
     """Runs of equal settings, which are one bar.
 
     Attributes:
-        values: What tells it from the other arms of its panel.
+        values: The settings in which it differs from the other arms of its panel.
         runs: Its runs.
         lead: What it is called before that.
     """
@@ -54,7 +54,7 @@ class _Arm:
 
     @property
     def name(self) -> str:
-        """What stands under the bar."""
+        """The name under the bar."""
         return ", ".join(filter(None, (self.lead, described(self.values)))) or "measured"
 
     @property
@@ -64,22 +64,24 @@ class _Arm:
         return ", ".join(filter(None, (self.lead, *values)))
 
 
-def chart(evidence: "Evidence") -> Chart:
+def chart(data: "ReportData") -> Chart:
     """Return the parts of a step in the timed window, one bar for each arm, emulated and real ones apart.
 
     Raises:
-        Lacking: No completed run has a timed window with the time its workers computed.
+        MissingRowsError: No completed run has a timed window with the time its workers computed.
     """
-    runs = _per_step(evidence.runs)
+    runs = _per_step(data.runs)
     observed = runs[runs["step"].notna()]
     if observed.empty:
-        raise Lacking("needs completed runs with a timed window and compute_time_s; `extend_window: true` makes one")
+        raise MissingRowsError(
+            "needs completed runs with a timed window and compute_time_s; `extend_window: true` makes one"
+        )
     panels = [panel for part in parts(runs, x="strategy") for panel in _panels(part)]
     return Chart(
         title="Where the time of a step goes",
         panels=hued(tuple(panels)),
         columns=2 if len(panels) > 1 else 1,
-        notes=tuple(_notes(len(evidence.completed), observed)),
+        notes=tuple(_notes(len(data.completed), observed)),
         runs=in_chart(runs, ["step"]),
     )
 
@@ -176,7 +178,7 @@ def _notes(num_completed: int, observed: "pd.DataFrame") -> Iterator[str]:
         names = summarised(sorted({str(name) for name in hidden["strategy"].dropna()})) or "unnamed"
         yield (
             f"In {counted(len(hidden), 'run')} ({names}) the step is one compiled call: forward, backward, update and, "
-            "with several workers, whatever communication is exposed are in it and cannot be told apart."
+            "with several workers, whatever communication is exposed are in it and cannot be separated."
         )
     if observed["peers"].notna().any():
         yield (

@@ -4,24 +4,23 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.critical_batch import CriticalBatch, NotIdentifiableError, critical_batch
+from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import groups
-from dlbench.analysis.intervals import Interval
-from dlbench.analysis.wording import counted
+from dlbench.analysis.metrics.critical_batch import CriticalBatch, NotIdentifiableError, critical_batch
+from dlbench.analysis.statistics.intervals import Interval
 from dlbench.plugins import Options
 from dlbench.report.censored import censored_series
-from dlbench.report.chart import Axis, Chart, Lacking, Mark, Panel, Role, Series, hued
-from dlbench.report.figures._kept import kept
+from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, hued
 from dlbench.report.figures._rows import numbers, synthetic_note
-from dlbench.report.figures._shown import in_chart, left_out_note, needs_two
+from dlbench.report.figures._shown import in_chart, kept, left_out_note, needs_two
 from dlbench.report.figures._target import TARGET, end_notes, ended, target_name, with_ends, with_target
+from dlbench.report.formatting import brief
 from dlbench.report.lines import Part, parts
-from dlbench.report.scales import brief
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dlbench.report.evidence import Evidence
+    from dlbench.report.data import ReportData
 
 OPTIONS = Options
 ORDER = 90
@@ -30,13 +29,13 @@ PLACE = Axis("global batch (samples)", "log2")
 SHOWN = Axis("updates to the target", "log2")
 
 
-def chart(evidence: "Evidence") -> Chart:
+def chart(data: "ReportData") -> Chart:
     """Return updates to the target against the global batch, with the 1/B line and fits of S = S_min (1 + B_c / B).
 
     Raises:
-        Lacking: No run had a target, none of them completed, or there are no two global batches.
+        MissingRowsError: No run had a target, none of them completed, or there are no two global batches.
     """
-    runs = _with_updates(with_ends(evidence.runs))
+    runs = _with_updates(with_ends(data.runs))
     targets = list(groups(runs, TARGET))
     only = target_name(targets[0][0]) if len(targets) == 1 else ""
     candidates = [
@@ -55,7 +54,7 @@ def chart(evidence: "Evidence") -> Chart:
             *(note for _, notes in fitted for note in notes),
             *_tuning_note(found.runs),
             *end_notes(found.runs),
-            *synthetic_note(with_target(evidence.runs)),
+            *synthetic_note(with_target(data.runs)),
             *left_out_note(found.left_out, "with one global batch only"),
         ),
         runs=in_chart(found.runs, ["updates", ended("updates")]),
@@ -65,14 +64,14 @@ def chart(evidence: "Evidence") -> Chart:
 def _with_updates(runs: "pd.DataFrame") -> "pd.DataFrame":
     """Return the runs with their updates to the target: epochs to it x steps of an epoch; and without `batch_size`.
 
-    That follows from the global batch and the workers, and would else tell every point from every other.
+    That follows from the global batch and the workers, and would otherwise give every point a series of its own.
     """
     per_epoch = numbers(runs, "steps") / numbers(runs, "epochs_completed")
     reached, late = runs["epochs_to_target"] * per_epoch, runs[ended("epochs_to_target")] * per_epoch
     return runs.assign(**{"updates": reached, ended("updates"): late}).drop(columns="batch_size")
 
 
-def _lacking(runs: "pd.DataFrame") -> Lacking:
+def _lacking(runs: "pd.DataFrame") -> MissingRowsError:
     known = runs[runs["updates"].notna() | runs[ended("updates")].notna()]
     batches = sorted(known[X].dropna().unique().tolist())
     return needs_two("completed runs with a target at two or more global batches", batches)
@@ -95,7 +94,7 @@ def _with_ideal(panel: Panel) -> Panel:
 
 
 def _with_fits(panel: Panel) -> tuple[Panel, list[str]]:
-    """Add a fitted line to each series that can tell its critical batch, and say of each what was found."""
+    """Add a fitted line to each series whose critical batch is identifiable, and a note on each series."""
     lines, notes = [], []
     for one in panel.series:
         if one.role is not Role.IDEAL:

@@ -15,25 +15,25 @@ from dlbench.scenario.settings import OPTION_PREFIXES
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dlbench.report.evidence import Evidence
+    from dlbench.report.data import ReportData
 
 OPTIONS = Options
 ORDER = 60
-# What tells the rows of a map apart: ways to synchronise, and where the workers were.
-WAYS = ("strategy", "algorithm", "driver", "collectives", "placement")
+# Settings that distinguish the rows of a map: ways to synchronise, and the placement of workers.
+WAYS = ("strategy", "algorithm", "communicator", "collectives", "placement")
 WAYS_OPTIONS = ("strategy.", "launcher.")
 
 
-def chart(evidence: "Evidence") -> Chart:
+def chart(data: "ReportData") -> Chart:
     """Return median samples/s by way of synchronising (rows) and number of workers (columns).
 
     Raises:
-        Lacking: There are no completed runs with samples/s of two ways of synchronising that are equal in all else.
+        MissingRowsError: No completed runs of two ways of synchronising with samples/s are equal in all else.
     """
     import pandas as pd
 
-    known = with_rate(evidence.completed)
-    found = list(_parts(evidence.runs))
+    known = with_rate(data.completed)
+    found = list(_parts(data.runs))
     kept = [part for part in found if _num_ways(part) > 1]
     if not kept:
         names = dict.fromkeys(known[~is_alone(known)]["strategy"].dropna()) or dict.fromkeys(known["strategy"].dropna())
@@ -99,7 +99,7 @@ def _title(values: Mapping[str, Any]) -> str:
 
 
 def _num_ways(part: Part) -> int:
-    """Return how many ways have a completed run with a rate; one worker alone is none, it has nobody to meet."""
+    """Return how many ways have a completed run with a rate; one worker alone does not synchronise and is none."""
     rows = part.runs[~is_alone(part.runs)]
     made = series(replace(part, runs=rows), "workers", RATE)
     return len({one.label for one in made if any(mark.points for mark in one.marks)})

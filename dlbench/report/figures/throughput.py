@@ -6,7 +6,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.groups import ALONE, described, groups, is_alone
-from dlbench.analysis.intervals import Interval
+from dlbench.analysis.statistics.intervals import Interval
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, Mark, Panel, Role, Series, hued
@@ -18,7 +18,7 @@ from dlbench.report.figures._shown import (
     left_out_note,
     named_panels,
     needs_two,
-    num_measured,
+    num_known,
     rate_note,
     with_rate,
 )
@@ -27,7 +27,7 @@ from dlbench.report.lines import Part, series
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dlbench.report.evidence import Evidence
+    from dlbench.report.data import ReportData
 
 OPTIONS = Options
 ORDER = 30
@@ -52,24 +52,24 @@ class Ideal:
     single: "pd.DataFrame"
 
 
-def chart(evidence: "Evidence") -> Chart:
+def chart(data: "ReportData") -> Chart:
     """Return samples/s against workers on logarithmic axes, weak and strong scaling in panels apart.
 
     Raises:
-        Lacking: There are no completed runs with samples/s at two numbers of workers that are equal in all else.
+        MissingRowsError: No completed runs at two numbers of workers with samples/s are equal in all else.
     """
     import pandas as pd
 
-    known = with_rate(evidence.completed)
-    parts = [(part, list(_ideals(part, known[is_alone(known)]))) for part in scaled(evidence.runs)]
+    known = with_rate(data.completed)
+    parts = [(part, list(_ideals(part, known[is_alone(known)]))) for part in scaled(data.runs)]
     made = [(part, ideals, _panel(part, ideals)) for part, ideals in parts]
-    kept = [(part, ideals, panel) for part, ideals, panel in made if num_measured(panel) > 1]
+    kept = [(part, ideals, panel) for part, ideals, panel in made if num_known(panel) > 1]
     if not kept:
         counts = sorted(known["workers"].dropna().unique().tolist())
         raise needs_two("completed runs with samples/s at two or more numbers of workers", counts)
     runs = pd.concat([part.runs for part, _, _ in kept])
     single = [ideal.single for _, ideals, _ in kept for ideal in ideals if len(ideal.single)]
-    titles = [part.title for part, _, panel in made if num_measured(panel) < 2]
+    titles = [part.title for part, _, panel in made if num_known(panel) < 2]
     return Chart(
         title="Throughput by number of workers",
         panels=hued(tuple(panel for _, _, panel in kept)),
@@ -119,7 +119,7 @@ def equals(alone: "pd.DataFrame", rows: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _through_own(emulated: bool, keys: Sequence[str], rows: "pd.DataFrame") -> Ideal:
-    """Return a line through each series' own single worker, which could communicate but meets nobody."""
+    """Return a line through each series' own single worker, which has a communication library and no peer."""
     first = rows[(rows["workers"] == 1).fillna(False).astype(bool)]
     lines = []
     for values, alike in groups(rows, keys):

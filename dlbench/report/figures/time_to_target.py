@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING
 from dlbench.analysis.groups import groups
 from dlbench.plugins import Options
 from dlbench.report.censored import censored_series
-from dlbench.report.chart import Axis, Chart, Lacking, Panel, hued
-from dlbench.report.figures._kept import kept
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, hued
 from dlbench.report.figures._rows import batch_axis, by_scope, synthetic_note
-from dlbench.report.figures._shown import in_chart, left_out_note
+from dlbench.report.figures._shown import in_chart, kept, left_out_note
 from dlbench.report.figures._target import TARGET, end_notes, ended, target_name, with_ends, with_target
 from dlbench.report.lines import Part, parts
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dlbench.report.evidence import Evidence
+    from dlbench.report.data import ReportData
 
 OPTIONS = Options
 ORDER = 80
@@ -27,13 +26,13 @@ SHOWN = {
 }
 
 
-def chart(evidence: "Evidence") -> Chart:
+def chart(data: "ReportData") -> Chart:
     """Return time and epochs to the target against whichever of batch size and workers varies.
 
     Raises:
-        Lacking: No run had a target, none of them completed, or neither batch size nor workers vary.
+        MissingRowsError: No run had a target, none of them completed, or neither batch size nor workers vary.
     """
-    runs = with_ends(evidence.runs)
+    runs = with_ends(data.runs)
     targets = list(groups(runs, TARGET))
     only = target_name(targets[0][0]) if len(targets) == 1 else ""
     candidates = [
@@ -41,7 +40,7 @@ def chart(evidence: "Evidence") -> Chart:
         for values, rows in targets
         for part, x, axis in _places(rows)
     ]
-    lacking = Lacking("needs completed runs with one target at two or more batch sizes or numbers of workers")
+    lacking = MissingRowsError("needs completed runs with one target at two or more batch sizes or numbers of workers")
     found = kept(candidates, lacking)
     return Chart(
         title=f"Time and epochs to a {only}" if only else "Time and epochs to the targets",
@@ -49,7 +48,7 @@ def chart(evidence: "Evidence") -> Chart:
         columns=len(SHOWN),
         notes=(
             *end_notes(found.runs),
-            *synthetic_note(with_target(evidence.runs)),
+            *synthetic_note(with_target(data.runs)),
             *left_out_note(found.left_out, "where nothing varies"),
         ),
         runs=in_chart(found.runs, [*SHOWN, *map(ended, SHOWN)]),

@@ -4,22 +4,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import SETTINGS, TASK, is_base_line, summarised, varying, with_placement
-from dlbench.analysis.intervals import Interval
-from dlbench.analysis.wording import counted
+from dlbench.analysis.statistics.intervals import Interval
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
-from dlbench.report.chart import Axis, Chart, Lacking, Mark, Panel, Role, Series, hued
+from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, hued
 from dlbench.report.figures._rows import identities, numbers
 from dlbench.report.figures._scaling import WORKERS, is_emulated
 from dlbench.report.figures._shown import RATE, RATE_AXIS
 from dlbench.report.lines import Part, parts, series
-from dlbench.scenario.settings import OPTION_PREFIXES, Mode
+from dlbench.scenario.settings import OPTION_PREFIXES, Affects, Mode, settings_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dlbench.report.evidence import Evidence
+    from dlbench.report.data import ReportData
 
 OPTIONS = Options
 ORDER = 50
@@ -48,24 +48,11 @@ COMPARED = (
     Compared("train_time_s", Axis("training time (s)", low=0.0), "training time", "scale-up is faster"),
     Compared(RATE, RATE_AXIS, "throughput", "scale-up is slower"),
 )
-# Settings beside those of `dlbench.analysis.groups` that a run could gain or lose by.
-ALSO_EQUAL = (
-    "seed",
-    "repeat",
-    "validation_fraction",
-    "augmentation_padding",
-    "checkpoint_every",
-    "evaluate_every",
-    "evaluation_batch_size",
-    "extend_window",
-    "sample_every",
-    "sensor_interval_s",
-    "target_metric",
-    "target_value",
-    "target_stop",
-)
 # What starts the processes: it may differ between one host and several, but need not.
 LAUNCHING = ("launcher", "submitter")
+# Settings beside those of `dlbench.analysis.groups` that a run could gain or lose by.
+_OBSERVED = tuple(name for name in settings_of(Affects.OBSERVATION) if name not in LAUNCHING)
+ALSO_EQUAL = ("seed", "repeat", *_OBSERVED, "target_metric", "target_value", "target_stop")
 LAUNCHER = "launcher."
 # What the two runs of a pair may differ in.
 PAIRED = ("placement", "study", "device_name")
@@ -91,20 +78,20 @@ def ratio(column: str) -> str:
     return f"{column}.ratio"
 
 
-def chart(evidence: "Evidence") -> Chart:
+def chart(data: "ReportData") -> Chart:
     """Return times and rates of both modes and what lies between (left), and the ratio of each pair of repeats (right).
 
     The interval of a ratio is that of the median over pairs (`dlbench.analysis.intervals.median_interval`).
 
     Raises:
-        Lacking: There is no pair of completed runs, one on one host and one on several, equal in all else.
+        MissingRowsError: There is no pair of completed runs, one on one host and one on several, equal in all else.
     """
-    runs = evidence.runs[~is_base_line(evidence.runs)]
+    runs = data.runs[~is_base_line(data.runs)]
     has_mode, on_several = runs["mode"].isin(MODES).astype(bool), (runs["hosts"] > 1).fillna(False).astype(bool)
     runs = with_placement(runs[has_mode | on_several])
     pairs = _pairs(runs.reset_index(drop=True))
     if pairs is None or not any(pairs.ratios[ratio(one.column)].notna().any() for one in COMPARED):
-        raise Lacking(_lacking(runs))
+        raise MissingRowsError(_lacking(runs))
     return Chart(
         title="Scale-up against scale-out at equal workers",
         panels=hued(tuple(panel for part in _parts(pairs.both) for panel in _panels(part, pairs.ratios))),
@@ -149,7 +136,7 @@ def _paired(runs: "pd.DataFrame", other: str) -> "pd.DataFrame":
 def _equal_settings(runs: "pd.DataFrame") -> list[str]:
     """Return the settings and options in which a pair must agree; where all runs of a task do, they need no look.
 
-    Some are unknown of a failed run that nobody could tell them of, such as the number of samples.
+    Some are unknown of a failed run, such as the number of samples.
     """
     prefixes = tuple(f"{prefix}." for prefix in OPTION_PREFIXES if f"{prefix}." != LAUNCHER)
     options = [name for name in runs.columns if name.startswith(prefixes)]
@@ -234,14 +221,14 @@ def _notes(pairs: Pairs) -> Iterator[str]:
 
 
 def _crossed(runs: "pd.DataFrame") -> Iterator[str]:
-    """Say what runs on several hosts sent over the interfaces between them, or that nobody knows."""
+    """State what runs on several hosts sent over the interfaces between them, or that it is unknown."""
     several = runs[(runs["hosts"] > 1).fillna(False).astype(bool) & (runs["status"] == Status.COMPLETED)]
     sent = numbers(several, "wire_bytes").dropna()
     if len(sent):
         yield f"Runs on several hosts sent {sent.median() / 1e6:.3g} MB at the median over the interfaces between them."
     if len(sent) < len(several):
         unknown = counted(len(several) - len(sent), "run")
-        yield f"Of {unknown} on several hosts nobody measured what crossed the network."
+        yield f"Network traffic was not measured in {unknown} on several hosts."
 
 
 def _out(pairs: Pairs) -> str:

@@ -32,10 +32,10 @@ class Summary:
                 self._sums[key] = total + value, count + 1
 
     def columns(self) -> dict[str, Any]:
-        """Return what this worker can say of each column; None where it was not observed.
+        """Return this worker's value of each column; None where it was not observed.
 
-        Sums over workers hold for `energy_j`, `network_bytes` and `wire_bytes`: of what belongs to a host only one
-        worker speaks.
+        Sums over workers hold for `energy_j`, `network_bytes` and `wire_bytes`: only one worker
+        reports what belongs to a host.
         Energy is that of the worker's GPUs if it computes on some, else that of its host's processors.
         """
         return {

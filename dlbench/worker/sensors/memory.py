@@ -1,9 +1,11 @@
 """Resident memory of the worker's process, now and at its peak."""
 
+import os
+from pathlib import Path
+
 from dlbench import plugins
 from dlbench.scenario.layout import Place
 from dlbench.worker.sensors import Reading
-from dlbench.worker.sensors._kernel import PROC, KernelFile, is_readable
 
 OPTIONS = plugins.Options
 QUANTITIES = {
@@ -11,14 +13,14 @@ QUANTITIES = {
     "peak_rss_bytes": "The most it has been since the process started (VmHWM).",
 }
 
-# Not getrusage's ru_maxrss: a process inherits that from whatever was running before its exec.
-STATUS = PROC / "self" / "status"
-_FIELDS = {b"VmRSS": "rss_bytes", b"VmHWM": "peak_rss_bytes"}
+# psutil has no peak on Linux, and a process inherits getrusage's ru_maxrss from what was running before its exec.
+STATUS = Path("/proc/self/status")
+_FIELDS = {"VmRSS": "rss_bytes", "VmHWM": "peak_rss_bytes"}
 
 
 def available() -> bool:
-    """Whether the kernel tells a process's memory (Linux)."""
-    return is_readable(STATUS)
+    """Whether the kernel shows a process's memory (Linux)."""
+    return os.access(STATUS, os.R_OK)
 
 
 def open(place: Place) -> "MemorySensor":  # noqa: A001
@@ -29,19 +31,15 @@ def open(place: Place) -> "MemorySensor":  # noqa: A001
 class MemorySensor:
     """Reads `/proc/self/status`."""
 
-    def __init__(self) -> None:
-        self._file = KernelFile(STATUS)
-
     def read(self) -> Reading:
         """Return resident memory and its peak."""
-        return memory_of(self._file.read())
+        return memory_of(STATUS.read_text())
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Do nothing: nothing stays open."""
 
 
-def memory_of(status: bytes) -> Reading:
-    """Return the memory that the text of `/proc/<pid>/status` tells, in bytes."""
-    lines = (line.partition(b":") for line in status.splitlines())
+def memory_of(status: str) -> Reading:
+    """Return the memory in the text of `/proc/<pid>/status`, in bytes."""
+    lines = (line.partition(":") for line in status.splitlines())
     return [(_FIELDS[name], float(value.split()[0]) * 1024) for name, _, value in lines if name in _FIELDS]

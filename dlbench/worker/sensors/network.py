@@ -1,13 +1,14 @@
-"""Bytes and packets on all network interfaces of the host, loopback included, and those on the way to other hosts."""
+"""Bytes and packets on all network interfaces of the host, loopback included, and those on the route to other hosts."""
 
 import os
-from collections.abc import Iterable
+from collections import Counter
+
+import psutil
 
 from dlbench import plugins
 from dlbench.records.assignment import INTERFACE_VARIABLE
 from dlbench.scenario.layout import Place
 from dlbench.worker.sensors import Reading
-from dlbench.worker.sensors._kernel import PROC, KernelFile, is_readable
 
 OPTIONS = plugins.Options
 PER_HOST = True
@@ -20,15 +21,13 @@ QUANTITIES = {
     "wire_received_bytes": "Bytes received on it.",
 }
 
-# One for each of the first four of QUANTITIES.
-Counters = tuple[int, int, int, int]
-# Of this process's network namespace: in a container, its own interfaces.
-DEVICES = PROC / "self" / "net" / "dev"
+# psutil's names of the first four of QUANTITIES.
+_COUNTERS = dict(zip(QUANTITIES, ("bytes_sent", "bytes_recv", "packets_sent", "packets_recv"), strict=False))
 
 
 def available() -> bool:
-    """Whether the kernel tells what its interfaces carry (Linux)."""
-    return is_readable(DEVICES)
+    """Return True: Linux counts what its interfaces carry."""
+    return True
 
 
 def open(place: Place) -> "NetworkSensor":  # noqa: A001
@@ -37,47 +36,29 @@ def open(place: Place) -> "NetworkSensor":  # noqa: A001
 
 
 class NetworkSensor:
-    """Reads `/proc/self/net/dev`; what an interface that goes away has carried stays counted."""
+    """Adds up the counters of all interfaces; what an interface that goes away has carried stays counted."""
 
     def __init__(self) -> None:
-        self._file = KernelFile(DEVICES)
-        self._last: dict[bytes, Counters] = {}
-        self._gone: Counters = (0, 0, 0, 0)
-        self._wire = os.environ.get(INTERFACE_VARIABLE, "").encode()
+        self._wire = os.environ.get(INTERFACE_VARIABLE, "")
+        self._last: dict[str, dict[str, int]] = {}
+        self._gone: Counter[str] = Counter()
 
     def read(self) -> Reading:
         """Return bytes and packets so far, over all interfaces, and the bytes of the one to other hosts."""
-        return self.total(self._file.read())
-
-    def total(self, devices: bytes) -> Reading:
-        """Return the sums that never fall, from the text of `/proc/net/dev` as it is now."""
-        now = interfaces(devices)
-        for name, last in self._last.items():
-            # What went away, and a counter that fell: it counts from 0 anew.
-            fallen = (old if new < old else 0 for new, old in zip(now.get(name, (-1,) * 4), last, strict=True))
-            self._gone = _added(self._gone, tuple(fallen))
+        now = {
+            interface: {name: getattr(found, field) for name, field in _COUNTERS.items()}
+            for interface, found in psutil.net_io_counters(pernic=True, nowrap=False).items()
+        }
+        for interface, last in self._last.items():
+            for name, count in last.items():
+                # The interface is gone, or its counter has started again at 0.
+                if now.get(interface, {}).get(name, -1) < count:
+                    self._gone[name] += count
         self._last = now
-        sums = self._gone
-        for counters in now.values():
-            sums = _added(sums, counters)
-        wire = now.get(self._wire, ())[:2]
-        return list(zip(QUANTITIES, map(float, (*sums, *wire)), strict=False))
+        sums = {name: self._gone[name] + sum(counts[name] for counts in now.values()) for name in _COUNTERS}
+        wire = now.get(self._wire, {})
+        sums |= {f"wire_{name}": wire[name] for name in ("sent_bytes", "received_bytes") if wire}
+        return [(name, float(count)) for name, count in sums.items()]
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-
-def interfaces(devices: bytes) -> dict[bytes, Counters]:
-    """Return what each interface in the text of `/proc/net/dev` has carried, in the order of QUANTITIES.
-
-    After the name come eight numbers received and eight sent; bytes and packets are the first two of each.
-    """
-    parts = [line.partition(b":") for line in devices.splitlines() if b":" in line]
-    rows = {name.strip(): list(map(int, numbers.split())) for name, _, numbers in parts}
-    return {name: (row[8], row[0], row[9], row[1]) for name, row in rows.items()}
-
-
-def _added(counters: Counters, more: Iterable[int]) -> Counters:
-    sent, received, packets_out, packets_in = (one + other for one, other in zip(counters, more, strict=True))
-    return sent, received, packets_out, packets_in
+        """Do nothing: nothing stays open."""

@@ -1,13 +1,13 @@
-"""Energy of the host's processors and memory, as their own counters (RAPL) tell it."""
+"""Energy of the host's processors and memory, from their own counters (RAPL)."""
 
 import contextlib
+import os
 import time
 from pathlib import Path
 
 from dlbench import plugins
 from dlbench.scenario.layout import Place
 from dlbench.worker.sensors import Reading
-from dlbench.worker.sensors._kernel import KernelFile, is_readable
 
 OPTIONS = plugins.Options
 PER_HOST = True
@@ -33,7 +33,11 @@ def open(place: Place) -> "RaplSensor":  # noqa: A001
 
 def zones(folder: Path) -> list[Path]:
     """Return the readable zones whose counters add up to the energy of packages and memory."""
-    return [zone for zone in sorted(folder.glob("intel-rapl:*")) if _counts(zone) and is_readable(zone / "energy_uj")]
+    return [zone for zone in sorted(folder.glob("intel-rapl:*")) if _counts(zone) and _is_readable(zone)]
+
+
+def _is_readable(zone: Path) -> bool:
+    return os.access(zone / "energy_uj", os.R_OK)
 
 
 def _counts(zone: Path) -> bool:
@@ -48,13 +52,9 @@ class RaplSensor:
 
     def __init__(self, folders: list[Path]) -> None:
         self._ranges = [int((folder / "max_energy_range_uj").read_text()) for folder in folders]
+        self._files = [folder / "energy_uj" for folder in folders]
         self._energy_uj = 0
-        with contextlib.ExitStack() as opened:
-            self._files = [
-                opened.enter_context(contextlib.closing(KernelFile(folder / "energy_uj"))) for folder in folders
-            ]
-            self._counters, self._at = self._read(), time.monotonic()
-            self._opened = opened.pop_all()
+        self._counters, self._at = self._read(), time.monotonic()
 
     def read(self) -> Reading:
         """Return the energy so far and, once time has passed, the power."""
@@ -67,11 +67,10 @@ class RaplSensor:
         return [*reading, ("power_w", used / 1e6 / elapsed)] if elapsed > 0 else reading
 
     def close(self) -> None:
-        """Close the files."""
-        self._opened.close()
+        """Do nothing: nothing stays open."""
 
     def _read(self) -> list[int]:
-        return [int(file.read(64)) for file in self._files]
+        return [int(file.read_text()) for file in self._files]
 
 
 def counted(counter: int, before: int, largest: int) -> int:

@@ -1,7 +1,7 @@
-"""One fault: what happens to which worker of which run, where; and how it is done to the process it happens in.
+"""One fault: what happens to which worker of which run, and where; and how a process does it to itself.
 
-It comes in the environment variable FAULT, as JSON. That is no part of a run: `--resume` without the variable
-continues the same study and completes it.
+The environment variable FAULT holds the faults of a study as a JSON list. It is no part of a run: `--resume` without
+the variable continues the same study and completes it.
 """
 
 import ctypes
@@ -11,12 +11,12 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from dlbench.records.assignment import VARIABLE, Assignment
-from dlbench.worker.rank import identify
+from dlbench.worker.process.rank import identify
 
 FAULT = "FAULT"
 GIGABYTE = 10**9
@@ -29,7 +29,7 @@ PHASES = (*STARTING, *STEPPING, "evaluate", "finish", "exit")
 
 @dataclass(frozen=True)
 class Fault:
-    """What strikes: a kind, in a phase (of a step), the worker of a rank, in the run of a repeat."""
+    """A kind, in a phase (of a step), in the worker of a rank, in the run of a repeat."""
 
     kind: str
     phase: str
@@ -38,17 +38,22 @@ class Fault:
     repeat: int
 
     def text(self) -> str:
-        return json.dumps(asdict(self))
+        return as_text([self])
+
+
+def as_text(faults: Iterable[Fault]) -> str:
+    """Return the value of FAULT for faults of different runs of one study."""
+    return json.dumps([asdict(fault) for fault in faults])
 
 
 def of_this_process(environment: Mapping[str, str] = os.environ) -> Fault | None:
-    """Return the fault that strikes this process, if one does; dlbench itself is never struck."""
+    """Return the fault of this process, if it has one; dlbench itself has none."""
     if FAULT not in environment or VARIABLE not in environment:
         return None
-    fault = Fault(**json.loads(environment[FAULT]))
     assignment = Assignment.model_validate_json(environment[VARIABLE])
-    is_here = assignment.run.repeat == fault.repeat and identify(environment, assignment.layout).rank == fault.rank
-    return fault if is_here else None
+    here = (assignment.run.repeat, identify(environment, assignment.layout).rank)
+    faults = (Fault(**fault) for fault in json.loads(environment[FAULT]))
+    return next((fault for fault in faults if (fault.repeat, fault.rank) == here), None)
 
 
 def strike(fault: Fault | None, phase: str, step: int = 0) -> None:

@@ -13,11 +13,11 @@ class Single:
     NEEDS = single.NEEDS
 
     @staticmethod
-    def create(options: Any, driver: Any, algorithm: str | None) -> Any:
+    def create(options: Any, communicator: Any, algorithm: str | None) -> Any:
         """Return the strategy `single`, which may be struck."""
         fault = of_this_process()
         strike(fault, "meet")
-        strategy = single.create(options, driver, algorithm)
+        strategy = single.create(options, communicator, algorithm)
         count = [0]
 
         def in_graph(gradients: list[Any]) -> list[Any]:
@@ -26,7 +26,7 @@ class Single:
             return gradients
 
         vars(strategy)["in_graph"] = in_graph
-        _break_into(strategy, driver, fault)
+        _break_into(strategy, communicator, fault)
         return strategy
 
 
@@ -38,33 +38,33 @@ class Mpi:
     mca = staticmethod(mpi.mca)
 
     @staticmethod
-    def create(options: Any, driver: Any, algorithm: str | None) -> Any:
+    def create(options: Any, communicator: Any, algorithm: str | None) -> Any:
         """Return the strategy `mpi`, which may be struck; `own-ring` between two of its messages."""
         fault = of_this_process()
         strike(fault, "meet")
-        strategy = mpi.create(options, driver, algorithm)
-        exchange, send, count = strategy.exchange, driver.exchange, [0]
-        is_ring = algorithm == "own-ring" and driver.size > 1
+        strategy = mpi.create(options, communicator, algorithm)
+        all_reduce, send, count = strategy.all_reduce, communicator.sendrecv, [0]
+        is_ring = algorithm == "own-ring" and communicator.size > 1
 
-        def faulty_exchange(gradient: Array) -> Array:
+        def faulty_all_reduce(gradient: Array) -> Array:
             count[0] += 1
             if not is_ring:
                 strike(fault, "exchange", count[0])
-            return exchange(gradient)
+            return all_reduce(gradient)
 
         def faulty_send(*arguments: Any) -> None:
             send(*arguments)
             strike(fault, "exchange", count[0])
 
-        vars(strategy)["exchange"] = faulty_exchange
-        driver.exchange = faulty_send
-        _break_into(strategy, driver, fault)
+        vars(strategy)["all_reduce"] = faulty_all_reduce
+        communicator.sendrecv = faulty_send
+        _break_into(strategy, communicator, fault)
         return strategy
 
 
-def _break_into(strategy: Any, driver: Any, fault: Fault | None) -> None:
-    """Strike where parameters are broadcast and where the driver is closed."""
-    broadcast, close = strategy.broadcast, driver.close
+def _break_into(strategy: Any, communicator: Any, fault: Fault | None) -> None:
+    """Strike where parameters are broadcast and where the communicator is closed."""
+    broadcast, close = strategy.broadcast, communicator.close
 
     def faulty_broadcast(parameters: Array) -> None:
         strike(fault, "broadcast")
@@ -75,4 +75,4 @@ def _break_into(strategy: Any, driver: Any, fault: Fault | None) -> None:
         close()
 
     vars(strategy)["broadcast"] = faulty_broadcast
-    driver.close = faulty_close
+    communicator.close = faulty_close

@@ -1,4 +1,4 @@
-"""A study of two short runs, one of which is struck: started as its own process, and looked at afterwards."""
+"""A study of short runs with faults: started as a process of its own, and examined afterwards."""
 
 import csv
 import json
@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from dlbench.launch.processes import leftovers
-from dlbench.records.journal import read_journal
-from dlbench.records.messages import STEP_FIELDS
 from dlbench.records.outcome import Outcome
+from dlbench.telemetry.journal import read_journal
+from dlbench.telemetry.messages import STEP_FIELDS
 
 ROOT = Path(__file__).parents[3]
 SCENARIO = """\
@@ -24,7 +24,7 @@ base:
   {{dataset: digits, model: softmax, trainer: "tests.functional.faults.faulty:Trainer", batch_size: 16,
    strategy: "tests.functional.faults.faulty_strategy:{strategy}", {algorithm} workers: {workers}, cores_per_worker: 1,
    epochs: {epochs}, train_samples: {samples}, validation_samples: 100, evaluation_batch_size: 20}}
-repeats: 2
+repeats: {repeats}
 order: written
 baseline: none
 startup_timeout_s: {startup_timeout_s:g}
@@ -42,12 +42,13 @@ StepKey = tuple[int, int]
 
 @dataclass(frozen=True)
 class Shape:
-    """What is trained: how many workers meet how, for how long, and the limits that are set."""
+    """What is trained: how many workers, which all-reduce, how many runs of what length, and the time limits."""
 
     workers: int = 1
     algorithm: str = ""
     epochs: int = 3
     samples: int = SAMPLES
+    repeats: int = 2
     startup_timeout_s: float = 6.0
     stall_timeout_s: float = 2.5
     orphan_timeout_s: float = 10.0
@@ -65,7 +66,9 @@ class Shape:
         )
 
 
-_IN_SCENARIO = ("workers", "epochs", "samples", "startup_timeout_s", "stall_timeout_s", "orphan_timeout_s")
+_IN_SCENARIO = (
+    "workers", "epochs", "samples", "repeats", "startup_timeout_s", "stall_timeout_s", "orphan_timeout_s",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,37 +1,47 @@
-"""Train with batch norm under Horovod; hands in how far each worker ends from one on the joined batches, by kind."""
+"""How far a network with batch norm ends, in slices over Horovod's workers, from one worker on the joined batches."""
 
-import sys
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from dlbench import plugins
-from dlbench.drivers.horovod import connect
+from dlbench.communicators.horovod import HorovodCommunicator
 from dlbench.scenario.settings import Settings
 from dlbench.strategies import horovod
-from dlbench.trainers import Threads
-from tests.functional.batch_norm_runs import KINDS, apart, build, train
-from tests.functional.mpi_programs.launch import hand_in
+from dlbench.trainers import Array, Threads, Trainer
+from tests.functional.mpi_programs.train import GLOBAL_BATCH, LEARNING_RATE, PROBLEM, batches, difference
+
+Slice = Callable[[Array], Array]
 
 
-def main(workers: int) -> None:
-    """Train each kind and hand in the differences."""
-    plugins.load("trainers", "keras_tensorflow").get("start")(Settings(), Threads(1, 1))
-    driver = connect(workers)
-    strategy = horovod.create(horovod.OPTIONS(), driver, None)
-    found: dict[str, Any] = {}
-    for kind in KINDS:
-        trainer = build(kind, workers)
+def differences(communicator: HorovodCommunicator) -> dict[str, list[float]]:
+    """Return the largest relative differences of weights and of moving statistics, by kind of batch norm."""
+    strategy = horovod.create(horovod.OPTIONS(), communicator, None)
+    found = {}
+    for kind in ("synchronized", "local"):
+        trainer, one = build(kind, communicator.size), build(kind, 1)
         start = trainer.parameters(), trainer.statistics()
-        one = build(kind)
         one.compile(None)
-        joined = train(one, start)
         trainer.compile(strategy.in_graph, strategy.in_forward)
-        ends = train(trainer, start, lambda array: np.array_split(array, driver.size)[driver.rank])
-        found[kind] = [apart(ends, joined)]
-    hand_in(driver.rank, found)
-    driver.close()
+        joined = train(one, start, lambda array: array)
+        ends = train(trainer, start, lambda array: np.array_split(array, communicator.size)[communicator.rank])
+        found[kind] = [difference(mine, theirs) for mine, theirs in zip(ends, joined, strict=True)]
+    return found
 
 
-if __name__ == "__main__":
-    main(int(sys.argv[1]))
+def build(kind: str, workers: int) -> Trainer:
+    """Return a trainer of a small network in float64, the same on all workers."""
+    settings = Settings.model_validate({"model": "cnn", "precision": "float64", "workers": workers})
+    engine, model = plugins.load("trainers", "keras_tensorflow"), plugins.load("models", "cnn")
+    options = model.options(filters=(3, 4), batch_norm=kind)
+    trainer: Trainer = engine.get("create")(settings, model, options, engine.options(), PROBLEM, 3, Threads(1, 1))
+    return trainer
+
+
+def train(trainer: Trainer, start: tuple[Array, Array], mine: Slice) -> tuple[Array, Array]:
+    """Return weights and moving statistics after training on slices of the global batches."""
+    trainer.set_parameters(start[0])
+    trainer.set_statistics(start[1])
+    for x, y in batches():
+        trainer.step(np.ascontiguousarray(mine(x)), mine(y), 1 / GLOBAL_BATCH, LEARNING_RATE)
+    return trainer.parameters(), trainer.statistics()

@@ -1,4 +1,4 @@
-"""Start a program of this folder as dlbench would start its workers, and bring home what each rank wrote."""
+"""Start a program of this folder as dlbench would start its workers, and return what each rank wrote."""
 
 import os
 from pathlib import Path
@@ -34,7 +34,7 @@ def start(
 
 def assignment(folder: Path, collectives: str, workers: int, options: dict[str, Any], launcher: str) -> Assignment:
     settings = Settings(
-        strategy="horovod", driver="horovod", collectives=collectives, launcher=launcher, workers=workers
+        strategy="horovod", communicator="horovod", collectives=collectives, launcher=launcher, workers=workers
     )
     dotted = {f"strategy.{name}": value for name, value in options.items()}
     return Assignment(

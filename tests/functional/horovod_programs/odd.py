@@ -16,20 +16,33 @@ class Horovod:
     environment = staticmethod(horovod.environment)
 
     @staticmethod
-    def create(options: Any, driver: Any, algorithm: str | None) -> Any:
+    def create(options: Any, communicator: Any, algorithm: str | None) -> Any:
         """Return the strategy as it is."""
-        return horovod.create(options, driver, algorithm)
+        return horovod.create(options, communicator, algorithm)
 
 
 class Unreduced(Horovod):
     """Gradients stay where they are computed."""
 
     @staticmethod
-    def create(options: Any, driver: Any, algorithm: str | None) -> Any:
+    def create(options: Any, communicator: Any, algorithm: str | None) -> Any:
         """Return a strategy whose hook in the graph does nothing."""
-        strategy = horovod.create(options, driver, algorithm)
-        vars(strategy)["in_graph"] = lambda gradients: [gradient * driver.size for gradient in gradients]
+        strategy = horovod.create(options, communicator, algorithm)
+        vars(strategy)["in_graph"] = lambda gradients: [gradient * communicator.size for gradient in gradients]
         return strategy
+
+
+class QuickAutotuning(Horovod):
+    """Autotuning ends after a few steps."""
+
+    @staticmethod
+    def environment(options: Any, assignment: Any) -> dict[str, str]:
+        """Return Horovod's variables, and those that shorten the search."""
+        return horovod.environment(options, assignment) | {
+            "HOROVOD_AUTOTUNE_WARMUP_SAMPLES": "0",
+            "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE": "1",
+            "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES": "3",
+        }
 
 
 class _Trainer:

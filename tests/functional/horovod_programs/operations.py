@@ -1,51 +1,39 @@
-"""Every operation of the Horovod driver, on several types and lengths; hands in what went wrong, and facts."""
+"""Every operation of the Horovod communicator, on several types and lengths, and options of the strategy."""
 
-import sys
 from typing import Any
 
 import numpy as np
 
-from dlbench import plugins
-from dlbench.drivers.horovod import HorovodDriver, connect
-from dlbench.scenario.settings import Settings
+from dlbench.communicators.horovod import HorovodCommunicator
 from dlbench.strategies import horovod
-from dlbench.trainers import Threads
 from tests.functional.collectives import arrays, gathers
-from tests.functional.mpi_programs.launch import hand_in
 
 TYPES = (np.float64, np.float32, np.int64)
 
 
-def main(workers: int) -> None:
-    """Try every operation and hand in the facts as well."""
-    plugins.load("trainers", "keras_tensorflow").get("start")(Settings(), Threads(1, 1))
-    driver = connect(workers)
-    hand_in(driver.rank, {"failures": failures(driver), "size": driver.size, "facts": driver.facts()})
-    driver.close()
-    driver.close()
-
-
-def failures(driver: HorovodDriver) -> list[str]:
+def failures(communicator: HorovodCommunicator) -> list[str]:
     """Return the name of each operation with a wrong result."""
     checks: dict[str, bool] = {}
     for dtype in TYPES:
         for count in (0, 1, 5, 70_000):
-            checks |= {f"{name} {dtype.__name__} {count}": ok for name, ok in arrays(driver, dtype, count).items()}
-    checks["all_gather"] = gathers(driver)
-    checks["in_forward"] = is_differentiable(driver)
-    checks["overlap"] = [waits(driver, overlap=True), waits(driver, overlap=False)] == [False, True]
-    checks["one group"] = waits(driver, groups=1)
-    checks["compression"] = is_nearly_the_sum(driver)
-    if not driver.hvd.gloo_enabled() and driver.size & (driver.size - 1) == 0:
-        checks["adasum"] = is_adasum(driver)
-    driver.barrier()
+            checks |= {
+                f"{name} {dtype.__name__} {count}": ok for name, ok in arrays(communicator, dtype, count).items()
+            }
+    checks["all_gather"] = gathers(communicator)
+    checks["in_forward"] = is_differentiable(communicator)
+    checks["overlap"] = [waits(communicator, overlap=True), waits(communicator, overlap=False)] == [False, True]
+    checks["one group"] = waits(communicator, groups=1)
+    checks["compression"] = is_nearly_the_sum(communicator)
+    if not communicator.hvd.gloo_enabled() and communicator.size & (communicator.size - 1) == 0:
+        checks["adasum"] = is_adasum(communicator)
+    communicator.barrier()
     return [name for name, ok in checks.items() if not ok]
 
 
-def is_differentiable(driver: HorovodDriver) -> bool:
+def is_differentiable(communicator: HorovodCommunicator) -> bool:
     """Return whether the sum in the forward pass, and its gradient, are those over all workers."""
-    strategy = horovod.create(horovod.OPTIONS(), driver, None)
-    tf, mine = driver.tf, float(driver.rank + 1)
+    strategy = horovod.create(horovod.OPTIONS(), communicator, None)
+    tf, mine = communicator.tf, float(communicator.rank + 1)
 
     @tf.function
     def forward(x: Any) -> Any:
@@ -56,14 +44,14 @@ def is_differentiable(driver: HorovodDriver) -> bool:
         return total, tape.gradient(own, x)
 
     total, gradient = forward(tf.constant([mine, 2 * mine]))
-    whole = sum(range(1, driver.size + 1))
+    whole = sum(range(1, communicator.size + 1))
     expected = [whole * 2 * whole, whole * 2 * 2 * whole]
     return bool(np.allclose(total, [whole, 2 * whole]) and np.allclose(gradient, expected))
 
 
-def waits(driver: HorovodDriver, **options: Any) -> bool:
+def waits(communicator: HorovodCommunicator, **options: Any) -> bool:
     """Return whether, in the graph, the first gradient's reduction depends on the last gradient."""
-    strategy, tf = horovod.create(horovod.OPTIONS(**options), driver, None), driver.tf
+    strategy, tf = horovod.create(horovod.OPTIONS(**options), communicator, None), communicator.tf
     spec = tf.TensorSpec([2], tf.float32)
     traced = tf.function(lambda first, last: strategy.in_graph([first + 1.0, last + 1.0])).get_concrete_function(
         spec, spec
@@ -84,37 +72,33 @@ def _all_before(operation: Any) -> list[Any]:
     return found
 
 
-def gradients(driver: HorovodDriver) -> list[np.ndarray]:
+def gradients(communicator: HorovodCommunicator) -> list[np.ndarray]:
     """Return a made-up gradient of each worker, as small as those of large batches are."""
-    return [np.random.default_rng(rank).normal(size=1000) * 1e-7 for rank in range(driver.size)]
+    return [np.random.default_rng(rank).normal(size=1000) * 1e-7 for rank in range(communicator.size)]
 
 
-def reduced(driver: HorovodDriver, **options: Any) -> np.ndarray:
+def reduced(communicator: HorovodCommunicator, **options: Any) -> np.ndarray:
     """Return what the strategy makes of the gradients."""
-    strategy = horovod.create(horovod.OPTIONS(**options), driver, None)
-    graph = driver.tf.function(lambda gradient: strategy.in_graph([gradient])[0])
-    return np.asarray(graph(driver.tf.constant(gradients(driver)[driver.rank])))
+    strategy = horovod.create(horovod.OPTIONS(**options), communicator, None)
+    graph = communicator.tf.function(lambda gradient: strategy.in_graph([gradient])[0])
+    return np.asarray(graph(communicator.tf.constant(gradients(communicator)[communicator.rank])))
 
 
-def is_nearly_the_sum(driver: HorovodDriver) -> bool:
+def is_nearly_the_sum(communicator: HorovodCommunicator) -> bool:
     """Return whether float16 keeps what it can of numbers near its least: half a step of 6e-8 for each worker."""
-    sent = reduced(driver, compression="fp16")
-    error = np.max(np.abs(sent - np.sum(gradients(driver), axis=0)))
-    return bool(0 < error < 6e-8 * (1 + 1 / driver.size))
+    sent = reduced(communicator, compression="fp16")
+    error = np.max(np.abs(sent - np.sum(gradients(communicator), axis=0)))
+    return bool(0 < error < 6e-8 * (1 + 1 / communicator.size))
 
 
-def is_adasum(driver: HorovodDriver) -> bool:
+def is_adasum(communicator: HorovodCommunicator) -> bool:
     """Return whether pairs are combined, and pairs of pairs, by the formula of arXiv 2006.02924 (section 3)."""
-    means = [gradient * driver.size for gradient in gradients(driver)]
+    means = [gradient * communicator.size for gradient in gradients(communicator)]
     while len(means) > 1:
         means = [_adasum(first, second) for first, second in zip(means[::2], means[1::2], strict=True)]
-    return bool(np.allclose(reduced(driver, adasum=True), means[0], rtol=1e-6, atol=0))
+    return bool(np.allclose(reduced(communicator, adasum=True), means[0], rtol=1e-6, atol=0))
 
 
 def _adasum(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     product = first @ second
     return (1 - product / (2 * first @ first)) * first + (1 - product / (2 * second @ second)) * second
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""The kinds of faults that strike a cluster: how each is done from outside, how it is mended, what must come of it."""
+"""The kinds of faults that strike a cluster: how each is done from outside, how it is undone, what must come of it."""
 
 import contextlib
 import math
@@ -38,7 +38,7 @@ while True:
 
 @dataclass
 class Struck:
-    """Where a fault strikes: a worker of an attempt, and so the host it is on; keeps what mending needs."""
+    """Where a fault strikes: a worker of an attempt, and so the host it is on; keeps what undoing needs."""
 
     study: HostStudy
     attempt: AttemptFolder
@@ -65,21 +65,21 @@ class Kind:
 
     Attributes:
         strike: Does it.
-        mend: Makes the cluster as it was.
+        undo: Makes the cluster as it was.
         status: What the run must end as.
         reason: Pattern of the whole reason, in which {rank}, {host} and {address} stand for the struck worker's; one of
             worker 0, beside dlbench, may have its own.
         reason_beside: That one; empty for none.
         is_ahead: Whether it strikes what is launched next, not what runs.
         ends_dlbench: Whether dlbench ends over it, and has to be started again.
-        outlives: Whether the host cannot be reached: what runs there must end by itself before it is mended.
+        outlives: Whether the host cannot be reached: what runs there must end by itself before it is undone.
         ranks: The workers that it may strike; empty for all.
         least_rows: How many rows must be home before it strikes: before, another end would be right.
         limit: Name of the time limit after which the run ends; empty where it ends at once.
     """
 
     strike: Callable[[Struck], object]
-    mend: Callable[[Struck], object] = lambda _: None
+    undo: Callable[[Struck], object] = lambda _: None
     status: str = "completed"
     reason: str = ""
     reason_beside: str = ""
@@ -207,9 +207,9 @@ _ANY_ENDED = r"worker \d+ ended without handing in its result"
 # Before its call, a worker is known by its absence alone.
 _LATE = (
     r"start-up took longer than startup_timeout_s \([\d.]+ s\): .*"
-    r"worker {rank} (has not called home|\(in phase \w+( at step 0)?\)).*"
+    r"worker {rank} (has not connected|\(in phase \w+( at step 0)?\)).*"
 )
-_WHERE = r", (in phase \w+( at step \d+)?|before it called home)"
+_WHERE = r", (in phase \w+( at step \d+)?|before it connected)"
 _MPIRUN_ENDED = r"the launcher ended \(killed by SIGKILL\) before its workers.*"
 _ELSEWHERE, _BESIDE = (1, 2), (0,)
 # So many rows are home once every worker trains.
@@ -223,7 +223,7 @@ KINDS: dict[str, Kind] = {
         # it has ended over the first.
         status="failed|timeout",
         reason=rf"{_ENDED} \((killed by SIGKILL|its launcher does not say how)\){_WHERE}.*"
-        rf"|{_LATE}|{_ANY_ENDED} \(killed by SIGKILL\), (in phase rendezvous at step 0|before it called home)",
+        rf"|{_LATE}|{_ANY_ENDED} \(killed by SIGKILL\), (in phase rendezvous at step 0|before it connected)",
     ),
     "stopped": Kind(
         lambda struck: struck.signal(signal.SIGSTOP),
@@ -245,7 +245,7 @@ KINDS: dict[str, Kind] = {
     ),
     "cut off": Kind(
         lambda struck: struck.host.cut(),
-        lambda struck: struck.host.mend(),
+        lambda struck: struck.host.restore(),
         status="failed",
         reason=rf"{_ENDED} \(the host {{host}} is down, or cannot be reached\){_WHERE}.*",
         # Without its own link dlbench cannot tell which of the others is cut off.

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from dlbench.records.journal import read_journal
+from dlbench.telemetry.journal import read_journal
 from tests.functional.faults.study import AttemptFolder
 from tests.functional.host_faults.kinds import KINDS, Kind, Struck, kill
 from tests.functional.host_faults.study import HostStudy, gone, num_rows, told
@@ -159,7 +159,7 @@ class Striker:
             else:
                 self._see_the_end(report, kind, process)
         finally:
-            kind.mend(struck)
+            kind.undo(struck)
         self._see_the_end(report, kind, process)
         report.end_s = time.monotonic() - begun
         report.left += map(told, gone(before, self._patience_s))

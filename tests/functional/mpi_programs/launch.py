@@ -1,4 +1,4 @@
-"""Start a program of this folder under the mpirun beside the interpreter, and bring home what each rank wrote."""
+"""Start a program of this folder under the mpirun beside the interpreter, and return what each rank wrote."""
 
 import json
 import os

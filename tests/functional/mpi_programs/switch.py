@@ -2,20 +2,20 @@
 
 import ctypes
 
-from dlbench.drivers._mpi_tool import loaded_library
-from dlbench.drivers.mpi import MpiDriver
+from dlbench.communicators._mpi_tool import loaded_library
+from dlbench.communicators.mpi import MpiCommunicator
 
-# Numbers of Open MPI 5's enumeration; the strategy's own proof tells whether they still mean this.
+# Numbers of Open MPI 5's enumeration; the strategy's own proof shows whether they still mean this.
 NUMBERS = {"auto": 0, "recursive-doubling": 3, "ring": 4, "rabenseifner": 6}
 
 
-def driver_with(algorithm: str) -> MpiDriver:
-    """Return a driver on a new communicator, which takes the algorithm that is set when it is made."""
+def communicator_with(algorithm: str) -> MpiCommunicator:
+    """Return a communicator on a new communicator, which takes the algorithm that is set when it is made."""
     from mpi4py import MPI
 
     if algorithm in NUMBERS:
         _write("coll_tuned_allreduce_algorithm", NUMBERS[algorithm], MPI.Query_thread())
-    return MpiDriver(MPI)
+    return MpiCommunicator(MPI)
 
 
 def _write(name: str, value: int, thread_level: int) -> None:

@@ -11,24 +11,20 @@ from typing import Any
 import numpy as np
 
 from dlbench import plugins
-from dlbench.drivers.mpi import connect
+from dlbench.communicators.mpi import connect
 from dlbench.scenario.settings import Settings
-from dlbench.strategies import Driver, Strategy, mpi
+from dlbench.strategies import Communicator, Strategy, mpi
 from dlbench.trainers import Array, Problem, Threads, Trainer
-from dlbench.worker.agreement import compare, weights_hash
+from dlbench.worker.train.agreement import compare, weights_hash
 from tests.functional.mpi_programs.launch import hand_in
-from tests.functional.mpi_programs.switch import driver_with
+from tests.functional.mpi_programs.switch import communicator_with
 
 ALGORITHMS = mpi.NEEDS.algorithms
 SABOTAGES = ("", "no-reduction", "no-broadcast", "equal-weights")
 # (model, its options, precision) of each trainer: no batch norm, no dropout.
 NETWORKS: dict[str, list[tuple[str, dict[str, Any], str]]] = {
     "numpy": [("mlp", {"hidden": (9, 7)}, "float64"), ("mlp", {"hidden": (9, 7)}, "float32")],
-    "keras_tensorflow": [
-        ("mlp", {"hidden": (9, 7)}, "float64"),
-        ("mlp", {"hidden": (9, 7)}, "float32"),
-        ("cnn", {"filters": (3, 4)}, "float32"),
-    ],
+    "keras_tensorflow": [("mlp", {"hidden": (9, 7)}, "float64"), ("cnn", {"filters": (3, 4)}, "float32")],
 }
 PROBLEM = Problem(input_shape=(8, 8, 1), num_classes=5)
 GLOBAL_BATCH = 25  # divisible by none of 2, 3, 4
@@ -45,16 +41,17 @@ def main(trainer_name: str, workers: int) -> None:
         own_start = trainer.parameters()
         joined = one_worker(trainer, from_worker_0(own_start, world))
         for algorithm in ALGORITHMS:
-            driver = driver_with(algorithm)
+            communicator = communicator_with(algorithm)
             for sabotage in SABOTAGES:
-                strategy = mpi.create(mpi.OPTIONS(), driver, algorithm)
+                strategy = mpi.create(mpi.OPTIONS(), communicator, algorithm)
                 trainer.set_parameters(own_start)
-                found = many_workers(trainer, strategy, driver, sabotage)
+                found = many_workers(trainer, strategy, communicator, sabotage)
                 found |= {"difference": difference(trainer.parameters(), joined)}
                 cases.append(
-                    {"network": network[::2], "algorithm": algorithm, "sabotage": sabotage, "size": driver.size} | found
+                    {"network": network[::2], "algorithm": algorithm, "sabotage": sabotage, "size": communicator.size}
+                    | found
                 )
-            driver.communicator.Free()
+            communicator.comm.Free()
     hand_in(world.rank, cases)
     world.close()
 
@@ -91,7 +88,7 @@ def one_worker(trainer: Trainer, start: Array) -> Array:
     return end
 
 
-def many_workers(trainer: Trainer, strategy: Strategy, driver: Driver, sabotage: str) -> dict[str, Any]:
+def many_workers(trainer: Trainer, strategy: Strategy, communicator: Communicator, sabotage: str) -> dict[str, Any]:
     """Train on this worker's slices; return the verdicts and the hash of its first gradient."""
     if sabotage != "no-broadcast":
         start = trainer.parameters()
@@ -99,20 +96,20 @@ def many_workers(trainer: Trainer, strategy: Strategy, driver: Driver, sabotage:
         trainer.set_parameters(start)
     verdicts, hashes = [], []
     for x, y in batches():
-        mine = np.array_split(np.arange(GLOBAL_BATCH), driver.size)[driver.rank]
-        scale = 1 / (driver.size * len(mine)) if sabotage == "equal-weights" else 1 / GLOBAL_BATCH
+        mine = np.array_split(np.arange(GLOBAL_BATCH), communicator.size)[communicator.rank]
+        scale = 1 / (communicator.size * len(mine)) if sabotage == "equal-weights" else 1 / GLOBAL_BATCH
         gradient, _, _ = trainer.gradient(np.ascontiguousarray(x[mine]), y[mine], scale)
         hashes.append(weights_hash(gradient))
         # What remains without a reduction: each worker follows its own gradient.
-        update = gradient * driver.size if sabotage == "no-reduction" else strategy.exchange(gradient)
+        update = gradient * communicator.size if sabotage == "no-reduction" else strategy.all_reduce(gradient)
         trainer.apply(update, LEARNING_RATE)
-        verdicts.append(compare(trainer.parameters(), driver).verdict)
+        verdicts.append(compare(trainer.parameters(), communicator).verdict)
     return {"first": verdicts[0], "last": verdicts[-1], "gradient": hashes[0]}
 
 
-def from_worker_0(parameters: Array, driver: Driver) -> Array:
+def from_worker_0(parameters: Array, communicator: Communicator) -> Array:
     """Return worker 0's parameters, by way of text: not by the broadcast that is tested."""
-    texts = driver.all_gather(parameters.tobytes().hex())
+    texts = communicator.all_gather(parameters.tobytes().hex())
     return np.frombuffer(bytes.fromhex(texts[0]), parameters.dtype).copy()
 
 

@@ -5,28 +5,15 @@ from typing import Any
 from dlbench.strategies import mirrored
 
 
-class NoReduction:
-    """Each replica follows its own gradient."""
-
-    OPTIONS, NEEDS = mirrored.OPTIONS, mirrored.NEEDS
-
-    @staticmethod
-    def create(options: Any, driver: Any, algorithm: str | None) -> Any:
-        """Return a strategy whose sum is N times the own gradient."""
-        strategy = mirrored.create(options, driver, algorithm)
-        vars(strategy)["in_graph"] = without_reduction
-        return strategy
-
-
 class OtherReplica:
     """Every replica but the first adds a little: the first one's weights alone show nothing."""
 
     OPTIONS, NEEDS = mirrored.OPTIONS, mirrored.NEEDS
 
     @staticmethod
-    def create(options: Any, driver: Any, algorithm: str | None) -> Any:
+    def create(options: Any, communicator: Any, algorithm: str | None) -> Any:
         """Return a strategy that is right in the first replica alone."""
-        strategy = mirrored.create(options, driver, algorithm)
+        strategy = mirrored.create(options, communicator, algorithm)
         reduce = strategy.in_graph
         vars(strategy)["in_graph"] = lambda gradients: but_in_the_first(reduce(gradients))
         return strategy

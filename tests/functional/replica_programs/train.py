@@ -1,8 +1,8 @@
 """Train a few compiled steps on the replicas of one process and on one worker, sound and sabotaged.
 
-Hands in, for each case: the verdict on the agreement of replicas after the first step and at the end, the largest
-difference of the first replica to one worker that trained on the joined batches, relative to the largest weight, and
-how the replicas evaluate.
+Hands in, for each case: the verdict on the agreement of replicas after the first step and at the end; how far the first
+replica's weights and all replicas' moving statistics are from one worker that trained on the joined batches, relative
+to the largest; and how the replicas evaluate.
 """
 
 import functools
@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dlbench import plugins
-from dlbench.drivers import _alone
+from dlbench.communicators import _single
 from dlbench.scenario.settings import Settings
 from dlbench.strategies import mirrored
 from dlbench.trainers import Array, Problem, Threads, Trainer
-from dlbench.worker.agreement import compare
+from dlbench.worker.train.agreement import compare
 from tests.functional.mpi_programs.launch import hand_in
 from tests.functional.mpi_programs.train import GLOBAL_BATCH, LEARNING_RATE, PROBLEM, batches, difference
 from tests.functional.replica_programs.sabotaged import but_in_the_first, without_reduction
@@ -35,22 +35,32 @@ class Case(NamedTuple):
     sabotage: str = ""
 
 
-CNN = {"filters": (3, 4), "batch_norm": "none"}
-CASES = (
-    Case(settings={"optimizer": "sgd", "momentum": 0.9}),
-    Case(settings={"optimizer": "adam"}),
-    Case(settings={"gradient_accumulation_steps": 3}),
-    Case(cross_device_ops="reduce_to_one_device"),
-    Case(cross_device_ops="hierarchical_copy"),
-    Case("cnn", "float32", model_options=CNN),
-    Case("cnn", "float64", model_options={"filters": (3, 4), "batch_norm": "synchronized"}),
-    *(Case(sabotage=sabotage) for sabotage in ("no-reduction", "second-reduction", "other-replica")),
-)
+CNN: dict[str, Any] = {"filters": (3, 4)}
+EVERYWHERE = (Case(settings={"optimizer": "sgd", "momentum": 0.9}), Case(sabotage="no-reduction"))
+HIERARCHICAL = Case(cross_device_ops="hierarchical_copy")
+# By number of workers: each optimizer, way of summing, network and sabotage once.
+CASES: dict[int, tuple[Case, ...]] = {
+    2: (
+        *EVERYWHERE,
+        Case("cnn", "float32", model_options=CNN | {"batch_norm": "none"}),
+        HIERARCHICAL,
+        Case(sabotage="second-reduction"),
+        Case(sabotage="other-replica"),
+    ),
+    3: (
+        *EVERYWHERE,
+        Case(settings={"optimizer": "adam", "gradient_accumulation_steps": 3}),
+        HIERARCHICAL,
+        Case("cnn", model_options=CNN | {"batch_norm": "synchronized"}),
+        Case("cnn", model_options=CNN | {"batch_norm": "local"}, sabotage="local-batch-norm"),
+    ),
+    4: (*EVERYWHERE, Case(cross_device_ops="reduce_to_one_device")),
+}
 
 
 def main(workers: int) -> None:
     """Run every case and hand in what was found."""
-    hand_in(0, [case._asdict() | found(case, workers) for case in CASES])
+    hand_in(0, [case._asdict() | found(case, workers) for case in CASES[workers]])
 
 
 def found(case: Case, workers: int) -> dict[str, Any]:
@@ -65,13 +75,18 @@ def found(case: Case, workers: int) -> dict[str, Any]:
         one = joined.step(x, y, scale, LEARNING_RATE)
         sums.append((one, many.step(x, y, scale, LEARNING_RATE)))
         first, *others = many.replicas()
-        verdicts.append(compare(first, _alone.connect(1), others).verdict)
+        verdicts.append(compare(first, _single.connect(1), others).verdict)
     if difference(joined.parameters(), start) < 0.01:
         raise RuntimeError("training moved nothing: the comparison would prove nothing")
     return {
         "first": verdicts[0],
         "last": verdicts[-1],
         "difference": difference(many.parameters(), joined.parameters()),
+        "statistics_difference": [
+            difference(own, joined.statistics())
+            for own in np.split(many.statistics(), workers)
+            if joined.statistics().size
+        ],
         "sums": sums,
         "num_replicas": len(many.replicas()),
         **others_of_the_contract(many, joined),
@@ -82,7 +97,7 @@ def build(case: Case, workers: int, *, replicated: bool) -> Trainer:
     """Return a compiled trainer; both kinds see a processor that looks like so many devices."""
     given = {"model": case.model, "precision": case.precision, "workers": workers, **case.settings}
     plugin, model = plugins.load("trainers", "keras_tensorflow"), plugins.load("models", case.model)
-    strategy = mirrored.create(mirrored.OPTIONS(), _alone.connect(1), None)
+    strategy = mirrored.create(mirrored.OPTIONS(), _single.connect(1), None)
     distribution = functools.partial(made, case.cross_device_ops) if replicated else None
     threads = Threads(1, 2, replicas=workers, distribution=distribution)
     options = model.options(**case.model_options), plugin.options()
@@ -99,7 +114,7 @@ def build(case: Case, workers: int, *, replicated: bool) -> Trainer:
 def made(cross_device_ops: str, tf: Any) -> Any:
     """Return one distribution for all cases: two in a process would number their sums alike, and mix them up."""
     options = mirrored.MirroredOptions.model_validate({"cross_device_ops": cross_device_ops})
-    return mirrored.create(options, _alone.connect(1), None).distribution(tf)
+    return mirrored.create(options, _single.connect(1), None).distribution(tf)
 
 
 def hook(case: Case, strategy: Any, trainer: Any) -> Any:

@@ -1,6 +1,6 @@
 """A worker that does as FAKE_MODE says on rank FAKE_RANK; the others finish, or wait for it in `exchange`.
 
-It speaks the protocol of `dlbench.records.messages` with nothing but the standard library.
+It speaks the protocol of `dlbench.telemetry.messages` with nothing but the standard library.
 """
 
 import json
@@ -22,11 +22,11 @@ class Line:
     """The connection home."""
 
     def __init__(self) -> None:
-        home = ASSIGNMENT["home"]
-        self.socket = socket.create_connection((home["address"], home["port"]), timeout=30)
+        endpoint = ASSIGNMENT["endpoint"]
+        self.socket = socket.create_connection((endpoint["address"], endpoint["port"]), timeout=30)
         self.answers = self.socket.makefile("rb")
         self.seq = 0
-        hello = {"kind": "hello", "token": home["token"], "attempt_id": ASSIGNMENT["attempt_id"], "worker": RANK}
+        hello = {"kind": "hello", "token": endpoint["token"], "attempt_id": ASSIGNMENT["attempt_id"], "worker": RANK}
         self.send({**hello, "pid": os.getpid(), "host": socket.gethostname(), "version": 1, "oom_kills": 3})
         assert json.loads(self.answers.readline()) == {"ack": 0}
 

@@ -50,4 +50,4 @@ for _ in range(run.epochs):
     run.epoch(validation_accuracy=correct / len(validation), learning_rate=run.learning_rate)
 run.finish(weights=[weights])
 if comm.rank == 0:
-    print(f"validation accuracy {correct / len(validation):.3f}")  # noqa: T201
+    print(f"validation accuracy {correct / len(validation):.3f}")

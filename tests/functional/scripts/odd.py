@@ -19,7 +19,7 @@ else:
 for number in range(20):
     with run.step(num_samples=1) as step:
         step.loss = 1.0 / (number + 1)
-print("twenty steps")  # noqa: T201
+print("twenty steps")
 
 if len(sys.argv) < 3 or run.rank == int(sys.argv[2]):
     if how == "raise":

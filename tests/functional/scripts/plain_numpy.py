@@ -41,7 +41,7 @@ for _ in range(arguments.epochs):
             weights -= run.settings.learning_rate * x[batch].T @ found / len(batch)
             bias -= run.settings.learning_rate * found.mean(axis=0)
     accuracy = float((probabilities(x[validation]).argmax(axis=1) == y[validation]).mean())
-    print(f"validation accuracy {accuracy:.3f}")  # noqa: T201
+    print(f"validation accuracy {accuracy:.3f}")
     if run.epoch(validation_accuracy=accuracy):
         break
 run.finish(weights=[weights, bias])

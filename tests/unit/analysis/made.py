@@ -15,7 +15,7 @@ from dlbench.records.tables import read_table, write_table
 
 SETTINGS: dict[str, Any] = {
     "study": "made-1", "attempt": 1, "schema_version": 1, "model": "mlp", "dataset": "digits",
-    "dataset_checksum": "7f91b363", "trainer": "numpy", "strategy": "mpi", "algorithm": "auto", "driver": "mpi",
+    "dataset_checksum": "7f91b363", "trainer": "numpy", "strategy": "mpi", "algorithm": "auto", "communicator": "mpi",
     "collectives": "mpi", "launcher": "mpirun", "submitter": "direct", "mode": "scale-up", "hosts": 1,
     "cores_per_worker": 1.0, "cores_enforced": "affinity", "batch_scope": "per-worker", "divide": "data", "epochs": 5,
     "optimizer": "sgd", "momentum": 0.9, "learning_rate_base": 0.02, "learning_rate_scale": "none",
@@ -24,8 +24,8 @@ SETTINGS: dict[str, Any] = {
     "steal_fraction": 0.0, "first_step_s": 0.01,
 }  # fmt: skip
 ALONE: dict[str, Any] = {
-    "strategy": "single", "algorithm": None, "driver": None, "collectives": None, "launcher": "local", "workers": 1,
-    "baseline": True,
+    "strategy": "single", "algorithm": None, "communicator": None, "collectives": None, "launcher": "local",
+    "workers": 1, "baseline": True,
 }  # fmt: skip
 # Spread of a quiet machine's repeats, as in `results/digits-batch-workers`.
 SIGMA = 0.02

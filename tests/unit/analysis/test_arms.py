@@ -1,4 +1,4 @@
-from dlbench.analysis.arms import arms, last_attempts, not_apart
+from dlbench.analysis.arms import arms, last_attempts
 from dlbench.records.columns import names
 
 
@@ -27,20 +27,20 @@ def test_emulated_and_real_rows_are_never_compared():
     assert arms(study(emulated="oversubscribed"))[1].efficiency is None
 
 
-def test_another_batch_size_or_model_option_is_no_base_line():
-    assert arms(study(batch_size=64))[1].efficiency is None
-    assert arms(study(**{"model.hidden": [1]}))[1].efficiency is None
+def test_arms_that_do_other_work_have_no_base_line():
+    for other in ({"batch_size": 64}, {"model.hidden": [1]}, {"epochs": 7}, {"input": "synthetic"}, {"precision": "x"}):
+        assert arms(study(**other))[1].efficiency is None, other
+    for other in ({"batch_scope": "global"}, {"divide": "epochs"}, {"strategy.chunk_bytes": 4}, {"launcher": "srun"}):
+        assert arms(study(**other))[1].efficiency is not None, other
 
 
 def test_only_the_last_attempt_of_a_run_counts():
     rows = [row("a-r0", None, status="failed"), row("a-r0", 5.0, attempt=2), row("b-r0", None, status="timeout")]
     assert [(found["run_id"], found["attempt"]) for found in last_attempts(rows)] == [("a-r0", 2), ("b-r0", 1)]
-    assert [arm.name for arm in arms(rows)] == ["a"]
+    assert [(arm.name, arm.n) for arm in arms(rows)] == [("a", 1), ("b", 0)]
 
 
-def test_overlapping_arms_cannot_be_told_apart():
-    rows = [row(f"{name}-r{repeat}", start + repeat) for name, start in (("a", 10), ("b", 12), ("c", 30))
-            for repeat in range(5)]  # fmt: skip
-    a, b, c = arms(rows)
-    assert not_apart([a, b, c], c, "samples_per_s") == []
-    assert not_apart([a, b], b, "samples_per_s") == [a]
+def test_a_base_line_is_that_of_its_own_study():
+    (_, two), other = arms(study()), [{**found, "study": "other"} for found in study()]
+    assert arms([*study(), *other])[1].base_line == two.base_line
+    assert arms([*study()[5:], *other])[0].efficiency is None

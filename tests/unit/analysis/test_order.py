@@ -1,7 +1,7 @@
 from dlbench.analysis.order import reading_order
 from dlbench.scenario.cluster import Cluster, Host
-from dlbench.scenario.expand import expand
-from dlbench.scenario.read import parse
+from dlbench.scenario.expand.runs import expand
+from dlbench.scenario.read.scenario_file import parse
 
 HEAD = "name: s\nbase: {trainer: numpy, strategy: mpi}\nrepeats: 2\n"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from dlbench.analysis.significance import NOISE
+from dlbench.analysis.compare.judgement import NOISE
 from dlbench.cli import COMMANDS, USAGE, group
 from dlbench.cli.compare import REGRESSION, read_ignored, read_share
 from dlbench.errors import UserError

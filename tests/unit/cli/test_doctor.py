@@ -5,11 +5,11 @@ import json
 import pytest
 
 from dlbench.cli.doctor import _as_json, _problems, _show, _turned
-from dlbench.launch.doctor.examine import NAMES, examine
-from dlbench.launch.links import Broken, Link
-from tests.unit.launch.doctor.facts import two
+from dlbench.hosts.doctor.checks import NAMES, examine
+from dlbench.hosts.links import BrokenLink, MeasuredLink
+from tests.unit.hosts.doctor.reports import two
 
-LINK = Link(0, 1, 3e-5, 1.2e9, "eth0", "eth1")
+LINK = MeasuredLink(0, 1, 3e-5, 1.2e9, "eth0", "eth1")
 
 
 def test_a_table_the_links_and_a_sum(capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,22 +38,22 @@ def test_what_is_not_known_is_a_dash(capsys: pytest.CaptureFixture[str]) -> None
     _show(found, examine(found))
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split() == ["b", "fail", *["-"] * (len(lines[0].split()) - 2)]
-    assert "fail  b  reached: cannot be reached: ssh: down\n      mend: ssh -v b true" in "\n".join(lines)
+    assert "fail  b  reached: cannot be reached: ssh: down\n      fix: ssh -v b true" in "\n".join(lines)
 
 
 def test_a_problem_of_two_hosts_is_said_once_and_failures_first() -> None:
-    told = {"variables": {"OMP_NUM_THREADS": "1"}}
-    found = two(told=told, links=(Broken(0, 1, "a calls 10.0.0.1 port 4: a: timed out"),))
+    answer = {"variables": {"OMP_NUM_THREADS": "1"}}
+    found = two(answer=answer, links=(BrokenLink(0, 1, "a calls 10.0.0.1 port 4: a: timed out"),))
     problems = list(_problems(examine(found)))
     assert [text.split()[0] for text in problems] == ["fail", "warn"]
-    assert problems[0].startswith("fail  a, b  links: a and b cannot talk")
+    assert problems[0].startswith("fail  a, b  links: a and b cannot connect")
 
 
 def test_json_has_everything() -> None:
-    found = two(told={"cores": [0]}, links=(LINK,))
+    found = two(answer={"cores": [0]}, links=(LINK,))
     told = json.loads(_as_json(found, examine(found)))
     assert told["hosts"] == ["a", "b"]
     (link,) = told["links"]
     assert (link["a"], link["b"], link["interface_b"], link["bandwidth_bytes_per_s"]) == ("a", "b", "eth1", 1.2e9)
     (slots,) = (finding for finding in told["findings"] if finding["verdict"] == "warn")
-    assert (slots["host"], slots["check"], slots["mend"]) == ("b", "slots", "--hosts a:2,b:1")
+    assert (slots["host"], slots["check"], slots["fix"]) == ("b", "slots", "--hosts a:2,b:1")

@@ -5,8 +5,8 @@ import pytest
 from dlbench.cli.options import read_only
 from dlbench.errors import UserError
 from dlbench.scenario.cluster import this_machine
-from dlbench.scenario.where import Where
-from dlbench.study.request import cluster_of
+from dlbench.scenario.cluster.cluster_file import ClusterOptions
+from dlbench.study.plan import cluster_of
 
 
 def test_only_is_read_as_a_mapping() -> None:
@@ -27,13 +27,13 @@ def test_only_of_another_form_is_refused(texts: tuple[str, ...], said: str) -> N
 
 
 def test_the_cluster_is_this_machine_unless_hosts_are_named(tmp_path: Path) -> None:
-    assert cluster_of(Where()) == this_machine()
-    assert [host.address for host in cluster_of(Where("a:1,b:2")).hosts] == ["a", "b"]
+    assert cluster_of(ClusterOptions()) == this_machine()
+    assert [host.address for host in cluster_of(ClusterOptions("a:1,b:2")).hosts] == ["a", "b"]
     (tmp_path / "hosts").write_text("c slots=3\n")
-    assert cluster_of(Where(None, tmp_path / "hosts")) == cluster_of(Where("c:3"))
+    assert cluster_of(ClusterOptions(None, tmp_path / "hosts")) == cluster_of(ClusterOptions("c:3"))
     with pytest.raises(UserError, match="--hosts and --hostfile both say where"):
-        cluster_of(Where("a:1", tmp_path / "hosts"))
+        cluster_of(ClusterOptions("a:1", tmp_path / "hosts"))
     with pytest.raises(UserError, match="has an empty place"):
-        cluster_of(Where(""))
+        cluster_of(ClusterOptions(""))
     with pytest.raises(UserError, match="absent: there is no such file"):
-        cluster_of(Where(None, tmp_path / "absent"))
+        cluster_of(ClusterOptions(None, tmp_path / "absent"))

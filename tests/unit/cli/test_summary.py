@@ -4,8 +4,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from dlbench.analysis.answer.answers import answers
 from dlbench.cli.summary import hints, show
 from dlbench.records.columns import names
+from tests.unit.analysis.made import table, timed
 
 
 def row(run_id: str, **values) -> dict:
@@ -31,26 +33,17 @@ def test_arms_have_medians_intervals_and_efficiency():
     assert "102 [100, 104]" in text
     assert "efficiency" in text
     assert "0.75 [" in text
-    assert "fastest: [red]b\n" in text
     assert "a [bold]study" in text
-
-
-def test_arms_that_overlap_cannot_be_told_apart():
-    assert "fastest: [red]b; cannot be told apart from it: [red]a" in shown(arm("a", 100.0) + arm("b", 101.0))
 
 
 def test_one_repeat_says_nothing_about_chance():
     text = shown(arm("a", 100.0)[:1] + arm("b", 200.0)[:1])
     assert "one repeat: no intervals" in text
-    assert "one repeat says nothing about chance" in text
 
 
-def test_emulated_arms_are_marked_and_judged_among_themselves():
-    rows = arm("a", 100.0) + arm("b", 90.0) + arm("c", 900.0, emulated="oversubscribed;simulated", workers=4)
-    text = shown(rows)
-    assert "oversubscribed, simulated" in text
-    assert "fastest: [red]a" in text
-    assert "fastest: [red]c" not in text
+def test_emulated_arms_are_marked():
+    rows = arm("a", 100.0) + arm("c", 900.0, emulated="oversubscribed;simulated", workers=4)
+    assert "oversubscribed, simulated" in shown(rows)
 
 
 def test_failures_are_named_with_their_reason():
@@ -72,26 +65,14 @@ def test_arms_stand_in_the_order_of_their_names_and_unknown_ones_last():
     assert text.index("[red]a") < text.index("[red]b") < text.index("[red]c")
 
 
-@pytest.mark.parametrize(("repeats", "line"), [
-    (2, "fastest: [red]b; 2 repeats are too few to tell it from the others (`repeats: 5` can)\n"),
-    (3, "fastest: [red]b; 3 repeats are too few to tell it from the others (`repeats: 5` can)\n"),
-    (4, "fastest: [red]b\n"),
-])  # fmt: skip
-def test_arms_that_lie_apart_by_few_repeats_are_not_told_apart(repeats, line):
-    assert line in shown(arm("a", 100.0)[:repeats] + arm("b", 200.0)[:repeats])
-
-
-def test_the_first_of_equals_is_not_called_the_best():
-    same = [row(f"{name}-r0", samples_per_s=5.0) for name in "abc"]
-    assert "fastest: none, 3 arms have the same" in shown(same)
-    assert "fastest: [red]a; [red]c; one repeat" in shown([same[0], row("b-r0", samples_per_s=4.0), same[2]])
-
-
-def test_only_arms_of_one_model_and_data_set_compete():
-    text = shown(arm("a", 1.0, model="mlp", dataset="digits") + arm("b", 2.0, model="mlp", dataset="digits")
-                 + arm("c", 9.0, model="lstm", dataset="digits"))  # fmt: skip
-    assert "fastest of mlp on digits: [red]b" in text
-    assert "[red]c\n" not in text
+def test_what_to_use_is_said_in_the_words_of_the_report():
+    rows = [found | {"study": "s"} for found in timed("a", 9.0, batch_size=8) + timed("b", 5.0, batch_size=16, seed=4)]
+    told = [line.text for line in answers(table(rows)) if line.kind == "use"]
+    assert told
+    text = shown(rows)
+    assert all(line in text for line in told)
+    assert "dlbench report 'a [bold]study'" in text
+    assert "dlbench report" not in shown([row("a-r0", status="failed")])
 
 
 @pytest.mark.parametrize(("scope", "word"), [("per-worker", "weak"), ("global", "strong")])

@@ -5,7 +5,7 @@ import pytest
 from dlbench.cli import tables
 
 
-def test_columns_are_aligned_by_what_letters_take() -> None:
+def test_columns_are_aligned_by_the_width_of_letters() -> None:
     text = tables.plain(("name", "n"), [("한국어", "1"), ("a", "22")])
     assert text == "name    n\n한국어  1\na       22"
 
@@ -23,3 +23,11 @@ def test_a_terminal_gets_a_drawn_table_with_brackets_kept(
     shown = capsys.readouterr().out
     assert "my [title]" in shown
     assert "model.hidden=[64]" in shown
+
+
+def test_durations() -> None:
+    cases = {
+        None: "", 0.12: "0.1 s", 9.94: "9.9 s", 9.96: "10 s", 42.4: "42 s", 59.6: "1 min 00 s", 61: "1 min 01 s",
+        3599: "59 min 59 s", 3725: "1 h 02 min",
+    }  # fmt: skip
+    assert {seconds: tables.duration(seconds) for seconds in cases} == cases

@@ -1,30 +1,31 @@
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dlbench.datasets._cache import Entry
-from dlbench.datasets._open import Arrays, open_arrays
-from dlbench.datasets._prepare import Request, prepare
-
-Make = Callable[..., Arrays]
+from dlbench.datasets._format import Arrays, open_arrays
+from dlbench.datasets._prepare import PreparationRequest, prepare
 
 
 class Prepared:
-    """Prepares data sets in a cache of the test's own and keeps what was said."""
+    """Prepares data sets in a cache of the test's own and keeps what was reported."""
 
     def __init__(self, cache: Path) -> None:
         self.cache = cache
         self.said: list[str] = []
 
     def entry(self, dataset: str, *, verify: bool = False, **options: Any) -> Entry:
-        request = Request(dataset=dataset, options=options, cache=str(self.cache), verify=verify)
+        request = PreparationRequest(dataset=dataset, options=options, cache=str(self.cache), verify=verify)
         return prepare(request, self.said.append)
 
     def arrays(self, dataset: str, **options: Any) -> Arrays:
         entry = self.entry(dataset, **options)
         return open_arrays(entry.folder, entry.meta.checksum)
+
+    def left(self) -> list[str]:
+        """Return the names of what is in the cache, without locks."""
+        return sorted(path.name for path in self.cache.iterdir() if not path.name.endswith(".lock"))
 
 
 @pytest.fixture

@@ -6,26 +6,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dlbench.datasets import _cache, _npy, synthetic
+from dlbench.datasets import _cache, _writer
 from dlbench.datasets._cache import Recipe, cache_root, ensure, entry_name
-from dlbench.datasets._open import open_arrays
+from dlbench.datasets._format import open_arrays
 from dlbench.errors import UserError
-
-ENTRY_FILES = {"meta.json", "x.npy", "y.npy"}
 
 
 class Source:
-    """A data set that counts how often it is made."""
+    """A data set that counts how often it is prepared."""
 
     def __init__(self):
-        self.made = 0
+        self.num_fills = 0
         self.version = 1
 
     def identity(self):
         return {"version": self.version, "shape": (2, 2)}
 
     def fill(self, writer):
-        self.made += 1
+        self.num_fills += 1
         writer.describe(source="a test")
         writer.append(np.ones((4, 2, 2), np.uint8), [0, 1, 0, 1])
 
@@ -48,56 +46,34 @@ def visible(cache: Path):
     return sorted(path.name for path in cache.iterdir() if not path.name.endswith(".lock"))
 
 
-def test_it_is_made_once(tmp_path, source):
+def test_it_is_prepared_once_and_described_in_meta(tmp_path, source):
     first, _ = ensure_in(tmp_path, source)
     second, said = ensure_in(tmp_path, source)
-    assert source.made == 1
+    assert (source.num_fills, said) == (1, [])
     assert first == second
-    assert said == []
-    assert {path.name for path in first.folder.iterdir()} == ENTRY_FILES
+    assert {path.name for path in first.folder.iterdir()} == {"meta.json", "x.npy", "y.npy"}
     assert visible(tmp_path) == [first.folder.name]
-
-
-def test_meta_says_what_it_is(tmp_path, source):
-    entry, _ = ensure_in(tmp_path, source)
-    meta = json.loads((entry.folder / "meta.json").read_text())
-    assert meta["schema_version"] == 1
-    assert meta["dataset"] == "my.set:load"
-    assert meta["options"] == {"a": 1}
+    meta = json.loads((first.folder / "meta.json").read_text())
+    assert (meta["schema_version"], meta["dataset"], meta["options"]) == (1, "my.set:load", {"a": 1})
     assert meta["identity"] == {"version": 1, "shape": [2, 2]}
     assert meta["content"]["arrays"]["x"]["shape"] == [4, 2, 2]
-    assert meta["checksum"] == entry.meta.checksum
+    assert meta["checksum"] == first.meta.checksum
     assert meta["created_at"].endswith("+00:00")
-
-
-def test_another_identity_is_another_entry(tmp_path, source):
-    first, _ = ensure_in(tmp_path, source)
     source.version = 2
-    second, _ = ensure_in(tmp_path, source)
-    assert first.folder != second.folder
-    assert source.made == 2
+    third, _ = ensure_in(tmp_path, source)
+    assert (third.folder != first.folder, source.num_fills) == (True, 2), "another identity is another entry"
 
 
-def damage_meta(folder):
-    (folder / "meta.json").write_text('{"schema_version": 1')
+def meta_is(**changes):
+    def change(folder):
+        path = folder / "meta.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return change
 
 
-def other_version(folder):
-    meta = json.loads((folder / "meta.json").read_text())
-    (folder / "meta.json").write_text(json.dumps(meta | {"schema_version": 99}))
-
-
-def other_checksum(folder):
-    meta = json.loads((folder / "meta.json").read_text())
-    (folder / "meta.json").write_text(json.dumps(meta | {"checksum": "0" * 64}))
-
-
-def missing_key(folder):
-    (folder / "meta.json").write_text('{"schema_version": 1}')
-
-
-def no_object(folder):
-    (folder / "meta.json").write_text("[]")
+def content_is(text):
+    return lambda folder: (folder / "meta.json").write_text(text)
 
 
 def cut(folder):
@@ -105,26 +81,32 @@ def cut(folder):
     path.write_bytes(path.read_bytes()[:-1])
 
 
-def no_y(folder):
-    (folder / "y.npy").unlink()
-
-
 def no_folder(folder):
     shutil.rmtree(folder)
     folder.write_text("a file in its place")
 
 
-@pytest.mark.parametrize(
-    "damage", [damage_meta, other_version, other_checksum, missing_key, no_object, cut, no_y, no_folder]
-)
-def test_a_damaged_entry_is_made_anew(tmp_path, source, damage):
+DAMAGES = {
+    "half a meta.json": content_is('{"schema_version": 1'),
+    "missing keys": content_is('{"schema_version": 1}'),
+    "not an object": content_is("[]"),
+    "another version": meta_is(schema_version=99),
+    "another checksum": meta_is(checksum="0" * 64),
+    "a cut array": cut,
+    "a missing array": lambda folder: (folder / "y.npy").unlink(),
+    "a file in its place": no_folder,
+}
+
+
+def test_a_damaged_entry_is_prepared_again(tmp_path, source):
     entry, _ = ensure_in(tmp_path, source)
-    damage(entry.folder)
-    again, said = ensure_in(tmp_path, source)
-    assert source.made == 2
-    assert "damaged" in said[0]
-    assert again.meta.checksum == entry.meta.checksum
-    assert open_arrays(again.folder, again.meta.checksum).x.shape == (4, 2, 2)
+    for number, (name, damage) in enumerate(DAMAGES.items()):
+        damage(entry.folder)
+        again, said = ensure_in(tmp_path, source)
+        assert source.num_fills == 2 + number, name
+        assert "damaged" in said[0], name
+        assert again.meta.checksum == entry.meta.checksum, name
+        assert open_arrays(again.folder, again.meta.checksum).x.shape == (4, 2, 2), name
 
 
 def test_a_flipped_bit_is_found_on_demand(tmp_path, source):
@@ -133,16 +115,14 @@ def test_a_flipped_bit_is_found_on_demand(tmp_path, source):
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    ensure_in(tmp_path, source)
-    assert source.made == 1
-    _, said = ensure_in(tmp_path, source, verify=True)
-    assert source.made == 2
-    assert "checksum" in said[0]
-    ensure_in(tmp_path, source, verify=True)
-    assert source.made == 2
+    counts = []
+    for verify in (False, True, True):
+        ensure_in(tmp_path, source, verify=verify)
+        counts.append(source.num_fills)
+    assert counts == [1, 2, 2]
 
 
-def test_leftovers_of_killed_preparers_are_removed(tmp_path, source):
+def test_what_killed_processes_left_is_removed(tmp_path, source):
     name = entry_name("my.set:load", {"version": 1, "shape": [2, 2]})
     for left in (f".{name}.tmp", ".digits-0123.tmp"):
         (tmp_path / left).mkdir()
@@ -152,38 +132,39 @@ def test_leftovers_of_killed_preparers_are_removed(tmp_path, source):
     assert visible(tmp_path) == [name]
 
 
-@pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt(), UserError("no"), SystemExit(1)])
-def test_a_failure_leaves_nothing_half_made(tmp_path, source, error):
-    def fail(writer):
-        writer.append(np.ones((4, 2), np.uint8), [0, 1, 0, 1])
-        raise error
+def test_a_failure_of_the_source_leaves_nothing_half_done(tmp_path, source):
+    for error in (
+        ValueError("no"),
+        KeyboardInterrupt(),
+        UserError("no"),
+        SystemExit(1),
+        FileNotFoundError(errno.ENOENT, "gone", "my-file"),  # not blamed on the cache
+    ):
 
-    with pytest.raises(type(error)):
-        ensure(Recipe("set", {}, source.identity, fail), tmp_path, lambda line: None)
-    assert visible(tmp_path) == []
+        def fail(writer, error=error):
+            writer.append(np.ones((4, 2), np.uint8), [0, 1, 0, 1])
+            raise error
 
-
-@pytest.mark.parametrize(
-    ("number", "message"),
-    [(errno.ENOSPC, "the disk is full"), (errno.EDQUOT, "the disk is full"), (errno.EROFS, "cannot write")],
-)
-def test_the_disks_failure_is_said_and_leaves_nothing(tmp_path, source, monkeypatch, number, message):
-    def fail(descriptor):
-        raise OSError(number, "fake")
-
-    monkeypatch.setattr(_npy.os, "fsync", fail)
-    with pytest.raises(UserError, match=message) as caught:
-        ensure_in(tmp_path, source)
-    assert "DLBENCH_CACHE" in caught.value.hint
-    assert visible(tmp_path) == []
+        with pytest.raises(type(error)):
+            ensure(Recipe("set", {}, source.identity, fail), tmp_path, lambda line: None)
+        assert visible(tmp_path) == [], error
 
 
-def test_an_error_of_the_source_is_not_blamed_on_the_cache(tmp_path, source):
-    def fail(writer):
-        raise FileNotFoundError(errno.ENOENT, "gone", "my-file")
+def test_a_failure_of_the_disk_is_reported_and_leaves_nothing(tmp_path, source, monkeypatch):
+    for number, message in (
+        (errno.ENOSPC, "the disk is full"),
+        (errno.EDQUOT, "the disk is full"),
+        (errno.EROFS, "cannot write"),
+    ):
 
-    with pytest.raises(FileNotFoundError):
-        ensure(Recipe("set", {}, source.identity, fail), tmp_path, lambda line: None)
+        def fail(descriptor, number=number):
+            raise OSError(number, "fake")
+
+        monkeypatch.setattr(_writer.os, "fsync", fail)
+        with pytest.raises(UserError, match=message) as caught:
+            ensure_in(tmp_path, source)
+        assert "DLBENCH_CACHE" in caught.value.hint, message
+        assert visible(tmp_path) == [], message
 
 
 def test_a_source_that_changes_meanwhile_is_refused(tmp_path, source):
@@ -196,7 +177,7 @@ def test_a_source_that_changes_meanwhile_is_refused(tmp_path, source):
     assert visible(tmp_path) == []
 
 
-def test_a_file_in_the_place_of_the_cache_is_said(tmp_path, source):
+def test_a_file_in_the_place_of_the_cache_is_reported(tmp_path, source):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot write"):
         ensure_in(tmp_path / "file" / "cache", source)
@@ -215,20 +196,29 @@ def test_cache_root_follows_the_environment(monkeypatch, tmp_path):
     assert cache_root() == tmp_path / "own"
 
 
-@pytest.mark.parametrize("dataset", ["digits", "a.b:c", "../../etc", "한글:함수", "", "x" * 500])
-def test_entry_names_are_safe(dataset):
-    name = entry_name(dataset, {})
-    assert name == Path(name).name
-    assert len(name) < 80
-    assert not name.startswith(".")
-    assert name.isascii()
+def test_entry_names_are_safe():
+    for dataset in ("digits", "a.b:c", "../../etc", "한글:함수", "", "x" * 500):
+        name = entry_name(dataset, {})
+        assert name == Path(name).name, dataset
+        assert len(name) < 80, dataset
+        assert name.isascii(), dataset
+        assert not name.startswith("."), dataset
 
 
 def test_a_whole_entry_in_a_read_only_cache_needs_no_lock(tmp_path, source, monkeypatch):
     ensure_in(tmp_path, source)
-    monkeypatch.setattr(_cache, "_locked", None)
+    monkeypatch.setattr(_cache, "locked", None)
     ensure_in(tmp_path, source)
-    assert source.made == 1
+    assert source.num_fills == 1
+
+
+def test_open_maps_read_only(tmp_path, source):
+    entry, _ = ensure_in(tmp_path, source)
+    arrays = open_arrays(entry.folder, entry.meta.checksum)
+    assert isinstance(arrays.x, np.memmap)
+    assert (arrays.validation_x, arrays.num_classes, arrays.input_shape) == (None, 2, (2, 2))
+    with pytest.raises(ValueError, match="read-only"):
+        arrays.x[0] = 1
 
 
 def test_open_refuses_what_is_not_asked_for(tmp_path, source):
@@ -240,19 +230,3 @@ def test_open_refuses_what_is_not_asked_for(tmp_path, source):
     cut(entry.folder)
     with pytest.raises(UserError, match="damaged"):
         open_arrays(entry.folder, entry.meta.checksum)
-
-
-def test_open_maps_read_only(tmp_path, source):
-    entry, _ = ensure_in(tmp_path, source)
-    arrays = open_arrays(entry.folder, entry.meta.checksum)
-    assert isinstance(arrays.x, np.memmap)
-    assert arrays.validation_x is None
-    assert arrays.num_classes == 2
-    assert arrays.input_shape == (2, 2)
-    with pytest.raises(ValueError, match="read-only"):
-        arrays.x[0] = 1
-
-
-def test_synthetic_has_an_identity_of_json(prepared):
-    options = synthetic.OPTIONS(num_samples=10, num_classes=2, shape=(3,))
-    assert json.loads(json.dumps(synthetic.identity(options))) == synthetic.identity(options)

@@ -1,3 +1,5 @@
+import hashlib
+import pickle
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -5,214 +7,151 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlbench.datasets import _cifar, _cifar_files, _download, cifar10, cifar100
+from dlbench import plugins
+from dlbench.datasets import _cifar, _download
 from dlbench.datasets._cache import Recipe, ensure
-from dlbench.datasets._cifar import Edition
-from dlbench.datasets._open import Arrays, open_arrays
+from dlbench.datasets._cifar import Cifar
+from dlbench.datasets._format import Arrays, open_arrays
+from dlbench.datasets._table import TABLE
 from dlbench.errors import UserError
 from tests.unit.datasets import cifar
 
-FILES = cifar.cifar10()
-SMALL = cifar.edition_of(cifar10.EDITION, FILES)
+CIFAR10, CIFAR100 = TABLE["cifar10"], TABLE["cifar100"]
+SMALL, BINARY, PYTHON = cifar.small(CIFAR10)
 
 
-@pytest.fixture(autouse=True)
-def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the usual places empty, and nothing to load from."""
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("KERAS_HOME", raising=False)
-
-
-def arrays(edition: Edition, path: Path | str | None, cache: Path) -> Arrays:
-    recipe = Recipe("cifar", {}, dict, lambda writer: _cifar.write(edition, path and str(path), writer))
+def arrays(row: Cifar, path: Path | str | None, cache: Path, **options: Any) -> Arrays:
+    given = row.OPTIONS(path=path and str(path), **options)
+    recipe = Recipe("cifar", {}, lambda: row.identity(given), lambda writer: row.prepare(given, writer))
     entry = ensure(recipe, cache, lambda line: None)
     return open_arrays(entry.folder, entry.meta.checksum)
 
 
-def offline(edition: Edition) -> Edition:
-    """Return an edition whose archive is nowhere."""
-    return replace(edition, url="file:///nowhere/cifar-10-python.tar.gz")
+def check(found: Arrays, row: Cifar = SMALL, kind: str = "labels") -> None:
+    num_train = len(row.binary.train)
+    parts = [(found.x, found.y, 0, num_train), (found.validation_x, found.validation_y, num_train, num_train + 1)]
+    for x, y, first, end in parts:
+        assert np.array_equal(x, np.concatenate([cifar.images(seed) for seed in range(first, end)]))
+        assert y.tolist() == [label for seed in range(first, end) for label in cifar.labels(seed, row)[kind]]
+    assert (found.scale, found.class_names) == (1 / 255, row.class_names[kind])
 
 
-def check(found: Arrays) -> None:
-    assert (found.x.shape, found.x.dtype) == ((100, 32, 32, 3), np.uint8)
-    for number in range(5):
-        assert np.array_equal(found.x[number * 20 : number * 20 + 20], cifar.pictures(number, 20))
-        assert found.y[number * 20 : number * 20 + 20].tolist() == [(number + row) % 10 for row in range(20)]
-    assert found.validation_x is not None
-    assert np.array_equal(found.validation_x, cifar.pictures(5, 20))
-    assert found.class_names == tuple(f"class {number}" for number in range(10))
-    assert (found.scale, found.num_classes) == (1 / 255, 10)
-
-
-@pytest.mark.parametrize("place", ["archive", "tar", "folder", "parent", "parent of archive"])
-def test_archive_and_folder_hold_the_same(tmp_path: Path, place: str) -> None:
+def test_every_place_and_version_holds_the_same(tmp_path: Path) -> None:
     top = tmp_path / "놓인 곳"
-    if place in ("archive", "parent of archive"):
-        path = cifar.write_archive(top / SMALL.archive, SMALL.folder, FILES)
-    elif place == "tar":
-        path = cifar.write_archive(top / "any name", SMALL.folder, FILES, "w")
-    else:
-        path = cifar.write_folder(top / SMALL.folder, FILES)
-    check(arrays(SMALL, top if place.startswith("parent") else path, tmp_path / "cache"))
+    for version, files in ((SMALL.binary, BINARY), (SMALL.python, PYTHON)):
+        places = {
+            "archive": cifar.write_archive(top / "archive" / version.name, version.folder, files),
+            "tar of any name": cifar.write_archive(top / f"{version.folder} any name", version.folder, files, "w"),
+            "folder of the archive": top / "archive",
+            "folder": cifar.write_folder(top / "unpacked" / version.folder, files),
+            "folder above": top / "unpacked",
+        }
+        checksums = set()
+        for name, path in places.items():
+            cache = tmp_path / f"{version.folder} {name}"
+            check(arrays(SMALL, path, cache))
+            checksums |= {meta.read_text().partition('"checksum"')[2][:80] for meta in cache.glob("*/meta.json")}
+        assert len(checksums) == 1
 
 
-@pytest.mark.parametrize(
-    "place",
-    [
-        "home/.keras/datasets/cifar-10-python.tar.gz",
-        "home/.keras/datasets/cifar-10-batches-py.tar.gz",
-        "home/.keras/datasets/cifar-10-batches-py-target_archive",
-        "home/.keras/datasets/cifar-10-batches-py/",
-        "home/.keras/datasets/cifar-10-batches-py-target/cifar-10-batches-py/",
-        "keras/datasets/cifar-10-python.tar.gz",
-        "here/data/cifar-10-batches-py/",
-        "here/data/cifar-10-python.tar.gz",
-    ],
-)
-def test_the_usual_places_are_looked_at(tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if place.startswith("keras"):
-        monkeypatch.setenv("KERAS_HOME", str(tmp_path / "keras"))
-    if place.endswith("/"):
-        cifar.write_folder(tmp_path / place, FILES)
-    else:
-        cifar.write_archive(tmp_path / place, SMALL.folder, FILES)
-    check(arrays(offline(SMALL), None, tmp_path / "cache"))
+def test_every_kind_of_label_is_read_from_both_versions(tmp_path: Path) -> None:
+    row, binary, python = cifar.small(CIFAR100)
+    for kind, num_classes in (("fine", 100), ("coarse", 20)):
+        for version, files in ((row.binary, binary), (row.python, python)):
+            path = cifar.write_folder(tmp_path / f"{kind} {version.folder}", files)
+            found = arrays(row, path, tmp_path / f"cache {kind} {version.folder}", labels=kind)
+            check(found, row, kind)
+            assert found.num_classes == num_classes == row.describe(row.OPTIONS(labels=kind)).num_classes
 
 
-def test_a_folder_that_is_not_whole_is_passed_over(tmp_path: Path) -> None:
-    part = {name: content for name, content in FILES.items() if name != "test_batch"}
-    cifar.write_folder(tmp_path / "home/.keras/datasets/cifar-10-batches-py", part)
-    cifar.write_folder(tmp_path / "here/data/cifar-10-batches-py", FILES)
-    check(arrays(offline(SMALL), None, tmp_path / "cache"))
+def test_every_file_is_compared_with_its_published_checksum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def loads(*_: Any, **__: Any) -> None:
+        pytest.fail("a file that is not the published one was unpickled")
 
-
-def test_what_is_nowhere_is_loaded_checked_and_kept(tmp_path: Path) -> None:
-    archive = cifar.write_archive(tmp_path / "server" / SMALL.archive, SMALL.folder, FILES)
-    edition = replace(SMALL, url=archive.as_uri(), archive_md5=cifar.md5(archive.read_bytes()))
-    check(arrays(edition, None, tmp_path / "cache"))
-    kept = tmp_path / "home/.keras/datasets"
-    assert [path.name for path in kept.iterdir()] == [SMALL.archive]
-    archive.unlink()
-    check(arrays(edition, None, tmp_path / "other cache"))
-
-
-def test_what_is_loaded_and_is_not_what_was_published_is_not_kept(tmp_path: Path) -> None:
-    archive = cifar.write_archive(tmp_path / "server" / SMALL.archive, SMALL.folder, FILES)
-    with pytest.raises(UserError, match="is not the published file: its md5 is"):
-        arrays(replace(SMALL, url=archive.as_uri()), None, tmp_path / "cache")
-    assert list((tmp_path / "home/.keras/datasets").iterdir()) == []
-
-
-def test_without_a_network_the_way_out_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot be loaded") as caught:
-        arrays(offline(SMALL), None, tmp_path / "cache")
-    assert str(tmp_path / "home/.keras/datasets/cifar-10-python.tar.gz") in caught.value.hint
-    assert "dataset.path" in caught.value.hint
-
-
-def test_progress_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_download, "PROGRESS_INTERVAL_S", 0.0)
-    monkeypatch.setattr(_download, "BLOCK_BYTES", 500_000)
-    source, said = tmp_path / "file", []
-    source.write_bytes(bytes(2_000_000))
-    _download.fetch(source.as_uri(), cifar.md5(bytes(2_000_000)), tmp_path / "to" / "target", said.append)
-    assert said[0] == f"loading {source.as_uri()}"
-    assert said[1:] == ["0 of 2 MB loaded", "1 of 2 MB loaded", "2 of 2 MB loaded", "2 of 2 MB loaded"]
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_every_file_is_compared_with_its_published_checksum(tmp_path: Path, name: str) -> None:
-    changed = {**FILES, name: FILES[name][:-40] + bytes([FILES[name][-40] ^ 1]) + FILES[name][-39:]}
-    for path in (
-        cifar.write_folder(tmp_path / "folder", changed),
-        cifar.write_archive(tmp_path / "archive", SMALL.folder, changed),
-    ):
-        with pytest.raises(UserError, match=f"{name} in .* is not the published file: its md5 is"):
-            arrays(SMALL, path, tmp_path / "cache")
+    monkeypatch.setattr(pickle, "loads", loads)
+    for version, files in ((SMALL.binary, BINARY), (SMALL.python, PYTHON)):
+        # The first file of the Python version: the others would be read before it is found.
+        for name in files if version is SMALL.binary else list(files)[:1]:
+            changed = {**files, name: files[name][:-40] + bytes([files[name][-40] ^ 1]) + files[name][-39:]}
+            folder = cifar.write_folder(tmp_path / name / "folder", changed)
+            archive = cifar.write_archive(tmp_path / name / "archive", version.folder, changed)
+            for path in (folder, archive):
+                with pytest.raises(UserError, match=f"{name} in .* is not the published file: its checksum is"):
+                    arrays(SMALL, path, tmp_path / "cache")
     assert not list((tmp_path / "cache").glob("cifar-*"))
 
 
-def test_users_are_given_the_published_checksums_alone(tmp_path: Path, prepared: Any) -> None:
-    path = cifar.write_archive(tmp_path / "small.tar.gz", SMALL.folder, FILES)
-    for name, folder in (("cifar10", path), ("cifar100", cifar.write_folder(tmp_path / "100", cifar.cifar100()))):
-        with pytest.raises(UserError, match="is not the published file"):
-            prepared.entry(name, path=str(folder))
+def test_users_get_the_published_files_alone(tmp_path: Path, prepared: Any) -> None:
+    path = cifar.write_archive(tmp_path / "small.tar.gz", SMALL.binary.folder, BINARY)
+    with pytest.raises(UserError, match="is not the published file"):
+        prepared.entry("cifar10", path=str(path))
 
 
-@pytest.mark.parametrize("damage", ["cut", "text", "missing", "empty"])
-def test_a_damaged_archive_is_named(tmp_path: Path, damage: str) -> None:
-    path = cifar.write_archive(tmp_path / "archive.tar.gz", SMALL.folder, FILES)
-    if damage == "cut":
-        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    elif damage in ("text", "empty"):
-        path.write_bytes(b"<html>Not found</html>" * (damage == "text"))
-    else:
-        path = cifar.write_archive(path, SMALL.folder, {"batches.meta": FILES["batches.meta"]})
-    message = "has no data_batch_1" if damage == "missing" else "is no archive, or a damaged one"
-    with pytest.raises(UserError, match=message) as caught:
-        arrays(SMALL, path, tmp_path / "cache")
-    assert str(path) in str(caught.value)
-
-
-def broken(name: str, content: bytes) -> tuple[Edition, dict[str, bytes]]:
-    """Return an edition that has published a batch with this content."""
-    files = {**FILES, name: content}
-    return cifar.edition_of(cifar10.EDITION, files), files
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("data_batch_2", b"\x80\x02cos\nsystem\nU\x04exit\x85R.", "it asks for os.system"),
-        ("data_batch_2", cifar.pickled({b"labels": [1]}), "it has no pictures"),
-        ("data_batch_2", cifar.pickled({b"data": np.zeros((2, 7), np.uint8), b"labels": [1, 2]}), "it has no pictures"),
-        ("test_batch", cifar.pickled({b"data": np.zeros((2, 3072), np.uint8)}), "no class number 'labels' for each"),
-        ("test_batch", cifar.pickled({b"data": np.zeros((2, 3072), np.uint8), b"labels": [1]}), "no class number"),
-        ("batches.meta", cifar.pickled({b"label_names": [1, 2]}), "it has no list 'label_names'"),
-        ("batches.meta", b"", "it is damaged"),
-    ],
-)
-def test_a_batch_that_is_none_is_named(tmp_path: Path, name: str, content: bytes, message: str) -> None:
-    edition, files = broken(name, content)
-    with pytest.raises(UserError, match=f"{name} in .* cannot be read: .*{message}"):
-        arrays(edition, cifar.write_folder(tmp_path / "folder", files), tmp_path / "cache")
-
-
-@pytest.mark.parametrize(("labels", "num_classes"), [("fine", 100), ("coarse", 20)])
-def test_fine_and_coarse_classes(tmp_path: Path, labels: str, num_classes: int) -> None:
-    files = cifar.cifar100()
-    edition = cifar100.labelled(cifar.edition_of(cifar100.EDITION, files), labels)
-    found = arrays(edition, cifar.write_archive(tmp_path / "a.tgz", edition.folder, files), tmp_path / "cache")
-    assert found.class_names == tuple(f"{labels} {number}" for number in range(num_classes))
-    assert found.y.tolist() == [row % 100 // (100 // num_classes) for row in range(200)]
-    assert found.num_classes == num_classes == cifar100.describe(cifar100.OPTIONS(labels=labels)).num_classes
-    assert np.array_equal(found.x, cifar.pictures(0, 200))
-
-
-@pytest.mark.parametrize("plugin", [cifar10, cifar100])
-def test_describing_loads_nothing_and_refuses_a_place_without_the_files(tmp_path: Path, plugin: Any) -> None:
-    found = plugin.describe(plugin.OPTIONS())
-    assert (found.num_train, found.num_validation, found.input_shape) == (50_000, 10_000, (32, 32, 3))
-    assert not (tmp_path / "home").exists()
-    for path in (tmp_path, tmp_path / "nothing", "~nobody-of-this-name/x", "a\x00b"):
-        with pytest.raises(UserError, match=r"is neither|cannot be read"):
-            plugin.describe(plugin.OPTIONS(path=str(path)))
-
-
-def test_a_file_too_large_for_the_data_set_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_cifar_files, "MOST_BYTES", 1000)
-    for path in (
-        cifar.write_folder(tmp_path / "folder", FILES),
-        cifar.write_archive(tmp_path / "archive", SMALL.folder, FILES),
-    ):
-        with pytest.raises(UserError, match="more than any file of the data set"):
+def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+    good = cifar.write_archive(tmp_path / "good", SMALL.binary.folder, BINARY).read_bytes()
+    partial = {name: BINARY[name] for name in list(BINARY)[1:]}
+    cases = {
+        "cut": good[: len(good) // 2],
+        "text": b"<html>Not found</html>",
+        "empty": b"",
+        "partial": cifar.write_archive(tmp_path / "partial", SMALL.binary.folder, partial).read_bytes(),
+    }
+    for name, content in cases.items():
+        path = tmp_path / f"{name}.tar.gz"
+        path.write_bytes(content)
+        with pytest.raises(
+            UserError, match="does not hold the files" if name == "partial" else "cannot be read"
+        ) as caught:
             arrays(SMALL, path, tmp_path / "cache")
+        assert str(path) in str(caught.value), name
+
+
+def test_a_file_that_is_too_long_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_cifar, "MAX_FILE_BYTES", 1000)
+    with pytest.raises(UserError, match="is not the published file"):
+        arrays(SMALL, cifar.write_folder(tmp_path / "folder", BINARY), tmp_path / "cache")
+
+
+def test_without_a_path_the_archive_is_downloaded_once_into_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = cifar.write_archive(tmp_path / "published.tar.gz", SMALL.binary.folder, BINARY)
+    sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
+    row = replace(SMALL, source=replace(SMALL.source, sha256=sha256))
+    asked = []
+
+    def retrieve(url: str, known_hash: str, fname: str, path: Path, downloader: Any) -> None:
+        asked.append((url, known_hash))
+        (path / fname).write_bytes(archive.read_bytes())
+
+    monkeypatch.setattr("pooch.retrieve", retrieve)
+    check(arrays(row, None, tmp_path / "cache"))
+    assert asked == [(CIFAR10.source.url, f"sha256:{sha256}")]
+    assert (tmp_path / "cache/downloads" / SMALL.binary.name).exists()
+
+
+@pytest.mark.parametrize("name", ["cifar10", "cifar100"])
+def test_describing_downloads_nothing_and_refuses_a_place_without_the_files(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_download, "download", None)
+    plugin = plugins.load("datasets", name)
+    found = plugin.target.describe(plugin.options())
+    assert (found.num_train, found.num_validation, found.input_shape) == (50_000, 10_000, (32, 32, 3))
+    for path in (tmp_path, tmp_path / "nothing", "~nobody-of-this-name/x", "a\x00b"):
+        with pytest.raises(UserError):
+            plugin.target.describe(plugin.options(path=str(path)))
 
 
 def test_the_identity_is_what_was_published_wherever_it_is() -> None:
-    assert cifar10.identity(cifar10.OPTIONS(path="x")) == cifar10.identity(cifar10.OPTIONS())
-    fine, coarse = (cifar100.identity(cifar100.OPTIONS(labels=labels)) for labels in ("fine", "coarse"))
+    assert CIFAR10.identity(CIFAR10.OPTIONS(path="x")) == CIFAR10.identity(CIFAR10.OPTIONS())
+    fine, coarse = (CIFAR100.identity(CIFAR100.OPTIONS(labels=labels)) for labels in ("fine", "coarse"))
     assert fine != coarse
+
+
+def test_the_table_has_as_many_class_names_as_the_data_sets_have_classes() -> None:
+    found = {name: row.describe(row.OPTIONS()).num_classes for name, row in TABLE.items()}
+    assert found == {
+        "cifar10": 10, "cifar100": 100, "keras:mnist": 10, "keras:fashion_mnist": 10, "keras:imdb": 2,
+        "keras:reuters": 46,
+    }  # fmt: skip

@@ -59,29 +59,29 @@ def test_four_arrays(prepared, module):
     assert arrays.validation_y.tolist() == [1]
 
 
-@pytest.mark.parametrize(
-    ("returned", "message"),
-    [
-        ("1", "returned int"),
-        ("None", "returned NoneType"),
-        ("(1, 2, 3)", "returned 3 values"),
-        ("(np.zeros((4, 1)), [0, 1, 0])", "4 samples but y has 3"),
-        ("(np.zeros((2, 1)), [0.0, 1.0])", "class numbers are integers"),
-        ("(np.full((2, 1), np.nan), [0, 1])", "not finite"),
-        ("(np.zeros((0, 1)), [])", "is empty"),
-        ("(np.zeros((2, 1)), [0, 1], np.zeros((0, 1)), [])", "validation_x is empty"),
-        ("(np.zeros((2, 1)), [0, 1], np.zeros((1, 2)), [1])", "others have"),
-        ("(np.zeros((3, 1)), [1, 2, 1])", "no sample is of class 0"),
-    ],
-)
-def test_what_is_wrong_is_said_with_the_functions_name(prepared, module, returned, message):
-    name = module(f"def load():\n    return {returned}\n")
-    with pytest.raises(UserError, match=message) as caught:
-        prepared.entry(f"{name}:load")
-    assert f"{name}:load" in str(caught.value)
+WRONG = [
+    ("1", "returned int"),
+    ("None", "returned NoneType"),
+    ("(1, 2, 3)", "returned 3 values"),
+    ("(np.zeros((4, 1)), [0, 1, 0])", "4 samples but y has 3"),
+    ("(np.zeros((2, 1)), [0.0, 1.0])", "class numbers are integers"),
+    ("(np.full((2, 1), np.nan), [0, 1])", "not finite"),
+    ("(np.zeros((0, 1)), [])", "is empty"),
+    ("(np.zeros((2, 1)), [0, 1], np.zeros((0, 1)), [])", "validation_x is empty"),
+    ("(np.zeros((2, 1)), [0, 1], np.zeros((1, 2)), [1])", "others have"),
+    ("(np.zeros((3, 1)), [1, 2, 1])", "no sample is of class 0"),
+]
 
 
-def test_changed_source_or_option_is_prepared_anew(prepared, module):
+def test_what_is_wrong_is_reported_with_the_functions_name(prepared, module):
+    for returned, message in WRONG:
+        name = module(f"def load():\n    return {returned}\n")
+        with pytest.raises(UserError, match=message) as caught:
+            prepared.entry(f"{name}:load")
+        assert f"{name}:load" in str(caught.value), returned
+
+
+def test_a_changed_source_or_option_is_prepared_again(prepared, module):
     text = "def load(*, a=0):\n    return np.eye(2) + a, [0, 1]\n"
     name = module(text)
     first = prepared.entry(f"{name}:load")

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dlbench.datasets._open import Arrays
+from dlbench.datasets._format import Arrays
 from dlbench.datasets._split import split, stratified_order, validation_size
 from dlbench.errors import UserError
 
@@ -65,16 +65,15 @@ def test_own_validation_part_is_used():
     assert "own validation part" in found.explanation
 
 
-@pytest.mark.parametrize("size", [1, 3, 10, 100, 799])
-def test_subset_is_stratified_within_one_sample_of_each_class(size):
+def test_subset_is_stratified_within_one_sample_of_each_class():
     y = skewed()
-    found = split(arrays_of(y), seed=5, validation_fraction=0.2, train_samples=size, validation_samples=20)
-    assert len(found.train) == size
-    assert len(found.validation) == 20
-    assert not set(found.train) & set(found.validation)
     share = np.array([560, 160, 72, 8]) / 800
-    counts = np.bincount(y[found.train], minlength=4)
-    assert np.all(np.abs(counts - size * share) <= 1)
+    for size in (1, 3, 10, 100, 799):
+        found = split(arrays_of(y), seed=5, validation_fraction=0.2, train_samples=size, validation_samples=20)
+        assert (len(found.train), len(found.validation)) == (size, 20)
+        assert not set(found.train) & set(found.validation), size
+        counts = np.bincount(y[found.train], minlength=4)
+        assert np.all(np.abs(counts - size * share) <= 1), size
 
 
 def test_subset_of_equal_classes_is_balanced():
@@ -99,26 +98,19 @@ def test_subset_is_drawn_and_not_the_first():
     assert np.all(np.diff(found.train) > 0)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "message"),
-    [
-        ({"train_samples": 801}, "train_samples is 801, but the data set has 800 training"),
-        ({"validation_samples": 201}, "validation_samples is 201, but the data set has 200 validation"),
-    ],
-)
-def test_more_than_there_are_is_refused(sizes, message):
-    with pytest.raises(UserError, match=message):
-        split(arrays_of(skewed()), 0, 0.2, **sizes)
+def test_impossible_sizes_are_refused():
+    for y, sizes, message in (
+        (skewed(), {"train_samples": 801}, "train_samples is 801, but the data set has 800 training"),
+        (skewed(), {"validation_samples": 201}, "validation_samples is 201, but the data set has 200 validation"),
+        ([0], {}, "leaves none to train on"),
+    ):
+        with pytest.raises(UserError, match=message):
+            split(arrays_of(y), 0, 0.2, **sizes)
 
 
-def test_nothing_left_to_train_on_is_refused():
-    with pytest.raises(UserError, match="leaves none to train on"):
-        split(arrays_of([0]), 0, 0.2)
-
-
-@pytest.mark.parametrize(("num", "fraction", "expected"), [(10, 0.2, 2), (3, 0.01, 1), (1797, 0.2, 359), (2, 0.5, 1)])
-def test_validation_size(num, fraction, expected):
-    assert validation_size(num, fraction) == expected
+def test_validation_size():
+    for num, fraction, expected in ((10, 0.2, 2), (3, 0.01, 1), (1797, 0.2, 359), (2, 0.5, 1)):
+        assert validation_size(num, fraction) == expected
 
 
 def test_stratified_order_interleaves_classes():

@@ -1,8 +1,11 @@
+import json
+
 import numpy as np
 import pytest
 from pydantic import ValidationError
+from sklearn.datasets import load_digits
 
-from dlbench.datasets import _writer, synthetic
+from dlbench.datasets import _writer, digits, synthetic
 from dlbench.errors import UserError
 
 SMALL = {"num_samples": 60, "num_validation": 12, "shape": [4, 5], "num_classes": 3}
@@ -17,6 +20,8 @@ def test_it_is_as_described(prepared):
     assert arrays.x.dtype == np.float32
     assert list(np.bincount(arrays.y)) == [20, 20, 20]
     assert synthetic.describe(synthetic.OPTIONS()).num_validation is None
+    identity = synthetic.identity(synthetic.OPTIONS(**SMALL))
+    assert json.loads(json.dumps(identity)) == identity
 
 
 def test_the_same_options_make_the_same_samples_whatever_the_pieces(prepared, monkeypatch, tmp_path):
@@ -47,25 +52,37 @@ def test_without_noise_a_sample_is_its_class_mean(prepared):
     assert np.array_equal(arrays.x[:3], arrays.x[3:])
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"num_samples": 0},
-        {"num_samples": 5},
-        {"num_samples": True},
-        {"num_classes": 1},
-        {"shape": []},
-        {"shape": [0]},
-        {"shape": [10**6, 10**6]},
-        {"shape": [1, 1, 1, 1, 1]},
-        {"noise": -1},
-        {"noise": float("nan")},
-        {"noise": True},
-        {"nois": 1},
-    ],
-)
-def test_impossible_options_are_refused(prepared, options):
-    with pytest.raises(ValidationError):
-        synthetic.OPTIONS.model_validate(options)
-    with pytest.raises(UserError, match=r"dataset\."):
-        prepared.entry("synthetic", **options)
+IMPOSSIBLE = [
+    {"num_samples": 0},
+    {"num_samples": 5},
+    {"num_samples": True},
+    {"num_classes": 1},
+    {"shape": []},
+    {"shape": [0]},
+    {"shape": [10**6, 10**6]},
+    {"shape": [1, 1, 1, 1, 1]},
+    {"noise": -1},
+    {"noise": float("nan")},
+    {"noise": True},
+    {"nois": 1},
+]
+
+
+def test_impossible_options_are_refused(prepared):
+    for options in IMPOSSIBLE:
+        with pytest.raises(ValidationError):
+            synthetic.OPTIONS.model_validate(options)
+        with pytest.raises(UserError, match=r"dataset\."):
+            prepared.entry("synthetic", **options)
+
+
+def test_digits_are_the_real_ones_and_as_described(prepared):
+    arrays, real = prepared.arrays("digits"), load_digits()
+    assert arrays.x.dtype == np.uint8
+    assert np.array_equal(arrays.x[..., 0], real.images)
+    assert np.array_equal(arrays.y, real.target)
+    assert (arrays.x * arrays.scale + arrays.offset).max() == 1.0
+    found = digits.describe(digits.OPTIONS())
+    assert (found.num_train, found.num_validation, arrays.validation_x) == (len(arrays.y), None, None)
+    assert found.input_shape == arrays.input_shape == arrays.x.shape[1:]
+    assert found.num_classes == arrays.num_classes == len(set(real.target))

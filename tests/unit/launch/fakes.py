@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from dlbench.launch.reception import ErrorSeen, WorkerView
-from dlbench.records.assignment import Assignment, Home
+from dlbench.records.assignment import Assignment, Endpoint
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
+from dlbench.telemetry.attempt_session import ErrorSeen, WorkerView
 
 TOKEN = "s3cret-token"
 
@@ -29,7 +29,7 @@ def assignment(
             intra_op_threads=1,
             inter_op_threads=1,
         ),
-        home=Home(address="127.0.0.1", port=4000, token=TOKEN),
+        endpoint=Endpoint(address="127.0.0.1", port=4000, token=TOKEN),
         log_folder=folder,
     )
 

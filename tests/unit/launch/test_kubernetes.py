@@ -3,6 +3,7 @@
 import io
 import subprocess
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,10 @@ import pytest
 from pydantic import ValidationError
 
 from dlbench.errors import UserError
-from dlbench.launch.submission import NotCollected, Sight, Stage, Submission
+from dlbench.launch.submission import JobStatus, NotCollected, Stage, Submission
 from dlbench.launch.submitters import kubernetes
-from dlbench.launch.submitters._kubernetes import KubernetesJob, told_of
 from dlbench.launch.submitters._manifest import name_of
+from dlbench.launch.submitters.kubernetes import KubernetesJob, status_of
 from dlbench.scenario.cluster import Cluster, Host
 
 TWO = Cluster(hosts=tuple(Host(address=f"queue-{n}", slots=4) for n in range(2)), submitter="kubernetes")
@@ -40,27 +41,23 @@ def test_in_a_launchers_pod_the_hosts_are_those_of_the_operators_file(tmp_path: 
     assert found.model_copy(update={"hosts": TWO.hosts}) == TWO
 
 
-@pytest.mark.parametrize("name", ["digits-20260101T000000Z", "한글", "9" * 80, "A_b--C", "x" * 34 + "-y"])
-def test_a_jobs_name_is_one_that_kubernetes_takes(name: str) -> None:
-    found = name_of(submission(f"/s/{name}"), OPTIONS)
-    assert kubernetes.OPTIONS(image="i", name=found).name == found
+def test_a_jobs_name_is_one_that_kubernetes_takes() -> None:
+    for name in ("digits-20260101T000000Z", "한글", "9" * 80, "A_b--C", "x" * 34 + "-y"):
+        found = name_of(submission(f"/s/{name}"), OPTIONS)
+        assert kubernetes.OPTIONS(image="i", name=found).name == found, name
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
+def test_options_that_no_manifest_can_hold_are_refused() -> None:
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"image": ""}, "at least 1 character"),
-        ({"name": "A"}, "small letters"),
-        ({"name": "a" * 41}, "small letters"),
-        ({"resources": {"cpu": "lots"}}, "no amount"),
-        ({"image_pull_policy": "always"}, "Always, IfNotPresent or Never"),
-        ({"node_selector": {"a": "b c"}}, "no label"),
-        ({"ssh_folder": ".ssh"}, "absolute"),
-    ],
-)
-def test_options_that_no_manifest_can_hold_are_refused(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
-        kubernetes.OPTIONS.model_validate({"image": "i"} | given)
+        ({"name": "A"}, "should match pattern"),
+        ({"name": "a" * 41}, "should match pattern"),
+        ({"image_pull_policy": "always"}, "'Always', 'IfNotPresent' or 'Never'"),
+        ({"ssh_folder": ".ssh"}, "should match pattern"),
+    ]
+    for given, reason in refused:
+        with pytest.raises(ValidationError, match=reason):
+            kubernetes.OPTIONS.model_validate({"image": "i"} | given)
 
 
 @pytest.mark.parametrize(
@@ -78,48 +75,49 @@ def test_a_scenario_that_no_config_map_can_hold_is_refused() -> None:
 
 
 def job(*kinds: str) -> dict[str, Any]:
-    return {"status": {"conditions": [{"type": kind, "status": "True", "message": f"{kind}!"} for kind in kinds]}}
+    conditions = [{"type": kind, "status": "True", "message": f"{kind}!"} for kind in kinds]
+    return {"kind": "MPIJob", "status": {"conditions": conditions}}
 
 
-def pod(phase: str, **state: Any) -> dict[str, Any]:
-    return {"status": {"phase": phase, "containerStatuses": [{"state": state}]}}
+def pod(phase: str, role: str = "launcher", status: dict[str, Any] | None = None, **state: Any) -> dict[str, Any]:
+    found = {"phase": phase, "containerStatuses": [{"state": state}], **(status or {})}
+    return {"kind": "Pod", "metadata": {"labels": {"training.kubeflow.org/job-role": role}}, "status": found}
 
 
 UNSCHEDULED = {
-    "status": {
-        "phase": "Pending",
-        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}],
-    }
+    "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]
 }
+WAITS, ENDED = Stage.WAITING, Stage.ENDED
+# The MPIJob and its pods, and how the job stands.
+SEEN: list[tuple[list[dict[str, Any]], Stage, str]] = [
+    ([], ENDED, "there is no job d any more"),
+    ([job("Created")], WAITS, "job d waits: its hosts are not ready"),
+    ([job()], WAITS, "job d waits: its hosts are not ready"),
+    ([job("Created", "Suspended")], WAITS, "job d waits: Suspended"),
+    ([job("Created"), pod("Pending", status=UNSCHEDULED)], WAITS, "job d waits: Unschedulable: 0/3 nodes"),
+    (
+        # The launcher waits for the hosts, of which one has no image.
+        [job("Created"), pod("Pending", "worker", waiting={"reason": "ErrImagePull", "message": "no such image"})],
+        WAITS,
+        "job d waits: ErrImagePull: no such image",
+    ),
+    ([job("Failed")], ENDED, "job d has failed: Failed!"),
+    (
+        [job("Running", "Failed"), pod("Failed", terminated={"reason": "OOMKilled", "exitCode": 137})],
+        ENDED,
+        "job d has failed: OOMKilled",
+    ),
+    (
+        [job("Running"), pod("Failed", status={"reason": "Evicted", "message": "low on memory"})],
+        ENDED,
+        "the pod of job d has ended: Evicted: low on memory",
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("found", "its_pod", "expected"),
-    [
-        (job("Created"), {}, Sight(Stage.WAITING, "job d waits: its hosts are not ready")),
-        (job("Created", "Suspended"), {}, Sight(Stage.WAITING, "job d waits: Suspended")),
-        (job("Created"), UNSCHEDULED, Sight(Stage.WAITING, "job d waits: Unschedulable: 0/3 nodes")),
-        (
-            job("Created"),
-            pod("Pending", waiting={"reason": "ErrImagePull", "message": "no such image"}),
-            Sight(Stage.WAITING, "job d waits: ErrImagePull: no such image"),
-        ),
-        (job("Failed"), {}, Sight(Stage.ENDED, "job d has failed: Failed!")),
-        (
-            job("Running", "Failed"),
-            pod("Failed", terminated={"reason": "OOMKilled", "exitCode": 137}),
-            Sight(Stage.ENDED, "job d has failed: OOMKilled"),
-        ),
-        (
-            job("Running"),
-            {"status": {"phase": "Failed", "reason": "Evicted", "message": "low on memory"}},
-            Sight(Stage.ENDED, "the pod of job d has ended: Evicted: low on memory"),
-        ),
-        ({}, {}, Sight(Stage.WAITING, "job d waits: its hosts are not ready")),
-    ],
-)
-def test_the_words_of_kubernetes_are_read(found: dict[str, Any], its_pod: dict[str, Any], expected: Sight) -> None:
-    assert told_of("d", found, its_pod) == expected
+def test_what_kubernetes_reports_is_read() -> None:
+    for items, stage, said in SEEN:
+        assert status_of("d", items) == JobStatus(stage, said), items
 
 
 def archive(**texts: str) -> bytes:
@@ -145,7 +143,7 @@ class FakeKubectl:
         self._written, self._code, self._hangs = written, code, hangs
         self.calls: list[list[str]] = []
 
-    def __call__(self, argv: list[str], stdout: Any = None, **given: Any) -> "subprocess.CompletedProcess[Any]":
+    def __call__(self, argv: Sequence[str], stdout: Any = None, **given: Any) -> "subprocess.CompletedProcess[Any]":
         self.calls.append(list(argv))
         if "tar" not in argv:
             return subprocess.CompletedProcess(argv, 0, "", "")
@@ -177,12 +175,12 @@ class FakeLog:
 def ended_job(folder: Path, kubectl: FakeKubectl, monkeypatch: pytest.MonkeyPatch) -> tuple[KubernetesJob, FakeLog]:
     monkeypatch.setattr(subprocess, "run", kubectl)
     found, log = kubernetes.job("d", submission(str(folder / "d")), OPTIONS), FakeLog()
-    found._sight, found._pod = Sight(Stage.ENDED, "job d has ended", 0), "d-launcher-x"
+    found._status, found._pod = JobStatus(Stage.ENDED, "job d has ended", 0), "d-launcher-x"
     monkeypatch.setattr(found, "_log", log)
     return found, log
 
 
-def test_a_study_is_taken_home_and_its_job_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_study_is_collected_and_its_job_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kubectl = FakeKubectl()
     found, log = ended_job(tmp_path, kubectl, monkeypatch)
     found.collect()
@@ -196,8 +194,8 @@ def test_a_study_is_taken_home_and_its_job_deleted(tmp_path: Path, monkeypatch: 
     [
         (FakeKubectl(CUT, 1), "the stream is gone"),
         (FakeKubectl(WHOLE, 1), "the stream is gone"),
-        (FakeKubectl(CUT), "not all of it"),
-        (FakeKubectl(b""), "not all of it"),
+        (FakeKubectl(CUT), "not complete"),
+        (FakeKubectl(b""), "not complete"),
         (FakeKubectl(hangs=True), "timed out"),
     ],
 )
@@ -220,11 +218,15 @@ def test_the_log_of_a_job_that_is_left_is_followed_no_more(tmp_path: Path, monke
     assert kubectl.calls == []
 
 
-def test_the_server_applies_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kubectl = FakeKubectl()
-    monkeypatch.setattr(subprocess, "run", kubectl)
+def test_a_job_is_created_and_deleted_by_its_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeKubectl()
+    monkeypatch.setattr(subprocess, "run", fake)
     given = submission(str(tmp_path / "d"))
     given.folder.mkdir(parents=True)
-    kubernetes.submit(given, OPTIONS)
-    (argv,) = kubectl.calls
-    assert argv == ["kubectl", "apply", f"--filename={given.folder / 'job.yaml'}", "--server-side"]
+    name = kubernetes.submit(given, OPTIONS)
+    kubernetes.job(name, given, OPTIONS).kill()
+    manifest = f"--filename={given.folder / 'job.yaml'}"
+    assert fake.calls == [
+        ["kubectl", "create", manifest],
+        ["kubectl", "delete", manifest, "--ignore-not-found", "--wait=false"],
+    ]

@@ -1,5 +1,7 @@
 """Workers to hosts, cores to workers, threads to cores."""
 
+import itertools
+
 import pytest
 
 from dlbench import plugins
@@ -108,17 +110,16 @@ def test_thirds_of_two_cores_roam_over_both() -> None:
     assert [place.quota for place in made.places] == [pytest.approx(2 / 3)] * 3
 
 
-@pytest.mark.parametrize("workers", range(1, 10))
-@pytest.mark.parametrize("num_cores", range(1, 6))
-@pytest.mark.parametrize("wanted", [None, 0.3, 0.5, 1.0, 2.0, 3.0])
-def test_no_core_is_promised_twice(workers: int, num_cores: int, wanted: float | None) -> None:
-    made = arrange(run(workers=workers, cores_per_worker=wanted), cluster(host("localhost", 9, num_cores)))
-    assert len(made.places) == workers
-    total = sum(len(place.cores) if place.quota is None else place.quota for place in made.places)
-    assert total <= num_cores + 1e-9
-    for core in range(num_cores):
-        owners = [place for place in made.places if core in place.cores]
-        assert len(owners) <= 1 or all(place.quota is not None for place in owners)
+def test_no_core_is_promised_twice() -> None:
+    for workers, num_cores, wanted in itertools.product(range(1, 10), range(1, 6), [None, 0.3, 0.5, 1.0, 2.0, 3.0]):
+        made = arrange(run(workers=workers, cores_per_worker=wanted), cluster(host("localhost", 9, num_cores)))
+        row = f"{workers} workers, {num_cores} cores, {wanted} for each"
+        assert len(made.places) == workers, row
+        total = sum(len(place.cores) if place.quota is None else place.quota for place in made.places)
+        assert total <= num_cores + 1e-9, row
+        for core in range(num_cores):
+            owners = [place for place in made.places if core in place.cores]
+            assert len(owners) <= 1 or all(place.quota is not None for place in owners), row
 
 
 def test_hosts_whose_cores_are_not_known_are_not_bound() -> None:

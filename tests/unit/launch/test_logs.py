@@ -215,19 +215,26 @@ def test_a_host_that_open_mpi_has_lost_is_named(tmp_path):
     log.write_text(began.format(status=255))
     assert lost_host(log) == "node3"
     log.write_text(began.format(status=127))
-    assert lost_host(log) == "", "there is no daemon on a host that answers"
+    assert lost_host(log) is None, "there is no daemon on a host that answers"
     log.write_text("prterun noticed that process rank 1 with PID 7 on node node2 exited on signal 9 (Killed).\n")
-    assert lost_host(log) == ""
-    assert lost_host(tmp_path / "absent") == ""
+    assert lost_host(log) is None
+    assert lost_host(tmp_path / "absent") is None
 
 
-@pytest.mark.parametrize(
-    "line", ["Connection to 10.77.1.2 closed by remote host.", "Timeout, server 10.77.1.2 not responding."]
-)
-def test_a_host_that_ssh_has_lost_is_named(tmp_path: Path, line: str) -> None:
+def test_a_host_that_ssh_has_lost_is_named_where_ssh_names_it(tmp_path: Path) -> None:
+    """What OpenSSH 9.2 prints depends on whether it was reading or sending when the host died."""
     said = "[mpiexec@node1] control_cb (mpiexec/pmiserv_cb.c:280): assert (!closed) failed"
-    assert lost_host(log(tmp_path, f"{line}\r\n{said}\n")) == "10.77.1.2"
-    assert lost_host(log(tmp_path, said)) == ""
+    lines = {
+        "Connection to 10.77.1.2 closed by remote host.": "10.77.1.2",
+        "Timeout, server 10.77.1.2 not responding.": "10.77.1.2",
+        "Connection reset by 10.77.1.2 port 22": "10.77.1.2",
+        "Connection closed by fe80::2%eth0 port 22": "fe80::2%eth0",
+        "Read from remote host 10.77.1.2: Connection reset by peer": "10.77.1.2",
+        "client_loop: send disconnect: Broken pipe": "",
+        "client_loop: send disconnect: Connection reset": "",
+    }
+    assert {line: lost_host(log(tmp_path, f"{line}\r\n{said}\n")) for line in lines} == lines
+    assert lost_host(log(tmp_path, said)) is None
 
 
 ADVICE = """\

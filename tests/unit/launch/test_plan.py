@@ -89,7 +89,7 @@ def test_a_record_holds_no_variable_of_the_user_and_no_path_of_theirs() -> None:
 
 def test_what_is_shown_is_what_is_run() -> None:
     base = {"PATH": "/bin", "HOME": "/h", "OMP_NUM_THREADS": "8", "TF_CONFIG": "x"}
-    made = plan(assignment(folder="/a b/'q'\n한글").model_copy(update={"home": None}), base, PYTHON)
+    made = plan(assignment(folder="/a b/'q'\n한글").model_copy(update={"endpoint": None}), base, PYTHON)
     env = dict(base)
     words = iter(shlex.split(render(made).replace("\\\n", "")))
     assert next(words) == "env"

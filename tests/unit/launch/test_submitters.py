@@ -10,12 +10,11 @@ from pydantic import ValidationError
 
 from dlbench import plugins
 from dlbench.errors import UserError
-from dlbench.launch.submission import Sight, Stage, Submission, cluster_text
+from dlbench.launch.submission import JobStatus, Stage, Submission, cluster_text
 from dlbench.launch.submitters import direct, sbatch
-from dlbench.launch.submitters._slurm import sight
-from dlbench.launch.submitters._tail import Tail
-from dlbench.scenario import cluster_file
-from dlbench.scenario.cluster import Cluster, Host, Prices
+from dlbench.launch.submitters._job import Tail
+from dlbench.launch.submitters._slurm import job_status
+from dlbench.scenario.cluster import Cluster, Host, Prices, cluster_file
 
 TWO = Cluster(hosts=tuple(Host(address=f"queue-{n}", slots=4) for n in range(2)), submitter="sbatch")
 OURS = {"SLURM_JOB_ID": "7", "DLBENCH_SUBMITTED": "7"}
@@ -121,7 +120,7 @@ def test_a_job_of_one_host_is_this_machine_with_the_slots_that_were_asked_for() 
         ({"time_limit": "4:70:00"}, "days-hours"),
         ({"setup": ["a\nb"]}, "single lines"),
         ({"extra": {"--constraint": "a"}}, "without hyphens"),
-        ({"extra": {"partition": "gpu"}}, "said by dlbench"),
+        ({"extra": {"partition": "gpu"}}, "set by dlbench"),
         ({"extra": {"comment": 'a"b'}}, "holds a quote"),
         ({"extra": {"comment": "a\nb"}}, "a line break"),
         ({"per": "host"}, "'study' or 'run'"),
@@ -170,14 +169,14 @@ def test_a_cluster_reads_back_from_the_file_that_a_job_gets() -> None:
         ("CONFIGURING", "None", "n1", Stage.WAITING, "job 7 waits: CONFIGURING"),
         ("RUNNING", "None", "n[1-2]", Stage.RUNNING, "job 7 runs on n[1-2]"),
         ("COMPLETING", "TimeLimit", "n1", Stage.RUNNING, "job 7 runs on n1 (TimeLimit)"),
-        ("TIMEOUT", "TimeLimit", "n1", Stage.ENDED, "Slurm says of job 7: TIMEOUT (TimeLimit)"),
-        ("NODE_FAIL", "None", "", Stage.ENDED, "Slurm says of job 7: NODE_FAIL"),
-        ("OUT_OF_MEMORY", "", "", Stage.ENDED, "Slurm says of job 7: OUT_OF_MEMORY"),
-        ("CANCELLED", "None", "", Stage.ENDED, "Slurm says of job 7: CANCELLED"),
+        ("TIMEOUT", "TimeLimit", "n1", Stage.ENDED, "Slurm reports job 7: TIMEOUT (TimeLimit)"),
+        ("NODE_FAIL", "None", "", Stage.ENDED, "Slurm reports job 7: NODE_FAIL"),
+        ("OUT_OF_MEMORY", "", "", Stage.ENDED, "Slurm reports job 7: OUT_OF_MEMORY"),
+        ("CANCELLED", "None", "", Stage.ENDED, "Slurm reports job 7: CANCELLED"),
     ],
 )
 def test_the_words_of_slurm_are_read(state: str, reason: str, hosts: str, stage: Stage, told: str) -> None:
-    assert sight("7", state, reason, hosts) == Sight(stage, told)
+    assert job_status("7", state, reason, hosts) == JobStatus(stage, told)
 
 
 def test_submitters_are_found_by_name() -> None:

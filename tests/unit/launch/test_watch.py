@@ -4,22 +4,29 @@ from typing import Any
 
 import pytest
 
-from dlbench.launch.reception import WorkerView
-from dlbench.launch.watch import DEATH_PATIENCE_S, ERROR_PATIENCE_S, STOPPED_PATIENCE_S, Sight, Verdict, Watch
+from dlbench.launch.watch import (
+    DEATH_PATIENCE_S,
+    ERROR_PATIENCE_S,
+    STOPPED_PATIENCE_S,
+    ProcessStates,
+    Termination,
+    Watch,
+)
 from dlbench.records.outcome import Status
 from dlbench.scenario.run_spec import Limits
+from dlbench.telemetry.attempt_session import WorkerView
 from tests.unit.launch.fakes import error, view, views, well_ended
 
 
-def check(now: float, *seen: WorkerView, sight: Sight | None = None, **limits: Any) -> Verdict | None:
+def check(now: float, *seen: WorkerView, sight: ProcessStates | None = None, **limits: Any) -> Termination | None:
     limits = {"startup_timeout_s": 50.0, "stall_timeout_s": 20.0, **limits}
-    return Watch(Limits(**limits), started_at=0.0).check(now, views(*seen), sight or Sight())
+    return Watch(Limits(**limits), started_at=0.0).check(now, views(*seen), sight or ProcessStates())
 
 
-def reason(verdict: Verdict | None, status: Status) -> str:
-    assert verdict is not None
-    assert verdict.status is status
-    return verdict.reason
+def reason(termination: Termination | None, status: Status) -> str:
+    assert termination is not None
+    assert termination.status is status
+    return termination.reason
 
 
 def test_all_is_well() -> None:
@@ -40,7 +47,7 @@ def test_start_up_names_who_has_not_called() -> None:
     waits = view(0, has_trained=False, phase="rendezvous", step=None)
     said = reason(check(50.0, waits, WorkerView(1)), Status.TIMEOUT)
     assert said == (
-        "start-up took longer than startup_timeout_s (50 s): worker 1 has not called home, "
+        "start-up took longer than startup_timeout_s (50 s): worker 1 has not connected, "
         "while worker 0 (in phase rendezvous)"
     )
 
@@ -100,34 +107,34 @@ def test_in_start_up_who_is_in_an_earlier_phase_is_behind() -> None:
 @pytest.mark.parametrize("has_trained", [True, False])
 def test_a_worker_stopped_just_before_a_time_out_is_said_to_be(has_trained: bool) -> None:
     seen = (view(0, phase="exchange"), view(1, has_trained=has_trained))
-    said = reason(check(50.0, *seen, sight=Sight(stopped=frozenset({1}))), Status.STALLED)
+    said = reason(check(50.0, *seen, sight=ProcessStates(stopped=frozenset({1}))), Status.STALLED)
     assert said.startswith("worker 1 (in phase compute at step 5) is stopped: ")
 
 
 def test_a_stopped_worker_is_named_before_a_short_stall_time_out() -> None:
-    said = reason(follow(view(1), Sight(stopped=frozenset({1})), 1.2, stall_timeout_s=2.0), Status.STALLED)
+    said = reason(follow(view(1), ProcessStates(stopped=frozenset({1})), 1.2, stall_timeout_s=2.0), Status.STALLED)
     assert "worker 1 (in phase compute at step 5) is stopped" in said
 
 
 def test_a_stall_after_the_end_names_who_has_not_ended() -> None:
     seen = (well_ended(0), well_ended(1))
-    said = reason(check(20.0, *seen, sight=Sight(gone=frozenset({0}))), Status.STALLED)
+    said = reason(check(20.0, *seen, sight=ProcessStates(gone=frozenset({0}))), Status.STALLED)
     assert said.endswith("worker 1 (which has handed in its result and not ended)")
-    said = reason(check(20.0, *seen, sight=Sight(gone=frozenset({0, 1}))), Status.STALLED)
+    said = reason(check(20.0, *seen, sight=ProcessStates(gone=frozenset({0, 1}))), Status.STALLED)
     assert said.endswith("every worker has ended, the launcher has not")
 
 
-def follow(seen: WorkerView, sight: Sight, seconds: float, **limits: Any) -> Verdict | None:
+def follow(seen: WorkerView, sight: ProcessStates, seconds: float, **limits: Any) -> Termination | None:
     """Check every tenth of a second, from 1.0 on."""
     watch = Watch(Limits(**limits), started_at=0.0)
     for turn in range(int(seconds * 10) + 1):
-        if verdict := watch.check(1.0 + turn / 10, views(view(0, progressed_at=1.0), seen), sight):
-            return verdict
+        if termination := watch.check(1.0 + turn / 10, views(view(0, progressed_at=1.0), seen), sight):
+            return termination
     return None
 
 
 def test_a_stopped_worker_is_named_soon() -> None:
-    sight = Sight(stopped=frozenset({1}))
+    sight = ProcessStates(stopped=frozenset({1}))
     assert follow(view(1), sight, STOPPED_PATIENCE_S - 0.2) is None
     said = reason(follow(view(1), sight, STOPPED_PATIENCE_S + 0.2), Status.STALLED)
     assert said == ("worker 1 (in phase compute at step 5) is stopped: process 101 was sent a signal such as SIGSTOP")
@@ -136,12 +143,12 @@ def test_a_stopped_worker_is_named_soon() -> None:
 def test_a_worker_stopped_for_a_moment_goes_on() -> None:
     watch = Watch(Limits(), started_at=0.0)
     for now, stopped in ((1.0, True), (3.5, True), (3.6, False), (4.5, True), (6.0, True)):
-        sight = Sight(stopped=frozenset({1} if stopped else ()))
+        sight = ProcessStates(stopped=frozenset({1} if stopped else ()))
         assert watch.check(now, views(view(0), view(1)), sight) is None
 
 
 def test_a_worker_that_is_gone_is_named_soon() -> None:
-    lost, sight = view(1, is_connected=False, closed_at=1.0), Sight(gone=frozenset({1}))
+    lost, sight = view(1, is_connected=False, closed_at=1.0), ProcessStates(gone=frozenset({1}))
     assert follow(lost, sight, DEATH_PATIENCE_S - 0.2) is None
     said = reason(follow(lost, sight, DEATH_PATIENCE_S + 0.2), Status.FAILED)
     assert said == "worker 1 ended without handing in its result (exit code 0), in phase compute at step 5"
@@ -149,13 +156,13 @@ def test_a_worker_that_is_gone_is_named_soon() -> None:
 
 def test_a_worker_out_of_sight_may_call_again() -> None:
     lost = view(1, is_connected=False, closed_at=1.0)
-    assert follow(lost, Sight(), 9.8, orphan_timeout_s=10) is None
-    said = reason(follow(lost, Sight(), 10.2, orphan_timeout_s=10), Status.FAILED)
+    assert follow(lost, ProcessStates(), 9.8, orphan_timeout_s=10) is None
+    said = reason(follow(lost, ProcessStates(), 10.2, orphan_timeout_s=10), Status.FAILED)
     assert said == "the connection to worker 1 (in phase compute at step 5) is lost"
 
 
 def test_a_worker_that_has_left_may_be_gone() -> None:
-    assert follow(well_ended(1), Sight(gone=frozenset({1})), 10) is None
+    assert follow(well_ended(1), ProcessStates(gone=frozenset({1})), 10) is None
 
 
 def test_after_an_error_the_end_is_not_waited_for_long() -> None:

@@ -7,6 +7,7 @@ import sys
 import types
 from pathlib import Path
 
+import psutil
 import pytest
 
 from dlbench.records import gpus, hardware, machine, noise, software
@@ -135,37 +136,32 @@ def test_a_processor(tmp_path):
     }
     for number in range(8):
         files[f"{cpu}/cpu{number}/topology/physical_package_id"] = str(number % 4 // 2)
-        files[f"{cpu}/cpu{number}/topology/thread_siblings_list"] = f"{number % 4},{number % 4 + 4}"
     found = hardware.describe_cpu(tree(tmp_path, files))
     assert found["model"] == "Sprinter 9000"
     assert found["flags"] == ["avx", "avx2", "amx_bf16"]
-    assert (found["sockets"], found["cores"], found["smt"], found["boost"]) == (2, 4, True, False)
+    assert (found["sockets"], found["smt"], found["boost"]) == (2, True, False)
     assert found["caches"] == {"L1d": "48K", "L3": "32768K"}
     assert found["numa"] == {"node0": "0-1,4-5", "node1": "2-3,6-7"}
     assert (found["governor"], found["max_mhz"]) == ("performance", 3700.0)
 
 
-def test_a_machine_that_tells_nothing_is_unknown_not_an_error(tmp_path):
+def test_what_the_kernel_does_not_show_is_unknown_and_no_error(tmp_path):
     cpu = hardware.describe_cpu(tmp_path)
-    assert (cpu["model"], cpu["cores"], cpu["smt"], cpu["boost"], cpu["governor"]) == ("", None, None, None, None)
-    assert hardware.describe_memory(tmp_path)["total_bytes"] is None
-    assert hardware.describe_network(tmp_path) == []
+    assert (cpu["model"], cpu["sockets"], cpu["smt"], cpu["boost"], cpu["governor"]) == ("", None, None, None, None)
+    assert hardware.describe_memory(tmp_path)["transparent_hugepages"] is None
     assert hardware.describe_virtualisation(tmp_path)["virtual_machine"] is False
-    assert noise.noise(0.001, tmp_path)["cpu_steal_s"] is None
 
 
-def test_interfaces_tell_no_address(tmp_path):
-    files = {
-        "sys/class/net/eth0/address": "02:42:ac:11:00:02",
-        "sys/class/net/eth0/speed": "25000",
-        "sys/class/net/eth0/mtu": "9000",
-        "sys/class/net/eth0/operstate": "up",
-        "sys/class/net/wlan0/speed": "-1",
-        "sys/class/net/veth12ab/speed": "10000",
+def test_interfaces_have_no_address_and_no_speed_that_is_unknown(monkeypatch):
+    found = {
+        "wlan0": types.SimpleNamespace(isup=False, speed=0, mtu=1500),
+        "eth0": types.SimpleNamespace(isup=True, speed=25000, mtu=9000),
+        "veth12ab": types.SimpleNamespace(isup=True, speed=10000, mtu=1500),
     }
-    assert hardware.describe_network(tree(tmp_path, files)) == [
+    monkeypatch.setattr(psutil, "net_if_stats", lambda: found)
+    assert hardware.describe_network() == [
         {"name": "eth0", "state": "up", "speed_mbit_per_s": 25000, "mtu_bytes": 9000},
-        {"name": "wlan0", "state": "", "speed_mbit_per_s": None, "mtu_bytes": None},
+        {"name": "wlan0", "state": "down", "speed_mbit_per_s": None, "mtu_bytes": 1500},
     ]
 
 

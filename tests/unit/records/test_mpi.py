@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dlbench.records.mpi import Mpi, in_one_line, mpi_of, told
+from dlbench.records.mpi import Mpi, in_one_line, mpi_of, parse_version
 
 OPEN_MPI_4 = "mpirun (Open MPI) 4.1.4\n\nReport bugs to http://www.open-mpi.org/community/help/\n"
 OPEN_MPI_5 = "mpirun (Open MPI) 5.0.11\n\nReport bugs to https://www.open-mpi.org/community/help/\n"
@@ -34,7 +34,7 @@ Copyright 2003-2024, Intel Corporation.
     ],
 )
 def test_what_it_prints(text: str, mpi: Mpi, line: str) -> None:
-    assert told(text) == mpi
+    assert parse_version(text) == mpi
     assert in_one_line(text) == line
     assert mpi.has_hydra == (mpi.family in ("MPICH", "Intel MPI"))
 

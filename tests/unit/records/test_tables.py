@@ -13,9 +13,8 @@ from dlbench.records.tables import cell, header, line, lines_of, read_table, who
 ODD = ['a "quoted", thing', "two\nlines", "two\r\nlines", "한국어 ü", "", " space ", "[red]x", "=1+1", "NA", "nan"]
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
+def test_cells(subtests):
+    for value, text in [
         (None, ""),
         (float("nan"), ""),
         (True, "true"),
@@ -26,10 +25,9 @@ ODD = ['a "quoted", thing', "two\nlines", "two\r\nlines", "한국어 ü", "", " 
         ([128, 64], '"[128, 64]"'),
         ('say "hi"', '"say ""hi"""'),
         (0, "0"),
-    ],
-)
-def test_cells(value, text):
-    assert cell(value) == text
+    ]:
+        with subtests.test(value=value):
+            assert cell(value) == text
 
 
 def test_lines_are_read_back_by_the_csv_module():

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from dlbench.analysis.intervals import Interval, median_interval
+from dlbench.analysis.statistics.intervals import Interval, median_interval
 from dlbench.report.chart import Axis, Chart, Mark, Panel, Role, Series
 
 HOSTILE = (

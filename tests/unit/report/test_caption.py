@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from dlbench.analysis.intervals import Interval
+from dlbench.analysis.statistics.intervals import Interval
 from dlbench.records.tables import write_table
 from dlbench.report.caption import caption
 from dlbench.report.chart import Chart, Mark, Role, Series
-from dlbench.report.evidence import Evidence, read
+from dlbench.report.data import ReportData, read
 from tests.unit.report.charts import HOSTILE, bars, cells, line_mark, lines, mark
 
 MACHINE = {
@@ -26,8 +26,8 @@ ROW = {
 }  # fmt: skip
 
 
-def evidence(folder: Path, *rows: Mapping[str, Any], machine: object = MACHINE) -> Evidence:
-    folder.mkdir(exist_ok=True)
+def report_data(folder: Path, *rows: Mapping[str, Any], machine: object = MACHINE) -> ReportData:
+    folder.mkdir(parents=True, exist_ok=True)
     full = [ROW | {"study": folder.name, "run_id": f"arm-r{number}"} | dict(row) for number, row in enumerate(rows)]
     write_table(folder / "runs.csv", "runs", full)
     (folder / "machine.json").write_text(json.dumps(machine))
@@ -40,7 +40,7 @@ def series(*marks: Mark, **settings: Any) -> Series:
 
 def test_repeats_intervals_hardware_and_versions(tmp_path: Path) -> None:
     chart = lines(series(mark(1, 1.0, 2.0, 3.0), mark(2, 1.0, 2.0, 3.0, 4.0, 5.0)))
-    found = caption(chart, evidence(tmp_path / "s", {}, {}))
+    found = caption(chart, report_data(tmp_path / "s", {}, {}))
     assert found == (
         "Large markers are medians of 3 to 5 repeats; small dots are single runs; vertical bars hold the true value "
         "with a probability of at least 75%. "
@@ -49,106 +49,64 @@ def test_repeats_intervals_hardware_and_versions(tmp_path: Path) -> None:
     )
 
 
-def test_five_repeats_have_one_number(tmp_path: Path) -> None:
-    chart = lines(series(mark(1, *map(float, range(5))), mark(2, *map(float, range(5)))))
-    found = caption(chart, evidence(tmp_path / "s", {}))
-    assert "medians of 5 repeats;" in found
-    assert "at least 93%" in found
-
-
-def test_one_repeat_has_no_interval(tmp_path: Path) -> None:
-    found = caption(lines(series(mark(1, 1.0))), evidence(tmp_path / "s", {}))
-    assert found.startswith("One repeat at each place: there are no intervals.")
-    assert "probability" not in found
-
-
-def test_lines_without_runs_say_nothing_of_repeats(tmp_path: Path) -> None:
-    found = caption(lines(series(line_mark(1, 1.0), role=Role.PUBLISHED)), evidence(tmp_path / "s", {}))
-    assert "repeat" not in found
-
-
-def test_intervals_without_points_are_counted_by_their_runs(tmp_path: Path) -> None:
-    chart = lines(series(Mark(1, interval=Interval(2.0, 1.0, 3.0, 12, 0.95))))
-    found = caption(chart, evidence(tmp_path / "s", {}))
-    assert "medians of 12 repeats" in found
-    assert "at least 95%" in found
-    assert "dots" not in found
-
-
-def test_bars_and_cells_are_called_what_they_are(tmp_path: Path) -> None:
-    rows = evidence(tmp_path / "s", {})
-    assert caption(bars(), rows).startswith("Parts of bars are medians of 2 to 3 repeats")
-    assert caption(cells(), rows).startswith("Cells are medians of 1 to 3 repeats.")
-
-
-def test_failed_runs_are_counted_by_status(tmp_path: Path) -> None:
-    rows = evidence(tmp_path / "s", {}, {"status": "failed"}, {"status": "timeout"}, {"status": "failed"})
-    found = caption(lines(series(mark(1, 1.0, failed=3))), rows)
-    assert "3 of 4 runs did not complete (crosses): 2 failed, 1 timeout." in found
-    assert "3 of 4 runs did not complete: 2 failed" in caption(cells(series=(series(mark(1, 1.0)),)), rows)
-
-
-def test_crosses_of_runs_that_the_chart_does_not_name_are_explained(tmp_path: Path) -> None:
-    found = caption(lines(series(mark(1, 1.0, failed=1))), evidence(tmp_path / "s", {}))
-    assert "Crosses count runs that did not complete." in found
-
-
-def test_only_the_runs_of_the_chart_count(tmp_path: Path) -> None:
-    rows = evidence(tmp_path / "s", {}, {"status": "failed", "device_name": "Other", "numpy_version": "1.0"})
-    chart = replace(lines(series(mark(1, 1.0))), runs=frozenset({("s", "arm-r0")}))
-    found = caption(chart, rows)
-    assert "did not complete" not in found
-    assert "Other" not in found
-    assert "NumPy 2.4.6" in found
-
-
-def test_versions_that_differ_are_said(tmp_path: Path) -> None:
-    found = caption(lines(), evidence(tmp_path / "s", {}, {"numpy_version": "2.5.0"}))
-    assert "The runs had different versions of NumPy: 2.4.6, 2.5.0." in found
-    assert "NumPy 2.4.6" not in found
-
-
-@pytest.mark.parametrize(
-    ("reasons", "words"),
-    [
-        ("oversubscribed", "less than a core of their own"),
-        ("logical-devices;throttled-link", "slowed down on purpose"),
-        ("of-tomorrow", "(of-tomorrow)"),
-    ],
-)
-def test_emulation_is_explained(reasons: str, words: str, tmp_path: Path) -> None:
-    found = caption(lines(series(mark(1, 1.0), emulated=reasons)), evidence(tmp_path / "s", {}, {"emulated": reasons}))
-    assert "Emulated, no real hardware at work: 1 of 2 runs: " in found
-    assert words in found
-    assert "Emulated" not in caption(lines(series(mark(1, 1.0))), evidence(tmp_path / "t", {}))
-
-
-def test_ended_runs_are_explained(tmp_path: Path) -> None:
-    found = caption(lines(series(mark(1, 1.0, ended=(2.0,)))), evidence(tmp_path / "s", {}))
-    assert "Open triangles are runs that ended before: their value is at least that." in found
-
-
 @pytest.mark.parametrize("machine", [None, [], {"cpu": 7}, {"gpus": [None, {}]}, {"cpu": {"usable_cpus": "many"}}])
 def test_a_damaged_machine_is_no_error(machine: object, tmp_path: Path) -> None:
-    found = caption(lines(), evidence(tmp_path / "s", {"hosts": 2, "cores_per_worker": 0.5}, machine=machine))
+    found = caption(lines(), report_data(tmp_path / "s", {"hosts": 2, "cores_per_worker": 0.5}, machine=machine))
     assert "AMD EPYC" in found
     assert "2 hosts; 0.5 cores per worker." in found
 
 
-def test_hosts_that_share_a_machine_are_told(tmp_path: Path) -> None:
-    found = caption(lines(), evidence(tmp_path / "s", {"hosts": 2, "machines": 1}))
-    assert "2 hosts that share a machine" in found
-    assert "share" not in caption(lines(), evidence(tmp_path / "t", {"hosts": 2, "machines": 2}))
-
-
-def test_nothing_known_is_nothing_said(tmp_path: Path) -> None:
-    bare = dict.fromkeys(set(ROW) - {"attempt", "status"})
-    assert caption(Chart("x", ()), evidence(tmp_path / "s", bare, machine=None)) == ""
-
-
 def test_notes_come_last_as_sentences_in_one_line(tmp_path: Path) -> None:
     chart = replace(lines(), notes=("A note", "Another one.", "", *HOSTILE))
-    found = caption(chart, evidence(tmp_path / "s", {}))
+    found = caption(chart, report_data(tmp_path / "s", {}))
     assert " A note. Another one. <script>alert(1)</script>. " in found
     assert "\n" not in found
     assert "\x00" not in found
+
+
+FAILED, OTHER = {"status": "failed"}, {"status": "failed", "device_name": "Other", "numpy_version": "1.0"}
+ONE = mark(1, 1.0)
+FIRST = frozenset({("s", "arm-r0")})
+# The chart, its rows, what its caption holds, and what it does not.
+CAPTIONS: tuple[tuple[Chart, list[dict[str, Any]], tuple[str, ...], tuple[str, ...]], ...] = (
+    (lines(series(mark(1, *map(float, range(5))))), [{}], ("medians of 5 repeats;", "at least 93%"), ()),
+    (lines(series(ONE)), [{}], ("One repeat at each place: there are no intervals.",), ("probability", "Emulated")),
+    (lines(series(line_mark(1, 1.0), role=Role.PUBLISHED)), [{}], (), ("repeat",)),
+    (
+        lines(series(Mark(1, interval=Interval(2.0, 1.0, 3.0, 12, 0.95)))), [{}],
+        ("medians of 12 repeats", "at least 95%"), ("dots",),
+    ),
+    (bars(), [{}], ("Parts of bars are medians of 2 to 3 repeats",), ()),
+    (cells(), [{}], ("Cells are medians of 1 to 3 repeats.",), ()),
+    (
+        lines(series(mark(1, 1.0, failed=3))), [{}, FAILED, {"status": "timeout"}, FAILED],
+        ("3 of 4 runs did not complete (crosses): 2 failed, 1 timeout.",), (),
+    ),
+    (cells(series=(series(ONE),)), [{}, FAILED], ("1 of 2 runs did not complete: 1 failed",), ("crosses",)),
+    (lines(series(mark(1, 1.0, failed=1))), [{}], ("Crosses count runs that did not complete.",), ()),
+    (replace(lines(series(ONE)), runs=FIRST), [{}, OTHER], ("NumPy 2.4.6",), ("did not complete", "Other")),
+    (
+        lines(), [{}, {"numpy_version": "2.5.0"}],
+        ("The runs had different versions of NumPy: 2.4.6, 2.5.0.",), ("NumPy 2.4.6",),
+    ),
+    (
+        lines(series(ONE, emulated="oversubscribed")), [{}, {"emulated": "oversubscribed"}],
+        ("Emulated, no real hardware at work: 1 of 2 runs: ", "less than a core of their own"), (),
+    ),
+    (
+        lines(series(ONE, emulated="logical-devices;throttled-link")), [{"emulated": "throttled-link;of-tomorrow"}],
+        ("slowed down on purpose", "(of-tomorrow)"), (),
+    ),
+    (lines(series(mark(1, 1.0, ended=(2.0,)))), [{}], ("Open triangles are runs that ended before",), ()),
+    (lines(), [{"hosts": 2, "machines": 1}], ("2 hosts that share a machine",), ()),
+    (lines(), [{"hosts": 2, "machines": 2}], ("2 hosts",), ("share",)),
+)  # fmt: skip
+
+
+def test_a_caption_explains_what_is_in_the_chart_and_nothing_else(tmp_path: Path) -> None:
+    for number, (chart, rows, there, absent) in enumerate(CAPTIONS):
+        found = caption(chart, report_data(tmp_path / str(number) / "s", *rows))
+        assert [text for text in there if text not in found] == [], (number, found)
+        assert [text for text in absent if text in found] == [], (number, found)
+    bare = dict.fromkeys(set(ROW) - {"attempt", "status"})
+    assert caption(Chart("x", ()), report_data(tmp_path / "s", bare, machine=None)) == ""

@@ -6,11 +6,11 @@ from typing import Any
 from dlbench.report.censored import censored_series
 from dlbench.report.chart import Role
 from dlbench.report.lines import Part
-from tests.unit.report.figures.makers import base_line, evidence, repeats, run
+from tests.unit.report.figures.makers import base_line, repeats, report_data, run
 
 
 def part(*rows: dict[str, Any], tmp_path: Path, keys: tuple[str, ...] = ()) -> Part:
-    runs = evidence(*rows, tmp_path=tmp_path).runs
+    runs = report_data(*rows, tmp_path=tmp_path).runs
     late = runs["train_time_s"].where(runs["time_to_target_s"].isna())
     return Part("", runs.assign(late=late), keys)
 

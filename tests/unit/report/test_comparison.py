@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from dlbench.analysis.comparison import compare
+from dlbench.analysis.compare.comparison import compare
 from dlbench.cli.tables import plain
 from dlbench.report import comparison
 from tests.unit.analysis.made import arm, failed, noisy, table

@@ -7,13 +7,13 @@ import pytest
 from dlbench.analysis.groups import ALONE, is_shared
 from dlbench.records.tables import write_table
 from dlbench.report.chart import Axis, Panel, Role
-from dlbench.report.evidence import Evidence, read
+from dlbench.report.data import ReportData, read
 from dlbench.report.lines import MOST_SERIES, has_several, parts, series
 
 BATCH, RATE = Axis("batch size", "log2"), Axis("samples/s")
 
 
-def evidence(folder: Path, *rows: dict[str, object]) -> Evidence:
+def report_data(folder: Path, *rows: dict[str, object]) -> ReportData:
     common = {"attempt": 1, "status": "completed", "model": "cnn", "dataset": "digits", "strategy": "mpi", "workers": 2}
     common |= {"batch_size": 32, "baseline": False, "mode": "scale-up", "repeat": 0}
     full = [common | {"run_id": f"arm{number}-r0"} | row for number, row in enumerate(rows)]
@@ -21,14 +21,14 @@ def evidence(folder: Path, *rows: dict[str, object]) -> Evidence:
     return read([folder])
 
 
-def panels(found: Evidence) -> list[Panel]:
+def panels(found: ReportData) -> list[Panel]:
     made = [(part, series(part, "batch_size", "samples_per_s")) for part in parts(found.runs, x="batch_size")]
     return [Panel(part.title, BATCH, RATE, lines) for part, lines in made]
 
 
 def test_one_series_has_every_run_at_its_place(tmp_path: Path) -> None:
     rows = [{"batch_size": b, "samples_per_s": r} for b, r in ((8, 1.0), (8, 3.0), (8, 2.0), (16, 5.0))]
-    (panel,) = panels(evidence(tmp_path, *rows))
+    (panel,) = panels(report_data(tmp_path, *rows))
     (line,) = panel.series
     assert [mark.x for mark in line.marks] == [8, 16]
     assert sorted(line.marks[0].points) == [1, 2, 3]
@@ -42,7 +42,7 @@ def test_one_series_has_every_run_at_its_place(tmp_path: Path) -> None:
 
 def test_failed_runs_are_counted_and_their_numbers_are_not_shown(tmp_path: Path) -> None:
     rows = [{"samples_per_s": 1.0}, {"samples_per_s": 9.0, "status": "failed"}, {"batch_size": 64, "status": "stalled"}]
-    (panel,) = panels(evidence(tmp_path, *rows))
+    (panel,) = panels(report_data(tmp_path, *rows))
     (line,) = panel.series
     assert [(mark.x, mark.points, mark.num_failed) for mark in line.marks] == [(32, (1.0,), 1), (64, (), 1)]
     assert not has_several(panel)
@@ -50,18 +50,11 @@ def test_failed_runs_are_counted_and_their_numbers_are_not_shown(tmp_path: Path)
 
 def test_emulated_and_real_runs_never_share_a_series(tmp_path: Path) -> None:
     rows = [{"samples_per_s": 1.0}, {"samples_per_s": 2.0, "emulated": "simulated;oversubscribed"}]
-    (panel,) = panels(evidence(tmp_path, *rows))
+    (panel,) = panels(report_data(tmp_path, *rows))
     assert [(line.emulated, line.marks[0].points) for line in panel.series] == [
         ("", (1.0,)),
         ("oversubscribed;simulated", (2.0,)),
     ]
-
-
-def test_other_work_has_a_panel_of_its_own(tmp_path: Path) -> None:
-    rows = [{"samples_per_s": 1.0}, {"samples_per_s": 2.0, "model": "lstm"}]
-    found = panels(evidence(tmp_path, *rows))
-    assert [panel.title for panel in found] == ["cnn", "lstm"]
-    assert [panel.series[0].marks[0].points for panel in found] == [(1.0,), (2.0,)]
 
 
 def test_base_lines_are_a_series_of_their_own_beside_their_arms(tmp_path: Path) -> None:
@@ -72,7 +65,7 @@ def test_base_lines_are_a_series_of_their_own_beside_their_arms(tmp_path: Path) 
         base | {"samples_per_s": 1.0, "precision": "float32"},
         base | {"samples_per_s": 1.5, "precision": "mixed_bfloat16"},
     ]
-    (panel,) = panels(evidence(tmp_path, *rows))
+    (panel,) = panels(report_data(tmp_path, *rows))
     assert [(line.label, line.role) for line in panel.series] == [
         ("float32", Role.MEASURED),
         ("mixed_bfloat16", Role.MEASURED),
@@ -84,7 +77,7 @@ def test_base_lines_are_a_series_of_their_own_beside_their_arms(tmp_path: Path) 
 def test_base_lines_go_with_the_task_they_belong_to(tmp_path: Path) -> None:
     base = {"baseline": True, "strategy": "single", "workers": 1, "samples_per_s": 1.0}
     rows = [{"samples_per_s": 2.0}, {"samples_per_s": 3.0, "model": "lstm"}, base, base | {"model": "lstm"}]
-    found = panels(evidence(tmp_path, *rows))
+    found = panels(report_data(tmp_path, *rows))
     assert [[line.label for line in panel.series] for panel in found] == [["measured", ALONE]] * 2
 
 
@@ -95,14 +88,14 @@ def test_more_series_than_can_be_told_apart_become_panels(tmp_path: Path) -> Non
         for strategy in ("mpi", "horovod", "mirrored")
         for w in (1, 2, 4)
     ]
-    found = parts(evidence(tmp_path, *rows).runs, x="batch_size")
+    found = parts(report_data(tmp_path, *rows).runs, x="batch_size")
     assert len(found) == 3
     assert all(len(series(part, "batch_size", "samples_per_s")) <= MOST_SERIES for part in found)
     assert sum(len(part.runs) for part in found) == len(rows)
 
 
 def test_what_nobody_measured_has_no_series(tmp_path: Path) -> None:
-    found = evidence(tmp_path, {"samples_per_s": 1.0})
+    found = report_data(tmp_path, {"samples_per_s": 1.0})
     (part,) = parts(found.runs, x="batch_size")
     assert series(part, "batch_size", "energy_j") == ()
 

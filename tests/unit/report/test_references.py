@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from dlbench.analysis.intervals import Interval, median_interval
-from dlbench.analysis.verdicts import State
+from dlbench.analysis.claims.claim_tests import ClaimState
+from dlbench.analysis.statistics.intervals import Interval, median_interval
 from dlbench.errors import UserError
 from dlbench.records import files
 from dlbench.report.chart import Axis, Mark, Panel, Role, Series
-from dlbench.report.evidence import Evidence
+from dlbench.report.data import ReportData
 from dlbench.report.references import (
     are_near,
     compared,
@@ -21,7 +21,7 @@ from dlbench.report.references import (
     verdicts,
 )
 from dlbench.scenario.reference import parse
-from tests.unit.report.figures.makers import evidence, repeats
+from tests.unit.report.figures.makers import repeats, report_data
 
 TEXT = """\
 # source: Who & <b>Whom</b> 2024
@@ -37,7 +37,7 @@ TIME = Axis("training time (s)")
 BATCH = Axis("batch size", "log2")
 
 
-def studies(tmp_path: Path, *texts: str, emulated: str | None = None, factor: float = 1.0) -> Evidence:
+def studies(tmp_path: Path, *texts: str, emulated: str | None = None, factor: float = 1.0) -> ReportData:
     """Return a study for each text, which is its reference; an empty one has none."""
     rows = [
         row
@@ -52,15 +52,15 @@ def studies(tmp_path: Path, *texts: str, emulated: str | None = None, factor: fl
             emulated=emulated,
         )
     ]
-    found = evidence(*rows, tmp_path=tmp_path)
-    for source, text in zip(found.sources, texts, strict=True):
+    found = report_data(*rows, tmp_path=tmp_path)
+    for source, text in zip(found.studies, texts, strict=True):
         if text:
             (source.path / files.REFERENCE).write_text(text, encoding="utf-8")
     return found
 
 
 def test_a_study_has_a_copy_of_its_own_or_none(tmp_path: Path) -> None:
-    with_it, without = studies(tmp_path, TEXT, "").sources
+    with_it, without = studies(tmp_path, TEXT, "").studies
     assert of(with_it) == parse(TEXT, "r.csv")
     assert of(without) is None
 
@@ -82,12 +82,12 @@ def test_a_verdict_says_whose_claim_it_is_and_why(tmp_path: Path) -> None:
     assert judged.reference == "Who & <b>Whom</b> 2024"
     assert judged.claim == "training time falls at each step of batch size"
     assert judged.state == "holds"
-    assert judged.why.startswith("smallest margin from 16 to 32: +2 s; ")
+    assert judged.why.startswith("least certain from 16 to 32: +2 s; p = ")
 
 
 def test_a_verdict_on_emulated_rows_says_so(tmp_path: Path) -> None:
     (judged,) = verdicts(studies(tmp_path, TEXT, emulated="oversubscribed;logical-devices"))
-    assert judged.state is State.HOLDS
+    assert judged.state is ClaimState.HOLDS
     assert judged.why.startswith("on emulated hardware (logical-devices, oversubscribed): ")
 
 
@@ -98,11 +98,11 @@ def test_what_is_the_same_of_all_groups_of_runs_is_said_once(tmp_path: Path) -> 
         for size in sizes
         for row in repeats(1, batch_size=size, train_time_s=80.0 / size, optimizer=optimizer)
     ]
-    found = evidence(*rows, tmp_path=tmp_path)
-    (found.sources[0].path / files.REFERENCE).write_text(TEXT, encoding="utf-8")
+    found = report_data(*rows, tmp_path=tmp_path)
+    (found.studies[0].path / files.REFERENCE).write_text(TEXT, encoding="utf-8")
     assert {judged.claim.rpartition(" (")[2] for judged in verdicts(found)} == {"adam; sgd)", "lion)"}
-    alike = evidence(*[row for row in rows if row["optimizer"] != "lion"], tmp_path=tmp_path)
-    (alike.sources[0].path / files.REFERENCE).write_text(TEXT, encoding="utf-8")
+    alike = report_data(*[row for row in rows if row["optimizer"] != "lion"], tmp_path=tmp_path)
+    (alike.studies[0].path / files.REFERENCE).write_text(TEXT, encoding="utf-8")
     (judged,) = verdicts(alike)
     assert judged.claim.endswith(" (each of 2 groups of runs)")
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from dlbench.report.content import NOTHING_SAID, Drawn
-from dlbench.report.evidence import read
+from dlbench.report.data import read
 from dlbench.report.markdown import escaped, table
+from dlbench.report.page.content import NOTHING_SAID, Drawn
 from dlbench.report.summary import markdown
-from tests.unit.report.figures.makers import base_line, evidence, repeats, run
-from tests.unit.report.pages import HOSTILE, NUL, UNSEEN, content, hostile, large, read_html, study
+from tests.unit.report.figures.makers import base_line, repeats, report_data, run
+from tests.unit.report.page.pages import HOSTILE, NUL, UNSEEN, content, hostile, large, read_html, study
 
 ROOT = Path(__file__).parents[3]
 STUDIES = [*sorted(path.parent for path in (ROOT / "results").glob("*/runs.csv")), ROOT / "tests/fixtures/study-v1"]
@@ -61,28 +61,28 @@ def test_an_arm_has_its_median_and_interval(tmp_path):
 def test_what_no_arm_has_is_left_out_and_what_one_lacks_is_empty(tmp_path):
     rows = [*repeats(2, batch_size=8), *repeats(2, batch_size=16, validation_loss=None)]
     rows = [row | {"samples_per_s": None, "samples_per_s_per_worker": None} for row in rows]
-    text = markdown(content(evidence(*rows, tmp_path=tmp_path)))
+    text = markdown(content(report_data(*rows, tmp_path=tmp_path)))
     assert "throughput" not in text.split("## Charts")[0]
     assert "efficiency" not in text.lower()
     assert cells(line_of(text, "| mpi workers=1 batch_size=16 |"))[3] == ""
 
 
 def test_one_repeat_has_no_interval_and_that_is_said(tmp_path):
-    text = markdown(content(evidence(run(), tmp_path=tmp_path)))
+    text = markdown(content(report_data(run(), tmp_path=tmp_path)))
     assert "One completed repeat of each arm: nothing is known of chance." in text
     assert cells(line_of(text, "| mpi workers=1 batch_size=32 |"))[1:3] == ["1", "1,000"]
 
 
 def test_emulated_arms_say_so(tmp_path):
     rows = [*base_line(2), *repeats(2, workers=2), *repeats(2, workers=2, emulated="oversubscribed;throttled-link")]
-    text = markdown(content(evidence(*rows, tmp_path=tmp_path)))
+    text = markdown(content(report_data(*rows, tmp_path=tmp_path)))
     emulated = [line for line in text.splitlines() if "oversubscribed, throttled-link" in line]
     assert len(emulated) == 1
     assert cells(emulated[0])[-2:] == ["", "oversubscribed, throttled-link"]  # no efficiency against a real base line
 
 
 def test_studies_have_tables_of_their_own(tmp_path):
-    found = evidence(
+    found = report_data(
         run(study="one"), run(study="two"), run(study="two", batch_size=8, status="failed"), tmp_path=tmp_path
     )
     text = markdown(content(found))
@@ -92,14 +92,16 @@ def test_studies_have_tables_of_their_own(tmp_path):
 
 
 def test_nothing_completed(tmp_path):
-    text = markdown(content(evidence(run(status="failed"), tmp_path=tmp_path), statements=()))
+    text = markdown(content(report_data(run(status="failed"), tmp_path=tmp_path), statements=()))
     assert NOTHING_SAID in text
     assert "## Arms" not in text
     assert "1 run: 0 completed, 1 failed" in text
 
 
 def test_nothing_failed(tmp_path):
-    assert "Nothing: every run completed at its first attempt." in markdown(content(evidence(run(), tmp_path=tmp_path)))
+    assert "Nothing: every run completed at its first attempt." in markdown(
+        content(report_data(run(), tmp_path=tmp_path))
+    )
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "# a", "- a", "+ a", "1. a", "1) a", "= a", "---", "`", "_a_", "__init__"])
@@ -147,7 +149,7 @@ def test_every_row_has_every_cell(tmp_path):
 
 
 def test_a_picture_is_the_png_where_there_is_one(tmp_path):
-    found = evidence(run(), tmp_path=tmp_path)
+    found = report_data(run(), tmp_path=tmp_path)
     files = {"a.svg a.png a.csv": "a.png", "a.svg a.csv": "a.svg"}
     for names, shown in files.items():
         drawn = (Drawn("a", "A.", "A [x]", "<svg/>", "c", tuple(names.split())),)

@@ -3,7 +3,7 @@
 import csv
 from pathlib import Path
 
-from dlbench.analysis.intervals import Interval
+from dlbench.analysis.statistics.intervals import Interval
 from dlbench.report.chart import Axis, Mark, Role, Series
 from dlbench.report.table import COLUMNS, FORMULA, rows, write
 from tests.unit.report.charts import EVERY, HOSTILE, bars, hostile, line_mark, lines, mark

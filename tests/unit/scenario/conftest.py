@@ -8,12 +8,12 @@ import pytest
 from pydantic import Field
 
 from dlbench import plugins
-from dlbench.datasets._description import Description
+from dlbench.datasets import Description
 from dlbench.errors import UserError, nearest
 from dlbench.scenario.cluster import Cluster, Host
-from dlbench.scenario.expand import expand
+from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.needs import Needs
-from dlbench.scenario.read import parse
+from dlbench.scenario.read.scenario_file import parse
 from dlbench.scenario.run_spec import RunSpec
 
 Runs = tuple[RunSpec, ...]
@@ -96,14 +96,14 @@ HOUSE = {
         "single": _module(NEEDS=Needs(max_workers=1)),
         "mpi": _module(
             OPTIONS=MpiOptions,
-            NEEDS=Needs(collectives=("mpi",), drivers=("mpi",), algorithms=("auto", "ring", "own-ring")),
+            NEEDS=Needs(collectives=("mpi",), communicators=("mpi",), algorithms=("auto", "ring", "own-ring")),
         ),
         "pair": _module(NEEDS=Needs(min_workers=2, trainers=("keras_tensorflow",))),
         "within": _module(NEEDS=Needs(reduces_in_step=True)),
         "fast": _module(NEEDS=Needs(collectives=("nccl",))),
         "plain": _module(NEEDS=Needs(jit=False)),
     },
-    "drivers": {"mpi": _module(), "simulated": _module()},
+    "communicators": {"mpi": _module(), "simulated": _module()},
     "launchers": {
         "local": _module(PROVIDES=(), MULTIPLE_HOSTS=False),
         "mpirun": _module(OPTIONS=MpirunOptions, PROVIDES=("mpi",), MULTIPLE_HOSTS=True),

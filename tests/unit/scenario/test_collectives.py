@@ -39,9 +39,8 @@ def resolved(runs: Callable[..., Runs], base: str) -> tuple[str | None, str]:
     return run.settings.collectives, run.settings.launcher
 
 
-@pytest.mark.parametrize(
-    ("base", "found"),
-    [
+def test_the_first_library_that_can_be(subtests: pytest.Subtests, runs: Callable[..., Runs]) -> None:
+    for base, found in [
         ("strategy: wide, workers: 2", ("mpi", "mpirun")),
         ("strategy: wide, workers: 2, collectives: gloo", ("gloo", "horovodrun")),
         ("strategy: wide, workers: 2, launcher: horovodrun", ("mpi", "horovodrun")),
@@ -49,15 +48,13 @@ def resolved(runs: Callable[..., Runs], base: str) -> tuple[str | None, str]:
         ("strategy: mpi, workers: 2", ("mpi", "mpirun")),
         ("strategy: mpi, workers: 2, launcher: horovodrun", ("mpi", "horovodrun")),
         ("strategy: single", (None, "local")),
-    ],
-)
-def test_the_first_library_that_can_be(runs: Callable[..., Runs], base: str, found: tuple[str | None, str]) -> None:
-    assert resolved(runs, base) == found
+    ]:
+        with subtests.test(base=base):
+            assert resolved(runs, base) == found
 
 
-@pytest.mark.parametrize(
-    ("base", "reason"),
-    [
+def test_what_cannot_be_is_refused_with_the_reason(subtests: pytest.Subtests, refusal: Callable[..., str]) -> None:
+    for base, reason in [
         ("strategy: wide, workers: 2, collectives: glo", "has no collectives 'glo'; it has: nccl, mpi, gloo (did you"),
         ("strategy: wide, workers: 2, collectives: nccl", "no launcher provides what the strategy wide needs: nccl"),
         (
@@ -67,10 +64,9 @@ def test_the_first_library_that_can_be(runs: Callable[..., Runs], base: str, fou
         ("strategy: wide, workers: 2, launcher: local", "the launcher local does not provide"),
         ("strategy: single, collectives: mpi", "the strategy single has no choice of collectives, such as 'mpi'"),
         ("strategy: wide, workers: 2, strategy.steep: true", "steep does not go over mpi"),
-    ],
-)
-def test_what_cannot_be_is_refused_with_the_reason(refusal: Callable[..., str], base: str, reason: str) -> None:
-    assert reason in refusal(f"base: {{{base}}}\nbaseline: none\n")
+    ]:
+        with subtests.test(base=base):
+            assert reason in refusal(f"base: {{{base}}}\nbaseline: none\n")
 
 
 def test_a_base_line_has_none_and_arms_of_both_share_it(runs: Callable[..., Runs]) -> None:

@@ -9,9 +9,9 @@ from dlbench.records import files
 from dlbench.records.columns import TABLES
 from dlbench.scenario import reference
 from dlbench.scenario.claims import COLUMNS, NEEDED, PLACES, Claim, Shape
-from dlbench.scenario.read import parse as parse_scenario
-from dlbench.scenario.read import read as read_scenario
-from dlbench.scenario.read import reference_of
+from dlbench.scenario.read.scenario_file import parse as parse_scenario
+from dlbench.scenario.read.scenario_file import read as read_scenario
+from dlbench.scenario.read.scenario_file import reference_of
 from dlbench.scenario.reference import KEPT, OF_A_STUDY, Reference, find, gates, parse, read
 
 PROJECT = Path(__file__).parents[3] / "scenarios" / "reference"

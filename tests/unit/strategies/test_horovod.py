@@ -1,4 +1,4 @@
-"""Horovod's options, variables and refusals, and how gradients go through it, with a Horovod that only takes notes."""
+"""Horovod's options, variables and refusals, and the calls that reduce gradients, recorded by a fake Horovod."""
 
 import contextlib
 from collections.abc import Iterator
@@ -41,13 +41,10 @@ def test_autotuning_chooses_what_is_not_given() -> None:
     assert OPTIONS(**kept.model_dump()) == kept
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"groups": -1}, {"fusion_threshold_mb": -1}, {"compression": "fp8"}, {"autotune": 1}, {"cycle_time_ms": "x"}],
-)
-def test_wrong_options_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        OPTIONS(**wrong)
+def test_wrong_options_are_refused() -> None:
+    for name, value in (("groups", -1), ("fusion_threshold_mb", -1), ("compression", "fp8"), ("autotune", 1)):
+        with pytest.raises(ValidationError):
+            OPTIONS(**{name: value})
 
 
 def test_every_option_that_is_a_variable_is_set() -> None:
@@ -66,10 +63,10 @@ def test_every_option_that_is_a_variable_is_set() -> None:
     }
 
 
-@pytest.mark.parametrize(("collectives", "library"), [("mpi", "mpi"), ("gloo", "gloo"), ("nccl", "mpi")])
-def test_controller_and_operations_are_of_one_library(collectives: str, library: str) -> None:
-    env = horovod.environment(OPTIONS(), given(collectives=collectives))
-    assert (env["HOROVOD_CONTROLLER"], env["HOROVOD_CPU_OPERATIONS"]) == (library, library)
+def test_controller_and_operations_are_of_one_library() -> None:
+    for collectives, library in (("mpi", "mpi"), ("gloo", "gloo"), ("nccl", "mpi")):
+        env = horovod.environment(OPTIONS(), given(collectives=collectives))
+        assert (env["HOROVOD_CONTROLLER"], env["HOROVOD_CPU_OPERATIONS"]) == (library, library), collectives
 
 
 def test_what_autotuning_chooses_is_left_unset_and_its_log_is_the_attempts() -> None:
@@ -79,66 +76,55 @@ def test_what_autotuning_chooses_is_left_unset_and_its_log_is_the_attempts() -> 
     assert not [name for name in horovod.environment(OPTIONS(), given()) if "AUTOTUNE" in name]
 
 
-@pytest.mark.parametrize(
-    ("options", "settings", "reason"),
-    [
-        ({}, {}, ""),
-        ({"adasum": True}, {"workers": 4}, ""),
-        ({"adasum": True}, {"workers": 3}, "needs 1, 2, 4, 8"),
-        ({"adasum": True}, {"collectives": "gloo"}, "over MPI, not over gloo"),
-        ({"adasum": True, "groups": 2}, {}, "leave strategy.groups at 0"),
-        ({"hierarchical": True}, {}, "over mpi Horovod ignores it"),
-        ({"hierarchical": True}, {"collectives": "gloo"}, "over gloo Horovod ignores it"),
-        ({"hierarchical": True}, {"collectives": "nccl", "mode": Mode.SCALE_UP}, "all workers are on one host"),
-        ({"hierarchical": True}, {"collectives": "nccl", "workers_per_host": 1}, ""),
-    ],
-)
-def test_what_horovod_would_ignore_or_fail_at_is_refused(
-    options: dict[str, Any], settings: dict[str, Any], reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+REFUSALS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({}, {}, ""),
+    ({"adasum": True}, {"workers": 4}, ""),
+    ({"adasum": True}, {"workers": 3}, "needs 1, 2, 4, 8"),
+    ({"adasum": True}, {"collectives": "gloo"}, "over MPI, not over gloo"),
+    ({"adasum": True, "groups": 2}, {}, "leave strategy.groups at 0"),
+    ({"hierarchical": True}, {}, "over mpi Horovod ignores it"),
+    ({"hierarchical": True}, {"collectives": "gloo"}, "over gloo Horovod ignores it"),
+    ({"hierarchical": True}, {"collectives": "nccl", "mode": Mode.SCALE_UP}, "all workers are on one host"),
+    ({"hierarchical": True}, {"collectives": "nccl", "workers_per_host": 1}, ""),
+]
+
+
+def test_what_horovod_would_ignore_or_fail_at_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(horovod, "library", lambda: None)
-    said = horovod.refuse(OPTIONS(**options), Settings(**{"workers": 2, "collectives": "mpi", **settings}))
-    assert reason in said
-    assert bool(said) == bool(reason)
+    for options, settings, part in REFUSALS:
+        reason = horovod.refuse(OPTIONS(**options), Settings(**{"workers": 2, "collectives": "mpi", **settings}))
+        assert part in reason, (options, settings)
+        assert bool(reason) == bool(part), (options, settings)
 
 
-@pytest.mark.parametrize(("symbols", "is_refused"), [(b"..MPI_Allreduce..", True), (b"..ncclAllReduce..", False)])
-def test_nccl_is_refused_where_the_build_has_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, symbols: bytes, is_refused: bool
-) -> None:
-    file = tmp_path / "mpi_lib.so"
-    file.write_bytes(symbols)
-    monkeypatch.setattr(horovod, "library", lambda: file)
-    said = horovod.refuse(OPTIONS(), Settings(collectives="nccl", workers_per_host=1))
-    assert ("was built without NCCL" in said) == is_refused
-    assert horovod.refuse(OPTIONS(), Settings(collectives="mpi")) == ""
+# What the build's library holds, the collectives, whose mpirun is here, whether that is refused.
+BUILDS: list[tuple[bytes, str, str, bool]] = [
+    (b"..MPI_Allreduce..", "nccl", "", True),
+    (b"..ncclAllReduce..", "nccl", "", False),
+    (b"..MPI_Allreduce..", "mpi", "", False),
+    (b"..libmpi.so.40..", "mpi", "Open MPI", False),
+    (b"..libmpi.so.40..", "mpi", "MPICH", True),
+    (b"..libmpi.so.40..", "mpi", "Intel MPI", True),
+    (b"..libmpi.so.12..", "mpi", "Intel MPI", False),
+    (b"..libmpi.so.12..", "mpi", "Open MPI", True),
+    (b"..libmpi.so.40..", "mpi", "", False),
+    (b"..libmpi.so.40..", "gloo", "MPICH", False),
+    (b"..gloo only..", "mpi", "MPICH", False),
+]
 
 
-@pytest.mark.parametrize(
-    ("loads", "family", "is_refused"),
-    [
-        (b"..libmpi.so.40..", "Open MPI", False),
-        (b"..libmpi.so.40..", "MPICH", True),
-        (b"..libmpi.so.40..", "Intel MPI", True),
-        (b"..libmpi.so.12..", "Intel MPI", False),
-        (b"..libmpi.so.12..", "Open MPI", True),
-        (b"..libmpi.so.40..", "", False),
-        (b"..gloo only..", "MPICH", False),
-    ],
-)
-def test_another_mpi_than_horovod_was_built_for_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loads: bytes, family: str, is_refused: bool
-) -> None:
-    (tmp_path / "mpi_lib.so").write_bytes(loads)
-    monkeypatch.setattr(horovod, "library", lambda: tmp_path / "mpi_lib.so")
-    monkeypatch.setattr(horovod, "mpi_of", lambda mpirun: Mpi(family, "1"))
-    said = horovod.refuse(OPTIONS(), Settings(collectives="mpi"))
-    assert (f"and the mpirun here is {family}'s" in said) == is_refused
-    assert is_refused or said == ""
-    assert horovod.refuse(OPTIONS(), Settings(collectives="gloo")) == ""
+def test_a_build_without_nccl_or_for_another_mpi_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, (content, collectives, family, is_refused) in enumerate(BUILDS):
+        file = tmp_path / f"mpi_lib-{number}.so"
+        file.write_bytes(content)
+        monkeypatch.setattr(horovod, "library", lambda file=file: file)
+        monkeypatch.setattr(horovod, "mpi_of", lambda mpirun, family=family: Mpi(family, "1"))
+        reason = horovod.refuse(OPTIONS(), Settings(collectives=collectives, workers_per_host=1))
+        part = "built without NCCL" if collectives == "nccl" else f"the mpirun here is {family}'s"
+        assert (part in reason) == bool(reason) == is_refused, BUILDS[number]
 
 
-def test_without_horovod_the_mending_command_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_horovod_the_command_that_builds_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(horovod, "find_spec", lambda name: None)
     assert "`make horovod` builds it" in horovod.available(Settings())
     assert "`make horovod` builds it" in horovod.available(Settings(command="python train.py"))
@@ -195,38 +181,34 @@ def test_each_gradient_goes_by_itself_under_a_name_of_its_own() -> None:
     assert notes.waited_for == []
 
 
-@pytest.mark.parametrize(
-    ("groups", "sent"),
-    [(1, [[1.0, 2.0, 3.0, 4.0]]), (3, [[1.0, 2.0], [3.0], [4.0]]), (9, [[1.0], [2.0], [3.0], [4.0]])],
-)
-def test_groups_keep_the_order_of_gradients(groups: int, sent: list[list[float]]) -> None:
-    notes = Notes()
-    assert reduce(notes, groups=groups) == [2.0, 4.0, 6.0, 8.0]
-    assert [tensors for tensors, _ in notes.calls] == sent
-    assert len({how["name"] for _, how in notes.calls}) == len(sent)
+def test_groups_keep_the_order_of_gradients_and_wait_for_all_without_overlap() -> None:
+    for groups, sent in (
+        (1, [[1.0, 2.0, 3.0, 4.0]]),
+        (3, [[1.0, 2.0], [3.0], [4.0]]),
+        (9, [[1.0], [2.0], [3.0], [4.0]]),
+    ):
+        notes = Notes()
+        assert reduce(notes, groups=groups) == [2.0, 4.0, 6.0, 8.0]
+        assert [tensors for tensors, _ in notes.calls] == sent
+        assert len({how["name"] for _, how in notes.calls}) == len(sent)
+    for groups in (0, 2):
+        notes = Notes()
+        assert reduce(notes, overlap=False, groups=groups) == [2.0, 4.0, 6.0, 8.0]
+        assert notes.waited_for == [1.0, 2.0, 3.0, 4.0]
 
 
-@pytest.mark.parametrize("groups", [0, 2])
-def test_without_overlap_all_gradients_wait_for_all(groups: int) -> None:
-    notes = Notes()
-    assert reduce(notes, overlap=False, groups=groups) == [2.0, 4.0, 6.0, 8.0]
-    assert notes.waited_for == [1.0, 2.0, 3.0, 4.0]
-
-
-@pytest.mark.parametrize(
-    ("options", "operation", "compression"),
-    [
+def test_compression_and_adasum_see_local_means() -> None:
+    """Gradients arrive divided by the global batch: times the number of workers, they are divided by the local one."""
+    cases: list[tuple[dict[str, Any], str, str]] = [
         ({"compression": "fp16"}, "average", "float16"),
         ({"adasum": True}, "adasum", "no compression"),
         ({"adasum": True, "compression": "fp16"}, "adasum", "float16"),
-    ],
-)
-def test_compression_and_adasum_see_local_means(options: dict[str, Any], operation: str, compression: str) -> None:
-    """Gradients arrive divided by the global batch: times the number of workers, they are divided by the local one."""
-    notes = Notes(size=4)
-    reduce(notes, **options)
-    assert [tensor for tensor, _ in notes.calls] == [4.0, 8.0, 12.0, 16.0]
-    assert {(how["op"], how["compression"]) for _, how in notes.calls} == {(operation, compression)}
+    ]
+    for options, operation, compression in cases:
+        notes = Notes(size=4)
+        reduce(notes, **options)
+        assert [tensor for tensor, _ in notes.calls] == [4.0, 8.0, 12.0, 16.0]
+        assert {(how["op"], how["compression"]) for _, how in notes.calls} == {(operation, compression)}
 
 
 def test_a_sum_in_the_forward_pass_needs_other_workers() -> None:
@@ -236,3 +218,23 @@ def test_a_sum_in_the_forward_pass_needs_other_workers() -> None:
     assert notes.calls == []
     notes.size = 2
     assert strategy.in_forward(5.0) == 10.0
+
+
+# Logs as Horovod writes them.
+HEADER = (
+    "hierarchical_allreduce,hierarchical_allgather,torus_allreduce,cache_enabled,cycle_time_ms,"
+    "tensor_fusion_threshold,score\n"
+)
+SAMPLES = "0,0,0,1,5,4,20.5\n0,0,0,1,50,32,10\n0,0,0,1,7.25,16.5,31.25\n0,0,0,0,7.25,16.5,30\n"
+BEST = "0,0,0,1,7.25,16.5,31.25\n"
+
+
+def test_autotunings_last_line_is_its_result_once_the_search_has_ended(tmp_path: Path) -> None:
+    log = tmp_path / "autotune.csv"
+    log.write_text(HEADER + SAMPLES + BEST)
+    assert horovod.autotuned(str(log)) == {"autotuned_fusion_threshold_mb": 16.5, "autotuned_cycle_time_ms": 7.25}
+    unfinished = ("", HEADER, HEADER + SAMPLES, HEADER + SAMPLES + BEST[:-1], "score\n1\n1\n", HEADER + "a,b\na,b\n")
+    for text in unfinished:
+        log.write_text(text)
+        assert horovod.autotuned(str(log)) == {}, text
+    assert horovod.autotuned("") == horovod.autotuned(str(tmp_path / "none.csv")) == {}

@@ -3,7 +3,11 @@ import socket
 
 import pytest
 
-from dlbench.drivers import _alone
+from dlbench.communicators import _single
+from dlbench.errors import UserError
+from dlbench.scenario.cluster import Cluster, Host
+from dlbench.scenario.expand.runs import expand
+from dlbench.scenario.read.scenario_file import parse
 from dlbench.scenario.settings import Settings
 from dlbench.strategies import mirrored, multi_worker
 from tests.fakes import in_threads
@@ -11,41 +15,52 @@ from tests.fakes import in_threads
 MIRRORED = mirrored.OPTIONS
 
 
-@pytest.mark.parametrize(
-    "place", [{"mode": "scale-out"}, {"workers_per_host": 2}, {}], ids=["scale-out", "two-on-each", "filled"]
-)
-def test_workers_on_several_hosts_are_refused(place: dict[str, object]) -> None:
-    reason = mirrored.refuse(MIRRORED(), Settings.model_validate({"workers": 3, **place}))
-    assert reason == "the strategy mirrored holds all workers in one process on one host: use mode: scale-up"
+def test_workers_on_several_hosts_and_sums_that_leave_one_out_are_refused() -> None:
+    # Workers, where they are, how they sum, and a part of the reason.
+    for workers, place, operation, part in (
+        (3, {"mode": "scale-out"}, "auto", "on one host"),
+        (3, {"workers_per_host": 2}, "auto", "on one host"),
+        (3, {}, "auto", "on one host"),
+        (3, {"mode": "scale-up"}, "auto", ""),
+        (3, {"workers_per_host": 3}, "auto", ""),
+        (1, {}, "auto", ""),
+        (2, {"mode": "scale-up"}, "hierarchical_copy", ""),
+        (3, {"mode": "scale-up"}, "hierarchical_copy", "even number of workers"),
+        (4, {"mode": "scale-up"}, "hierarchical_copy", ""),
+        (3, {"mode": "scale-up"}, "reduce_to_one_device", ""),
+    ):
+        settings = Settings.model_validate({"workers": workers, **place})
+        reason = mirrored.refuse(MIRRORED(cross_device_ops=operation), settings)
+        assert part in reason, (workers, place, operation)
+        assert bool(reason) == bool(part), (workers, place, operation)
 
 
-@pytest.mark.parametrize("place", [{"mode": "scale-up"}, {"workers_per_host": 3}])
-def test_workers_on_one_host_are_not_refused(place: dict[str, object]) -> None:
-    assert mirrored.refuse(MIRRORED(), Settings.model_validate({"workers": 3, **place})) == ""
-    assert mirrored.refuse(MIRRORED(), Settings(workers=1)) == ""
-
-
-@pytest.mark.parametrize(("workers", "is_refused"), [(1, False), (2, False), (3, True), (4, False), (5, True)])
-def test_sums_that_leave_a_worker_out_are_refused(workers: int, is_refused: bool) -> None:
-    settings = Settings.model_validate({"workers": workers, "mode": "scale-up"})
-    reason = mirrored.refuse(MIRRORED(cross_device_ops="hierarchical_copy"), settings)
-    assert ("even number of workers" in reason) == is_refused
-    assert mirrored.refuse(MIRRORED(cross_device_ops="reduce_to_one_device"), settings) == ""
+def test_scenarios_that_mirrored_cannot_run_are_refused() -> None:
+    cluster = Cluster(hosts=(Host(address="a", slots=2), Host(address="b", slots=4)))
+    for more, part in (
+        ("workers: 2, mode: scale-out", "mode: scale-up"),
+        ("workers: 2, jit_compile: true", "jit_compile"),
+        ("workers: 2, trainer: numpy", "keras_tensorflow"),
+        ("workers: 3, strategy.cross_device_ops: hierarchical_copy", "even number of workers"),
+    ):
+        with pytest.raises(UserError) as caught:
+            expand(parse(f"base: {{model: mlp, dataset: digits, strategy: mirrored, {more}}}", "s.yaml"), cluster)
+        assert part in str(caught.value), more
 
 
 def test_mirrored_is_for_one_process() -> None:
-    assert mirrored.create(MIRRORED(), _alone.connect(1), None).facts() == {}
+    assert mirrored.create(MIRRORED(), _single.connect(1), None).facts() == {}
     with pytest.raises(RuntimeError, match="one process, not 2"):
-        in_threads(2, lambda driver: mirrored.create(MIRRORED(), driver, None))
+        in_threads(2, lambda communicator: mirrored.create(MIRRORED(), communicator, None))
 
 
 def test_outside_the_step_there_are_no_replicas() -> None:
     with pytest.raises(RuntimeError, match="inside the compiled step"):
-        mirrored.Replicated().exchange(None)  # type: ignore[arg-type]
+        mirrored.Replicated().all_reduce(None)  # type: ignore[arg-type]
 
 
 def test_several_processes_agree_on_their_addresses() -> None:
-    found = in_threads(3, lambda driver: multi_worker.MultiWorker(driver, "grpc")._configuration())
+    found = in_threads(3, lambda communicator: multi_worker.MultiWorker(communicator, "grpc")._configuration())
     workers = found[0]["cluster"]["worker"]
     assert [each["cluster"]["worker"] for each in found] == [workers] * 3
     assert [each["task"] for each in found] == [{"type": "worker", "index": rank} for rank in range(3)]
@@ -59,7 +74,7 @@ def test_several_processes_agree_on_their_addresses() -> None:
 
 def test_what_moves_the_bytes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(multi_worker.COLLECTIVES_VARIABLE, "nccl")
-    assert multi_worker.create(multi_worker.OPTIONS(), _alone.connect(1), None).facts() == {"collectives": "nccl"}
+    assert multi_worker.create(multi_worker.OPTIONS(), _single.connect(1), None).facts() == {"collectives": "nccl"}
     assert "TF_CONFIG" not in os.environ
 
 

@@ -1,119 +1,96 @@
+"""The strategy `mpi` with workers that are threads, and how the library's report of its algorithm is judged."""
+
 import numpy as np
 import pytest
 
-from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.records.mpi import Mpi
 from dlbench.scenario.settings import Settings
 from dlbench.strategies import mpi
-from tests.unit.strategies.threads import ThreadDriver, run
+from tests.fakes import ThreadCommunicator, in_threads
+
+RING = {mpi.DYNAMIC: "true", mpi.ALGORITHM: "ring", mpi.RULES_FILE: ""}
 
 
-class Claiming(ThreadDriver):
-    """A driver whose library says that it runs a ring."""
+class RingCommunicator(ThreadCommunicator):
+    """A communicator whose library reports a ring."""
 
     components = ("basic", "tuned")
 
     def control_variable(self, name: str) -> str | None:
-        said = {"coll_tuned_use_dynamic_rules": "true", "coll_tuned_allreduce_algorithm": "ring"}
-        return said.get(name, "")
+        return RING.get(name, "")
 
 
-def claiming(driver: ThreadDriver) -> ThreadDriver:
-    driver.__class__ = Claiming
-    return driver
+def create(communicator: ThreadCommunicator, algorithm: str | None) -> mpi.LibraryAllReduce | mpi.OwnRing:
+    return mpi.create(mpi.OPTIONS(), communicator, algorithm)
 
 
-def test_its_algorithms_are_a_choice_with_a_default() -> None:
-    needs = plugins.load("strategies", "mpi").get("NEEDS")
-    assert needs.algorithms == ("auto", "ring", "recursive-doubling", "rabenseifner", "own-ring")
-    assert (needs.drivers, needs.collectives) == (("mpi",), ("mpi",))
+def test_all_workers_get_the_sum_from_worker_0s_start_and_count_what_is_known() -> None:
+    # In a ring of three, two vectors of 6 float64: 2 x 2 n (p - 1) / p elements in 2 x 2 (p - 1) messages.
+    counts = {None: (None, None), "auto": (None, None), "ring": (128, 8), "own-ring": (128, 8)}
+    for algorithm, expected in counts.items():
+
+        def work(communicator: ThreadCommunicator, algorithm: str | None = algorithm) -> tuple[object, ...]:
+            strategy, parameters = create(communicator, algorithm), np.full(3, communicator.rank + 1.0)
+            strategy.broadcast(parameters)
+            strategy.all_reduce(np.zeros(6))
+            total = strategy.all_reduce(np.arange(6.0) * (communicator.rank + 1))
+            return parameters.tolist(), total.tolist(), (strategy.bytes_sent, strategy.messages_sent)
+
+        for found in in_threads(3, work, RingCommunicator):
+            assert found == ([1.0] * 3, (np.arange(6.0) * 6).tolist(), expected), algorithm
 
 
-@pytest.mark.parametrize("algorithm", [None, "auto", "ring", "own-ring"])
-def test_all_workers_get_the_sum(algorithm: str | None) -> None:
-    def work(driver: ThreadDriver) -> np.ndarray:
-        strategy = mpi.create(mpi.OPTIONS(), claiming(driver), algorithm)
-        return strategy.exchange(np.arange(5.0) * (driver.rank + 1))
-
-    for result in run(3, work):
-        np.testing.assert_array_equal(result, np.arange(5.0) * 6)
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "expected"),
-    [
-        ("auto", (None, None)),
-        ("ring", (2 * (2 * 6 * 2 // 3) * 8, 2 * 4)),
-        ("own-ring", (2 * (2 * 6 * 2 // 3) * 8, 2 * 4)),
-    ],
-)
-def test_bytes_and_messages_are_counted_where_they_are_known(
-    algorithm: str, expected: tuple[int | None, int | None]
-) -> None:
-    def work(driver: ThreadDriver) -> tuple[int | None, int | None]:
-        strategy = mpi.create(mpi.OPTIONS(), claiming(driver), algorithm)
-        for _ in range(2):
-            strategy.exchange(np.zeros(6))
-        return strategy.bytes_sent, strategy.messages_sent
-
-    assert set(run(3, work)) == {expected}
-
-
-def test_everyone_starts_from_worker_0() -> None:
-    def work(driver: ThreadDriver) -> np.ndarray:
-        parameters = np.full(3, float(driver.rank + 1))
-        mpi.create(mpi.OPTIONS(), driver, "own-ring").broadcast(parameters)
-        return parameters
-
-    for parameters in run(3, work):
-        np.testing.assert_array_equal(parameters, np.ones(3))
-
-
-def test_a_library_that_says_otherwise_ends_the_run() -> None:
-    def work(driver: ThreadDriver) -> None:
-        mpi.create(mpi.OPTIONS(), claiming(driver), "rabenseifner")
-
-    with pytest.raises(RuntimeError, match="was to be rabenseifner, but the MPI library says"):
-        run(2, work)
-
-
-def test_one_worker_needs_no_proof() -> None:
-    facts = run(1, lambda driver: mpi.create(mpi.OPTIONS(), driver, "ring").facts())[0]
-    assert facts == {"collectives": "mpi", "mpi_version": "threads"}
-
-
-def test_facts_carry_the_proof() -> None:
-    facts = run(2, lambda driver: mpi.create(mpi.OPTIONS(), claiming(driver), "ring").facts())[0]
+def test_the_librarys_report_is_a_fact_or_ends_the_run() -> None:
+    facts = in_threads(2, lambda communicator: create(communicator, "ring").facts(), RingCommunicator)[0]
     assert "coll_tuned_allreduce_algorithm = ring" in facts["algorithm_proof"]
+    with pytest.raises(RuntimeError, match="should be rabenseifner, but the MPI library reports"):
+        in_threads(2, lambda communicator: create(communicator, "rabenseifner"), RingCommunicator)
+    alone = in_threads(1, lambda communicator: create(communicator, "ring").facts())[0]
+    assert alone == {"collectives": "mpi", "mpi_version": "threads"}
+
+
+def test_reports_that_prove_an_algorithm_and_reports_that_do_not() -> None:
+    proof = "component tuned; coll_tuned_use_dynamic_rules = true; coll_tuned_allreduce_algorithm = ring"
+    assert mpi.prove("ring", ("basic", "libnbc", "tuned"), RING.get) == proof
+    assert mpi.prove("ring", ("tuned", "monitoring"), RING.get) == proof, "monitoring passes every call on"
+    assert mpi.prove("auto", ("tuned", "han", "monitoring"), RING.get) == "component han"
+    assert mpi.prove("auto", (), {}.get) == "", "a silent library"
+    contradictions: list[tuple[tuple[str, ...], dict[str, str | None]]] = [
+        (("tuned", "han"), {}),
+        ((), {}),
+        (("tuned",), {mpi.DYNAMIC: "false"}),
+        (("tuned",), {mpi.ALGORITHM: "recursive_doubling"}),
+        (("tuned",), {mpi.ALGORITHM: None}),
+        (("tuned",), {mpi.RULES_FILE: "/etc/rules"}),
+    ]
+    for components, changed in contradictions:
+        with pytest.raises(RuntimeError, match=r"should be ring, but the MPI library reports.*mpirun --mca"):
+            mpi.prove("ring", components, (RING | changed).get)
 
 
 def test_an_unknown_algorithm_gets_the_nearest() -> None:
     with pytest.raises(UserError, match="did you mean 'ring'"):
-        run(1, lambda driver: mpi.create(mpi.OPTIONS(), driver, "rings"))
+        in_threads(1, lambda communicator: create(communicator, "rings"))
 
 
-def test_launchers_learn_what_to_tell_open_mpi() -> None:
+def test_launchers_hand_the_algorithm_to_open_mpi() -> None:
     assert mpi.mca("own-ring") == {}
     assert mpi.mca(None) == mpi.mca("auto") == {"coll_base_verbose": "9"}
-    assert mpi.mca("rabenseifner")["coll_tuned_allreduce_algorithm"] == "rabenseifner"
+    forced = mpi.mca("recursive-doubling")
+    assert (forced[mpi.ALGORITHM], forced[mpi.DYNAMIC]) == ("recursive_doubling", "1")
+    assert int(forced["coll_tuned_priority"]) > 35, "above han"
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "family", "is_refused"),
-    [
+def test_open_mpis_algorithms_are_refused_under_mpich(monkeypatch: pytest.MonkeyPatch) -> None:
+    for algorithm, family, is_refused in (
         ("ring", "MPICH", True),
         ("rabenseifner", "Intel MPI", True),
         ("ring", "Open MPI", False),
         ("ring", "", False),
         ("auto", "MPICH", False),
         ("own-ring", "MPICH", False),
-    ],
-)
-def test_open_mpis_algorithms_are_refused_under_mpich(
-    monkeypatch: pytest.MonkeyPatch, algorithm: str, family: str, is_refused: bool
-) -> None:
-    monkeypatch.setattr(mpi, "mpi_of", lambda mpirun: Mpi(family, "1"))
-    said = mpi.refuse(mpi.OPTIONS(), Settings(strategy="mpi", algorithm=algorithm))
-    assert bool(said) == is_refused
-    assert not is_refused or f"the mpirun here is {family}'s" in said
+    ):
+        monkeypatch.setattr(mpi, "mpi_of", lambda mpirun, family=family: Mpi(family, "1"))
+        reason = mpi.refuse(mpi.OPTIONS(), Settings(strategy="mpi", algorithm=algorithm))
+        assert (f"{family}'s" in reason) == bool(reason) == is_refused, (algorithm, family)

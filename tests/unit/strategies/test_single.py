@@ -2,27 +2,27 @@ import numpy as np
 import pytest
 
 from dlbench import plugins
-from dlbench.drivers import _alone
+from dlbench.communicators import _single
 from dlbench.strategies import single
-from tests.unit.strategies.threads import run
+from tests.fakes import in_threads
 
 
 def test_a_single_worker_gets_back_what_it_gave_and_sends_nothing() -> None:
-    strategy = single.create(single.OPTIONS(), _alone.connect(1), None)
+    strategy = single.create(single.OPTIONS(), _single.connect(1), None)
     gradient = np.arange(3.0)
-    assert strategy.exchange(gradient) is gradient
+    assert strategy.all_reduce(gradient) is gradient
     assert strategy.in_graph([1, 2]) == [1, 2]
     assert (strategy.bytes_sent, strategy.messages_sent, strategy.facts()) == (0, 0, {})
 
 
 def test_it_refuses_company() -> None:
-    def work(driver: object) -> None:
-        single.create(single.OPTIONS(), driver, None)  # type: ignore[arg-type]
+    def work(communicator: object) -> None:
+        single.create(single.OPTIONS(), communicator, None)  # type: ignore[arg-type]
 
     with pytest.raises(RuntimeError, match="one worker, not 2"):
-        run(2, work)
+        in_threads(2, work)
 
 
 def test_it_needs_one_worker_and_no_library() -> None:
     needs = plugins.load("strategies", "single").get("NEEDS")
-    assert (needs.max_workers, needs.drivers, needs.collectives) == (1, (), ())
+    assert (needs.max_workers, needs.communicators, needs.collectives) == (1, (), ())

@@ -1,4 +1,4 @@
-"""Small studies for tests: a question, attempts that have ended, journals."""
+"""Small studies for tests: a plan, attempts that have ended, journals."""
 
 from pathlib import Path
 
@@ -6,15 +6,16 @@ import numpy as np
 
 from dlbench.records import files
 from dlbench.records.assignment import Assignment
-from dlbench.records.messages import STEP_FIELDS, encode, pack_steps
 from dlbench.records.outcome import Outcome, Status
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.layout import Layout, Place
-from dlbench.scenario.read import parse
+from dlbench.scenario.read.scenario_file import parse
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.study.attempts import Attempt, begin
-from dlbench.study.folder import Folder, Question
+from dlbench.study.folder import Folder
+from dlbench.study.plan import StudyPlan
+from dlbench.telemetry.messages import STEP_FIELDS, encode, pack_steps
 
 TEXT = "# A comment.\nname: 시험 'x'\nbase: {trainer: numpy, batch_size: 8}\n"
 LAYOUT = Layout(places=(Place(rank=0, workers=(0,)),), intra_op_threads=1, inter_op_threads=1)
@@ -33,9 +34,9 @@ def runs(count: int = 3, batch_size: int = 8) -> tuple[RunSpec, ...]:
     return tuple(RunSpec(scenario="s", label="x", repeat=r, settings=settings, options=options) for r in range(count))
 
 
-def question(text: str = TEXT, asked: tuple[RunSpec, ...] | None = None, slots: int = 2, **machine) -> Question:
+def planned(text: str = TEXT, asked: tuple[RunSpec, ...] | None = None, slots: int = 2, **machine) -> StudyPlan:
     cluster = Cluster(hosts=(Host(address="localhost", slots=slots),))
-    return Question(parse(text, "s.yaml"), text, runs() if asked is None else asked, cluster, MACHINE | machine)
+    return StudyPlan(parse(text, "s.yaml"), text, runs() if asked is None else asked, cluster, MACHINE | machine)
 
 
 def ended(folder: Folder, run: RunSpec, steps: int = 3, status: Status = Status.COMPLETED, at: int = 0) -> Attempt:

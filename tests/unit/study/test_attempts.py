@@ -6,15 +6,15 @@ from dlbench.errors import UserError
 from dlbench.launch.execute import write_outcome
 from dlbench.records import files
 from dlbench.records.outcome import Status
-from dlbench.study import queue
-from dlbench.study.attempts import attempts_of, begin, settle, status_of
+from dlbench.scenario.run_spec import Limits
+from dlbench.study.attempts import attempts_of, begin, close_interrupted, discard_checkpoints, pending, status_of
 from dlbench.study.folder import create
-from tests.unit.study.makers import ended, question, runs, started
+from tests.unit.study.makers import ended, planned, runs, started
 
 
 @pytest.fixture
 def folder(tmp_path):
-    return create(tmp_path, question())
+    return create(tmp_path, planned())
 
 
 def test_attempts_are_counted_as_numbers(folder):
@@ -29,11 +29,11 @@ def test_a_run_is_pending_until_its_last_attempt_is_final(folder):
     ended(folder, second, status=Status.DIVERGED)
     ended(folder, third)
     ended(folder, third, status=Status.FAILED)
-    assert queue.pending(folder.path, runs(4)) == (third, runs(4)[3])
-    assert list(queue.statuses(folder.path, runs(4)).values()) == ["completed", "diverged", "failed", None]
+    assert pending(folder.path, runs(4)) == (third, runs(4)[3])
+    assert [status_of(folder.path, run) for run in runs(4)] == ["completed", "diverged", "failed", None]
 
 
-def test_an_attempt_whose_dlbench_was_killed_is_settled(folder):
+def test_an_attempt_whose_dlbench_was_killed_is_closed_as_interrupted(folder):
     done, killed, early = runs()
     ended(folder, done)
     attempt = begin(folder.path, killed.run_id)
@@ -41,18 +41,18 @@ def test_an_attempt_whose_dlbench_was_killed_is_settled(folder):
     begin(folder.path, early.run_id)
     os.utime(attempt.folder / files.ASSIGNMENT, (0, 86400))
     ended_ids = []
-    settled = settle(
+    closed = close_interrupted(
         folder.path,
-        [run.run_id for run in runs()],
+        runs(),
         lambda assignment, where: ended_ids.append((assignment.attempt_id, where)),
         write_outcome,
     )
-    assert [found.run_id for found in settled] == [killed.run_id, early.run_id]
+    assert [found.run_id for found in closed] == [killed.run_id, early.run_id]
     assert ended_ids == [("an-id", attempt.folder)]
     outcome = attempt.outcome()
     assert (outcome.status, outcome.started_at) == (Status.INTERRUPTED, "1970-01-02T00:00:00+00:00")
-    assert status_of(attempts_of(folder.path, early.run_id)) is Status.INTERRUPTED
-    assert settle(folder.path, [run.run_id for run in runs()], pytest.fail, pytest.fail) == ()
+    assert status_of(folder.path, early) is Status.INTERRUPTED
+    assert close_interrupted(folder.path, runs(), pytest.fail, pytest.fail) == ()
 
 
 def test_a_damaged_outcome_is_named(folder):
@@ -60,3 +60,21 @@ def test_a_damaged_outcome_is_named(folder):
     (attempt.folder / files.OUTCOME).write_text("{")
     with pytest.raises(UserError, match=r"outcome\.json.*damaged"):
         attempt.outcome()
+
+
+def test_checkpoints_of_runs_that_are_not_repeated_go_unless_they_are_kept(folder):
+    def with_checkpoints(run, status):
+        path = files.checkpoint_folder(folder.path, run.run_id)
+        path.mkdir(parents=True)
+        ended(folder, run, status=status)
+        return path
+
+    done, failed, wanted = runs()
+    wanted = wanted.model_copy(update={"limits": Limits(keep_checkpoints=True)})
+    paths = [
+        with_checkpoints(done, "completed"),
+        with_checkpoints(failed, "failed"),
+        with_checkpoints(wanted, "completed"),
+    ]
+    discard_checkpoints(folder.path, (done, failed, wanted))
+    assert [path.exists() for path in paths] == [False, True, True]

@@ -4,22 +4,21 @@ import errno
 import numpy as np
 import pytest
 
-from dlbench.analysis.rates import FIELD
+from dlbench.analysis.metrics.rates import FIELD
 from dlbench.records import files
 from dlbench.records.columns import names
-from dlbench.records.messages import STEP_FIELDS
 from dlbench.records.outcome import Status
 from dlbench.study import collect
 from dlbench.study.collect import Collector, step_lines
-from dlbench.study.disk import DiskFull, telling_a_full_disk
-from dlbench.study.estimate import wall_times
-from dlbench.study.folder import create
-from tests.unit.study.makers import ended, question, runs
+from dlbench.study.folder import create, wall_times
+from dlbench.study.runner import DiskFull, full_disk_reported
+from dlbench.telemetry.messages import STEP_FIELDS
+from tests.unit.study.makers import ended, planned, runs
 
 
 @pytest.fixture
 def folder(tmp_path):
-    return create(tmp_path, question(asked=runs(40)))
+    return create(tmp_path, planned(asked=runs(40)))
 
 
 def read(folder, name: str) -> list[dict]:
@@ -80,12 +79,12 @@ def test_a_full_disk_leaves_the_tables_as_they_were_and_loses_nothing(folder, mo
         raise OSError(errno.ENOSPC, "No space left on device")
 
     def add():
-        with telling_a_full_disk(folder.path):
+        with full_disk_reported(folder.path):
             collector.add(attempt, attempt.outcome())
 
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", full)
-        with pytest.raises(DiskFull, match=r"is full.*no row that came home is lost"):
+        with pytest.raises(DiskFull, match=r"is full.*no row that was received is lost"):
             add()
     assert (folder.path / files.table("runs")).read_bytes() == before
     assert not list(folder.path.glob(".*csv*"))
@@ -94,7 +93,7 @@ def test_a_full_disk_leaves_the_tables_as_they_were_and_loses_nothing(folder, mo
 
 
 def test_another_error_is_no_full_disk(tmp_path):
-    with pytest.raises(PermissionError), telling_a_full_disk(tmp_path):
+    with pytest.raises(PermissionError), full_disk_reported(tmp_path):
         raise PermissionError(errno.EACCES, "denied")
 
 
@@ -102,8 +101,8 @@ def test_wall_times_come_from_completed_runs(folder):
     ended(folder, runs()[0], at=1)
     ended(folder, runs()[1], status=Status.FAILED, at=2)
     Collector(folder).rebuild()
-    assert wall_times("시험 'x'", folder.path.parent) == {runs()[0].fingerprint: 2.0}
-    assert wall_times("another", folder.path.parent) == {}
+    assert wall_times(folder.path.parent, "시험 'x'") == {runs()[0].fingerprint: 2.0}
+    assert wall_times(folder.path.parent, "another") == {}
 
 
 def test_steps_have_the_digits_of_their_clock_and_of_their_loss(folder):

@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -5,17 +6,18 @@ import pytest
 
 from dlbench.errors import UserError
 from dlbench.records import files
+from dlbench.records.columns import SCHEMA_VERSION
 from dlbench.scenario.scenario import name_from
-from dlbench.study.continuation import continued
 from dlbench.study.folder import create, newest, open_study, scenario_of, studies_of
-from tests.unit.study.makers import TEXT, question, runs
+from dlbench.study.resume import resumed
+from tests.unit.study.makers import TEXT, planned, runs
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("parent", ["plain", "with space", "quo'te\"s", "new\nline", "한국어"])
 def test_a_study_comes_back_as_it_was_made_in_odd_places(tmp_path, parent):
-    made = create(tmp_path / parent, question(), NOW)
+    made = create(tmp_path / parent, planned(), NOW)
     assert made.path.name == "시험 'x'-20260102T030405Z"
     assert (made.path / files.SCENARIO).read_text() == TEXT
     found = open_study(made.path)
@@ -25,15 +27,15 @@ def test_a_study_comes_back_as_it_was_made_in_odd_places(tmp_path, parent):
 
 
 def test_two_studies_of_the_same_second_have_their_own_folders(tmp_path):
-    first, second = create(tmp_path, question(), NOW), create(tmp_path, question(), NOW)
+    first, second = create(tmp_path, planned(), NOW), create(tmp_path, planned(), NOW)
     assert first.path != second.path
     assert newest(tmp_path, "시험 'x'").path == second.path
 
 
 def test_the_newest_study_of_a_scenario_is_found_among_others(tmp_path):
-    create(tmp_path, question(TEXT.replace("시험 'x'", "other")), NOW.replace(year=2030))
-    old = create(tmp_path, question(), NOW)
-    new = create(tmp_path, question(), NOW.replace(hour=9))
+    create(tmp_path, planned(TEXT.replace("시험 'x'", "other")), NOW.replace(year=2030))
+    old = create(tmp_path, planned(), NOW)
+    new = create(tmp_path, planned(), NOW.replace(hour=9))
     (tmp_path / "half made").mkdir()
     assert [found.path for found in studies_of(tmp_path, "시험 'x'")] == [old.path, new.path]
     with pytest.raises(UserError, match="no study of 'none'"):
@@ -42,16 +44,16 @@ def test_the_newest_study_of_a_scenario_is_found_among_others(tmp_path):
 
 def test_no_runs_are_no_study(tmp_path):
     with pytest.raises(UserError, match="no runs"):
-        create(tmp_path, question(asked=()))
+        create(tmp_path, planned(asked=()))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_no_study_is_said(tmp_path):
-    made = create(tmp_path, question(), NOW)
+    made = create(tmp_path, planned(), NOW)
     with pytest.raises(UserError, match=r"is no study.*\n.*20260102T030405Z"):
         open_study(tmp_path)
     text = (made.path / files.STUDY).read_text()
-    (made.path / files.STUDY).write_text(text.replace('"schema_version": 1', '"schema_version": 999'))
+    (made.path / files.STUDY).write_text(text.replace(f'"schema_version": {SCHEMA_VERSION}', '"schema_version": 999'))
     with pytest.raises(UserError, match="schema version 999"):
         open_study(made.path)
     (made.path / files.STUDY).write_text(text[:100])
@@ -66,44 +68,55 @@ def test_any_name_becomes_one_part_of_a_path(tmp_path, name):
 
 
 def test_a_comment_is_no_change(tmp_path):
-    made = create(tmp_path, question(), NOW)
-    assert continued(made, question("# Another comment.\n" + TEXT)) == made
+    made = create(tmp_path, planned(), NOW)
+    assert resumed(made, planned("# Another comment.\n" + TEXT)) == made
 
 
 def test_an_edited_scenario_is_refused_with_the_difference(tmp_path):
-    made = create(tmp_path, question(), NOW)
+    made = create(tmp_path, planned(), NOW)
     edited = TEXT.replace("batch_size: 8", "batch_size: 16")
     with pytest.raises(UserError) as caught:
-        continued(made, question(edited, runs(batch_size=16)))
+        resumed(made, planned(edited, runs(batch_size=16)))
     assert "-base: {trainer: numpy, batch_size: 8}" in str(caught.value)
     assert "+base: {trainer: numpy, batch_size: 16}" in str(caught.value)
 
 
 def test_another_default_of_the_same_scenario_is_refused(tmp_path):
-    made = create(tmp_path, question(), NOW)
+    made = create(tmp_path, planned(), NOW)
     with pytest.raises(UserError, match="batch_size: 8 -> 16"):
-        continued(made, question(asked=runs(batch_size=16)))
+        resumed(made, planned(asked=runs(batch_size=16)))
 
 
 def test_other_hardware_is_refused_with_the_difference(tmp_path):
-    made = create(tmp_path, question(), NOW)
+    made = create(tmp_path, planned(), NOW)
     cpu = {"model": "Another", "cores": 2, "usable_cpus": 2, "smt": False}
     with pytest.raises(UserError, match="CPU model: was A CPU, is Another"):
-        continued(made, question(cpu=cpu))
+        resumed(made, planned(cpu=cpu))
     with pytest.raises(UserError, match="hosts: localhost:2 -> localhost:4"):
-        continued(made, question(slots=4))
+        resumed(made, planned(slots=4))
 
 
 def test_more_repeats_are_added(tmp_path):
-    made = create(tmp_path, question(asked=runs(2)), NOW)
-    assert continued(made, question(asked=runs(1))).record.runs == runs(2)
-    more = continued(made, question(asked=runs(4)))
+    made = create(tmp_path, planned(asked=runs(2)), NOW)
+    assert resumed(made, planned(asked=runs(1))).record.runs == runs(2)
+    more = resumed(made, planned(asked=runs(4)))
     assert more.record.runs == runs(4)
     assert open_study(made.path).record == more.record
 
 
 def test_a_study_keeps_a_copy_of_the_numbers_it_is_compared_with(tmp_path):
     text = "# source: A\r\n# x: workers\r\nworkers,train_time_s\r\n1,2\r\n"
-    made = create(tmp_path, replace(question(), reference=text), NOW)
+    made = create(tmp_path, replace(planned(), reference=text), NOW)
     assert (made.path / files.REFERENCE).read_bytes() == text.encode()
-    assert not (create(tmp_path, question(), NOW).path / files.REFERENCE).exists()
+    assert not (create(tmp_path, planned(), NOW).path / files.REFERENCE).exists()
+
+
+def test_a_study_of_the_time_when_dlbench_searched_for_batches_is_read_under_its_names(tmp_path):
+    made = create(tmp_path, planned(asked=runs(1, batch_size=96)), NOW)
+    content = json.loads((made.path / files.STUDY).read_text())
+    assert content.keys().isdisjoint({"largest_batches"})
+    content["largest_batches"] = [{"batch_size": 96, "trials": [{"batch_size": 1, "fits": True}]}]
+    given, found = ({**content["runs"][0], "batch_size_origin": origin} for origin in ("given", "found"))
+    (made.path / files.STUDY).write_text(json.dumps({**content, "runs": [given, found]}))
+    names = [run.run_id for run in open_study(made.path).record.runs]
+    assert names == ["mlp-single-w1-b96-0d8b0e81-r0", "mlp-single-w1-b96-be49ca31-r0"]

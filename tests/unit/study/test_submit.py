@@ -1,7 +1,6 @@
-"""A study in a queue: which runs a job makes, how a study is begun and continued there, how a job is followed."""
+"""A study in a queue: which runs a job makes, how a study is begun and resumed there, how a job is followed."""
 
 import errno
-import signal
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -9,27 +8,27 @@ from typing import Any
 
 import pytest
 
-from dlbench.cli import run as run_command
 from dlbench.errors import UserError
-from dlbench.launch.submission import Sight, Stage
+from dlbench.launch.submission import JobStatus, Stage
 from dlbench.records import files
 from dlbench.records.outcome import Status
-from dlbench.scenario.cluster import Cluster, Host, Link
-from dlbench.study import submit, submit_follow
+from dlbench.scenario.cluster import Cluster, Host, MeasuredLink
+from dlbench.study import follow as following
+from dlbench.study import submit
 from dlbench.study.attempts import begin
-from dlbench.study.continuation import continued, must_be_the_same
-from dlbench.study.folder import Folder, Question, create, open_study
-from dlbench.study.request import Request, cluster_of
+from dlbench.study.folder import Folder, create, open_study
+from dlbench.study.follow import Detached, Stop, follow
+from dlbench.study.plan import Request, StudyPlan, cluster_of
+from dlbench.study.resume import refuse_edited, resumed
 from dlbench.study.submit import part_of
-from dlbench.study.submit_follow import Left, Stop, follow
-from tests.unit.study.makers import MACHINE, ended, question, runs, started
+from tests.unit.study.makers import MACHINE, ended, planned, runs, started
 
 ASKED = Cluster(hosts=tuple(Host(address=f"queue-{n}", slots=2) for n in range(2)), submitter="sbatch")
 GIVEN = ASKED.model_copy(update={"hosts": tuple(Host(address=f"n{n}", slots=2, cores=(n,)) for n in range(2))})
 
 
-def asked(count: int = 3, cluster: Cluster = ASKED) -> Question:
-    return replace(question(asked=runs(count)), cluster=cluster)
+def asked(count: int = 3, cluster: Cluster = ASKED) -> StudyPlan:
+    return replace(planned(asked=runs(count)), cluster=cluster)
 
 
 @pytest.fixture
@@ -51,11 +50,11 @@ def test_a_job_makes_the_run_of_its_number() -> None:
 
 def test_a_job_begins_the_study_with_what_it_finds_and_keeps_what_was_asked_for(folder: Folder) -> None:
     machine = MACHINE | {"cpu": {"model": "Another", "cores": 64}}
-    links = (Link(hosts=(0, 1), latency_s=1e-5, bandwidth_bytes_per_s=1e9),)
+    links = (MeasuredLink(hosts=(0, 1), latency_s=1e-5, bandwidth_bytes_per_s=1e9),)
     there = replace(
         asked(cluster=GIVEN.model_copy(update={"links": links})), runs=runs(3, batch_size=16), machine=machine
     )
-    found = continued(folder, there)
+    found = resumed(folder, there)
     assert found.record.runs == there.runs
     assert found.record.cluster == ASKED.model_copy(update={"links": links})
     assert open_study(folder.path).machine == machine
@@ -63,67 +62,67 @@ def test_a_job_begins_the_study_with_what_it_finds_and_keeps_what_was_asked_for(
 
 
 def test_a_study_goes_on_on_other_hosts_of_a_queue_with_other_options(folder: Folder) -> None:
-    begun = continued(folder, asked(cluster=GIVEN))
+    begun = resumed(folder, asked(cluster=GIVEN))
     ended(begun, begun.record.runs[0])
     others = tuple(Host(address=f"m{n}", slots=2, cores=(n + 8,)) for n in range(2))
     later = GIVEN.model_copy(update={"hosts": others, "options": {"time_limit": "8:00:00"}})
-    assert continued(begun, asked(cluster=later)) == begun
+    assert resumed(begun, asked(cluster=later)) == begun
     fewer = later.model_copy(update={"hosts": others[:1]})
     with pytest.raises(UserError, match="hosts: 2 with 2 slots each -> 1 with 2 slots each"):
-        continued(begun, asked(cluster=fewer))
+        resumed(begun, asked(cluster=fewer))
 
 
 def test_a_study_in_which_a_run_was_launched_is_not_begun_again(folder: Folder) -> None:
-    begun = continued(folder, asked(cluster=GIVEN))
+    begun = resumed(folder, asked(cluster=GIVEN))
     ended(begun, begun.record.runs[0])
     with pytest.raises(UserError, match="CPU model"):
-        continued(begun, replace(asked(cluster=GIVEN), machine=MACHINE | {"cpu": {"model": "Another"}}))
+        resumed(begun, replace(asked(cluster=GIVEN), machine=MACHINE | {"cpu": {"model": "Another"}}))
 
 
 def test_an_edited_scenario_is_refused_before_it_is_handed_in(folder: Folder) -> None:
-    must_be_the_same(folder, asked())
+    refuse_edited(folder, asked())
     with pytest.raises(UserError, match="the scenario was edited"):
-        must_be_the_same(folder, question(text="name: s\nbase: {trainer: numpy, batch_size: 9}\n"))
+        refuse_edited(folder, planned(text="name: s\nbase: {trainer: numpy, batch_size: 9}\n"))
 
 
 def test_what_is_complete_is_not_handed_in_again(folder: Folder) -> None:
     # Where it is made a run has other ids: its cores are known.
     there = replace(asked(cluster=GIVEN), runs=runs(3, batch_size=16))
-    begun = continued(folder, there)
+    begun = resumed(folder, there)
     for run, status in zip(there.runs, (Status.COMPLETED, Status.FAILED, Status.DIVERGED), strict=True):
         ended(begun, run, status=status)
     assert submit._pending(begun, asked()) == (2,)
 
 
 def test_an_attempt_that_a_job_left_is_interrupted_with_the_reason_of_the_queue(folder: Folder) -> None:
-    begun = continued(folder, asked(cluster=GIVEN))
+    begun = resumed(folder, asked(cluster=GIVEN))
     run = begun.record.runs[0]
     started(begin(begun.path, run.run_id), run)
-    order = submit._Order(asked(), Request(None), None, None)  # type: ignore[arg-type]
-    sights = [Sight(Stage.ENDED, "Slurm says of job 7: NODE_FAIL")]
-    _, account = submit._read(order, begun.path, sights, threading.Event())
+    order = submit._Queued(asked(), Request(None), None, None)  # type: ignore[arg-type]
+    sights = [JobStatus(Stage.ENDED, "Slurm reports job 7: NODE_FAIL")]
+    _, account = submit._collect(order, begun.path, sights, threading.Event())
     assert not account.is_complete
     (row,) = account.rows
     assert (row["status"], row["reason"]) == (
         "interrupted",
-        "dlbench itself was ended while this attempt ran (Slurm says of job 7: NODE_FAIL)",
+        "dlbench itself was ended while this attempt ran (Slurm reports job 7: NODE_FAIL)",
     )
 
 
 def test_in_a_job_the_hosts_of_a_study_are_those_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dlbench.scenario.where import Where
+    from dlbench.scenario.cluster.cluster_file import ClusterOptions
 
-    assert cluster_of(Where(), ASKED) == ASKED
-    assert submit.waits_for(ASKED)
+    assert cluster_of(ClusterOptions(), ASKED) == ASKED
+    assert submit.is_queued(ASKED)
     job = {
         "SLURM_JOB_ID": "7", "DLBENCH_SUBMITTED": "7", "SLURM_JOB_NODELIST": "a[1-2]", "SLURM_NTASKS": "4",
         "SLURM_TASKS_PER_NODE": "2(x2)",
     }  # fmt: skip
     for name, value in job.items():
         monkeypatch.setenv(name, value)
-    found = cluster_of(Where(), ASKED)
+    found = cluster_of(ClusterOptions(), ASKED)
     assert [host.address for host in found.hosts] == ["a1", "a2"]
-    assert not submit.waits_for(found)
+    assert not submit.is_queued(found)
     assert found.submitter == "sbatch"
 
 
@@ -132,12 +131,12 @@ class FakeJob:
 
     name = "7"
 
-    def __init__(self, *sights: Sight, output: tuple[str, ...] = ()) -> None:
+    def __init__(self, *sights: JobStatus, output: tuple[str, ...] = ()) -> None:
         self._sights = list(sights)
         self._output = list(output)
         self.calls: list[str] = []
 
-    def look(self) -> Sight:
+    def look(self) -> JobStatus:
         return self._sights.pop(0) if len(self._sights) > 1 else self._sights[0]
 
     def output(self) -> str:
@@ -148,7 +147,7 @@ class FakeJob:
 
     def kill(self) -> None:
         self.calls.append("kill")
-        self._sights = [Sight(Stage.ENDED, "gone")]
+        self._sights = [JobStatus(Stage.ENDED, "gone")]
 
     def leave(self) -> None:
         self.calls.append("leave")
@@ -164,22 +163,22 @@ class Lines(list[str]):
         self.append(line)
 
 
-RUNNING = Sight(Stage.RUNNING, "it runs")
+RUNNING = JobStatus(Stage.RUNNING, "it runs")
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submit_follow, "_POLL_S", 0.001)
+    monkeypatch.setattr(following, "_POLL_S", 0.001)
 
 
-def told(job: FakeJob, stop: threading.Event | None = None) -> tuple[Sight, list[str]]:
+def told(job: FakeJob, stop: threading.Event | None = None) -> tuple[JobStatus, list[str]]:
     lines: Any = Lines()
     return follow(job, lines, stop or threading.Event()), list(lines)
 
 
 def test_what_a_job_prints_is_handed_on_line_by_line_and_each_state_once() -> None:
-    waits = Sight(Stage.WAITING, "it waits")
-    end = Sight(Stage.ENDED, "it has ended", 0)
+    waits = JobStatus(Stage.WAITING, "it waits")
+    end = JobStatus(Stage.ENDED, "it has ended", 0)
     sight, lines = told(FakeJob(waits, waits, RUNNING, RUNNING, end, output=("one\ntw", "o\n", "", "three")))
     assert sight == end
     assert [line for line in lines if line.startswith("it")] == ["it waits", "it runs", "it has ended"]
@@ -187,28 +186,28 @@ def test_what_a_job_prints_is_handed_on_line_by_line_and_each_state_once() -> No
 
 
 def test_what_dlbench_in_a_job_refuses_is_refused_here() -> None:
-    job = FakeJob(Sight(Stage.ENDED, "it has ended", 2), output=("dlbench: no such host\n  hint: look\n",))
+    job = FakeJob(JobStatus(Stage.ENDED, "it has ended", 2), output=("dlbench: no such host\n  hint: look\n",))
     with pytest.raises(UserError, match=r"dlbench in the job 7 refused: no such host\n  hint: look$"):
         told(job)
     assert job.calls == ["collect"]
 
 
 def test_a_job_that_somebody_ended_is_told() -> None:
-    _, lines = told(FakeJob(Sight(Stage.ENDED, "it has ended", 130)))
+    _, lines = told(FakeJob(JobStatus(Stage.ENDED, "it has ended", 130)))
     assert lines[-1] == "job 7 was asked to end before its runs were done: by its time limit, or by somebody"
 
 
 def test_a_job_is_asked_to_end_once_and_then_collected() -> None:
     stop = threading.Event()
     stop.set()
-    job = FakeJob(RUNNING, RUNNING, RUNNING, Sight(Stage.ENDED, "it has ended", 130))
+    job = FakeJob(RUNNING, RUNNING, RUNNING, JobStatus(Stage.ENDED, "it has ended", 130))
     _, lines = told(job, stop)
     assert job.calls == ["cancel", "collect"]
     assert "job 7 is asked to end" in lines
 
 
 def test_a_job_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submit_follow, "_GRACE_S", 0.01)
+    monkeypatch.setattr(following, "_GRACE_S", 0.01)
     stop = threading.Event()
     stop.set()
     job = FakeJob(RUNNING)
@@ -218,7 +217,7 @@ def test_a_job_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_second_ctrl_c_ends_the_job_at_once() -> None:
     class Impatient(FakeJob):
-        def look(self) -> Sight:
+        def look(self) -> JobStatus:
             raise KeyboardInterrupt
 
     job = Impatient(RUNNING)
@@ -243,7 +242,7 @@ def test_a_lost_terminal_leaves_the_job_alone() -> None:
     stop = Stop()
     stop.hang_up()
     job = FakeJob(RUNNING)
-    with pytest.raises(Left, match="job 7 goes on"):
+    with pytest.raises(Detached, match="job 7 goes on"):
         told(job, stop)
     assert job.calls == ["leave"]
 
@@ -252,18 +251,6 @@ def test_a_job_that_was_asked_to_end_before_the_terminal_was_lost_is_still_broug
     stop = Stop()
     stop.set()
     stop.hang_up()
-    job = FakeJob(RUNNING, RUNNING, Sight(Stage.ENDED, "it has ended", 130))
+    job = FakeJob(RUNNING, RUNNING, JobStatus(Stage.ENDED, "it has ended", 130))
     told(job, stop)
     assert job.calls == ["cancel", "collect"]
-
-
-@pytest.mark.parametrize(("number", "is_hangup"), [(signal.SIGHUP, True), (signal.SIGTERM, False)])
-def test_only_the_signal_of_a_lost_terminal_is_a_hangup(number: signal.Signals, is_hangup: bool) -> None:
-    stop = Stop()
-    before = signal.signal(number, signal.SIG_DFL)  # as in a shell: pytest itself may run under nohup
-    try:
-        with run_command._signals(stop):
-            signal.raise_signal(number)
-    finally:
-        signal.signal(number, before)
-    assert (stop.is_set(), stop.is_hangup) == (True, is_hangup)

@@ -1,4 +1,3 @@
-import contextlib
 import mmap
 import os
 import sys
@@ -6,16 +5,16 @@ import time
 import types
 from pathlib import Path
 
+import psutil
 import pytest
 
 from dlbench import plugins
 from dlbench.scenario.layout import Place
-from dlbench.worker.sensors import _kernel, cpu, host, memory, network, nvml, rapl
+from dlbench.worker.sensors import cpu, host, memory, network, nvml, rapl
 from dlbench.worker.sensors._summary import Summary
 
 HERE = Place(rank=0, workers=(0,))
 MIB = 1 << 20
-KERNEL_FILES = ("/stat", "/meminfo", "/status", "/net/dev")
 
 
 @pytest.fixture
@@ -53,35 +52,6 @@ def test_all_sensors_together_take_milliseconds_at_most(opened):
         for sensor in sensors:
             sensor.read()
     assert (time.thread_time() - started) / 50 < 0.02
-
-
-def open_files():
-    found = set()
-    for entry in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(OSError):  # the listing's own descriptor is gone by now
-            found.add(str(entry.readlink()))
-    return found
-
-
-def test_a_sensor_gives_its_files_back():
-    for module in (memory, host, network):
-        sensor = module.open(HERE)
-        assert any(path.endswith(KERNEL_FILES) for path in open_files())
-        sensor.close()
-        assert not any(path.endswith(KERNEL_FILES) for path in open_files())
-
-
-def test_a_kernel_file_is_read_anew_each_time(tmp_path):
-    path = tmp_path / "counter"
-    path.write_text("1\n")
-    file = _kernel.KernelFile(path)
-    assert file.read() == b"1\n"
-    path.write_text("22\n")
-    assert file.read() == b"22\n"
-    file.close()
-    file.close()
-    with pytest.raises(OSError, match="closed"):
-        file.read()
 
 
 def test_cpu_time_is_that_of_this_process(opened):
@@ -139,92 +109,75 @@ def test_memory_is_that_of_this_process(opened):
     assert after["rss_bytes"] < held["rss_bytes"] - 30 * MIB
 
 
-def test_memory_is_told_in_bytes():
-    status = b"Name:\ta VmRSS: 1 kB\nVmPeak:\t  900 kB\nVmHWM:\t  300 kB\nVmRSS:\t  200 kB\nVmSwap:\t 0 kB\n"
+def test_memory_is_read_in_bytes():
+    status = "Name:\ta VmRSS: 1 kB\nVmPeak:\t  900 kB\nVmHWM:\t  300 kB\nVmRSS:\t  200 kB\nVmSwap:\t 0 kB\n"
     assert dict(memory.memory_of(status)) == {"peak_rss_bytes": 300 * 1024, "rss_bytes": 200 * 1024}
-    assert memory.memory_of(b"Name:\tkernel thread\n") == []
+    assert memory.memory_of("Name:\tkernel thread\n") == []
 
 
-STAT = b"cpu  100 10 50 800 20 5 15 40 33 3\ncpu0 1 2 3 4 5 6 7 8 9 10\nintr 5\n"
-
-
-def test_ticks_of_all_cores():
+def test_shares_are_of_the_time_since_the_previous_reading(monkeypatch, opened):
     # Guests (33, 3) are in user and nice already.
-    assert host.cpu_ticks(STAT) == (180, 40, 1040)
-
-
-def test_shares_are_of_the_time_since_the_previous_reading(tmp_path, monkeypatch, opened):
-    stat, meminfo = tmp_path / "stat", tmp_path / "meminfo"
-    stat.write_bytes(STAT)
-    meminfo.write_bytes(b"MemTotal: 9 kB\nMemFree: 1 kB\nMemAvailable:  4 kB\n")
-    monkeypatch.setattr(host, "STAT", stat)
-    monkeypatch.setattr(host, "MEMORY", meminfo)
+    times = psutil.cpu_times()._replace(
+        user=100, nice=10, system=50, idle=800, iowait=20, irq=5, softirq=15, steal=40, guest=33, guest_nice=3
+    )
+    monkeypatch.setattr(psutil, "cpu_times", lambda: times)
     sensor = opened(host)
-    assert "steal_fraction" not in dict(sensor.read())
-    stat.write_bytes(STAT.replace(b"100 10", b"130 10").replace(b" 800 ", b" 850 ").replace(b" 40 33", b" 60 33"))
+    first = dict(sensor.read())
+    assert (first["cpu_time_s"], first["cpu_steal_s"], first["cpu_capacity_s"]) == (180, 40, 1040)
+    assert "steal_fraction" not in first
+    times = times._replace(user=130, idle=850, steal=60)
     reading = dict(sensor.read())
     assert reading["utilization"] == pytest.approx(30 / 100)
     assert reading["steal_fraction"] == pytest.approx(20 / 100)
-    assert reading["cpu_steal_s"] == 60 / os.sysconf("SC_CLK_TCK")
-    assert reading["memory_available_bytes"] == 4096
-    assert host.available_memory(b"MemTotal: 9 kB\n") == []
-
-
-HEAD = (
-    b"Inter-|   Receive                  |  Transmit\n"
-    b" face |bytes    packets errs drop fifo frame compressed multicast|bytes packets errs\n"
-)
-
-
-def interface(name: str, received: int, sent: int) -> bytes:
-    return f"{name:>6}:{received:8} {received // 100} 0 1 0 0 0 0 {sent:8} {sent // 100} 0 0 0 0 0\n".encode()
 
 
 @pytest.fixture
-def traffic():
+def traffic(monkeypatch):
+    """Read the network where interfaces have received and sent so many bytes, and a hundredth as many packets."""
+    monkeypatch.setenv("DLBENCH_INTERFACE", "eth0")
     sensor = network.NetworkSensor()
-    yield lambda *lines: dict(sensor.total(HEAD + b"".join(lines)))
-    sensor.close()
+
+    def read(**interfaces):
+        counters = {
+            name: types.SimpleNamespace(
+                bytes_recv=received, bytes_sent=sent, packets_recv=received // 100, packets_sent=sent // 100
+            )
+            for name, (received, sent) in interfaces.items()
+        }
+        monkeypatch.setattr(psutil, "net_io_counters", lambda pernic, nowrap: counters)
+        return dict(sensor.read())
+
+    return read
 
 
-def test_traffic_is_the_sum_over_interfaces(traffic):
-    assert traffic(interface("lo", 1000, 1000), interface("eth0", 12345678900, 500)) == {
+def test_traffic_is_the_sum_over_interfaces_and_that_to_other_hosts_of_one(traffic):
+    assert traffic(lo=(1000, 1000), eth0=(12345678900, 500)) == {
         "sent_bytes": 1500,
         "received_bytes": 12345679900,
         "sent_packets": 15,
         "received_packets": 123456799,
+        "wire_sent_bytes": 500,
+        "wire_received_bytes": 12345678900,
     }
-
-
-def test_traffic_to_other_hosts_is_that_of_one_interface(monkeypatch):
-    monkeypatch.setenv("DLBENCH_INTERFACE", "eth0")
-    sensor = network.NetworkSensor()
-    found = dict(sensor.total(HEAD + interface("lo", 1000, 1000) + interface("eth0", 700, 300)))
-    assert (found["wire_sent_bytes"], found["wire_received_bytes"]) == (300, 700)
-    assert (found["sent_bytes"], found["received_bytes"]) == (1300, 1700)
-    assert "wire_sent_bytes" not in dict(sensor.total(HEAD + interface("lo", 1000, 1000)))
-    sensor.close()
+    assert "wire_sent_bytes" not in traffic(lo=(1000, 1000))
 
 
 def test_traffic_never_falls_where_interfaces_come_and_go(traffic):
-    lo, eth = interface("lo", 1000, 1000), interface("eth0", 700, 300)
-    sent = [
-        traffic(*lines)["sent_bytes"]
-        for lines in (
-            (lo, eth),
-            (lo,),
-            (lo,),
-            (lo, interface("veth", 0, 200)),
-            (lo, interface("veth", 0, 50)),
-            (lo, eth),
-        )
+    lo, eth0 = (1000, 1000), (700, 300)
+    steps = [
+        ({"lo": lo, "eth0": eth0}, 1300),
+        ({"lo": lo}, 1300),
+        ({"lo": lo}, 1300),
+        ({"lo": lo, "veth": (0, 200)}, 1500),
+        ({"lo": lo, "veth": (0, 50)}, 1550),
+        ({"lo": lo, "eth0": eth0}, 1850),
     ]
-    assert sent == [1300, 1300, 1300, 1500, 1550, 1850]
+    assert [traffic(**interfaces)["sent_bytes"] for interfaces, _ in steps] == [sent for _, sent in steps]
 
 
 def test_a_counter_that_starts_again_leaves_the_others_alone(traffic):
-    traffic(interface("eth0", 1000, 4_000_000_000))
-    found = traffic(interface("eth0", 1100, 50))
+    traffic(eth0=(1000, 4_000_000_000))
+    found = traffic(eth0=(1100, 50))
     assert (found["sent_bytes"], found["received_bytes"]) == (4_000_000_050, 1100)
 
 
@@ -279,7 +232,7 @@ def test_power_is_energy_over_time(powercap, opened, monkeypatch):
 
 def test_energy_that_may_not_be_read_is_not_there(powercap, monkeypatch):
     powercap("intel-rapl:0", "package-0", 5)
-    monkeypatch.setattr(rapl, "is_readable", lambda path: False)
+    monkeypatch.setattr(rapl, "_is_readable", lambda zone: False)
     assert not rapl.available()
 
 
@@ -386,7 +339,7 @@ def test_one_process_with_several_gpus_reads_them_all(driver, opened):
     assert reading["sm_clock_mhz"] == 998.0
 
 
-def test_a_shared_gpu_tells_its_energy_once(driver, opened):
+def test_a_shared_gpu_reports_its_energy_once(driver, opened):
     driver(gpu(1))
     first = dict(opened(nvml, Place(rank=0, workers=(0,), local_index=0)).read())
     second = dict(opened(nvml, Place(rank=1, workers=(1,), local_index=1)).read())
@@ -401,7 +354,7 @@ def test_a_gpu_that_the_launcher_gave_to_this_process_is_not_shared(driver, open
     assert dict(opened(nvml, Place(rank=2, workers=(2,), local_index=2)).read())["energy_j"] == 2.0
 
 
-def test_what_a_gpu_cannot_tell_is_left_out(driver, opened):
+def test_what_a_gpu_does_not_answer_is_left_out(driver, opened):
     driver(gpu(1, without=("nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetTemperature")))
     assert set(dict(opened(nvml).read())) == set(nvml.QUANTITIES) - {"energy_j", "temperature_c"}
 

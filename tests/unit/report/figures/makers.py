@@ -1,4 +1,4 @@
-"""Evidence for tests: a few dicts become the files of studies in a folder, and are read as any study is."""
+"""ReportData for tests: a few dicts become the files of studies in a folder, and are read as any study is."""
 
 import json
 import tempfile
@@ -11,7 +11,7 @@ from dlbench.records import files
 from dlbench.records.columns import SCHEMA_VERSION, names
 from dlbench.records.tables import write_table
 from dlbench.report.chart import Chart, Panel, Series
-from dlbench.report.evidence import Evidence, read
+from dlbench.report.data import ReportData, read
 
 Row = dict[str, Any]
 
@@ -25,10 +25,10 @@ SETTINGS: Row = {
     "warmup_epochs": 0.0, "precision": "float32", "input": "mapped", "augmentation": "none", "jit_compile": False,
     "train_samples": 1438,
 }  # fmt: skip
-LAUNCHING = ("algorithm", "driver", "collectives", "launcher", "emulated", "baseline")
+LAUNCHING = ("algorithm", "communicator", "collectives", "launcher", "emulated", "baseline")
 
 
-def evidence(
+def report_data(
     *runs: Mapping[str, Any],
     tmp_path: Path,
     epochs: Iterable[Mapping[str, Any]] = (),
@@ -36,7 +36,7 @@ def evidence(
     sensors: Iterable[Mapping[str, Any]] = (),
     scenario: str = "",
     machine: Mapping[str, Any] | None = None,
-) -> Evidence:
+) -> ReportData:
     """Write runs to one folder for each value of `study`, with the rows of other tables beside them, and read them.
 
     Args:
@@ -93,10 +93,10 @@ def run(**values: Any) -> Row:
 def _parts(strategy: str) -> Row:
     """Return what goes with a strategy: who starts it and what carries its messages."""
     if strategy == "single":
-        return {"driver": None, "algorithm": None, "collectives": None, "launcher": "local"}
+        return {"communicator": None, "algorithm": None, "collectives": None, "launcher": "local"}
     if strategy == "horovod":
-        return {"driver": None, "algorithm": None, "collectives": "gloo", "launcher": "horovodrun"}
-    return {"driver": "mpi", "algorithm": "auto", "collectives": "mpi", "launcher": "mpirun"}
+        return {"communicator": None, "algorithm": None, "collectives": "gloo", "launcher": "horovodrun"}
+    return {"communicator": "mpi", "algorithm": "auto", "collectives": "mpi", "launcher": "mpirun"}
 
 
 def _following(told: Row) -> Row:
@@ -110,7 +110,7 @@ def _following(told: Row) -> Row:
         "started_at": "2026-11-21T04:15:30.177+00:00", "schema_version": SCHEMA_VERSION, "wall_time_s": 9.0,
         "dataset_checksum": "7f91", "submitter": "direct", "backend": "numpy", "cores_enforced": "affinity",
         "hosts": by_mode.get(told["mode"]) or -(-workers // (told["workers_per_host"] or 1)),
-        "intra_op_threads": 1, "inter_op_threads": 1, "batch_size_origin": "given",
+        "intra_op_threads": 1, "inter_op_threads": 1,
         "batch_size_per_worker": batch / workers if is_global else float(batch),
         "batch_size_global": batch if is_global else batch * workers, "epochs_per_worker": told["epochs"],
         "learning_rate": told["learning_rate_base"], "seed": told.get("repeat", 0), "evaluate_every": 1,

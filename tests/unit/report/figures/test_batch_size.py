@@ -6,11 +6,11 @@ from statistics import median
 
 import pytest
 
-from dlbench.report.chart import Lacking, Role
-from dlbench.report.evidence import read
+from dlbench.report.chart import Role
+from dlbench.report.data import read
 from dlbench.report.figures.batch_size import chart
 from dlbench.report.lines import ALONE
-from tests.unit.report.figures.makers import base_line, evidence, line, medians, panel, repeats, run
+from tests.unit.report.figures.makers import base_line, line, medians, panel, repeats, report_data, run
 
 HOSTILE = '<script>alert("$x_1")</script>\n=1+1 한글'
 
@@ -22,7 +22,7 @@ def two_sizes(**values) -> list[dict]:
 
 
 def test_each_quantity_has_a_panel_with_every_run_and_the_median(tmp_path):
-    found = evidence(*two_sizes(workers=2), tmp_path=tmp_path)
+    found = report_data(*two_sizes(workers=2), tmp_path=tmp_path)
     made = chart(found)
     assert [one.title for one in made.panels] == [
         "training time", "throughput", "training loss", "validation loss", "training accuracy", "validation accuracy",
@@ -40,7 +40,7 @@ def test_each_quantity_has_a_panel_with_every_run_and_the_median(tmp_path):
 
 def test_base_lines_stand_beside_their_arms(tmp_path):
     base = [*base_line(2, batch_size=16, train_time_s=5.0), *base_line(2, batch_size=64, train_time_s=4.0)]
-    time = panel(chart(evidence(*two_sizes(workers=2), *base, tmp_path=tmp_path)), "training time")
+    time = panel(chart(report_data(*two_sizes(workers=2), *base, tmp_path=tmp_path)), "training time")
     assert [one.role for one in time.series] == [Role.MEASURED, Role.BASE_LINE]
     assert medians(line(time, ALONE)) == {16: 5.0, 64: 4.0}
 
@@ -48,98 +48,34 @@ def test_base_lines_stand_beside_their_arms(tmp_path):
 def test_batches_of_one_worker_and_of_all_never_share_a_panel(tmp_path):
     # Mirrored counts all samples here: the scope follows from the strategy, and must still split the panels.
     rows = [*two_sizes(workers=2), *two_sizes(workers=2, batch_scope="global", strategy="mirrored")]
-    made = chart(evidence(*rows, tmp_path=tmp_path))
+    made = chart(report_data(*rows, tmp_path=tmp_path))
     labels = {one.x.label: one for one in made.panels if one.title.endswith("training time")}
     assert set(labels) == {"batch size of one worker (samples)", "batch size of all workers (samples)"}
     assert all(len(one.series) == 1 for one in labels.values())
     assert len({one.title for one in made.panels}) == len(made.panels) == 12
 
 
-def test_a_base_line_of_one_scope_makes_no_panel_in_the_other(tmp_path):
-    rows = [*two_sizes(workers=2), *base_line(1, batch_size=16, batch_scope="global")]
-    made = chart(evidence(*rows, tmp_path=tmp_path))
-    assert {one.x.label for one in made.panels} == {"batch size of one worker (samples)"}
-
-
 def test_models_have_panels_apart_and_one_without_a_second_size_is_named(tmp_path):
     rows = [*two_sizes(model="cnn"), *two_sizes(model="lstm"), run(model="resnet20", batch_size=16)]
-    made = chart(evidence(*rows, tmp_path=tmp_path))
+    made = chart(report_data(*rows, tmp_path=tmp_path))
     assert {one.title.split(": ")[0] for one in made.panels} == {"cnn", "lstm"}
     assert "Left out, with one batch size only: resnet20." in made.notes
     assert not any(run_id.startswith("resnet20") for _, run_id in made.runs)
 
 
-def test_emulated_runs_have_a_series_of_their_own(tmp_path):
-    rows = [*two_sizes(), *two_sizes(emulated="oversubscribed")]
-    time = panel(chart(evidence(*rows, tmp_path=tmp_path)), "training time")
-    assert [(one.emulated, len(one.marks[0].points)) for one in time.series] == [("", 3), ("oversubscribed", 3)]
-
-
-def test_one_repeat_has_no_interval(tmp_path):
-    made = chart(evidence(run(batch_size=8), run(batch_size=16), tmp_path=tmp_path))
-    intervals = [mark.interval for one in made.panels for mark in one.series[0].marks]
-    assert intervals
-    assert {(one.n, one.low, one.high) for one in intervals} == {(1, None, None)}
-
-
-def test_failed_runs_are_counted_where_they_failed(tmp_path):
-    rows = [*two_sizes(), run(batch_size=64, repeat=3, status="failed"),
-            *repeats(2, batch_size=256, status="out-of-memory")]  # fmt: skip
-    made = chart(evidence(*rows, tmp_path=tmp_path))
-    (measured,) = panel(made, "validation loss").series
-    assert [(mark.x, len(mark.points), mark.num_failed) for mark in measured.marks] == [
-        (16, 3, 0),
-        (64, 3, 1),
-        (256, 0, 2),
-    ]
-    assert len(made.runs) == len(rows)
-
-
 def test_losses_of_random_numbers_are_not_shown(tmp_path):
-    made = chart(evidence(*two_sizes(input="synthetic"), tmp_path=tmp_path))
+    made = chart(report_data(*two_sizes(input="synthetic"), tmp_path=tmp_path))
     assert [one.title for one in made.panels] == ["training time", "throughput"]
     assert any("synthetic" in note for note in made.notes)
 
 
-def test_runs_without_a_rate_are_counted(tmp_path):
-    rows = [run(batch_size=16, samples_per_s=None), run(batch_size=64, samples_per_s=None)]
-    made = chart(evidence(*rows, tmp_path=tmp_path))
-    assert "throughput" not in [one.title for one in made.panels]
-    assert any(note.startswith("2 of 2 runs that completed without samples/s") for note in made.notes)
-
-
 def test_the_learning_rate_is_said_to_be_as_it_was(tmp_path):
     linear = two_sizes(learning_rate_scale="linear", learning_rate_base=0.02)
-    notes = chart(evidence(*linear, tmp_path=tmp_path)).notes
+    notes = chart(report_data(*linear, tmp_path=tmp_path)).notes
     grew = "The learning rate (0.02 at a global batch of 32) grew with the global batch; it was not tuned for each."
     assert grew in notes
-    notes = chart(evidence(*two_sizes(), tmp_path=tmp_path)).notes
+    notes = chart(report_data(*two_sizes(), tmp_path=tmp_path)).notes
     assert "The learning rate (0.1) was the same at every batch size; it was not tuned for each." in notes
-
-
-def test_odd_names_and_numbers_stay_as_they_are(tmp_path):
-    odd = {"model": HOSTILE, "train_loss": 1e-12}
-    rows = [run(batch_size=8, train_time_s=1e12, **odd), run(batch_size=16, **odd), *two_sizes()]
-    made = chart(evidence(*rows, tmp_path=tmp_path))
-    assert medians(panel(made, f"{HOSTILE}: training time").series[0])[8] == 1e12
-    assert medians(panel(made, f"{HOSTILE}: training loss").series[0]) == {8: 1e-12, 16: 1e-12}
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ([run(batch_size=32), run(batch_size=32, repeat=1)], "two or more batch sizes; there is 32 only"),
-        ([run(batch_size=32), run(batch_size=64, status="failed")], "there is 32 only"),
-        ([run(batch_size=32, status="failed"), run(batch_size=64, status="stalled")], "no run is completed"),
-        (
-            [run(batch_size=32, model="cnn"), run(batch_size=64, model="lstm")],
-            "there are 32, 64, but other settings differ",
-        ),
-    ],
-)
-def test_what_is_lacking_is_said(tmp_path, rows, message):
-    with pytest.raises(Lacking, match=message):
-        chart(evidence(*rows, tmp_path=tmp_path))
 
 
 def test_a_real_study_shows_the_medians_of_its_rows(root: Path):
@@ -154,10 +90,3 @@ def test_a_real_study_shows_the_medians_of_its_rows(root: Path):
         assert medians(line(panel(made, title), "2 workers")) == pytest.approx(expected)
     assert len(made.panels) == 6
     assert len(made.runs) == 90
-
-
-def test_a_real_study_of_one_batch_size_says_so(root: Path):
-    with pytest.raises(Lacking, match="there is 32 only"):
-        chart(read([root / "results" / "dividing"]))
-    with pytest.raises(Lacking, match="there is 256 only"):
-        chart(read([root / "tests" / "fixtures" / "study-v1"]))

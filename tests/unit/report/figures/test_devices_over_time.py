@@ -1,15 +1,16 @@
 """Utilisation and memory while runs train."""
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dlbench.report.chart import Chart, Lacking, Mark
+from dlbench.report.chart import Mark, MissingRowsError
 from dlbench.report.figures.devices_over_time import MOST_PLACES, chart
 from tests.unit.report.figures import real
-from tests.unit.report.figures.makers import evidence, repeats, run
+from tests.unit.report.figures.makers import repeats, report_data, run
 
 GIB = 2**30
 UTILISATION = ("cpu", "utilization")
@@ -27,11 +28,7 @@ def readings(
     ]  # fmt: skip
 
 
-def drawn(*rows: dict[str, Any], sensors: list[dict[str, Any]], tmp_path: Path) -> Chart:
-    found = evidence(*rows, sensors=sensors, tmp_path=tmp_path)
-    made = chart(found)
-    real.check(made, found)
-    return made
+drawn = partial(real.drawn, chart)
 
 
 def medians(marks: tuple[Mark, ...]) -> list[float]:
@@ -108,13 +105,6 @@ def test_what_was_read_before_the_first_step_is_not_training(tmp_path: Path) -> 
     assert medians(made.panels[0].series[0].marks) == pytest.approx([0.8, 0.9])
 
 
-def test_models_have_panels_of_their_own_and_emulated_runs_lines(tmp_path: Path) -> None:
-    rows = [run(model=m, emulated=e) for m in ("cnn", "lstm") for e in (None, "simulated")]
-    made = drawn(*rows, sensors=[r for row in rows for r in readings(row, [0.5, 0.6])], tmp_path=tmp_path)
-    assert [panel.title for panel in made.panels] == ["cnn", "lstm"]
-    assert [[one.emulated for one in panel.series] for panel in made.panels] == [["", "simulated"]] * 2
-
-
 def test_failed_runs_are_counted_once_where_their_readings_end(tmp_path: Path) -> None:
     good, bad, dead = run(), run(repeat=1, status="stalled"), run(repeat=2, status="failed")
     sensors = readings(good, [0.5] * 5) + readings(bad, [0.9] * 3)
@@ -131,14 +121,6 @@ def test_runs_without_readings_are_not_in_it(tmp_path: Path) -> None:
     assert made.runs == {("study", one["run_id"])}
 
 
-def test_unknown_values_are_left_out(tmp_path: Path) -> None:
-    one = run()
-    sensors: list[dict[str, Any]] = [*readings(one, [0.5, 0.6, 0.7])]
-    sensors[1]["value"] = None
-    made = drawn(one, sensors=sensors, tmp_path=tmp_path)
-    assert medians(made.panels[0].series[0].marks) == pytest.approx([0.5, 0.7])
-
-
 @pytest.mark.parametrize(
     ("status", "values", "what", "missing"),
     [
@@ -152,23 +134,5 @@ def test_what_is_missing_is_named(
     status: str, values: list[float], what: tuple[str, str], missing: str, tmp_path: Path
 ) -> None:
     one = run(status=status)
-    with pytest.raises(Lacking, match=missing):
-        chart(evidence(one, sensors=readings(one, values, what), tmp_path=tmp_path))
-
-
-def test_the_fixture() -> None:
-    found = real.study("fixture")
-    made = chart(found)
-    real.check(made, found)
-    assert [panel.y.label for panel in made.panels] == [
-        "utilisation of the workers' cores", "memory of one process (GiB)",
-    ]  # fmt: skip
-    assert all(
-        0.04 < mark.interval.value < 0.08 for one in made.panels[1].series for mark in one.marks if mark.interval
-    )
-
-
-@pytest.mark.parametrize("name", ["cifar10", "digits", "dividing"])
-def test_studies_without_sensors(name: str) -> None:
-    with pytest.raises(Lacking, match=r"sensors\.csv"):
-        chart(real.study(name))
+    with pytest.raises(MissingRowsError, match=missing):
+        chart(report_data(one, sensors=readings(one, values, what), tmp_path=tmp_path))

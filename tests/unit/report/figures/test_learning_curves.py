@@ -6,12 +6,12 @@ from statistics import median
 
 import pytest
 
-from dlbench.report.chart import Lacking, Role
-from dlbench.report.evidence import read
+from dlbench.report.chart import MissingRowsError, Role
+from dlbench.report.data import read
 from dlbench.report.figures._curves import MOST_MARKS
 from dlbench.report.figures.learning_curves import FEW_MARKS, MOST_PANELS, chart
 from dlbench.report.lines import ALONE, MOST_SERIES
-from tests.unit.report.figures.makers import base_line, epochs_of, evidence, line, medians, panel, repeats, run
+from tests.unit.report.figures.makers import base_line, epochs_of, line, medians, panel, repeats, report_data, run
 
 TITLES = [
     f"{value} by {place}"
@@ -33,7 +33,7 @@ def test_a_line_is_the_median_over_repeats_at_each_epoch(tmp_path):
         for one, values in zip(runs, losses[size], strict=True)
         for row in epochs_of(one, slowest=2.0, train_loss=values, train_time_s=[1.0 + one["repeat"], 10.0])
     ]
-    found = evidence(*arms[16], *arms[32], epochs=rows, tmp_path=tmp_path)
+    found = report_data(*arms[16], *arms[32], epochs=rows, tmp_path=tmp_path)
     made = chart(found)
     assert [one.title for one in made.panels] == TITLES
     assert made.columns == 3
@@ -51,37 +51,16 @@ def test_a_line_is_the_median_over_repeats_at_each_epoch(tmp_path):
 
 def test_where_batch_sizes_do_not_vary_each_arm_is_a_line(tmp_path):
     runs = [run(workers=1), run(workers=2), run(workers=4)]
-    made = chart(evidence(*runs, epochs=curves(runs), tmp_path=tmp_path))
+    made = chart(report_data(*runs, epochs=curves(runs), tmp_path=tmp_path))
     assert [one.label for one in made.panels[0].series] == ["1 worker", "2 workers", "4 workers"]
-
-
-def test_models_have_panels_apart(tmp_path):
-    runs = [run(model=model, batch_size=size) for model in ("cnn", "lstm") for size in (8, 16)]
-    made = chart(evidence(*runs, epochs=curves(runs), tmp_path=tmp_path))
-    assert [one.title for one in made.panels] == [f"{model}: {title}" for model in ("cnn", "lstm") for title in TITLES]
-
-
-def test_curves_of_other_lengths_are_not_cut(tmp_path):
-    runs = [run(epochs=2), run(epochs=5)]
-    made = chart(evidence(*runs, epochs=curves(runs), tmp_path=tmp_path))
-    lengths = [len(one.marks) for one in panel(made, "validation loss by epochs").series]
-    assert lengths == [2, 5]
 
 
 def test_only_epochs_that_were_evaluated_have_a_mark(tmp_path):
     runs = [run(epochs=4)]
     rows = curves(runs, validation_loss=[None, 1.0, None, 0.5], validation_accuracy=[None] * 4)
-    made = chart(evidence(*runs, epochs=rows, tmp_path=tmp_path))
+    made = chart(report_data(*runs, epochs=rows, tmp_path=tmp_path))
     assert medians(panel(made, "validation loss by epochs").series[0]) == {2: 1.0, 4: 0.5}
     assert not [one for one in made.panels if one.title.startswith("validation accuracy")]
-
-
-def test_emulated_runs_have_a_line_of_their_own(tmp_path):
-    runs = [run(batch_size=8), run(batch_size=8, emulated="oversubscribed"), run(batch_size=16)]
-    made = chart(evidence(*runs, epochs=curves(runs), tmp_path=tmp_path))
-    assert [(one.label, one.emulated) for one in made.panels[0].series] == [
-        ("batch 8", ""), ("batch 8", "oversubscribed"), ("batch 16", ""),
-    ]  # fmt: skip
 
 
 def test_failed_runs_have_no_curve_and_are_counted_at_the_end(tmp_path):
@@ -89,7 +68,7 @@ def test_failed_runs_have_no_curve_and_are_counted_at_the_end(tmp_path):
     began = run(batch_size=8, epochs=3, repeat=2, status="failed")
     never = run(batch_size=8, epochs=3, repeat=3, status="timeout")
     rows = [*curves(good, train_loss=[3.0, 2.0, 1.0]), *epochs_of(began, train_loss=[99.0])]
-    made = chart(evidence(*good, began, never, epochs=rows, tmp_path=tmp_path))
+    made = chart(report_data(*good, began, never, epochs=rows, tmp_path=tmp_path))
     for place in ("epochs", "updates", "time"):
         (measured,) = panel(made, f"training loss by {place}").series
         assert [(mark.points, mark.num_failed) for mark in measured.marks] == [
@@ -103,20 +82,14 @@ def test_failed_runs_have_no_curve_and_are_counted_at_the_end(tmp_path):
 
 def test_an_arm_that_failed_altogether_is_counted_where_it_was_to_end(tmp_path):
     runs = [run(batch_size=8, epochs=3), run(batch_size=16, epochs=3, status="out-of-memory")]
-    made = chart(evidence(*runs, epochs=curves(runs), tmp_path=tmp_path))
+    made = chart(report_data(*runs, epochs=curves(runs), tmp_path=tmp_path))
     failed = line(panel(made, "training loss by epochs"), "batch 16")
     assert [(mark.x, mark.points, mark.num_failed) for mark in failed.marks] == [(3, (), 1)]
 
 
-def test_one_repeat_has_no_interval(tmp_path):
-    runs = [run(batch_size=8)]
-    made = chart(evidence(*runs, epochs=curves(runs), tmp_path=tmp_path))
-    assert {mark.interval.low for one in made.panels for mark in one.series[0].marks} == {None}
-
-
 def test_long_lines_have_fewer_marks_up_to_the_last_and_no_points(tmp_path):
     runs = [run(epochs=251)]
-    made = chart(evidence(*runs, epochs=curves(runs), tmp_path=tmp_path))
+    made = chart(report_data(*runs, epochs=curves(runs), tmp_path=tmp_path))
     (measured,) = panel(made, "training loss by epochs").series
     assert len(measured.marks) <= MOST_MARKS
     assert measured.marks[-1].x == 251
@@ -126,7 +99,7 @@ def test_long_lines_have_fewer_marks_up_to_the_last_and_no_points(tmp_path):
 
 def test_of_many_batch_sizes_as_many_are_shown_as_can_be_told_apart(tmp_path):
     runs = [run(batch_size=2**power) for power in range(10)]
-    made = chart(evidence(*runs, epochs=curves(runs), tmp_path=tmp_path))
+    made = chart(report_data(*runs, epochs=curves(runs), tmp_path=tmp_path))
     labels = [one.label for one in made.panels[0].series]
     assert len(labels) == MOST_SERIES
     assert (labels[0], labels[-1]) == ("batch 1", "batch 512")
@@ -137,7 +110,7 @@ def test_of_many_batch_sizes_as_many_are_shown_as_can_be_told_apart(tmp_path):
 def test_more_panels_than_can_be_read_are_named_instead(tmp_path):
     runs = [run(batch_size=size, optimizer=name, momentum=momentum) for size in (8, 16) for name in ("sgd", "rmsprop")
             for momentum in (0.0, 0.5, 0.9)]  # fmt: skip
-    made = chart(evidence(*runs, epochs=curves(runs), tmp_path=tmp_path))
+    made = chart(report_data(*runs, epochs=curves(runs), tmp_path=tmp_path))
     assert len(made.panels) == MOST_PANELS
     assert any(note.startswith("Left out for want of room") for note in made.notes)
     assert len(made.runs) == 6
@@ -145,12 +118,12 @@ def test_more_panels_than_can_be_read_are_named_instead(tmp_path):
 
 def test_base_lines_are_shown_where_there_is_room(tmp_path):
     runs = [run(batch_size=8, workers=2), run(batch_size=16, workers=2), *base_line(batch_size=8)]
-    made = chart(evidence(*runs, epochs=curves(runs), tmp_path=tmp_path))
+    made = chart(report_data(*runs, epochs=curves(runs), tmp_path=tmp_path))
     assert [one.role for one in made.panels[0].series] == [Role.MEASURED, Role.MEASURED, Role.BASE_LINE]
     assert made.panels[0].series[-1].label == f"{ALONE}, batch 8"
     many = [run(batch_size=2**power, workers=2) for power in range(6)]
     many += [row for power in range(6) for row in base_line(batch_size=2**power)]
-    made = chart(evidence(*many, epochs=curves(many), tmp_path=tmp_path))
+    made = chart(report_data(*many, epochs=curves(many), tmp_path=tmp_path))
     assert {one.role for one in made.panels[0].series} == {Role.MEASURED}
     assert "Base lines are left out where a panel would have more than 7 lines." in made.notes
     assert len(made.runs) == 6
@@ -167,8 +140,8 @@ def test_what_is_lacking_is_said(tmp_path):
         ([done], curves([done], train_loss=[None] * 3, train_accuracy=[None] * 3, validation_loss=[None] * 3,
                         validation_accuracy=[None] * 3), "with a loss or an accuracy"),
     ):  # fmt: skip
-        with pytest.raises(Lacking, match=message):
-            chart(evidence(*runs, epochs=rows, tmp_path=tmp_path))
+        with pytest.raises(MissingRowsError, match=message):
+            chart(report_data(*runs, epochs=rows, tmp_path=tmp_path))
 
 
 def test_a_real_study_shows_the_medians_of_its_rows(root: Path):
@@ -189,17 +162,10 @@ def test_a_real_study_shows_the_medians_of_its_rows(root: Path):
     assert all(len(one.series) <= MOST_SERIES for one in made.panels)
 
 
-@pytest.mark.parametrize("study", ["results/cifar10-resnet20", "results/dividing", "tests/fixtures/study-v1"])
-def test_every_real_study_has_curves(root: Path, study):
-    made = chart(read([root / study]))
-    assert len({one.title for one in made.panels}) == len(made.panels)
-    assert all(list(medians(one)) == sorted(medians(one)) for shown in made.panels for one in shown.series)
-
-
 def test_axes_are_logarithmic_where_lines_end_far_apart_or_losses_fall_far(tmp_path):
     runs = [run(batch_size=8), run(batch_size=256)]
     rows = curves(runs, train_loss=[2.0, 0.5, 0.1, 0.01], validation_loss=[2.0, 1.0, 0.9, 0.8])
-    made = chart(evidence(*runs, epochs=rows, tmp_path=tmp_path))
+    made = chart(report_data(*runs, epochs=rows, tmp_path=tmp_path))
     scales = {one.title: (one.x.scale, one.y.scale) for one in made.panels}
     assert scales["training loss by epochs"] == ("linear", "log10")
     assert scales["training loss by updates"] == ("log10", "log10")

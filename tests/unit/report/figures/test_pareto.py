@@ -1,23 +1,20 @@
 """Time against device-hours: the front, the knee, and what may be compared."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dlbench.report.chart import Chart, Lacking, Role, Series
+from dlbench.report.chart import Chart, Role, Series
 from dlbench.report.figures.pareto import FRONT, MOST_PANELS, chart
 from tests.unit.report.figures import real
-from tests.unit.report.figures.makers import base_line, evidence, repeats, run
+from tests.unit.report.figures.makers import base_line, repeats, run
 
 TARGET = {"target_metric": "validation_accuracy", "target_value": 0.9}
 
 
-def drawn(*rows: dict[str, Any], tmp_path: Path) -> Chart:
-    found = evidence(*rows, tmp_path=tmp_path)
-    made = chart(found)
-    real.check(made, found)
-    return made
+drawn = partial(real.drawn, chart)
 
 
 def arms(**values: Any) -> list[dict[str, Any]]:
@@ -93,22 +90,11 @@ def test_one_arm_that_beats_all_is_the_whole_front(tmp_path: Path) -> None:
     )
 
 
-def test_one_worker_alone_competes(tmp_path: Path) -> None:
-    made = drawn(*arms(), *base_line(train_time_s=90.0), tmp_path=tmp_path)
-    assert front(made)[0] == pytest.approx((90 / 3600, 90))
-    assert [one.role for one in made.panels[0].series].count(Role.BASE_LINE) == 1
-
-
 def test_without_a_target_the_difference_in_accuracy_is_said(tmp_path: Path) -> None:
     rows = [run(workers=1, validation_accuracy=0.95), run(workers=2, validation_accuracy=0.91)]
     made = drawn(*rows, tmp_path=tmp_path)
     (note,) = [note for note in made.notes if "do not end alike" in note]
     assert "0.9100 (mpi workers=2 batch_size=32) to 0.9500 (mpi workers=1 batch_size=32)" in note
-
-
-def test_equal_accuracy_is_said_too(tmp_path: Path) -> None:
-    notes = drawn(*arms(), tmp_path=tmp_path).notes
-    assert "No target was set; the median validation accuracy of all arms is 0.8500." in notes
 
 
 @pytest.mark.parametrize("nothing", [{"validation_accuracy": None}, {"input": "synthetic"}])
@@ -183,12 +169,6 @@ def test_of_very_many_panels_those_with_the_front_are_shown(tmp_path: Path) -> N
     assert "batch 39" in [panel.title for panel in drawn(*slowest_first, tmp_path=tmp_path).panels]
 
 
-def test_an_arm_of_another_panel_is_named_with_its_panel(tmp_path: Path) -> None:
-    rows = [run(workers=w, batch_size=b, train_time_s=1000.0 / b) for w in (1, 2, 4, 8) for b in (8, 16, 32, 64)]
-    made = drawn(*rows, tmp_path=tmp_path)
-    assert any("fewest device-hours, 1 worker, batch 64 (" in note for note in made.notes)
-
-
 def test_failed_runs_are_at_their_arms_place(tmp_path: Path) -> None:
     rows = [*arms(), run(workers=2, batch_size=32, repeat=1, status="failed"), run(workers=16, status="timeout")]
     made = drawn(*rows, tmp_path=tmp_path)
@@ -201,35 +181,3 @@ def test_an_arm_alone_in_its_task_is_counted(tmp_path: Path) -> None:
     made = drawn(*arms(model="cnn"), run(model="lstm"), tmp_path=tmp_path)
     assert {panel.title for panel in made.panels} == {"cnn"}
     assert any(note.startswith("Left out: 1 arm with no other of the same task") for note in made.notes)
-
-
-def test_odd_names_and_numbers(tmp_path: Path) -> None:
-    odd = "<script>$x_1$\n한국어"
-    rows = [run(strategy=s, train_time_s=t, label=odd) for s, t in ((odd, 1e12), ("mpi", 1e-12))]
-    made = drawn(*rows, tmp_path=tmp_path)
-    assert odd in labels(made)
-    assert [time_s for _, time_s in front(made)] == [1e-12]
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [run(workers=1, status="failed"), run(workers=2, status="failed")],
-        [run(workers=2), run(workers=2, repeat=1)],
-        [run(model="cnn"), run(model="lstm")],
-        [run(workers=1), run(workers=2, emulated="simulated")],
-        [run(workers=1), run(workers=2, train_time_s=None)],
-        [run(workers=1), run(workers=2, train_time_s=0.0)],
-    ],
-)
-def test_what_is_missing_is_named(rows: list[dict[str, Any]], tmp_path: Path) -> None:
-    with pytest.raises(Lacking, match="two or more arms of one task"):
-        chart(evidence(*rows, tmp_path=tmp_path))
-
-
-@pytest.mark.parametrize("name", real.STUDIES)
-def test_the_studies_of_the_repository(name: str) -> None:
-    found = real.study(name)
-    made = chart(found)
-    real.check(made, found)
-    assert any(note.startswith("Pareto front") for note in made.notes)

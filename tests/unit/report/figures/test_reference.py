@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from dlbench.records import files
-from dlbench.report.chart import Chart, Lacking, Role
-from dlbench.report.evidence import Evidence
+from dlbench.report.chart import Chart, MissingRowsError, Role
+from dlbench.report.data import ReportData
 from dlbench.report.figures.reference import chart
-from tests.unit.report.figures.makers import Row, base_line, evidence, repeats, run
+from tests.unit.report.figures.makers import Row, base_line, repeats, report_data, run
 
 TEXT = """\
 # source: Kim $x_y$ <script>alert(1)</script> 2024
@@ -22,9 +22,9 @@ batch_size,train_time_s,train_accuracy
 """
 
 
-def made(tmp_path: Path, *rows: Row, text: str = TEXT) -> Evidence:
-    found = evidence(*rows, tmp_path=tmp_path)
-    for source in found.sources:
+def made(tmp_path: Path, *rows: Row, text: str = TEXT) -> ReportData:
+    found = report_data(*rows, tmp_path=tmp_path)
+    for source in found.studies:
         (source.path / files.REFERENCE).write_text(text, encoding="utf-8")
     return found
 
@@ -93,14 +93,6 @@ def test_the_caption_says_whose_numbers_they_are_and_for_what_they_serve(tmp_pat
     assert len(found.runs) == 6
 
 
-def test_failed_runs_are_counted_and_emulated_ones_apart(tmp_path: Path) -> None:
-    failed = run(batch_size=16, repeat=7, status="failed")
-    found = chart(made(tmp_path, *rows(), failed, *rows(emulated="oversubscribed")))
-    measured = found.panels[1].series
-    assert {one.emulated for one in measured} == {"", "oversubscribed"}
-    assert [mark.num_failed for one in measured if not one.emulated for mark in one.marks] == [0, 1]
-
-
 def test_scores_of_random_numbers_are_left_out(tmp_path: Path) -> None:
     found = chart(made(tmp_path, *rows(input="synthetic")))
     assert not any("accuracy" in title for title in titles(found))
@@ -122,17 +114,7 @@ def test_series_of_the_reference_and_of_the_study(tmp_path: Path) -> None:
     assert len({one.hue for one in found.panels[2].series}) == 4
 
 
-def test_without_a_reference_there_is_nothing_to_draw(tmp_path: Path) -> None:
-    with pytest.raises(Lacking, match="reference: NAME"):
-        chart(evidence(*rows(), tmp_path=tmp_path))
-
-
 def test_without_the_references_columns_there_is_nothing_to_draw(tmp_path: Path) -> None:
     failed = [run(batch_size=size, status="failed") for size in (8, 16)]
-    with pytest.raises(Lacking, match="train_time_s, train_accuracy"):
+    with pytest.raises(MissingRowsError, match="train_time_s, train_accuracy"):
         chart(made(tmp_path, *failed))
-
-
-def test_one_place_and_constant_values_are_drawn(tmp_path: Path) -> None:
-    found = chart(made(tmp_path, run(batch_size=8, train_time_s=1e-12, train_accuracy=0.5)))
-    assert titles(found)[2] == "training time: relative to that at batch size 8"

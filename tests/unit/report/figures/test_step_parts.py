@@ -1,23 +1,20 @@
 """Where the time of a step goes."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dlbench.report.chart import Chart, Lacking, Panel
+from dlbench.report.chart import Panel
 from dlbench.report.figures.step_parts import chart
 from tests.unit.report.figures import real
-from tests.unit.report.figures.makers import base_line, evidence, repeats, run
+from tests.unit.report.figures.makers import base_line, repeats, run
 
 ONE_CALL = {"communication_time_s": None, "update_time_s": None}
 
 
-def drawn(*rows: dict[str, Any], tmp_path: Path) -> Chart:
-    found = evidence(*rows, tmp_path=tmp_path)
-    made = chart(found)
-    real.check(made, found)
-    return made
+drawn = partial(real.drawn, chart)
 
 
 def bar(panel: Panel, place: int) -> dict[str, float]:
@@ -40,11 +37,6 @@ def test_parts_of_a_step_in_milliseconds(tmp_path: Path) -> None:
             "other": 10.0,
         }
     )  # fmt: skip
-
-
-def test_parts_fill_the_step(tmp_path: Path) -> None:
-    made = drawn(run(timed_window_s=5.5, peer_wait_s=0.001, wire_time_s=0.002), tmp_path=tmp_path)
-    assert sum(bar(made.panels[0], 0).values()) == pytest.approx(55.0)
 
 
 def test_marked_steps_split_waiting_from_the_exchange(tmp_path: Path) -> None:
@@ -108,14 +100,6 @@ def test_base_lines_come_first_and_models_have_panels_of_their_own(tmp_path: Pat
     ]
 
 
-def test_strategies_are_side_by_side(tmp_path: Path) -> None:
-    rows = [run(strategy=s, workers=w) for s in ("horovod", "mpi") for w in (2, 4)]
-    made = drawn(*rows, tmp_path=tmp_path)
-    assert made.panels[0].x.categories == (
-        "horovod, 2 workers", "horovod, 4 workers", "mpi, 2 workers", "mpi, 4 workers",
-    )  # fmt: skip
-
-
 def test_long_names_have_their_settings_in_the_label_of_the_axis(tmp_path: Path) -> None:
     rows = [run(divide=d, learning_rate_scale=s) for d in ("data", "epochs") for s in ("linear", "none")]
     (panel,) = drawn(*rows, *base_line(divide="data", learning_rate_scale="none"), tmp_path=tmp_path).panels
@@ -134,49 +118,7 @@ def test_emulated_arms_have_a_panel_of_their_own(tmp_path: Path) -> None:
     assert {one.emulated for one in made.panels[0].series} == {""}
 
 
-def test_failed_runs_are_counted_once(tmp_path: Path) -> None:
-    rows = [run(workers=2), run(workers=2, repeat=1, status="failed"), run(workers=4, status="stalled")]
-    made = drawn(*rows, tmp_path=tmp_path)
-    (panel,) = made.panels
-    failed = [(mark.x, mark.num_failed) for one in panel.series for mark in one.marks if mark.num_failed]
-    assert failed == [(0, 1), (1, 1)]
-    assert len(made.runs) == 3
-
-
 def test_completed_runs_without_a_window_are_counted(tmp_path: Path) -> None:
     made = drawn(run(workers=2), run(workers=4, timed_window_s=None, timed_steps=None), tmp_path=tmp_path)
     assert "Left out: 1 run that completed without a timed window or its parts." in made.notes
     assert len(made.runs) == 1
-
-
-def test_odd_names_and_numbers(tmp_path: Path) -> None:
-    odd = "<b>$x_1$\n한국어"
-    tiny = {"timed_window_s": 5e-12, "data_wait_s": 1e-13, "compute_time_s": 4e-12, "communication_time_s": 0.0}
-    made = drawn(run(strategy=odd, update_time_s=0.0, **tiny), run(strategy="mpi"), tmp_path=tmp_path)
-    assert made.panels[0].x.categories == (odd, "mpi")
-    assert bar(made.panels[0], 0)["forward and backward"] == pytest.approx(4e-11)
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [run(status="failed")],
-        [run(timed_window_s=None, timed_steps=None)],
-        [run(timed_steps=0)],
-        [run(compute_time_s=None, communication_time_s=None)],
-    ],
-)
-def test_what_is_missing_is_named(rows: list[dict[str, Any]], tmp_path: Path) -> None:
-    with pytest.raises(Lacking, match="timed window and compute_time_s"):
-        chart(evidence(*rows, tmp_path=tmp_path))
-
-
-@pytest.mark.parametrize("name", real.STUDIES)
-def test_the_studies_of_the_repository(name: str) -> None:
-    found = real.study(name)
-    made = chart(found)
-    real.check(made, found)
-    for panel in made.panels:
-        assert all(sum(bar(panel, place).values()) > 0 for place in range(len(panel.x.categories)) if bar(panel, place))
-    points = sum(len(m.points) for panel in made.panels for one in panel.series[-1:] for m in one.marks)
-    assert points == len(found.completed)

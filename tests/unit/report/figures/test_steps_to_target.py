@@ -1,24 +1,21 @@
 """Updates to a target, the 1/B line and the critical batch size."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dlbench.report.chart import Chart, Lacking, Role, Series
+from dlbench.report.chart import Chart, Role, Series
 from dlbench.report.figures.steps_to_target import chart
 from tests.unit.report.figures import real
-from tests.unit.report.figures.makers import evidence, run
+from tests.unit.report.figures.makers import run
 
 TARGET = {"target_metric": "validation_accuracy", "target_value": 0.9}
 SIZES = (16, 32, 64, 128, 256, 512)
 
 
-def drawn(*rows: dict[str, Any], tmp_path: Path) -> Chart:
-    found = evidence(*rows, tmp_path=tmp_path)
-    made = chart(found)
-    real.check(made, found)
-    return made
+drawn = partial(real.drawn, chart)
 
 
 def planted(batch: int, least: int = 100, critical: int = 128) -> int:
@@ -119,32 +116,11 @@ def test_emulated_runs_are_fitted_apart(tmp_path: Path) -> None:
     assert any(note.startswith("Critical batch of measured, emulated:") for note in made.notes)
 
 
-def test_failed_runs_are_counted(tmp_path: Path) -> None:
-    rows = [took(400, 16), took(200, 32), run(**TARGET, batch_size=64, status="timeout")]
-    made = drawn(*rows, tmp_path=tmp_path)
-    assert [mark.num_failed for mark in of_role(made, Role.MEASURED)[0].marks] == [0, 0, 1]
-    assert len(made.runs) == 3
-
-
 def test_untuned_learning_rates_are_said(tmp_path: Path) -> None:
     rows = [took(400, 16), took(200, 32)]
     assert "none was tuned" in " ".join(drawn(*rows, tmp_path=tmp_path).notes)
     tuned = [took(400, 16, learning_rate_base=0.1), took(200, 32, learning_rate_base=0.3)]
     assert "none was tuned" not in " ".join(drawn(*tuned, tmp_path=tmp_path).notes)
-
-
-@pytest.mark.parametrize(
-    ("rows", "missing"),
-    [
-        ([run(batch_size=8), run(batch_size=16)], "needs a target"),
-        ([run(**TARGET, batch_size=b, status="failed") for b in (8, 16)], "completed runs that had a target"),
-        ([took(400, 16), took(400, 16, repeat=1)], "there is 16 only"),
-        ([took(400, 16, model="cnn"), took(200, 32, model="lstm")], "there are 16, 32"),
-    ],
-)
-def test_what_is_missing_is_named(rows: list[dict[str, Any]], missing: str, tmp_path: Path) -> None:
-    with pytest.raises(Lacking, match=missing):
-        chart(evidence(*rows, tmp_path=tmp_path))
 
 
 def test_the_study_of_digits() -> None:
@@ -158,9 +134,3 @@ def test_the_study_of_digits() -> None:
     # One worker needs the same updates with and without a communication library: the seeds are the same.
     one, alone = heights(panel.series[0]), heights(panel.series[2])
     assert one == alone
-
-
-@pytest.mark.parametrize(("name", "missing"), [("cifar10", "a target"), ("fixture", "there is 256 only")])
-def test_studies_that_lack_it(name: str, missing: str) -> None:
-    with pytest.raises(Lacking, match=missing):
-        chart(real.study(name))

@@ -6,11 +6,11 @@ from statistics import median
 
 import pytest
 
-from dlbench.report.chart import Lacking, Role
-from dlbench.report.evidence import read
+from dlbench.report.chart import Role
+from dlbench.report.data import read
 from dlbench.report.figures.throughput import chart
 from dlbench.report.lines import ALONE
-from tests.unit.report.figures.makers import base_line, evidence, line, medians, repeats, run
+from tests.unit.report.figures.makers import base_line, line, medians, repeats, report_data, run
 
 IDEAL = f"ideal: {ALONE} x workers"
 
@@ -25,7 +25,7 @@ def ideals(panel) -> list[tuple[str, dict]]:
 
 
 def test_the_ideal_line_goes_through_the_measured_base_line(tmp_path):
-    found = evidence(*arms(), *base_line(3, samples_per_s=[100.0, 130.0, 110.0]), tmp_path=tmp_path)
+    found = report_data(*arms(), *base_line(3, samples_per_s=[100.0, 130.0, 110.0]), tmp_path=tmp_path)
     made = chart(found)
     (panel,) = made.panels
     assert (panel.title, panel.x.scale, panel.y.scale) == ("weak scaling", "log2", "log10")
@@ -39,7 +39,7 @@ def test_the_ideal_line_goes_through_the_measured_base_line(tmp_path):
 
 
 def test_without_a_base_line_it_goes_through_each_strategys_own_worker_and_says_so(tmp_path):
-    made = chart(evidence(*arms(), *arms(strategy="horovod"), tmp_path=tmp_path))
+    made = chart(report_data(*arms(), *arms(strategy="horovod"), tmp_path=tmp_path))
     (panel,) = made.panels
     assert ideals(panel) == [
         ("ideal: 1 worker of horovod x workers", {1: 90.0, 2: 180.0}),
@@ -51,7 +51,7 @@ def test_without_a_base_line_it_goes_through_each_strategys_own_worker_and_says_
 
 
 def test_without_any_single_worker_there_is_no_ideal_line_and_it_says_so(tmp_path):
-    made = chart(evidence(run(workers=2), run(workers=4), tmp_path=tmp_path))
+    made = chart(report_data(run(workers=2), run(workers=4), tmp_path=tmp_path))
     assert ideals(made.panels[0]) == []
     assert "No ideal line where no single worker was measured: weak scaling." in made.notes
 
@@ -61,7 +61,7 @@ def test_without_any_single_worker_there_is_no_ideal_line_and_it_says_so(tmp_pat
 )
 def test_a_single_worker_that_is_no_equal_carries_no_ideal_line(tmp_path, other):
     made = chart(
-        evidence(
+        report_data(
             *arms(**{"model.hidden": "[16]"}), *base_line(3, **({"model.hidden": "[16]"} | other)), tmp_path=tmp_path
         )
     )
@@ -71,14 +71,14 @@ def test_a_single_worker_that_is_no_equal_carries_no_ideal_line(tmp_path, other)
 def test_a_single_worker_that_was_no_base_line_of_dlbench_will_do(tmp_path):
     alone = repeats(3, strategy="single", workers=1, samples_per_s=[100.0, 110.0, 120.0])
     two = repeats(3, workers=2, samples_per_s=[190.0, 200.0, 210.0])
-    (panel,) = chart(evidence(*alone, *two, tmp_path=tmp_path)).panels
+    (panel,) = chart(report_data(*alone, *two, tmp_path=tmp_path)).panels
     assert ideals(panel) == [(IDEAL, {1: 110.0, 2: 220.0})]
     assert medians(line(panel, "single")) == {1: 110.0}
 
 
 def test_weak_and_strong_scaling_have_panels_apart(tmp_path):
     strong = arms(batch_scope="global", strategy="mirrored")
-    made = chart(evidence(*arms(), *strong, *base_line(3), tmp_path=tmp_path))
+    made = chart(report_data(*arms(), *strong, *base_line(3), tmp_path=tmp_path))
     assert [one.title for one in made.panels] == ["strong scaling", "weak scaling"]
     # With one worker both scopes are the same: one base line serves both.
     assert [[label for label, _ in ideals(one)] for one in made.panels] == [[IDEAL], [IDEAL]]
@@ -91,53 +91,18 @@ def test_weak_and_strong_scaling_have_panels_apart(tmp_path):
 def test_each_batch_size_has_a_panel_with_its_own_ideal_line(tmp_path):
     rows = [*arms(batch_size=16), *arms(batch_size=64), *base_line(1, batch_size=16, samples_per_s=100.0),
             *base_line(1, batch_size=64, samples_per_s=200.0)]  # fmt: skip
-    made = chart(evidence(*rows, tmp_path=tmp_path))
+    made = chart(report_data(*rows, tmp_path=tmp_path))
     assert [one.title for one in made.panels] == ["weak scaling, batch 16", "weak scaling, batch 64"]
     assert [ideals(one)[0][1][2] for one in made.panels] == [200.0, 400.0]
 
 
-def test_models_have_panels_apart_and_one_with_one_number_of_workers_is_named(tmp_path):
-    made = chart(evidence(*arms(model="cnn"), *arms(model="lstm"), run(model="mlp", workers=2), tmp_path=tmp_path))
-    assert [one.title for one in made.panels] == ["weak scaling, cnn", "weak scaling, lstm"]
-    assert "Left out, with one number of workers only: weak scaling, mlp." in made.notes
-
-
 def test_emulated_runs_get_no_ideal_line_of_real_ones(tmp_path):
     emulated = repeats(3, workers=4, samples_per_s=200.0, emulated="oversubscribed")
-    made = chart(evidence(*arms(), *emulated, *base_line(3, samples_per_s=100.0), tmp_path=tmp_path))
+    made = chart(report_data(*arms(), *emulated, *base_line(3, samples_per_s=100.0), tmp_path=tmp_path))
     (panel,) = made.panels
     assert ideals(panel) == [(IDEAL, {1: 100.0, 2: 200.0})]
     assert [one.emulated for one in panel.series if one.role is Role.MEASURED] == ["", "oversubscribed"]
     assert any(note.startswith("No ideal line where") for note in made.notes)
-
-
-def test_failed_runs_are_counted_where_they_failed(tmp_path):
-    made = chart(evidence(*arms(), *repeats(2, workers=4, status="stalled"), tmp_path=tmp_path))
-    measured = made.panels[0].series[0]
-    assert [(mark.x, len(mark.points), mark.num_failed) for mark in measured.marks] == [(1, 3, 0), (2, 3, 0), (4, 0, 2)]
-    assert len(made.runs) == 8
-
-
-def test_one_repeat_has_no_interval_and_runs_without_a_rate_are_counted(tmp_path):
-    rows = [run(workers=1), run(workers=2), run(workers=4, samples_per_s=None)]
-    made = chart(evidence(*rows, tmp_path=tmp_path))
-    assert {mark.interval.low for mark in made.panels[0].series[0].marks if mark.points} == {None}
-    assert any(note.startswith("1 of 3 runs that completed without samples/s") for note in made.notes)
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ([run(workers=2)], "two or more numbers of workers; there is 2 only"),
-        ([run(workers=1), run(workers=2, status="failed")], "there is 1 only"),
-        ([run(workers=1, status="failed")], "no run is completed"),
-        ([run(workers=1, samples_per_s=None)], "at least 50 steps and 5 s"),
-        ([run(workers=1, model="cnn"), run(workers=2, model="mlp")], "there are 1, 2, but other settings differ"),
-    ],
-)
-def test_what_is_lacking_is_said(tmp_path, rows, message):
-    with pytest.raises(Lacking, match=message):
-        chart(evidence(*rows, tmp_path=tmp_path))
 
 
 def test_a_real_study_shows_the_medians_of_its_rows(root: Path):
@@ -151,11 +116,3 @@ def test_a_real_study_shows_the_medians_of_its_rows(root: Path):
     assert ideals(made.panels[3]) == [(IDEAL, {1: pytest.approx(alone), 2: pytest.approx(2 * alone)})]
     assert medians(made.panels[3].series[0])[2] == pytest.approx(two)
     assert len(made.runs) == 90
-
-
-def test_real_studies_with_few_rates_say_so(root: Path):
-    made = chart(read([root / "results" / "dividing"]))
-    assert [one.title for one in made.panels] == ["weak scaling, cnn", "weak scaling, lstm"]
-    assert "Left out, with one number of workers only: strong scaling, cnn; strong scaling, lstm." in made.notes
-    with pytest.raises(Lacking, match="needs completed runs with samples/s"):
-        chart(read([root / "tests" / "fixtures" / "study-v1"]))

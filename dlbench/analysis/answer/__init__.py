@@ -1,0 +1,1 @@
+"""The answer that a report begins with."""

@@ -1,0 +1,56 @@
+"""The answer that a report begins with: what to use, why, and what speaks against trusting it.
+
+Sentences with numbers, made from rows alone. Nothing is recommended without its price, nothing is called better that
+chance may have made so, and where nothing can be said, that is said.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dlbench.analysis.answer.best import best
+from dlbench.analysis.answer.warnings import doubts, evidence
+from dlbench.analysis.answer.workers import workers
+from dlbench.analysis.compare.comparison_group import ComparisonGroup, comparison_groups
+from dlbench.analysis.formatting import Statement, counted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Statement", "answers"]
+
+_ORDER = ("use", "why", "doubt")
+
+
+def answers(runs: "pd.DataFrame") -> tuple[Statement, ...]:
+    """Return the statements of a report: first those on what to use, then why, then the doubts.
+
+    Args:
+        runs: The last attempt of each run, completed or not: columns of `runs.csv`, `arm` and `placement`.
+    """
+    found = comparison_groups(runs)
+    made = [statement for group in found for statement in _of(group, is_one_of_several=len(found) > 1)]
+    if any(group.completed for group in found):
+        made += [*evidence(found), *doubts(found)]
+    else:
+        made = [Statement("No run completed: nothing can be said.", "doubt"), *doubts(found)]
+    return tuple(sorted(made, key=lambda statement: _ORDER.index(statement.kind)))
+
+
+def _of(group: ComparisonGroup, *, is_one_of_several: bool) -> Iterator[Statement]:
+    """Yield the statements of one group, each led by its name where there are others."""
+    emulated = "emulated" if group.emulated else ""
+    lead = ", ".join(filter(None, (group.title if is_one_of_several else "", emulated)))
+    for statement in _said_of(group):
+        yield replace(statement, text=f"{lead}: {statement.text}") if lead else statement
+
+
+def _said_of(group: ComparisonGroup) -> Iterator[Statement]:
+    if group.emulated:
+        yield Statement(f"This is not real hardware at work ({group.emulated}); real devices may differ.", "doubt")
+    if not group.completed:
+        runs = sum(len(arm.rows) for arm in group.arms)
+        yield Statement(f"No run completed ({counted(runs, 'run')} tried): nothing can be said.", "doubt")
+        return
+    yield from best(group)
+    yield from workers(group)

@@ -1,0 +1,237 @@
+"""Which arm to use for the least training time, the highest accuracy, the least time to a target; at what price."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from dlbench.analysis.arms import ENDED, Arm, Row
+from dlbench.analysis.compare.comparison_group import ComparisonGroup, Ranking, rank
+from dlbench.analysis.compare.judgement import NOISE, SIGNIFICANCE, Verdict, repeats_needed
+from dlbench.analysis.formatting import (
+    RATE,
+    SCORE,
+    SECONDS,
+    Statement,
+    Unit,
+    chance,
+    counted,
+    listed,
+    one_line,
+    percent,
+)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What one may want least or most of.
+
+    Attributes:
+        what: Its name.
+        values: One number of each repeat of an arm; infinite where the goal was not reached.
+        lower: Whether smaller values are better.
+        noise: Share by which medians must differ besides being significant.
+        unit: How values are written.
+    """
+
+    what: str
+    values: Callable[[Arm], tuple[float, ...]]
+    lower: bool
+    noise: float
+    unit: Unit
+
+    @property
+    def words(self) -> str:
+        """What follows "for"."""
+        return f"the {'least' if self.lower else 'highest'} {self.what}"
+
+
+def _scores(arm: Arm) -> tuple[float, ...]:
+    return arm.values("validation_accuracy") if arm.scores_mean_something else ()
+
+
+TIME = Goal("training time", lambda arm: arm.values("train_time_s"), True, NOISE, SECONDS)
+SPEED = Goal("throughput", lambda arm: arm.values("samples_per_s"), False, NOISE, RATE)
+# Any difference of accuracy that is no chance is worth telling: how much of it is too much is for the reader to say.
+ACCURACY = Goal("validation accuracy", _scores, False, 0.0, SCORE)
+
+
+def best(group: ComparisonGroup) -> Iterator[Statement]:
+    """Say which arm of a group to use for what, what cannot be told from it, and what it costs in accuracy."""
+    if len(group.completed) == 1:
+        yield from _only(group.completed[0])
+        return
+    time, speed, accuracy = (ranked(group.completed, goal) for goal in (TIME, SPEED, ACCURACY))
+    if time is not None:
+        yield Statement(_use(TIME, time) + _price(time, accuracy), "use")
+        yield from _why(TIME, time)
+    if speed is not None and (time is None or speed.best is not time.best):
+        yield Statement(f"{_use(SPEED, speed)}.", "why")
+    if accuracy is not None:
+        yield Statement(f"{_use(ACCURACY, accuracy)}.", "use")
+        yield from _why(ACCURACY, accuracy)
+    yield from targets(group)
+
+
+def ranked(arms: Sequence[Arm], goal: Goal) -> Ranking | None:
+    """Return the arms that have values ranked by a goal; None where none has."""
+    values = {arm: found for arm in arms if (found := goal.values(arm))}
+    return rank([values], lower=goal.lower, noise=goal.noise)[0] if values else None
+
+
+def targets(group: ComparisonGroup) -> Iterator[Statement]:
+    """Say which arm reaches each target of a group first; a run that never did counts as later than all others."""
+    asked = {_target(row): None for arm in group.arms for row in arm.rows}
+    for target in asked:
+        arms = [arm for arm in group.arms if _target(arm.first) == target and arm.scores_mean_something]
+        if target is not None and arms:
+            yield from _reached(f"{one_line(target[0]).replace('_', ' ')} of {target[1]:g}", arms)
+
+
+def _target(row: Row) -> tuple[str, float] | None:
+    metric, value = row.get("target_metric"), row.get("target_value")
+    return None if metric is None or value is None else (metric, float(value))
+
+
+def _times_to_target(arm: Arm) -> tuple[float, ...]:
+    found = [row.get("time_to_target_s") for row in arm.rows if row["status"] in ENDED]
+    return tuple(math.inf if time is None else float(time) for time in found)
+
+
+def _reached(target: str, arms: Sequence[Arm]) -> Iterator[Statement]:
+    goal = Goal(f"time to a {target}", _times_to_target, True, NOISE, SECONDS)
+    ranking = ranked(arms, goal)
+    if ranking is None:
+        return
+    times = [time for values in ranking.values.values() for time in values]
+    if all(map(math.isinf, times)):
+        yield Statement(f"None of {counted(len(times), 'run')} came to a {target}.", "doubt")
+        return
+    own = ranking.values[ranking.best]
+    count = sum(map(math.isfinite, own))
+    later = "" if count == len(own) else ", the others count as later"
+    yield Statement(f"{_use(goal, ranking)}; {count} of {counted(len(own), 'run')} reached it{later}.", "use")
+    yield from _why(goal, ranking)
+
+
+def _only(arm: Arm) -> Iterator[Statement]:
+    yield Statement(f"Only one arm has completed runs, {arm.title}: there is nothing to choose between.", "doubt")
+    known = [f"{goal.what} {_shown(goal, found)}" for goal in (TIME, SPEED, ACCURACY) if (found := goal.values(arm))]
+    if known:
+        yield Statement(f"{arm.title}: {', '.join(known)}; {_runs(arm)}.", "why")
+
+
+def _use(goal: Goal, ranking: Ranking) -> str:
+    """Return the arm to use with its number, and how sure that is; without a full stop."""
+    best, others = ranking.best, len(ranking.judgements)
+    number = _shown(goal, ranking.values[best])
+    if others == 0:
+        return f"For {goal.words}: {best.title}, the only arm that tells it: {number}"
+    if ranking.all_equal:
+        return f"For {goal.words}: any, all {others + 1} arms have the median {_median(goal, ranking, best)}"
+    return f"For {goal.words}: {best.title}: {number}, {_runs(best)}; {_sure(goal, ranking)}"
+
+
+def _sure(goal: Goal, ranking: Ranking) -> str:
+    others, few = len(ranking.judgements), len(ranking.of(Verdict.TOO_FEW))
+    alike = few + len(ranking.of(Verdict.CANNOT_BE_TOLD))
+    if not alike:
+        noise = f" and {percent(goal.noise)}" if goal.noise else ""
+        return f"ahead of {'the other one' if others == 1 else f'all {others} others'} by more than chance{noise}"
+    if few and ranking.repeats == 1:
+        return "one repeat says nothing about chance"
+    if few and (alone := _told_alone(ranking)):
+        return (
+            f"{ranking.repeats} repeats cannot tell it from {few} others at once; from {alone} of them they can where "
+            "no other is looked at"
+        )
+    told_by = f"{ranking.repeats} repeats cannot tell it" if few else "it cannot be told"
+    if alike < others:
+        return f"{told_by} from {alike} of {others} others"
+    return f"{told_by} from {'the other one' if others == 1 else f'any of {others} others'}"
+
+
+def _told_alone(ranking: Ranking) -> int:
+    """Return how many arms that have too few repeats for all comparisons would have enough for one."""
+    alone = (ranking.judgements[arm].p_alone for arm in ranking.of(Verdict.TOO_FEW))
+    return sum(p is not None and p <= SIGNIFICANCE for p in alone)
+
+
+def _why(goal: Goal, ranking: Ranking) -> Iterator[Statement]:
+    """Name the arms that cannot be told from the best, and those that can."""
+    if ranking.all_equal:
+        return
+    name = ranking.best.title
+    if same := ranking.of(Verdict.CANNOT_BE_TOLD):
+        said = listed(_with_median(goal, ranking, arm) for arm in same)
+        yield Statement(f"In {goal.what} these cannot be told from {name}: {said}.", "why")
+    if told := ranking.of(Verdict.BETTER):
+        said = listed(f"{_with_median(goal, ranking, arm)}, {_chance(ranking, arm)}" for arm in told)
+        yield Statement(f"In {goal.what} these are behind {name} by more than chance: {said}.", "why")
+    if any(ranking.judgements[arm].p is not None for arm in ranking.of(Verdict.TOO_FEW)):
+        over = counted(ranking.family, "comparison")
+        yield Statement(
+            f"In {goal.what} {over} with {ranking.repeats} repeats cannot be significant after Holm's correction; "
+            f"with {repeats_needed(ranking.family)} repeats they can.",
+            "doubt",
+        )
+
+
+def _price(time: Ranking, accuracy: Ranking | None) -> str:
+    """Say what the quickest arm costs in accuracy, and which is the quickest that costs none; with a full stop."""
+    quickest = time.best
+    if accuracy is None or quickest is accuracy.best or quickest not in accuracy.values:
+        return "."
+    numbers = (
+        f"{_shown(ACCURACY, accuracy.values[quickest])} against {_shown(ACCURACY, accuracy.values[accuracy.best])} "
+        f"of {accuracy.best.title}"
+    )
+    word = accuracy.judgements[quickest].verdict
+    if word is Verdict.BETTER:
+        return f". But its validation accuracy is {numbers}: lower by more than chance. {_spared(time, accuracy)}"
+    lost = accuracy.median(quickest) < (1 - NOISE) * accuracy.median(accuracy.best)
+    if word is Verdict.TOO_FEW and lost:
+        return f". Its validation accuracy is {numbers}: whether that is chance, the repeats are too few to say."
+    return "."
+
+
+def _spared(time: Ranking, accuracy: Ranking) -> str:
+    """Name the quickest arm that does not end with a lower accuracy by more than chance."""
+    lower = accuracy.of(Verdict.BETTER)
+    arm = next((arm for arm in time.values if arm in accuracy.values and arm not in lower), None)
+    if arm is None:
+        return "No arm with a training time is without that."
+    return (
+        f"The quickest without that is {arm.title}: {_shown(TIME, time.values[arm])}, "
+        f"validation accuracy {_shown(ACCURACY, accuracy.values[arm])}."
+    )
+
+
+def _shown(goal: Goal, values: Sequence[float]) -> str:
+    """Return a median with its interval; where some runs never reached the goal, the median alone."""
+    if all(map(math.isfinite, values)):
+        return goal.unit.spread(values)
+    return _finite(goal, median(values))
+
+
+def _median(goal: Goal, ranking: Ranking, arm: Arm) -> str:
+    return _finite(goal, ranking.median(arm))
+
+
+def _finite(goal: Goal, value: float) -> str:
+    return "not reached by half of its runs" if math.isinf(value) else goal.unit.shown(value)
+
+
+def _with_median(goal: Goal, ranking: Ranking, arm: Arm) -> str:
+    return f"{arm.title} ({_median(goal, ranking, arm)})"
+
+
+def _chance(ranking: Ranking, arm: Arm) -> str:
+    p = ranking.judgements[arm].p
+    return "" if p is None else chance(p)
+
+
+def _runs(arm: Arm) -> str:
+    if len(arm.completed) < len(arm.rows):
+        return f"{len(arm.completed)} of {counted(len(arm.rows), 'run')} completed"
+    return counted(len(arm.rows), "run")

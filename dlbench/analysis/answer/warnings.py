@@ -1,0 +1,191 @@
+"""What an answer rests on and what speaks against trusting it, each said once with the number of runs it is true of."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from math import floor
+from statistics import median
+from typing import Any
+
+from dlbench.analysis.arms import Arm, Row
+from dlbench.analysis.compare.comparison_group import ComparisonGroup
+from dlbench.analysis.compare.judgement import can_differ
+from dlbench.analysis.formatting import SECONDS, Statement, counted, listed, one_line, percent
+from dlbench.analysis.statistics.intervals import LEVEL, order_statistic_coverage
+from dlbench.records.outcome import Status
+from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
+from dlbench.scenario.settings import Input
+
+# A window of twice the shortest that gives a rate is still short: a slow second weighs a tenth in it.
+SHORT_WINDOW_S = 2 * MIN_TIMED_S
+# From this share on, CPU time that the hypervisor took is as large as half the differences that are called real.
+MUCH_STEAL = 0.01
+# A first step, with its compilation, that is so much of the training says little about a longer one.
+MUCH_FIRST_STEP = 0.2
+
+
+def evidence(found: Sequence[ComparisonGroup]) -> Iterator[Statement]:
+    """Say how many runs on what hardware the answer rests on, and what the brackets mean."""
+    arms = [arm for group in found for arm in group.completed]
+    rows = [row for arm in arms for row in arm.completed]
+    repeats = [len(arm.completed) for arm in arms]
+    each = f"{min(repeats)}" if min(repeats) == max(repeats) else f"{min(repeats)} to {max(repeats)}"
+    devices = listed(sorted({one_line(row["device_name"]) for row in rows if row.get("device_name")}))
+    hosts = max((int(row["hosts"]) for row in rows if row.get("hosts")), default=0)
+    place = f", on {devices}" if devices else ""
+    place += f", {counted(hosts, 'host')} at most" if hosts > 1 else ""
+    runs = counted(len(rows), "completed run")
+    yield Statement(f"This rests on {runs}: {counted(len(arms), 'arm')} of {each} each{place}.", "why")
+    if repeated := [count for count in repeats if count > 1]:
+        yield Statement(f"Numbers are medians; {_brackets(min(repeated))}.", "why")
+
+
+def _brackets(fewest: int) -> str:
+    # Rounded down, so that nothing claims more than it covers; 100 x 0.95 itself may lie a little below 95.
+    share = floor(100 * min(LEVEL, order_statistic_coverage(fewest, 1)) + 1e-9)
+    return f"each interval in brackets covers the true value with a probability of at least {share}%"
+
+
+def doubts(found: Sequence[ComparisonGroup]) -> Iterator[Statement]:
+    """Say what speaks against trusting the answer."""
+    arms = [arm for group in found for arm in group.arms]
+    completed = [row for arm in arms for row in arm.completed]
+    lines = [_failed(arms), _repeats(arms)]
+    lines += [line(completed) for line in _ABOUT_RUNS] if completed else []
+    lines += [_data(group) for group in found] + [_learning_rate(group) for group in found]
+    for line in dict.fromkeys(filter(None, lines)):
+        yield Statement(line, "doubt")
+
+
+def _failed(arms: Sequence[Arm]) -> str:
+    rows = [row for arm in arms for row in arm.rows]
+    failed = Counter(str(row["status"]) for row in rows if row["status"] != Status.COMPLETED)
+    if not failed:
+        return ""
+    how = ", ".join(f"{count} {status}" for status, count in failed.most_common())
+    text = f"{failed.total()} of {counted(len(rows), 'run')} did not complete ({how}) and are in no number here."
+    none = [arm.title for arm in arms if not arm.completed]
+    return f"{text} No run completed of: {listed(none)}." if none else text
+
+
+def _repeats(arms: Sequence[Arm]) -> str:
+    """Say that repeats are too few for any test; whether they are too few for many tests is said where those are."""
+    most = max((len(arm.completed) for arm in arms), default=0)
+    if most == 0 or can_differ(most, most):
+        return ""
+    if most == 1:
+        return "One run of each arm: how much of any difference is chance is unknown (`repeats: 5` or more shows it)."
+    return f"{most} runs of each arm can never be significant, however far they lie apart (`repeats: 5` or more can)."
+
+
+def _warm_up(rows: Sequence[Row]) -> str:
+    told = [row for row in rows if row.get("warmup_detected") is not None]
+    unsettled = sum(not row["warmup_detected"] for row in told)
+    if not unsettled:
+        return ""
+    return (
+        f"In {unsettled} of {counted(len(told), 'run')} step times had not settled within 2% when the timed window "
+        "opened: their rates may hold some of the warm-up."
+    )
+
+
+def _window(rows: Sequence[Row]) -> str:
+    without = sum(row.get("samples_per_s") is None for row in rows)
+    windows = [float(row["timed_window_s"]) for row in rows if row.get("timed_window_s") is not None]
+    text = ""
+    if without:
+        text = (
+            f"{without} of {counted(len(rows), 'run')} have no throughput: it needs a timed window of "
+            f"{MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s (`extend_window: true` brings it)."
+        )
+    if windows and median(windows) < SHORT_WINDOW_S and without < len(rows):
+        text += f" Throughput is measured over {SECONDS.shown(median(windows))} at the median, which is short."
+    return text.strip()
+
+
+def _steal(rows: Sequence[Row]) -> str:
+    shares = [float(row["steal_fraction"]) for row in rows if row.get("steal_fraction") is not None]
+    if not shares or max(shares) < MUCH_STEAL:
+        return ""
+    much = sum(share >= MUCH_STEAL for share in shares)
+    return (
+        f"The hypervisor took up to {percent(max(shares))} of the CPU time of a run, and {percent(MUCH_STEAL)} or more "
+        f"in {much} of {counted(len(shares), 'run')}."
+    )
+
+
+def _first_step(rows: Sequence[Row]) -> str:
+    shares = [
+        float(row["first_step_s"]) / float(row["train_time_s"])
+        for row in rows
+        if row.get("first_step_s") is not None and row.get("train_time_s")
+    ]
+    if not shares or median(shares) < MUCH_FIRST_STEP:
+        return ""
+    return (
+        f"The first step, compilation included, is {percent(median(shares))} of the training time at the median: "
+        "longer training may rank the arms otherwise."
+    )
+
+
+def _synthetic(rows: Sequence[Row]) -> str:
+    number = sum(row.get("input") == Input.SYNTHETIC for row in rows)
+    if not number:
+        return ""
+    return (
+        f"{number} of {counted(len(rows), 'run')} trained on random numbers (`input: synthetic`): their losses and "
+        "accuracies mean nothing and are left out."
+    )
+
+
+def _unbound(rows: Sequence[Row]) -> str:
+    number = sum(row.get("cores_enforced") == "none" for row in rows)
+    if not number:
+        return ""
+    return f"In {number} of {counted(len(rows), 'run')} workers were not bound to cores: arms may differ in them."
+
+
+def _devices(rows: Sequence[Row]) -> str:
+    names = sorted({one_line(row["device_name"]) for row in rows if row.get("device_name")})
+    return f"Runs were on different devices ({listed(names)}): differences may be theirs." if len(names) > 1 else ""
+
+
+def _one_machine(rows: Sequence[Row]) -> str:
+    """Say that hosts were containers on one kernel: what they send each other is copied in its memory."""
+    several = [row for row in rows if (row.get("hosts") or 0) > 1 and row.get("machines")]
+    shared = sum(row["machines"] < row["hosts"] for row in several)
+    if not shared:
+        return ""
+    return (
+        f"In {shared} of {counted(len(several), 'run')} on several hosts, hosts were one machine: their messages "
+        "crossed no network card, and a real network may rank one host and several otherwise."
+    )
+
+
+_ABOUT_RUNS: tuple[Callable[[Sequence[Row]], str], ...] = (
+    _warm_up, _window, _steal, _first_step, _synthetic, _unbound, _devices, _one_machine,
+)  # fmt: skip
+
+
+def _data(group: ComparisonGroup) -> str:
+    if len(_distinct(group, "dataset_checksum")) < 2:
+        return ""
+    return f"{group.title}: runs read different data (`dataset_checksum`): their accuracies cannot be compared."
+
+
+def _learning_rate(group: ComparisonGroup) -> str:
+    """Say that one learning rate served all batch sizes: no rule of scaling it holds everywhere."""
+    if len(_distinct(group, "batch_size_global")) < 2 or len(_distinct(group, "learning_rate_base")) != 1:
+        return ""
+    if not any(row.get("validation_accuracy") is not None for arm in group.completed for row in arm.completed):
+        return ""
+    scales = sorted(map(str, _distinct(group, "learning_rate_scale")))
+    ways = ["kept as it is"] if "none" in scales else []
+    if rules := [scale for scale in scales if scale != "none"]:
+        ways.append(f"scaled by the global batch ({', '.join(rules)})")
+    how = " or ".join(ways)
+    return f"{group.title}: the learning rate was {how}, not tuned for each batch size, which may change every rank."
+
+
+def _distinct(group: ComparisonGroup, column: str) -> set[Any]:
+    found = {row.get(column) for arm in group.completed for row in arm.completed}
+    return found - {None}

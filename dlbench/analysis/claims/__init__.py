@@ -1,0 +1,1 @@
+"""Claims of published studies, checked on runs."""

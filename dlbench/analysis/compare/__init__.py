@@ -1,0 +1,1 @@
+"""Runs and studies against each other: who is compared with whom, and one judgement for all."""

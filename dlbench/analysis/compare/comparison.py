@@ -1,0 +1,304 @@
+"""Two studies of the same arms against each other: what got better or worse, and what cannot be told."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from dlbench.analysis.arms import ENDED, Arm
+from dlbench.analysis.compare.comparability import Difference, refusals, warnings
+from dlbench.analysis.compare.judgement import NOISE, Judgement, JudgementCase, judge, repeats_needed
+from dlbench.analysis.compare.matching import Pair, matched
+from dlbench.analysis.formatting import counted, one_line
+from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
+from dlbench.scenario.settings import Input
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+TARGET = "time_to_target_s"
+
+Repeat = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A column that is compared.
+
+    Attributes:
+        column: Its name.
+        lower: Whether smaller values are better.
+        is_score: Whether it says how well a model predicts: repeats with one seed then belong together, and it means
+            nothing where the input was random numbers.
+    """
+
+    column: str
+    lower: bool
+    is_score: bool = False
+
+
+METRICS = (
+    Metric("samples_per_s", lower=False),
+    Metric("train_time_s", lower=True),
+    Metric("validation_accuracy", lower=False, is_score=True),
+    Metric("validation_loss", lower=True, is_score=True),
+    Metric(TARGET, lower=True),
+)
+
+
+class ChangeKind(StrEnum):
+    """What is said of one metric of an arm, or of the arm as a whole."""
+
+    WORSE = "worse"
+    NOW_FAILS = "now fails"
+    BETTER = "better"
+    NO_LONGER_FAILS = "no longer fails"
+    CANNOT_BE_TOLD = "cannot be told"
+    TOO_FEW = "too few repeats"
+    ONLY_IN_BASE = "only in base"
+    ONLY_IN_NEW = "only in new"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is known of one metric of an arm in both studies, or of an arm as a whole.
+
+    Attributes:
+        arm: The arm's label.
+        metric: The column; empty where the arm as a whole is meant.
+        kind: What is said.
+        base: Median and interval in the base; infinite where a target was not reached by half of the runs.
+        new: The same in the new study.
+        ratio: New over base; None where a value is zero or infinite.
+        judgement: The test; None where there is nothing to test.
+        worsening: Share by which the new median is worse (0.1: a tenth less throughput, or a tenth more time);
+            negative where it is better.
+        base_runs: Completed runs and all runs of the arm in the base.
+        new_runs: The same in the new study.
+    """
+
+    arm: str
+    metric: str
+    kind: ChangeKind
+    base_runs: tuple[int, int]
+    new_runs: tuple[int, int]
+    base: Interval | None = None
+    new: Interval | None = None
+    ratio: Interval | None = None
+    judgement: Judgement | None = None
+    worsening: float = 0.0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two studies against each other.
+
+    Attributes:
+        base_name: Name of the base.
+        new_name: Name of the new study.
+        noise: Share by which medians must differ besides being significant.
+        changes: One for each metric of each arm that both have, and one for each arm that one lacks or that fails.
+        refused: Why they cannot be compared; there are no changes then.
+        warnings: In what else they differ.
+    """
+
+    base_name: str
+    new_name: str
+    noise: float
+    changes: tuple[Change, ...] = ()
+    refused: tuple[str, ...] = ()
+    warnings: tuple[Difference, ...] = ()
+
+    def count(self, kind: ChangeKind) -> int:
+        """Return of how many changes this was found."""
+        return sum(change.kind is kind for change in self.changes)
+
+    def regressions(self, share: float) -> tuple[Change, ...]:
+        """Return what is worse by more than a share, and by more than chance and noise, and arms that now fail."""
+        return tuple(
+            change
+            for change in self.changes
+            if change.kind is ChangeKind.NOW_FAILS or (change.kind is ChangeKind.WORSE and change.worsening > share)
+        )
+
+    @property
+    def family(self) -> int:
+        """Number of comparisons that were tested together."""
+        return max((change.judgement.family for change in self.changes if change.judgement), default=0)
+
+    @property
+    def can_show_anything(self) -> bool:
+        """Whether any metric has so many repeats that a difference could have been seen."""
+        return any(change.metric and change.kind is not ChangeKind.TOO_FEW for change in self.changes)
+
+    @property
+    def repeats_needed(self) -> int:
+        """Repeats of each arm in both studies that could show a difference in any one of the comparisons."""
+        tested = sum(bool(change.metric) for change in self.changes)
+        return repeats_needed(tested)
+
+
+def compare(
+    base: "pd.DataFrame",
+    new: "pd.DataFrame",
+    noise: float = NOISE,
+    *,
+    machines: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {}),
+) -> Comparison:
+    """Compare the arms of a new study with those of a base.
+
+    All metrics of all arms are one family: p-values are corrected for all of them together (Holm).
+
+    Args:
+        base: The last attempt of each run of the base: columns of `runs.csv`.
+        new: The same of the new study.
+        noise: Medians that differ by no more than this share are not called better or worse.
+        machines: The two `machine.json`; empty where one is not known.
+    """
+    pairs = matched(base, new)
+    names = (_study(base), _study(new))
+    noted = (*warnings(pairs, machines), *_unequal(pairs))
+    if refused := refusals(pairs):
+        return Comparison(*names, noise, refused=refused, warnings=noted)
+    return Comparison(*names, noise, changes=tuple(_changes(pairs, noise)), warnings=noted)
+
+
+def _study(runs: "pd.DataFrame") -> str:
+    known = runs["study"].dropna()
+    return one_line(known.iloc[0]) if len(known) else ""
+
+
+def _changes(pairs: Sequence[Pair], noise: float) -> Iterator[Change]:
+    asked = [
+        (pair, metric, found) for pair in pairs for metric in METRICS if (found := _case(pair, metric)) is not None
+    ]
+    judgements = judge([found for _, _, found in asked], noise)
+    judged: dict[Pair, list[Change]] = {}
+    for (pair, metric, found), judgement in zip(asked, judgements, strict=True):
+        judged.setdefault(pair, []).append(_change(pair, metric, found, judgement))
+    for pair in pairs:
+        yield from judged.get(pair, [])
+        if (kind := _of_arm(pair)) is not None:
+            yield Change(pair.label, "", kind, _runs(pair.base), _runs(pair.new))
+
+
+def _change(pair: Pair, metric: Metric, found: JudgementCase, judgement: Judgement) -> Change:
+    return Change(
+        arm=pair.label,
+        metric=metric.column,
+        kind=ChangeKind(judgement.verdict.value),
+        base_runs=_runs(pair.base),
+        new_runs=_runs(pair.new),
+        base=_interval(found.b),
+        new=_interval(found.a),
+        ratio=_ratio(found),
+        judgement=judgement,
+        worsening=_worsening(median(found.b), median(found.a), lower=metric.lower),
+    )
+
+
+def _interval(values: Sequence[float]) -> Interval:
+    if all(map(math.isfinite, values)):
+        return median_interval(values)
+    return Interval(median(values), None, None, len(values), None)
+
+
+def _ratio(found: JudgementCase) -> Interval | None:
+    if min(found.b) <= 0 or not all(map(math.isfinite, (*found.a, *found.b))):
+        return None
+    return ratio_interval(found.a, found.b)
+
+
+def _worsening(base: float, new: float, *, lower: bool) -> float:
+    """Return by which share of the base's median the new one is worse; negative where it is better."""
+    more = new - base if lower else base - new
+    if base == new or more == 0:
+        return 0.0
+    if math.isinf(base) or base == 0:
+        return -1.0 if math.isinf(base) else math.copysign(math.inf, more)
+    return more / abs(base)
+
+
+def _of_arm(pair: Pair) -> ChangeKind | None:
+    if pair.base is None:
+        return ChangeKind.ONLY_IN_NEW
+    if pair.new is None:
+        return ChangeKind.ONLY_IN_BASE
+    before, after = bool(pair.base.completed), bool(pair.new.completed)
+    if before == after:
+        return None
+    return ChangeKind.NOW_FAILS if before else ChangeKind.NO_LONGER_FAILS
+
+
+def _runs(arm: Arm | None) -> tuple[int, int]:
+    return (0, 0) if arm is None else (len(arm.completed), len(arm.rows))
+
+
+def _unequal(pairs: Sequence[Pair]) -> Iterator[Difference]:
+    """Yield in what arms are not whole: some of their runs failed, or one study lacks a metric that the other has."""
+    lacking: Counter[str] = Counter()
+    for pair in pairs:
+        if pair.base is None or pair.new is None:
+            continue
+        if text := _failures(pair.base, pair.new):
+            yield Difference("note", f"{pair.label}: {text}")
+        if pair.base.completed and pair.new.completed:
+            lacking.update(_lacking(pair.base, pair.new))
+    for column, count in lacking.items():
+        yield Difference("note", f"{column} of {counted(count, 'arm')} is known in one study alone: it is not compared")
+
+
+def _failures(base: Arm, new: Arm) -> str:
+    if not base.completed and not new.completed:
+        return "no run completed in either study"
+    failed = [len(arm.rows) - len(arm.completed) for arm in (base, new)]
+    if not any(failed):
+        return ""
+    return f"{failed[0]} of {counted(len(base.rows), 'run')} failed in BASE, {failed[1]} of {len(new.rows)} in NEW"
+
+
+def _lacking(base: Arm, new: Arm) -> list[str]:
+    return [metric.column for metric in METRICS if bool(_values(base, metric)) != bool(_values(new, metric))]
+
+
+def _case(pair: Pair, metric: Metric) -> JudgementCase | None:
+    """Return the values of one metric, the new study's first; None where a study has none, or they mean nothing."""
+    if pair.base is None or pair.new is None:
+        return None
+    if metric.is_score and Input.SYNTHETIC in (pair.base.known("input"), pair.new.known("input")):
+        return None
+    base, new = _values(pair.base, metric), _values(pair.new, metric)
+    if not base or not new:
+        return None
+    paired = metric.is_score and base.keys() == new.keys()
+    a, b = (tuple(found[key] for key in (sorted(found) if paired else found)) for found in (new, base))
+    return JudgementCase(a, b, metric.lower, paired)
+
+
+def _values(arm: Arm, metric: Metric) -> dict[Repeat, float]:
+    """Return the values of an arm's runs by repeat and seed.
+
+    Of times to a target they are infinite where a run ended without reaching it, and there are none without a target.
+    """
+    if metric.column == TARGET:
+        return _times_to_target(arm)
+    found = {_repeat(row): row.get(metric.column) for row in arm.completed}
+    return {key: float(value) for key, value in found.items() if value is not None and math.isfinite(value)}
+
+
+def _times_to_target(arm: Arm) -> dict[Repeat, float]:
+    if arm.known("target_value") is None:
+        return {}
+    found = {_repeat(row): row.get(TARGET) for row in arm.rows if row["status"] in ENDED}
+    return {key: math.inf if value is None else float(value) for key, value in found.items()}
+
+
+def _repeat(row: Mapping[str, Any]) -> Repeat:
+    """Return what pairs a run with one of another study; without a known repeat only its own name."""
+    if row.get("repeat") is None:
+        return (str(row["run_id"]),)
+    return (f"{row['repeat']:06}", str(row.get("seed")))

@@ -1,0 +1,86 @@
+"""Statements, and how they say numbers, intervals and names: plain text in one line, three digits."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from dlbench.analysis.statistics.intervals import Interval, median_interval
+
+Kind = Literal["use", "why", "doubt"]
+
+# Names in one sentence; more are counted.
+MOST_NAMES = 4
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One sentence or two of an answer: what to use, why, or what speaks against trusting it.
+
+    Attributes:
+        text: Plain text in one line; names in it are a user's own and may hold anything but control characters.
+        kind: Which of the three it is.
+    """
+
+    text: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Unit:
+    """How values of one kind are written, and what follows the number."""
+
+    written: Callable[[float], str]
+    suffix: str = ""
+
+    def shown(self, value: float) -> str:
+        """Return a value with its unit."""
+        return self.written(value) + self.suffix
+
+    def with_ends(self, interval: Interval) -> str:
+        """Return a median or ratio with its interval, such as `41.4 s [39.9, 42.7]`."""
+        if interval.low is None or interval.high is None:
+            return self.shown(interval.value)
+        return f"{self.shown(interval.value)} [{self.written(interval.low)}, {self.written(interval.high)}]"
+
+    def spread(self, values: Iterable[float]) -> str:
+        """Return the median of one or more finite values with its interval."""
+        return self.with_ends(median_interval(list(values)))
+
+
+def number(value: float) -> str:
+    """Return a number with three digits, thousands apart, very large and small ones with a power of ten."""
+    return f"{value:,.0f}" if 99.95 <= abs(value) < 1e9 else f"{value:.3g}"
+
+
+def percent(value: float) -> str:
+    """Return a share in percent: below 10% with one digit after the point."""
+    return f"{100 * value:.1f}%" if 0 < abs(value) < 0.0995 else f"{100 * value:.0f}%"
+
+
+SECONDS = Unit(number, " s")
+RATE = Unit(number, " samples/s")
+SCORE = Unit("{:.4f}".format)
+SHARE = Unit(percent)
+RATIO = Unit(number, " times")
+
+
+def one_line(text: object) -> str:
+    """Return a text without line ends, repeated spaces, and marks that would steer a terminal."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in str(text)).split())
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number and what is counted: `1 run`, `2 runs`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(names: Iterable[str], most: int = MOST_NAMES) -> str:
+    """Return names for a sentence: the first few, and how many more. Names hold commas, so semicolons part them."""
+    found = list(names)
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return "; ".join(found[:most]) + more
+
+
+def chance(p: float) -> str:
+    """Return a p-value as papers write it."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"

@@ -1,0 +1,1 @@
+"""What is computed from rows: rates, efficiency, time to target, critical batch."""

@@ -1,0 +1,145 @@
+"""The critical batch size: below it twice the batch halves the steps to a target, above it that buys little.
+
+    S = S_min (1 + B_c / B)
+
+with S the updates to the target and B the global batch (McCandlish et al. 2018, "An Empirical Model of Large-Batch
+Training"). It is fitted in logarithms, so that residuals are relative, to every run. B_c is said only where the runs
+can tell it: three or more batch sizes, of which the largest lies past the bend.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dlbench.analysis.statistics.intervals import LEVEL
+
+LEAST_SIZES = 3
+# A fit takes about a millisecond, and the ends of an interval need no more digits than so many draws give.
+RESAMPLES = 499
+SEED = 0
+# If steps at the smallest batch are within this of S_min, they do not fall with the batch: B_c may be anything below.
+LEAST_FALL = 0.1
+
+Floats = npt.NDArray[np.float64]
+
+
+class NotIdentifiableError(Exception):
+    """The runs cannot tell a critical batch size; the message says why."""
+
+
+@dataclass(frozen=True)
+class CriticalBatch:
+    """A fit of S = S_min (1 + B_c / B).
+
+    Attributes:
+        steps_min: S_min, in updates.
+        batch: B_c, in samples.
+        low: Lower end of B_c's interval over resampled runs; None where no batch size was repeated.
+        high: Upper end; infinite where so many resamples do not bend within the batch sizes that were run.
+        rms: Root mean square of the residuals in logarithms: 0.04 is about 4%.
+        n: Runs that were fitted.
+    """
+
+    steps_min: float
+    batch: float
+    low: float | None
+    high: float | None
+    rms: float
+    n: int
+
+    def steps(self, batch: float) -> float:
+        """Return the updates that the fit gives for a global batch."""
+        return self.steps_min * (1 + self.batch / batch)
+
+
+def critical_batch(batches: Sequence[float], steps: Sequence[float], level: float = LEVEL) -> CriticalBatch:
+    """Fit the critical batch size, with a percentile bootstrap interval that resamples the runs of each batch size.
+
+    Args:
+        batches: Global batch of each run, in samples.
+        steps: Updates that the run needed to reach its target.
+        level: Of the interval.
+
+    Raises:
+        ValueError: There are not as many batches as steps, or one is not above zero.
+        NotIdentifiableError: The runs cannot tell it.
+    """
+    if len(batches) != len(steps) or any(not 0 < value < math.inf for value in (*batches, *steps)):
+        raise ValueError("needs one batch and one number of steps of each run, all above zero")
+    sizes = sorted(set(batches))
+    if len(sizes) < LEAST_SIZES:
+        raise NotIdentifiableError(f"it needs {LEAST_SIZES} or more batch sizes with runs that all reach the target")
+    log_batches, log_steps = np.log(np.asarray(batches, np.float64)), np.log(np.asarray(steps, np.float64))
+    log_min, log_critical = _best(log_batches, log_steps)
+    _check_bend(log_critical, sizes)
+    low, high = _interval(log_batches, log_steps, log_critical, level)
+    residuals = _residuals(np.array([log_min, log_critical]), log_batches, log_steps)
+    return CriticalBatch(
+        steps_min=math.exp(log_min),
+        batch=math.exp(log_critical),
+        low=low,
+        high=high,
+        rms=float(np.sqrt(np.mean(residuals**2))),
+        n=len(batches),
+    )
+
+
+def _check_bend(log_critical: float, sizes: Sequence[float]) -> None:
+    if log_critical >= math.log(sizes[-1]):
+        raise NotIdentifiableError(f"the steps do not bend within the batch sizes: it lies above {sizes[-1]:g}")
+    if log_critical < math.log(LEAST_FALL * sizes[0]):
+        raise NotIdentifiableError(f"the steps do not fall with the batch: it lies far below {sizes[0]:g}")
+
+
+def _best(log_batches: Floats, log_steps: Floats) -> tuple[float, float]:
+    """Return log S_min and log B_c of the best fit from the smallest, the middle and the largest batch as a start."""
+    starts = np.quantile(log_batches, [0.0, 0.5, 1.0])
+    fits = [_solve(log_batches, log_steps, float(start)) for start in starts]
+    _, log_min, log_critical = min(fits)
+    return log_min, log_critical
+
+
+def _solve(log_batches: Floats, log_steps: Floats, start: float) -> tuple[float, float, float]:
+    """Return the cost, log S_min and log B_c; logarithms keep both above zero."""
+    from scipy.optimize import least_squares
+
+    guess = np.array([np.mean(log_steps - np.logaddexp(0.0, start - log_batches)), start])
+    found = least_squares(_residuals, guess, jac=_jacobian, method="lm", args=(log_batches, log_steps))
+    return float(found.cost), float(found.x[0]), float(found.x[1])
+
+
+def _residuals(parameters: Floats, log_batches: Floats, log_steps: Floats) -> Floats:
+    fitted: Floats = parameters[0] + np.logaddexp(0.0, parameters[1] - log_batches)
+    return fitted - log_steps
+
+
+def _jacobian(parameters: Floats, log_batches: Floats, log_steps: Floats) -> Floats:
+    from scipy.special import expit
+
+    return np.stack([np.ones_like(log_batches), expit(parameters[1] - log_batches)], axis=1)
+
+
+def _interval(
+    log_batches: Floats, log_steps: Floats, log_critical: float, level: float
+) -> tuple[float | None, float | None]:
+    """Return the ends of B_c over resamples; what lies past the batch sizes is infinite, what lies far below is 0."""
+    groups = [np.flatnonzero(log_batches == size) for size in np.unique(log_batches)]
+    if all(len(group) == 1 for group in groups):
+        return None, None
+    generator = np.random.default_rng(SEED)
+    drawn = []
+    for _ in range(RESAMPLES):
+        chosen = np.concatenate([generator.choice(group, size=len(group)) for group in groups])
+        drawn.append(_solve(log_batches[chosen], log_steps[chosen], log_critical)[2])
+    ends = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    low, high = (_said(float(end), log_batches) for end in ends)
+    return low, high
+
+
+def _said(log_critical: float, log_batches: Floats) -> float:
+    if log_critical >= log_batches.max():
+        return math.inf
+    return math.exp(log_critical) if log_critical > log_batches.min() + math.log(LEAST_FALL) else 0.0

@@ -1,0 +1,122 @@
+"""What a throughput is: samples of all workers / common time, inside windows that open and close at barriers.
+
+Each worker's clock has a zero of its own (its first step), so moments of different workers are never compared. A
+piece of the window opens and closes at a barrier: it took as long as it took for the slowest worker to see it.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dlbench.records.columns import FIELD, PHASE
+from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS, Result
+
+Rows = npt.NDArray[np.float64]
+IN_WINDOW = (PHASE["timed"], PHASE["extended"])
+
+
+@dataclass(frozen=True)
+class RateWindow:
+    """The timed window of all workers together.
+
+    Attributes:
+        time_s: Common time: over its pieces, the sum of the longest that any worker saw.
+        steps: Steps inside it; where workers differ, the fewest.
+        extended_steps: Of them, steps added after training.
+        samples: Samples of all workers inside it.
+    """
+
+    time_s: float
+    steps: int
+    extended_steps: int
+    samples: int
+
+    @property
+    def is_long_enough(self) -> bool:
+        """Whether a rate may be drawn from it: at least 50 steps and 5 s."""
+        return self.steps >= MIN_TIMED_STEPS and self.time_s >= MIN_TIMED_S
+
+    @property
+    def samples_per_s(self) -> float | None:
+        """Samples of all workers / common time; None where the window is too short."""
+        return self.samples / self.time_s if self.is_long_enough else None
+
+
+def window(results: Collection[Result]) -> RateWindow | None:
+    """Return the timed window of all workers' results; None where there is none, or workers saw different pieces."""
+    counts = {len(result.segments) for result in results}
+    if len(counts) != 1 or counts == {0}:
+        return None
+    pieces = list(zip(*(result.segments for result in results), strict=True))
+    return RateWindow(
+        time_s=sum(max(seen.closed_at_s - seen.opened_at_s for seen in piece) for piece in pieces),
+        steps=min(sum(seen.steps for seen in result.segments) for result in results),
+        extended_steps=min(sum(seen.steps for seen in result.segments if seen.extended) for result in results),
+        samples=sum(seen.samples for piece in pieces for seen in piece),
+    )
+
+
+def in_window(rows: Rows) -> Rows:
+    """Return the step rows that lie inside the timed window."""
+    inside: Rows = rows[np.isin(rows[:, FIELD["phase"]], IN_WINDOW)]
+    return inside
+
+
+def in_phase(rows: Rows, phase: str) -> Rows:
+    """Return the step rows of one phase."""
+    inside: Rows = rows[rows[:, FIELD["phase"]] == PHASE[phase]]
+    return inside
+
+
+def step_time_percentiles(steps: Iterable[Rows]) -> tuple[float, float] | None:
+    """Return the 50th and 95th percentile of the time of one step inside the window, all workers' steps together.
+
+    A row that stands for several steps counts as so many steps of equal time.
+    """
+    times = [_single_step_times(in_window(rows)) for rows in steps]
+    joined = np.concatenate([*times, np.empty(0)])
+    if not len(joined):
+        return None
+    p50, p95 = np.percentile(joined, [50, 95])
+    return float(p50), float(p95)
+
+
+def time_in_window(steps: Collection[Rows], name: str) -> float | None:
+    """Return one part of the steps inside the window, such as `data_wait_s`: its sum, mean over workers.
+
+    None where a worker has no step in the window, or a step in which the part could not be observed.
+    """
+    parts = [in_window(rows)[:, FIELD[name]] for rows in steps]
+    if not parts or any(not len(part) or np.isnan(part).any() for part in parts):
+        return None
+    return float(np.mean([part.sum() for part in parts]))
+
+
+def peer_wait(steps: Collection[Rows]) -> float | None:
+    """Return the wait for the slowest peer in a marked step: the median of each worker, mean over workers."""
+    return _mean_of_medians([in_phase(rows, "sampled")[:, FIELD["peer_wait_s"]] for rows in steps])
+
+
+def wire_time(steps: Collection[Rows]) -> float | None:
+    """Return the exchange in a marked step after all peers were ready: median of each worker, mean over workers."""
+    # The barrier's wait is not part of a marked step's communication: see `dlbench.worker.train.step`.
+    return _mean_of_medians([in_phase(rows, "sampled")[:, FIELD["communication_time_s"]] for rows in steps])
+
+
+def count_steps(rows: Rows, phase: str) -> int:
+    """Return the number of steps in one phase."""
+    return int(in_phase(rows, phase)[:, FIELD["num_steps"]].sum())
+
+
+def _single_step_times(rows: Rows) -> Rows:
+    counts = rows[:, FIELD["num_steps"]]
+    return np.repeat(rows[:, FIELD["step_time_s"]] / counts, counts.astype(np.int64))
+
+
+def _mean_of_medians(parts: list[Rows]) -> float | None:
+    known = [part[~np.isnan(part)] for part in parts]
+    if not known or any(not len(part) for part in known):
+        return None
+    return float(np.mean([np.median(part) for part in known]))

@@ -1,0 +1,81 @@
+"""What sensors say about the training of a run, from its first step to the end of its last one, or about its window.
+
+Steps that only lengthen the window come after training: what they cost is no cost of the run.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from dlbench.records.columns import FIELD
+from dlbench.telemetry.journal import Journal, Rows, SensorReading
+
+# A counter is read before, during and after training; less of the training than this says nothing about all of it.
+MIN_COVERED = 0.9
+
+# Number of the epoch in the rows of an extended window.
+EXTENDED_EPOCH = 0
+
+Series = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+
+
+def counted(journal: Journal, sensor: str, quantity: str) -> float | None:
+    """Return by how much a counter grew while the run trained: sum over the workers that read it.
+
+    None where no worker read it, or one that did has readings for less than nine tenths of its training.
+    """
+    grown = list(counted_by_worker(journal, sensor, quantity).values())
+    known = [value for value in grown if value is not None]
+    return sum(known) if known and len(known) == len(grown) else None
+
+
+def counted_by_worker(journal: Journal, sensor: str, quantity: str) -> dict[int, float | None]:
+    """Return the same of each worker that read it; None where its readings cover too little of its training."""
+    found = _series(journal, sensor, quantity)
+    return {worker: _growth(series, journal.steps.get(worker)) for worker, series in found}
+
+
+def mean_in_window(journal: Journal, sensor: str, quantity: str) -> float | None:
+    """Return the mean of the readings taken inside the timed window, mean over the workers that read there."""
+    means = []
+    for worker, (at_s, values) in _series(journal, sensor, quantity):
+        result = journal.results.get(worker)
+        pieces = result.segments if result else ()
+        inside = [(piece.opened_at_s <= at_s) & (at_s <= piece.closed_at_s) for piece in pieces]
+        chosen = values[np.any(inside, axis=0)] if inside else values[:0]
+        if len(chosen):
+            means.append(float(chosen.mean()))
+    return float(np.mean(means)) if means else None
+
+
+def training_end(rows: Rows | None) -> float:
+    """Return when a worker's last training step ended, in seconds since its first one began; 0 where it made none."""
+    trained = None if rows is None else rows[rows[:, FIELD["epoch"]] != EXTENDED_EPOCH]
+    if trained is None or not len(trained):
+        return 0.0
+    return float(trained[-1, FIELD["started_at_s"]] + trained[-1, FIELD["step_time_s"]])
+
+
+def _series(journal: Journal, sensor: str, quantity: str) -> list[tuple[int, Series]]:
+    by_worker: dict[int, list[SensorReading]] = {}
+    for reading in journal.sensors:
+        if (reading.sensor, reading.quantity) == (sensor, quantity) and None not in (reading.at_s, reading.value):
+            by_worker.setdefault(reading.worker, []).append(reading)
+    return [(worker, _arrays(readings)) for worker, readings in sorted(by_worker.items())]
+
+
+def _arrays(readings: Iterable[SensorReading]) -> Series:
+    table = np.array(sorted((reading.at_s, reading.value) for reading in readings), dtype=np.float64)
+    return table[:, 0], table[:, 1]
+
+
+def _growth(series: Series, rows: Rows | None) -> float | None:
+    """Return a counter's growth over training, interpolated between the readings about its two ends."""
+    at_s, values = series
+    end = training_end(rows)
+    covered = min(end, at_s[-1]) - max(0.0, at_s[0])
+    if end <= 0 or covered < MIN_COVERED * end:
+        return None
+    start_value, end_value = np.interp([0.0, end], at_s, values)
+    return float(end_value - start_value)

@@ -1,0 +1,46 @@
+"""Who really ran where in an attempt, as rows of `topology.csv`: the layout, and what its processes told."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from dlbench.analysis.metrics import sensors
+from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.layout import Layout
+from dlbench.telemetry.journal import Journal
+
+
+def topology(layout: Layout, cluster: Cluster, journal: Journal) -> Iterator[dict[str, Any]]:
+    """Yield a row for each process of an attempt.
+
+    Args:
+        layout: Where it was put.
+        cluster: The hosts, which rows name by number.
+        journal: What the processes told.
+    """
+    numbers = _numbers(layout, cluster)
+    sent, received = (
+        sensors.counted_by_worker(journal, "network", name) for name in ("wire_sent_bytes", "wire_received_bytes")
+    )
+    for place in layout.places:
+        told = journal.facts.get(place.rank, {})
+        yield {
+            "rank": place.rank,
+            "role": place.role,
+            "held_workers": ";".join(map(str, place.workers)),
+            "host": numbers[place.host],
+            "machine": place.machine,
+            "local_index": place.local_index,
+            "cores": ";".join(map(str, place.cores)),
+            "device_name": told.get("device_name"),
+            "interface": told.get("interface"),
+            "wire_sent_bytes": sent.get(place.rank),
+            "wire_received_bytes": received.get(place.rank),
+        }
+
+
+def _numbers(layout: Layout, cluster: Cluster) -> dict[str, int]:
+    """Return the number of each host in the cluster; of hosts that a queue gave, in the order of their first use."""
+    known = [host.address for host in cluster.hosts]
+    if not set(layout.hosts) <= set(known):
+        known = list(layout.hosts)
+    return {address: number for number, address in enumerate(known)}

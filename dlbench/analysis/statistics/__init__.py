@@ -1,0 +1,1 @@
+"""Intervals and tests that know nothing of runs."""

@@ -1,0 +1,180 @@
+"""Control groups, versions 1 and 2: their limits on this process, the cores it may use, and a group of its own."""
+
+import contextlib
+import math
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path("/")
+GROUPS = "sys/fs/cgroup"
+# Version 1 says "no limit" with the largest multiple of a page below 2^63.
+_NO_LIMIT = 1 << 60
+# Short periods let a throttled worker stutter evenly; the kernel takes no quota below a millisecond of a period.
+PERIOD_US, MAX_PERIOD_US, MIN_QUOTA_US = 10_000, 1_000_000, 1_000
+# What the groups that dlbench makes begin with.
+_PREFIX = "dlbench-"
+
+
+def read(path: Path, size: int = -1) -> str:
+    """Return a small file's text without white space around it, or an empty string where it cannot be read."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(size).strip()
+    except OSError:
+        return ""
+
+
+def number(path: Path) -> int | None:
+    """Return the whole number in a file, or None."""
+    text = read(path)
+    return int(text) if re.fullmatch(r"-?\d+", text) else None
+
+
+def describe_limits(root: Path = ROOT) -> dict[str, Any]:
+    """Return the tightest limit on CPU cores and memory from this process's group up; None where there is none."""
+    folders = list(_folders(root))
+    return {
+        "cpu_cores": min((limit for folder in folders if (limit := _cores(folder)) is not None), default=None),
+        "memory_bytes": min((limit for folder in folders if (limit := _memory(folder)) is not None), default=None),
+    }
+
+
+def process_limit(root: Path = ROOT) -> int | None:
+    """Return how many processes and threads this process's group may have; None for no limit."""
+    limits = (number(folder / "pids.max") for folder in _folders(root))
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def oom_kills(root: Path = ROOT) -> int:
+    """Return how many processes the kernel has killed for lack of memory, in our control group or on this machine."""
+    own = [folder / name for folder in _own_folders(root) for name in ("memory.events", "memory.oom_control")]
+    return max(_counter(path, "oom_kill") for path in [root / "proc/vmstat", *own])
+
+
+def usable_cores(root: Path = ROOT) -> tuple[int, ...]:
+    """Return the numbers of the cores that this process may use.
+
+    A container with a CPU limit (`--cpus=2`) sees all cores of its host and is stopped when it has used up its share:
+    the first so many cores stand for the limit, rounded down.
+    """
+    cores = tuple(sorted(os.sched_getaffinity(0)))
+    limit = describe_limits(root)["cpu_cores"]
+    return cores if limit is None else cores[: max(1, math.floor(limit))]
+
+
+def enter_group(name: str, quota: float, root: Path = ROOT) -> bool:
+    """Move this process into a new control group with `quota` CPU seconds per second; return whether it worked."""
+    found = _cpu_group(root)
+    if found is None:
+        return False
+    version, top, own = found
+    # Version 1 allows a limit below the own group. Version 2 allows none below a group that holds processes, the top
+    # excepted, so there the new group stands beside the own one.
+    parent = own if version == 1 or own == top else own.parent
+    group = parent / f"{_PREFIX}{name}"
+    try:
+        sweep(parent)
+        group.mkdir(exist_ok=True)
+    except OSError:
+        return False
+    try:
+        _write_quota(version, group, quota)
+        (group / "cgroup.procs").write_text(f"{os.getpid()}\n")
+    except OSError:
+        with contextlib.suppress(OSError):
+            group.rmdir()
+        return False
+    return True
+
+
+def leave_group(name: str, root: Path = ROOT) -> None:
+    """Move this process out of the group that `enter_group` made, and remove it; without one nothing happens."""
+    found = _cpu_group(root)
+    if found is not None and found[2].name == f"{_PREFIX}{name}":
+        with contextlib.suppress(OSError):
+            (found[2].parent / "cgroup.procs").write_text(f"{os.getpid()}\n")
+            found[2].rmdir()
+
+
+def sweep(parent: Path) -> None:
+    """Remove groups of workers that have ended; a group with a process in it cannot be removed."""
+    for group in parent.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            if not read(group / "cgroup.procs"):
+                group.rmdir()
+
+
+def period_and_quota(quota: float) -> tuple[int, int]:
+    """Return period and quota in microseconds for a share of CPU seconds per second."""
+    period = min(MAX_PERIOD_US, max(PERIOD_US, round(MIN_QUOTA_US / quota)))
+    return period, max(MIN_QUOTA_US, round(quota * period))
+
+
+def _write_quota(version: int, group: Path, quota: float) -> None:
+    period_us, quota_us = period_and_quota(quota)
+    if version == 2:
+        (group / "cpu.max").write_text(f"{quota_us} {period_us}\n")
+    else:
+        (group / "cpu.cfs_period_us").write_text(f"{period_us}\n")
+        (group / "cpu.cfs_quota_us").write_text(f"{quota_us}\n")
+
+
+def _cpu_group(root: Path) -> tuple[int, Path, Path] | None:
+    """Return the version of the `cpu` controller, the top of its hierarchy and this process's group; None for none."""
+    for top, names in _memberships(root):
+        # A container may be told its group by the host's name for it, and see it as the top.
+        folders = (top.joinpath(*names[:length]) for length in range(len(names), -1, -1))
+        own = next((folder for folder in folders if (folder / "cgroup.procs").exists()), None)
+        if own is None:
+            continue
+        if top.name != "cgroup" and "cpu" in top.name.split(","):
+            return 1, top, own
+        if "cpu" in read(own / "cgroup.controllers").split():
+            return 2, top, own
+    return None
+
+
+def _memberships(root: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Yield the top of each hierarchy that this process is in, and the names of its groups below that."""
+    for line in read(root / "proc/self/cgroup").splitlines():
+        _, _, rest = line.partition(":")
+        controllers, colon, path = rest.partition(":")
+        if colon:
+            yield root / GROUPS / controllers, [part for part in path.split("/") if part and part != ".."]
+
+
+def _own_folders(root: Path) -> list[Path]:
+    return [top.joinpath(*names) for top, names in _memberships(root)]
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    """Yield the folders of this process's groups, from each group itself up to the top of its hierarchy."""
+    for top, names in _memberships(root):
+        yield from (top.joinpath(*names[:length]) for length in range(len(names), -1, -1))
+
+
+def _cores(folder: Path) -> float | None:
+    quota, _, period = read(folder / "cpu.max").partition(" ")
+    if quota.isdecimal() and period.isdecimal():
+        return int(quota) / int(period)
+    quota_us, period_us = number(folder / "cpu.cfs_quota_us"), number(folder / "cpu.cfs_period_us")
+    return quota_us / period_us if quota_us is not None and quota_us > 0 and period_us else None
+
+
+def _memory(folder: Path) -> int | None:
+    limit = number(folder / "memory.max")
+    if limit is None:
+        limit = number(folder / "memory.limit_in_bytes")
+    return limit if limit is not None and limit < _NO_LIMIT else None
+
+
+def _counter(path: Path, name: str) -> int:
+    for line in read(path).splitlines():
+        key, _, value = line.partition(" ")
+        with contextlib.suppress(ValueError):
+            if key == name:
+                return int(value)
+    return 0

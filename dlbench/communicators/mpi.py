@@ -1,0 +1,133 @@
+"""Messages over MPI through mpi4py, on a communicator of dlbench's own."""
+
+import json
+import sys
+from typing import Any
+
+import numpy as np
+
+from dlbench.communicators import _rendezvous
+from dlbench.communicators._mpi_tool import (
+    ControlVariables,
+    captured_stderr,
+    loaded_library,
+    other_lines,
+    selected_components,
+)
+from dlbench.plugins import Options
+from dlbench.strategies import Array
+
+OPTIONS = Options
+
+
+class MpiCommunicator:
+    """One rank of a private duplicate of MPI_COMM_WORLD. One thread at a time may call it.
+
+    Attributes:
+        comm: The duplicate, an `mpi4py.MPI.Comm`.
+        library: Name and version of the MPI library, such as "Open MPI 5.0.11".
+        components: Collective components that serve the communicator, the first asked last; empty where the library
+            was not asked to report them (`coll_base_verbose`).
+    """
+
+    def __init__(self, mpi: Any) -> None:
+        self._mpi = mpi
+        self.library = _rendezvous.short_version(mpi.Get_library_version())
+        _check_links(mpi.COMM_WORLD)
+        with captured_stderr() as captured:
+            self.comm = mpi.COMM_WORLD.Dup()
+        sys.stderr.write(other_lines(captured.text))
+        self.components = selected_components(captured.text)
+        self.rank: int = self.comm.rank
+        self.size: int = self.comm.size
+        self._operations = {"sum": mpi.SUM, "max": mpi.MAX, "min": mpi.MIN}
+        self._types: dict[np.dtype[Any], Any] = {}
+        self._closed = False
+
+    def barrier(self) -> None:
+        """Wait for every worker."""
+        self.comm.Barrier()
+
+    def broadcast(self, array: Array, root: int = 0) -> None:
+        """Overwrite `array` with the root's."""
+        self.comm.Bcast(self._buffer(array), root)
+
+    def all_reduce(self, array: Array, out: Array, operation: str = "sum") -> None:
+        """Write the `sum`, `max` or `min` of all workers' `array` to `out`; `out` may be `array` itself."""
+        send = self._mpi.IN_PLACE if out is array else self._buffer(array)
+        self.comm.Allreduce(send, self._buffer(out), self._operations[operation])
+
+    def all_gather(self, value: Any) -> list[Any]:
+        """Return every worker's JSON-able value, by rank."""
+        mine = np.frombuffer(json.dumps(value).encode(), np.uint8)
+        lengths = np.empty(self.size, np.int64)
+        self.comm.Allgather(self._buffer(np.array([mine.size], np.int64)), self._buffer(lengths))
+        everything = np.empty(int(lengths.sum()), np.uint8)
+        self.comm.Allgatherv(self._buffer(mine), [everything, lengths.tolist(), None, self._mpi.UINT8_T])
+        pieces = np.split(everything, np.cumsum(lengths)[:-1])
+        return [json.loads(piece.tobytes()) for piece in pieces]
+
+    def sendrecv(self, send: Array, to: int, receive: Array, source: int) -> None:
+        """Send to one peer and receive from one peer at once (point to point)."""
+        self.comm.Sendrecv(self._buffer(send), to, 0, self._buffer(receive), source, 0)
+
+    def control_variable(self, name: str) -> str | None:
+        """Return the effective value of one of the library's control variables, None where it has none."""
+        library = loaded_library()
+        if library is None or not self.library.startswith("Open MPI"):
+            return None
+        return ControlVariables(library, self._mpi.Query_thread()).read(name)
+
+    def close(self) -> None:
+        """Disconnect; a collective."""
+        if self._closed:
+            return
+        self._closed = True
+        # `Free` and `Finalize` wait with the interpreter's lock held: a worker's other threads could send nothing.
+        self.comm.Barrier()
+        self.comm.Free()
+        self._mpi.Finalize()
+
+    def _buffer(self, array: Array) -> list[Any]:
+        """Return an array with its MPI type: looking the type up anew costs more than a short message."""
+        found = self._types.get(array.dtype)
+        if found is None:
+            # Predefined types only: the library reduces no derived one.
+            found = self._types[array.dtype] = self._mpi.Datatype.fromcode(array.dtype.char)
+        return [array, found]
+
+
+def connect(num_workers: int) -> MpiCommunicator:
+    """Start MPI and return this rank's communicator.
+
+    Raises:
+        RuntimeError: There is no MPI library, or not exactly `num_workers` distinct processes are connected.
+    """
+    communicator = MpiCommunicator(_load())
+    _rendezvous.check(communicator, num_workers, f"{communicator.library} at {loaded_library() or 'an unknown place'}")
+    return communicator
+
+
+def _check_links(world: Any) -> None:
+    """Send a byte to the next rank and receive one from the rank before.
+
+    Sending to a rank that cannot be reached is an error; Open MPI's collectives may wait for it for ever.
+    """
+    world.Sendrecv(bytearray(1), (world.rank + 1) % world.size, 0, bytearray(1), (world.rank - 1) % world.size, 0)
+
+
+def _load() -> Any:
+    """Import mpi4py.MPI, which starts MPI."""
+    import mpi4py
+
+    # One thread at a time calls MPI; a library that need not lock is quicker with short messages.
+    mpi4py.rc.thread_level = "serialized"
+    # MPI_Finalize waits for the other ranks. A worker that fails must end instead, so that the launcher sees it.
+    mpi4py.rc.finalize = False
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        raise RuntimeError(
+            f"mpi4py cannot load an MPI library ({error}); `pip install 'dlbench[mpi]'` brings one"
+        ) from error
+    return MPI

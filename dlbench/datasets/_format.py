@@ -1,0 +1,242 @@
+"""The files of a prepared data set: `meta.json`, the arrays beside it, and the checksums that prove them.
+
+<folder>/
+  x.npy  y.npy                          training samples and their classes
+  validation_x.npy  validation_y.npy    where the data set has a validation part of its own
+  meta.json                             what they hold, where it came from, their checksums
+
+History of `SCHEMA_VERSION`:
+    1: first version.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from dlbench.errors import UserError
+
+Array = npt.NDArray[Any]
+
+SCHEMA_VERSION = 1
+META = "meta.json"
+# Names of the arrays of each part; `<name>.npy` is the file.
+PARTS = {"train": ("x", "y"), "validation": ("validation_x", "validation_y")}
+
+
+@dataclass(frozen=True, eq=False)
+class Arrays:
+    """A prepared data set, mapped read-only: all processes of a host share its pages.
+
+    Attributes:
+        x: Training samples [n, *input_shape] as stored; they enter the network as `x * scale + offset`.
+        y: Their class numbers [n, *target_shape], int32.
+        validation_x: Samples of the data set's own validation part, or None where it has none.
+        validation_y: Their class numbers.
+        num_classes: Number of classes.
+        input_shape: Shape of one sample.
+        scale: See `x`.
+        offset: See `x`.
+        class_names: Names by class number.
+        vocabulary: Where samples are tokens, whole numbers below this.
+        target_shape: () where a sample has one class, (T,) where it has one at each of T positions.
+    """
+
+    x: Array
+    y: Array
+    validation_x: Array | None
+    validation_y: Array | None
+    num_classes: int
+    input_shape: tuple[int, ...]
+    scale: float
+    offset: float
+    class_names: tuple[str, ...]
+    vocabulary: int | None = None
+    target_shape: tuple[int, ...] = ()
+
+
+class ArrayMeta(BaseModel):
+    """One array file: element type, shape, size of the file, and sha256 of its elements (without the .npy header)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dtype: str
+    shape: tuple[int, ...]
+    file_bytes: int
+    sha256: str
+
+
+class Content(BaseModel):
+    """What the arrays hold. A sample enters the network as `x * scale + offset`.
+
+    Attributes:
+        arrays: The arrays by name: `x`, `y` and, where the data set has its own, `validation_x`, `validation_y`.
+        class_names: Names of the classes, by class number.
+        source: Where the samples come from, for humans.
+        notes: What was done to them: conversions, counts of what was left out.
+        vocabulary: Where samples are tokens, whole numbers below this; they enter the network as they are.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    arrays: dict[str, ArrayMeta]
+    class_names: tuple[str, ...]
+    scale: float
+    offset: float
+    source: str
+    notes: dict[str, Any]
+    vocabulary: int | None = None
+
+    @property
+    def checksum(self) -> str:
+        """The combined checksum: everything a worker reads, nothing of where or when it was prepared."""
+        content = self.model_dump(mode="json", include={"arrays", "class_names", "scale", "offset"})
+        # Left out where there is none: what was prepared before there were tokens keeps its checksum.
+        return fingerprint(content if self.vocabulary is None else content | {"vocabulary": self.vocabulary})
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+        return self.arrays["x"].shape[1:]
+
+    @property
+    def target_shape(self) -> tuple[int, ...]:
+        """() where a sample has one class, (T,) where it has one at each of T positions."""
+        return self.arrays["y"].shape[1:]
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes."""
+        return len(self.class_names)
+
+    def num_samples(self, part: str) -> int | None:
+        """Samples of the part `train` or `validation`; None where there is no such part."""
+        array = self.arrays.get(PARTS[part][0])
+        return None if array is None else array.shape[0]
+
+
+class Meta(BaseModel):
+    """One prepared data set.
+
+    Attributes:
+        dataset: Name of the data set.
+        options: Its options.
+        identity: What identifies the content; the folder's name carries its hash.
+        checksum: `content.checksum`, written down.
+        created_at: When it was prepared (ISO 8601, UTC).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: int = SCHEMA_VERSION
+    dataset: str
+    options: dict[str, Any]
+    identity: dict[str, Any]
+    content: Content
+    checksum: str
+    created_at: str
+
+
+def fingerprint(content: Any) -> str:
+    """Return the sha256 of JSON-able content, the same for equal content in any order of keys."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def read_meta(folder: Path) -> Meta:
+    """Read a prepared data set's `meta.json`.
+
+    Raises:
+        OSError: There is none or it cannot be read.
+        ValueError: It is damaged or of another schema version.
+    """
+    found = json.loads((folder / META).read_bytes())
+    version = found.get("schema_version") if isinstance(found, dict) else None
+    if version != SCHEMA_VERSION:
+        raise ValueError(f"{META} has schema version {version}, this dlbench reads {SCHEMA_VERSION}")
+    try:
+        meta = Meta.model_validate(found)
+    except ValidationError as error:
+        raise ValueError(f"{META} is damaged: {error.error_count()} fields are wrong") from error
+    if meta.checksum != meta.content.checksum:
+        raise ValueError(f"{META} is damaged: its checksum does not belong to its arrays")
+    return meta
+
+
+def open_arrays(folder: Path, checksum: str) -> Arrays:
+    """Map a prepared data set; quick, reads no samples.
+
+    Args:
+        folder: Its folder in the cache.
+        checksum: What its `meta.json` must say.
+
+    Raises:
+        UserError: It does not exist, is damaged, or holds other samples.
+    """
+    content = _checked_meta(folder, checksum).content
+    mapped = {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in content.arrays}
+    return Arrays(
+        x=mapped["x"],
+        y=mapped["y"],
+        validation_x=mapped.get("validation_x"),
+        validation_y=mapped.get("validation_y"),
+        num_classes=content.num_classes,
+        input_shape=content.input_shape,
+        scale=content.scale,
+        offset=content.offset,
+        class_names=content.class_names,
+        vocabulary=content.vocabulary,
+        target_shape=content.target_shape,
+    )
+
+
+def damage(folder: Path, content: Content, fully: bool) -> str:
+    """Return what is wrong with the array files of a prepared data set, or an empty string.
+
+    Args:
+        folder: The prepared data set.
+        content: What its `meta.json` says.
+        fully: Also read every array and compare its checksum; otherwise sizes alone are compared.
+    """
+    for name, array in content.arrays.items():
+        path = folder / f"{name}.npy"
+        try:
+            wrong = _damage_of(path, array, fully)
+        except (OSError, ValueError) as error:
+            wrong = f"{path.name}: {error}"
+        if wrong:
+            return wrong
+    return ""
+
+
+def _damage_of(path: Path, array: ArrayMeta, fully: bool) -> str:
+    size = path.stat().st_size
+    if size != array.file_bytes:
+        return f"{path.name} has {size:,} bytes, not {array.file_bytes:,}"
+    if fully and _elements_sha256(path) != array.sha256:
+        return f"{path.name} does not match its checksum"
+    return ""
+
+
+def _elements_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        np.lib.format.read_magic(file)
+        np.lib.format.read_array_header_1_0(file)
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _checked_meta(folder: Path, checksum: str) -> Meta:
+    hint = "prepare it again on this host: `python -m dlbench.datasets._prepare`"
+    try:
+        meta = read_meta(folder)
+    except (OSError, ValueError) as error:
+        raise UserError(f"no prepared data set in {folder}: {error}", hint=hint) from error
+    if meta.checksum != checksum:
+        raise UserError(f"{folder} holds other samples: checksum {meta.checksum[:12]}, not {checksum[:12]}", hint=hint)
+    if wrong := damage(folder, meta.content, fully=False):
+        raise UserError(f"the prepared data set in {folder} is damaged: {wrong}", hint=hint)
+    return meta

@@ -1,0 +1,5 @@
+"""Other hosts: what they are, whether they are fit, what the links between them carry, and cleaning up on them.
+
+One program does the work on a host, `agent.py`, started over ssh as Open MPI starts its daemons. `remote.py` starts it
+and asks it; `describe.py`, `links.py`, `collect_remote.py` and `doctor/` are what it is asked for.
+"""

@@ -1,0 +1,139 @@
+"""`python -m dlbench.hosts.agent`: does on a host what dlbench asks for, until its standard input ends.
+
+Requests come on standard input, or as arguments; answers go to standard output. Each is a line of JSON.
+
+| `do` | request | answer |
+| --- | --- | --- |
+| describe | files: paths | cores, machine (`records.machine.describe`), kernel, files (SHA-256 by path) |
+| check | names, home, folders | what `dlbench doctor` examines (`hosts.doctor.probes`) |
+| clean up | attempt_id, grace_s, ranks | logs (by file name), remaining (process ids), oom_kills |
+| load mpi | | library, library_version: what mpi4py loads; MPI is not started |
+| route, address, listen, call, stop | `hosts.link_ends` | `hosts.link_ends` |
+
+What cannot be done is answered with `error`.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+# Before each answer: a shell that logs in may print anything.
+MARK = "dlbench-agent: "
+# dlbench is never silent for so long; the connection to it may be gone without a word.
+_IDLE_S = 900
+# Of a longer log its end.
+_MAX_LOG_BYTES = 2**20
+# The same in all containers and namespaces of one machine, and of no other machine.
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_LIBMPI = re.compile(r"(/.*/libmpi[\w-]*\.so[.\d]*)$", re.MULTILINE)
+
+Facts = dict[str, Any]
+
+
+def main(requests: Sequence[str]) -> None:
+    """Do what is asked, line by line."""
+    for line in requests or iter(_next_line, ""):
+        request = json.loads(line)
+        try:
+            for answer in _answers(request.pop("do"), request):
+                print(MARK + json.dumps(answer), flush=True)  # noqa: T201
+        except OSError as error:
+            print(MARK + json.dumps({"error": str(error.strerror or error or type(error).__name__)}), flush=True)  # noqa: T201
+    # A probe that hangs in a dead file system or name server must not keep this process.
+    os._exit(0)
+
+
+def _next_line() -> str:
+    signal.alarm(_IDLE_S)
+    return sys.stdin.readline()
+
+
+def _answers(do: str, request: Facts) -> Iterable[Facts]:
+    """Return the answers; each request imports only what it needs, for that is most of the time it takes."""
+    if do == "describe":
+        return [describe(**request)]
+    if do == "check":
+        from dlbench.hosts.doctor import probes
+
+        return [probes.check(**request)]
+    if do == "clean up":
+        return [_clean_up(**request)]
+    if do == "load mpi":
+        return [_load_mpi()]
+    from dlbench.hosts import link_ends
+
+    return link_ends.answers(do, request)
+
+
+def describe(files: Iterable[str] = ()) -> Facts:
+    """Return the cores, hardware, versions and kernel of this machine, and the hashes of the user's files."""
+    from dlbench.cgroups import usable_cores
+    from dlbench.records import machine
+
+    return {"cores": usable_cores(), "machine": machine.describe(), "kernel": kernel(), "files": hashes(files)}
+
+
+def kernel() -> str:
+    """Return the id of the running kernel's boot; empty where there is none."""
+    with contextlib.suppress(OSError):
+        return _BOOT_ID.read_text().strip()
+    return ""
+
+
+def hashes(paths: Iterable[str]) -> dict[str, str | None]:
+    """Return the SHA-256 of each file, by its path as given; None where it cannot be read."""
+    return {path: _hash(Path(path)) for path in paths}
+
+
+def _hash(path: Path) -> str | None:
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+    return None
+
+
+def _clean_up(attempt_id: str, grace_s: float, ranks: Sequence[int]) -> Facts:
+    """End what is left of an attempt; take the logs of its workers out of the temporary files."""
+    from dlbench.cgroups import oom_kills
+    from dlbench.launch.processes import end_all, leftovers
+
+    remaining = end_all(lambda: leftovers(attempt_id), grace_s)
+    return {"remaining": remaining, "logs": dict(_logs(attempt_id, ranks)), "oom_kills": oom_kills()}
+
+
+def _logs(attempt_id: str, ranks: Sequence[int]) -> Iterator[tuple[str, str]]:
+    """Yield the logs that workers wrote among the temporary files, having no folder of the attempt; remove them."""
+    from dlbench.records.files import worker_log
+    from dlbench.records.own_files import own_log
+
+    for rank in ranks:
+        path = own_log(attempt_id, worker_log(rank))
+        with contextlib.suppress(OSError):
+            if path is not None:
+                text = path.read_bytes()[-_MAX_LOG_BYTES:].decode(errors="replace")
+                path.unlink()
+                yield path.name.removeprefix(f"{attempt_id}-"), text
+
+
+def _load_mpi() -> Facts:
+    """Return the file of the MPI library that mpi4py loads, and its version; `problem` says why there is none."""
+    try:
+        import mpi4py
+
+        mpi4py.rc.initialize = False
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        return {"problem": str(error).split("\n")[0]}
+    found = _LIBMPI.search(Path("/proc/self/maps").read_text())
+    version = MPI.Get_library_version().split(",")[0].strip("\0 \n")
+    return {"library": found[1] if found else "", "library_version": version}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

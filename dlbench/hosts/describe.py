@@ -1,0 +1,122 @@
+"""Ask other hosts, before anything is launched on them, what they are: cores, hardware, versions, the user's files."""
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dlbench.cgroups import usable_cores
+from dlbench.errors import UserError
+from dlbench.hosts.agent import hashes, kernel
+from dlbench.hosts.remote import Agents, HostError, command, elsewhere, in_parallel
+from dlbench.records.machine import found_in, library_versions
+from dlbench.scenario.cluster import Cluster, Host
+
+_ANSWER_S = 60.0
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """What the hosts of a cluster are.
+
+    Attributes:
+        cluster: The same cluster, with the cores of every host, and which of them are one machine.
+        machines: What `dlbench.records.machine.describe` returns on each other host, in order, without names.
+    """
+
+    cluster: Cluster
+    machines: tuple[Mapping[str, Any], ...] = field(repr=False)
+
+
+def describe_hosts(
+    cluster: Cluster,
+    machine: Mapping[str, Any],
+    environment: Mapping[str, str],
+    python: str = sys.executable,
+    files: Sequence[str] = (),
+) -> HostFacts:
+    """Ask all hosts of a cluster but this one at once.
+
+    Args:
+        cluster: The hosts.
+        machine: What this machine is.
+        environment: Says how they are reached.
+        python: The interpreter that workers will have, here and there.
+        files: The user's own files that runs are made from.
+
+    Raises:
+        UserError: Some do not answer, lack the interpreter or dlbench, or have other versions or files; names all.
+    """
+    others, agents = elsewhere(cluster), Agents(cluster, environment, python)
+    answers = in_parallel(lambda host: _ask(agents, host, files), others)
+    here = {"cores": usable_cores(), "machine": machine, "kernel": kernel(), "files": hashes(files)}
+    known: dict[str, dict[str, Any] | str] = {host.address: here for host in cluster.hosts}
+    known |= {host.address: found for host, found in zip(others, answers, strict=True)}
+    problems = {
+        host.address: problem for host in cluster.hosts if (problem := _problem(host, known[host.address], here))
+    }
+    if problems:
+        lines = [f"{address}: {problem}" for address, problem in problems.items()]
+        raise UserError(
+            "\n  ".join(["hosts that cannot be used as they are:", *lines]),
+            hint=f"{shlex.join([*command(cluster, environment), next(iter(problems))])} true  shows how it is reached",
+        )
+    answered = {address: found for address, found in known.items() if not isinstance(found, str)}
+    kernels = list(dict.fromkeys(found["kernel"] for found in answered.values() if found["kernel"]))
+    hosts = tuple(_with_facts(host, answered[host.address], kernels) for host in cluster.hosts)
+    machines = tuple(answered[host.address]["machine"] for host in others)
+    return HostFacts(cluster.model_copy(update={"hosts": hosts}), machines)
+
+
+def _ask(agents: Agents, host: Host, files: Sequence[str]) -> dict[str, Any] | str:
+    """Return a host's answer, or what is wrong with it."""
+    try:
+        return agents.ask(host, "describe", _ANSWER_S, files=list(files))
+    except HostError as error:
+        return str(error)
+
+
+def _problem(host: Host, found: Mapping[str, Any] | str, here: Mapping[str, Any]) -> str:
+    """Return why a host cannot be used, or an empty string."""
+    if isinstance(found, str):
+        return found
+    there = list(map(int, found["cores"]))
+    missing = [core for core in host.cores if core not in there]
+    if missing:
+        return f"has no core {', '.join(map(str, missing))}; its cores are {', '.join(map(str, there))}"
+    return _other_versions(here["machine"], found["machine"]) or _other_files(here["files"], found["files"])
+
+
+def _other_files(here: Mapping[str, str | None], there: Mapping[str, str | None]) -> str:
+    """Return which of the user's own files a host lacks or has otherwise, or an empty string."""
+    missing = [path for path in here if there.get(path) is None]
+    if missing:
+        return f"has no {', '.join(missing)} in {Path.cwd()}"
+    different = [path for path, found in here.items() if there[path] != found]
+    return f"has another {', '.join(different)}" if different else ""
+
+
+def _other_versions(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
+    """Return in which versions two machines differ, or an empty string."""
+    ours, theirs = _versions(here), _versions(there)
+    found = [
+        f"{name} {theirs.get(name, 'absent')} (here {ours.get(name, 'absent')})"
+        for name in dict.fromkeys([*ours, *theirs])
+        if ours.get(name) != theirs.get(name)
+    ]
+    return f"has other versions: {', '.join(found)}" if found else ""
+
+
+def _versions(machine: Mapping[str, Any]) -> dict[str, str]:
+    found = {"Python": found_in(machine, "software", "python"), **library_versions(machine)}
+    found["dlbench's commit"] = found_in(machine, "software", "dlbench", "commit")
+    return {name: str(version) for name, version in found.items() if version is not None}
+
+
+def _with_facts(host: Host, found: Mapping[str, Any], kernels: Sequence[str]) -> Host:
+    """Return a host with its cores, unless the cluster names them, and the number of its machine."""
+    cores = host.cores or tuple(map(int, found["cores"]))
+    machine = kernels.index(found["kernel"]) if found["kernel"] else None
+    return host.model_copy(update={"cores": cores, "machine": machine})

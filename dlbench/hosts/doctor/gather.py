@@ -1,0 +1,132 @@
+"""Ask all hosts of a cluster at once, this machine among them, and measure the links between them."""
+
+import contextlib
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dlbench
+from dlbench.errors import UserError
+from dlbench.hosts.doctor.facts import ClusterFacts, HostReport
+from dlbench.hosts.doctor.probes import PROBING_S
+from dlbench.hosts.links import measure_each
+from dlbench.hosts.remote import Agent, Agents, HostError, elsewhere, ssh_words, started
+from dlbench.records.machine import found_in
+from dlbench.scenario.cluster import Cluster, Host, this_machine
+from dlbench.telemetry.server import own_address
+
+# ssh gives up after ten seconds; then a host examines itself.
+_ANSWER_S = 10.0 + PROBING_S
+_LOCAL = "127.0.0.1"
+_LISTENING_S, _SILENCE_S = 0.2, 5.0
+_MAX_LINE_BYTES = 64
+
+
+def gather(
+    cluster: Cluster, environment: Mapping[str, str], folders: Mapping[str, Path], python: str = sys.executable
+) -> ClusterFacts:
+    """Return what all hosts report, and what the links between those that answer carry.
+
+    Args:
+        cluster: The hosts.
+        environment: Says how they are reached.
+        folders: Where room is needed, by what it is for.
+        python: The interpreter, here and there.
+
+    Raises:
+        UserError: The hosts are a queue's, which gives them later.
+    """
+    if cluster.submitter != "direct":
+        raise UserError(
+            f"the hosts of {cluster.submitter} are given later, and cannot be examined from here",
+            hint="put `dlbench doctor` in place of `dlbench run` into the job: it finds the job's hosts",
+        )
+    names = [host.address.strip("[]") for host in cluster.hosts if not host.is_here]
+    others = elsewhere(cluster)
+    home = own_address(names) if others else _LOCAL
+    # This machine comes last where it is none of the hosts.
+    asked = list(cluster.hosts) + ([this_machine().hosts[0]] if len(others) == len(cluster.hosts) else [])
+    agents = Agents(cluster.model_copy(update={"hosts": tuple(asked)}), environment, python)
+    with started(agents) as found, _clock_server("" if others else _LOCAL) as port:
+        request = {
+            "names": [*names, *([home] if others and len(names) < len(cluster.hosts) else [])],
+            "home": [home, port],
+            "folders": {name: str(path) for name, path in folders.items()},
+        }
+        ssh = ssh_words(cluster, environment)
+        with ThreadPoolExecutor(len(asked)) as threads:
+            answers = list(threads.map(lambda agent: _answer(agent, request), found))
+        reports = [
+            HostReport(host, host not in others, problem, answer, (*ssh, host.address.strip("[]")) * (host in others))
+            for host, (problem, answer) in zip(asked, answers, strict=True)
+        ]
+        facts = ClusterFacts(
+            cluster=cluster,
+            hosts=tuple(reports[: len(cluster.hosts)]),
+            here=next(report for report in reports if report.is_here),
+            links=(),
+            home=home,
+            python=python,
+            prefix=sys.prefix,
+            root=str(Path(dlbench.__file__).parents[1]),
+        )
+        return replace(facts, links=tuple(_links(facts, found)))
+
+
+def _answer(agent: Agent | HostError, request: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return why a host cannot be examined, or an empty string, and its answer."""
+    if isinstance(agent, HostError):
+        return str(agent), {}
+    try:
+        answer = agent.ask("check", _ANSWER_S, **request)
+    except HostError as error:
+        return str(error), {}
+    problem = found_in(answer, "machine", "error")
+    return f"cannot be examined: {problem}" if problem else "", answer
+
+
+def _links(facts: ClusterFacts, agents: list[Agent | HostError]) -> Iterator[Any]:
+    """Measure between the hosts that answer, and give the links the positions of the whole cluster."""
+    positions = [number for number, report in enumerate(facts.hosts) if not report.problem]
+    hosts: tuple[Host, ...] = tuple(facts.cluster.hosts[number] for number in positions)
+    if len(positions) > 1:
+        answering = facts.cluster.model_copy(update={"hosts": hosts})
+        for link in measure_each(answering, [agents[number] for number in positions]):
+            yield replace(link, a=positions[link.a], b=positions[link.b])
+
+
+@contextlib.contextmanager
+def _clock_server(address: str) -> Iterator[int]:
+    """Yield a port of this machine on which each line is answered with the time, in seconds since 1970."""
+    is_over = threading.Event()
+    with socket.create_server((address, 0), backlog=512) as listener:
+        listener.settimeout(_LISTENING_S)
+        thread = threading.Thread(target=_serve, args=(listener, is_over), name="clock", daemon=True)
+        thread.start()
+        try:
+            yield int(listener.getsockname()[1])
+        finally:
+            is_over.set()
+            thread.join()
+
+
+def _serve(listener: socket.socket, is_over: threading.Event) -> None:
+    while not is_over.is_set():
+        with contextlib.suppress(OSError):
+            connection, _ = listener.accept()
+            threading.Thread(target=_tell_time, args=(connection,), daemon=True).start()
+
+
+def _tell_time(connection: socket.socket) -> None:
+    with connection, contextlib.suppress(OSError):
+        connection.settimeout(_SILENCE_S)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with connection.makefile("rwb", buffering=0) as lines:
+            while lines.readline(_MAX_LINE_BYTES):
+                lines.write(f"{time.time():.6f}\n".encode())

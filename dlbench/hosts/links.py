@@ -1,0 +1,196 @@
+"""Measure the links between the hosts of a cluster: round trip and bandwidth of one TCP connection.
+
+Pairs are measured one after the other, for they may share wires; each takes some 1.5 s. Of two hosts each calls the
+other and streams to it, on ports and addresses as MPI uses them, so that a firewall in either direction is found.
+One TCP connection may not fill a very fast link (above some 20 Gbit/s), and what a cloud lets through for minutes
+before it limits a host counts as what the link can do.
+"""
+
+import secrets
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import Any
+
+from dlbench.errors import UserError
+from dlbench.hosts.remote import Agent, Agents, HostError, elsewhere, started
+from dlbench.scenario.cluster import Cluster
+
+# Up to so many hosts every pair is measured, above it each host and its next: pairs grow with the square of hosts.
+ALL_PAIRS_HOSTS = 8
+# Longer than an agent takes over anything: it reports itself what goes wrong, and ssh that a host is down.
+_ANSWER_S = 15.0
+
+
+@dataclass(frozen=True)
+class MeasuredLink:
+    """What was measured between two hosts.
+
+    Attributes:
+        a: Position of the one host in the cluster.
+        b: Position of the other.
+        round_trip_s: One byte there and one back over TCP, median of up to 500; the lower of what the two ends
+            see. Half of it is what models of communication call latency.
+        bandwidth_bytes_per_s: What arrives of a TCP stream per second once the sender runs at full speed, for the
+            slower direction.
+        interface_a: The interface on `a` that was used; empty where it is unknown.
+        interface_b: The interface on `b`.
+    """
+
+    a: int
+    b: int
+    round_trip_s: float
+    bandwidth_bytes_per_s: float
+    interface_a: str
+    interface_b: str
+
+
+@dataclass(frozen=True)
+class BrokenLink:
+    """Two hosts that cannot connect.
+
+    Attributes:
+        a: Position of the one host in the cluster.
+        b: Position of the other.
+        problem: Why.
+    """
+
+    a: int
+    b: int
+    problem: str
+
+
+def measure(cluster: Cluster, environment: Mapping[str, str], python: str = sys.executable) -> tuple[MeasuredLink, ...]:
+    """Measure every pair of up to 8 hosts, and of more each host and its next; nothing for one host.
+
+    Args:
+        cluster: The hosts, and how they are reached; its `interface` is what is measured, where it names one.
+        environment: Says how hosts are reached where the cluster does not.
+        python: The interpreter that has dlbench, here and there.
+
+    Raises:
+        UserError: Two hosts cannot connect; names them.
+    """
+    if len(cluster.hosts) == 1:
+        return ()
+    found = []
+    with started(Agents(cluster, environment, python)) as agents:
+        for link in measure_each(cluster, agents):
+            if isinstance(link, BrokenLink):
+                names = " and ".join(cluster.hosts[number].address for number in (link.a, link.b))
+                raise UserError(f"{names} cannot connect: {link.problem}", hint="`dlbench doctor` examines all hosts")
+            found.append(link)
+    return tuple(found)
+
+
+def measure_each(cluster: Cluster, agents: Sequence[Agent | HostError]) -> Iterator[MeasuredLink | BrokenLink]:
+    """Yield what is found between each pair of hosts that have an agent or an error, in order; goes on after a failure.
+
+    Args:
+        cluster: The hosts.
+        agents: The agent on each of them, or why there is none.
+    """
+    for a, b in pairs(len(cluster.hosts)):
+        try:
+            yield _Pair(cluster, agents, a, b).measure()
+        except HostError as error:
+            yield BrokenLink(a, b, str(error))
+
+
+def pairs(num_hosts: int) -> tuple[tuple[int, int], ...]:
+    """Return the pairs that are measured: all, or of many hosts a ring."""
+    if num_hosts <= ALL_PAIRS_HOSTS:
+        return tuple(combinations(range(num_hosts), 2))
+    return (*pairwise(range(num_hosts)), (0, num_hosts - 1))
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two hosts of a cluster, and the agents on all of them."""
+
+    cluster: Cluster
+    agents: Sequence[Agent | HostError]
+    a: int
+    b: int
+
+    def measure(self) -> MeasuredLink:
+        """Measure both directions.
+
+        Raises:
+            HostError: One of the hosts does not answer, or they cannot connect.
+        """
+        there, back = self._one_way(self.a, self.b), self._one_way(self.b, self.a)
+        return MeasuredLink(
+            a=self.a,
+            b=self.b,
+            round_trip_s=min(there["round_trip_s"], back["round_trip_s"]),
+            bandwidth_bytes_per_s=min(there["bandwidth_bytes_per_s"], back["bandwidth_bytes_per_s"]),
+            interface_a=there["caller_interface"],
+            interface_b=there["listener_interface"],
+        )
+
+    def _one_way(self, caller: int, listener: int) -> dict[str, Any]:
+        """Have one host call the other and stream to it."""
+        address, own = self._addresses(caller, listener)
+        token = secrets.token_hex(16)
+        port = self._ask(listener, "listen", address=address, token=token)["port"]
+        try:
+            called = self._ask(caller, "call", address=address, port=port, token=token, own=own)
+        except HostError as error:
+            self._stop_listening(listener)
+            raise HostError(f"{self._name(caller)} calls {address} port {port}: {error}") from error
+        heard = self._ask(listener, "")
+        return {
+            "round_trip_s": called["round_trip_s"],
+            "bandwidth_bytes_per_s": heard["bandwidth_bytes_per_s"],
+            "caller_interface": called["interface"],
+            "listener_interface": heard["interface"],
+        }
+
+    def _addresses(self, caller: int, listener: int) -> tuple[str, str]:
+        """Return the address that one host calls the other by, and the address it calls from; empty for any."""
+        if self.cluster.interface:
+            found = (self._ask(number, "address", interface=self.cluster.interface) for number in (listener, caller))
+            address, own = (answer["address"] for answer in found)
+            return address, own
+        if self.cluster.hosts[listener].is_here:
+            # Another host takes `localhost` for itself: it calls the address from which this one would call.
+            route = self._ask(listener, "route", to=self._name(caller))
+            address = route["own"]
+        else:
+            route = self._ask(caller, "route", to=self._name(listener))
+            address = route["address"]
+        if not address:
+            # Only ssh knows its name.
+            return self._ask(listener, "address", interface="")["address"], ""
+        is_remote = any(self.cluster.hosts[number] in elsewhere(self.cluster) for number in (caller, listener))
+        if route["is_loopback"] and is_remote:
+            raise HostError(f"one of them takes the other for itself: it resolves the other's name to {address}")
+        return address, ""
+
+    def _name(self, number: int) -> str:
+        return self.cluster.hosts[number].address
+
+    def _ask(self, number: int, do: str, **request: Any) -> dict[str, Any]:
+        """Return a host's answer to a request, or its next answer where `do` is empty; errors begin with its name."""
+        try:
+            agent = self._agent(number)
+            return agent.ask(do, _ANSWER_S, **request) if do else agent.answer(_ANSWER_S)
+        except HostError as error:
+            raise HostError(f"{self._name(number)}: {error}") from error
+
+    def _stop_listening(self, number: int) -> None:
+        """Have a host wait for no caller any more; what it has seen adds nothing to the caller's error."""
+        agent = self._agent(number)
+        agent.send("stop")
+        try:
+            agent.answer(_ANSWER_S)
+        except HostError:
+            return
+
+    def _agent(self, number: int) -> Agent:
+        agent = self.agents[number]
+        if isinstance(agent, HostError):
+            raise agent
+        return agent

@@ -1,0 +1,242 @@
+"""Reach other hosts: a program started there over ssh, and the agent (`dlbench.hosts.agent`), asked line by line.
+
+Hosts are reached as Open MPI reaches them: by ssh, or by the command that the cluster file or Open MPI's parameter
+names. A program runs in the folder dlbench was called in, with the same interpreter.
+"""
+
+import contextlib
+import json
+import os
+import selectors
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from dlbench.errors import shorten
+from dlbench.hosts.agent import MARK
+from dlbench.launch.environment import agent as agent_command
+from dlbench.scenario.cluster import Cluster, Host
+
+_AGENT = ("-m", "dlbench.hosts.agent")
+# A folder that is not there leaves the program where ssh begins.
+_SHELL = ("sh", "-c", 'cd "$1" 2>/dev/null; shift; exec "$@"', "sh")
+# A host that is down is known to be so after this; one that is up answers in a second.
+_CONNECT_S = 10
+_SSH_FAILED, _NO_COMMAND = 255, (126, 127)
+_END_S = 0.5
+# ssh to more hosts at once would be more processes than some machines start.
+_MAX_PARALLEL = 64
+_T = TypeVar("_T")
+
+
+class HostError(Exception):
+    """A host cannot be reached, or cannot do what it was asked; the text says why, without the host's name."""
+
+
+def elsewhere(cluster: Cluster) -> list[Host]:
+    """Return the hosts that are not this machine by any of its names."""
+    own_names = {socket.gethostname(), socket.getfqdn()}
+    return [host for host in cluster.hosts if not host.is_here and host.address not in own_names]
+
+
+def ssh_words(cluster: Cluster, environment: Mapping[str, str]) -> list[str]:
+    """Return the words that reach a host, as a person would type them before its address."""
+    return shlex.split(agent_command(cluster, environment).partition(" : ")[0]) or ["ssh"]
+
+
+def command(cluster: Cluster, environment: Mapping[str, str]) -> list[str]:
+    """Return the command that reaches a host whose address follows it; ssh never asks for a password.
+
+    Args:
+        cluster: May name it.
+        environment: May name it in Open MPI's variables, where the cluster does not.
+    """
+    words = ssh_words(cluster, environment)
+    if Path(words[0]).name != "ssh":
+        return words
+    return [*words, "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_CONNECT_S}"]
+
+
+def argv(
+    cluster: Cluster, host: Host, words: Sequence[str], environment: Mapping[str, str], python: str = sys.executable
+) -> list[str]:
+    """Return the command that runs `python WORDS` on a host.
+
+    Args:
+        cluster: Says how it is reached.
+        host: The host.
+        words: Arguments of the interpreter, such as `-m dlbench.hosts.agent`.
+        environment: Says how it is reached, where the cluster does not.
+        python: The interpreter, here and there.
+    """
+    program = shlex.join([*_SHELL, str(Path.cwd()), python, *words])
+    return [*command(cluster, environment), host.address.strip("[]"), program]
+
+
+def in_parallel(ask: Callable[[Host], _T], hosts: Sequence[Host]) -> list[_T]:
+    """Return what `ask` returns for each host, in order; up to 64 are asked at once."""
+    with ThreadPoolExecutor(min(len(hosts), _MAX_PARALLEL) or 1) as threads:
+        return list(threads.map(ask, hosts))
+
+
+@dataclass(frozen=True)
+class Agents:
+    """How agents are started on the hosts of a cluster.
+
+    Attributes:
+        cluster: The hosts.
+        environment: Says how they are reached, where the cluster does not.
+        python: The interpreter that has dlbench, here and there.
+    """
+
+    cluster: Cluster
+    environment: Mapping[str, str]
+    python: str = sys.executable
+
+    def start(self, host: Host) -> "Agent":
+        """Start the agent on a host, over ssh where it is not this machine.
+
+        Raises:
+            HostError: The command that reaches it cannot be started.
+        """
+        if host in elsewhere(self.cluster):
+            return Agent(argv(self.cluster, host, _AGENT, self.environment, self.python), self.python)
+        return Agent([self.python, *_AGENT], self.python)
+
+    def ask(self, host: Host, do: str, timeout_s: float, **request: Any) -> dict[str, Any]:
+        """Start the agent on a host for one request, and return the answer.
+
+        Raises:
+            HostError: It does not answer, or cannot do it.
+        """
+        with self.start(host) as agent:
+            return agent.ask(do, timeout_s, **request)
+
+
+class Agent:
+    """The agent program on one host.
+
+    Args:
+        words: The command that starts it, over ssh or here.
+        python: The interpreter it runs in, for messages.
+
+    Raises:
+        HostError: The command cannot be started.
+    """
+
+    def __init__(self, words: Sequence[str], python: str) -> None:
+        self._python = python
+        self._printed = b""
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the agent
+        try:
+            self._process = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, bufsize=0,
+                start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            self._stderr.close()
+            raise HostError(f"{words[0]} cannot be started: {error.strerror or error}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ask(self, do: str, timeout_s: float, **request: Any) -> dict[str, Any]:
+        """Return the first answer to a request.
+
+        Raises:
+            HostError: It cannot be done, or no answer comes in time.
+        """
+        self.send(do, **request)
+        return self.answer(timeout_s)
+
+    def send(self, do: str, **request: Any) -> None:
+        """Send a request; whether it arrives shows in the answer."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps({"do": do, **request}).encode() + b"\n")
+
+    def answer(self, timeout_s: float) -> dict[str, Any]:
+        """Return the next answer.
+
+        Raises:
+            HostError: It is an error, cannot be read, or does not come in time.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            while b"\n" not in self._printed:
+                self._printed += self._read(deadline, timeout_s)
+            line, _, self._printed = self._printed.partition(b"\n")
+            _, mark, text = line.decode(errors="replace").partition(MARK)
+            if mark:
+                return _parsed(text)
+
+    def _read(self, deadline: float, timeout_s: float) -> bytes:
+        assert self._process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            if not selector.select(max(0.0, deadline - time.monotonic())):
+                raise HostError(f"no answer within {timeout_s:g} s")
+        data = os.read(self._process.stdout.fileno(), 1 << 16)
+        if not data:
+            raise HostError(self._why_it_ended())
+        return data
+
+    def _why_it_ended(self) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_S)
+        self._stderr.seek(0)
+        lines = [line for line in self._stderr.read().decode(errors="replace").splitlines() if line.strip()]
+        said, code = shorten(lines[-1] if lines else "it says nothing"), self._process.returncode or 0
+        if code == _SSH_FAILED:
+            return f"cannot be reached: {said}"
+        if code in _NO_COMMAND:
+            return f"has no {self._python}: the environment must be at the same place on every host ({said})"
+        return f"dlbench does not work there (exit code {code}): {said}"
+
+    def close(self) -> None:
+        """End the agent: it ends by itself once its standard input ends."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._stderr.close()
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise HostError("dlbench does not work there: its answer is not understood")
+    if "error" in found:
+        raise HostError(found["error"])
+    return found
+
+
+@contextlib.contextmanager
+def started(agents: Agents) -> Iterator[list[Agent | HostError]]:
+    """Yield the agent on every host, in order, or why there is none; all are started at once."""
+    with contextlib.ExitStack() as opened:
+        found: list[Agent | HostError] = []
+        for host in agents.cluster.hosts:
+            try:
+                found.append(opened.enter_context(agents.start(host)))
+            except HostError as error:
+                found.append(error)
+        yield found

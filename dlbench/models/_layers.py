@@ -1,0 +1,194 @@
+"""Layers and options that several models share: batch norm, dropout, the parts of residual networks.
+
+Dropout is off unless asked for, since with it N workers no longer compute what one does. What is dropped is drawn from
+the run's seed: workers in processes of their own, whose seeds are equal, drop the same places of different samples in
+the same step.
+"""
+
+import functools
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from dlbench.plugins import Options
+
+
+class BatchNorm(StrEnum):
+    """The samples that batch norm takes its means over: none, those of one worker, or those of all workers."""
+
+    NONE = "none"
+    LOCAL = "local"
+    SYNCHRONIZED = "synchronized"
+
+
+def _from_bool(value: Any) -> Any:
+    """Read true as `local` and false as `none`."""
+    if isinstance(value, bool):
+        return BatchNorm.LOCAL if value else BatchNorm.NONE
+    return value
+
+
+Choice = Annotated[BatchNorm, BeforeValidator(_from_bool, json_schema_input_type=BatchNorm | bool)]
+Momentum = Annotated[float, Field(ge=0, lt=1)]
+Dropout = Annotated[float, Field(ge=0, lt=1)]
+
+MEANING = (
+    "`none`; `local`: means and variances of a worker's own batch; `synchronized`: those of the global batch, summed "
+    "over workers inside the step, so that N workers equal one."
+)
+
+
+class BatchNormOptions(Options):
+    """Options of every model with batch norm; a model may have other defaults and say more."""
+
+    batch_norm: Choice = Field(BatchNorm.LOCAL, description=MEANING)
+    batch_norm_momentum: Momentum = Field(
+        0.9,
+        description="What the moving statistics keep in each step; Keras's own 0.99 still remembers its start after "
+        "hundreds of steps.",
+    )
+
+    @property
+    def has_batch_norm(self) -> bool:
+        """Whether there is any."""
+        return self.batch_norm is not BatchNorm.NONE
+
+
+def normalized(x: Any, options: BatchNormOptions) -> Any:
+    """Return x, normalised as the options ask; x itself where they ask for no batch norm."""
+    from keras import layers
+
+    if not options.has_batch_norm:
+        return x
+    is_local = options.batch_norm is BatchNorm.LOCAL
+    kind = layers.BatchNormalization if is_local else synchronized_layer()
+    return kind(momentum=options.batch_norm_momentum)(x)
+
+
+@functools.cache
+def synchronized_layer() -> Any:
+    """Return the class of a `BatchNormalization` over the samples of all workers.
+
+    Its attribute `reduce` is the sum of a tensor over workers inside the compiled step, differentiable (the gradient
+    of a sum over workers is the sum of the workers' gradients); the trainer sets it. Without one, it is a batch norm
+    over its own samples.
+
+    Each worker contributes its number of samples n, n x its mean and n x its mean square, in one vector of float64.
+    The local variance is taken about the local mean, and E[x^2] - E[x]^2 loses precision at float64 only: a single
+    reduction of 16 bytes per channel, not two. Local batches of unequal size are weighted by their samples.
+    """
+    import keras
+
+    class SynchronizedBatchNormalization(keras.layers.BatchNormalization):  # type: ignore[misc]  # keras is untyped
+        has_products = False
+
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self.reduce: Any = None
+
+        def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
+            if not training or not self.trainable or self.reduce is None:
+                return super().call(inputs, training=training, mask=mask)
+            x = keras.ops.cast(inputs, keras.backend.result_type(inputs.dtype, "float32"))
+            mean, variance = _global_moments(x, self.reduce)
+            _remember(self.moving_mean, mean, self.momentum)
+            _remember(self.moving_variance, variance, self.momentum)
+            normal = keras.ops.batch_normalization(
+                x, mean, variance, axis=-1, offset=self.beta, scale=self.gamma, epsilon=self.epsilon
+            )
+            return keras.ops.cast(normal, self.compute_dtype)
+
+    return SynchronizedBatchNormalization
+
+
+def _global_moments(x: Any, reduce: Any) -> tuple[Any, Any]:
+    """Return mean and variance of each channel (the last axis) over all workers, in the dtype of x."""
+    from keras import ops
+
+    axes = list(range(len(x.shape) - 1))
+    mean, variance = (ops.cast(moment, "float64") for moment in ops.moments(x, axes=axes))
+    shape = ops.shape(x)
+    count = ops.cast(functools.reduce(lambda a, b: a * b, [shape[axis] for axis in axes]), "float64")
+    mine = ops.concatenate([ops.reshape(count, [1]), count * mean, count * (variance + ops.square(mean))])
+    total = reduce(mine)
+    channels = x.shape[-1]
+    mean = total[1 : 1 + channels] / total[0]
+    variance = ops.maximum(total[1 + channels :] / total[0] - ops.square(mean), 0.0)
+    return ops.cast(mean, x.dtype), ops.cast(variance, x.dtype)
+
+
+def _remember(moving: Any, value: Any, momentum: float) -> None:
+    """Update a moving statistic as Keras's own layer does."""
+    moving.assign(moving * momentum + value * (1.0 - momentum))
+
+
+def dropped(x: Any, rate: float) -> Any:
+    """Return x with this share of its numbers set to zero in training; no layer where there is nothing to drop."""
+    from keras import layers
+
+    return layers.Dropout(rate)(x) if rate > 0 else x
+
+
+class ResidualOptions(BatchNormOptions):
+    """Options of every residual network."""
+
+    batch_norm: Choice = Field(
+        BatchNorm.LOCAL,
+        description=MEANING + " Without it convolutions have biases, and each block starts scaled down by the number "
+        "of blocks, which keeps the depth trainable.",
+    )
+
+
+def convolution(x: Any, filters: int, size: int, strides: int, options: BatchNormOptions, gain: float = 2.0) -> Any:
+    """Return a convolution, normalised if the options say so; its kernel has variance gain / inputs (He et al. 2015).
+
+    Args:
+        x: What enters.
+        filters: Number of channels that leave.
+        size: Side of the kernel.
+        strides: Of each side of the image.
+        options: Say whether and how it is normalised; without batch norm it has a bias.
+        gain: 2 below a ReLU.
+    """
+    from keras import initializers, layers
+
+    x = layers.Conv2D(
+        filters,
+        size,
+        strides=strides,
+        padding="same",
+        use_bias=not options.has_batch_norm,
+        kernel_initializer=initializers.VarianceScaling(gain, "fan_in", "truncated_normal"),
+    )(x)
+    return normalized(x, options)
+
+
+def last_gain(options: BatchNormOptions, num_blocks: int) -> float:
+    """Return the gain of a block's last convolution.
+
+    Without batch norm the variance doubles with each block: He's gain is shared out over all blocks instead.
+    """
+    return 2.0 if options.has_batch_norm else 2.0 / num_blocks
+
+
+def projected(x: Any, filters: int, strides: int, options: BatchNormOptions) -> Any:
+    """Return x, through a 1x1 convolution where its shape changes ("option B" of He et al. 2016)."""
+    if strides == 1 and x.shape[-1] == filters:
+        return x
+    return convolution(x, filters, 1, strides, options, gain=1.0)
+
+
+def added(shortcut: Any, residual: Any) -> Any:
+    """Return relu(shortcut + residual)."""
+    from keras import layers
+
+    return layers.ReLU()(layers.Add()([shortcut, residual]))
+
+
+def classified(x: Any, num_classes: int) -> Any:
+    """Return logits of the mean over all pixels."""
+    from keras import layers
+
+    x = layers.GlobalAveragePooling2D()(x)
+    return layers.Dense(num_classes, kernel_initializer="lecun_normal")(x)

@@ -1,0 +1,208 @@
+"""The rows of one or several studies with their scenarios and machines: all that a report is made of."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dlbench.analysis.arms import Arm, arm_name, arms
+from dlbench.analysis.groups import with_placement
+from dlbench.errors import UserError
+from dlbench.records import files
+from dlbench.records.columns import SCHEMA_VERSION
+from dlbench.records.outcome import Status
+from dlbench.records.tables import read_table
+from dlbench.report.formatting import values
+from dlbench.scenario.read.scenario_file import parse
+from dlbench.scenario.scenario import Scenario
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# The key of a run in a report, and that of an attempt.
+RUN = ["study", "run_id"]
+ATTEMPT = [*RUN, "attempt"]
+
+
+@dataclass(frozen=True)
+class StudyData:
+    """One study as read from its files. A published folder may hold `runs.csv` and nothing else.
+
+    Attributes:
+        path: Its folder.
+        name: Its name in the report, unique there.
+        attempts: `runs.csv`: one row for each attempt, `study` being `name`.
+        scenario_text: `scenario.yaml`, verbatim; empty where it is absent.
+        machine: `machine.json`; empty where it is absent.
+    """
+
+    path: Path
+    name: str
+    attempts: "pd.DataFrame" = field(repr=False)
+    scenario_text: str = field(repr=False)
+    machine: Mapping[str, Any] = field(repr=False)
+
+    @cached_property
+    def scenario(self) -> Scenario | None:
+        """The scenario; None where it is absent or was written for a dlbench with other settings."""
+        known = self.attempts["scenario"].dropna()
+        name = f"{known.iloc[0]}.yaml" if len(known) else files.SCENARIO
+        try:
+            return parse(self.scenario_text, name) if self.scenario_text else None
+        except UserError:
+            return None
+
+    def table(self, name: str) -> "pd.DataFrame | None":
+        """Return `epochs`, `steps` or `sensors` with the column `study`; None where the file is absent.
+
+        Raises:
+            UserError: It is there and is no such table.
+        """
+        path = self.path / files.table(name)
+        if not path.exists():
+            return None
+        return read_table(path).assign(study=self.name).astype({"study": "string"})
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """All rows of a report, of the last attempt of each run; earlier attempts are in `attempts` alone."""
+
+    studies: tuple[StudyData, ...]
+
+    @cached_property
+    def attempts(self) -> "pd.DataFrame":
+        """Every attempt of every study, with the columns `arm` (what repeats share of their run_id) and `placement`."""
+        import pandas as pd
+
+        found = pd.concat([study.attempts for study in self.studies], ignore_index=True)
+        return with_placement(found.assign(arm=found["run_id"].map(arm_name).astype("string")))
+
+    @cached_property
+    def runs(self) -> "pd.DataFrame":
+        """The last attempt of each run, completed or not, in the order of the runs' first rows."""
+        last = self.attempts.groupby(RUN, sort=False)["attempt"].transform("max") == self.attempts["attempt"]
+        return self.attempts[last].reset_index(drop=True)
+
+    @cached_property
+    def completed(self) -> "pd.DataFrame":
+        """Those of `runs` that are completed."""
+        return self.runs[self.runs["status"] == Status.COMPLETED].reset_index(drop=True)
+
+    @cached_property
+    def arms(self) -> dict[str, list[Arm]]:
+        """The arms of each study by its name, in the order of their first completed runs; resampled once."""
+        return {study.name: [arm for arm in arms(self._rows(study.name)) if arm.completed] for study in self.studies}
+
+    def _rows(self, study: str) -> list[dict[str, Any]]:
+        """Return the last attempts of a study by column, None where a cell is empty."""
+        own = self.runs[self.runs["study"] == study]
+        columns = {str(name): values(own[name]) for name in own}
+        return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+
+    @cached_property
+    def epochs(self) -> "pd.DataFrame":
+        """Rows of `epochs.csv` with the column `study`; empty where no study has the file."""
+        return self._last("epochs")
+
+    @cached_property
+    def sensors(self) -> "pd.DataFrame":
+        """Rows of `sensors.csv` with the column `study`; empty where no study has the file."""
+        return self._last("sensors")
+
+    def _last(self, name: str) -> "pd.DataFrame":
+        import pandas as pd
+
+        tables = [found for study in self.studies if (found := study.table(name)) is not None]
+        if not tables:
+            return pd.DataFrame(columns=[*ATTEMPT])
+        return pd.concat(tables, ignore_index=True).merge(self.runs[ATTEMPT], on=ATTEMPT, how="inner")
+
+
+def read(paths: Iterable[Path]) -> ReportData:
+    """Read one or several studies.
+
+    Raises:
+        UserError: A folder is no study, is given twice, holds no run, or a newer dlbench wrote it.
+    """
+    studies: list[StudyData] = []
+    for path in paths:
+        if any(_same(path, study.path) for study in studies):
+            raise UserError(f"{path} is given twice")
+        studies.append(_read_study(path, {study.name for study in studies}))
+    if not studies:
+        raise UserError("no study is given", hint="dlbench report studies/NAME")
+    return ReportData(tuple(studies))
+
+
+def _same(path: Path, other: Path) -> bool:
+    return path.resolve() == other.resolve()
+
+
+def _read_study(path: Path, taken: set[str]) -> StudyData:
+    if not path.is_dir():
+        raise UserError(f"{path} is no folder of a study", hint="`dlbench run` says where it wrote one")
+    if not (path / files.table("runs")).is_file():
+        raise UserError(f"{path} is no study: it has no {files.table('runs')}", hint=_inside(path))
+    attempts = read_table(path / files.table("runs"))
+    _check(attempts, path)
+    name = _name(attempts, path, taken)
+    return StudyData(path, name, attempts.assign(study=name).astype({"study": "string"}), _text(path), _machine(path))
+
+
+def _check(attempts: "pd.DataFrame", path: Path) -> None:
+    """Refuse rows that cannot be used.
+
+    Raises:
+        UserError: There is no row, one has no run_id, attempt or status, two are of one attempt, or they are newer.
+    """
+    import pandas as pd
+
+    where = str(path / files.table("runs"))
+    if attempts.empty:
+        raise UserError("holds no run yet", where=where)
+    if attempts[["run_id", "attempt", "status"]].isna().to_numpy().any():
+        raise UserError("has a row without run_id, attempt or status", where=where)
+    if (unknown := set(attempts["status"]) - {str(status) for status in Status}) != set():
+        raise UserError(f"has the unknown status {sorted(unknown)[0]!r}", where=where)
+    if attempts.duplicated(["run_id", "attempt"]).any():
+        twice = attempts[attempts.duplicated(["run_id", "attempt"])].iloc[0]
+        raise UserError(f"has two rows of {twice['run_id']}, attempt {twice['attempt']}", where=where)
+    newest = attempts["schema_version"].max()
+    if not pd.isna(newest) and newest > SCHEMA_VERSION:
+        raise UserError(
+            f"the study has schema version {newest}; this dlbench knows {SCHEMA_VERSION}",
+            where=where,
+            hint="use the dlbench that wrote it, or a newer one",
+        )
+
+
+def _name(attempts: "pd.DataFrame", path: Path, taken: set[str]) -> str:
+    """Return the study's name, with a number where another study of the report has the same."""
+    known = attempts["study"].dropna()
+    name = str(known.iloc[0]) if len(known) else path.resolve().name
+    numbered = (f"{name} ({number})" for number in range(2, len(taken) + 3))
+    return name if name not in taken else next(other for other in numbered if other not in taken)
+
+
+def _text(path: Path) -> str:
+    try:
+        return (path / files.SCENARIO).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _machine(path: Path) -> Mapping[str, Any]:
+    """Return the description of the machine; empty where the file cannot be read."""
+    try:
+        found = json.loads((path / files.MACHINE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _inside(path: Path) -> str:
+    found = sorted(folder.name for folder in path.iterdir() if (folder / files.table("runs")).is_file())
+    return f"in it there are studies: {', '.join(found[:5])}" if found else "`dlbench run` says where it wrote one"

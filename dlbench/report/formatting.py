@@ -1,0 +1,71 @@
+"""Numbers in few digits, and texts from outside with their control characters made visible."""
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+from dlbench.errors import shorten
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Numbers below and from here on have an exponent.
+_SMALL, _LARGE = 1e-4, 1e9
+# Numbers from here on are whole in four digits.
+_WHOLE = 999.95
+# Control characters but for tab and newline, halves of surrogate pairs, and what turns the direction of a line.
+_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+# The block of pictures of control characters begins with NUL's, U+2400.
+_PICTURES, _DELETE, _PICTURE_OF_DELETE = 0x2400, 0x7F, "\u2421"
+
+
+def number(value: float) -> str:
+    """Return a number in four digits, whole ones below 1e9 in all: `0.009721`, `82.18`, `1,121,092`, `1.000e-12`."""
+    size = abs(value)
+    if size == 0:
+        return "0"
+    if math.isnan(value):
+        return "not a number"
+    if math.isinf(value):
+        return "infinite" if value > 0 else "-infinite"
+    if not _SMALL <= size < _LARGE:
+        return f"{value:.3e}"
+    if size >= _WHOLE:
+        return f"{value:,.0f}"
+    return f"{value:#.4g}"
+
+
+def readable(text: str) -> str:
+    """Return a text with its control characters made visible: `␛` for escape, `[U+202E]` for a turned direction."""
+    return _HIDDEN.sub(_picture, text.replace("\r\n", "\n").replace("\r", "\n")) if _HIDDEN.search(text) else text
+
+
+def _picture(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    if code < ord(" "):
+        return chr(_PICTURES + code)
+    return _PICTURE_OF_DELETE if code == _DELETE else f"[U+{code:04X}]"
+
+
+def one_line(text: str, most: int = 300) -> str:
+    """Return a readable text on one line, cut in the middle where it is longer than about `most` letters."""
+    return shorten(" ".join(readable(text).split()), most)
+
+
+def values(column: "pd.Series[Any]") -> list[Any]:
+    """Return the values of a column as Python's own, None where unknown."""
+    return [None if unknown else value for value, unknown in zip(column.tolist(), column.isna().tolist(), strict=True)]
+
+
+def brief(value: float, *, percent: bool = False) -> str:
+    """Return a number in three digits, for a cell of a map: `0.85`, `12.3`, `1234`, `1.23e+06`, `85%`."""
+    if not math.isfinite(value):
+        return "-"
+    if percent:
+        return f"{brief(100 * value)}%"
+    return f"{value:.0f}" if 999.5 <= abs(value) < 999_999.5 else f"{value:.3g}"
+
+
+def tick(value: float) -> str:
+    """Return a number at a tick, in as many digits as it has: `0.05`, `1024`, `1e+12`."""
+    return f"{value:.10g}"

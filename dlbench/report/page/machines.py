@@ -1,0 +1,191 @@
+"""The machines of a report, as short facts: what `machine.json` says, and what the rows themselves say."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dlbench.analysis.formatting import counted, percent
+from dlbench.records.machine import found_in
+from dlbench.report.data import ReportData, StudyData
+from dlbench.report.formatting import number, one_line, values
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Fact = tuple[str, str]
+
+# Columns of `runs.csv` that say what a run ran on, and what they are called here.
+_ROWS = (
+    ("device_name", "Devices of the runs"),
+    ("hosts", "Hosts of a run"),
+    ("machines", "Machines that they are"),
+    ("interface", "Interface between hosts"),
+    ("transports", "Transports"),
+    ("cores_per_worker", "Cores of a worker"),
+    ("cores_enforced", "Cores enforced by"),
+)
+# Columns of versions, and what each is called.
+VERSIONS = (
+    ("dlbench_version", "dlbench"),
+    ("python_version", "Python"),
+    ("keras_version", "Keras"),
+    ("tensorflow_version", "TensorFlow"),
+    ("numpy_version", "NumPy"),
+    ("mpi_version", ""),  # its name is part of the version
+    ("horovod_version", "Horovod"),
+)
+# Larger differences of speed before and after a study are as large as differences between arms.
+SLOWER = 0.1
+NOT_KNOWN = "machine.json is not there or cannot be read; what follows is from the rows"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What is known of one machine, and the studies that were made on it."""
+
+    studies: tuple[str, ...]
+    facts: tuple[Fact, ...]
+
+
+def machines(data: ReportData) -> tuple[Machine, ...]:
+    """Return the machines; studies of which the same is known share one."""
+    found: dict[tuple[Fact, ...], list[str]] = {}
+    for study in data.studies:
+        found.setdefault(tuple(_facts(study)), []).append(study.name)
+    return tuple(Machine(tuple(studies), facts) for facts, studies in found.items())
+
+
+def unsteady(data: ReportData) -> Iterator[str]:
+    """Yield a doubt for each study before and after which the processor computed at different speeds."""
+    for study in data.studies:
+        speeds = list(_speeds(study.machine))
+        if speeds and min(speeds) < (1 - SLOWER) * max(speeds):
+            yield (
+                f"{one_line(study.name)}: before and after its runs the processor did a fixed piece of work at speeds "
+                f"that differ by {percent(1 - min(speeds) / max(speeds))}: whoever shares it may have slowed some runs."
+            )
+
+
+def _speeds(machine: Mapping[str, Any]) -> Iterator[float]:
+    """Yield how fast the processor was before and after each part of a study (`dlbench.records.noise`)."""
+    parts = found_in(machine, "noise")
+    for part in parts if isinstance(parts, list) else ():
+        for moment in ("before", "after"):
+            speed = found_in(part, moment, "spin_best_per_s")
+            if isinstance(speed, int | float) and speed > 0:
+                yield float(speed)
+
+
+def _facts(study: StudyData) -> Iterator[Fact]:
+    pairs = (*_hardware(study.machine), *_from_rows(study.attempts), *_software(study.machine))
+    yield from ((name, text) for name, text in pairs if text)
+
+
+def _hardware(machine: Mapping[str, Any]) -> Iterator[Fact]:
+    """Yield what the host that dlbench ran on has; a damaged or older description has less."""
+    if not machine:
+        yield "Machine", NOT_KNOWN
+        return
+    yield "Processor", _text(found_in(machine, "cpu", "model"))
+    yield "Cores", _cores(machine)
+    yield "Memory", _bytes(found_in(machine, "memory", "total_bytes"))
+    yield "GPUs", _gpus(found_in(machine, "gpus"))
+    yield "Limits", _limits(machine)
+    yield "Virtual", _virtual(machine)
+
+
+def _software(machine: Mapping[str, Any]) -> Iterator[Fact]:
+    system = (_text(found_in(machine, "software", name)) for name in ("os", "kernel", "architecture"))
+    yield "Operating system", ", ".join(filter(None, system))
+    yield "Installed", _libraries(found_in(machine, "software", "libraries"))
+    commit = _text(found_in(machine, "software", "dlbench", "commit"))
+    is_dirty = found_in(machine, "software", "dlbench", "dirty") is True
+    yield "Commit of dlbench", f"{commit}{', with changes' if is_dirty else ''}" if commit else ""
+
+
+def _from_rows(attempts: "pd.DataFrame") -> Iterator[Fact]:
+    for column, title in _ROWS:
+        yield title, ", ".join(_distinct(attempts[column]))
+    yield "Slowest link of a run", _link(attempts)
+    versions = (
+        f"{name} {' and '.join(found)}".strip() for column, name in VERSIONS if (found := _distinct(attempts[column]))
+    )
+    yield "Versions in the runs", ", ".join(versions)
+
+
+def _link(attempts: "pd.DataFrame") -> str:
+    """Return latency and bandwidth of the links that runs crossed, as measured before their studies."""
+    parts = [
+        (attempts["link_latency_s"].dropna() * 1e6, "us one way"),
+        (attempts["link_bandwidth_bytes_per_s"].dropna() / 1e6, "MB/s"),
+    ]
+    known = [(values, unit) for values, unit in parts if len(values)]
+    return ", ".join(f"{_between(values)} {unit}" for values, unit in known)
+
+
+def _between(values: "pd.Series[float]") -> str:
+    low, high = f"{values.min():.3g}", f"{values.max():.3g}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _distinct(column: "pd.Series[Any]") -> list[str]:
+    """Return the values that occur, each once, in their order."""
+    known = sorted({value for value in values(column) if value is not None})
+    return [f"{value:g}" if isinstance(value, float) else str(value) for value in known]
+
+
+def _cores(machine: Mapping[str, Any]) -> str:
+    cores, usable = found_in(machine, "cpu", "cores"), found_in(machine, "cpu", "usable_cpus")
+    sockets, smt = found_in(machine, "cpu", "sockets"), found_in(machine, "cpu", "smt")
+    parts = [_text(cores)]
+    parts += [counted(sockets, "socket")] if isinstance(sockets, int) else []
+    parts += ["several threads a core" if smt else "one thread a core"] if isinstance(smt, bool) else []
+    parts += [f"{counted(usable, 'logical processor')} usable"] if isinstance(usable, int) else []
+    return ", ".join(filter(None, parts))
+
+
+def _gpus(gpus: Any) -> str:
+    """Return each kind of GPU with how many there are; `none found` only where it was looked for."""
+    if not isinstance(gpus, list):
+        return ""
+    names = [_gpu(gpu) for gpu in gpus]
+    return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names)) or "none found"
+
+
+def _gpu(gpu: Any) -> str:
+    name, memory = _text(found_in(gpu, "name")) or "unnamed", _bytes(found_in(gpu, "memory_bytes"))
+    driver = _text(found_in(gpu, "driver"))
+    details = ", ".join(filter(None, (memory, f"driver {driver}" if driver else "")))
+    return f"{name} ({details})" if details else name
+
+
+def _limits(machine: Mapping[str, Any]) -> str:
+    cores, memory = found_in(machine, "limits", "cpu_cores"), found_in(machine, "limits", "memory_bytes")
+    return ", ".join(filter(None, (f"{_text(cores)} cores" if _text(cores) else "", _bytes(memory))))
+
+
+def _virtual(machine: Mapping[str, Any]) -> str:
+    found = found_in(machine, "virtualisation", "virtual_machine")
+    container = _text(found_in(machine, "virtualisation", "container"))
+    parts = [{True: "a virtual machine", False: "no virtual machine"}.get(found, "") if isinstance(found, bool) else ""]
+    return ", ".join(filter(None, (*parts, f"in a container ({container})" if container else "")))
+
+
+def _libraries(libraries: Any) -> str:
+    if not isinstance(libraries, Mapping):
+        return ""
+    return ", ".join(f"{name} {_text(version)}".strip() for name, version in libraries.items())
+
+
+def _bytes(size: Any) -> str:
+    """Return a size as people say it, such as `23.5 GiB`."""
+    if isinstance(size, bool) or not isinstance(size, int | float):
+        return ""
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{number(size)} bytes"
+
+
+def _text(value: Any) -> str:
+    """Return a single value as text; what is none is unknown."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ""
+    return str(value).strip()

@@ -1,0 +1,154 @@
+"""The table of runs: one row for the last attempt of each, what varies and what was measured, nothing invented."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dlbench.analysis.groups import groups, is_base_line, varying
+from dlbench.analysis.metrics.efficiency import efficiencies
+from dlbench.records.columns import RUNS
+from dlbench.records.outcome import Status
+from dlbench.report.data import RUN, ReportData
+from dlbench.report.formatting import number, values
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EFFICIENCY = "efficiency"
+# What is measured, in the order of reading, and what it is called here.
+MEASURES = {
+    "samples_per_s": "throughput",
+    EFFICIENCY: "efficiency",
+    "train_time_s": "training time",
+    "time_to_target_s": "time to target",
+    "train_loss": "training loss",
+    "train_accuracy": "training accuracy",
+    "validation_loss": "validation loss",
+    "validation_accuracy": "validation accuracy",
+    "wall_time_s": "wall time",
+}
+UNITS = {column.name: column.unit for column in RUNS}
+YES = "yes"
+
+
+@dataclass(frozen=True)
+class Heading:
+    """One column of the table.
+
+    Attributes:
+        name: The column of `runs.csv`.
+        title: What it is called here.
+        unit: Its unit; empty where it has none.
+        is_number: Whether it is set as numbers are.
+        is_choice: Whether rows can be chosen by its values.
+    """
+
+    name: str
+    title: str
+    unit: str = ""
+    is_number: bool = False
+    is_choice: bool = False
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: what is shown, and of a number its value in full for sorting; both empty where it is unknown."""
+
+    text: str = ""
+    value: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run: its name, how its last attempt ended, which attempt that was, and a cell for each heading."""
+
+    study: str
+    run_id: str
+    status: str
+    attempt: int
+    cells: tuple[Cell, ...]
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether it has results."""
+        return self.status == Status.COMPLETED
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """The key of the attempt in a report."""
+        return self.study, self.run_id, self.attempt
+
+
+@dataclass(frozen=True)
+class Table:
+    """Headings of the cells, and the rows; run and status stand in front of them."""
+
+    headings: tuple[Heading, ...]
+    rows: tuple[Row, ...]
+
+
+def table(data: ReportData) -> Table:
+    """Return the table of all runs; columns in which no run has anything are left out."""
+    runs = in_order(data.runs)
+    runs = runs.assign(**{EFFICIENCY: efficiencies(runs)})
+    headings = tuple(_headings(runs))
+    columns = [_cells(runs, heading) for heading in headings]
+    studies, run_ids, statuses, attempts = (values(runs[name]) for name in (*RUN, "status", "attempt"))
+    cells = zip(*columns, strict=True)
+    return Table(headings, tuple(map(Row, studies, run_ids, statuses, attempts, cells)))
+
+
+def in_order(runs: "pd.DataFrame") -> "pd.DataFrame":
+    """Return runs as a person reads them, not as they were made: by study, what varies, base lines first, repeat."""
+    keys = _keys(runs)
+    narrow = runs[[*keys, "baseline", "repeat"]].sort_values(["baseline", "repeat"], ascending=[False, True])
+    return runs.loc[[place for _, rows in groups(narrow, keys) for place in rows.index]].reset_index(drop=True)
+
+
+def _keys(runs: "pd.DataFrame") -> tuple[str, ...]:
+    """Return the columns in which runs differ: the study, where there are several, and the settings that vary."""
+    return tuple(dict.fromkeys((*(["study"] if runs["study"].nunique() > 1 else []), *varying(runs))))
+
+
+def _headings(runs: "pd.DataFrame") -> Iterator[Heading]:
+    for name in _keys(runs):
+        yield Heading(name, name, is_number=_are_numbers(values(runs[name])), is_choice=True)
+    if is_base_line(runs).any():
+        yield Heading("baseline", "base line", is_choice=True)
+    for name, title in MEASURES.items():
+        if runs[name].notna().any():
+            yield Heading(name, title, UNITS.get(name, ""), is_number=True)
+    if runs["emulated"].fillna("").ne("").any():
+        yield Heading("emulated", "emulated", is_choice=True)
+    yield Heading("attempt", "attempt", is_number=True)
+
+
+def _cells(runs: "pd.DataFrame", heading: Heading) -> list[Cell]:
+    found = values(runs[heading.name])
+    if heading.name == "baseline":
+        return [Cell(YES) if value else Cell() for value in found]
+    if heading.name == "emulated":
+        return [Cell((value or "").replace(";", ", ")) for value in found]
+    if heading.name in MEASURES:
+        return [Cell() if value is None else Cell(number(value), _exact(value)) for value in found]
+    return [_setting(value) for value in found]
+
+
+def _setting(value: Any) -> Cell:
+    """Return a setting as it is written in a scenario."""
+    if value is None:
+        return Cell()
+    if isinstance(value, bool):
+        return Cell(str(value).lower())
+    if isinstance(value, int | float):
+        return Cell(f"{value:g}" if isinstance(value, float) else str(value), _exact(value))
+    return Cell(str(value))
+
+
+def _are_numbers(found: Iterable[Any]) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in found if value is not None)
+
+
+def _exact(value: float) -> str:
+    """Return a number so that a script reads the same number."""
+    return {"inf": "Infinity", "-inf": "-Infinity"}.get(repr(value), repr(value))

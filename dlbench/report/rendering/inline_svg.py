@@ -1,0 +1,92 @@
+"""An SVG file into an element of an HTML page whose policy forbids style sheets and style attributes in it."""
+
+import re
+from xml.etree import ElementTree
+
+from dlbench.report.rendering.style import CURRENT
+
+SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+GROUP, USE = f"{{{SVG}}}g", f"{{{SVG}}}use"
+HREF = f"{{{XLINK}}}href"
+# What is a marker's own; all else is the same for the markers of a series.
+PLACE = ("x", "y", HREF)
+# matplotlib's rules for all elements, as attributes of the root, which everything inside inherits.
+INHERITED = {"stroke-linejoin": "round", "stroke-linecap": "butt"}
+_URL = re.compile(r"url\(#([^)]*)\)")
+# A hundredth of a point is invisible.
+_DIGITS = re.compile(r"(\d\.\d\d)\d+")
+
+
+def inlined(file: str, prefix: str, title: str, description: str) -> str:
+    """Return the `<svg>` element of a file, with ids of its own and styles as attributes (`fill="#0072b2"`).
+
+    Args:
+        file: What matplotlib wrote.
+        prefix: The beginning of all ids; letters that an id cannot have become `-`.
+        title: The picture's name, for those who do not see it.
+        description: What it shows, for the same.
+
+    Raises:
+        ValueError: The file is no SVG picture with a view box.
+    """
+    ids = "chart-" + re.sub(r"[^A-Za-z0-9_-]", "-", prefix)
+    root = ElementTree.fromstring(file)  # noqa: S314 - matplotlib wrote it
+    if not (root.tag == f"{{{SVG}}}svg" and (view_box := root.get("viewBox"))):
+        raise ValueError("this is no SVG file of a picture")
+    for element in root.iter():
+        _make_own(element, ids)
+    for element in root.iter(GROUP):
+        _state_once(element)
+    for child in [child for child in root if child.find("{*}style") is not None or child.tag.endswith("metadata")]:
+        root.remove(child)
+    root.attrib = {
+        "id": ids,
+        "viewBox": view_box,
+        "width": root.get("width", ""),
+        "height": root.get("height", ""),
+        "role": "img",
+        "aria-labelledby": f"{ids}-title {ids}-desc",
+        **INHERITED,
+    }
+    for place, (tag, text) in enumerate((("title", title), ("desc", description))):
+        child = ElementTree.Element(f"{{{SVG}}}{tag}", {"id": f"{ids}-{tag}"})
+        child.text = text
+        root.insert(place, child)
+    ElementTree.register_namespace("", SVG)
+    ElementTree.register_namespace("xlink", XLINK)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _make_own(element: ElementTree.Element, ids: str) -> None:
+    """Give an element ids and references of its own, its style as attributes, and the page's colour of text."""
+    element.text, element.tail = element.text and element.text.rstrip("\n "), None
+    declarations = (part.partition(":") for part in element.attrib.pop("style", "").split(";") if part.strip())
+    found = element.attrib | {name.strip(): value.strip() for name, _, value in declarations}
+    if element.tag == GROUP:
+        found.pop("id", None)  # nothing refers to it
+    if "id" in found:
+        found["id"] = f"{ids}-{found['id']}"
+    if HREF in found and found[HREF].startswith("#"):
+        found[HREF] = f"#{ids}-{found[HREF][1:]}"
+    element.attrib = {name: _own_value(value, ids) for name, value in found.items()}
+
+
+def _state_once(group: ElementTree.Element) -> None:
+    """Move to a group of markers what all of them share.
+
+    Opacity becomes that of fill and stroke: a group's own would hide that markers overlap.
+    """
+    markers = list(group)
+    shared = [{name: value for name, value in one.attrib.items() if name not in PLACE} for one in markers]
+    if any(one.tag != USE for one in markers) or any(one != shared[0] for one in shared):
+        return
+    if markers:
+        if opacity := shared[0].pop("opacity", ""):
+            shared[0] |= {"fill-opacity": opacity, "stroke-opacity": opacity}
+        group.attrib |= shared[0]
+    for marker in markers:
+        marker.attrib = {name: value for name, value in marker.attrib.items() if name in PLACE}
+
+
+def _own_value(value: str, ids: str) -> str:
+    return _DIGITS.sub(r"\1", _URL.sub(rf"url(#{ids}-\1)", value).replace(CURRENT, "currentColor"))

@@ -1,0 +1,128 @@
+"""Processes that render charts while this one goes on reading and judging."""
+
+import gc
+import importlib
+import multiprocessing
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+from dlbench.cgroups import usable_cores
+from dlbench.report.chart import Chart
+
+# More processes than this bring little: the largest figure takes its time.
+MAX_PROCESSES = 4
+
+
+@dataclass(frozen=True)
+class Task:
+    """A chart to render into files, or as an element of a page.
+
+    Attributes:
+        name: Name of the figure's plugin.
+        chart: What it shows.
+        style: Name of the style.
+        paths: Files to write, by their endings; none for an element.
+        caption: The text under it in a file.
+    """
+
+    name: str
+    chart: Chart
+    style: str
+    paths: tuple[Path, ...] = ()
+    caption: str = ""
+
+
+def render(task: Task) -> str:
+    """Render a chart, and return its `<svg>` element; an empty text where it is written to files.
+
+    Raises:
+        OSError: A file cannot be written.
+    """
+    from dlbench.report.rendering import figure
+    from dlbench.report.rendering.style import style_of
+
+    if not task.paths:
+        return figure.svg(task.chart, style_of(task.style), task.name)
+    figure.save_all(task.chart, task.caption, task.paths, style_of(task.style))
+    return ""
+
+
+def num_processes(figures: Sequence[str]) -> int:
+    """Return how many processes to render in: one for each core, at most MAX_PROCESSES; none for a single figure.
+
+    Args:
+        figures: The figures asked for; all of them where it is empty.
+    """
+    return 0 if len(figures) == 1 else min(MAX_PROCESSES, len(usable_cores()))
+
+
+class RenderPool:
+    """Renders tasks in several processes; with 0, or where they do not start or were killed, in this one.
+
+    The processes are spawned: the program that uses one must be safe to import.
+    """
+
+    def __init__(self, processes: int) -> None:
+        self._processes = processes
+        self._executor: ProcessPoolExecutor | None = None
+        self._children: set[multiprocessing.process.BaseProcess] = set()
+
+    def __enter__(self) -> Self:
+        if self._processes:
+            others = set(multiprocessing.active_children())
+            self._executor = ProcessPoolExecutor(self._processes, multiprocessing.get_context("spawn"), _prepare)
+            for _ in range(self._processes):  # they import matplotlib while this process reads the rows
+                self._submit(_prepare)
+            self._children = set(multiprocessing.active_children()) - others
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        for child in self._children if kind else ():
+            child.terminate()
+        if self._executor is not None:
+            self._executor.shutdown(cancel_futures=True)
+
+    def submit(self, task: Task) -> Callable[[], str]:
+        """Begin to render; the returned function waits for the end and returns or raises what `render` does."""
+        here = partial(render, task)
+        future = self._submit(render, replace(task, chart=replace(task.chart, runs=frozenset())))
+        return here if future is None else partial(_result, future, here)
+
+    def _submit(self, function: Callable[..., Any], *args: Any) -> Future[Any] | None:
+        """Hand work to a process; return None where there is none."""
+        if self._executor is None:
+            return None
+        try:
+            with _interrupts_blocked():
+                return self._executor.submit(function, *args)
+        except (OSError, BrokenProcessPool):
+            return None
+
+
+def _result(future: Future[str], here: Callable[[], str]) -> str:
+    try:
+        return future.result()
+    except BrokenProcessPool:  # a process was killed, by a lack of memory for example
+        return here()
+
+
+def _prepare() -> None:
+    importlib.import_module("dlbench.report.rendering.figure")
+    gc.freeze()  # what is imported need not be looked through again and again
+
+
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Start processes that Ctrl-C does not reach: this process ends them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,114 @@
+"""Scales and ticks: matplotlib's locators, at the values that occur where somebody chose them."""
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import matplotlib
+import numpy as np
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, PercentFormatter, StrMethodFormatter
+
+from dlbench.report.chart import Axis, Panel, Scale
+from dlbench.report.formatting import tick
+from dlbench.report.rendering.series_style import OF_VALUES
+from dlbench.report.rendering.style import Style, letter_pt, wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.ticker import Locator
+
+# Beyond these limits sums and powers of floats overflow.
+SMALLEST, LARGEST = 1e-300, 1e300
+BASES = {"log2": 2, "log10": 10}
+MAX_TICKS = 6
+# More places than this have neither a marker nor a tick each.
+MAX_MARKERS = 24
+# Longest names under axes.
+UPRIGHT_PT = 170.0
+
+
+def can_show(value: float, scale: Scale) -> bool:
+    """Whether a number has a place on a scale: finite, and above zero where it is logarithmic."""
+    if not math.isfinite(value) or abs(value) > LARGEST:
+        return False
+    return scale == "linear" or value > SMALLEST
+
+
+def scaled(axes: "Axes", places: Iterable[float]) -> list[float]:
+    """Return places of the horizontal axis in the unit in which it is even: octaves, decades, or their own."""
+    return list(map(float, axes.xaxis.get_transform().transform(np.array(list(places), dtype=float))))
+
+
+def unscaled(axes: "Axes", places: Iterable[float]) -> list[float]:
+    """Return the places that `scaled` returns these for."""
+    return list(map(float, axes.xaxis.get_transform().inverted().transform(np.array(list(places), dtype=float))))
+
+
+def set_ticks(axes: "Axes", panel: Panel, width_pt: float, style: Style) -> None:
+    """Put ticks on both axes, whose limits are set; failed runs alone have no vertical scale."""
+    axes.minorticks_off()
+    if panel.x.categories:
+        set_names(axes, panel.x.categories, width_pt, style)
+    else:
+        _set_x_ticks(axes, panel, width_pt, style)
+    if not any(mark.points or mark.ended or mark.interval for series in panel.series for mark in series.marks):
+        axes.set_yticks([])
+        return
+    axes.grid(axis="y")
+    _set_locator(axes.yaxis, panel.y, *axes.get_ylim())
+
+
+def _set_locator(axis: "matplotlib.axis.Axis", wanted: Axis, low: float, high: float) -> None:
+    axis.set_major_locator(_locator(wanted, low, high))
+    axis.set_minor_locator(NullLocator())
+    if wanted.percent:
+        axis.set_major_formatter(PercentFormatter(xmax=1.0))
+    elif wanted.scale in BASES:
+        axis.set_major_formatter(StrMethodFormatter("{x:.10g}"))
+
+
+def _locator(axis: Axis, low: float, high: float) -> "Locator":
+    """Return the first locator with two ticks between the limits: powers, then 1, 2, 5 times powers, then even ones."""
+    even = MaxNLocator(MAX_TICKS, steps=[1, 2, 5, 10])
+    if axis.scale not in BASES:
+        return even
+    powers = [LogLocator(BASES[axis.scale]), *([LogLocator(10, subs=(1.0, 2.0, 5.0))] if axis.scale == "log10" else [])]
+    for locator in powers:
+        if sum(low <= value <= high for value in locator.tick_values(low, high)) > 1:
+            return locator
+    return even
+
+
+def _set_x_ticks(axes: "Axes", panel: Panel, width_pt: float, style: Style) -> None:
+    """Put ticks at the places that occur, where somebody chose them and they are not too many to be labelled."""
+    series = [one for one in panel.series if one.role in OF_VALUES] or panel.series
+    places = sorted({float(mark.x) for one in series for mark in one.marks})
+    distances, (low, high) = scaled(axes, places), scaled(axes, axes.get_xlim())
+    labels = [f"{100 * place:g}%" if panel.x.percent else tick(place) for place in places]
+    nearest = min((right - left for left, right in pairwise(distances)), default=math.inf)
+    needed = (max(map(len, labels), default=0) + 1) * letter_pt("", style.small_pt)
+    if all(map(_is_round, places)) and nearest / (high - low) * width_pt >= needed:
+        axes.set_xticks(places, labels)
+        return
+    _set_locator(axes.xaxis, panel.x, *axes.get_xlim())
+    if len(places) <= MAX_MARKERS and all(map(_is_round, places)):
+        axes.set_xticks(places, minor=True)
+
+
+def _is_round(value: float) -> bool:
+    """Whether a value may have been chosen (batch 96, rate 0.05) rather than measured (41.37 s)."""
+    return value.is_integer() or float(f"{value:.2g}") == value
+
+
+def set_names(axes: "Axes", names: Sequence[str], width_pt: float, style: Style, first: float = 0.0) -> None:
+    """Put names under the horizontal axis: in lines where their words fit, else upright, and not all of too many."""
+    slot = width_pt / len(names) - style.small_pt
+    texts = [wrapped(name, slot, style.small_pt) for name in names]
+    longest = max((len(word) * letter_pt(word, style.small_pt) for name in names for word in name.split()), default=0.0)
+    if longest <= slot and all(text.count("\n") < 3 for text in texts):
+        axes.set_xticks(np.arange(len(names)) + first, texts)
+        return
+    step = max(1, math.ceil(1.4 * style.small_pt * len(names) / width_pt))
+    upright = [wrapped(name, UPRIGHT_PT, style.small_pt, max_lines=1) for name in names[::step]]
+    axes.set_xticks(np.arange(0, len(names), step) + first, upright, rotation=90)

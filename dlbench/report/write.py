@@ -1,0 +1,194 @@
+"""Write a report into one folder: figures, their tables, the page and its Markdown."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dlbench import plugins
+from dlbench.analysis.answer.answers import Statement, answers
+from dlbench.errors import UserError
+from dlbench.records import files
+from dlbench.report import arms_table, references, summary, table
+from dlbench.report.caption import caption
+from dlbench.report.chart import Chart, MissingRowsError
+from dlbench.report.data import ReportData
+from dlbench.report.page import html
+from dlbench.report.page.content import Content, Drawn
+from dlbench.report.page.machines import unsteady
+from dlbench.report.rendering.pool import RenderPool, Task
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as MatplotlibFigure
+
+# The folder of a study's own report, inside it.
+FOLDER = "report"
+PAGE = "report.html"
+MARKDOWN = "report.md"
+ARMS = "arms.csv"
+FORMATS = ("png", "svg")
+PAGE_STYLE = "page"
+
+
+@dataclass(frozen=True)
+class ReportRequest:
+    """What to write, and where.
+
+    Attributes:
+        output: The folder; made where it is absent, files of the same names are replaced, others stay.
+        figures: Names of figures; all, with page and summary, where it is empty.
+        formats: Of the pictures, among FORMATS.
+        style: Of the pictures: see `dlbench.report.rendering.style`.
+    """
+
+    output: Path
+    figures: tuple[str, ...] = ()
+    formats: tuple[str, ...] = FORMATS
+    style: str = "light"
+
+
+@dataclass
+class ReportFiles:
+    """Files in the order of writing, and figures that were left out, with the reason."""
+
+    written: list[Path] = field(default_factory=list)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of this report: its plugin's name and line, its chart and caption."""
+
+    name: str
+    doc: str
+    chart: Chart
+    caption: str
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A figure that is being rendered: into its files, and as an element of the page where there is one."""
+
+    figure: Figure
+    files: Callable[[], str]
+    element: Callable[[], str] | None
+
+
+def write_report(data: ReportData, request: ReportRequest, pool: RenderPool | None = None) -> ReportFiles:
+    """Write a report.
+
+    Args:
+        data: The rows.
+        request: What is asked for.
+        pool: Renders the figures; default: this process does.
+
+    Raises:
+        UserError: There is no such figure, format or style, a figure that was asked for lacks rows, or the folder
+            cannot be written.
+    """
+    from dlbench.report.rendering.style import style_of
+
+    style_of(request.style)
+    names, made = _names(request), ReportFiles()
+    figures = _figures(data, names, made)
+    if request.figures:
+        figures = iter(list(figures))
+        if made.left_out:
+            name, reason = made.left_out[0]
+            raise UserError(f"the figure {name} cannot be drawn: {reason}")
+    try:
+        request.output.mkdir(parents=True, exist_ok=True)
+        # While figures are rendered, the charts of others are made, and then the answer.
+        begun = [_begun(figure, request, pool or RenderPool(0)) for figure in figures]
+        content = None if request.figures else _content(data, made)
+        for one in begun:
+            one.files()
+            _write_table(one.figure, request, made)
+        if content is not None:
+            shown = tuple(_shown(one.figure, request, one.element()) for one in begun if one.element)
+            _write_page(replace(content, drawn=shown), request, made)
+    except OSError as error:
+        raise UserError(f"cannot be written: {error.strerror or error}", where=str(request.output)) from error
+    return made
+
+
+def picture(data: ReportData, name: str, style: str) -> "MatplotlibFigure":
+    """Return one figure as matplotlib's.
+
+    Raises:
+        UserError: There is no such figure or style, or rows are lacking.
+    """
+    from dlbench.report.rendering import figure
+    from dlbench.report.rendering.style import style_of
+
+    plugin = plugins.load("figures", plugins.canonical(name))
+    try:
+        return figure.picture(plugin.get("chart")(data), style_of(style))
+    except MissingRowsError as lacking:
+        raise UserError(f"the figure {name} cannot be drawn: {lacking}") from lacking
+
+
+def _names(request: ReportRequest) -> list[str]:
+    """Return the names of the figures in the report's order."""
+    unknown = [name for name in request.formats if name not in FORMATS]
+    if unknown or not request.formats:
+        raise UserError(f"there is no format {', '.join(unknown) or 'at all'}; there are: {', '.join(FORMATS)}")
+    asked = [plugins.canonical(name) for name in request.figures] or plugins.names("figures")
+    loaded = {name: plugins.load("figures", name) for name in asked}
+    return sorted(loaded, key=lambda name: (loaded[name].get("ORDER", 1000), name))
+
+
+def _figures(data: ReportData, names: Iterable[str], made: ReportFiles) -> Iterator[Figure]:
+    for name in names:
+        plugin = plugins.load("figures", name)
+        try:
+            chart = plugin.get("chart")(data)
+        except MissingRowsError as lacking:
+            made.left_out.append((name, str(lacking)))
+            continue
+        yield Figure(name, plugin.doc, chart, caption(chart, data))
+
+
+def _begun(figure: Figure, request: ReportRequest, pool: RenderPool) -> Begun:
+    pictures = Task(figure.name, figure.chart, request.style, _pictures(figure, request), figure.caption)
+    element = None if request.figures else pool.submit(Task(figure.name, figure.chart, PAGE_STYLE))
+    return Begun(figure, pool.submit(pictures), element)
+
+
+def _pictures(figure: Figure, request: ReportRequest) -> tuple[Path, ...]:
+    return tuple(request.output / f"{figure.name}.{suffix}" for suffix in request.formats)
+
+
+def _write_table(figure: Figure, request: ReportRequest, made: ReportFiles) -> None:
+    """Write the numbers of a figure that is drawn, and note all its files."""
+    path = request.output / f"{figure.name}.csv"
+    table.write(path, figure.name, figure.chart)
+    made.written += [*_pictures(figure, request), path]
+
+
+def _content(data: ReportData, made: ReportFiles) -> Content:
+    """Return the page but for its figures."""
+    return Content(
+        data=data,
+        statements=(*answers(data.runs), *(Statement(text, "doubt") for text in unsteady(data))),
+        judged=references.verdicts(data),
+        left_out=tuple(made.left_out),
+    )
+
+
+def _shown(figure: Figure, request: ReportRequest, svg: str) -> Drawn:
+    return Drawn(
+        name=figure.name,
+        doc=figure.doc,
+        title=figure.chart.title,
+        svg=svg,
+        caption=figure.caption,
+        files=tuple(f"{figure.name}.{suffix}" for suffix in (*request.formats, "csv")),
+    )
+
+
+def _write_page(content: Content, request: ReportRequest, made: ReportFiles) -> None:
+    texts = {PAGE: html.render(content), MARKDOWN: summary.markdown(content), ARMS: arms_table.text(content.data)}
+    for name, text in texts.items():
+        files.write_text(request.output / name, text)
+        made.written.append(request.output / name)

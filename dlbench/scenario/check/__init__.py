@@ -1,0 +1,1 @@
+"""What cannot be run, and why; what can be run and is probably not meant."""

@@ -1,0 +1,80 @@
+"""One run to be checked, with what its plugins say of themselves; nothing is imported or read for it but that."""
+
+import json
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from dlbench import plugins
+from dlbench.errors import UserError, shorten
+from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.needs import Needs
+from dlbench.scenario.plugin_settings import is_label, needs_of
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import Settings
+
+if TYPE_CHECKING:
+    from dlbench.datasets import Description
+
+# Descriptions of data sets by their options, so that each is asked only once.
+Descriptions = MutableMapping[str, "Description | None"]
+
+
+def describe(run: RunSpec) -> "Description | None":
+    """Return what is known of a run's data set before it is prepared; None where nothing is.
+
+    Raises:
+        UserError: The data set refuses its options.
+    """
+    plugin = plugins.load("datasets", run.settings.dataset)
+    function = None if callable(plugin.target) else plugin.get("describe")
+    if function is None:
+        return None
+    try:
+        found: Description | None = function(plugin.options(**run.options_of("dataset")))
+    except OSError as error:
+        raise UserError(
+            f"the data set {plugin.name} cannot be read: {shorten(error.strerror or str(error))}"
+        ) from error
+    return found
+
+
+def num_training_samples(settings: Settings, description: "Description") -> int:
+    """Return how many samples are trained on in an epoch."""
+    available = description.num_train
+    if not description.num_validation:
+        available -= max(1, round(available * settings.validation_fraction))
+    return min(available, settings.train_samples or available)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run with what its plugins say of themselves."""
+
+    run: RunSpec
+    cluster: Cluster
+    seen: Descriptions
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the run."""
+        return self.run.settings
+
+    @cached_property
+    def needs(self) -> Needs:
+        """What its strategy needs."""
+        return needs_of(self.settings.strategy)
+
+    @cached_property
+    def trainer(self) -> plugins.Plugin | None:
+        """Its trainer; None where a script of the user's own trains."""
+        return None if is_label(self.settings, "trainer") else plugins.load("trainers", self.settings.trainer)
+
+    @cached_property
+    def description(self) -> "Description | None":
+        """What is known of its data set before it is prepared; None where nothing is."""
+        key = json.dumps([self.settings.dataset, self.run.options_of("dataset")])
+        if key not in self.seen:
+            self.seen[key] = describe(self.run)
+        return self.seen[key]

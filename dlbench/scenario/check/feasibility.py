@@ -1,0 +1,179 @@
+"""Whether a run is possible: what depends on more than one value, found before anything is started."""
+
+import shlex
+from collections.abc import Callable, Sequence
+
+from dlbench import plugins
+from dlbench.errors import UserError, nearest, shorten, shown
+from dlbench.scenario.check.case import Case, Descriptions
+from dlbench.scenario.check.training import TRAINING_CHECKS, choice
+from dlbench.scenario.cluster import Cluster, Host
+from dlbench.scenario.cluster.spread import spread, starts_here
+from dlbench.scenario.placeholders import names
+from dlbench.scenario.plugin_settings import provides
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import BatchScope, LearningRateScale, Mode, Settings
+
+
+def infeasibility(run: RunSpec, cluster: Cluster, seen: Descriptions | None = None) -> str:
+    """Return why a run cannot be, or an empty string.
+
+    Args:
+        run: The run; its repeat does not matter.
+        cluster: Where it would be.
+        seen: Descriptions of data sets from earlier calls; new ones are added.
+
+    Raises:
+        UserError: The data set refuses its options, such as a folder that is not there.
+    """
+    case = Case(run, cluster, {} if seen is None else seen)
+    checks = _COMMAND_CHECKS if run.settings.command is not None else _CHECKS
+    return next((reason for check in checks if (reason := check(case))), "")
+
+
+def _workers(case: Case) -> str:
+    needs, workers = case.needs, case.settings.workers
+    if workers < needs.min_workers:
+        return f"the strategy {case.settings.strategy} needs at least {needs.min_workers} workers"
+    if needs.max_workers is not None and workers > needs.max_workers:
+        most = f"{needs.max_workers} worker{'s' if needs.max_workers > 1 else ''}"
+        return f"the strategy {case.settings.strategy} is for at most {most}"
+    return ""
+
+
+def _algorithm(case: Case) -> str:
+    return choice("algorithm", case.settings.algorithm, case.needs.algorithms, f"strategy {case.settings.strategy}")
+
+
+def _communicator(case: Case) -> str:
+    settings = case.settings
+    return choice("communicator", settings.communicator, case.needs.communicators, f"strategy {settings.strategy}")
+
+
+def _collectives(case: Case) -> str:
+    settings = case.settings
+    return choice("collectives", settings.collectives, case.needs.collectives, f"strategy {settings.strategy}")
+
+
+def _submitter(case: Case) -> str:
+    wanted, there = case.settings.submitter, case.cluster.submitter
+    if wanted == there:
+        return ""
+    return f"`submitter: {wanted}` belongs in a cluster file, beside the hosts to request; here it is {there}"
+
+
+def _launcher(case: Case) -> str:
+    name, needed = case.settings.launcher, case.settings.collectives
+    if name == "auto":
+        return f"no launcher provides what the strategy {case.settings.strategy} needs: {needed}"
+    if needed is not None and needed not in provides(name):
+        return f"the launcher {name} does not provide {needed} to the strategy {case.settings.strategy}"
+    plugin = plugins.load("launchers", name)
+    refuse: Callable[..., str] | None = plugin.get("refuse")
+    return "" if refuse is None else refuse(plugin.options(**case.run.options_of("launcher")), case.settings)
+
+
+def _strategy(case: Case) -> str:
+    plugin = plugins.load("strategies", case.settings.strategy)
+    refuse: Callable[..., str] | None = plugin.get("refuse")
+    return "" if refuse is None else refuse(plugin.options(**case.run.options_of("strategy")), case.settings)
+
+
+def _layout(case: Case) -> str:
+    settings = case.settings
+    if (reason := _mode(settings)) != "":
+        return reason
+    try:
+        counts = spread(settings, case.cluster)
+    except UserError as error:
+        return error.message
+    if not case.cluster.is_here and (reason := _room(counts)) != "":
+        return f"{reason}; {_fitting(counts, settings, case.cluster)}"
+    return "" if starts_here(case.cluster) else _reach(settings, [host for host, _ in counts])
+
+
+def _room(counts: Sequence[tuple[Host, int]]) -> str:
+    workers, slots = sum(count for _, count in counts), sum(host.slots for host, _ in counts)
+    if workers > slots:
+        return f"{workers} workers do not fit on {slots} slots"
+    crowded = [(count, host) for host, count in counts if count > host.slots]
+    return f"{crowded[0][0]} workers do not fit on {crowded[0][1].slots} slots" if crowded else ""
+
+
+def _fitting(counts: Sequence[tuple[Host, int]], settings: Settings, cluster: Cluster) -> str:
+    """Return what would fit: fewer workers, or hosts with more slots."""
+    needed = settings.workers_per_host or -(-settings.workers // len(counts))
+    fewer = f"at most {sum(host.slots for host, _ in counts)} fit"
+    if cluster.submitter == "direct":
+        return f"{fewer}, or hosts with {needed} slots each"
+    return f"{fewer}, or all with `hosts: {{count: {len(cluster.hosts)}, slots: {needed}}}`"
+
+
+def _mode(settings: Settings) -> str:
+    per_host = settings.workers_per_host
+    if per_host is None or settings.mode is None:
+        return ""
+    if settings.mode is Mode.SCALE_OUT and per_host != 1:
+        return f"mode scale-out means one worker per host, workers_per_host says {per_host}"
+    if settings.mode is Mode.SCALE_UP and per_host < settings.workers:
+        return f"mode scale-up means all {settings.workers} workers on one host, workers_per_host says {per_host}"
+    return ""
+
+
+def _reach(settings: Settings, hosts: Sequence[Host]) -> str:
+    others = [host.address for host in hosts if not host.is_here]
+    if others and not plugins.load("launchers", settings.launcher).get("MULTIPLE_HOSTS", False):
+        return f"the launcher {settings.launcher} starts nothing on other hosts, such as {others[0]}"
+    return ""
+
+
+def _cores(case: Case) -> str:
+    wanted, most = case.settings.cores_per_worker, max(host.num_cores for host in case.cluster.hosts)
+    if wanted is not None and wanted > most:
+        return f"a worker cannot have {wanted:g} cores where a host has {most}"
+    return ""
+
+
+def _learning_rate(case: Case) -> str:
+    settings = case.settings
+    if settings.learning_rate_scale is not LearningRateScale.NONE and settings.learning_rate_base_batch is None:
+        return f"learning_rate_scale: {settings.learning_rate_scale} needs learning_rate_base_batch"
+    return ""
+
+
+def _batch(case: Case) -> str:
+    settings = case.settings
+    if settings.batch_scope is BatchScope.GLOBAL and settings.batch_size < settings.workers:
+        return f"a global batch of {settings.batch_size} does not give each of {settings.workers} workers a sample"
+    return ""
+
+
+def _command(case: Case) -> str:
+    command = case.settings.command or ""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        return f"the command {shown(command)} cannot be split into words: {error}"
+    if not words:
+        return "the command is empty"
+    known = (*Settings.model_fields, *case.run.options)
+    unknown = [name for name in names(command) if name not in known]
+    near = nearest(unknown[0], known) if unknown else ""
+    return f"the command has an unknown {{{shorten(unknown[0])}}}" + (f" ({near})" if near else "") if unknown else ""
+
+
+def _script_checkpoints(case: Case) -> str:
+    if case.settings.checkpoint_every is None:
+        return ""
+    return "dlbench cannot make checkpoints of a script: leave checkpoint_every away, the command makes its own"
+
+
+Check = Callable[[Case], str]
+_COMMAND_CHECKS: tuple[Check, ...] = (
+    _workers, _algorithm, _communicator, _collectives, _submitter, _launcher, _strategy, _layout, _cores,
+    _learning_rate, _batch, _command, _script_checkpoints,
+)  # fmt: skip
+_CHECKS: tuple[Check, ...] = (
+    _workers, _algorithm, _communicator, _collectives, _submitter, _launcher, _strategy, _layout, _cores,
+    _learning_rate, _batch, *TRAINING_CHECKS,
+)  # fmt: skip

@@ -1,0 +1,68 @@
+"""Warnings of `dlbench check`: what is allowed and probably not intended."""
+
+from collections.abc import Sequence
+
+from dlbench.scenario.check.case import Descriptions, describe, num_training_samples
+from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.cluster.spread import spread
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import Divide, Input
+
+# Rates come from at least so many steps after warm-up (design: the timed window).
+_WINDOW_STEPS = 50
+
+
+def warnings(runs: Sequence[RunSpec], cluster: Cluster) -> tuple[str, ...]:
+    """Return the warnings for the runs of a scenario, each one sentence."""
+    arms = list({run.fingerprint: run for run in runs}.values())
+    return (*_window(arms), *_oversubscribed(arms, cluster), *_target(arms), *_synthetic(arms))
+
+
+def _window(arms: Sequence[RunSpec]) -> list[str]:
+    seen: Descriptions = {}
+    short = [run.label for run in arms if not run.settings.extend_window and _num_steps(run, seen) <= _WINDOW_STEPS]
+    if not short:
+        return []
+    remedy = "`extend_window: true` or more epochs would fill it"
+    return [f"fewer than {_WINDOW_STEPS} steps after warm-up, so no samples_per_s: {_some(short)}; {remedy}"]
+
+
+def _num_steps(run: RunSpec, seen: Descriptions) -> float:
+    """Return how many steps a worker will make; infinitely many where the data set says nothing."""
+    if run.settings.command is not None:
+        return float("inf")
+    key = f"{run.settings.dataset} {run.options_of('dataset')}"
+    if key not in seen:
+        seen[key] = describe(run)
+    description = seen[key]
+    if description is None:
+        return float("inf")
+    samples = num_training_samples(run.settings, description)
+    alone = run.settings.divide is Divide.EPOCHS
+    batch = run.local_batch_size(0) if alone else run.global_batch_size
+    return run.epochs_per_worker * (samples // batch)
+
+
+def _oversubscribed(arms: Sequence[RunSpec], cluster: Cluster) -> list[str]:
+    counts = [found for run in arms for found in spread(run.settings, cluster)]
+    crowded = [(count, host.slots) for host, count in counts if count > host.slots]
+    if not crowded:
+        return []
+    most, slots = max(crowded)
+    return [f"up to {most} workers share {slots} cores: such rows are marked `oversubscribed`, not real scaling"]
+
+
+def _target(arms: Sequence[RunSpec]) -> list[str]:
+    rare = [run.label for run in arms if run.target and run.settings.evaluate_every > run.epochs_per_worker]
+    return [f"evaluated only after training, so the target is seen late: {_some(rare)}"] if rare else []
+
+
+def _synthetic(arms: Sequence[RunSpec]) -> list[str]:
+    labels = [run.label for run in arms if run.settings.command is None and run.settings.input is Input.SYNTHETIC]
+    why = "trained on random numbers (input synthetic), so that losses and accuracies mean nothing"
+    return [f"{why}: {_some(labels)}"] if labels else []
+
+
+def _some(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - 3} more" if len(labels) > 3 else ""
+    return ", ".join(f"[{label}]" for label in labels[:3]) + more

@@ -1,0 +1,175 @@
+"""A cluster: where to measure, on which hosts and how they are reached."""
+
+import ipaddress
+import re
+import shlex
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from dlbench.cgroups import usable_cores
+
+MAX_SLOTS = 10**6
+# What this machine is called in a list of hosts.
+HERE = frozenset({"localhost", "127.0.0.1", "[::1]"})
+# Linux takes fifteen letters for the name of an interface.
+_INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,14}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_OURS = "DLBENCH_"
+
+
+class Host(BaseModel):
+    """A machine with an address.
+
+    Attributes:
+        address: Name or number it is reached by; `localhost` for this machine.
+        slots: How many workers fit on it.
+        cores: Numbers of the cores that may be used, in the order in which workers get them; empty where they are not
+            known.
+        machine: Number of the machine it is, counted from 0 over the cluster, once the hosts were asked: hosts with the
+            same number, such as containers, run on one kernel and share its cores.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    address: str
+    slots: int = Field(ge=1, le=MAX_SLOTS)
+    cores: tuple[int, ...] = ()
+    machine: int | None = None
+
+    @field_validator("cores")
+    @classmethod
+    def _distinct(cls, cores: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(cores)) < len(cores) or min(cores, default=0) < 0:
+            raise ValueError("cores are different numbers from 0 on")
+        return cores
+
+    @property
+    def num_cores(self) -> int:
+        """Number of cores, taken for one a slot where they are not known."""
+        return len(self.cores) or self.slots
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is this machine: more workers than slots are allowed there, and marked as emulated."""
+        return self.address in HERE
+
+
+class Prices(BaseModel):
+    """What the cluster costs, as its user says: a run costs its time on every host and every worker's slot it used.
+
+    Attributes:
+        currency: What prices are counted in, such as USD.
+        host_hour: Price of one host for an hour.
+        worker_hour: Price of one worker's slot for an hour, where devices are paid one by one.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    currency: str = Field(min_length=1, max_length=20)
+    host_hour: float = Field(0.0, ge=0, allow_inf_nan=False)
+    worker_hour: float = Field(0.0, ge=0, allow_inf_nan=False)
+
+    def cost(self, seconds: float, hosts: int, workers: int) -> float:
+        """Return what a run of so many seconds costs."""
+        return seconds / 3600 * (hosts * self.host_hour + workers * self.worker_hour)
+
+
+class MeasuredLink(BaseModel):
+    """What was measured between two hosts of a cluster, before a study.
+
+    Attributes:
+        hosts: Their places in `Cluster.hosts`.
+        latency_s: Half of the median time of a message of one byte there and back, over TCP.
+        bandwidth_bytes_per_s: Of one TCP stream, the slower of both directions.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    hosts: tuple[int, int]
+    latency_s: float
+    bandwidth_bytes_per_s: float
+
+
+class Cluster(BaseModel):
+    """The hosts, in the order in which they are used, and what is the same for all of them.
+
+    Attributes:
+        hosts: The hosts; where a queue will give them, as many as it is asked for, under made-up addresses.
+        launcher: Who starts the processes where a scenario says `auto`; None leaves the choice to dlbench.
+        submitter: Where the launcher is started.
+        options: Options of the submitter, by dotted key: `submitter.partition`.
+        ssh: The command that reaches a host whose address follows it; empty for ssh.
+        interface: Name of the network interface, or network such as `10.1.0.0/16`, that MPI, Gloo and NCCL use; empty
+            for the one that leads to the other hosts.
+        environment: Variables of every process; they win over what dlbench sets.
+        prices: What it costs; None where the cluster file has no prices.
+        emulated: Why runs on it are not real hardware at work: reasons for the column of that name.
+        links: What was measured between its hosts; empty before.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    hosts: tuple[Host, ...] = Field(min_length=1)
+    launcher: str | None = None
+    submitter: str = "direct"
+    options: dict[str, object] = Field(default_factory=dict)
+    ssh: str = ""
+    interface: str = ""
+    environment: dict[str, str] = Field(default_factory=dict)
+    prices: Prices | None = None
+    emulated: tuple[Literal["throttled-link"], ...] = ()
+    links: tuple[MeasuredLink, ...] = ()
+
+    @field_validator("hosts")
+    @classmethod
+    def _distinct(cls, hosts: tuple[Host, ...]) -> tuple[Host, ...]:
+        names = ["localhost" if host.is_here else host.address for host in hosts]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"named twice: {', '.join(twice)}")
+        return hosts
+
+    @field_validator("ssh")
+    @classmethod
+    def _words(cls, ssh: str) -> str:
+        try:
+            shlex.split(ssh)
+        except ValueError as error:
+            raise ValueError(f"cannot be split into words: {error}") from error
+        return ssh
+
+    @field_validator("interface")
+    @classmethod
+    def _name_or_network(cls, interface: str) -> str:
+        if interface and "/" in interface:
+            ipaddress.ip_network(interface)
+        elif interface and not _INTERFACE.fullmatch(interface):
+            raise ValueError("is the name of a network interface, such as eth0, or a network, such as 10.1.0.0/16")
+        return interface
+
+    @field_validator("environment")
+    @classmethod
+    def _variables(cls, environment: dict[str, str]) -> dict[str, str]:
+        for name in environment:
+            if not _VARIABLE.fullmatch(name) or name.startswith(_OURS):
+                raise ValueError(f"{name!r} is no variable that can be set")
+        if any("\0" in value for value in environment.values()):
+            raise ValueError("a variable holds no null character")
+        return environment
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is this machine alone."""
+        return len(self.hosts) == 1 and self.hosts[0].is_here
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it has hosts and nothing else."""
+        return not self.model_dump(exclude={"hosts"}, exclude_defaults=True)
+
+
+def this_machine() -> Cluster:
+    """Return this machine: a slot for each core that this process may use."""
+    cores = usable_cores()
+    return Cluster(hosts=(Host(address="localhost", slots=len(cores), cores=cores),))

@@ -1,0 +1,57 @@
+"""How workers spread over hosts: by mode or workers per host, else hosts are filled in order."""
+
+from collections.abc import Sequence
+
+from dlbench import plugins
+from dlbench.errors import UserError
+from dlbench.scenario.cluster import Cluster, Host
+from dlbench.scenario.settings import Mode, Settings
+
+
+def starts_here(cluster: Cluster) -> bool:
+    """Return whether dlbench will be on every host: on this machine, or on the only host that a queue gives."""
+    if len(cluster.hosts) == 1 and plugins.load("submitters", cluster.submitter).get("STARTS_ON_ITS_HOST", False):
+        return True
+    return all(host.is_here for host in cluster.hosts)
+
+
+def spread(settings: Settings, cluster: Cluster) -> list[tuple[Host, int]]:
+    """Return the hosts that are used with the number of workers on each, in the order of ranks.
+
+    Raises:
+        UserError: There are too few hosts.
+    """
+    per_host = 1 if settings.mode is Mode.SCALE_OUT else settings.workers_per_host
+    if per_host is not None:
+        return _even(settings.workers, per_host, cluster.hosts)
+    if settings.mode is Mode.SCALE_UP:
+        return [(_roomiest(settings.workers, cluster.hosts), settings.workers)]
+    return _filled(settings.workers, cluster.hosts)
+
+
+def _even(workers: int, per_host: int, hosts: Sequence[Host]) -> list[tuple[Host, int]]:
+    needed = -(-workers // per_host)
+    if needed > len(hosts):
+        raise UserError(
+            f"{workers} workers with {per_host} on each host need {needed} hosts; the cluster has {len(hosts)}",
+            hint="name more hosts with --hosts a:4,b:4, or use `mode: scale-up`",
+        )
+    return [(host, min(per_host, workers - i * per_host)) for i, host in enumerate(hosts[:needed])]
+
+
+def _roomiest(workers: int, hosts: Sequence[Host]) -> Host:
+    """Return the first host that has a slot for each worker, else the first of those with the most slots."""
+    enough = [host for host in hosts if host.slots >= workers]
+    return enough[0] if enough else max(hosts, key=lambda host: host.slots)
+
+
+def _filled(workers: int, hosts: Sequence[Host]) -> list[tuple[Host, int]]:
+    """Fill the slots host by host; what is left goes around again, in proportion to the slots."""
+    slots = sum(host.slots for host in hosts)
+    rounds, left = divmod(workers, slots)
+    counts = []
+    for host in hosts:
+        taken = min(left, host.slots)
+        counts.append(rounds * host.slots + taken)
+        left -= taken
+    return [(host, count) for host, count in zip(hosts, counts, strict=True) if count]

@@ -1,0 +1,1 @@
+"""A `Scenario` on a cluster to its `RunSpec`s: points, arms, base lines, repeats, order."""

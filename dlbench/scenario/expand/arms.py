@@ -1,0 +1,160 @@
+"""The arms of a scenario: its points resolved, what is excluded taken out, base lines added, cores shared alike."""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from dlbench.errors import UserError
+from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.cluster.spread import spread
+from dlbench.scenario.expand.points import Point, axis_keys, points
+from dlbench.scenario.expand.resolve import PlannedArm, resolve
+from dlbench.scenario.read.document import inline
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.scenario import Baseline, Scenario
+from dlbench.scenario.settings import Affects, Settings, about
+
+# The strategy and workers of a base line. It has no other setting of its group's distribution.
+_ALONE = {"strategy": "single", "workers": 1}
+
+
+def written_arms(scenario: Scenario, cluster: Cluster) -> tuple[PlannedArm, ...]:
+    """Return the arms of the points that `exclude` leaves, as they are written.
+
+    Raises:
+        UserError: A value is wrong, two points are the same run, or nothing is left.
+    """
+    arms = [resolve(point, scenario, cluster) for point in points(scenario)]
+    kept = [arm for arm in arms if arm.point.is_included or not any(_has_all(arm, out) for out in scenario.exclude)]
+    if not kept:
+        raise UserError("`exclude` leaves nothing to run", where=scenario.source.where(("exclude",)))
+    _refuse_twins(kept, scenario)
+    return tuple(kept)
+
+
+def unused_excludes(scenario: Scenario, cluster: Cluster) -> tuple[str, ...]:
+    """Return a warning for each of `exclude` that matches no point."""
+    if not scenario.exclude:
+        return ()
+    arms = [resolve(point, scenario, cluster) for point in points(scenario)]
+    matrix = [arm for arm in arms if not arm.point.is_included]
+    unused = [(i, out) for i, out in enumerate(scenario.exclude) if not any(_has_all(arm, out) for arm in matrix)]
+    places = ((scenario.source.where(("exclude", i)), inline(out)) for i, out in unused)
+    return tuple(f"{place}: exclude {partial} matches no point".removeprefix(": ") for place, partial in places)
+
+
+def with_baselines(arms: Sequence[PlannedArm], scenario: Scenario, cluster: Cluster) -> tuple[PlannedArm, ...]:
+    """Return the arms, each group after the base line it lacks."""
+    if scenario.baseline is Baseline.NONE:
+        return tuple(arms)
+    known = {_identity(arm) for arm in arms}
+    found: list[PlannedArm] = []
+    for arm in arms:
+        baseline = resolve(_alone(arm.point), scenario, cluster, is_baseline=True)
+        if _identity(baseline) not in known:
+            known.add(_identity(baseline))
+            found.append(baseline)
+        found.append(arm)
+    return tuple(found)
+
+
+def with_cores(arms: Sequence[PlannedArm], cluster: Cluster) -> tuple[PlannedArm, ...]:
+    """Return the arms with the same cores for each worker: the host's over the most workers on it in the study.
+
+    Above one they are whole cores, which is what a worker can be bound to; the rest stays free, in every arm.
+    """
+    shares = [host.num_cores / count for arm in arms for host, count in spread(arm.settings, cluster)]
+    share = min(shares, default=1.0)
+    share = float(math.floor(share)) if share >= 1 else share
+    return tuple(
+        replace(arm, settings=arm.settings.model_copy(update={"cores_per_worker": share}))
+        if arm.settings.cores_per_worker is None
+        else arm
+        for arm in arms
+    )
+
+
+def specify(arms: Sequence[PlannedArm], scenario: Scenario) -> tuple[RunSpec, ...]:
+    """Return the first repeat of each arm, with labels that distinguish them."""
+    keys = axis_keys(scenario)
+    written = [arm for arm in arms if not arm.is_baseline]
+    varying = [key for key in keys if len({inline(arm.value(key)) for arm in written}) > 1]
+    return tuple(_specify(arm, scenario, keys, varying) for arm in arms)
+
+
+def draft(arm: PlannedArm, scenario: Scenario) -> RunSpec:
+    """Return an arm as a run to be checked; its label is not used."""
+    return _specify(arm, scenario, (), ())
+
+
+def _has_all(arm: PlannedArm, partial: dict[str, Any]) -> bool:
+    return all(arm.has(key, value) for key, value in partial.items())
+
+
+def _identity(arm: PlannedArm) -> str:
+    return json.dumps([arm.settings.model_dump(mode="json"), arm.options], sort_keys=True)
+
+
+def _refuse_twins(arms: Iterable[PlannedArm], scenario: Scenario) -> None:
+    seen: dict[str, PlannedArm] = {}
+    for arm in arms:
+        twin = seen.setdefault(_identity(arm), arm)
+        if twin is not arm:
+            raise _twins(twin, arm, scenario)
+
+
+def _twins(first: PlannedArm, second: PlannedArm, scenario: Scenario) -> UserError:
+    source = scenario.source
+    differing = [path for key, path in second.point.origins.items() if path != first.point.origins.get(key)]
+    place = max(differing, key=source.line, default=())
+    chosen = {key: second.point.values[key] for key in second.point.values if not second.point.is_common(key)}
+    return UserError(
+        f"this makes a run that is there already: {inline(chosen)[1:-1]}",
+        hint="name each value once; write `repeats` to run it again",
+        where=source.where(place),
+    )
+
+
+def _alone(point: Point) -> Point:
+    """Return the point of its base line: one worker, the same batch as `batch_scope` counts it."""
+    kept = {key: value for key, value in point.values.items() if is_shared(key)}
+    origins = {key: path for key, path in point.origins.items() if key in kept}
+    return Point(kept | _ALONE, origins, point.chosen & kept.keys() | {"strategy"})
+
+
+def is_shared(key: str) -> bool:
+    """Whether a base line has the value of its group of arms for this setting or option."""
+    name = key.partition(".")[0]
+    return name not in Settings.model_fields or about(name).affects is not Affects.DISTRIBUTION
+
+
+def _specify(arm: PlannedArm, scenario: Scenario, keys: Iterable[str], varying: Iterable[str]) -> RunSpec:
+    return RunSpec(
+        scenario=scenario.name,
+        label=_label(arm, tuple(varying)),
+        repeat=0,
+        settings=arm.settings,
+        options=dict(arm.options),
+        axes={key: arm.value(key) for key in keys if _has_axis(arm, key)},
+        target=scenario.target,
+        limits=scenario.limits,
+        baseline=arm.is_baseline,
+    )
+
+
+def _has_axis(arm: PlannedArm, key: str) -> bool:
+    return key in Settings.model_fields or key in arm.options
+
+
+def _label(arm: PlannedArm, varying: tuple[str, ...]) -> str:
+    shown = [key for key in varying if not arm.is_baseline or is_shared(key)]
+    words = [f"{key}={_word(arm.value(key))}" for key in shown if arm.value(key) is not None]
+    if arm.is_baseline:
+        return " ".join(["baseline", *words])
+    return " ".join(words) or f"strategy={arm.settings.strategy} workers={arm.settings.workers}"
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else inline(value)

@@ -1,0 +1,216 @@
+"""Resolve a point to an arm: every default filled in, nothing `auto` left."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from dlbench import plugins
+from dlbench.errors import UserError
+from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.cluster.spread import starts_here
+from dlbench.scenario.expand.points import Point
+from dlbench.scenario.needs import Needs
+from dlbench.scenario.plugin_settings import LABELS_OF_A_COMMAND, PLUGIN_SETTINGS, is_label, load, needs_of, provides
+from dlbench.scenario.read.values import refuse_bool
+from dlbench.scenario.scenario import Scenario
+from dlbench.scenario.settings import OPTION_PREFIXES, Mode, Settings
+from dlbench.scenario.source import Path, Source, translate
+
+# The order in which launchers are tried where several can carry a strategy.
+_PREFERRED_LAUNCHERS = ("local", "mpirun", "horovodrun", "srun")
+
+
+@dataclass(frozen=True)
+class PlannedArm:
+    """One point, resolved: what all its repeats share, but for the cores that depend on the other arms.
+
+    Attributes:
+        point: What was written.
+        given: The settings as written, with defaults.
+        settings: The settings, resolved. `launcher` stays `auto` where none can carry the strategy.
+        options: Options of its plugins with their defaults, by dotted key.
+        is_baseline: Whether it was added as a base line.
+    """
+
+    point: Point
+    given: Settings
+    settings: Settings
+    options: Mapping[str, Any]
+    is_baseline: bool = False
+
+    def has(self, key: str, value: Any) -> bool:
+        """Whether this arm has a value, as it is written: what `exclude` asks."""
+        if key in Settings.model_fields:
+            wanted = getattr(Settings.model_validate({key: value}), key)
+            if key in PLUGIN_SETTINGS and wanted is not None:
+                wanted = plugins.canonical(wanted)
+            return bool(wanted == getattr(self.given, key))
+        return key in self.options and bool(self.options[key] == self._as_option(key, value))
+
+    def _as_option(self, key: str, value: Any) -> Any:
+        """Return a value as its plugin reads it: `batch_norm: true` is `local`."""
+        prefix, _, name = key.partition(".")
+        plugin = load(OPTION_PREFIXES[prefix], getattr(self.settings, prefix))
+        others = {known.partition(".")[2]: old for known, old in self.options.items() if known.startswith(f"{prefix}.")}
+        try:
+            return plugin.options.model_validate({**others, name: value}).model_dump(mode="json")[name]
+        except ValidationError:
+            return value
+
+    def value(self, key: str) -> Any:
+        """Return the resolved value of a setting or option, JSON-able; None where it has none."""
+        if key in Settings.model_fields:
+            return self.settings.model_dump(mode="json")[key]
+        return self.options.get(key)
+
+
+def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: bool = False) -> PlannedArm:
+    """Return the arm of a point.
+
+    Raises:
+        UserError: A value is not one of its setting's or option's.
+    """
+    given = _canonical(_settings(point, scenario.source))
+    needs = needs_of(given.strategy)
+    collectives = _collectives(given, needs, point, cluster)
+    settings = given.model_copy(
+        update={
+            "algorithm": _first(given.algorithm, needs.algorithms, point, "algorithm"),
+            "collectives": collectives,
+            "communicator": _first(given.communicator, needs.communicators, point, "communicator"),
+            "launcher": _launcher(given, collectives, cluster),
+            "submitter": given.submitter if "submitter" in point.values else cluster.submitter,
+            "mode": _mode(given, cluster),
+            **_labels(given, point),
+        }
+    )
+    return PlannedArm(point, given, settings, _options(settings, point, scenario.source), is_baseline)
+
+
+def _settings(point: Point, source: Source) -> Settings:
+    values = {key: value for key, value in point.values.items() if "." not in key}
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        raise translate(error, source, lambda _: Settings.model_fields, _place(point)) from error
+
+
+def _place(point: Point) -> Any:
+    def place(location: Path) -> Path:
+        return (*point.origins.get(str(location[0]), ()), *location[1:]) if location else ()
+
+    return place
+
+
+def _canonical(settings: Settings) -> Settings:
+    """Return the settings with every plugin named as its file is called."""
+    found = {key: getattr(settings, key) for key in PLUGIN_SETTINGS}
+    return settings.model_copy(update={key: name and plugins.canonical(name) for key, name in found.items()})
+
+
+def _labels(settings: Settings, point: Point) -> dict[str, str]:
+    """Return empty labels for model, data and engine that a user's own script leaves out: they are unknown."""
+    if settings.command is None:
+        return {}
+    return {key: "" for key in LABELS_OF_A_COMMAND if key not in point.values}
+
+
+def _first(value: str | None, known: tuple[str, ...], point: Point, key: str) -> str | None:
+    """Return the value, or the strategy's own; what `base` says for all does not reach a strategy without a choice."""
+    if not known and point.is_common(key) and not point.is_common("strategy"):
+        return None
+    return value if value is not None else next(iter(known), None)
+
+
+def _collectives(settings: Settings, needs: Needs, point: Point, cluster: Cluster) -> str | None:
+    """Return the library that moves bytes: the one that is given, else the strategy's first that can be there."""
+    known = needs.collectives
+    possible = tuple(name for name in known if _carries(_launcher(settings, name, cluster), name))
+    return _first(settings.collectives, possible or known, point, "collectives")
+
+
+def _carries(launcher: str, collectives: str) -> bool:
+    return launcher != "auto" and collectives in provides(launcher)
+
+
+def _launcher(settings: Settings, collectives: str | None, cluster: Cluster) -> str:
+    """Return who starts the processes and provides the collectives: the cluster's launcher, else the first that can."""
+    if settings.launcher != "auto":
+        return settings.launcher
+    if cluster.launcher is not None and (collectives is None or collectives in provides(cluster.launcher)):
+        return cluster.launcher
+    is_here = starts_here(cluster)
+    names = [name for name in plugins.names("launchers") if is_here or load("launchers", name).get("MULTIPLE_HOSTS")]
+    order = sorted(names, key=lambda name: (name not in _PREFERRED_LAUNCHERS, _rank(name), name))
+    return next((name for name in order if collectives is None or collectives in provides(name)), "auto")
+
+
+def _rank(name: str) -> int:
+    return _PREFERRED_LAUNCHERS.index(name) if name in _PREFERRED_LAUNCHERS else 0
+
+
+def _mode(settings: Settings, cluster: Cluster) -> Mode | None:
+    """Return where the workers sit: on one host if they fit there, unless the scenario says otherwise."""
+    if settings.mode is not None or settings.workers_per_host is not None:
+        return settings.mode
+    fits = len(cluster.hosts) == 1 or settings.workers <= max(host.slots for host in cluster.hosts)
+    return Mode.SCALE_UP if fits else None
+
+
+def _options(settings: Settings, point: Point, source: Source) -> dict[str, Any]:
+    """Return the options of all plugins of a point, with defaults, by dotted key."""
+    found: dict[str, Any] = {}
+    for prefix, kind in OPTION_PREFIXES.items():
+        name = getattr(settings, prefix)
+        if name != "auto" and not is_label(settings, prefix):
+            plugin = load(kind, name, source.where(point.origins.get(prefix, ())))
+            found |= _options_of(plugin, prefix, settings, point, source)
+    return found
+
+
+def _options_of(
+    plugin: plugins.Plugin, prefix: str, settings: Settings, point: Point, source: Source
+) -> dict[str, Any]:
+    given = dict(_given(plugin.options.model_fields, prefix, settings, point))
+    origins = {name: point.origins[f"{prefix}.{name}"] for name in given}
+
+    def place(location: Path) -> Path:
+        if not location or location[0] not in origins:
+            return (*point.origins.get(prefix, ()), *location[:1])
+        return (*origins[str(location[0])], *location[1:])
+
+    try:
+        options = plugin.options.model_validate(given)
+    except ValidationError as error:
+        allowed = [f"{prefix}.{name}" for name in plugin.options.model_fields]
+        raise _explained(translate(error, source, lambda _: allowed, place), error, plugin, prefix) from error
+    for name, value in given.items():
+        refuse_bool(value, getattr(options, name), f"{prefix}.{name}", source.where(origins[name]))
+    return {f"{prefix}.{name}": value for name, value in options.model_dump(mode="json").items()}
+
+
+def _given(fields: Iterable[str], prefix: str, settings: Settings, point: Point) -> Iterable[tuple[str, Any]]:
+    """Yield the options a point gives to one plugin.
+
+    What `base` gives reaches the plugins that have it where an axis (or `auto`) chooses the plugin; everywhere else an
+    option that the plugin lacks is an error.
+    """
+    known = set(fields)
+    is_chosen = not point.is_common(prefix) or prefix not in point.values or point.values[prefix] == "auto"
+    for key, value in point.values.items():
+        start, dot, name = key.partition(".")
+        if dot and start == prefix and not (name not in known and is_chosen and point.is_common(key)):
+            yield name, value
+
+
+def _explained(found: UserError, error: ValidationError, plugin: plugins.Plugin, prefix: str) -> UserError:
+    """Say which plugin lacks an option, or which option it cannot do without."""
+    detail = error.errors()[0]
+    name = ".".join(str(part) for part in detail["loc"])
+    if detail["type"] == "extra_forbidden":
+        return UserError(f"{plugin.name} has no option {prefix}.{name}", hint=found.hint, where=found.where)
+    if detail["type"] == "missing":
+        return UserError(f"{plugin.name} needs {prefix}.{name}", hint=f"add `{prefix}.{name}`", where=found.where)
+    return found

@@ -1,0 +1,191 @@
+"""A scenario on a cluster to its runs, in the order of execution: the same scenario always gives the same runs."""
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from dlbench import plugins
+from dlbench.errors import UserError
+from dlbench.scenario.check.case import Descriptions
+from dlbench.scenario.check.feasibility import infeasibility
+from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.expand.arms import draft, specify, with_baselines, with_cores, written_arms
+from dlbench.scenario.expand.points import Point, check_size
+from dlbench.scenario.expand.resolve import PlannedArm
+from dlbench.scenario.plugin_settings import PLUGIN_SETTINGS
+from dlbench.scenario.read.document import inline, parse_value
+from dlbench.scenario.read.values import check_values, keys
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.scenario import Order, Scenario
+from dlbench.scenario.settings import Settings
+from dlbench.scenario.source import Path, Source, translate, unknown_key
+
+# Reasons and points that one message names.
+_MOST_REASONS, _MOST_POINTS = 5, 20
+
+
+def expand(scenario: Scenario, cluster: Cluster, only: Mapping[str, str] | None = None) -> tuple[RunSpec, ...]:
+    """Return every run of a scenario with base lines and repeats, in the order of execution.
+
+    Args:
+        scenario: What to measure.
+        cluster: Where.
+        only: Values of settings or options, as text; runs that have all of them are returned, the others left out.
+            What is left is the same as in the whole: cores, labels, seeds and order do not change.
+
+    Raises:
+        UserError: A value is wrong, points are impossible or the same twice, there are too many runs or none.
+    """
+    check_values(scenario)
+    wanted = _wanted(only or {}, scenario)
+    written = written_arms(scenario, cluster)
+    reasons = _reasons(written, scenario, cluster)
+    _refuse_points(written, reasons, [_is_wanted(arm, wanted) for arm in written], scenario)
+    possible = [arm for arm, reason in zip(written, reasons, strict=True) if not reason]
+    arms = _complete(possible, scenario, cluster)
+    kept = [_is_wanted(arm, wanted) for arm in arms]
+    if not any(kept):
+        raise _nothing(only or {}, arms)
+    return tuple(run for run, is_kept in _ordered(specify(arms, scenario), kept, scenario) if is_kept)
+
+
+def _complete(possible: Sequence[PlannedArm], scenario: Scenario, cluster: Cluster) -> tuple[PlannedArm, ...]:
+    """Return the arms with base lines and cores."""
+    arms = with_baselines(possible, scenario, cluster)
+    check_size(len(arms) * scenario.repeats, scenario)
+    added = [arm for arm in arms if arm.is_baseline]
+    _refuse_baselines(added, _reasons(added, scenario, cluster), scenario)
+    return with_cores(arms, cluster)
+
+
+def _reasons(arms: Sequence[PlannedArm], scenario: Scenario, cluster: Cluster) -> list[str]:
+    """Return, for each arm, why it cannot be run; an empty string where it can.
+
+    Raises:
+        UserError: A data set refuses its options.
+    """
+    seen: Descriptions = {}
+    found = []
+    for arm in arms:
+        try:
+            found.append(infeasibility(draft(arm, scenario), cluster, seen))
+        except UserError as error:
+            where = error.where or scenario.source.where(_dataset_path(arm.point))
+            raise UserError(error.message, hint=error.hint, where=where) from error
+    return found
+
+
+def _refuse_points(
+    arms: Sequence[PlannedArm], reasons: Sequence[str], is_wanted: Sequence[bool], scenario: Scenario
+) -> None:
+    """Refuse impossible points among those that are wanted."""
+    is_bad = [bool(reason) and wanted for reason, wanted in zip(reasons, is_wanted, strict=True)]
+    if not any(is_bad):
+        return
+    bad = [arm.point for arm, gone in zip(arms, is_bad, strict=True) if gone]
+    why = Counter(reason for reason, gone in zip(reasons, is_bad, strict=True) if gone)
+    where = scenario.source.where(_place(bad[0]))
+    if not bad[0].chosen:
+        raise UserError(f"this cannot be run: {next(iter(why))}", where=where)
+    # Leaving out everything is no remedy.
+    hint = "" if all(is_bad) else _remedy(bad)
+    raise UserError(f"{len(bad)} of {len(arms)} points cannot be run:\n{_listed(why)}", hint=hint, where=where)
+
+
+def _refuse_baselines(arms: Sequence[PlannedArm], reasons: Sequence[str], scenario: Scenario) -> None:
+    """Refuse base lines that cannot be run."""
+    why = Counter(reason for reason in reasons if reason)
+    if why:
+        raise UserError(
+            f"{why.total()} of {len(arms)} base lines cannot be run:\n{_listed(why)}",
+            hint="`baseline: none` leaves base lines out",
+            where=scenario.source.where(("baseline",)),
+        )
+
+
+def _listed(why: Counter[str]) -> str:
+    lines = [f"  {reason}" + (f" ({count} points)" if count > 1 else "") for reason, count in why.items()]
+    more = [f"  and {len(lines) - _MOST_REASONS} more reasons"] if len(lines) > _MOST_REASONS else []
+    return "\n".join(lines[:_MOST_REASONS] + more)
+
+
+def _remedy(bad: Sequence[Point]) -> str:
+    """Say what removes the impossible points: a line of `exclude` for each, or its place in `include`."""
+    lines = [f"  - {inline(_chosen(point))}" for point in bad if not point.is_included]
+    numbers = [str(int(_place(point)[1]) + 1) for point in bad if point.is_included]
+    more = [f"  # and {len(lines) - _MOST_POINTS} more"] if len(lines) > _MOST_POINTS else []
+    hints = ["leave them out with\nexclude:\n" + "\n".join(lines[:_MOST_POINTS] + more)] if lines else []
+    if numbers:
+        hints.append(f"take out of `include`: point {', '.join(numbers[:_MOST_POINTS])}")
+    return "\n".join(hints)
+
+
+def _chosen(point: Point) -> dict[str, Any]:
+    return {key: value for key, value in point.values.items() if key in point.chosen}
+
+
+def _place(point: Point) -> Path:
+    """Return where a point was written: its included point, the last of its axes, or `base`."""
+    paths = [path for key, path in point.origins.items() if key in point.chosen]
+    if point.is_included:
+        return paths[0][:2]
+    return paths[-1] if paths else ("base",)
+
+
+def _dataset_path(point: Point) -> Path:
+    options = [path for key, path in point.origins.items() if key.startswith("dataset.")]
+    return next(iter(options), point.origins.get("dataset", ()))
+
+
+def _ordered(specs: Sequence[RunSpec], kept: Sequence[bool], scenario: Scenario) -> Iterator[tuple[RunSpec, bool]]:
+    """Yield every repeat in the order of execution; shuffled by the scenario's name, so always in the same way."""
+    found = [(repeat, number) for repeat in range(scenario.repeats) for number in range(len(specs))]
+    if scenario.order is not Order.WRITTEN:
+        random.Random(scenario.name).shuffle(found)
+    if scenario.order is Order.BLOCKS:
+        found.sort(key=lambda place: place[0])
+    for repeat, number in found:
+        yield specs[number].model_copy(update={"repeat": repeat}), kept[number]
+
+
+def _wanted(only: Mapping[str, str], scenario: Scenario) -> dict[str, Any]:
+    """Return the values that `only` asks for, in the form that arms hold them."""
+    found = {}
+    allowed = keys(scenario)
+    for key, text in only.items():
+        where = f"--only {key}={text}"
+        if key not in allowed:
+            raise unknown_key(key, allowed, where, "an axis, such as `workers`, or any other setting")
+        value = parse_value(text, where)
+        found[key] = _setting(key, value, where) if key in Settings.model_fields else value
+    return found
+
+
+def _setting(key: str, value: Any, where: str) -> Any:
+    try:
+        found = getattr(Settings.model_validate({key: value}), key)
+    except ValidationError as error:
+        raise translate(error, Source(where), lambda _: ()) from error
+    return plugins.canonical(found) if key in PLUGIN_SETTINGS and found is not None else found
+
+
+def _is_wanted(arm: PlannedArm, wanted: Mapping[str, Any]) -> bool:
+    return all(_matches(arm, key, value) for key, value in wanted.items())
+
+
+def _matches(arm: PlannedArm, key: str, value: Any) -> bool:
+    if key in Settings.model_fields:
+        return value in (getattr(arm.given, key), getattr(arm.settings, key))
+    return bool(arm.options.get(key) == value)
+
+
+def _nothing(only: Mapping[str, str], arms: Sequence[PlannedArm]) -> UserError:
+    asked = " ".join(f"--only {key}={text}" for key, text in only.items())
+    there = {key: list(dict.fromkeys(inline(arm.value(key)) for arm in arms))[:20] for key in only}
+    return UserError(
+        f"{asked} leaves nothing to run",
+        hint="; ".join(f"{key} has: {', '.join(values)}" for key, values in there.items()),
+    )

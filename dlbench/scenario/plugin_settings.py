@@ -1,0 +1,52 @@
+"""Settings that name plugins, and what the named plugins say of themselves."""
+
+from dlbench import plugins
+from dlbench.errors import UserError
+from dlbench.scenario.needs import Needs
+from dlbench.scenario.settings import Settings
+
+# Settings whose value names a plugin, with its kind.
+PLUGIN_SETTINGS = {
+    "model": "models",
+    "dataset": "datasets",
+    "trainer": "trainers",
+    "strategy": "strategies",
+    "communicator": "communicators",
+    "launcher": "launchers",
+    "submitter": "submitters",
+}
+# What a run of the user's own script never loads: there they are only what its rows are called.
+LABELS_OF_A_COMMAND = ("model", "dataset", "trainer")
+_REQUIRED = {"strategies": "NEEDS", "launchers": "PROVIDES", "trainers": "BUILDER"}
+
+
+def load(kind: str, name: str, where: str = "") -> plugins.Plugin:
+    """Load a plugin and make sure that it is one of its kind; the error says where it was asked for."""
+    try:
+        found = plugins.load(kind, name)
+    except UserError as error:
+        raise UserError(error.message, hint=error.hint, where=where) from error
+    required = _REQUIRED.get(kind)
+    if required is not None and found.get(required) is None:
+        raise UserError(f"{name!r} is none of the {kind}: it has no {required}", where=where)
+    return found
+
+
+def needs_of(strategy: str) -> Needs:
+    """Return what a strategy needs of the world."""
+    needs = load("strategies", strategy).get("NEEDS")
+    if not isinstance(needs, Needs):
+        raise UserError(f"the NEEDS of the strategy {strategy!r} are no `dlbench.scenario.needs.Needs`")
+    return needs
+
+
+def provides(launcher: str) -> tuple[str, ...]:
+    """Return the collectives that a launcher's processes can use."""
+    return tuple(load("launchers", launcher).get("PROVIDES"))
+
+
+def is_label(settings: Settings, key: str) -> bool:
+    """Whether a setting only names what a script of the user's own does: no plugin of dlbench is called so."""
+    if settings.command is None or key not in LABELS_OF_A_COMMAND:
+        return False
+    return getattr(settings, key) not in plugins.names(PLUGIN_SETTINGS[key])

@@ -1,0 +1,1 @@
+"""YAML to a `Scenario`: every mistake one message with its file and line."""

@@ -1,0 +1,107 @@
+"""The JSON Schema of a scenario, for editors: keys, types, meanings, the names of plugins and their options."""
+
+from typing import Any
+
+from dlbench import plugins
+from dlbench.scenario.plugin_settings import PLUGIN_SETTINGS
+from dlbench.scenario.scenario import Scenario
+from dlbench.scenario.settings import OPTION_PREFIXES, Settings
+
+Schema = dict[str, Any]
+
+_POINT = {"$ref": "#/$defs/point"}
+_AXES = {"$ref": "#/$defs/axes"}
+
+
+def schema() -> Schema:
+    """Return the JSON Schema (draft 2020-12) of a scenario file with the plugins that are installed."""
+    definitions: Schema = {}
+    keys = _settings(definitions) | _options(definitions)
+    whole = _taken(Scenario.model_json_schema(), definitions)
+    properties = whole["properties"] | _sections(whole["properties"])
+    definitions["point"] = _mapping(keys)
+    definitions["axes"] = _mapping({key: _axis(value) for key, value in keys.items()}, {"type": "array", "minItems": 1})
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "dlbench scenario",
+        "description": "What to measure: settings common to all runs, the axes that vary, and how often.",
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+        "$defs": definitions,
+    }
+
+
+def _sections(properties: Schema) -> Schema:
+    """Return the sections that hold points and axes; an empty one (`matrix:` with nothing under it) is allowed."""
+    shapes: dict[str, list[Schema]] = {
+        "base": [_POINT],
+        "matrix": [_AXES],
+        "zip": [_AXES, {"type": "array", "items": _AXES}],
+        "include": [{"type": "array", "items": _POINT}],
+        "exclude": [{"type": "array", "items": _POINT}],
+    }
+    return {
+        key: {"description": properties[key]["description"], "anyOf": [*anyof, {"type": "null"}]}
+        for key, anyof in shapes.items()
+    }
+
+
+def _settings(definitions: Schema) -> Schema:
+    found: Schema = _taken(Settings.model_json_schema(), definitions)["properties"]
+    return {key: _named(key, value) if key in PLUGIN_SETTINGS else value for key, value in found.items()}
+
+
+def _named(key: str, value: Schema) -> Schema:
+    """Return the schema of a setting that names a plugin: one of those there are, or a reference."""
+    names = list(plugins.names(PLUGIN_SETTINGS[key]))
+    # A file `keras_tensorflow` may be written `keras-tensorflow`.
+    names += [name.replace("_", "-") for name in names if "_" in name] + (["auto"] if key == "launcher" else [])
+    allowed: list[Schema] = [{"enum": names}, {"type": "string", "pattern": ".+:.+"}]
+    if value.get("default", "") is None:
+        allowed.append({"type": "null"})
+    # A script of the user's own may be called anything.
+    if key in ("model", "dataset", "trainer"):
+        allowed.append({"type": "string"})
+    return {"description": value["description"], "default": value.get("default"), "anyOf": allowed}
+
+
+def _options(definitions: Schema) -> Schema:
+    """Return the options of all plugins by dotted name; one that several have is any of theirs."""
+    found: dict[str, list[Schema]] = {}
+    for prefix, kind in OPTION_PREFIXES.items():
+        for name in plugins.names(kind):
+            template = f"#/$defs/{kind}.{name}.{{model}}"
+            options = plugins.load(kind, name).options.model_json_schema(ref_template=template)
+            for inner, definition in options.get("$defs", {}).items():
+                definitions[f"{kind}.{name}.{inner}"] = definition
+            for option, value in options.get("properties", {}).items():
+                found.setdefault(f"{prefix}.{option}", []).append(value)
+    return {key: _any_of(values) for key, values in found.items()}
+
+
+def _any_of(values: list[Schema]) -> Schema:
+    distinct = [value for index, value in enumerate(values) if value not in values[:index]]
+    return distinct[0] if len(distinct) == 1 else {"anyOf": distinct}
+
+
+def _taken(found: Schema, definitions: Schema) -> Schema:
+    """Return a model's schema without its definitions, which join the others."""
+    definitions |= found.get("$defs", {})
+    return found
+
+
+def _axis(value: Schema) -> Schema:
+    described = {"description": value["description"]} if "description" in value else {}
+    return {**described, "type": "array", "minItems": 1, "items": value}
+
+
+def _mapping(properties: Schema, other: Schema | None = None) -> Schema:
+    """Return an object with these keys and, for plugins of the user's own, any dotted option."""
+    dotted = f"^({'|'.join(OPTION_PREFIXES)})\\.."
+    return {
+        "type": "object",
+        "properties": properties,
+        "patternProperties": {dotted: other or {}},
+        "additionalProperties": False,
+    }

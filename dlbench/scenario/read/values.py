@@ -1,0 +1,125 @@
+"""One value of one key: is there such a setting or option, and can it have this value?"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from dlbench import plugins
+from dlbench.errors import UserError, shown
+from dlbench.scenario.plugin_settings import LABELS_OF_A_COMMAND, PLUGIN_SETTINGS, load
+from dlbench.scenario.scenario import Scenario
+from dlbench.scenario.settings import OPTION_PREFIXES, Settings
+from dlbench.scenario.source import Path, Source, translate, unknown_key
+
+
+def check_values(scenario: Scenario) -> None:
+    """Check every value of a scenario by itself; what only a whole point can show is for `expand`.
+
+    Raises:
+        UserError: A key is unknown, or a value is none of its setting's or option's.
+    """
+    candidates = _candidates(scenario)
+    for path, key, value in sorted(scenario.entries(), key=lambda entry: scenario.source.line(entry[0])):
+        if key in Settings.model_fields:
+            _check_setting(path, key, value, scenario)
+        else:
+            _check_option(path, key, value, candidates, scenario.source)
+
+
+def uses_command(scenario: Scenario) -> bool:
+    """Whether any point runs the user's own script."""
+    return any(key == "command" and value is not None for _, key, value in scenario.entries())
+
+
+def keys(scenario: Scenario) -> tuple[str, ...]:
+    """Return every key that a point of this scenario may have: settings, and options of the plugins it names."""
+    options = [f"{prefix}.{name}" for prefix, found in _candidates(scenario).items() for name in _option_names(found)]
+    return (*Settings.model_fields, *options)
+
+
+def refuse_bool(raw: Any, validated: Any, name: str, where: str) -> None:
+    """Refuse true and false that became a number: Python would take them for 1 and 0."""
+    if isinstance(raw, bool) and isinstance(validated, int | float) and not isinstance(validated, bool):
+        raise UserError(f"{name} needs a number, not {str(raw).lower()}", where=where)
+    if isinstance(raw, list | tuple) and isinstance(validated, list | tuple):
+        for one, other in zip(raw, validated, strict=False):
+            refuse_bool(one, other, name, where)
+
+
+def _candidates(scenario: Scenario) -> dict[str, tuple[plugins.Plugin, ...]]:
+    """Return, by prefix, the plugins whose options this scenario may set: those that its points can have."""
+    return {prefix: tuple(_named(prefix, kind, scenario)) for prefix, kind in OPTION_PREFIXES.items()}
+
+
+def _named(prefix: str, kind: str, scenario: Scenario) -> Iterator[plugins.Plugin]:
+    names: dict[str, Path] = {}
+    for path, key, value in scenario.entries():
+        if key == prefix and isinstance(value, str):
+            names.setdefault(value, path)
+    if _may_be_default(prefix, scenario):
+        names.setdefault(str(Settings.model_fields[prefix].default), ())
+    is_label = prefix in LABELS_OF_A_COMMAND and uses_command(scenario)
+    for name, path in names.items():
+        for one in plugins.names(kind) if name == "auto" else (name,):
+            if not is_label or plugins.canonical(one) in plugins.names(kind):
+                yield load(kind, one, scenario.source.where(path))
+
+
+def _may_be_default(key: str, scenario: Scenario) -> bool:
+    """Whether a point may leave a setting to its default."""
+    if key in scenario.base:
+        return False
+    in_matrix = any(key in axes for _, axes in scenario.axes())
+    has_matrix = bool(scenario.axes()) or not scenario.include
+    return (has_matrix and not in_matrix) or any(key not in point for point in scenario.include)
+
+
+def _option_names(found: tuple[plugins.Plugin, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for plugin in found for name in plugin.options.model_fields))
+
+
+def _check_setting(path: Path, key: str, value: Any, scenario: Scenario) -> None:
+    try:
+        Settings.model_validate({key: value})
+    except ValidationError as error:
+        raise translate(error, scenario.source, lambda _: (), lambda location: (*path, *location[1:])) from error
+    kind = PLUGIN_SETTINGS.get(key)
+    is_label = key in LABELS_OF_A_COMMAND and uses_command(scenario)
+    if kind is not None and value not in (None, "auto") and not is_label:
+        load(kind, value, scenario.source.where(path))
+
+
+def _check_option(
+    path: Path, key: str, value: Any, candidates: dict[str, tuple[plugins.Plugin, ...]], source: Source
+) -> None:
+    prefix, dot, name = key.partition(".")
+    if not dot or prefix not in candidates:
+        options = (f"{start}.{option}" for start, found in candidates.items() for option in _option_names(found))
+        more = "`dlbench list settings` shows all; options of plugins are dotted: `model.hidden`"
+        raise unknown_key(key, (*Settings.model_fields, *options), source.where(path), more)
+    where = source.where(path)
+    owners = [plugin for plugin in candidates[prefix] if name in plugin.options.model_fields]
+    if not owners:
+        raise _no_such_option(key, candidates[prefix], where)
+    failures = [error for plugin in owners if (error := _option_error(plugin.options, name, value, where)) is not None]
+    if len(failures) == len(owners):
+        raise translate(failures[0], source, lambda _: (), lambda location: (*path, *location[1:]))
+
+
+def _no_such_option(key: str, found: tuple[plugins.Plugin, ...], where: str) -> UserError:
+    prefix, _, name = key.partition(".")
+    who = ", ".join(plugin.name for plugin in found) or f"this {prefix}"
+    options = tuple(f"{prefix}.{option}" for option in _option_names(found))
+    hint = unknown_key(key, options, where).hint if options else f"it takes no options; remove `{shown(key)[1:-1]}`"
+    return UserError(f"{who} has no option {shown(name)}", hint=hint, where=where)
+
+
+def _option_error(options: type[BaseModel], name: str, value: Any, where: str) -> ValidationError | None:
+    """Return what is wrong with one option by itself; a missing other option is not."""
+    try:
+        found = options.model_validate({name: value})
+    except ValidationError as error:
+        return error if any(detail["loc"][:1] == (name,) for detail in error.errors()) else None
+    refuse_bool(value, getattr(found, name), name, where)
+    return None

@@ -1,0 +1,138 @@
+"""Follow a job of a queue to its end, and show what it prints."""
+
+import re
+import threading
+import time
+
+from dlbench.errors import UserError
+from dlbench.launch.submission import Job, JobStatus, Stage
+from dlbench.study.runner import Watcher
+
+_POLL_S = 0.25
+# A cancelled job gets so long: dlbench in it ends its run and writes the rows.
+_GRACE_S = 90.0
+_REFUSED, _INTERRUPTED = 2, 130
+# How dlbench begins the message where it refuses something.
+_REFUSAL = re.compile(r"^dlbench: (.*)", re.MULTILINE | re.DOTALL)
+
+
+class Detached(Exception):  # noqa: N818 - it says what it is
+    """The job is no longer followed, and goes on."""
+
+
+class Stop(threading.Event):
+    """Set to end a study in good order.
+
+    Attributes:
+        is_hangup: Whether it was set because the terminal was lost: a job of a queue then goes on.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_hangup = False
+
+    def hang_up(self) -> None:
+        """Set it because the terminal was lost; where it was set before, that reason stays."""
+        self.is_hangup = self.is_hangup or not self.is_set()
+        self.set()
+
+
+def follow(job: Job, watcher: Watcher, stop: threading.Event) -> JobStatus:
+    """Return how a job has ended, once its results are here; shows its states and what it prints.
+
+    Args:
+        job: The job.
+        watcher: Gets each state and what the job prints, line by line.
+        stop: Set to end the job in good order.
+
+    Raises:
+        UserError: dlbench in the job refused to begin.
+        NotCollected: Its results cannot be fetched; the job is left as it is.
+        Detached: `stop` was hung up. Every other failure on this side leaves the job running, too.
+    """
+    output = _Output(watcher)
+    try:
+        status = _wait(job, output, watcher, stop)
+    except KeyboardInterrupt:
+        job.kill()
+        raise
+    except BaseException:
+        job.leave()
+        raise
+    job.collect()
+    if status.exit_code == _REFUSED:
+        raise UserError(f"dlbench in the job {job.name} refused: {output.refusal()}")
+    if status.exit_code == _INTERRUPTED and not stop.is_set():
+        watcher.say(f"job {job.name} was asked to end before its runs were done: by its time limit, or by somebody")
+    return status
+
+
+def _wait(job: Job, output: "_Output", watcher: Watcher, stop: threading.Event) -> JobStatus:
+    told, cancellation = "", _Cancellation(job, watcher)
+    while True:
+        status = job.look()
+        output.take(job)
+        if status.text != told:
+            told = status.text
+            watcher.say(told)
+        if status.stage is Stage.ENDED:
+            time.sleep(_POLL_S)
+            output.take(job)
+            output.end()
+            return status
+        if isinstance(stop, Stop) and stop.is_hangup:
+            raise Detached(f"job {job.name} goes on and completes the study; --resume shows what it has made")
+        if stop.is_set():
+            cancellation.ask()
+            time.sleep(_POLL_S)
+        else:
+            stop.wait(_POLL_S)
+
+
+class _Cancellation:
+    """Cancels a job, and kills it where it does not end in time."""
+
+    def __init__(self, job: Job, watcher: Watcher) -> None:
+        self._job = job
+        self._watcher = watcher
+        self._until: float | None = None
+
+    def ask(self) -> None:
+        """Cancel on the first call; kill once the grace period is over."""
+        if self._until is None:
+            self._until = time.monotonic() + _GRACE_S
+            self._watcher.say(f"job {self._job.name} is asked to end")
+            self._job.cancel()
+        elif time.monotonic() > self._until:
+            self._until = float("inf")
+            self._job.kill()
+
+
+class _Output:
+    """What a job prints, shown line by line."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self._watcher = watcher
+        self._rest = ""
+        self._lines: list[str] = []
+
+    def take(self, job: Job) -> None:
+        """Take what it has printed."""
+        for text in iter(job.output, ""):
+            *lines, self._rest = (self._rest + text).split("\n")
+            for line in lines:
+                self._add(line)
+
+    def end(self) -> None:
+        """Show the last line, which has no end."""
+        if self._rest:
+            self._add(self._rest)
+
+    def refusal(self) -> str:
+        """Return the message of dlbench in the job where it refused something."""
+        found = _REFUSAL.search("\n".join(self._lines))
+        return found[1].strip() if found else "it says why above"
+
+    def _add(self, line: str) -> None:
+        self._lines.append(line)
+        self._watcher.say(line)

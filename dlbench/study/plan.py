@@ -1,0 +1,209 @@
+"""From what a user asks for to the plan of a study: its runs, resolved, and where they are made."""
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dlbench import plugins
+from dlbench.errors import UserError
+from dlbench.hosts.describe import describe_hosts
+from dlbench.hosts.links import measure as measure_links
+from dlbench.hosts.user_files import user_files
+from dlbench.records.machine import describe
+from dlbench.scenario.cluster import Cluster, MeasuredLink, this_machine
+from dlbench.scenario.cluster.allocation import allocation
+from dlbench.scenario.cluster.cluster_file import ClusterOptions
+from dlbench.scenario.cluster.spread import spread
+from dlbench.scenario.expand.runs import expand
+from dlbench.scenario.placeholders import names as placeholders
+from dlbench.scenario.read.scenario_file import parse, read, reference_of
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.scenario import Scenario
+from dlbench.scenario.settings import Settings
+from dlbench.study.folder import DEFAULT_PARENT, Folder, newest, open_study, scenario_of, scenario_text
+
+# What messages call a scenario that is a mapping, and the name of its study where it has none.
+NAME_OF_A_MAPPING = "scenario.yaml"
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """What is to be measured where: all that a study is made from.
+
+    Attributes:
+        scenario: The scenario as its file says it.
+        text: The file, verbatim.
+        runs: The runs of it that are asked for, resolved, in order.
+        cluster: Where they run.
+        machine: What `dlbench.records.machine.describe` says of this machine.
+        reference: The published numbers that the scenario names, as their file has them; empty where it names none.
+    """
+
+    scenario: Scenario
+    text: str
+    runs: tuple[RunSpec, ...]
+    cluster: Cluster
+    machine: Mapping[str, Any]
+    reference: str = ""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asks for.
+
+    Attributes:
+        scenario: Its file, or its content; None takes that of `study`.
+        output: Folder of all studies.
+        only: Values of settings; only runs that have all of them are made.
+        where: The hosts; where it says nothing, those of the study that is continued, of the Slurm job we are in, or
+            this machine.
+        repeats: In place of the scenario's.
+        study: A study to continue.
+        resume: Continue the newest study of the scenario.
+        part: Number of the one run to make, from 1 on, and how many there must be; None for all.
+    """
+
+    scenario: Path | Mapping[str, Any] | None
+    output: Path = DEFAULT_PARENT
+    only: Mapping[str, str] = field(default_factory=dict)
+    where: ClusterOptions = field(default_factory=ClusterOptions)
+    repeats: int | None = None
+    study: Path | None = None
+    resume: bool = False
+    part: tuple[int, int] | None = None
+
+
+def resolve(request: Request) -> tuple[StudyPlan, Folder | None]:
+    """Return what is to be measured where, and the study to continue, or None for a new one.
+
+    Raises:
+        UserError: Scenario, hosts or study are wrong.
+    """
+    folder = open_study(request.study) if request.study else None
+    scenario, text = _scenario(request, folder)
+    if folder is None and request.resume:
+        folder = newest(request.output, scenario.name)
+    cluster = cluster_of(request.where, folder.record.cluster if folder else None)
+    runs = expand(_repeated(scenario, request.repeats), cluster, request.only)
+    return StudyPlan(scenario, text, runs, cluster, describe(), reference=_reference(scenario, request)), folder
+
+
+def at_hosts(plan: StudyPlan, request: Request) -> StudyPlan:
+    """Return the plan with the cores of all hosts known, which decide how many a worker gets; asks other hosts.
+
+    Raises:
+        UserError: A host cannot be used, or its cores are too few.
+    """
+    if all(host.is_here for host in plan.cluster.hosts):
+        return plan
+    seen = describe_hosts(plan.cluster, plan.machine, os.environ, files=user_files(plan.runs))
+    runs = expand(_repeated(plan.scenario, request.repeats), seen.cluster, request.only)
+    return replace(plan, cluster=seen.cluster, runs=runs, machine={**plan.machine, "hosts": seen.machines})
+
+
+def with_links(plan: StudyPlan, say: Callable[[str], None]) -> StudyPlan:
+    """Return the plan with the links between its hosts measured, if a run crosses them.
+
+    Raises:
+        UserError: Two hosts cannot connect.
+    """
+    cluster = plan.cluster
+    if all(len(spread(run.settings, cluster)) == 1 for run in plan.runs):
+        return plan
+    say(f"measuring the links between {len(cluster.hosts)} hosts")
+    found = measure_links(cluster, os.environ)
+    links = tuple(
+        # What models of communication call latency is one way.
+        MeasuredLink(
+            hosts=(one.a, one.b), latency_s=one.round_trip_s / 2, bandwidth_bytes_per_s=one.bandwidth_bytes_per_s
+        )
+        for one in found
+    )
+    return replace(plan, cluster=cluster.model_copy(update={"links": links}))
+
+
+def require_launchable(plan: StudyPlan) -> None:
+    """Refuse runs whose launcher, whose strategy's library, or the program of whose command is not on this machine.
+
+    Raises:
+        UserError: Says what is missing, and the command that mends it.
+    """
+    for name in sorted({run.settings.launcher for run in plan.runs}):
+        missing = plugins.load("launchers", name).target.available()
+        if missing:
+            raise UserError(f"the launcher {name!r} cannot be used here: {missing}")
+    for settings in {run.settings.strategy: run.settings for run in plan.runs}.values():
+        _require_library(settings)
+    if plan.cluster.is_here:
+        for command in sorted({run.settings.command for run in plan.runs if run.settings.command is not None}):
+            _require_program(shlex.split(command)[0])
+
+
+def _require_library(settings: Settings) -> None:
+    available = plugins.load("strategies", settings.strategy).get("available")
+    if available is not None and (missing := available(settings)):
+        raise UserError(f"the strategy {settings.strategy!r} cannot be used here: {missing}")
+
+
+def _require_program(word: str) -> None:
+    """Refuse a script's program that is not on this machine; what a setting is filled into is not known yet."""
+    # The worker looks beside its Python first, too.
+    places = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    if not placeholders(word) and shutil.which(word, path=os.pathsep.join(places)) is None:
+        raise UserError(f"command: there is no program {word!r} on this machine", hint="is it installed, and on PATH?")
+
+
+def _scenario(request: Request, folder: Folder | None) -> tuple[Scenario, str]:
+    if isinstance(request.scenario, Path):
+        scenario = read(request.scenario)
+        return scenario, request.scenario.read_bytes().decode("utf-8")
+    if request.scenario is not None:
+        text = yaml.safe_dump(dict(request.scenario), allow_unicode=True, sort_keys=False)
+        return parse(text, NAME_OF_A_MAPPING), text
+    if folder is None:
+        raise UserError("which scenario?", hint="dlbench run scenarios/quickstart.yaml, or --study DIR to continue one")
+    return scenario_of(folder), scenario_text(folder)
+
+
+def _reference(scenario: Scenario, request: Request) -> str:
+    """Return the file of the published numbers, verbatim; a study that goes on by itself has its own copy."""
+    if request.scenario is None:
+        return ""
+    found = reference_of(scenario, request.scenario if isinstance(request.scenario, Path) else None)
+    return "" if found is None else found.text
+
+
+def cluster_of(where: ClusterOptions, begun_on: Cluster | None = None) -> Cluster:
+    """Return the hosts that are named; else those a study began on, or those of the Slurm job we are in, or this one.
+
+    This machine is looked at anew.
+
+    Args:
+        where: What the user says.
+        begun_on: The cluster of the study that is continued.
+
+    Raises:
+        UserError: What the user says names no hosts.
+    """
+    if (cluster := where.named()) is not None:
+        return _placed(cluster)
+    if begun_on is not None and not (begun_on.is_here and begun_on.is_plain):
+        return _placed(begun_on)
+    return allocation(os.environ) or this_machine()
+
+
+def _placed(cluster: Cluster) -> Cluster:
+    """Return a cluster with the hosts that a queue has given, where we are in a job of it."""
+    found: Cluster | None = plugins.load("submitters", cluster.submitter).target.inside(cluster, os.environ)
+    return found or cluster
+
+
+def _repeated(scenario: Scenario, repeats: int | None) -> Scenario:
+    return scenario if repeats is None else scenario.model_copy(update={"repeats": repeats})

@@ -1,0 +1,163 @@
+"""Continue a study, or refuse to: with another scenario or on other hardware it would not be the same one."""
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from dlbench.errors import UserError
+from dlbench.records import files
+from dlbench.records.machine import differences
+from dlbench.scenario.cluster import Cluster
+from dlbench.study.folder import (
+    Folder,
+    machine_fingerprint,
+    scenario_of,
+    scenario_text,
+    write_machine,
+    write_record,
+)
+from dlbench.study.plan import StudyPlan
+
+MAX_DIFFERENCES = 8
+# Words about the scenario that change nothing that is measured.
+NOT_MEASURED = {"description", "reference"}
+
+
+def resumed(folder: Folder, plan: StudyPlan) -> Folder:
+    """Return the study with runs that are newly asked for (other `--only`, more `--repeats`) added to its record.
+
+    Hold the study's lock.
+
+    Raises:
+        UserError: The scenario was edited, or the hardware is another; says what differs. A change that leaves what
+            the scenario says as it was, such as a comment, is no change.
+    """
+    edited = _edited(folder, plan)
+    if not edited and _waits_for_its_job(folder):
+        return _begun(folder, plan)
+    _refuse(folder, [*(edited or _resolved_otherwise(folder, plan)), *_moved(folder, plan)])
+    known = {run.run_id for run in folder.record.runs}
+    added = tuple(run for run in plan.runs if run.run_id not in known)
+    if not added:
+        return folder
+    record = folder.record.model_copy(update={"runs": folder.record.runs + added})
+    write_record(folder.path, record)
+    return replace(folder, record=record)
+
+
+def refuse_edited(folder: Folder, plan: StudyPlan) -> None:
+    """Refuse an edited scenario before a job waits in a queue for nothing.
+
+    Raises:
+        UserError: It was edited; says what differs.
+    """
+    _refuse(folder, _edited(folder, plan))
+
+
+def _refuse(folder: Folder, found: Sequence[str]) -> None:
+    if not found:
+        return
+    shown = found[:MAX_DIFFERENCES]
+    more = [f"... and {len(found) - len(shown)} more"] if len(found) > len(shown) else []
+    raise UserError(
+        "\n  ".join([f"{folder.path} cannot be continued: it would not be the same study", *shown, *more]),
+        hint="start a new study (without --resume and --study), or bring back what it began with",
+    )
+
+
+def _waits_for_its_job(folder: Folder) -> bool:
+    """Whether a study was made where a job for it was handed in, and no run was launched yet."""
+    has_runs = (folder.path / files.RUNS_FOLDER).exists()
+    return (folder.path / files.SUBMISSIONS_FOLDER).exists() and not has_runs
+
+
+def _begun(folder: Folder, plan: StudyPlan) -> Folder:
+    """Return the study as it is where its runs are made; what it was handed in with knew neither cores nor machine."""
+    update = {
+        "cluster": folder.record.cluster.model_copy(update={"links": plan.cluster.links}),
+        "runs": plan.runs,
+        "machine_fingerprint": machine_fingerprint(plan.machine),
+    }
+    record = folder.record.model_copy(update=update)
+    write_machine(folder.path, plan.machine)
+    write_record(folder.path, record)
+    return Folder(folder.path, record, plan.machine)
+
+
+def _edited(folder: Folder, plan: StudyPlan) -> list[str]:
+    """Return the lines that differ between two scenario files that do not say the same."""
+    said_before, says_now = (
+        scenario.model_dump(mode="json", exclude=NOT_MEASURED) for scenario in (scenario_of(folder), plan.scenario)
+    )
+    if said_before == says_now:
+        return []
+    before, now = scenario_text(folder).splitlines(), plan.text.splitlines()
+    lines = list(difflib.unified_diff(before, now, lineterm="", n=0))[2:]
+    return ["the scenario was edited (- the study's, + now):", *(line for line in lines if not line.startswith("@@"))]
+
+
+def _resolved_otherwise(folder: Folder, plan: StudyPlan) -> list[str]:
+    """Say how a run of the same scenario differs: by a plugin's default, or by the cores of this machine."""
+    asked = {run.run_id for run in plan.runs}
+    same = {run.run_id: run for run in folder.record.runs}
+    gone = {(run.label, run.repeat): run for run in folder.record.runs if run.run_id not in asked}
+    for now in plan.runs:
+        old = same.get(now.run_id) or gone.get((now.label, now.repeat), now)
+        found = _dict_differences(old.model_dump(mode="json"), now.model_dump(mode="json"))
+        if found:
+            return [f"run {now.label!r} (the study's -> now):", *found]
+    return []
+
+
+def _moved(folder: Folder, plan: StudyPlan) -> list[str]:
+    """Return what differs between the cluster and machine of the study and those it would go on with."""
+    before, now = folder.record.cluster, plan.cluster
+    was, is_now = _shown_hosts(before), _shown_hosts(now)
+    cluster = [] if was == is_now else [f"hosts: {was} -> {is_now}"]
+    said = (found.model_dump(mode="json", exclude={"hosts", "links", "options", "ssh"}) for found in (before, now))
+    cluster += _dict_differences(*said)
+    if not folder.machine:
+        return [*cluster, f"{files.MACHINE} is missing or damaged: the hardware that the study began on is unknown"]
+    return cluster + differences(dict(folder.machine), dict(plan.machine)) + _hosts_differ(folder, plan)
+
+
+def _hosts_differ(folder: Folder, plan: StudyPlan) -> list[str]:
+    """Return how the hardware of the other hosts differs."""
+    old, new = ([dict(host) for host in machine.get("hosts", ())] for machine in (folder.machine, plan.machine))
+    if len(old) != len(new):
+        return []  # which is said of the hosts themselves, or no host could be asked
+    pairs = enumerate(zip(old, new, strict=True), start=1)
+    return [f"other host {number}: {line}" for number, pair in pairs for line in differences(*pair)]
+
+
+def _shown_hosts(cluster: Cluster) -> str:
+    if cluster.submitter != "direct":
+        # A queue gives other hosts each time; that they are alike, their description says.
+        return f"{len(cluster.hosts)} with {cluster.hosts[0].slots} slots each"
+    return ",".join(f"{host.address}:{host.slots}{_shown_cores(host.cores)}" for host in cluster.hosts)
+
+
+def _shown_cores(cores: tuple[int, ...]) -> str:
+    if not cores:
+        return ""
+    is_range = cores == tuple(range(cores[0], cores[-1] + 1))
+    return f" (cores {cores[0]}-{cores[-1]})" if is_range else f" (cores {' '.join(map(str, cores))})"
+
+
+def _dict_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    old, new = dict(_flat(before)), dict(_flat(after))
+    return [
+        f"{name}: {old.get(name, 'absent')} -> {new.get(name, 'absent')}"
+        for name in dict.fromkeys([*old, *new])
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _flat(value: Any, name: str = "") -> Iterable[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _flat(item, f"{name}.{key}" if name else str(key))
+    else:
+        yield name, json.loads(json.dumps(value, default=str))

@@ -1,0 +1,220 @@
+"""Make the runs of a study, one at a time; every attempt becomes a row, however it ends."""
+
+import contextlib
+import errno
+import os
+import secrets
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dlbench.errors import UserError
+from dlbench.hosts.collect_remote import collect_remote
+from dlbench.launch.execute import Progress, execute, write_outcome
+from dlbench.launch.layout import arrange
+from dlbench.launch.plan import LaunchPlan, plan
+from dlbench.launch.processes import end, leftovers
+from dlbench.records.assignment import Assignment, Endpoint
+from dlbench.records.noise import noise
+from dlbench.records.outcome import Outcome, Status
+from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.study import attempts
+from dlbench.study.attempts import Attempt
+from dlbench.study.collect import Collector
+from dlbench.study.folder import Folder, write_machine
+from dlbench.study.lock import locked
+from dlbench.study.plan import StudyPlan
+from dlbench.study.prepare import Prepared, Stopped, prepare, recipe_of
+from dlbench.study.resume import resumed
+from dlbench.telemetry.server import TelemetryServer
+
+# Long enough to see whether something else computes, short enough not to be noticed.
+_NOISE_S = 0.05
+# A study with less room than this could not take in one more run's rows.
+_ROOM_BYTES = 1 << 20
+
+
+class Watcher:
+    """Receives the progress of a study; this one ignores it."""
+
+    def say(self, line: str) -> None:
+        """Take a line about what happens before the first run."""
+
+    def begin(self, folder: Path, todo: Sequence[RunSpec], done: int) -> None:
+        """The runs `todo` will be made now; `done` of the study's runs are complete already."""
+
+    def start(self, run: RunSpec, attempt: int) -> None:
+        """An attempt is launched."""
+
+    def progress(self, progress: Progress) -> None:
+        """The workers have advanced."""
+
+    def end(self, run: RunSpec, outcome: Outcome, row: Mapping[str, Any]) -> None:
+        """An attempt has ended."""
+
+
+class DiskFull(UserError):  # noqa: N818 - it says what it is
+    """There is no room left where the study lies."""
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """How a study stands when dlbench leaves it.
+
+    Attributes:
+        rows: The row of each attempt, in order.
+        is_complete: Whether every run that was asked for is completed.
+        was_interrupted: Whether the user ended it.
+    """
+
+    rows: list[dict[str, Any]]
+    is_complete: bool
+    was_interrupted: bool
+
+
+def run_study(folder: Folder, planned: StudyPlan, watcher: Watcher, stop: threading.Event) -> StudyResult:
+    """Make every planned run that is pending, one at a time, and keep the tables up to date.
+
+    Args:
+        folder: The study, new or continued.
+        planned: What is asked for.
+        watcher: Receives the progress.
+        stop: Set to end the current run as interrupted and leave.
+
+    Raises:
+        UserError: Another dlbench is in the study, it is not the same study, a data set cannot be prepared, or the
+            disk is full.
+    """
+    with full_disk_reported(folder.path), locked(folder.path):
+        folder = resumed(folder, planned)
+        end_leftovers = partial(_end_leftovers, cluster=planned.cluster)
+        attempts.close_interrupted(folder.path, folder.record.runs, end_leftovers, write_outcome)
+        attempts.discard_checkpoints(folder.path, folder.record.runs)
+        collector = Collector(folder)
+        collector.rebuild()
+        todo = attempts.pending(folder.path, planned.runs)
+        with _noise_noted(folder), contextlib.suppress(Stopped):
+            data = prepare(todo, watcher.say, stop, planned.cluster)
+            watcher.begin(folder.path, todo, len(planned.runs) - len(todo))
+            _Runner(folder, planned.cluster, data, collector, watcher, stop).run_all(todo)
+        collector.flush()
+        is_complete = all(attempts.status_of(folder.path, run) is Status.COMPLETED for run in planned.runs)
+    return StudyResult(collector.rows, is_complete, stop.is_set())
+
+
+def dry_run(run: RunSpec, cluster: Cluster, environment: Mapping[str, str]) -> LaunchPlan:
+    """Return exactly what a run would execute; tokens, ports and folders are known at the launch only."""
+    assignment = Assignment(run=run, attempt=1, attempt_id="<attempt>", layout=arrange(run, cluster))
+    return plan(assignment, environment, cluster=cluster)
+
+
+@contextlib.contextmanager
+def full_disk_reported(study: Path) -> Iterator[None]:
+    """Turn "no space left" and "quota exceeded" into `DiskFull`; what is on disk stays, and `--resume` completes it.
+
+    Raises:
+        DiskFull: The disk, or the user's share of it, is full.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise DiskFull(
+            f"the disk under {study} is full ({error.strerror}); no row that was received is lost",
+            hint=f"make room, then continue with: dlbench run --study {str(study)!r}",
+        ) from error
+
+
+@contextlib.contextmanager
+def _noise_noted(folder: Folder) -> Iterator[None]:
+    """Add to `machine.json` how quiet the machine was before and after this part of the study."""
+    before = noise(_NOISE_S)
+    yield
+    parts = [*folder.machine.get("noise", ()), {"before": before, "after": noise(_NOISE_S)}]
+    write_machine(folder.path, {**folder.machine, "noise": parts})
+
+
+@dataclass
+class _Runner:
+    """Makes runs of a study, whose lock is held."""
+
+    folder: Folder
+    cluster: Cluster
+    data: Mapping[str, Prepared]
+    collector: Collector
+    watcher: Watcher
+    stop: threading.Event
+
+    def run_all(self, todo: Sequence[RunSpec]) -> None:
+        """Make runs until all are made or the user ends the study.
+
+        Raises:
+            OSError: A table cannot be written, or there is no room for the rows of a next run.
+        """
+        if not todo:
+            return
+        study = self.folder.path
+        with TelemetryServer([host.address for host in self.cluster.hosts]) as server:
+            for run in todo:
+                if self.stop.is_set():
+                    return
+                attempt = attempts.begin(study, run.run_id)
+                self.watcher.start(run, attempt.number)
+                outcome = self._run(run, attempt, server)
+                attempts.discard_checkpoints(study, [run])
+                self.watcher.end(run, outcome, self.collector.add(attempt, outcome))
+                if outcome.status is Status.FAILED:
+                    _require_room(study)
+
+    def _run(self, run: RunSpec, attempt: Attempt, server: TelemetryServer) -> Outcome:
+        """Launch one attempt and wait for its end; a mistake of the user's becomes the reason of a failed run."""
+        started_at = datetime.now(UTC).isoformat()
+        try:
+            assignment = self._assignment(run, attempt, server.endpoint())
+            launch = plan(assignment, os.environ, cluster=self.cluster)
+            bring = partial(collect_remote, self.cluster, os.environ)
+            outcome = execute(launch, assignment, attempt.folder, server, self.watcher.progress, self.stop, bring)
+        except UserError as error:
+            outcome = Outcome(status=Status.FAILED, reason=str(error), started_at=started_at)
+        write_outcome(attempt.folder, outcome)
+        return outcome
+
+    def _assignment(self, run: RunSpec, attempt: Attempt, endpoint: Endpoint) -> Assignment:
+        prepared = self.data.get(recipe_of(run) or "")
+        return Assignment(
+            run=run,
+            attempt=attempt.number,
+            attempt_id=f"{run.run_id}-{attempt.number}-{secrets.token_hex(8)}",
+            layout=arrange(run, self.cluster),
+            endpoint=endpoint,
+            data_folder=str(prepared.folder) if prepared else "",
+            data_folders=dict(prepared.elsewhere) if prepared else {},
+            data_checksum=prepared.checksum if prepared else "",
+            log_folder=str(attempt.folder.absolute()),
+            checkpoint_folder=attempts.checkpoint_folder(self.folder.path, run),
+        )
+
+
+def _require_room(study: Path) -> None:
+    """Fail where no more rows would fit: the runs to come would fail one after the other.
+
+    Raises:
+        OSError: There is no room, with the error of the file system.
+    """
+    with tempfile.TemporaryFile(dir=study) as file:
+        os.posix_fallocate(file.fileno(), 0, _ROOM_BYTES)
+
+
+def _end_leftovers(assignment: Assignment, folder: Path, cluster: Cluster) -> None:
+    """End what a killed dlbench has left of an attempt, here and on other hosts."""
+    pids = leftovers(assignment.attempt_id)
+    if pids:
+        end(pids, assignment.run.limits.grace_s)
+    collect_remote(cluster, os.environ, assignment, folder, went_well=False)

@@ -1,0 +1,253 @@
+"""One attempt at the telemetry server: journaled lines go to disk, what the stall check needs stays in memory."""
+
+import contextlib
+import hmac
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from dlbench.records.assignment import Assignment
+from dlbench.telemetry.journal import JournalWriter
+from dlbench.telemetry.messages import PHASES, decode
+
+# Kinds that a worker sends only once it trains.
+_TRAINING_KINDS = frozenset({"steps", "epoch", "result", "bye"})
+_TRAINING_PHASES = frozenset(PHASES[PHASES.index("data") :])
+
+
+@dataclass(frozen=True)
+class ErrorSeen:
+    """An error that a worker has reported, with the time of its arrival (monotonic)."""
+
+    worker: int
+    error: str
+    traceback: str = ""
+    out_of_memory: bool = False
+    status: str = ""
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class WorkerView:
+    """What is known of one worker; times are monotonic seconds of arrival.
+
+    Attributes:
+        oom_kills: How many processes the kernel of its host had killed for lack of memory when it first connected.
+        is_connected: Whether it has a connection open.
+        has_trained: Whether it ever got past build and broadcast.
+        progressed_at: When its phase, step or epoch last changed.
+        closed_at: When its last connection closed, or None.
+        has_left: Whether it has sent `bye`.
+    """
+
+    rank: int
+    host: str = ""
+    pid: int = 0
+    oom_kills: int | None = None
+    is_connected: bool = False
+    has_trained: bool = False
+    phase: str = ""
+    step: int | None = None
+    epoch: int | None = None
+    loss: float | None = None
+    accuracy: float | None = None
+    samples_per_s: float | None = None
+    beat_at: float | None = None
+    progressed_at: float | None = None
+    closed_at: float | None = None
+    errors: tuple[ErrorSeen, ...] = ()
+    result: dict[str, Any] | None = None
+    has_left: bool = False
+
+    @property
+    def has_called(self) -> bool:
+        """Whether it ever connected."""
+        return self.pid != 0
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its connection closed before it sent `bye`."""
+        return self.has_called and not self.is_connected and not self.has_left
+
+
+class AttemptSession:
+    """The server's side of one attempt; the server's thread writes, others read `workers()`.
+
+    Args:
+        assignment: The attempt.
+        journal: Where its lines go.
+        end: Called once with the session when it is closed.
+    """
+
+    def __init__(self, assignment: Assignment, journal: Path, end: Callable[["AttemptSession"], None]) -> None:
+        assert assignment.endpoint is not None, "an attempt that reports nowhere has no session"
+        self.attempt_id = assignment.attempt_id
+        self._token = assignment.endpoint.token.encode()
+        self._journal = JournalWriter(journal)
+        self._end = end
+        self._lock = threading.Lock()
+        self._views = {place.rank: WorkerView(place.rank) for place in assignment.layout.places}
+        self._held = dict.fromkeys(self._views, 0)
+        # What has arrived since the last commit: lines with their messages, and the highest number of each worker.
+        self._group: list[tuple[int, bytes, dict[str, Any]]] = []
+        self._received: dict[int, int] = {}
+        self._failure = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take no more lines of this attempt; its connections are closed."""
+        self._end(self)
+
+    @property
+    def failure(self) -> str:
+        """Why rows can no longer be kept, or "" while they can."""
+        return self._failure
+
+    def workers(self) -> dict[int, WorkerView]:
+        """Return what is known of every worker, by rank."""
+        with self._lock:
+            return dict(self._views)
+
+    def is_drained(self) -> bool:
+        """Whether no worker has a connection open any more."""
+        return not any(view.is_connected for view in self.workers().values())
+
+    # Below: called by the server's thread only.
+
+    def admits(self, hello: dict[str, Any]) -> bool:
+        """Whether a hello carries the token and the rank of a process of this attempt."""
+        token, rank = hello.get("token"), hello.get("worker")
+        is_known = isinstance(rank, int) and not isinstance(rank, bool) and rank in self._views
+        return is_known and isinstance(token, str) and hmac.compare_digest(token.encode(), self._token)
+
+    def connected(self, hello: dict[str, Any]) -> int:
+        """Note a worker's connection and return the highest number on disk of its lines."""
+        rank = int(hello["worker"])
+        pid, host, oom_kills = hello.get("pid"), hello.get("host"), hello.get("oom_kills")
+        view = self._views[rank]
+        self._update(
+            rank,
+            pid=pid if isinstance(pid, int) and pid > 0 else -1,
+            host=host if isinstance(host, str) else "",
+            oom_kills=oom_kills if isinstance(oom_kills, int) and not view.has_called else view.oom_kills,
+            is_connected=True,
+            progressed_at=view.progressed_at or time.monotonic(),
+        )
+        return self._held[rank]
+
+    def disconnected(self, rank: int) -> None:
+        """Note that a worker's connection has closed."""
+        self._update(rank, is_connected=False, closed_at=time.monotonic())
+
+    def receive(self, rank: int, lines: list[bytes]) -> None:
+        """Take a worker's lines: heartbeats at once, numbered ones with the next commit; garbage is left out.
+
+        Raises:
+            ConnectionError: Numbers are missing: the worker has to connect again and send them.
+        """
+        for line in lines:
+            with contextlib.suppress(ValueError, RecursionError):
+                message = decode(line)
+                number = message.get("seq")
+                if isinstance(number, int) and not isinstance(number, bool):
+                    self._number(rank, number, line, message)
+                elif message.get("kind") == "beat":
+                    self._beat(rank, message)
+
+    def commit(self) -> dict[int, int]:
+        """Force to disk what was received since the last commit; return the number to acknowledge, by rank."""
+        received, group = self._received, self._group
+        self._received, self._group = {}, []
+        if self._failure or not received:
+            return {}
+        try:
+            if group:
+                self._journal.write([_with_worker(line, message, rank) for rank, line, message in group])
+        except OSError as error:
+            self._failure = f"the journal cannot be written: {error.strerror or error}"
+            return {}
+        self._held |= received
+        for rank, _, message in group:
+            self._notice(rank, message)
+        return received
+
+    def shut(self) -> None:
+        """Close the journal."""
+        self._journal.close()
+
+    def _number(self, rank: int, number: int, line: bytes, message: dict[str, Any]) -> None:
+        last = self._received.setdefault(rank, self._held[rank])
+        if number > last + 1 and not self._failure:
+            raise ConnectionError(f"line {last + 1} of worker {rank} is missing")
+        if number == last + 1:  # others are on disk already, and are acknowledged again
+            self._group.append((rank, line, message))
+            self._received[rank] = number
+
+    def _notice(self, rank: int, message: dict[str, Any]) -> None:
+        kind = message.get("kind")
+        if kind == "error":
+            self._update(rank, errors=(*self._views[rank].errors, _error(rank, message)))
+        elif kind == "result":
+            result = message.get("result")
+            self._update(rank, result=result if isinstance(result, dict) else {})
+        elif kind == "bye":
+            self._update(rank, has_left=True)
+        if kind in _TRAINING_KINDS:
+            self._update(rank, has_trained=True, progressed_at=time.monotonic())
+
+    def _beat(self, rank: int, message: dict[str, Any]) -> None:
+        view, now = self._views[rank], time.monotonic()
+        phase = str(message.get("phase") or view.phase)
+        step, epoch = _whole(message.get("step")), _whole(message.get("epoch"))
+        has_moved = (phase, step, epoch) != (view.phase, view.step, view.epoch)
+        self._update(
+            rank,
+            phase=phase,
+            step=step,
+            epoch=epoch,
+            loss=_float(message.get("loss")),
+            accuracy=_float(message.get("accuracy")),
+            samples_per_s=_float(message.get("samples_per_s")),
+            beat_at=now,
+            progressed_at=now if has_moved else view.progressed_at,
+            has_trained=view.has_trained or phase in _TRAINING_PHASES,
+        )
+
+    def _update(self, rank: int, **changes: Any) -> None:
+        with self._lock:
+            self._views[rank] = replace(self._views[rank], **changes)
+
+
+def _error(rank: int, message: dict[str, Any]) -> ErrorSeen:
+    return ErrorSeen(
+        worker=rank,
+        error=str(message.get("error") or ""),
+        traceback=str(message.get("traceback") or ""),
+        out_of_memory=message.get("out_of_memory") is True,
+        status=str(message.get("status") or ""),
+        at=time.monotonic(),
+    )
+
+
+def _whole(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | float) and value == value and abs(value) < 2**62 else None
+
+
+def _float(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _with_worker(line: bytes, message: dict[str, Any], rank: int) -> bytes:
+    """Return the line with `worker` in it; a long line is spliced, not encoded again."""
+    if "worker" in message:
+        return json.dumps(message | {"worker": rank}, separators=(",", ":")).encode() + b"\n"
+    return b'{"worker":%d,' % rank + line.strip()[1:] + b"\n"

@@ -1,0 +1,61 @@
+"""The report of an exception that ended a worker: one line, its traceback, and whether memory was the reason."""
+
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+from dlbench.errors import UserError
+from dlbench.records.memory import says_out_of_memory
+from dlbench.records.outcome import Status
+
+LONGEST_REASON = 500
+OUT_OF_MEMORY_TYPES = {"ResourceExhaustedError", "OutOfMemoryError", "CUDAOutOfMemoryError"}
+
+
+def describe(exception: BaseException) -> dict[str, Any]:
+    """Return the message of kind `error` for an exception.
+
+    `status` is there where the exception names one itself, such as `diverged`.
+    """
+    message = {
+        "kind": "error",
+        "error": one_line(exception),
+        "traceback": "".join(traceback.format_exception(exception)),
+        "out_of_memory": is_out_of_memory(exception),
+    }
+    status = getattr(exception, "status", None)
+    if isinstance(status, str) and status in set(Status):
+        message["status"] = str(status)
+    return message
+
+
+def one_line(exception: BaseException) -> str:
+    """Return the exception as one line of at most LONGEST_REASON characters, that of the memory asked for if any."""
+    if isinstance(exception, SystemExit):
+        code = 0 if exception.code is None else exception.code
+        return " ".join(f"exited early with code {code}".split())[:LONGEST_REASON]
+    if isinstance(exception, UserError):
+        return " ".join(str(exception).split())[:LONGEST_REASON]
+    lines = [line.strip() for line in str(exception).splitlines() if line.strip()]
+    text = next((line for line in lines if says_out_of_memory(line)), next(iter(lines), ""))
+    return f"{type(exception).__name__}: {text}"[:LONGEST_REASON] if text else type(exception).__name__
+
+
+def is_out_of_memory(exception: BaseException) -> bool:
+    """Whether the exception, or one it came from, says that memory ran out, of the host or of a device."""
+    return any(_says_out_of_memory(link) for link in _chain(exception))
+
+
+def _says_out_of_memory(exception: BaseException) -> bool:
+    if isinstance(exception, MemoryError) or type(exception).__name__ in OUT_OF_MEMORY_TYPES:
+        return True
+    return says_out_of_memory(str(exception))
+
+
+def _chain(exception: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    link: BaseException | None = exception
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        yield link
+        link = link.__cause__ or link.__context__

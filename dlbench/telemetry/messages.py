@@ -1,0 +1,141 @@
+"""The protocol: JSON lines over TCP from each worker to the telemetry server, acknowledged once they are on disk.
+
+The client opens with a hello. The server answers `{"ack": n}`: the highest sequence number it holds of this worker,
+0 at first. Then the client sends lines; each journaled one carries `seq`, counting from 1 without gaps. The server
+appends it to the attempt's `journal.jsonl` (with `worker` added), forces it to disk, and answers `{"ack": n}`. After
+a broken connection the client says hello again and sends everything after the acknowledged number; the server drops
+what it holds already. `beat` has no number, is not journaled and not acknowledged: it is the heartbeat.
+
+Kinds of lines, all with `kind`:
+
+| kind | fields | journaled |
+| --- | --- | --- |
+| hello | token, attempt_id, worker (rank), pid, host, version, oom_kills (see `cgroups.oom_kills`) | no |
+| beat | phase, step, epoch, loss, accuracy, samples_per_s (null where unknown) | no |
+| steps | rows: text of [n, len(STEP_FIELDS)] little-endian float64, see `pack_steps` | yes |
+| epoch | row: the columns of `epochs.csv` after `worker`, by name | yes |
+| sensors | rows: [[at_s, sensor, quantity, value], ...] | yes |
+| facts | facts: anything known once, by column name or `worker.*` key (versions, device, counted threads) | yes |
+| error | error: one line, traceback: text, out_of_memory: bool, status: where the error names one | yes |
+| result | result: what the worker hands in at its end (see `dlbench.records.result`) | yes |
+| bye | nothing: the worker ended as it should and every line before is sent | yes |
+"""
+
+import base64
+import json
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dlbench.records.columns import STEP_FIELDS
+
+PROTOCOL_VERSION = 2
+
+# Phases of a worker, in the heartbeat and the journal; the stall check names the one that is not in `exchange`.
+PHASES = (
+    "start",
+    "rendezvous",
+    "build",
+    "broadcast",
+    "data",
+    "compute",
+    "exchange",
+    "update",
+    "barrier",
+    "agree",
+    "evaluate",
+    "checkpoint",
+    "finish",
+    "done",
+)
+
+# Begins the text of rows sent column by column: after their number (4 bytes) and a byte for each field (varying,
+# constant, or counting up by one) come the first numbers of the fields that do not vary, then the columns of those
+# that do. Without this mark, which is no base64 character, a text is plain rows.
+COMPACT = "~"
+_MARK = COMPACT.encode()
+_VARYING, _CONSTANT, _COUNTED = 0, 1, 2
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    """Return one message as a line of JSON; numbers that are not finite become null."""
+    try:
+        return json.dumps(message, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    except ValueError:
+        return json.dumps(_finite(message), allow_nan=False, separators=(",", ":")).encode() + b"\n"
+
+
+def decode(line: bytes) -> dict[str, Any]:
+    """Return the message of one line.
+
+    Raises:
+        ValueError: The line is not a JSON object.
+    """
+    message = json.loads(line)
+    if not isinstance(message, dict):
+        raise ValueError("a message is a JSON object")
+    return message
+
+
+def encode_steps(number: int, rows: npt.NDArray[np.float64]) -> bytes:
+    """Return the line of step rows [n, len(STEP_FIELDS)]: what `encode` would, without a look at every character."""
+    return b'{"seq":%d,"kind":"steps","rows":"%b"}\n' % (number, _packed(rows))
+
+
+def pack_steps(rows: npt.NDArray[np.float64]) -> str:
+    """Return step rows [n, len(STEP_FIELDS)] as text, bit for bit; see `COMPACT`."""
+    return _packed(rows).decode()
+
+
+def unpack_steps(text: str) -> npt.NDArray[np.float64]:
+    """Return the step rows [n, len(STEP_FIELDS)] of a text made by `pack_steps`.
+
+    Raises:
+        ValueError: It is no such text, or not all of it.
+    """
+    if not text.startswith(COMPACT):
+        return np.frombuffer(base64.b64decode(text), dtype="<f8").reshape(-1, len(STEP_FIELDS))
+    content = base64.b64decode(text.removeprefix(COMPACT))
+    num_rows = int(np.frombuffer(content, "<u4", 1)[0])
+    kinds = np.frombuffer(content, "u1", len(STEP_FIELDS), offset=4)
+    numbers = np.frombuffer(content, "<f8", offset=4 + len(kinds))
+    first, varying = np.split(numbers, [np.count_nonzero(kinds != _VARYING)])
+    rows = np.empty((num_rows, len(kinds)))
+    rows[:, kinds != _VARYING] = first
+    rows[:, kinds == _COUNTED] += np.arange(num_rows)[:, np.newaxis]
+    rows[:, kinds == _VARYING] = varying.reshape(-1, num_rows).T
+    return rows
+
+
+def _packed(rows: npt.NDArray[np.float64]) -> bytes:
+    """Return step rows as text; at tens of thousands of them a second every pass over them counts."""
+    rows = np.ascontiguousarray(rows, dtype="<f8")
+    if len(rows) < 2:
+        return base64.b64encode(rows.tobytes())
+    columns = rows.T
+    kinds = np.array([_kind(column) for column in columns], dtype="u1")
+    header = np.array(len(rows), "<u4").tobytes() + kinds.tobytes()
+    numbers = rows[0, kinds != _VARYING].tobytes() + columns[kinds == _VARYING].tobytes()
+    return _MARK + base64.b64encode(header + numbers)
+
+
+def _kind(column: npt.NDArray[np.float64]) -> int:
+    """Return whether a column of at least two numbers varies, stays, or counts up by one: bit for bit."""
+    bits = column.view("<u8")
+    if bits[0] == bits[1]:
+        return _CONSTANT if (bits == bits[0]).all() else _VARYING
+    if float(column[1]) - float(column[0]) != 1:
+        return _VARYING
+    counted = column[0] + np.arange(len(column), dtype="<f8")
+    return _COUNTED if (bits == counted.view("<u8")).all() else _VARYING
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value

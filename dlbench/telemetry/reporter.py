@@ -1,0 +1,163 @@
+"""What a worker reports, as its training thread sees it: assignments and appends; a thread of its own does the rest.
+
+The training thread sets plain attributes and queues messages, which costs it about a microsecond each. Every
+`flush_interval_s` the sender's thread (`dlbench.telemetry.sender`) sends what is queued, with a heartbeat made from
+the attributes.
+"""
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dlbench.cgroups import oom_kills
+from dlbench.records.assignment import Assignment, Endpoint
+from dlbench.scenario.run_spec import Limits
+from dlbench.telemetry.failure import describe
+from dlbench.telemetry.messages import PHASES, PROTOCOL_VERSION
+from dlbench.telemetry.sender import Connection, Sender, Watchdog
+from dlbench.telemetry.spool import Spool
+
+# So many bytes of queued rows wake the thread early, and so many make the training thread wait for it.
+WAKE_BYTES = 2**20
+MOST_QUEUED_BYTES = 2**26
+
+
+class Reporter:
+    """Reports the rows, messages and heartbeat of one process; does nothing where the assignment has no endpoint.
+
+    Attributes:
+        phase: What the worker is doing, one of `messages.PHASES`.
+        step: Number of the last step; likewise `epoch`, and `loss`, `accuracy`, `samples_per_s` where known.
+    """
+
+    def __init__(self, assignment: Assignment, rank: int, watchdog: Callable[[Limits], Watchdog]) -> None:
+        self.phase = PHASES[0]
+        self.step = 0
+        self.epoch = 0
+        self.loss: float | None = None
+        self.accuracy: float | None = None
+        self.samples_per_s: float | None = None
+        self._queued_bytes = self._woken_at_bytes = 0
+        self._clocks = ThreadClocks()
+        self._sender: Sender | None = None
+        if assignment.endpoint is not None:
+            self._sender = self._open(assignment, assignment.endpoint, rank, watchdog)
+            self._sender.start(self.register_thread)
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Queue one message to be numbered, journaled and acknowledged; its values are JSON-able."""
+        if self._sender is not None:
+            self._sender.queue.append(message)
+
+    def send_steps(self, rows: npt.NDArray[np.float64]) -> None:
+        """Queue a copy of step rows [n, len(STEP_FIELDS)]; called by one thread only."""
+        sender = self._sender
+        if sender is None:
+            return
+        sender.queue.append({"kind": "steps", "rows": rows.copy()})
+        self._queued_bytes += rows.nbytes
+        if self._queued_bytes - self._woken_at_bytes > WAKE_BYTES:
+            self._woken_at_bytes = self._queued_bytes
+            sender.wake()
+        while self._queued_bytes - sender.taken_bytes > MOST_QUEUED_BYTES:
+            time.sleep(0.001)  # rows are made faster than they can be written down: memory must not grow
+
+    def flush(self) -> None:
+        """Send what is queued now, without waiting for it."""
+        if self._sender is not None:
+            self._sender.wake()
+
+    def drain(self, timeout_s: float) -> bool:
+        """Wait until everything queued so far is acknowledged; return whether it is."""
+        if self._sender is None:
+            return True
+        receipt = threading.Event()
+        self._sender.queue.append(receipt)
+        self._sender.wake()
+        return receipt.wait(timeout_s)
+
+    def error(self, exception: BaseException) -> None:
+        """Queue the description of the exception that ends this worker, and send it now."""
+        self.send(describe(exception))
+        self.flush()
+
+    def close(self, timeout_s: float) -> bool:
+        """Send `bye`, as a worker that ends as it should, wait for the acknowledgements, and disconnect.
+
+        Returns:
+            Whether every message is acknowledged.
+        """
+        self.phase = PHASES[-1]
+        self.send({"kind": "bye"})
+        is_acknowledged = self.drain(timeout_s)
+        self.abandon()
+        return is_acknowledged
+
+    def abandon(self) -> None:
+        """Disconnect without `bye`; what is not acknowledged is dropped."""
+        sender, self._sender = self._sender, None
+        if sender is not None:
+            sender.finish()
+
+    def register_thread(self) -> None:
+        """Count the calling thread among dlbench's own."""
+        self._clocks.add_current()
+
+    def observer_cpu_s(self) -> float:
+        """Return the CPU time of dlbench's own threads so far, in seconds."""
+        return self._clocks.total_s()
+
+    def _open(
+        self, assignment: Assignment, endpoint: Endpoint, rank: int, watchdog: Callable[[Limits], Watchdog]
+    ) -> Sender:
+        limits = assignment.run.limits
+        hello = {
+            "kind": "hello",
+            "token": endpoint.token,
+            "attempt_id": assignment.attempt_id,
+            "worker": rank,
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "version": PROTOCOL_VERSION,
+            "oom_kills": oom_kills(),
+        }
+        spool = Spool()
+        connection = Connection(endpoint, hello, spool, silence_s=limits.orphan_timeout_s / 2)
+        return Sender(spool, connection, watchdog(limits), self._heartbeat, limits.flush_interval_s)
+
+    def _heartbeat(self) -> dict[str, Any]:
+        return {
+            "kind": "beat",
+            "phase": self.phase,
+            "step": self.step,
+            "epoch": self.epoch,
+            "loss": self.loss,
+            "accuracy": self.accuracy,
+            "samples_per_s": self.samples_per_s,
+        }
+
+
+class ThreadClocks:
+    """CPU clocks of threads, readable from any thread, also after they ended."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[int, float] = {}
+
+    def add_current(self) -> None:
+        """Add the calling thread."""
+        self._seconds[time.pthread_getcpuclockid(threading.get_ident())] = 0.0
+
+    def total_s(self) -> float:
+        """Return the CPU time of all of them; of one that ended, as it was when last read."""
+        for clock in list(self._seconds):
+            try:
+                self._seconds[clock] = time.clock_gettime(clock)
+            except OSError:  # the thread has ended
+                continue
+        return sum(self._seconds.values())

@@ -1,0 +1,292 @@
+"""The telemetry server: one thread takes the lines of every worker and acknowledges what is on disk.
+
+The protocol is described in `dlbench.telemetry.messages`. All that has arrived from all workers by one turn of the
+thread is forced to disk at once, so that the cost of a turn hardly depends on how many workers there are.
+"""
+
+import contextlib
+import os
+import resource
+import secrets
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from dlbench.errors import UserError
+from dlbench.records.assignment import Assignment, Endpoint
+from dlbench.records.interfaces import route_out
+from dlbench.telemetry import messages
+from dlbench.telemetry.attempt_session import AttemptSession
+
+_LOCAL = "127.0.0.1"
+_EVERYWHERE = ""
+# All workers of a run connect at about the same time.
+_BACKLOG = 4096
+# A line of steps holds at most some thousands of rows; a hello a few hundred bytes.
+_LONGEST_LINE = 64 * 2**20
+_LONGEST_HELLO = 16 * 2**10
+_HELLO_TIMEOUT_S = 10.0
+_RECEIVE_BYTES = 2**20
+_TICK_S = 0.25
+_THREAD_TIMEOUT_S = 10.0
+# Descriptors for everything but workers: logs, journals, the launcher, strangers.
+_OTHER_DESCRIPTORS = 256
+
+
+@dataclass(eq=False)
+class _Connection:
+    """One socket: a stranger until its hello is accepted."""
+
+    socket: socket.socket
+    opened_at: float = field(default_factory=time.monotonic)
+    session: AttemptSession | None = None
+    rank: int = -1
+    pieces: list[bytes] = field(default_factory=list)
+    pending_bytes: int = 0
+    to_send: bytes = b""
+
+    def lines(self, data: bytes) -> list[bytes]:
+        """Return the lines completed by new data; what is left waits for its end.
+
+        Raises:
+            ConnectionError: A line is too long.
+        """
+        head, newline, rest = data.rpartition(b"\n")
+        if newline:
+            done = (b"".join(self.pieces) + head).split(b"\n")
+            self.pieces, self.pending_bytes = [], 0
+        else:
+            done, rest = [], data
+        if rest:
+            self.pieces.append(rest)
+            self.pending_bytes += len(rest)
+        if self.pending_bytes > (_LONGEST_LINE if self.session else _LONGEST_HELLO):
+            raise ConnectionError("an over-long line")
+        return [line for line in done if line.strip()]
+
+
+class TelemetryServer:
+    """Takes in what workers send, for any number of attempts at once; one for each dlbench process.
+
+    Args:
+        hosts: Addresses of all hosts that workers may connect from; it listens beyond this machine only if it has to.
+
+    Raises:
+        UserError: No port is free.
+    """
+
+    def __init__(self, hosts: Sequence[str] = ("localhost",)) -> None:
+        is_local = set(hosts) <= {"localhost", _LOCAL, socket.gethostname()}
+        self._listener = _listener(_LOCAL if is_local else _EVERYWHERE)
+        self._listener.setblocking(False)
+        self._address = _LOCAL if is_local else own_address(hosts)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._strangers: set[_Connection] = set()
+        self._workers: dict[tuple[AttemptSession, int], _Connection] = {}
+        self._sessions: dict[str, AttemptSession] = {}
+        self._buffer = memoryview(bytearray(_RECEIVE_BYTES))
+        self._lock = threading.RLock()
+        self._is_closing = False
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._wake_reader.setblocking(False)
+        self._selector.register(self._wake_reader, selectors.EVENT_READ)
+        self._thread = threading.Thread(target=self._serve, name="telemetry-server", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def endpoint(self) -> Endpoint:
+        """Return where the workers of one attempt connect to, with a token of its own."""
+        return Endpoint(address=self._address, port=self._listener.getsockname()[1], token=secrets.token_hex(16))
+
+    def expect(self, assignment: Assignment, journal: Path) -> AttemptSession:
+        """Let the workers of an attempt in; what they send is appended to `journal`.
+
+        Raises:
+            OSError: The journal cannot be opened.
+            UserError: This process may not open as many connections as the attempt has workers.
+        """
+        _allow_descriptors(len(assignment.layout.places) + _OTHER_DESCRIPTORS)
+        session = AttemptSession(assignment, journal, self._end)
+        with self._lock:
+            self._sessions[assignment.attempt_id] = session
+        return session
+
+    def close(self) -> None:
+        """Close every connection, the listener and the journals."""
+        self._is_closing = True
+        self._wake_writer.send(b"x")
+        self._thread.join(_THREAD_TIMEOUT_S)
+        for session in list(self._sessions.values()):
+            self._end(session)
+        for connection in list(self._strangers):
+            self._drop(connection)
+        for open_socket in (self._listener, self._wake_reader, self._wake_writer):
+            open_socket.close()
+        self._selector.close()
+
+    def drop_connections(self, session: AttemptSession) -> None:
+        """Close the connections of an attempt; its workers connect again if the attempt goes on."""
+        with self._lock:
+            for connection in [found for (owner, _), found in self._workers.items() if owner is session]:
+                self._drop(connection)
+
+    def _end(self, session: AttemptSession) -> None:
+        with self._lock:
+            if self._sessions.pop(session.attempt_id, None) is not None:
+                self.drop_connections(session)
+                session.shut()
+
+    def _serve(self) -> None:
+        while not self._is_closing:
+            ready = self._selector.select(_TICK_S)
+            with self._lock:
+                for key, events in ready:
+                    self._handle(key, events)
+                self._commit()
+                self._drop_silent_strangers()
+
+    def _handle(self, key: selectors.SelectorKey, events: int) -> None:
+        if key.fileobj is self._listener:
+            self._accept()
+        elif isinstance(key.data, _Connection) and key.data.socket.fileno() >= 0:
+            try:
+                self._talk(key.data, events)
+            except (OSError, ValueError, RecursionError):
+                self._drop(key.data)
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                accepted, _ = self._listener.accept()
+                accepted.setblocking(False)
+                accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                connection = _Connection(accepted)
+                self._strangers.add(connection)
+                self._selector.register(accepted, selectors.EVENT_READ, connection)
+
+    def _drop_silent_strangers(self) -> None:
+        oldest = time.monotonic() - _HELLO_TIMEOUT_S
+        for connection in [found for found in self._strangers if found.opened_at < oldest]:
+            self._drop(connection)
+
+    def _drop(self, connection: _Connection) -> None:
+        if connection.socket.fileno() < 0:
+            return
+        self._selector.unregister(connection.socket)
+        connection.socket.close()
+        self._strangers.discard(connection)
+        if connection.session is not None:
+            del self._workers[connection.session, connection.rank]
+            connection.session.disconnected(connection.rank)
+
+    def _talk(self, connection: _Connection, events: int) -> None:
+        """Send what waits, and read what has arrived.
+
+        Raises:
+            ConnectionError: The other side is gone, or says what it must not.
+            ValueError: A stranger does not speak the protocol.
+        """
+        if events & selectors.EVENT_WRITE:
+            self._send(connection, b"")
+        if not events & selectors.EVENT_READ:
+            return
+        num_bytes = connection.socket.recv_into(self._buffer)
+        if not num_bytes:
+            raise ConnectionError("closed")
+        lines = connection.lines(bytes(self._buffer[:num_bytes]))
+        if connection.session is None and lines:
+            self._greet(connection, lines.pop(0))
+        if connection.session is not None and lines:
+            connection.session.receive(connection.rank, lines)
+
+    def _commit(self) -> None:
+        """Force to disk what has arrived in this turn, and acknowledge it."""
+        for session in self._sessions.values():
+            for rank, number in session.commit().items():
+                if connection := self._workers.get((session, rank)):
+                    self._acknowledge(connection, number)
+
+    def _greet(self, connection: _Connection, line: bytes) -> None:
+        """Accept a hello that carries the token of an expected attempt.
+
+        Raises:
+            ConnectionError: It does not.
+        """
+        hello = messages.decode(line)
+        session = self._sessions.get(str(hello.get("attempt_id")))
+        if hello.get("kind") != "hello" or session is None or not session.admits(hello):
+            raise ConnectionError("a stranger")
+        rank = int(hello["worker"])
+        if older := self._workers.get((session, rank)):
+            self._drop(older)  # a worker connects again when it has lost us, which we may not have noticed
+        self._strangers.discard(connection)
+        connection.session, connection.rank = session, rank
+        self._workers[session, rank] = connection
+        self._send(connection, b'{"ack":%d}\n' % session.connected(hello))
+
+    def _acknowledge(self, connection: _Connection, number: int) -> None:
+        try:
+            self._send(connection, b'{"ack":%d}\n' % number)
+        except OSError:
+            self._drop(connection)
+
+    def _send(self, connection: _Connection, data: bytes) -> None:
+        waited = bool(connection.to_send)
+        connection.to_send += data
+        if len(connection.to_send) > _RECEIVE_BYTES:
+            raise ConnectionError("nothing reads the acknowledgements")
+        with contextlib.suppress(BlockingIOError):
+            connection.to_send = connection.to_send[connection.socket.send(connection.to_send) :]
+        if waited != bool(connection.to_send):
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.to_send else 0)
+            self._selector.modify(connection.socket, events, connection)
+
+
+def _listener(address: str) -> socket.socket:
+    """Return a socket that listens on a port the kernel gives.
+
+    Raises:
+        UserError: It gives none.
+    """
+    try:
+        return socket.create_server((address, 0), backlog=_BACKLOG)
+    except OSError as error:
+        raise UserError(
+            f"workers cannot connect: no port of this machine is free ({os.strerror(error.errno or 0)})",
+            hint="`ss -tan` shows who has them, `sysctl net.ipv4.ip_local_port_range` which there are",
+        ) from error
+
+
+def _allow_descriptors(wanted: int) -> None:
+    """Raise this process's limit of open files where it is below `wanted`.
+
+    Raises:
+        UserError: It may not be raised so far.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except ValueError as error:
+            raise UserError(
+                f"each worker needs a connection, and this process may open {hard} files only, not {wanted}",
+                hint="raise the hard limit of open files (`ulimit -Hn`)",
+            ) from error
+
+
+def own_address(hosts: Sequence[str]) -> str:
+    """Return the address of this machine on the route to other hosts, or its name where there is no route (yet)."""
+    route = route_out(hosts, socket.AF_INET)
+    return socket.getfqdn() if route is None else route.own

@@ -1,0 +1,229 @@
+"""A Keras model as a `Trainer`: flat NumPy vectors in and out, each step one or two compiled calls."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dlbench.errors import UserError
+from dlbench.trainers import Array, _keras_model, flatten, parts_of_batch, processor_name
+from dlbench.trainers._keras_graph import Graph, Kinds
+
+# What Eigen aligns tensors to; TensorFlow aborts the process on a tensor that is aligned to less.
+ALIGNMENT = 64
+
+
+def read(variables: list[Any], dtype: Any) -> Array:
+    """Return a copy of all values, flat. float64 holds each exactly: whole numbers in them are far below 2**53."""
+    return flatten([variable.numpy() for variable in variables], dtype)
+
+
+def assign(variables: list[Any], flat: Array) -> None:
+    """Overwrite all values.
+
+    Raises:
+        ValueError: There are more or fewer numbers than the variables hold.
+    """
+    ends = np.cumsum([int(np.prod(v.shape)) for v in variables], dtype=np.int64)
+    if flat.size != (ends[-1] if len(ends) else 0):
+        raise ValueError(f"{flat.size} numbers do not fill variables of shapes {[tuple(v.shape) for v in variables]}")
+    for variable, part in zip(variables, np.split(flat, ends[:-1]), strict=False):
+        # Keras names a variable's dtype, TensorFlow has its own kind for it.
+        dtype = getattr(variable.dtype, "as_numpy_dtype", variable.dtype)
+        variable.assign(part.reshape(variable.shape).astype(dtype, copy=False))
+
+
+def set_reduce(model: Any, in_forward: Callable[[Any], Any] | None, num_workers: int) -> None:
+    """Set the attribute `reduce` of every layer that has one, nested layers included, to a sum over workers.
+
+    With one worker a layer may do without: its own batch is the whole one.
+
+    Raises:
+        UserError: A layer needs the sum of several workers and the strategy has none.
+    """
+    needing = [layer for layer in model._flatten_layers() if hasattr(layer, "reduce")]
+    if needing and in_forward is None and num_workers > 1:
+        raise UserError(
+            f"the layer {needing[0].name} needs a sum over all {num_workers} workers in the forward pass "
+            "(synchronised batch norm), which this strategy does not have",
+            hint="use a strategy that reduces inside the step, such as horovod or mirrored, or local batch norm",
+        )
+    for layer in needing:
+        layer.reduce = in_forward
+
+
+def _memory_of(tensor: Any) -> Array:
+    """Return a tensor's values as a writable array: its own memory on a processor, else a copy.
+
+    `Tensor.numpy()` copies what `_numpy()` returns (4 ms for 45 MB); DLPack gives a read-only array, which
+    cannot be reduced in place.
+    """
+    direct = getattr(tensor, "_numpy", None)
+    array: Array = direct() if direct is not None else tensor.numpy()
+    return array if array.flags.writeable else array.copy()
+
+
+class KerasTrainer:
+    """One replica: weights live in the model, and flat NumPy vectors go in and out without a copy where possible.
+
+    The flat order is that of `model.trainable_variables`, for the moving statistics that of
+    `model.non_trainable_variables`.
+    """
+
+    def __init__(self, tf: Any, keras: Any, model: Any, graph: Graph, num_workers: int) -> None:
+        self._tf, self._keras, self._model, self._graph = tf, keras, model, graph
+        self._num_workers = num_workers
+        self._weights = list(model.trainable_variables)
+        # Counters and the states of random generators are whole numbers: they are no statistics.
+        others = [(v, keras.backend.is_float_dtype(v.dtype)) for v in model.non_trainable_variables]
+        self._statistics = [v for v, is_float in others if is_float]
+        self._remembered = [*graph.optimizer.variables, *(v for v, is_float in others if not is_float)]
+        self._dtype = np.dtype(graph.dtype.as_numpy_dtype)
+        self._compiled: dict[tuple[str, Kinds | None], Any] = {}
+        self._reduce: Callable[[list[Any]], list[Any]] | None = None
+        self._scale: tuple[float, Any] = (float("nan"), None)
+        self._learning_rate = float("nan")
+        self._has_positions = bool(graph.problem.target_shape)
+        self.num_parameters = sum(int(np.prod(v.shape)) for v in self._weights)
+        self.flops_per_sample = _keras_model.flops(model)
+
+    def parameters(self) -> Array:
+        """Return a copy of all trainable weights, flat."""
+        return read(self._weights, self._dtype)
+
+    def set_parameters(self, flat: Array) -> None:
+        """Overwrite all trainable weights."""
+        assign(self._weights, flat)
+
+    def statistics(self) -> Array:
+        """Return a copy of the moving statistics of batch norm, flat."""
+        return read(self._statistics, self._dtype)
+
+    def set_statistics(self, flat: Array) -> None:
+        """Overwrite the moving statistics."""
+        assign(self._statistics, flat)
+
+    def replicas(self) -> list[Array]:
+        """Return a copy of the trainable weights of the one replica of this process."""
+        return [self.parameters()]
+
+    def optimizer_state(self) -> Array:
+        """Return a copy of slots, counters, loss scale, and the states of random generators (dropout), flat float64."""
+        return read(self._remembered, np.float64)
+
+    def set_optimizer_state(self, flat: Array) -> None:
+        """Overwrite all of it: with parameters and statistics, steps then go on to the bit as they would have."""
+        assign(self._remembered, flat)
+        self._learning_rate = float("nan")
+
+    def compile(
+        self, in_graph: Callable[[list[Any]], list[Any]] | None, in_forward: Callable[[Any], Any] | None = None
+    ) -> None:
+        """Keep the hooks; each call is traced when first used, for its kinds of numbers and batch size.
+
+        Raises:
+            UserError: A layer needs a sum over workers in the forward pass, and there is none.
+        """
+        set_reduce(self._model, in_forward, self._num_workers)
+        self._reduce = in_graph
+        self._compiled.clear()
+
+    def gradient(self, x: Array, y: Array, scale: float) -> tuple[Array, float, float]:
+        """Return (flat gradient of scale x the sum of the losses, sum of the losses, correct predictions).
+
+        The gradient is TensorFlow's own memory, fresh in each call, not a copy of it.
+        """
+        x, y, loss, correct = self._add_all_but_the_last(x, y, scale)
+        call = self._call("gradient", Kinds(x.dtype, y.dtype, len(y)), self._graph.gradient)
+        packed = _memory_of(call(self._tensor(x), self._tensor(y), self._scalar(scale)))
+        last_loss, last_correct = self._as_sums(packed[-2:])
+        return packed[:-2], loss + last_loss, correct + last_correct
+
+    def apply(self, update: Array, learning_rate: float) -> None:
+        """Apply one optimizer step with the reduced flat gradient; done when it returns."""
+        self._set_learning_rate(learning_rate)
+        call = self._compiled.get(("apply", None))
+        if call is None:
+            call = self._compiled["apply", None] = self._graph.apply()
+        call(self._tensor(update))
+        self.synchronize()
+
+    def step(self, x: Array, y: Array, scale: float, learning_rate: float) -> tuple[float, float]:
+        """Run gradient, hook and update in one compiled call; return (sum of the losses, correct predictions)."""
+        self._set_learning_rate(learning_rate)
+        x, y, loss, correct = self._add_all_but_the_last(x, y, scale)
+        call = self._call("step", Kinds(x.dtype, y.dtype, len(y)), lambda kinds: self._graph.step(kinds, self._reduce))
+        sums = _memory_of(call(self._tensor(x), self._tensor(y), self._scalar(scale)))
+        last_loss, last_correct = self._as_sums(sums)
+        return loss + last_loss, correct + last_correct
+
+    def evaluate(self, x: Array, y: Array) -> tuple[float, float]:
+        """Return (sum of the losses, correct predictions) of one batch of any size, in inference mode."""
+        call = self._call("evaluate", Kinds(x.dtype, y.dtype), self._graph.evaluate)
+        return self._as_sums(_memory_of(call(self._tensor(x), self._tensor(y))))
+
+    def synchronize(self) -> None:
+        """Return once the device has done all it was given; on a processor it has when a call returns."""
+        if self._graph.on_accelerator:
+            self._tf.test.experimental.sync_devices()
+
+    def facts(self) -> dict[str, Any]:
+        """Return versions, the device's name, and the threads that TensorFlow says it was given."""
+        threading = self._tf.config.threading
+        return {
+            "backend": "tensorflow",
+            "keras_version": self._keras.version(),
+            "tensorflow_version": self._tf.__version__,
+            "numpy_version": np.__version__,
+            "device_name": self._device_name(),
+            "intra_op_threads": threading.get_intra_op_parallelism_threads(),
+            "inter_op_threads": threading.get_inter_op_parallelism_threads(),
+        }
+
+    def _device_name(self) -> str:
+        devices = self._tf.config.get_visible_devices("GPU")
+        if not devices:
+            return processor_name()
+        details = self._tf.config.experimental.get_device_details(devices[0])
+        return str(details.get("device_name", devices[0].name))
+
+    def _add_all_but_the_last(self, x: Array, y: Array, scale: float) -> tuple[Array, Array, float, float]:
+        """Differentiate all parts of a batch but the last; return that one, and the sums of those before it."""
+        loss, correct = 0.0, 0.0 if self._has_positions else 0
+        if self._graph.num_parts == 1:
+            return x, y, loss, correct
+        *parts, last = parts_of_batch(len(y), self._graph.num_parts)
+        for part in parts:
+            call = self._call("add", Kinds(x.dtype, y.dtype, len(y[part])), self._graph.add)
+            sums = _memory_of(call(self._tensor(x[part]), self._tensor(y[part]), self._scalar(scale)))
+            loss, correct = (a + b for a, b in zip((loss, correct), self._as_sums(sums), strict=True))
+        return x[last], y[last], loss, correct
+
+    def _call(self, name: str, kinds: Kinds, make: Callable[[Kinds], Any]) -> Any:
+        call = self._compiled.get((name, kinds))
+        if call is None:
+            call = self._compiled[name, kinds] = make(kinds)
+        return call
+
+    def _tensor(self, array: Array) -> Any:
+        """Return a tensor that shares the array's memory where TensorFlow can use it, else one with a copy."""
+        interface = array.__array_interface__
+        address, read_only = interface["data"]
+        if read_only or address % ALIGNMENT or not array.flags.c_contiguous or self._graph.on_accelerator:
+            return self._tf.constant(array)
+        return self._tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+
+    def _as_sums(self, sums: Array) -> tuple[float, float]:
+        """Return (sum of the losses, correct predictions), the latter whole where a sample has one class."""
+        loss, correct = float(sums[0]), float(sums[1])
+        return loss, correct if self._has_positions else round(correct)
+
+    def _scalar(self, value: float) -> Any:
+        if self._scale[0] != value:
+            self._scale = (value, self._tf.constant(value, self._graph.dtype))
+        return self._scale[1]
+
+    def _set_learning_rate(self, value: float) -> None:
+        if self._learning_rate != value:
+            self._graph.optimizer.learning_rate = value
+            self._learning_rate = value

@@ -1,0 +1,145 @@
+"""One network interface for all that a process sends to other hosts: MPI, Gloo and NCCL get the same.
+
+Left to themselves each takes its own: Open MPI all interfaces at once, NCCL and Gloo the first that looks usable, which
+on hosts with containers is often a bridge that leads nowhere. They read their variables when they are loaded or
+initialised, so this comes before.
+"""
+
+import ipaddress
+import os
+import socket
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dlbench.errors import UserError
+from dlbench.records import interfaces
+from dlbench.records.assignment import ADDRESS_VARIABLE, INTERFACE_VARIABLE, Assignment, Endpoint
+from dlbench.scenario.cluster import HERE
+
+# A user's own choice of Open MPI's interfaces stays.
+_OPEN_MPI, _OPEN_MPI_NOT = "OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_btl_tcp_if_exclude"
+# Where each library reads it.
+_WORDS = {"mpi": _OPEN_MPI, "nccl": "NCCL_SOCKET_IFNAME", "gloo": "HOROVOD_GLOO_IFACE"}
+# InfiniBand and what is like it; absent where there is none.
+_FABRICS = Path("/sys/class/infiniband")
+
+
+@dataclass(frozen=True)
+class Interface:
+    """A network interface of this host: its name, and this host's address on it."""
+
+    name: str
+    address: str
+
+
+def choose(assignment: Assignment, rank: int, environment: MutableMapping[str, str] | None = None) -> Interface | None:
+    """Set the variables of all libraries to one interface, and return it; None, and nothing set, on one host.
+
+    What a user has set of a library's own stays; rows then name the interface that the run's library uses.
+
+    Args:
+        assignment: Who runs where, and the interface that was asked for; by default the one to the other hosts.
+        rank: This process.
+        environment: Where variables are set that are not there yet; default: this process's.
+
+    Raises:
+        UserError: This host has no such interface.
+    """
+    layout = assignment.layout
+    others = [host for host in layout.hosts if host != layout.places[rank].host]
+    if not others:
+        return None
+    own = _named(layout.interface) if layout.interface else _leading_to(_addresses(others, assignment.endpoint))
+    if own is None:
+        return None
+    chosen = os.environ if environment is None else environment
+    for name, value in _variables(own, chosen).items():
+        chosen.setdefault(name, value)
+    return _in_use(own, chosen, assignment.run.settings.collectives)
+
+
+def _addresses(hosts: Iterable[str], endpoint: Endpoint | None) -> Iterator[str]:
+    """Yield the addresses that lead to other hosts; what dlbench calls `localhost` is where dlbench is."""
+    here = [] if endpoint is None else [endpoint.address]
+    for host in hosts:
+        yield from here if host in HERE else [host]
+    yield from here
+
+
+def _in_use(own: Interface, chosen: MutableMapping[str, str], collectives: str | None) -> Interface | None:
+    """Return the interface that the run's library uses, and set it for the sensor that counts its bytes.
+
+    None, and none is set, where a user's choice is no interface's name.
+    """
+    name_in_use = chosen.get(_WORDS.get(collectives or "", INTERFACE_VARIABLE), own.name).removeprefix("=")
+    if name_in_use == own.name:
+        return own
+    found = next((other for other in _all() if other.name == name_in_use), None)
+    for name, value in ((INTERFACE_VARIABLE, name_in_use), (ADDRESS_VARIABLE, found and found.address)):
+        chosen.pop(name)
+        if found and value:
+            chosen[name] = value
+    return found
+
+
+def facts(environment: Mapping[str, str], collectives: str | None) -> dict[str, Any]:
+    """Return the interfaces and transports set for the libraries of this process, by column name."""
+    found = {"interface": environment.get(INTERFACE_VARIABLE), "transports": _transports(environment, collectives)}
+    return {name: value for name, value in found.items() if value}
+
+
+def _named(choice: str) -> Interface:
+    """Return the interface of that name, or the one with an address in that network."""
+    found = [own for own in _all() if _is_meant(own, choice)]
+    if not found:
+        there = ", ".join(f"{own.name} ({own.address})" for own in _all())
+        raise UserError(
+            f"{socket.gethostname()} has no network interface {choice}",
+            hint=f"`interface` in the cluster file; this host has {there or 'none with an address'}",
+        )
+    return found[0]
+
+
+def _is_meant(own: Interface, choice: str) -> bool:
+    if "/" not in choice:
+        return own.name == choice
+    return ipaddress.ip_address(own.address) in ipaddress.ip_network(choice)
+
+
+def _leading_to(hosts: Iterable[str]) -> Interface | None:
+    """Return the interface on the route to the first host that can be found; None where all are over loopback."""
+    route = interfaces.route_out(hosts)
+    return None if route is None else Interface(route.interface, route.own.partition("%")[0])
+
+
+def _all() -> list[Interface]:
+    """Return every interface of this host with each of its addresses."""
+    return [Interface(name, address) for address, name in interfaces.addresses().items()]
+
+
+def _variables(own: Interface, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what says to each library, in its own words, which interface it takes."""
+    found = {INTERFACE_VARIABLE: own.name, ADDRESS_VARIABLE: own.address}
+    # MPICH sends by libfabric or by UCX, which would take these interfaces and the ports of a fabric alike.
+    found |= {"FI_TCP_IFACE": own.name, "FI_SOCKETS_IFACE": own.name}
+    if not _FABRICS.exists():
+        found["UCX_NET_DEVICES"] = own.name
+    # NCCL takes a name for the beginning of names, unless it begins with `=`.
+    found |= {"NCCL_SOCKET_IFNAME": f"={own.name}", "GLOO_SOCKET_IFNAME": own.name}
+    found["HOROVOD_GLOO_IFACE"] = own.name
+    if _OPEN_MPI_NOT not in environment:
+        found[_OPEN_MPI] = own.name
+    return found
+
+
+def _transports(environment: Mapping[str, str], collectives: str | None) -> str:
+    """Return the transports set for the library that moves bytes; empty where none is set."""
+    if collectives == "mpi":
+        layers = [environment.get(f"OMPI_MCA_{name}", "") for name in ("pml", "btl")]
+        return " ".join(filter(None, layers))
+    if collectives == "nccl":
+        names = ("NCCL_NET", "NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE")
+        return " ".join(f"{name}={environment[name]}" for name in names if environment.get(name))
+    return {"gloo": "tcp", "grpc": "tcp"}.get(collectives or "", "")

@@ -1,0 +1,1 @@
+"""Users' own training scripts: the hook they call, and their rows and results."""

@@ -1,0 +1,195 @@
+"""The hook that makes an existing training script a run of dlbench, with the same rows.
+
+    import dlbench.worker as dlbench
+
+    run = dlbench.begin(rank=comm.rank, size=comm.size, barrier=comm.Barrier)
+    for epoch in range(run.settings.epochs):
+        for x, y in batches:
+            with run.step(num_samples=len(x)) as step:
+                step.loss = float(train_step(x, y))
+        run.epoch(validation_accuracy=evaluate())
+    run.finish(weights=model.get_weights())
+
+Outside dlbench `begin` returns a silent stand-in and the script works as before. Every process of the script calls
+the same functions in the same order. Between steps the script loads data; it evaluates between an epoch's last step
+and `run.epoch`. Rates need a barrier: without one each worker would time a window of its own, and two workers in
+lock step would report different rates for the same run, so they stay empty.
+"""
+
+import atexit
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from time import perf_counter
+from types import TracebackType
+from typing import Any, Self
+
+from dlbench.errors import UserError
+from dlbench.records.assignment import VARIABLE
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import Settings
+from dlbench.worker.process.rank import read_assignment
+from dlbench.worker.script.recorder import Scores, ScriptMarks, ScriptRecorder
+from dlbench.worker.script.session import Session
+
+NAN = float("nan")
+
+
+class Step:
+    """One step of the script; its marks are optional and fill the columns of what they separate.
+
+    Attributes:
+        loss: Mean loss of this worker's samples, where the script knows it.
+    """
+
+    __slots__ = ("_data_ready", "_entered", "_gradient_ready", "_num_samples", "_recorder", "_reduced", "loss")
+
+    def __init__(self, recorder: ScriptRecorder | None, num_samples: int) -> None:
+        self.loss: float | None = None
+        self._recorder, self._num_samples = recorder, num_samples
+        self._entered = self._data_ready = self._gradient_ready = self._reduced = NAN
+
+    def data_ready(self) -> None:
+        """Mark that the batch is there, where it is loaded inside the step."""
+        self._data_ready = self._mark("compute")
+
+    def gradient_ready(self) -> None:
+        """Mark that the local gradient is there and the exchange begins."""
+        self._gradient_ready = self._mark("exchange")
+
+    def reduced(self) -> None:
+        """Mark that the reduced gradient is there and the update begins."""
+        self._reduced = self._mark("update")
+
+    def __enter__(self) -> Self:
+        if self._recorder is not None:
+            self._entered = self._recorder.enter()
+            self._recorder.reporter.phase = "compute"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._recorder is not None and kind is None:
+            loss = None if self.loss is None else float(self.loss)
+            moments = (self._entered, self._data_ready, self._gradient_ready, self._reduced, perf_counter())
+            self._recorder.add(ScriptMarks(self._num_samples, *moments, loss))
+
+    def _mark(self, phase: str) -> float:
+        if self._recorder is not None:
+            self._recorder.reporter.phase = phase
+        return perf_counter()
+
+
+class Run:
+    """The run a script belongs to, or a silent stand-in for one outside dlbench.
+
+    Attributes:
+        settings: The scenario's settings; outside dlbench the defaults, with those given to `begin`.
+        options: Options of plugins by dotted name.
+        seed: Seed of this repeat.
+        rank: Rank of this process.
+        size: Number of processes.
+        batch_size: Samples of this process in one step, whatever `batch_scope` says.
+        learning_rate: Rate after warm-up, scaled by the global batch as the scenario asks.
+        epochs: Epochs this worker trains, divided over workers where the scenario asks for it.
+    """
+
+    def __init__(self, spec: RunSpec, workers: Iterable[int], rank: int, size: int, session: Session | None) -> None:
+        self.settings, self.options, self.seed = spec.settings, dict(spec.options), spec.seed
+        self.rank, self.size = rank, size
+        self.batch_size = sum(spec.local_batch_size(worker) for worker in workers)
+        self.learning_rate, self.epochs = spec.full_learning_rate, spec.epochs_per_worker
+        self._session = session
+        self._recorder = session.recorder if session else None
+        self._step: Step | None = None
+
+    def step(self, num_samples: int) -> Step:
+        """Return the next step, to be used in a `with` statement; `num_samples` are those of this process."""
+        return Step(self._recorder, num_samples)
+
+    def begin_step(self, num_samples: int) -> Step:
+        """Begin a step where a `with` statement does not fit; `end_step` ends it."""
+        self._step = self.step(num_samples).__enter__()
+        return self._step
+
+    def end_step(self, loss: float | None = None) -> None:
+        """End the step that `begin_step` began.
+
+        Raises:
+            UserError: There is none.
+        """
+        step, self._step = self._step, None
+        if step is None:
+            raise UserError("end_step: no step has begun")
+        step.loss = step.loss if loss is None else loss
+        step.__exit__(None, None, None)
+
+    def epoch(
+        self,
+        *,
+        train_loss: float | None = None,
+        train_accuracy: float | None = None,
+        validation_loss: float | None = None,
+        validation_accuracy: float | None = None,
+        learning_rate: float | None = None,
+    ) -> bool:
+        """End an epoch with its scores over all workers, the same on each; a collective where `begin` has a barrier.
+
+        Returns:
+            Whether the run's target is reached and ends the run: then leave the loop.
+        """
+        if self._recorder is None:
+            return False
+        given = {
+            "train_loss": train_loss,
+            "train_accuracy": train_accuracy,
+            "validation_loss": validation_loss,
+            "validation_accuracy": validation_accuracy,
+        }
+        scores: Scores = {name: None if value is None else float(value) for name, value in given.items()}
+        return self._recorder.end_epoch(scores, None if learning_rate is None else float(learning_rate))
+
+    def finish(self, weights: Iterable[Any] | None = None) -> None:
+        """Hand in this worker's account; without it the run counts as failed.
+
+        Args:
+            weights: Trainable weights as arrays: hashed, and compared over workers.
+        """
+        if self._session is not None:
+            self._session.finish(weights)
+
+
+def begin(
+    *,
+    rank: int | None = None,
+    size: int | None = None,
+    barrier: Callable[[], object] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+) -> Run:
+    """Begin a run: the one dlbench started this process for, or a silent stand-in.
+
+    Args:
+        rank: Rank of this process as the script's own library knows it.
+        size: Number of processes as that library knows it; checked against the run's.
+        barrier: Waits for all processes, such as `comm.Barrier`; opens the timed window. Without it rates stay empty.
+        defaults: Settings of the stand-in, such as `{"epochs": 3}`.
+
+    Raises:
+        UserError: The processes that were started are not those of the run.
+    """
+    if VARIABLE not in os.environ:
+        spec = RunSpec(scenario="", label="", repeat=0, settings=stand_in_settings(size or 1, defaults or {}))
+        return Run(spec, (rank or 0,), rank or 0, size or 1, None)
+    assignment = read_assignment(os.environ)
+    session = Session.open(assignment, barrier)
+    sys.excepthook = session.watch_exceptions(sys.excepthook)
+    atexit.register(session.end)
+    session.check(rank, size)
+    places = assignment.layout.places
+    return Run(assignment.run, places[session.rank].workers, session.rank, len(places), session)
+
+
+def stand_in_settings(size: int, defaults: Mapping[str, Any]) -> Settings:
+    """Return the settings of a script that runs on its own with so many processes."""
+    return Settings(**{"workers": size, **defaults})

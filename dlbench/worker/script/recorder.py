@@ -1,0 +1,238 @@
+"""What a user's own script marks through the hook, as rows and as a result: the same columns as dlbench's own loop.
+
+The script keeps its loop, so some things are known only afterwards. Steps follow one another: what lies between the
+end of one and the beginning of the next is waiting for data. What lies between an epoch's last step and `epoch()` is
+evaluation, and is left out of training time and of the timed window, which therefore ends with the epoch's last
+step. A piece of the window begins at a barrier and ends with this worker's own last step; the common time of a piece
+is the longest that any worker saw, which is what a barrier at its end would have shown.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dlbench.records.result import Result
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.telemetry.reporter import Reporter
+from dlbench.worker.process.memory import resident_peak_bytes
+from dlbench.worker.script.window import ScriptWindow
+from dlbench.worker.train.agreement import Diverged, weights_hash
+from dlbench.worker.train.window import FIXED_WARMUP_STEPS, PHASE_NUMBERS, StepRecorder
+
+NAN = float("nan")
+
+Scores = dict[str, float | None]
+
+
+class ScriptMarks(NamedTuple):
+    """One step as the script marked it: moments on `perf_counter`, NaN where it did not say; its mean loss."""
+
+    num_samples: int
+    entered: float
+    data_ready: float
+    gradient_ready: float
+    reduced: float
+    ended: float
+    loss: float | None
+
+
+class ScriptRecorder:
+    """One worker's rows and result, from what its script marks.
+
+    Args:
+        run: The run.
+        reporter: Sends rows and messages.
+        on_zero: Called before the first step with the moment that counts as 0 s.
+        barrier: Waits for every worker, or None.
+    """
+
+    def __init__(
+        self,
+        run: RunSpec,
+        reporter: Reporter,
+        on_zero: Callable[[float], None],
+        barrier: Callable[[], object] | None,
+    ) -> None:
+        self.reporter = reporter
+        self.epochs = 0
+        self._run, self._on_zero = run, on_zero
+        self._window = ScriptWindow(barrier, reporter.observer_cpu_s)
+        self._recorder = StepRecorder(reporter.send_steps, run.limits.flush_interval_s)
+        self._zero: float | None = None
+        self._ready_at: float | None = None
+        # Up to here every moment is a step's or a pause's.
+        self._counted_to = self._first_step_s = self._paused_s = self._evaluation_s = 0.0
+        self._steps = self._warmup_steps = self._samples = self._epoch_samples = 0
+        self._last: Scores = {}
+        self._best: float | None = None
+        self._reached: tuple[float, int] | None = None
+        self._learning_rate: float | None = None
+
+    def enter(self) -> float:
+        """A step begins; return the moment."""
+        if self._zero is None:
+            self._ready_at, self._zero = time.time(), perf_counter()
+            self._on_zero(self._zero)
+            self._counted_to = perf_counter()
+            return self._counted_to
+        return perf_counter()
+
+    def add(self, marks: ScriptMarks) -> None:
+        """A step has ended.
+
+        Raises:
+            Diverged: Its loss is not a finite number.
+        """
+        assert self._zero is not None
+        started = min(self._counted_to, marks.entered)
+        self._steps += 1
+        self._epoch_samples += marks.num_samples
+        self._samples += marks.num_samples
+        phase = "first" if self._steps == 1 else "timed" if self._window.is_open else "warm-up"
+        self._recorder.add(self._row(phase, started, marks), marks.ended)
+        if phase == "timed":
+            self._window.count(marks.num_samples, marks.ended)
+        else:
+            self._warmup_steps += 1
+        if phase == "first":
+            self._first_step_s = marks.ended - started
+        self._counted_to = marks.ended
+        self._update_heartbeat(marks)
+        self._open_if_warm()
+
+    def end_epoch(self, scores: Scores, learning_rate: float | None) -> bool:
+        """An epoch has ended; return whether the run's target is reached and ends it."""
+        self.epochs += 1
+        self._learning_rate = learning_rate
+        self._window.close(self._zero or 0.0)
+        pause = perf_counter() - self._counted_to if self._steps else 0.0
+        self._evaluation_s += pause if _was_evaluated(scores) else 0.0
+        self.reporter.send({"kind": "epoch", "row": self._epoch_row(scores, pause)})
+        self._look_at(scores)
+        self._epoch_samples = 0
+        self._open_if_warm()
+        self._pause_until_now()
+        target = self._run.target
+        return self._reached is not None and target is not None and target.stop
+
+    def flush(self) -> None:
+        """Hand on the rows of steps that are held back."""
+        self._recorder.flush()
+
+    def result(self, weights: Iterable[Any] | None) -> Result:
+        """Return the result at the script's end."""
+        self._window.close(self._zero or 0.0)
+        self.flush()
+        arrays = None if weights is None else [np.asarray(array) for array in weights]
+        timed = bool(self._window.segments)
+        return Result(
+            steps=self._steps,
+            warmup_steps=self._warmup_steps,
+            warmup_detected=False if timed else None,
+            epochs_completed=self.epochs,
+            samples_seen=self._samples,
+            num_parameters=None if arrays is None else sum(array.size for array in arrays),
+            ready_at=self._ready_at,
+            first_step_s=self._first_step_s if self._steps else None,
+            train_time_s=self._train_time() if self._steps else None,
+            evaluation_time_s=self._evaluation_s,
+            segments=tuple(self._window.segments),
+            cpu_time_s=self._window.cpu_time_s if timed else None,
+            observer_cpu_s=self._window.observer_cpu_s if timed else None,
+            best_validation_accuracy=self._best,
+            time_to_target_s=self._reached[0] if self._reached else None,
+            epochs_to_target=self._reached[1] if self._reached else None,
+            learning_rate=self._learning_rate,
+            weights_hash=None if arrays is None else hash_of(arrays),
+            host_memory_peak_bytes=resident_peak_bytes(),
+            **self._last,
+        )
+
+    def _open_if_warm(self) -> None:
+        """Begin a piece of the window; the wait at its barrier is no part of training."""
+        if self._steps <= FIXED_WARMUP_STEPS or self._window.is_open:
+            return
+        self.reporter.phase = "barrier"
+        if self._window.open():
+            self._pause_until_now()
+        self.reporter.phase = "data"
+
+    def _pause_until_now(self) -> None:
+        """Leave the time since the last step out of training."""
+        if self._steps:
+            now = perf_counter()
+            self._paused_s += now - self._counted_to
+            self._counted_to = now
+
+    def _train_time(self) -> float:
+        return self._counted_to - (self._zero or 0.0) - self._paused_s
+
+    def _update_heartbeat(self, marks: ScriptMarks) -> None:
+        reporter = self.reporter
+        reporter.phase, reporter.step, reporter.epoch = "data", self._steps, self.epochs + 1
+        if marks.loss is None:
+            return
+        reporter.loss = marks.loss
+        if not math.isfinite(marks.loss):
+            raise Diverged(f"the loss is {marks.loss} in step {self._steps} (epoch {self.epochs + 1})")
+
+    def _row(self, phase: str, started: float, marks: ScriptMarks) -> tuple[float, ...]:
+        """Return one step in the order of `columns.STEP_FIELDS`."""
+        assert self._zero is not None
+        ready = marks.entered if math.isnan(marks.data_ready) else marks.data_ready
+        whole = marks.ended if math.isnan(marks.gradient_ready) else marks.gradient_ready
+        return (
+            self._steps,
+            1,
+            self.epochs + 1,
+            PHASE_NUMBERS[phase],
+            marks.num_samples,
+            started - self._zero,
+            marks.ended - started,
+            ready - started,
+            whole - ready,
+            NAN,
+            marks.reduced - marks.gradient_ready,
+            marks.ended - marks.reduced,
+            NAN if marks.loss is None else marks.loss,
+        )
+
+    def _epoch_row(self, scores: Scores, pause: float) -> dict[str, Any]:
+        return {
+            "epoch": self.epochs,
+            "steps": self._steps,
+            "samples": self._epoch_samples,
+            "learning_rate": self._learning_rate,
+            "train_time_s": self._train_time() if self._steps else None,
+            "ended_at_s": None if self._zero is None else self._counted_to - self._zero,
+            **scores,
+            "evaluated_samples": None,
+            "evaluation_time_s": pause if _was_evaluated(scores) else None,
+        }
+
+    def _look_at(self, scores: Scores) -> None:
+        """Keep the epoch's scores; look at the best and at the target."""
+        self._last |= {name: value for name, value in scores.items() if value is not None}
+        accuracy = scores.get("validation_accuracy")
+        if accuracy is not None:
+            self._best = accuracy if self._best is None else max(self._best, accuracy)
+            self.reporter.accuracy = accuracy
+        target = self._run.target
+        value = scores.get(target.metric) if target else None
+        if target and value is not None and self._reached is None and target.is_reached(value):
+            self._reached = (self._train_time(), self.epochs)
+
+
+def hash_of(arrays: list[npt.NDArray[Any]]) -> str:
+    """Return one hash of several arrays, bit for bit."""
+    flat = [np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8) for array in arrays]
+    return weights_hash(np.concatenate([*flat, np.empty(0, np.uint8)]))
+
+
+def _was_evaluated(scores: Scores) -> bool:
+    return any(value is not None and name.startswith("validation") for name, value in scores.items())

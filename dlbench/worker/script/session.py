@@ -1,0 +1,177 @@
+"""A script's time with dlbench: opened by the hook's `begin`, ended by `finish`, an exception, or the interpreter."""
+
+import importlib.metadata
+import os
+import platform
+import sys
+import traceback
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Self
+
+from dlbench.errors import UserError
+from dlbench.records.assignment import Assignment
+from dlbench.telemetry.reporter import Reporter
+from dlbench.worker.observer import Observer
+from dlbench.worker.process import network_interface
+from dlbench.worker.process import rank as ranks
+from dlbench.worker.process.cores import counted_threads, leave_group
+from dlbench.worker.process.watchdog import Watchdog
+from dlbench.worker.script.command import CORES_VARIABLE
+from dlbench.worker.script.recorder import ScriptRecorder
+
+LAST_WORDS_S = 5.0
+FAILED_EXIT_CODE = 1
+
+ExceptHook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]
+
+# Libraries whose version is a column, by the module that shows the script has loaded them.
+VERSIONS = {"numpy": "numpy_version", "keras": "keras_version", "tensorflow": "tensorflow_version"}
+
+
+class EarlyEnd(Exception):  # noqa: N818 - it is how a run ends
+    """The script ended before it called `run.finish()`."""
+
+
+class Session:
+    """Reporter, sensors and account of a script's process.
+
+    Args:
+        assignment: What dlbench started it for.
+        rank: Its rank, as the launcher says.
+        reporter: Sends rows and messages.
+        observer: The sensors.
+        barrier: The script's barrier, or None.
+    """
+
+    def __init__(
+        self,
+        assignment: Assignment,
+        rank: int,
+        reporter: Reporter,
+        observer: Observer,
+        barrier: Callable[[], object] | None,
+    ) -> None:
+        self.rank = rank
+        self.recorder = ScriptRecorder(assignment.run, reporter, observer.zero, barrier)
+        self._assignment, self._reporter, self._observer = assignment, reporter, observer
+        self._is_finished = self._has_failed = False
+        self._process = os.getpid()
+
+    @classmethod
+    def open(cls, assignment: Assignment, barrier: Callable[[], object] | None) -> Self:
+        """Connect to the telemetry server and start the sensors.
+
+        Raises:
+            UserError: The launcher does not say which process this is.
+        """
+        rank = ranks.identify(os.environ, assignment.layout).rank
+        reporter = Reporter(assignment, rank, Watchdog)
+        observer = Observer(assignment, rank, reporter)
+        observer.start()
+        reporter.phase = "build"
+        return cls(assignment, rank, reporter, observer, barrier)
+
+    def check(self, rank: int | None, size: int | None) -> None:
+        """Check what the script's own library says of this process against the run.
+
+        Raises:
+            UserError: It says something else.
+        """
+        layout = self._assignment.layout
+        ranks.check(layout, self.rank if rank is None else rank, size, "the script's library says")
+        if rank is not None and rank != self.rank:
+            raise UserError(
+                f"the script's library says this is rank {rank}, the launcher says it is rank {self.rank}",
+                hint="the library must be the one the launcher belongs to; a command must not start processes itself",
+            )
+
+    def finish(self, weights: Iterable[Any] | None) -> None:
+        """Send facts and result, and wait until they are acknowledged.
+
+        Raises:
+            UserError: It was called before.
+        """
+        if self._is_finished:
+            raise UserError("run.finish() was called twice")
+        self._reporter.phase = "finish"
+        result = self.recorder.result(weights)
+        self._observer.stop()
+        found = facts() | network_interface.facts(os.environ, self._assignment.run.settings.collectives)
+        self._reporter.send({"kind": "facts", "facts": {**found, **self._observer.totals()}})
+        self._reporter.send({"kind": "result", "result": result.model_dump(mode="json")})
+        self._is_finished = True
+        self._reporter.drain(self._assignment.run.limits.orphan_timeout_s)
+        self._reporter.phase = "done"
+
+    def watch_exceptions(self, before: ExceptHook) -> ExceptHook:
+        """Return an exception hook that reports an exception after the hook before it has shown it."""
+
+        def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+            before(kind, error, trace)
+            if os.getpid() != self._process:  # a forked child of the script
+                return
+            self._fail(error)
+            if len(self._assignment.layout.places) > 1:
+                # The interpreter's end would wait in MPI for the others; mpirun ends them when it sees the code.
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(FAILED_EXIT_CODE)
+
+        return hook
+
+    def end(self) -> None:
+        """Send `bye` at the interpreter's end, or that it came too early; a forked child sends nothing."""
+        if os.getpid() != self._process:
+            return
+        self._observer.stop()
+        if self._is_finished and not self._has_failed:
+            self._reporter.close(self._assignment.run.limits.orphan_timeout_s)
+        else:
+            self._fail(EarlyEnd("the script ended before run.finish()"))
+            self._reporter.abandon()
+        leave_group(self._assignment.attempt_id, self.rank)
+
+    def _fail(self, error: BaseException) -> None:
+        """Report the first error."""
+        if not self._has_failed:
+            self._has_failed = True
+            self.recorder.flush()
+            self._reporter.error(error)
+            self._reporter.drain(LAST_WORDS_S)
+
+
+def facts() -> dict[str, Any]:
+    """Return what is known of a script's process by now, by column name."""
+    found: dict[str, Any] = {
+        "python_version": platform.python_version(),
+        "cores_enforced": os.environ.get(CORES_VARIABLE) or None,
+        "intra_op_threads": counted_threads(),
+        "mpi_version": _mpi_version(),
+    }
+    found |= {column: importlib.metadata.version(name) for name, column in VERSIONS.items() if _is_installed(name)}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _is_installed(name: str) -> bool:
+    """Whether the script has loaded a library whose version is known."""
+    if name not in sys.modules:
+        return False
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _mpi_version() -> str | None:
+    """Return the name and version of the MPI library, where the script has loaded one through mpi4py."""
+    module = sys.modules.get("mpi4py.MPI")
+    if module is None:
+        return None
+    try:
+        text = str(module.Get_library_version())
+    except Exception:  # noqa: BLE001 - a version is not worth a run
+        traceback.print_exc()
+        return None
+    return text.split("\n", 1)[0].split(",", 1)[0].strip("\x00 \n")

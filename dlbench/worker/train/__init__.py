@@ -1,0 +1,1 @@
+"""dlbench's own training loop: schedule, step, timed window, evaluation, checkpoints."""

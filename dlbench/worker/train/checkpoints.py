@@ -1,0 +1,161 @@
+"""Making checkpoints of a run and resuming from them: worker 0 collects all states, and alone reads and writes files.
+
+No shared file system is asked for: what worker 0 reads reaches the others through the communicator. What all
+processes have in common, bit for bit, is kept once; where they differ (batch norm's own moving statistics, weights
+that agree but not exactly) each gets back its own.
+"""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+import dlbench
+from dlbench.errors import UserError
+from dlbench.records.assignment import Assignment
+from dlbench.strategies import Communicator
+from dlbench.telemetry.reporter import Reporter
+from dlbench.trainers import Array, Trainer
+from dlbench.worker.train.checkpoint_files import Arrays, Checkpoint, newest, write
+from dlbench.worker.train.progress import TrainingProgress
+
+# The state that a trainer keeps from step to step; its methods are named so, with `set_` before to restore it.
+KINDS = ("parameters", "statistics", "optimizer_state")
+
+
+def identity(assignment: Assignment) -> str:
+    """Return a hash of what has to be the same for going on: the run, its repeat, its data and its processes."""
+    layout = assignment.layout
+    content = [
+        dlbench.__version__,
+        assignment.run.run_id,
+        assignment.data_checksum,
+        [place.workers for place in layout.places],
+        layout.intra_op_threads,
+        layout.inter_op_threads,
+    ]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+class Checkpoints:
+    """One process's side of a run's checkpoints; `save` and `restore` are collectives.
+
+    Raises:
+        UserError: The trainer does not expose its optimizer's state.
+    """
+
+    def __init__(
+        self, assignment: Assignment, trainer: Trainer, communicator: Communicator, reporter: Reporter
+    ) -> None:
+        if not hasattr(trainer, "optimizer_state"):
+            raise UserError(
+                f"the trainer {assignment.run.settings.trainer} cannot make checkpoints",
+                hint="leave checkpoint_every away, or give the trainer optimizer_state() and set_optimizer_state()",
+            )
+        self._folder, self._identity = Path(assignment.checkpoint_folder), identity(assignment)
+        self._attempt = assignment.attempt
+        # Where dlbench's own folder cannot be seen, dlbench cannot see the checkpoints either, and not take them away.
+        self._is_far = not Path(assignment.log_folder).is_dir()
+        self._stay = assignment.run.limits.keep_checkpoints
+        self._trainer, self._communicator, self._reporter = trainer, communicator, reporter
+        self._notes: list[str] = []
+
+    def save(self, progress: TrainingProgress) -> None:
+        """Write a checkpoint; one that cannot be written is noted, and the run goes on."""
+        rows = tuple({"trained_in_attempt": self._attempt, **row} for row in progress.rows)
+        state = progress.model_copy(update={"rows": rows}).model_dump(mode="json")
+        self._reporter.phase = "barrier"
+        states = self._communicator.all_gather(state)
+        arrays = {name: array for kind in KINDS for name, array in self._gathered(kind).items()}
+        if self._communicator.rank == 0:
+            self._reporter.phase = "checkpoint"
+            self._write(Checkpoint(self._identity, progress.epoch, states, arrays))
+        # The others wait here, not in the next step, where the wait would count as training.
+        self._reporter.phase = "barrier"
+        self._communicator.barrier()
+
+    def restore(self) -> TrainingProgress | None:
+        """Put the newest usable checkpoint into the trainer and return how far it had come; None where there is none.
+
+        What is wrong with checkpoints that cannot be used is noted in the row.
+
+        Raises:
+            ValueError: The trainer does not take the state that it once returned.
+        """
+        found = self._newest() if self._communicator.rank == 0 else None
+        sent = None if found is None else [found.states, {name: _kind(array) for name, array in found.arrays.items()}]
+        # TrainingProgress and the kinds of arrays first: the others then know what comes.
+        sent = self._communicator.all_gather(sent)[0]
+        if sent is None:
+            return None
+        states, kinds = sent
+        arrays = found.arrays if found else {name: np.empty(size, dtype) for name, (size, dtype) in kinds.items()}
+        self._put(arrays)
+        progress = TrainingProgress.model_validate(states[self._communicator.rank])
+        self._reporter.send({"kind": "facts", "facts": {"resumed_from_epoch": progress.epoch}})
+        return progress
+
+    def leave(self) -> None:
+        """Remove the run's checkpoints at its end, where dlbench cannot; call it when all have trained."""
+        if self._communicator.rank == 0 and self._is_far and not self._stay:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _newest(self) -> Checkpoint | None:
+        found, notes = newest(self._folder, self._identity)
+        for note in notes:
+            self._note(note)
+        return found
+
+    def _write(self, checkpoint: Checkpoint) -> None:
+        try:
+            num_bytes = write(self._folder, checkpoint)
+        except OSError as error:
+            self._note(f"the checkpoint after epoch {checkpoint.epoch} could not be written: {error.strerror or error}")
+            return
+        self._reporter.send({"kind": "facts", "facts": {"checkpoint_bytes": num_bytes}})
+
+    def _note(self, text: str) -> None:
+        self._notes.append(text)
+        self._reporter.send({"kind": "facts", "facts": {"checkpoint_note": "; ".join(self._notes)}})
+
+    def _gathered(self, kind: str) -> Arrays:
+        """Return one kind of array by name, at worker 0; the same of all processes once, else that of each."""
+        own = _state(self._trainer, kind)
+        digests = self._communicator.all_gather(hashlib.sha256(own.tobytes()).hexdigest())
+        if len(set(digests)) == 1:
+            return {kind: own}
+        found = {}
+        for rank in range(self._communicator.size):
+            array = own if rank == self._communicator.rank else np.empty_like(own)
+            self._communicator.broadcast(array, rank)
+            if self._communicator.rank == 0:
+                found[_name(kind, rank)] = array
+        return found
+
+    def _put(self, arrays: Arrays) -> None:
+        """Hand the arrays to the trainer of each process; worker 0 has them, the others room for them."""
+        own = {}
+        for name, array in arrays.items():
+            if array.size:
+                self._communicator.broadcast(array)
+            kind, _, rank = name.partition("-")
+            if rank in ("", str(self._communicator.rank)):
+                own[kind] = array
+        for kind in KINDS:
+            getattr(self._trainer, f"set_{kind}")(own[kind])
+
+
+def _state(trainer: Trainer, kind: str) -> Array:
+    """Return a contiguous vector of the trainer that may be overwritten."""
+    array: Array = getattr(trainer, kind)()
+    return np.ascontiguousarray(array)
+
+
+def _name(kind: str, rank: int) -> str:
+    return f"{kind}-{rank}"
+
+
+def _kind(array: Array) -> tuple[int, str]:
+    return int(array.size), array.dtype.str

@@ -1,0 +1,188 @@
+"""From an assignment to a result: connect to the other workers, build, broadcast, train."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from socket import gethostname
+from typing import Any, Protocol
+
+import numpy as np
+
+from dlbench import plugins
+from dlbench.communicators import _single
+from dlbench.datasets._format import Arrays, open_arrays
+from dlbench.datasets._split import split
+from dlbench.records.assignment import Assignment
+from dlbench.records.result import Result
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import Input
+from dlbench.strategies import Communicator, Strategy
+from dlbench.telemetry.reporter import Reporter
+from dlbench.trainers import Array, Problem, Threads, Trainer
+from dlbench.worker.process import placement
+from dlbench.worker.train.batches import Samples, batches_of
+from dlbench.worker.train.checkpoints import Checkpoints
+from dlbench.worker.train.loop import Loop
+
+
+class Observer(Protocol):
+    """What training needs of the sensors: the moment training starts, and what they saw until it ended."""
+
+    def zero(self, moment: float) -> None:
+        """Take this moment on `perf_counter` as 0 s."""
+
+    def totals(self) -> dict[str, Any]:
+        """Return what was seen since then, by column name."""
+
+
+def train(assignment: Assignment, rank: int, reporter: Reporter, observer: Observer) -> Result:
+    """Train the workers of one process of a run and return its account.
+
+    Raises:
+        RuntimeError: The processes that connected are not those of the assignment.
+        Diverged: Workers disagree, or a loss is not finite.
+    """
+    run = assignment.run
+    reporter.phase = "rendezvous"
+    communicator, strategy = connect(assignment, rank)
+    reporter.phase = "build"
+    arrays = open_arrays(Path(assignment.data_folder_of(rank)), assignment.data_checksum)
+    trainer = build(assignment, rank, arrays, strategy)
+    reporter.phase = "broadcast"
+    parameters = trainer.parameters()
+    strategy.broadcast(parameters)
+    trainer.set_parameters(parameters)
+    trainer.compile(strategy.in_graph, strategy.in_forward)
+    reporter.send({"kind": "facts", "facts": {**trainer.facts(), **strategy.facts()}})
+    checkpoints = Checkpoints(assignment, trainer, communicator, reporter) if assignment.checkpoint_folder else None
+    earlier = checkpoints.restore() if checkpoints else None
+    workers = assignment.layout.places[rank].workers
+    samples = samples_of(run, arrays, workers)
+    loop = Loop(run, trainer, strategy, communicator, samples, reporter, checkpoints, earlier, workers)
+    result = loop.train(observer.zero)
+    reporter.phase = "finish"
+    # Some of the strategy's are known only now, such as what a library tuned while it trained.
+    reporter.send({"kind": "facts", "facts": {**strategy.facts(), **observer.totals()}})
+    communicator.close()
+    if checkpoints:
+        checkpoints.leave()
+    return result
+
+
+def connect(assignment: Assignment, rank: int) -> tuple[Communicator, Strategy]:
+    """Connect to the other workers and prove that they are those of the assignment, before any model is built.
+
+    Raises:
+        RuntimeError: Sizes, ranks or hosts differ from the layout, or another library than asked for moves bytes.
+    """
+    run = assignment.run
+    settings = run.settings
+    plugin = plugins.load("strategies", settings.strategy)
+    options = plugin.options(**run.options_of("strategy"))
+    communicator = _communicator(assignment, rank)
+    if communicator.rank != rank:
+        raise RuntimeError(
+            f"this process is rank {rank} of the launcher and rank {communicator.rank} of {settings.communicator}"
+        )
+    placement.check(assignment.layout, rank, communicator.all_gather(os.environ.get("DLBENCH_HOST", gethostname())))
+    strategy: Strategy = plugin.get("create")(options, communicator, settings.algorithm)
+    asked, found = settings.collectives, strategy.facts().get("collectives")
+    if None not in (asked, found) and asked != found:
+        raise RuntimeError(f"bytes were to be moved by {asked}, and the library says that {found} does")
+    return communicator, strategy
+
+
+def _communicator(assignment: Assignment, rank: int) -> Communicator:
+    """Return the communicator of the processes that train, however many workers each of them holds."""
+    settings = assignment.run.settings
+    num_processes = sum(place.role == "worker" for place in assignment.layout.places)
+    if settings.communicator is None:
+        return _single.connect(num_processes)
+    plugin = plugins.load("communicators", settings.communicator)
+    if plugin.get("NEEDS_ENGINE", False):
+        start = plugins.load("trainers", settings.trainer).get("start")
+        start(settings, threads_of(assignment, rank))
+    connect: Callable[[int], Communicator] = plugin.get("connect")
+    return connect(num_processes)
+
+
+def build(assignment: Assignment, rank: int, arrays: Arrays, strategy: Strategy | None = None) -> Trainer:
+    """Build this process's replicas; the same seed gives every worker the same first weights."""
+    run = assignment.run
+    plugin, model = plugins.load("trainers", run.settings.trainer), plugins.load("models", run.settings.model)
+    trainer: Trainer = plugin.get("create")(
+        run.settings,
+        model,
+        model.options(**run.options_of("model")),
+        plugin.options(**run.options_of("trainer")),
+        problem_of(arrays),
+        run.seed,
+        threads_of(assignment, rank, getattr(strategy, "distribution", None)),
+    )
+    return trainer
+
+
+def threads_of(assignment: Assignment, rank: int, distribution: Callable[[Any], Any] | None = None) -> Threads:
+    """Return the thread pools and devices of a process.
+
+    Args:
+        assignment: The attempt.
+        rank: The process.
+        distribution: The strategy's own, where the engine holds the replicas (see `dlbench.strategies`).
+    """
+    layout = assignment.layout
+    place = layout.places[rank]
+    replicas = None if distribution is None else len(place.workers)
+    return Threads(layout.intra_op_threads, layout.inter_op_threads, place.local_index, replicas, distribution)
+
+
+def problem_of(arrays: Arrays) -> Problem:
+    """Return what there is to learn of a prepared data set."""
+    return Problem(
+        input_shape=arrays.input_shape,
+        num_classes=arrays.num_classes,
+        scale=arrays.scale,
+        offset=arrays.offset,
+        vocabulary=arrays.vocabulary,
+        target_shape=arrays.target_shape,
+    )
+
+
+def samples_of(run: RunSpec, arrays: Arrays, workers: tuple[int, ...] = (0,)) -> Samples:
+    """Return the training and validation part of a run, which depend on the scenario's seed, never on workers.
+
+    Args:
+        run: The run.
+        arrays: Its prepared data set.
+        workers: The workers that this process holds; how their samples are augmented or made up may depend on them.
+
+    Raises:
+        UserError: More samples are asked for than there are, or the run augments what are no pictures.
+    """
+    settings = run.settings
+    parts = split(
+        arrays,
+        settings.seed,
+        settings.validation_fraction,
+        settings.train_samples,
+        settings.validation_samples,
+    )
+    # A plain view of the mapping: indexing the memmap class itself costs twice as much.
+    x, y = np.asarray(arrays.x), np.asarray(arrays.y)
+    own = parts.validation_part == "validation"
+    train_x, train_y, train = (x, y, parts.train) if settings.input is not Input.MEMORY else _copied(x, y, parts.train)
+    found = Samples(
+        x=train_x,
+        y=train_y,
+        train=train,
+        validation_x=np.asarray(arrays.validation_x) if own else x,
+        validation_y=np.asarray(arrays.validation_y) if own else y,
+        validation=parts.validation,
+    )
+    return replace(found, batches=batches_of(run, workers, x.dtype, problem_of(arrays), found.batch))
+
+
+def _copied(x: Array, y: Array, rows: Array) -> tuple[Array, Array, Array]:
+    """Return copies of these rows in the process's own memory, and where they are in them: one after the other."""
+    return x[rows], y[rows], np.arange(len(rows))

@@ -1,0 +1,126 @@
+"""What the README and docs/ show runs as it stands there: files are taken out of the pages, commands are called."""
+
+import csv
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.functional.mpi_programs.launch import BASE
+from tests.functional.worker_runs import MPI
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+# `name`: and then a block of code.
+FILES = re.compile(r"^`([\w.-]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#]+?)(?:#[^)]*)?\)")
+# What a page's command is given besides, so that it ends soon.
+SHORT = {"run pays.yaml": ["--repeats", "1", "--only", "batch_size=256"]}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder that holds the files of all pages."""
+    for page in PAGES:
+        for name, content in FILES.findall(page.read_text(encoding="utf-8")):
+            assert not (tmp_path / name).exists(), f"{name} is on two pages"
+            (tmp_path / name).write_text(content, encoding="utf-8")
+    (tmp_path / "results").symlink_to(ROOT / "results")
+    return tmp_path
+
+
+def call(folder: Path, *argv: str, code: int = 0) -> str:
+    ended = subprocess.run(
+        argv, cwd=folder, env=os.environ | BASE, capture_output=True, text=True, timeout=280, check=False
+    )
+    assert ended.returncode == code, (argv, ended.stdout, ended.stderr)
+    return ended.stdout
+
+
+def dlbench(folder: Path, *words: str, code: int = 0) -> str:
+    return call(folder, sys.executable, "-m", "dlbench", *words, code=code)
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    (table,) = folder.glob("studies/*/runs.csv")
+    with table.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_links_lead_somewhere() -> None:
+    dead = [
+        f"{page.relative_to(ROOT)}: {link}"
+        for page in [*PAGES, *(ROOT / "results").glob("**/README.md"), *(ROOT / "scenarios").glob("**/README.md")]
+        for link in LINK.findall(page.read_text(encoding="utf-8"))
+        if "://" not in link and not (page.parent / link).exists()
+    ]
+    assert dead == []
+
+
+def test_files_are_found_and_valid(folder: Path) -> None:
+    found = {path.name for path in folder.iterdir() if path.is_file()}
+    assert found == {
+        "pays.yaml", "first.yaml", "cluster.yaml", "slurm.yaml", "kubernetes.yaml",
+        "mine.py", "mine.yaml", "train.py", "own-script.yaml", "ddp.py", "ddp.yaml",
+    }  # fmt: skip
+    for name in found:
+        if name.endswith(".py"):
+            compile((folder / name).read_text(encoding="utf-8"), name, "exec")
+    assert "runs:" in dlbench(folder, "check", "first.yaml", "--cluster", "cluster.yaml")
+
+
+@pytest.mark.slow
+@pytest.mark.mpi
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("page", [page for page in PAGES if SHELL.search(page.read_text())], ids=lambda page: page.stem)
+def test_commands_work(page: Path, folder: Path) -> None:
+    """Every command of a page's `sh` blocks, in order; a run that is not made short is only rehearsed."""
+    blocks = SHELL.findall(page.read_text(encoding="utf-8"))
+    for line in (line for block in blocks for line in block.splitlines()):
+        program, command, *words = shlex.split(line, comments=True)
+        assert program == "dlbench", line
+        words = [path for word in words for path in (map(str, folder.glob(word)) if "*" in word else [word])]
+        if "--resume" in words:  # there is nothing to continue
+            continue
+        if command == "run" and "--dry-run" not in words:
+            words += SHORT.get(" ".join([command, *words]), ["--dry-run"])
+        if command == "report" and "--figure" not in words:
+            words += ["--figure", "efficiency"]
+        # Hosts of these names do not exist, as the doctor says; it may find fault with this machine as well.
+        if command == "doctor":
+            dlbench(folder, command, *(words or ["--help"]), code=1 if words else 0)
+        else:
+            dlbench(folder, command, *words)
+
+
+@pytest.mark.mpi
+def test_the_script_works_outside_dlbench(folder: Path) -> None:
+    call(folder, sys.executable, "train.py")
+    call(folder, *MPI, "2", sys.executable, "train.py")
+
+
+@pytest.mark.mpi
+@pytest.mark.slow
+def test_the_script_is_a_run(folder: Path) -> None:
+    scenario = folder / "own-script.yaml"
+    scenario.write_text(scenario.read_text().replace("epochs: 2000", "epochs: 20"))
+    dlbench(folder, "run", "own-script.yaml", "--only", "workers=2", "--only", "batch_size=16")
+    (row,) = rows(folder)
+    assert (row["status"], row["workers_agree"], row["epochs_completed"]) == ("completed", "exact", "20")
+    assert float(row["validation_accuracy"]) > 0.9
+    assert float(row["communication_time_s"]) > 0
+
+
+@pytest.mark.mpi
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_a_model_and_a_data_set_of_ones_own_are_trained(folder: Path) -> None:
+    dlbench(folder, "run", "mine.yaml", "--only", "model.width=16", "--only", "workers=2")
+    (row,) = rows(folder)
+    assert (row["status"], row["model"], row["dataset"]) == ("completed", "mine:network", "mine:moons")
+    assert float(row["validation_accuracy"]) > 0.8

@@ -1,0 +1,357 @@
+"""The telemetry server over real sockets: what is acknowledged is on disk, and strangers cost nothing."""
+
+import contextlib
+import json
+import os
+import resource
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from dlbench.errors import UserError
+from dlbench.records.assignment import Assignment
+from dlbench.scenario.layout import Layout, Place
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import Settings
+from dlbench.telemetry import server as server_module
+from dlbench.telemetry.attempt_session import AttemptSession
+from dlbench.telemetry.server import TelemetryServer
+
+LONGEST_WAIT_S = 60.0
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[TelemetryServer]:
+    # Who is hung up on is not hung up on for its silence.
+    monkeypatch.setattr(server_module, "_HELLO_TIMEOUT_S", 10 * LONGEST_WAIT_S)
+    with TelemetryServer() as opened:
+        yield opened
+
+
+def expected(server: TelemetryServer, attempt_id: str = "a1", workers: int = 2) -> Assignment:
+    return Assignment(
+        run=RunSpec(scenario="s", label="l", repeat=0, settings=Settings(workers=workers)),
+        attempt=1,
+        attempt_id=attempt_id,
+        layout=Layout(
+            places=tuple(Place(rank=r, workers=(r,)) for r in range(workers)), intra_op_threads=1, inter_op_threads=1
+        ),
+        endpoint=server.endpoint(),
+    )
+
+
+class Client:
+    """A worker's end of the connection."""
+
+    def __init__(self, assignment: Assignment, worker: int = 0, **changes: Any) -> None:
+        assert assignment.endpoint is not None
+        self.socket = called((assignment.endpoint.address, assignment.endpoint.port))
+        self.answers = self.socket.makefile("rb")
+        hello = {"kind": "hello", "token": assignment.endpoint.token, "attempt_id": assignment.attempt_id}
+        self.send({**hello, "worker": worker, "pid": 4, "host": "h", "version": 1, **changes})
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.answers.close()
+        self.socket.close()
+
+    def send(self, *messages: dict[str, Any]) -> None:
+        self.raw(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
+
+    def raw(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def ack(self) -> int:
+        return int(json.loads(self.answers.readline())["ack"])
+
+    def is_refused(self) -> bool:
+        return is_hung_up(self.socket)
+
+
+def called(place: tuple[str, int]) -> socket.socket:
+    return socket.create_connection(place, timeout=LONGEST_WAIT_S)
+
+
+def is_hung_up(connection: socket.socket) -> bool:
+    """Whether the other side closes; a reset is what follows where it had not read everything."""
+    try:
+        return connection.recv(1) == b""
+    except (ConnectionResetError, BrokenPipeError):
+        return True
+
+
+def note(seq: int, kind: str = "sensors", **fields: Any) -> dict[str, Any]:
+    return {"kind": kind, "seq": seq, **fields}
+
+
+def kept(journal: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in journal.read_text().splitlines()]
+
+
+def wait_for(session: AttemptSession, rank: int, **wanted: Any) -> None:
+    deadline = time.monotonic() + LONGEST_WAIT_S
+    while time.monotonic() < deadline:
+        view = session.workers()[rank]
+        if all(getattr(view, name) == value for name, value in wanted.items()):
+            return
+        time.sleep(0.01)
+    pytest.fail(f"worker {rank} is {session.workers()[rank]}, wanted {wanted}")
+
+
+def test_what_is_acknowledged_is_on_disk_with_its_worker(server: TelemetryServer, tmp_path: Path) -> None:
+    assignment = expected(server)
+    with server.expect(assignment, tmp_path / "j"), Client(assignment, 1) as client:
+        assert client.ack() == 0
+        client.send(note(1, rows=[[1, "cpu", "load", 0.5]]), note(2, text="노트\n"))
+        assert client.ack() in (1, 2)
+        if kept(tmp_path / "j")[-1]["seq"] != 2:
+            assert client.ack() == 2
+    first, second = kept(tmp_path / "j")
+    assert first == {"worker": 1, "kind": "sensors", "seq": 1, "rows": [[1, "cpu", "load", 0.5]]}
+    assert (second["worker"], second["text"]) == (1, "노트\n")
+
+
+def test_a_second_hello_is_answered_with_what_is_held_and_repeats_are_dropped(
+    server: TelemetryServer, tmp_path: Path
+) -> None:
+    assignment = expected(server)
+    with server.expect(assignment, tmp_path / "j"):
+        with Client(assignment) as client:
+            client.ack()
+            client.send(note(1))
+            assert client.ack() == 1
+        with Client(assignment) as client:
+            assert client.ack() == 1
+            client.send(note(1), note(2))
+            assert client.ack() == 2
+    assert [line["seq"] for line in kept(tmp_path / "j")] == [1, 2]
+
+
+def test_a_connection_of_the_same_worker_replaces_the_older_connection(server: TelemetryServer, tmp_path: Path) -> None:
+    assignment = expected(server)
+    with server.expect(assignment, tmp_path / "j") as session, Client(assignment) as older:
+        older.ack()
+        with Client(assignment) as newer:
+            newer.ack()
+            assert older.is_refused()
+            assert session.workers()[0].is_connected
+        wait_for(session, 0, is_connected=False)
+
+
+def test_a_missing_line_breaks_the_connection_so_that_it_is_sent_again(server: TelemetryServer, tmp_path: Path) -> None:
+    assignment = expected(server)
+    with server.expect(assignment, tmp_path / "j"), Client(assignment) as client:
+        client.ack()
+        client.send(note(2))
+        assert client.is_refused()
+    assert kept(tmp_path / "j") == []
+
+
+STRANGERS: tuple[dict[str, Any], ...] = (
+    *({"token": token} for token in ("wrong", None, "é")),
+    *({"attempt_id": attempt_id} for attempt_id in ("other", None)),
+    *({"worker": worker} for worker in (2, -1, True, "0")),
+    {"kind": "beat"},
+)
+GARBAGE = (b"GET / HTTP/1.1\r\n\r\n", b"\x00\xff" * 100 + b"\n", b"[1]\n", b"[" * 15_000 + b"\n", b"x" * 40_000)
+
+
+def test_strangers_are_turned_away_and_harm_no_worker(server: TelemetryServer, tmp_path: Path) -> None:
+    assignment = expected(server)
+    assert assignment.endpoint is not None
+    with server.expect(assignment, tmp_path / "j") as session, Client(assignment) as client:
+        client.ack()
+        for changes in STRANGERS:
+            with Client(assignment, **{"worker": 1, **changes}) as stranger:
+                assert stranger.is_refused(), changes
+        for data in GARBAGE:
+            with called((assignment.endpoint.address, assignment.endpoint.port)) as other:
+                other.sendall(data)
+                assert is_hung_up(other), data[:20]
+        assert not session.workers()[1].has_called
+        client.send(note(1))
+        assert client.ack() == 1
+
+
+def test_a_stranger_that_says_nothing_is_hung_up_on(
+    server: TelemetryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "_HELLO_TIMEOUT_S", 0.2)
+    endpoint = server.endpoint()
+    with called((endpoint.address, endpoint.port)) as stranger:
+        assert stranger.recv(10) == b""
+
+
+def test_garbage_and_over_long_lines_of_a_worker(
+    server: TelemetryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "_LONGEST_LINE", 2**20)
+    assignment = expected(server)
+    with server.expect(assignment, tmp_path / "j"), Client(assignment) as client:
+        client.ack()
+        client.raw(b"not json\n\n[1, 2]\n" + b"\xff\n")
+        client.send(note(1))
+        assert client.ack() == 1
+        with contextlib.suppress(ConnectionError):
+            client.raw(b"x" * 4 * 2**20)
+        assert client.is_refused()
+    assert [line["seq"] for line in kept(tmp_path / "j")] == [1]
+
+
+def test_a_worker_cannot_speak_for_another(server: TelemetryServer, tmp_path: Path) -> None:
+    assignment = expected(server)
+    with server.expect(assignment, tmp_path / "j"), Client(assignment, 0) as client:
+        client.ack()
+        client.send(note(1, worker=1))
+        client.ack()
+    assert [line["worker"] for line in kept(tmp_path / "j")] == [0]
+
+
+def test_beats_results_errors_and_leave_are_seen(server: TelemetryServer, tmp_path: Path) -> None:
+    assignment = expected(server)
+    with server.expect(assignment, tmp_path / "j") as session, Client(assignment, 1) as client:
+        client.ack()
+        wait_for(session, 1, is_connected=True, has_trained=False, pid=4)
+        client.send({"kind": "beat", "phase": "compute", "step": 7, "epoch": 1, "loss": None, "samples_per_s": 9.5})
+        wait_for(session, 1, phase="compute", step=7, epoch=1, loss=None, samples_per_s=9.5, has_trained=True)
+        client.send(note(1, "error", error="ValueError: x", traceback="T", out_of_memory=False))
+        client.send(note(2, "result", result={"steps": 3}), note(3, "bye"))
+        wait_for(session, 1, has_left=True, result={"steps": 3})
+        assert [error.error for error in session.workers()[1].errors] == ["ValueError: x"]
+        assert not session.workers()[0].has_called
+    assert [line["kind"] for line in kept(tmp_path / "j")] == ["error", "result", "bye"]
+
+
+def test_beats_that_repeat_are_no_progress(server: TelemetryServer, tmp_path: Path) -> None:
+    assignment = expected(server)
+    with server.expect(assignment, tmp_path / "j") as session, Client(assignment) as client:
+        client.ack()
+        client.send({"kind": "beat", "phase": "compute", "step": 7})
+        wait_for(session, 0, step=7)
+        before = session.workers()[0]
+        client.send({"kind": "beat", "phase": "compute", "step": 7, "loss": 0.25})
+        wait_for(session, 0, loss=0.25)
+        after = session.workers()[0]
+        assert after.progressed_at == before.progressed_at
+        assert (after.beat_at or 0) > (before.beat_at or 0)
+
+
+def test_a_full_disk_acknowledges_nothing_and_keeps_whole_lines(
+    server: TelemetryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = os.write
+    assignment = expected(server)
+    with server.expect(assignment, tmp_path / "j") as session, Client(assignment) as client:
+        client.ack()
+        client.send(note(1))
+        assert client.ack() == 1
+
+        def full(descriptor: int, content: bytes) -> int:
+            if b'"seq"' not in bytes(content):
+                return whole(descriptor, content)
+            whole(descriptor, bytes(content)[:5])
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("dlbench.telemetry.journal.os.write", full)
+        client.send(note(2))
+        deadline = time.monotonic() + LONGEST_WAIT_S
+        while not session.failure and time.monotonic() < deadline:
+            time.sleep(0.01)
+        monkeypatch.undo()
+        client.send(note(3))
+        client.socket.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            client.socket.recv(100)
+    assert session.failure == "the journal cannot be written: No space left on device"
+    assert [line["seq"] for line in kept(tmp_path / "j")] == [1]
+
+
+def test_two_attempts_do_not_mix(server: TelemetryServer, tmp_path: Path) -> None:
+    one, two = expected(server, "a1"), expected(server, "a2")
+    with server.expect(one, tmp_path / "1"), server.expect(two, tmp_path / "2"):
+        with Client(one) as first, Client(two) as second:
+            for client, mark in ((first, "one"), (second, "two")):
+                client.ack()
+                client.send(note(1, mark=mark))
+                assert client.ack() == 1
+        assert one.endpoint is not None
+        with Client(two, token=one.endpoint.token) as thief:
+            assert thief.is_refused()
+    assert [line["mark"] for line in kept(tmp_path / "1") + kept(tmp_path / "2")] == ["one", "two"]
+
+
+def test_after_its_end_an_attempt_takes_nothing(server: TelemetryServer, tmp_path: Path) -> None:
+    assignment = expected(server)
+    with server.expect(assignment, tmp_path / "j"):
+        client = Client(assignment)
+        client.ack()
+    with client:
+        assert client.is_refused()
+    with Client(assignment) as late:
+        assert late.is_refused()
+
+
+def test_a_hundred_megabytes_arrive_whole(server: TelemetryServer, tmp_path: Path) -> None:
+    assignment = expected(server)
+    rows, lines = "A" * 2**19, 100
+    begun = time.process_time()
+    for seq in range(2 * lines):
+        json.loads(json.dumps(note(seq, "steps", rows=rows)))
+    least_s = time.process_time() - begun
+    with server.expect(assignment, tmp_path / "j"), Client(assignment, 0) as one, Client(assignment, 1) as two:
+        started, begun = time.monotonic(), time.process_time()
+        for client in (one, two):
+            assert client.ack() == 0
+        for seq in range(1, lines + 1):
+            one.send(note(seq, "steps", rows=rows))
+            two.send(note(seq, "steps", rows=rows))
+        for client in (one, two):
+            while client.ack() < lines:
+                pass
+        took_s, work_s = time.monotonic() - started, time.process_time() - begun
+    assert sorted((line["worker"], line["seq"]) for line in kept(tmp_path / "j")) == [
+        (worker, seq) for worker in (0, 1) for seq in range(1, lines + 1)
+    ]
+    assert work_s < 8 * least_s, f"{work_s / least_s:.1f} times what it takes to write and read the lines as JSON"
+    assert took_s < LONGEST_WAIT_S
+
+
+def test_hundreds_of_workers_at_once_lose_nothing(server: TelemetryServer, tmp_path: Path) -> None:
+    """More connections than the soft limit of open files would allow; each message is one of every worker's."""
+    num_workers = 300
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assignment = expected(server, workers=num_workers)
+    with contextlib.ExitStack() as stack:
+        # Restored last: descriptors above a limit stay open.
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (400, hard))
+        stack.enter_context(server.expect(assignment, tmp_path / "j"))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 1000), hard))
+        clients = [stack.enter_context(Client(assignment, rank)) for rank in range(num_workers)]
+        for client in clients:
+            assert client.ack() == 0
+        for seq in range(1, 6):
+            for client in clients:
+                client.send({"kind": "beat", "phase": "compute", "step": seq}, note(seq))
+        for client in clients:
+            while client.ack() < 5:
+                pass
+    assert sorted((line["worker"], line["seq"]) for line in kept(tmp_path / "j")) == [
+        (worker, seq) for worker in range(num_workers) for seq in range(1, 6)
+    ]
+
+
+def test_more_workers_than_connections_are_refused(
+    server: TelemetryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module.resource, "getrlimit", lambda _: (64, 64))
+    monkeypatch.setattr(server_module.resource, "setrlimit", Mock(side_effect=ValueError("not allowed")))
+    with pytest.raises(UserError, match="64"):
+        server.expect(expected(server), tmp_path / "j")

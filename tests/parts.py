@@ -1,0 +1,62 @@
+"""Everything that must hold, part by part: `python -m tests.parts`, which `make test` calls.
+
+It prints the time of each part and the twenty slowest tests. The exit code is 1 if a part fails; the others run
+nevertheless.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+BIN = Path(sys.executable).parent
+PYTEST = (sys.executable, "-m", "pytest")
+TOGETHER = ("--numprocesses", "2")
+BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
+# Tests that measure rates, or read what is counted for the whole machine, take turns: they are marked `alone`.
+PARTS = {
+    "lint": (str(BIN / "ruff"), "check", "."),
+    "format": (str(BIN / "ruff"), "format", "--check", "."),
+    "types": (str(BIN / "mypy"),),
+    "imports": (str(BIN / "lint-imports"), "--no-logo"),
+    "unit": (*PYTEST, *TOGETHER, "--dist", "worksteal", "tests/unit", "tests/golden"),
+    "functional": (*PYTEST, *TOGETHER, *BY_FILE, "tests/functional", "-m", "not alone"),
+    "alone": (*PYTEST, "tests/functional", "-m", "alone"),
+}
+NUM_SLOWEST = 20
+
+
+def main(names: list[str]) -> int:
+    """Run the parts of these names, or all; return the exit code."""
+    with tempfile.TemporaryDirectory() as folder:
+        times = Path(folder) / "times"
+        results = {name: run(name, times) for name in names or PARTS}
+        print("\n".join(slowest(times)))
+    for name, (code, seconds) in results.items():
+        print(f"{seconds:7.0f} s  {name}{f': exit code {code}' * bool(code)}")
+    print(f"{sum(seconds for _, seconds in results.values()):7.0f} s  together")
+    return int(any(code for code, _ in results.values()))
+
+
+def run(name: str, times: Path) -> tuple[int, float]:
+    """Run one part; return its exit code and its seconds."""
+    print(f"\n--- {name}", flush=True)
+    begun = time.monotonic()
+    ended = subprocess.run(PARTS[name], env=os.environ | {"TEST_TIMES": str(times)}, check=False)
+    return ended.returncode, time.monotonic() - begun
+
+
+def slowest(times: Path) -> list[str]:
+    """Return the slowest tests, each with the parts of its time: what it waits for, what it does."""
+    lines = [line.split("\t") for line in times.read_text().splitlines()] if times.exists() else []
+    lines.sort(key=lambda line: -float(line[0]))
+    return ["\nThe slowest tests:", *(f"{float(s):7.1f} s  {when:8}  {test}" for s, when, test in lines[:NUM_SLOWEST])]
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

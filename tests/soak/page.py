@@ -1,0 +1,29 @@
+"""What all campaigns write: a CSV table, the same as Markdown, and the machine that it was made on."""
+
+import csv
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from dlbench.records.machine import describe
+
+
+def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Write a CSV file; its folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([columns, *rows])
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in [columns, *rows]]
+    lines = [f"| {' | '.join(row)} |" for row in cells]
+    return "\n".join([lines[0], "|" + " --- |" * len(columns), *lines[1:]])
+
+
+def machine() -> str:
+    """Return the machine and the versions as a phrase."""
+    found = describe()
+    cpu, software = found["cpu"], found["software"]
+    versions = f"{software['os']}, Python {software['python']}, Open MPI {software['libraries'].get('openmpi', '?')}"
+    return f"{cpu['usable_cpus']} cores of an {cpu['model']} ({versions})"

@@ -1,0 +1,246 @@
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlbench.analysis.compare.comparison import ChangeKind, Comparison, compare
+from tests.unit.analysis.made import ALONE, arm, failed, noisy, table, timed
+
+EPYC = {"cpu": {"model": "AMD EPYC", "cores": 2}, "software": {"python": "3.11.7", "libraries": {"numpy": "2.4.6"}}}
+XEON = {"cpu": {"model": "Xeon", "cores": 2}, "software": {"python": "3.12.1", "libraries": {"numpy": "2.4.6"}}}
+
+
+def measured(name: str, seconds: float, seed: int, count: int = 8, **values: Any) -> list[dict[str, Any]]:
+    """Return an arm with a training time and the throughput that follows."""
+    times = noisy(seconds, count, seed)
+    return arm(name, {"train_time_s": times, "samples_per_s": [10_000 / time for time in times]}, **values)
+
+
+def findings(comparison: Comparison) -> dict[tuple[str, str], str]:
+    return {(change.arm.removeprefix("label of "), change.metric): str(change.kind) for change in comparison.changes}
+
+
+def test_a_study_is_the_same_as_itself():
+    runs = table(timed("a", 9.0, 8), timed("b", 5.0, 8, batch_size=16, seed=3))
+    found = compare(runs, runs, machines=(EPYC, EPYC))
+    assert not found.refused
+    assert not found.warnings
+    assert {change.kind for change in found.changes} == {ChangeKind.CANNOT_BE_TOLD}
+    assert all(change.ratio.value == 1 and change.worsening == 0 for change in found.changes)
+
+
+@pytest.mark.slow
+def test_a_slowdown_of_a_tenth_is_found_in_throughput_and_time():
+    # 8 studies of three arms with 8 repeats, one arm slower by a tenth.
+    hits = wrong = 0
+    for seed in range(0, 80, 10):
+        base = table(*(measured(name, 9.0, seed + place) for place, name in enumerate("abc")))
+        slower = (measured("a", 10.0, seed + 5), measured("b", 9.0, seed + 6), measured("c", 9.0, seed + 7))
+        found = findings(compare(base, table(*slower)))
+        hits += found["a", "samples_per_s"] == found["a", "train_time_s"] == "worse"
+        wrong += any(word in ("better", "worse") for (name, _), word in found.items() if name != "a")
+        if seed == 0:
+            assert compare(base, table(*slower)).regressions(0.05)
+            assert not compare(base, table(*slower)).regressions(0.5)
+    assert hits == 8
+    # With 5% of them wrong, more than 2 of 8 have a probability below 1%.
+    assert wrong <= 2
+
+
+def test_better_and_worse_follow_the_metric():
+    base = table(arm("a", {"validation_loss": noisy(0.2, 8, 1), "validation_accuracy": noisy(0.8, 8, 2, 0.001)}))
+    new = table(arm("a", {"validation_loss": noisy(0.1, 8, 3), "validation_accuracy": noisy(0.7, 8, 4, 0.001)}))
+    found = findings(compare(base, new))
+    assert found == {("a", "validation_loss"): "better", ("a", "validation_accuracy"): "worse"}
+
+
+def test_scores_pair_by_seed():
+    # The seeds differ by far more than the change: only pairs show it. Loss and accuracy are a family of two.
+    losses = np.linspace(0.1, 0.5, 10).tolist()
+    scores = {"validation_loss": losses, "validation_accuracy": [1 - loss for loss in losses]}
+    worse = {"validation_loss": [1.05 * loss for loss in losses], "validation_accuracy": [1 - loss for loss in losses]}
+    shuffled = arm("a", worse)[::-1]
+    assert findings(compare(table(arm("a", scores)), table(shuffled)))["a", "validation_loss"] == "worse"
+    for row in shuffled:
+        row["seed"] += 100
+    assert findings(compare(table(arm("a", scores)), table(shuffled)))["a", "validation_loss"] == "cannot be told"
+
+
+@pytest.mark.parametrize(("count", "word"), [(1, "too few repeats"), (3, "too few repeats"), (8, "cannot be told")])
+def test_few_repeats_are_not_called_equal(count, word):
+    base, new = (table(measured("a", 9.0, seed, count)) for seed in (1, 2))
+    assert set(findings(compare(base, new)).values()) == {word}
+    assert compare(base, new).can_show_anything is (count == 8)
+
+
+def test_arms_match_by_name_settings_and_label():
+    base = table(
+        measured("same", 9.0, 1, batch_size=8),
+        measured("old-hash", 9.0, 2, batch_size=16, label="old label"),
+        measured("old-cores", 9.0, 3, batch_size=32, label="shared label"),
+        measured("gone", 9.0, 4, batch_size=64),
+    )
+    new = table(
+        measured("same", 9.0, 5, batch_size=8),
+        measured("new-hash", 9.0, 6, batch_size=16, label="new label"),
+        measured("new-cores", 9.0, 7, batch_size=32, label="shared label", cores_per_worker=4.0),
+        measured("come", 9.0, 8, batch_size=128),
+    )
+    found = compare(base, new)
+    assert not found.refused
+    assert {change.arm for change in found.changes if change.metric} == {"label of same", "new label", "shared label"}
+    assert findings(found)["gone", ""] == "only in base"
+    assert findings(found)["come", ""] == "only in new"
+    assert any("cores_per_worker was 1.0, is 4.0" in warning.text for warning in found.warnings)
+
+
+def test_arms_that_fail_now():
+    base = table(measured("a", 9.0, 1), failed("b", 8, batch_size=8), failed("c", 2, batch_size=16))
+    new = table(failed("a", 8), measured("b", 9.0, 2, batch_size=8), failed("c", 2, batch_size=16))
+    found = compare(base, new)
+    assert findings(found) == {("a", ""): "now fails", ("b", ""): "no longer fails"}
+    assert [change.arm for change in found.regressions(10.0)] == ["label of a"]
+    assert any(warning.text == "label of c: no run completed in either study" for warning in found.warnings)
+
+
+def test_some_failed_runs_are_noted():
+    new = measured("a", 9.0, 2)
+    new[0]["status"] = "stalled"
+    found = compare(table(measured("a", 9.0, 1)), table(new))
+    assert any("0 of 8 runs failed in BASE, 1 of 8 in NEW" in warning.text for warning in found.warnings)
+    assert found.changes[0].new_runs == (7, 8)
+
+
+def test_a_target_that_is_no_longer_reached_is_worse():
+    common = {"target_metric": "validation_accuracy", "target_value": 0.9}
+    base = table(arm("a", {"time_to_target_s": noisy(5.0, 8, 1)}, **common))
+    new = table(arm("a", {"time_to_target_s": [None] * 8, "train_time_s": noisy(9.0, 8, 2)}, **common))
+    (change,) = [change for change in compare(base, new).changes if change.metric == "time_to_target_s"]
+    assert (change.kind, change.worsening, change.ratio) == (ChangeKind.WORSE, math.inf, None)
+    assert math.isinf(change.new.value)
+    assert compare(base, new).regressions(9.0) == (change,)
+
+
+def test_a_metric_of_one_study_alone_is_noted():
+    new = measured("a", 9.0, 2)
+    for row in new:
+        row["samples_per_s"] = None
+    found = compare(table(measured("a", 9.0, 1)), table(new))
+    assert set(findings(found)) == {("a", "train_time_s")}
+    assert any("samples_per_s of 1 arm is known in one study alone" in warning.text for warning in found.warnings)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"dataset_checksum": "0000"}, "the data differ: dataset_checksum was 7f91b363, is 0000"),
+        ({"num_parameters": 999}, "the models differ: num_parameters was 1210, is 999"),
+        ({"epochs": 10}, "the settings differ: epochs was 5, is 10"),
+        ({"learning_rate_base": 0.1}, "the settings differ: learning_rate_base was 0.02, is 0.1"),
+        ({"memory_limit_bytes": 2**30}, "the settings differ: memory_limit_bytes was not set, is 1073741824"),
+        ({"weight_decay": 0.1}, "the settings differ: weight_decay was 0.0, is 0.1"),
+        ({"emulated": "oversubscribed"}, "only in NEW is the hardware emulated (oversubscribed)"),
+    ],
+)
+def test_other_work_is_refused(values, words):
+    found = compare(table(measured("a", 9.0, 1)), table(measured("a", 9.0, 2, **values)))
+    assert any(words in why for why in found.refused)
+    assert not found.changes
+
+
+def test_a_refusal_counts_its_arms():
+    base, new = (
+        table(*(measured(f"{name}{epochs}", 9.0, 1, epochs=epochs, label=name) for name in "ab")) for epochs in (5, 10)
+    )
+    assert compare(base, new).refused == ("the settings differ: epochs was 5, is 10 (in 2 arms)",)
+
+
+def test_studies_without_a_common_arm_are_refused():
+    found = compare(table(measured("a", 9.0, 1, batch_size=8)), table(measured("b", 9.0, 1)))
+    assert found.refused == ("they have no arm in common",)
+
+
+def test_columns_that_an_early_study_lacks_had_their_default():
+    base = table(measured("a", 9.0, 1, input=None, collectives=None, train_samples=None))
+    new = table(measured("b", 9.0, 2, nesterov=False, weight_decay=0.0, input="mapped", gradient_accumulation_steps=1))
+    found = compare(base, new)
+    assert not found.refused
+    assert set(findings(found).values()) == {"cannot be told"}
+
+
+def test_options_that_one_study_does_not_record_are_noted():
+    new = measured("a", 9.0, 2, **{"model.hidden": "[16]"})
+    found = compare(table(measured("a", 9.0, 1)), table(new))
+    assert any(
+        warning.text == "model.hidden is [16] in NEW and not recorded in the other" for warning in found.warnings
+    )
+    assert compare(table(measured("a", 9.0, 1, **{"model.hidden": "[8]"})), table(new)).refused
+
+
+def test_other_machines_and_versions_are_told():
+    runs = table(measured("a", 9.0, 1))
+    found = compare(runs, runs, machines=(EPYC, XEON))
+    assert not found.refused
+    assert {(warning.kind, warning.text) for warning in found.warnings} == {
+        ("machine", "CPU model: was AMD EPYC, is Xeon"), ("versions", "Python: was 3.11.7, is 3.12.1"),
+    }  # fmt: skip
+
+
+def test_other_variables_and_commits_are_told():
+    base = {**EPYC, "environment": {"OMP_NUM_THREADS": "1"}, "software": {"dlbench": {"commit": "aaa"}}}
+    new = {
+        **EPYC,
+        "environment": {"OMP_NUM_THREADS": "2", "XLA_FLAGS": "x"},
+        "software": {"dlbench": {"commit": "bbb"}},
+    }
+    runs = table(measured("a", 9.0, 1))
+    told = {(warning.kind, warning.text) for warning in compare(runs, runs, machines=(base, new)).warnings}
+    assert ("machine", "environment variable OMP_NUM_THREADS: was 1, is 2") in told
+    assert ("machine", "environment variable XLA_FLAGS: was unset, is x") in told
+    assert ("note", "commit of dlbench was aaa, is bbb") in told
+
+
+def test_unknown_machines_are_told_and_rows_asked_instead():
+    base = table(measured("a", 9.0, 1, numpy_version="2.4.6"))
+    new = table(measured("a", 9.0, 1, numpy_version="2.5.0", device_name="Xeon"))
+    told = {(warning.kind, warning.text) for warning in compare(base, new, machines=({}, EPYC)).warnings}
+    assert ("machine", "what machine BASE ran on is not known: there is no machine.json") in told
+    assert ("versions", "numpy_version: was 2.4.6, is 2.5.0") in told
+
+
+def test_hosts_of_other_devices_are_told_though_dlbench_was_started_on_the_same():
+    base, new = table(measured("a", 9.0, 1)), table(measured("a", 9.0, 1, device_name="H100"))
+    assert [(w.kind, w.text) for w in compare(base, new, machines=(EPYC, EPYC)).warnings] == [
+        ("machine", "device_name: was AMD EPYC, is H100")
+    ]
+
+
+def test_random_numbers_have_no_scores():
+    runs = table(timed("a", 9.0, 8, input="synthetic"))
+    assert {change.metric for change in compare(runs, runs).changes} == {"samples_per_s", "train_time_s"}
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-12, 1e12])
+def test_constant_and_extreme_values(value):
+    runs = table(arm("a", {"train_time_s": [value] * 8, "validation_loss": [value] * 8}))
+    assert {change.kind for change in compare(runs, runs).changes} == {ChangeKind.CANNOT_BE_TOLD}
+
+
+def test_from_zero_anything_is_infinitely_more():
+    base, new = table(arm("a", {"validation_loss": [0.0] * 8})), table(arm("a", {"validation_loss": noisy(1.0, 8, 1)}))
+    (change,) = compare(base, new).changes
+    assert (change.kind, change.worsening, change.ratio) == (ChangeKind.WORSE, math.inf, None)
+
+
+def test_base_lines_are_compared_too_and_arms_stand_in_the_order_of_people():
+    arms = [measured(f"a{b}", 9.0, b, batch_size=b, label=f"batch_size={b}") for b in (128, 16, 8)]
+    runs = table(*arms, measured("base", 9.0, 1, label="baseline", **ALONE))
+    assert list(dict.fromkeys(change.arm for change in compare(runs, runs).changes)) == [
+        "baseline", "batch_size=8", "batch_size=16", "batch_size=128",
+    ]  # fmt: skip
+
+
+def test_hostile_labels_stay_one_line():
+    runs = table(measured("a", 9.0, 1, label="<script>\n|`$x`\x1b[31m 학습"))
+    assert compare(runs, runs).changes[0].arm == "<script> |`$x` [31m 학습"

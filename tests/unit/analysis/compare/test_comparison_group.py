@@ -1,0 +1,89 @@
+import math
+
+from dlbench.analysis.arms import records
+from dlbench.analysis.compare.comparison_group import comparison_groups, rank
+from dlbench.analysis.compare.judgement import Verdict
+from tests.unit.analysis.made import ALONE, arm, failed, table, timed
+
+
+def test_arms_are_called_by_what_they_differ_in():
+    found = comparison_groups(
+        table(timed("a", 9.0, batch_size=8), timed("b", 5.0, batch_size=16), timed("c", 8.0, **ALONE))
+    )
+    assert [one.title for one in found] == ["mlp on digits"]
+    assert [one.title for one in found[0].arms] == ["batch 8", "batch 16", "one worker alone, batch 32"]
+
+
+def test_base_lines_alone_are_called_by_their_settings():
+    (found,) = comparison_groups(table(timed("a", 9.0, batch_size=8, **ALONE), timed("b", 5.0, batch_size=16, **ALONE)))
+    assert [one.title for one in found.arms] == ["batch 8", "batch 16"]
+
+
+def test_arms_that_differ_in_nothing_known_keep_apart():
+    (found,) = comparison_groups(table(timed("a", 9.0, label="x"), timed("b", 5.0, label="x")))
+    assert [one.title for one in found.arms] == ["x [a of made-1]", "x [b of made-1]"]
+
+
+def test_the_same_arm_of_two_studies_is_two():
+    (found,) = comparison_groups(table(timed("a", 9.0), timed("a", 5.0, study="made-2")))
+    assert len(found.arms) == 2
+    assert len({one.title for one in found.arms}) == 2
+
+
+def test_emulated_and_real_runs_are_apart_and_models_too():
+    found = comparison_groups(
+        table(
+            timed("a", 9.0),
+            timed("b", 1.0, emulated="throttled-link;oversubscribed"),
+            timed("c", 1.0, model="lstm"),
+        )
+    )
+    assert [(one.title, one.emulated) for one in found] == [
+        ("mlp on digits", ""), ("mlp on digits", "oversubscribed, throttled-link"), ("lstm on digits", ""),
+    ]  # fmt: skip
+
+
+def test_a_failed_run_of_an_emulated_arm_stays_with_it():
+    rows = timed("a", 9.0, count=2, emulated="oversubscribed")
+    rows[0] |= {"status": "failed", "emulated": None}
+    (found,) = comparison_groups(table(rows))
+    assert found.emulated == "oversubscribed"
+    assert (len(found.arms[0].rows), len(found.arms[0].completed)) == (2, 1)
+
+
+def test_values_are_those_of_completed_runs_that_are_numbers():
+    rows = arm("a", {"train_time_s": [1.0, None, math.inf, 4.0], "status": ["completed"] * 3 + ["failed"]})
+    (found,) = comparison_groups(table(rows))
+    assert found.arms[0].values("train_time_s") == (1.0,)
+    assert found.arms[0].values("no_such_column") == ()
+
+
+def test_hostile_names_stay_one_line():
+    label = 'a\nb<script>alert(1)</script>$x_1$|`학습`\x1b[31m"'
+    (found,) = comparison_groups(table(timed("a", 1.0, label=label), failed("b", 1, label="b")))
+    assert found.arms[0].title == 'a b<script>alert(1)</script>$x_1$|`학습` [31m"'
+
+
+def test_unknown_cells_are_none():
+    assert records(table(arm("a", {"train_time_s": [None, 2.0]})))[0]["train_time_s"] is None
+    assert "energy_j" not in records(table(timed("a", 1.0)))[0]
+
+
+def test_the_best_is_compared_with_each_other_one():
+    quick, slow, none = comparison_groups(table(timed("a", 5.0, batch_size=8), timed("b", 9.0, batch_size=16, seed=4),
+                                       failed("c", 2, batch_size=32)))[0].arms  # fmt: skip
+    assert not none.completed
+    values = {one: one.values("train_time_s") for one in (slow, quick)}
+    (found,) = rank([values], lower=True, noise=0.02)
+    assert (found.best, list(found.values)) == (quick, [quick, slow])
+    assert found.of(Verdict.BETTER) == [slow]
+    (found,) = rank([values], lower=False, noise=0.02)
+    assert found.best is slow
+
+
+def test_the_first_of_equals_is_the_best():
+    first, second = comparison_groups(table(arm("a", {"train_time_s": [5.0] * 5}, batch_size=8),
+                                   arm("b", {"train_time_s": [5.0] * 5}, batch_size=16)))[0].arms  # fmt: skip
+    (found,) = rank([{one: one.values("train_time_s") for one in (first, second)}], lower=False, noise=0.0)
+    assert found.best is first
+    assert found.all_equal

@@ -1,0 +1,106 @@
+"""The critical batch size, on planted numbers and on published ones."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dlbench.analysis.metrics.critical_batch import NotIdentifiableError, critical_batch
+
+# MLPerf's reference points of ResNet-50: global batch and epochs to 75.9%.
+MLPERF = {
+    1632: 35.0, 3264: 35.15, 4096: 39.88, 8192: 41.88, 13056: 45.5, 32768: 56.0, 49152: 68.0, 58880: 80.0,
+    65536: 84.5, 67840: 85.88,
+}  # fmt: skip
+SAMPLES = 1_281_167
+SIZES = [16, 32, 64, 128, 256, 512]
+
+
+def steps(batch: float, least: float = 100.0, critical: float = 128.0) -> float:
+    return least * (1 + critical / batch)
+
+
+def test_planted_numbers_come_back() -> None:
+    found = critical_batch(SIZES, [steps(batch) for batch in SIZES])
+    assert found.batch == pytest.approx(128, rel=1e-6)
+    assert found.steps_min == pytest.approx(100, rel=1e-6)
+    assert found.rms < 1e-8
+    assert found.n == 6
+    assert (found.low, found.high) == (None, None)
+    assert found.steps(64) == pytest.approx(300, rel=1e-6)
+
+
+def test_published_points_of_resnet_50() -> None:
+    """In epochs, E = E_min (1 + B / B_c), with E_min = S_min B_c / samples: the same fit."""
+    updates = [epochs * SAMPLES / batch for batch, epochs in MLPERF.items()]
+    found = critical_batch(list(MLPERF), updates)
+    assert found.batch == pytest.approx(46_900, rel=0.005)
+    assert found.steps_min * found.batch / SAMPLES == pytest.approx(34.6, abs=0.05)
+    assert found.rms == pytest.approx(0.037, abs=0.0005)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_units_do_not_matter(unit: float) -> None:
+    found = critical_batch([unit * batch for batch in SIZES], [steps(batch) / unit for batch in SIZES])
+    assert found.batch == pytest.approx(128 * unit, rel=1e-6)
+    assert found.steps_min == pytest.approx(100 / unit, rel=1e-6)
+
+
+def test_the_interval_of_resampled_runs_holds_what_was_planted() -> None:
+    generator = np.random.default_rng(5)
+    hits = 0
+    for _ in range(4):
+        batches = SIZES * 6
+        noisy = [steps(batch) * math.exp(generator.normal(0, 0.05)) for batch in batches]
+        found = critical_batch(batches, noisy)
+        assert found.low is not None
+        assert found.high is not None
+        assert found.low < found.batch < found.high
+        assert found.rms == pytest.approx(0.05, rel=0.6)
+        hits += found.low <= 128 <= found.high
+    # Of intervals that cover 95%, fewer than 3 of 4 do with a probability of 1.4%.
+    assert hits >= 3
+
+
+def test_the_same_runs_give_the_same_interval() -> None:
+    batches, noisy = SIZES * 2, [steps(batch) * factor for factor in (0.9, 1.1) for batch in SIZES]
+    assert critical_batch(batches, noisy) == critical_batch(batches, noisy)
+
+
+def test_two_batch_sizes_tell_nothing() -> None:
+    with pytest.raises(NotIdentifiableError, match="3 or more batch sizes"):
+        critical_batch([8, 16, 16], [100, 60, 61])
+
+
+def test_steps_that_fall_as_the_batch_rises_to_the_end_do_not_bend() -> None:
+    with pytest.raises(NotIdentifiableError, match="above 128"):
+        critical_batch([16, 32, 64, 128], [800, 400, 200, 100])
+    with pytest.raises(NotIdentifiableError, match="above 128"):
+        critical_batch([16, 32, 64, 128], [steps(batch, critical=129.0) for batch in (16, 32, 64, 128)])
+
+
+def test_steps_that_fall_faster_than_that_do_not_bend_either() -> None:
+    with pytest.raises(NotIdentifiableError, match="above 64"):
+        critical_batch([16, 32, 64], [1600, 400, 100])
+
+
+@pytest.mark.parametrize("flat", [[50, 50, 50], [50, 51, 53], [1e12, 1e12, 1e12]])
+def test_steps_that_do_not_fall_tell_only_that_it_is_small(flat: list[float]) -> None:
+    with pytest.raises(NotIdentifiableError, match="far below 16"):
+        critical_batch([16, 32, 64], flat)
+
+
+def test_an_upper_end_past_all_batches_is_infinite() -> None:
+    batches = [16, 32, 64, 128] * 3
+    noisy = [steps(batch, critical=110.0) * factor for factor in (0.7, 1.0, 1.4) for batch in (16, 32, 64, 128)]
+    found = critical_batch(batches, noisy)
+    assert found.high == math.inf
+
+
+@pytest.mark.parametrize(
+    ("batches", "updates"),
+    [([8, 16], [1.0]), ([8, 16, 0], [3, 2, 1]), ([8, 16, 32], [3, 2, -1]), ([8, 16, 32], [3, 2, math.nan])],
+)
+def test_what_has_no_logarithm_is_refused(batches: list[float], updates: list[float]) -> None:
+    with pytest.raises(ValueError, match="above zero"):
+        critical_batch(batches, updates)

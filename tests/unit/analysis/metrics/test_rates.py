@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+
+from dlbench.analysis.metrics import rates
+from dlbench.records.result import Result, Segment
+from dlbench.telemetry.messages import STEP_FIELDS
+
+
+def result(*segments: tuple[float, float, int, int], extended: bool = False) -> Result:
+    return Result(
+        steps=100,
+        segments=tuple(
+            Segment(opened_at_s=opened, closed_at_s=closed, steps=steps, samples=samples, extended=extended)
+            for opened, closed, steps, samples in segments
+        ),
+    )
+
+
+def rows(count: int, **values: float) -> np.ndarray:
+    table = np.zeros((count, len(STEP_FIELDS)))
+    for name, value in {"num_steps": 1, "phase": rates.PHASE["timed"], **values}.items():
+        table[:, rates.FIELD[name]] = value
+    return table
+
+
+def test_throughput_is_all_samples_over_the_common_time():
+    # The second worker's clock began 3 s later; its pieces are as long by its own clock, or a little longer.
+    found = rates.window([result((1, 7, 30, 600), (8, 12, 30, 400)), result((4, 10.5, 30, 600), (11, 15, 30, 400))])
+    assert found.time_s == pytest.approx(6.5 + 4)
+    assert (found.steps, found.samples) == (60, 2000)
+    assert found.samples_per_s == pytest.approx(2000 / 10.5)
+
+
+@pytest.mark.parametrize(("seconds", "steps", "has_rate"), [(5.0, 50, True), (4.99, 50, False), (5.0, 49, False)])
+def test_a_rate_needs_fifty_steps_and_five_seconds(seconds, steps, has_rate):
+    found = rates.window([result((0, seconds, steps, 10))])
+    assert (found.samples_per_s is not None) is has_rate
+
+
+def test_no_window_without_pieces_or_where_workers_saw_different_ones():
+    assert rates.window([]) is None
+    assert rates.window([result(), result()]) is None
+    assert rates.window([result((0, 1, 1, 1)), result()]) is None
+
+
+def test_extended_steps_count_as_timed_ones():
+    found = rates.window([result((0, 6, 60, 600), extended=True)])
+    assert (found.steps, found.extended_steps) == (60, 60)
+
+
+def test_percentiles_take_timed_and_extended_steps_of_all_workers_alone():
+    table = [rows(10, step_time_s=1.0), rows(10, step_time_s=3.0, phase=rates.PHASE["extended"])]
+    noise = rows(1000, step_time_s=100.0, phase=rates.PHASE["sampled"])
+    assert rates.step_time_percentiles([*table, noise]) == (2.0, 3.0)
+    assert rates.step_time_percentiles([noise]) is None
+
+
+def test_a_row_of_several_steps_counts_as_so_many():
+    assert rates.step_time_percentiles([rows(1, step_time_s=10.0, num_steps=10), rows(2, step_time_s=5.0)])[0] == 1.0
+
+
+def test_parts_are_sums_in_the_window_and_means_over_workers():
+    first = np.concatenate([rows(4, data_wait_s=0.5), rows(9, data_wait_s=9.0, phase=rates.PHASE["warm-up"])])
+    assert rates.time_in_window([first, rows(2, data_wait_s=0.5)], "data_wait_s") == pytest.approx(1.5)
+
+
+def test_a_part_that_cannot_be_observed_is_unknown():
+    assert rates.time_in_window([rows(2), rows(2, communication_time_s=np.nan)], "communication_time_s") is None
+    assert rates.time_in_window([rows(2, phase=rates.PHASE["first"])], "data_wait_s") is None
+
+
+def test_waiting_and_wire_are_medians_of_marked_steps():
+    marked = {"phase": rates.PHASE["sampled"]}
+    first = np.concatenate([rows(2, peer_wait_s=1.0, communication_time_s=0.2, **marked),
+                            rows(1, peer_wait_s=90.0, communication_time_s=90.0, **marked)])  # fmt: skip
+    second = rows(3, peer_wait_s=3.0, communication_time_s=0.4, **marked)
+    assert rates.peer_wait([first, second]) == pytest.approx(2.0)
+    assert rates.wire_time([first, second]) == pytest.approx(0.3)
+    assert rates.peer_wait([rows(3)]) is None

@@ -1,0 +1,164 @@
+import numpy as np
+import pytest
+
+from dlbench.analysis.metrics.rates import FIELD, PHASE
+from dlbench.analysis.metrics.row import AttemptRecords, run_row, startup_time, workers_agree
+from dlbench.records.columns import names
+from dlbench.records.outcome import Outcome, Status
+from dlbench.records.result import Result, Segment
+from dlbench.scenario.layout import Layout, Place
+from dlbench.scenario.run_spec import RunSpec, Target
+from dlbench.scenario.settings import Settings
+from dlbench.telemetry.journal import Journal, SensorReading
+from dlbench.telemetry.messages import STEP_FIELDS
+
+SETTINGS = Settings(workers=2, strategy="mpi", trainer="numpy", batch_size=32, cores_per_worker=1.0, seed=7)
+RUN = RunSpec(
+    scenario="s", label="workers=2", repeat=3, settings=SETTINGS, options={"model.hidden": [128]},
+    target=Target(value=0.9),
+)  # fmt: skip
+LAYOUT = Layout(
+    places=(
+        Place(rank=0, workers=(0,), host="a", cores=(0,)),
+        Place(rank=1, workers=(1,), host="b", cores=(1,)),
+        Place(rank=2, role="server", workers=(), host="b"),
+    ),
+    intra_op_threads=1,
+    inter_op_threads=1,
+    emulated=("oversubscribed",),
+)
+OUTCOME = Outcome(status=Status.COMPLETED, exit_code=0, started_at="2026-01-01T00:00:00+00:00", wall_time_s=20.0)
+START = 1767225600.0
+
+
+def result(**values) -> Result:
+    segment = Segment(opened_at_s=1.0, closed_at_s=11.0, steps=100, samples=3200)
+    defaults = {"steps": 120, "samples_seen": 3840, "segments": (segment,), "cpu_time_s": 5.0, "bytes_sent": 600,
+                "ready_at": START + 2, "first_step_s": 0.1, "train_time_s": 12.0, "evaluation_time_s": 1.0,
+                "agreement": "exact", "samples_dropped": 5, "observer_cpu_s": 0.01}  # fmt: skip
+    return Result(**(defaults | values))
+
+
+def steps(data_wait_s: float) -> np.ndarray:
+    table = np.zeros((100, len(STEP_FIELDS)))
+    for name, value in {
+        "num_steps": 1,
+        "epoch": 1,
+        "phase": PHASE["timed"],
+        "step_time_s": 0.1,
+        "data_wait_s": data_wait_s,
+    }.items():
+        table[:, FIELD[name]] = value
+    table[:, FIELD["started_at_s"]] = np.arange(100) / 10
+    return table
+
+
+def row(journal: Journal, outcome: Outcome = OUTCOME, layout: Layout | None = LAYOUT, run: RunSpec = RUN) -> dict:
+    return run_row(run, layout, AttemptRecords("study", 2, "sum"), outcome, journal, {"software": {"python": "3.11.7"}})
+
+
+def test_what_one_of_two_hosts_sent_is_no_total():
+    readings = tuple(SensorReading(0, at_s, "network", "wire_sent_bytes", at_s) for at_s in (0.0, 14.0))
+    journal = Journal(steps={0: steps(0.01), 1: steps(0.03)}, facts={0: {"wire_bytes": 10}}, sensors=readings)
+    assert row(journal)["wire_bytes"] is None
+    one_host = Layout(places=(LAYOUT.places[0],), intra_op_threads=1, inter_op_threads=1)
+    assert row(journal, layout=one_host)["wire_bytes"] == 10
+
+
+def test_a_completed_run_fills_its_row():
+    readings = tuple(
+        SensorReading(worker, at_s, "network", "sent_bytes", value)
+        for worker in (0, 1)
+        for at_s, value in [(-1.0, 0.0), (4.0, 250.0), (14.0, 750.0)]
+    )
+    journal = Journal(
+        steps={0: steps(0.01), 1: steps(0.03)},
+        results={0: result(), 1: result(ready_at=START + 3.5, first_step_s=0.4, samples_dropped=5)},
+        facts={0: {"device_name": "CPU", "keras_version": None}, 1: {"keras_version": "3"}},
+        sensors=readings,
+    )
+    found = row(journal)
+    expected = {
+        "run_id": RUN.run_id, "attempt": 2, "seed": 10, "batch_size_global": 64, "batch_size_per_worker": 32.0,
+        "hosts": 2, "workers_per_host": 1, "processes": 3, "servers": 1, "emulated": "oversubscribed",
+        "startup_time_s": 3.5, "first_step_s": 0.4, "samples_seen": 7680, "samples_dropped": 5, "steps": 120,
+        "samples_per_s": 640.0, "samples_per_s_per_worker": 320.0, "timed_window_s": 10.0, "timed_steps": 100,
+        "bytes_sent": 1200, "bytes_sent_per_step": 5.0, "device_utilization": 0.5, "data_wait_s": pytest.approx(2.0),
+        "workers_agree": "exact", "workers_max_difference": None, "device_name": "CPU", "keras_version": "3",
+        "python_version": "3.11.7", "model.hidden": [128], "target_value": 0.9, "dataset_checksum": "sum",
+        "observer_cpu_s": 0.02, "network_bytes": 1000, "sampled_steps": 0,
+    }  # fmt: skip
+    assert {name: found[name] for name in expected} == expected
+    assert set(found) == {*names("runs"), "model.hidden"}
+
+
+def test_cores_are_those_that_were_bound():
+    halves = tuple(place.model_copy(update={"cores": (0,), "quota": 0.5}) for place in LAYOUT.places[:2])
+    journal = Journal(steps={0: steps(0.01), 1: steps(0.03)}, results={0: result(), 1: result()})
+    found = row(journal, layout=LAYOUT.model_copy(update={"places": halves}))
+    assert (found["cores_per_worker"], found["device_utilization"]) == (0.5, 1.0)
+    unbound = tuple(place.model_copy(update={"cores": ()}) for place in LAYOUT.places[:2])
+    assert row(journal, layout=LAYOUT.model_copy(update={"places": unbound}))["cores_per_worker"] == 1.0
+
+
+def test_a_failed_run_keeps_what_is_known_and_no_more():
+    outcome = Outcome(status=Status.FAILED, reason="worker 1: ValueError: x", exit_code=1, wall_time_s=3.0)
+    found = row(Journal(steps={0: steps(0.01)}, results={0: result()}), outcome)
+    assert (found["status"], found["reason"], found["wall_time_s"]) == ("failed", "worker 1: ValueError: x", 3.0)
+    unknown = ("samples_per_s", "samples_seen", "data_wait_s", "bytes_sent", "startup_time_s", "workers_agree")
+    assert {name: found[name] for name in unknown} == dict.fromkeys(unknown)
+
+
+def test_a_run_that_was_never_laid_out_is_a_row():
+    found = row(Journal(), Outcome(status=Status.INTERRUPTED), layout=None)
+    assert (found["hosts"], found["wall_time_s"], found["started_at"]) == (None, None, None)
+
+
+def test_a_users_script_has_no_model_unless_one_is_named():
+    settings = SETTINGS.model_copy(update={"command": "python t.py", "model": "", "dataset": "mine", "trainer": ""})
+    found = row(Journal(), run=RUN.model_copy(update={"settings": settings}))
+    assert (found["model"], found["dataset"], found["trainer"], found["backend"]) == (None, "mine", None, None)
+
+
+@pytest.mark.parametrize(
+    ("results", "verdict"),
+    [
+        ([{"agreement": "exact"}, {"agreement": "close"}], "close"),
+        ([{"agreement": "no"}, {"agreement": "close"}], "no"),
+        ([{"agreement": "exact"}, {"agreement": "odd"}], "odd"),
+        ([{"agreement": None, "weights_hash": "a"}, {"agreement": None, "weights_hash": "a"}], "exact"),
+        ([{"agreement": None, "weights_hash": "a"}, {"agreement": None, "weights_hash": "b"}], "no"),
+        ([{"agreement": None, "weights_hash": "a"}, {"agreement": None}], None),
+        ([{"agreement": None, "weights_hash": "a"}], None),
+    ],
+)
+def test_agreement_is_the_worst(results, verdict):
+    assert workers_agree([result(**values) for values in results]) == verdict
+
+
+def test_startup_is_unknown_where_a_worker_never_was_ready():
+    assert startup_time(OUTCOME.started_at, [result(), result(ready_at=None)]) is None
+    assert startup_time("", [result()]) is None
+
+
+def extended_journal(readings: tuple[SensorReading, ...], facts: dict) -> Journal:
+    """Return two workers' journal whose last 60 of 100 steps, from 4 s on, only lengthen the window."""
+    table = steps(0.0)
+    table[40:, FIELD["epoch"]] = 0
+    piece = Segment(opened_at_s=2.0, closed_at_s=9.0, steps=80, samples=2560, extended=True)
+    results = {worker: result(segments=(piece,)) for worker in (0, 1)}
+    return Journal(steps={0: table, 1: table}, results=results, facts={0: facts}, sensors=readings)
+
+
+def test_what_an_extended_window_costs_is_no_cost_of_the_training():
+    readings = tuple(SensorReading(0, at_s, "rapl", "energy_j", 10.0 * at_s) for at_s in (-1.0, 0.5, 3.0, 5.0, 12.0))
+    found = row(extended_journal(readings, {}))
+    assert found["extended_steps"] == 80
+    assert found["energy_j"] == pytest.approx(40.0)
+    assert row(extended_journal((), {"energy_j": 120.0, "device_name": "x"}))["energy_j"] is None
+
+
+def test_a_device_is_used_as_much_as_inside_the_window():
+    values = {-1.0: 0.0, 1.0: 0.1, 3.0: 0.8, 8.0: 0.6, 9.5: 0.0}
+    readings = tuple(SensorReading(0, at_s, "nvml", "utilization", value) for at_s, value in values.items())
+    assert row(extended_journal(readings, {}))["device_utilization"] == pytest.approx(0.7)

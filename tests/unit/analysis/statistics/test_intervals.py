@@ -1,0 +1,141 @@
+import itertools
+import math
+from collections import Counter
+from statistics import median
+
+import numpy as np
+import pytest
+from scipy.stats import binom, bootstrap
+
+from dlbench.analysis.statistics.intervals import (
+    median_interval,
+    order_statistic_coverage,
+    order_statistic_depth,
+    ratio_interval,
+    resampled_medians,
+)
+
+
+@pytest.mark.parametrize(("n", "covered"), [(2, 0.5), (3, 0.75), (5, 0.9375), (6, 0.96875), (9, 0.99609375)])
+def test_the_extremes_cover_what_the_binomial_says(n, covered):
+    assert order_statistic_coverage(n, 1) == covered
+
+
+def test_one_value_says_nothing_about_spread():
+    found = median_interval([3.0])
+    assert (found.value, found.low, found.high, found.coverage) == (3.0, None, None, None)
+
+
+def test_few_values_lie_between_order_statistics():
+    found = median_interval([5.0, 1.0, 3.0, 2.0, 4.0])
+    assert (found.value, found.low, found.high, found.n) == (3.0, 1.0, 5.0, 5)
+    assert found.coverage == 0.9375
+
+
+def test_nine_values_take_the_narrowest_pair_that_covers():
+    found = median_interval(list(range(1, 10)))
+    assert (found.low, found.high) == (2, 8)
+    assert found.coverage == pytest.approx(0.9609375)
+
+
+def test_no_value_is_refused():
+    with pytest.raises(ValueError, match="at least one"):
+        median_interval([])
+
+
+@pytest.mark.parametrize("n", [5, 8, 20])
+def test_intervals_cover_the_true_median_as_often_as_they_say(n):
+    draws = np.random.default_rng(1).normal(size=(500, n))
+    found = [median_interval(row.tolist()) for row in draws]
+    hits = sum(interval.low <= 0 <= interval.high for interval in found)
+    expected = found[0].coverage
+    assert binom.ppf(0.001, 500, expected) <= hits <= binom.ppf(0.999, 500, expected)
+
+
+def test_many_values():
+    assert [order_statistic_depth(n) for n in (2, 5, 9, 20, 100)] == [1, 1, 2, 6, 40]
+    for n in (301, 2_000):
+        found = median_interval(np.random.default_rng(3).normal(size=n).tolist())
+        assert 0.95 <= found.coverage < 0.96
+        # The standard error of a normal sample's median is sqrt(pi / 2 / n).
+        assert (found.high - found.low) / 2 / 1.96 == pytest.approx((np.pi / 2 / n) ** 0.5, rel=0.35)
+
+
+def test_infinite_values_have_an_interval():
+    found = median_interval([1.0] * 4 + [math.inf] * 8)
+    assert (found.value, found.low, found.high) == (math.inf, 1.0, math.inf)
+
+
+def test_equal_values_have_an_interval_of_no_width():
+    found = median_interval([2.0] * 12)
+    assert (found.low, found.high) == (2.0, 2.0)
+
+
+def test_nearly_equal_values_have_an_interval():
+    found = median_interval([2.0] * 11 + [3.0])
+    assert found.low <= 2.0 <= found.high
+
+
+def test_the_same_values_give_the_same_interval():
+    values = np.random.default_rng(2).random(15).tolist()
+    assert median_interval(values) == median_interval(list(reversed(values)))
+
+
+def test_a_ratio_lies_inside_its_interval():
+    found = ratio_interval([1.8, 1.9, 2.0, 2.1], [1.0, 1.01, 0.99])
+    assert found.value == pytest.approx(1.95)
+    assert found.low < found.value < found.high
+    assert found.n == 3
+
+
+def test_a_ratio_of_single_values_has_no_interval():
+    assert ratio_interval([2.0], [1.0]).low is None
+
+
+@pytest.mark.parametrize(("top", "bottom"), [([], [1.0]), ([1.0], []), ([1.0], [0.0])])
+def test_no_ratio_without_values(top, bottom):
+    with pytest.raises(ValueError, match="ratio"):
+        ratio_interval(top, bottom)
+
+
+@pytest.mark.parametrize(("n", "coverage"), [(2, 2 / 3), (3, 0.9), (4, 0.95), (20, 0.95)])
+def test_a_ratio_of_few_values_claims_no_more_than_it_can(n, coverage):
+    values = [1.0 + index / 100 for index in range(n)]
+    assert ratio_interval(values, values).coverage == pytest.approx(coverage)
+
+
+def test_a_resampled_median_counts_every_resample_once():
+    for values in ([2.0], [1.0, 4.0], [1.0, 2.0, 5.0], [3.0, 1.0, 2.0, 9.0], [1.0, 1.0, 2.0, 2.0, 2.0, 7.0]):
+        counted = Counter(median(drawn) for drawn in itertools.product(values, repeat=len(values)))
+        known = dict.fromkeys(counted, 0.0)
+        for value, probability in zip(*map(np.ndarray.tolist, resampled_medians(values)), strict=True):
+            known[value] += probability
+        assert known == pytest.approx({value: count / counted.total() for value, count in counted.items()})
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.998])
+def test_a_ratio_combines_all_medians_of_both(level):
+    for top, bottom in (
+        ([3.0, 5.0, 6.0], [1.0, 2.0]),
+        ([2.0] * 3, [0.5] * 4),
+        ([-3.0, 0.0, 4.0, 9.0], [1.0, 3.0, 7.0]),
+    ):
+        resamples = [[median(drawn) for drawn in itertools.product(one, repeat=len(one))] for one in (top, bottom)]
+        ratios = sorted(one / other for one, other in itertools.product(*resamples))
+        found = ratio_interval(top, bottom, level)
+        for end, share in ((found.low, (1 - level) / 2), (found.high, (1 + level) / 2)):
+            assert end == pytest.approx(ratios[max(0, math.ceil(share * len(ratios) - 1e-6) - 1)])
+
+
+def test_a_ratio_of_many_values_is_scipys_where_that_draws_very_often():
+    generator = np.random.default_rng(5)
+    top, bottom = generator.normal(10, 1, size=80), generator.normal(5, 0.5, size=91)
+    found = ratio_interval(top.tolist(), bottom.tolist())
+    theirs = bootstrap(
+        (top, bottom),
+        lambda a, b, axis: np.median(a, axis=axis) / np.median(b, axis=axis),
+        n_resamples=20_000,
+        method="percentile",
+        rng=np.random.default_rng(1),
+    ).confidence_interval
+    assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high), rel=0.002)

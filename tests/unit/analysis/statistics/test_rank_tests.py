@@ -1,0 +1,119 @@
+"""Rank tests: against every arrangement counted one by one, and against scipy's own tests of one pair at a time."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dlbench.analysis.statistics.rank_tests import EXACT_UP_TO, a12, holm, mann_whitney, signed_rank
+
+
+def by_counting(a: list[float], b: list[float]) -> float:
+    """Return the two-sided p-value of the rank sum by going through every choice of the first group."""
+    ranks = stats.rankdata([*a, *b])
+    sums = np.array([sum(chosen) for chosen in itertools.combinations(ranks, len(a))])
+    found = ranks[: len(a)].sum()
+    return min(1.0, 2 * min((sums <= found + 1e-9).mean(), (sums >= found - 1e-9).mean()))
+
+
+def by_signing(differences: list[float]) -> float:
+    """Return the two-sided p-value of the signed rank sum by going through every choice of signs."""
+    ranks = stats.rankdata(np.abs(differences))
+    sums = np.array([np.dot(ranks, signs) for signs in itertools.product((0, 1), repeat=len(differences))])
+    found = ranks[np.array(differences) > 0].sum()
+    return min(1.0, 2 * min((sums <= found + 1e-9).mean(), (sums >= found - 1e-9).mean()))
+
+
+def test_many_pairs_at_once_have_the_exact_p_of_each():
+    """Each block holds groups with and without equal values, and infinite ones."""
+    for n, m in ((1, 1), (2, 3), (3, 3), (4, 4), (5, 5), (3, 7)):
+        generator = np.random.default_rng(n * 10 + m)
+        a, b = generator.normal(size=(8, n)), generator.normal(0.5, size=(8, m))
+        a[4:], b[4:] = np.round(a[4:]), np.round(b[4:])
+        a[7], b[7, 0] = math.inf, math.inf
+        expected = [by_counting(*pair) for pair in zip(a.tolist(), b.tolist(), strict=True)]
+        assert mann_whitney(a, b) == pytest.approx(expected), (n, m)
+
+
+@pytest.mark.parametrize(("n", "m"), [(12, 4), (15, 15), (40, 40)])
+def test_more_values_than_are_counted(n, m):
+    generator = np.random.default_rng(n)
+    a, b = generator.normal(size=(3, n)), generator.normal(0.5, size=(3, m))
+    expected = [stats.mannwhitneyu(*pair, method="exact").pvalue for pair in zip(a, b, strict=True)]
+    assert mann_whitney(a, b) == pytest.approx(expected)
+    if math.comb(n + m, n) > EXACT_UP_TO:
+        a, b = np.round(a), np.round(b)
+        expected = [stats.mannwhitneyu(*pair, method="asymptotic").pvalue for pair in zip(a, b, strict=True)]
+        assert mann_whitney(a, b) == pytest.approx(expected)
+
+
+def test_one_side_alone():
+    assert mann_whitney([5.0, 6, 7], [1.0, 2, 3], "greater") == pytest.approx(1 / 20)
+    assert mann_whitney([1.0, 2, 3], [5.0, 6, 7], "greater") == pytest.approx(1.0)
+    # With equal values: 6 and 7 lie above all, 3 is in both.
+    assert mann_whitney([3.0, 6, 7], [1.0, 2, 3], "greater") == pytest.approx(2 / 20)
+
+
+def test_the_smallest_p_of_few_repeats_does_not_depend_on_side_or_scale():
+    for n, p in ((2, 1 / 3), (3, 0.1), (4, 2 / 70), (5, 2 / 252)):
+        low, high = np.arange(n, dtype=float), np.arange(10, 10 + n, dtype=float)
+        for scale in (1e-12, 1.0, 1e12):
+            assert mann_whitney(scale * low, scale * high) == pytest.approx(p), n
+            assert mann_whitney(scale * high, scale * low) == pytest.approx(p), n
+    # The normal approximation, corrected for ties, would give 0.047.
+    assert mann_whitney([1.0] * 3, [2.0] * 3) == pytest.approx(0.1)
+
+
+def test_equal_values_are_no_difference():
+    for n in (5, 20):
+        for value in (2.0, math.inf):
+            assert mann_whitney([value] * n, [value] * n) == 1.0
+
+
+def test_values_that_are_no_numbers_are_refused():
+    for a, b in (([], [1.0]), ([1.0], []), ([math.nan], [1.0])):
+        with pytest.raises(ValueError, match="numbers"):
+            mann_whitney(a, b)
+    for a, b in (([], []), ([1.0], [1.0, 2.0]), ([math.inf], [1.0]), ([math.nan], [1.0])):
+        with pytest.raises(ValueError, match="pairs"):
+            signed_rank(a, b)
+
+
+def test_signed_ranks_count_every_choice_of_signs():
+    for n in (1, 2, 5, 6, 9):
+        a = np.random.default_rng(n).normal(0.3, size=(4, n))
+        a[2:] = np.round(a[2:])
+        expected = [by_signing([one for one in row if one != 0]) if any(row) else 1.0 for row in a.tolist()]
+        assert signed_rank(a, np.zeros((4, n))) == pytest.approx(expected), n
+    # Five pairs can never be significant, six can.
+    assert signed_rank([2.0, 3, 4, 5, 6], [1.0] * 5) == pytest.approx(0.0625)
+    assert signed_rank([2.0, 3, 4, 5, 6, 7], [1.0] * 6) == pytest.approx(0.03125)
+
+
+def test_pairs_that_are_equal_are_left_out_and_rounding_is_no_difference():
+    assert signed_rank([0.1 + 0.2, 5.0], [0.3, 5.0]) == 1.0
+    # 0.9 - 0.8 and 0.8 - 0.7 are the same difference, though not to the last bit.
+    assert signed_rank([0.9, 0.8, 0.3], [0.8, 0.7, 0.6]) == pytest.approx(by_signing([1.0, 1.0, -3.0]))
+
+
+def test_many_pairs():
+    generator = np.random.default_rng(5)
+    a, b = generator.normal(size=60), generator.normal(0.4, size=60)
+    assert signed_rank(a, b) == pytest.approx(stats.wilcoxon(a, b).pvalue, rel=0.05)
+
+
+def test_effect_sizes():
+    assert a12([3.0, 4.0], [1.0, 2.0]) == 1.0
+    assert a12([1.0, 2.0], [1.0, 2.0]) == 0.5
+    # Of 3 x 2 pairs one is above and one is equal.
+    assert a12([1.0, 2.0, 3.0], [2.0, 4.0]) == pytest.approx((1 + 0.5) / 6)
+
+
+def test_holm_by_hand():
+    # 0.01 x 4; 0.02 x 3; 0.03 x 2; 0.04 x 1 is below the one before it.
+    assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx((0.06, 0.04, 0.06, 0.06))
+    assert holm([0.6, 0.7]) == (1.0, 1.0)
+    assert holm([]) == ()
+    assert holm([0.03]) == (0.03,)

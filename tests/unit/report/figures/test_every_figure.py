@@ -1,0 +1,222 @@
+"""What holds of every figure, whatever the study: real, rich, with failed or emulated runs, or with rows missing."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from dlbench import plugins
+from dlbench.records import files
+from dlbench.report.chart import Chart, MissingRowsError, Role
+from dlbench.report.data import ReportData
+from tests.unit.report.charts import HOSTILE
+from tests.unit.report.figures.makers import Row, base_line, epochs_of, report_data, run
+from tests.unit.report.figures.real import STUDIES, check, study
+
+FIGURES = {name: import_module(f"dlbench.report.figures.{name}") for name in plugins.names("figures")}
+REFERENCE = "# source: A\n# x: batch_size\nbatch_size,train_time_s\n16,1000\n64,600\n"
+TARGET = {"target_metric": "validation_accuracy", "target_value": 0.9}
+# Columns that a study of another version, a user's own script or an early end may leave empty.
+COLUMNS = (
+    "algorithm", "mode", "workers_per_host", "batch_scope", "train_samples", "momentum", "learning_rate_base", "epochs",
+    "epochs_per_worker", "input", "label", "emulated", "train_time_s", "samples_per_s", "samples_per_s_per_worker",
+    "baseline", "steps", "target_value", "timed_window_s", "device_utilization",
+)  # fmt: skip
+
+
+def rich(
+    repeats: int = 2,
+    emulated: Iterable[str | None] = (None,),
+    workers: Iterable[int] = (2, 4),
+    **values: object,
+) -> list[Row]:
+    """Return runs that every figure can draw: strategies, modes, batch sizes, workers, targets and base lines."""
+    ways = [("mpi", "scale-up"), ("mpi", "scale-out"), ("horovod", "scale-up")]
+    rows = [
+        run(strategy=strategy, mode=mode, batch_size=size, workers=count, emulated=reason, repeat=repeat,
+            samples_per_s=1500.0 * count + 10 * repeat + size, train_time_s=900.0 / count + repeat,
+            time_to_target_s=300.0 / count + repeat, epochs_to_target=2, **TARGET, **values)
+        for strategy, mode in ways
+        for size in (16, 64)
+        for count in workers
+        for reason in emulated
+        for repeat in range(repeats)
+    ]  # fmt: skip
+    alone = {"time_to_target_s": 400.0, "epochs_to_target": 2, **TARGET, **values}
+    rows += [row for size in (16, 64) for reason in emulated
+             for row in base_line(repeats, batch_size=size, emulated=reason, **alone)]  # fmt: skip
+    return rows
+
+
+def failed() -> list[Row]:
+    """Return failed runs of arms of `rich`, with numbers that nobody may draw."""
+    absurd = {"samples_per_s": 9e9, "train_time_s": 9e9, "validation_loss": 9e9, "device_utilization": 9e9}
+    return [
+        run(mode=mode, batch_size=size, workers=2, repeat=7, status="stalled", **TARGET, **absurd)
+        for mode in ("scale-up", "scale-out")
+        for size in (16, 64)
+    ]
+
+
+def made_of(rows: list[Row], tmp_path: Path) -> ReportData:
+    """Return rows with epochs, readings of sensors and a reference beside them."""
+    learned = [{**row, "steps": row["steps"] or 100, "epochs": 2} for row in rows if row["status"] == "completed"]
+    sensors = [
+        {"study": row["study"], "run_id": row["run_id"], "worker": 0, "at_s": at_s, "sensor": "cpu",
+         "quantity": "utilization", "value": 0.5 + 0.1 * at_s}
+        for row in learned for at_s in (0.0, 1.0, 2.0)
+    ]  # fmt: skip
+    losses = {True: {"train_loss": [9.0, 8.0]}, False: {}}
+    epochs = [epoch for row in learned for epoch in epochs_of(row, **losses[bool(row["emulated"])])]
+    found = report_data(*rows, epochs=epochs, sensors=sensors, tmp_path=tmp_path)
+    for folder in found.studies:
+        (folder.path / files.REFERENCE).write_text(REFERENCE, encoding="utf-8")
+    return found
+
+
+def drawn(figure: ModuleType, found: ReportData) -> Chart | None:
+    """Return a sound chart, or None where it says what it needs."""
+    try:
+        made: Chart = figure.chart(found)
+    except MissingRowsError as missing:
+        if not str(missing).startswith("needs "):
+            pytest.fail(f"it does not state what it needs: {missing}")
+        return None
+    check(made, found)
+    return made
+
+
+def points(made: Chart, *, emulated: bool = False) -> Counter[tuple[object, ...]]:
+    """Return how often each value of real or of emulated runs is drawn, and where."""
+    return Counter(
+        (panel.y.label, mark.x, value)
+        for panel in made.panels
+        for series in panel.series
+        if series.role in (Role.MEASURED, Role.BASE_LINE) and bool(series.emulated) == emulated
+        for mark in series.marks
+        for value in mark.points
+    )
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_has_every_run_and_keeps_failed_and_emulated_ones_apart(name: str, tmp_path: Path) -> None:
+    figure, rows = FIGURES[name], rich()
+    assert figure.__doc__.split("\n")[0].endswith(".")
+    alone, with_failed, mixed, single = (
+        drawn(figure, made_of(found, tmp_path))
+        for found in (rows, [*rows, *failed()], rich(emulated=(None, "oversubscribed")), rich(1))
+    )
+    assert alone is not None
+    assert points(alone)
+    assert with_failed is not None
+    assert points(with_failed) == points(alone), "a number of a failed run is drawn"
+    marks = [mark for panel in with_failed.panels for series in panel.series for mark in series.marks]
+    assert sum(mark.num_failed for mark in marks)
+    assert with_failed.runs > alone.runs or name == "efficiency"
+    assert mixed is not None
+    if name == "learning_curves":  # there are more arms than its panels hold: some are left out
+        assert set(points(mixed)) <= set(points(alone)), "emulated runs change what real ones show"
+    else:
+        assert points(mixed) == points(alone), "emulated runs change what real ones show"
+    assert points(mixed, emulated=True)
+    assert single is not None
+    intervals = [mark.interval for panel in single.panels for series in panel.series for mark in series.marks]
+    assert {one.low for one in intervals if one is not None} == {None}
+
+
+def test_tasks_have_panels_of_their_own_and_odd_names_stay_as_they_are(tmp_path: Path) -> None:
+    odd = f"{HOSTILE[0]} {HOSTILE[1]}\n=1+1 한글"
+    found = made_of([*rich(1), *rich(1, model=odd, train_loss=1e-12, validation_loss=1e12)], tmp_path)
+    alone = made_of(rich(1), tmp_path)
+    for name, figure in FIGURES.items():
+        made, expected = drawn(figure, found), drawn(figure, alone)
+        assert made is not None, name
+        assert expected is not None, name
+        theirs = replace(made, panels=tuple(panel for panel in made.panels if odd in panel.title))
+        own = replace(made, panels=tuple(panel for panel in made.panels if odd not in panel.title))
+        assert theirs.panels, name
+        assert set(points(own)) <= set(points(expected)), name
+        assert name == "learning_curves" or set(points(own)) == set(points(expected)), name
+
+
+def test_a_real_study_gives_a_sound_chart_or_says_what_it_lacks() -> None:
+    counts = {name: {title: drawn(figure, study(name)) for title, figure in FIGURES.items()} for name in STUDIES}
+    assert {name: sum(made is not None for made in found.values()) for name, found in counts.items()} == {
+        "cifar10": 8, "digits": 10, "dividing": 6, "fixture": 6,
+    }  # fmt: skip
+    for name, found in counts.items():
+        for made in filter(None, found.values()):
+            assert not points(made, emulated=True), name
+
+
+@pytest.mark.slow
+def test_a_column_that_is_empty_or_has_holes_breaks_no_figure(tmp_path: Path) -> None:
+    for column in COLUMNS:
+        rows = [{**row, column: None} for row in rich(1, workers=(2,))]
+        holes = enumerate(rich(1, workers=(2,), model="cnn"))
+        rows += [{**row, column: None} if number % 3 == 0 else row for number, row in holes]
+        found = made_of(rows, tmp_path)
+        for figure in FIGURES.values():
+            drawn(figure, found)
+
+
+RANDOM = {"input": "synthetic"}
+NO_RATE, NO_WINDOW = {"samples_per_s": None}, {"timed_window_s": None, "timed_steps": None}
+W1, W2, FAILED1, FAILED2 = {"workers": 1}, {"workers": 2}, {"status": "failed"}, {"status": "failed", "workers": 2}
+CNN, LSTM = {"model": "cnn"}, {"model": "lstm"}
+OUT = {"mode": "scale-out", "workers": 2}
+WINDOW = "at least 50 steps and 5 s"
+# The figure, what differs from a plausible completed run, and a part of the reason.
+MISSING = (
+    ("accuracy_by_workers", [FAILED1, FAILED2], "a loss or an accuracy"),
+    ("accuracy_by_workers", [W1 | RANDOM, W2 | RANDOM], "that can be learned"),
+    ("accuracy_by_workers", [W1, FAILED2], "there is 1 only"),
+    ("accuracy_by_workers", [W1 | CNN, W2 | LSTM], "equal in all else"),
+    ("batch_size", [{}, {"repeat": 1}], "two or more batch sizes; there is 32 only"),
+    ("batch_size", [FAILED1, {"batch_size": 64, "status": "stalled"}], "no run is completed"),
+    ("batch_size", [CNN, LSTM | {"batch_size": 64}], "there are 32, 64, but other settings differ"),
+    ("devices_by_batch", [FAILED1, FAILED1 | {"batch_size": 8}], "peaks of device and host memory"),
+    ("devices_by_batch", [{}, {"batch_size": 8, "status": "failed"}], "there is 32 only"),
+    ("devices_over_time", [{}], "needs sensors.csv"),
+    ("efficiency", [W2], "samples/s of one worker alone"),
+    ("efficiency", [{"strategy": "single", "baseline": True, "batch_size": 64}, W2], "equal to other arms"),
+    ("efficiency", [{"strategy": "single", "baseline": True, "study": "other"}, W2], "one worker alone"),
+    ("efficiency", [FAILED2], "no run is completed"),
+    ("efficiency", [W2 | NO_RATE], WINDOW),
+    ("pareto", [FAILED1, FAILED2], "two or more arms of one task"),
+    ("pareto", [CNN, LSTM], "two or more arms of one task"),
+    ("pareto", [W1, W2 | {"emulated": "simulated"}], "two or more arms of one task"),
+    ("pareto", [W1, W2 | {"train_time_s": 0.0}], "two or more arms of one task"),
+    ("reference", [{}], "reference: NAME"),
+    ("step_parts", [FAILED1], "timed window and compute_time_s"),
+    ("step_parts", [NO_WINDOW], "timed window and compute_time_s"),
+    ("step_parts", [{"timed_steps": 0}], "timed window and compute_time_s"),
+    ("steps_to_target", [{"batch_size": 8}, {"batch_size": 16}], "needs a target"),
+    ("steps_to_target", [TARGET | FAILED1, TARGET | FAILED2], "completed runs that had a target"),
+    ("strategies", [W2, {"strategy": "single"}], "there is mpi only"),
+    ("strategies", [W2, FAILED2 | {"strategy": "horovod"}], "there is mpi only"),
+    ("strategies", [W2, W2 | {"strategy": "horovod", "batch_size": 64}], "but other settings differ"),
+    ("strategies", [NO_RATE], WINDOW),
+    ("throughput", [W2], "two or more numbers of workers; there is 2 only"),
+    ("throughput", [FAILED1], "no run is completed"),
+    ("throughput", [NO_RATE], WINDOW),
+    ("throughput", [W1 | CNN, W2], "there are 1, 2, but other settings differ"),
+    ("time_to_target", [W1, W2], "set `target: {metric: validation_accuracy, value: 0.9}`"),
+    ("time_to_target", [TARGET, TARGET | {"repeat": 1}], "two or more batch sizes or numbers of workers"),
+    ("up_against_out", [W2], "there is scale-up only"),
+    ("up_against_out", [FAILED2, OUT | {"status": "failed"}], "no run of either is completed"),
+    ("up_against_out", [{"workers": 4, "mode": None, "workers_per_host": 2}], "what is on several hosts only"),
+    ("up_against_out", [W2, OUT | {"repeat": 1}], "they differ in seed, repeat"),
+)  # fmt: skip
+
+
+def test_missing_rows_are_named(tmp_path: Path) -> None:
+    for name, rows, message in MISSING:
+        found = report_data(*(run(**row) for row in rows), tmp_path=tmp_path)
+        with pytest.raises(MissingRowsError) as caught:
+            FIGURES[name].chart(found)
+        assert message in str(caught.value), (name, rows)

@@ -1,0 +1,191 @@
+"""Pages for tests: contents that are hostile or large, and a reader of HTML that refuses what is not well formed."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from dlbench.analysis.formatting import Statement
+from dlbench.report.data import ReportData
+from dlbench.report.page.content import Content, Drawn
+from dlbench.report.references import Judged
+from tests.unit.report.figures.makers import base_line, repeats, report_data, run
+
+# What a name, a label or an error may hold. Each must be read as it is written, and do nothing.
+HOSTILE = (
+    "<script>window.hit = 1</script>",
+    "</script><script>window.hit = 2</script>",
+    "</pre></td></style><b>bold</b>",
+    '"><img src=x onerror="window.hit = 3">',
+    "' onmouseover='window.hit = 4",
+    '=HYPERLINK("http://example.org","click")',
+    "{{ 7*7 }} {% include 'x' %}",
+    "&lt;b&gt; &amp; &#60;",
+    "--> <!-- ]]>",
+    "a|b `code` _c_ *d* $e$ [f](http://example.org) # 1. ~g~",
+    "학습률 오류",
+    "שגיאה בריצה",
+    "1e-12 1e12",
+)
+# What cannot be seen as it is, and how it must be shown.
+UNSEEN = {
+    "\x1b[31mred\x1b[0m": "␛[31mred␛[0m",
+    "bell\x07": "bell␇",
+    "\u202egnp.exe": "[U+202E]gnp.exe",
+    "first\rsecond": "first\nsecond",
+}
+NUL = "nul\x00byte"
+SVG = (
+    '<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-labelledby="p-t" width="600pt" height="200pt" '
+    'viewBox="0 0 600 200"><title id="p-t">Time</title><path d="M 10 190 L 590 10" fill="none" '
+    'stroke="currentColor" stroke-width="2"/></svg>'
+)
+MACHINE: dict[str, Any] = {
+    "cpu": {"model": "AMD EPYC", "cores": 2, "sockets": 1, "usable_cpus": 2, "smt": False},
+    "memory": {"total_bytes": 25276510208},
+    "gpus": [],
+    "virtualisation": {"virtual_machine": True, "container": "docker"},
+    "software": {
+        "os": "Debian GNU/Linux 12 (bookworm)", "kernel": "6.1", "architecture": "x86_64",
+        "libraries": {"numpy": "2.4.6"}, "dlbench": {"commit": "0f4f4004", "dirty": True},
+    },
+}  # fmt: skip
+
+
+@dataclass
+class Reader(HTMLParser):
+    """A page as it is read: refuses elements that are not closed, or closed in another order."""
+
+    open: list[str] = field(default_factory=list)
+    elements: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
+    texts: list[tuple[tuple[str, ...], str]] = field(default_factory=list)
+
+    VOID = frozenset({"meta", "link", "br", "input", "img", "hr"})
+
+    def __post_init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = [name for name, _ in attrs]
+        assert len(names) == len(set(names)), f"an attribute twice in <{tag}>: {names}"
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag, f"</{tag}> closes another element, line {self.getpos()[0]}"
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append((tuple(self.open), data))
+
+    def handle_comment(self, data: str) -> None:
+        raise AssertionError(f"a comment: {data}")
+
+    def all(self, *tags: str) -> list[dict[str, str | None]]:
+        """Return the attributes of all elements with these names, in order."""
+        return [attributes for tag, attributes in self.elements if tag in tags]
+
+    def count(self) -> Counter[str]:
+        """Return how many elements there are of each name."""
+        return Counter(tag for tag, _ in self.elements)
+
+    def text(self, *within: str) -> str:
+        """Return what is to be read, within an element of one of these names; spaces and line ends are one space."""
+        found = (
+            data
+            for open_, data in self.texts
+            if not {"script", "style"} & set(open_) and (not within or set(within) & set(open_))
+        )
+        return " ".join("".join(found).split())
+
+
+def read_html(html: str) -> Reader:
+    """Return a page that is well formed."""
+    reader = Reader()
+    reader.feed(html)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+def study(tmp_path: Path, **others: Any) -> ReportData:
+    """Return a small study: two batch sizes, a base line, a run that never completed and one that did at the second."""
+    again = {"batch_size": 64, "workers": 2, "repeat": 3}
+    return report_data(
+        *base_line(3, batch_size=32, samples_per_s=[1000.0, 1010.0, 990.0]),
+        *repeats(3, batch_size=32, workers=2, samples_per_s=[1500.0, 1520.0, 1480.0]),
+        *repeats(3, batch_size=64, workers=2, samples_per_s=[9000.0, None, 1e12], validation_loss=[0.5, 1e-12, 0.25]),
+        run(**again, status="failed", reason="worker 1: RuntimeError: first line\n  File x\nlast line"),
+        run(**again, attempt=2),
+        run(batch_size=128, workers=2, status="out-of-memory", reason="worker 0: no memory left"),
+        tmp_path=tmp_path,
+        machine=MACHINE,
+        scenario="# What for?\nname: study\ndescription: Does a second worker pay?\nbase: {model: mlp}\n",
+        **others,
+    )
+
+
+def content(found: ReportData, **others: Any) -> Content:
+    """Return a content with something in every part."""
+    parts: dict[str, Any] = {
+        "statements": (
+            Statement("Two workers at batch 64.", "use"),
+            Statement("They took 2.1 s [2.0, 2.2].", "why"),
+            Statement("Three repeats are few: `repeats: 5` or more.", "doubt"),
+        ),
+        "judged": (
+            Judged("kim2023", "training time falls", "holds", "six batch sizes"),
+            Judged("kim2023", "accuracy falls at the end", "cannot be told", "one repeat"),
+            Judged("kim2018", "scale-out closes in", "does not hold", "it is 5% slower at 4 workers"),
+        ),
+        "drawn": (
+            Drawn("batch_size", "Against batch size.", "Training time", SVG, "n = 3.", ("b.png", "b.svg", "b.csv")),
+        ),
+        "left_out": (("strategies", "needs two strategies; there is `mpi` only"),),
+    }
+    return Content(data=found, **{**parts, **others})
+
+
+def hostile(tmp_path: Path) -> Content:
+    """Return a content in which every text from outside is hostile."""
+    texts = (*HOSTILE, *UNSEEN)
+    bad = " ".join(HOSTILE)
+    rows = [
+        run(batch_size=32, **{"model.name": text}, label=text, run_id=f"{place}-{bad}-r0")
+        for place, text in enumerate(texts)
+    ]
+    rows += [
+        run(batch_size=64, status="failed", reason=text, label=text, run_id=f"failed-{place}-r0")
+        for place, text in enumerate((*texts, "\n".join(texts), "x" * 100_000))
+    ]
+    found = report_data(
+        *(row | {"study": f"study {bad}", "scenario": bad, "device_name": bad} for row in rows),
+        tmp_path=tmp_path,
+        scenario="\n" + "\n".join((*texts, NUL)),
+        machine={"cpu": {"model": bad}, "gpus": [{"name": bad}, 3], "software": {"libraries": {bad: bad}, "os": [1]}},
+    )
+    return content(
+        found,
+        statements=tuple(Statement(" ".join((*texts, NUL)), kind) for kind in ("use", "why", "doubt")),
+        judged=(Judged(bad, bad, "holds", bad + NUL),),
+        drawn=(Drawn(bad, bad, bad, SVG, "\n".join((*texts, NUL)), (f"{bad}.png", "javascript:alert(1)")),),
+        left_out=((bad, bad),),
+    )
+
+
+def large(tmp_path: Path, number: int = 1000) -> Content:
+    """Return a content of so many runs: five repeats of each of many batch sizes and workers, some of which failed."""
+    rows = []
+    for arm in range(number // 5):
+        settings = {"batch_size": 8 * (arm // 4 + 1), "learning_rate_base": 0.01 * (arm % 7 + 1)}
+        made = repeats(5, workers=arm % 4 + 1, **settings) if arm % 4 else base_line(5, **settings)
+        rows += [row | {"samples_per_s": 1000.0 / (place + arm + 3)} for place, row in enumerate(made)]
+    failed = {"status": "failed", "reason": "no", "samples_per_s": None, "train_time_s": None}
+    return content(
+        report_data(*(row | failed if place % 97 == 96 else row for place, row in enumerate(rows)), tmp_path=tmp_path)
+    )

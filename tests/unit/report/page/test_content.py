@@ -1,0 +1,45 @@
+from dlbench.analysis.formatting import Statement
+from dlbench.report.page.content import Content
+from tests.unit.report.figures.makers import report_data, run
+
+
+def test_the_title_names_each_scenario_once(tmp_path):
+    rows = [run(study=name, scenario=scenario) for name, scenario in (("a", "x"), ("b", "x"), ("c", "y"))]
+    assert Content(report_data(*rows, tmp_path=tmp_path)).title == "x, y"
+    unnamed = Content(report_data(run(scenario=None), tmp_path=tmp_path))
+    assert unnamed.title == "study"
+
+
+def test_it_is_as_old_as_its_newest_run(tmp_path):
+    rows = [
+        run(started_at="2026-11-21T23:15:30.177+00:00"),
+        run(started_at="2026-11-22T04:15:30.177+05:00", batch_size=8),
+        run(started_at=None, batch_size=16),
+    ]
+    assert Content(report_data(*rows, tmp_path=tmp_path)).created == "2026-11-21 23:15 UTC"
+    assert Content(report_data(rows[2], tmp_path=tmp_path)).created == ""
+
+
+def test_questions_are_asked_once(tmp_path):
+    rows = [run(study="a"), run(study="b")]
+    scenario = "name: s\ndescription: ' Why? '\nbase: {model: mlp}\n"
+    assert Content(report_data(*rows, tmp_path=tmp_path, scenario=scenario)).questions == ("Why?",)
+    assert Content(report_data(*rows, tmp_path=tmp_path, scenario="a: [")).questions == ()
+    assert Content(report_data(*rows, tmp_path=tmp_path)).questions == ()
+
+
+def test_a_study_says_how_its_runs_ended(tmp_path):
+    rows = [
+        run(emulated="simulated"),
+        run(batch_size=8, status="failed"),
+        run(batch_size=8, attempt=2, status="out-of-memory"),
+        run(batch_size=16, status="failed"),
+    ]
+    (study,) = Content(report_data(*rows, tmp_path=tmp_path)).studies
+    assert study.runs == "3 runs: 1 completed, 1 failed, 1 out-of-memory, 1 emulated, 4 attempts"
+
+
+def test_statements_are_in_the_order_of_reading(tmp_path):
+    statements = (Statement("c", "doubt"), Statement("a", "use"), Statement("b", "use"))
+    answer = Content(report_data(run(), tmp_path=tmp_path), statements).answer
+    assert list(answer.items()) == [("What to use", ("a", "b")), ("What speaks against it", ("c",))]

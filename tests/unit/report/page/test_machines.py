@@ -1,0 +1,97 @@
+from pathlib import Path
+
+import pytest
+
+from dlbench.report.data import read
+from dlbench.report.page.machines import NOT_KNOWN, machines, unsteady
+from tests.unit.report.figures.makers import report_data, run
+from tests.unit.report.page.pages import MACHINE
+
+FIXTURE = Path(__file__).parents[3] / "fixtures" / "study-v1"
+
+
+def facts(found):
+    (machine,) = machines(found)
+    return dict(machine.facts)
+
+
+def test_a_real_machine():
+    found = facts(read([FIXTURE]))
+    assert found["Processor"] == "AMD EPYC"
+    assert found["Cores"] == "2, 1 socket, one thread a core, 2 logical processors usable"
+    assert found["Memory"] == "23.5 GiB"
+    assert found["GPUs"] == "none found"
+    assert found["Virtual"] == "a virtual machine, in a container (docker)"
+    assert found["Operating system"].startswith("Debian GNU/Linux 12 (bookworm), ")
+    assert "tensorflow-cpu 2.21.0" in found["Installed"]
+    assert found["Commit of dlbench"].endswith(", with changes")
+    assert found["Versions in the runs"].startswith("dlbench 0.1.0, Python 3.11.7, NumPy 2.4.6, Open MPI 5.0.11")
+    assert "Limits" not in found
+
+
+def test_gpus_of_one_kind_are_counted(tmp_path):
+    gpu = {"name": "Tesla T4", "memory_bytes": 16 * 2**30, "driver": "550.1"}
+    found = facts(report_data(run(), tmp_path=tmp_path, machine={"gpus": [gpu, {"name": "K80"}, gpu]}))
+    assert found["GPUs"] == "2 x Tesla T4 (16.0 GiB, driver 550.1), 1 x K80"
+
+
+def test_studies_on_machines_of_which_the_same_is_known_share_one(tmp_path):
+    rows = [run(study="a"), run(study="b"), run(study="c", device_name="other")]
+    found = machines(report_data(*rows, tmp_path=tmp_path, machine=MACHINE))
+    assert [machine.studies for machine in found] == [("a", "b"), ("c",)]
+
+
+def test_without_its_file_the_rows_say_what_they_know(tmp_path):
+    rows = [run(device_name="T4", hosts=2), run(device_name="K80", hosts=1, batch_size=8)]
+    found = facts(report_data(*rows, tmp_path=tmp_path))
+    assert found["Machine"] == NOT_KNOWN
+    assert (found["Devices of the runs"], found["Hosts of a run"]) == ("K80, T4", "1, 2")
+    assert "Processor" not in found
+
+
+def test_links_that_runs_crossed_are_told(tmp_path):
+    link = {"hosts": 2, "machines": 1, "interface": "eth0", "transports": "ob1 tcp"}
+    rows = [
+        run(**link, link_latency_s=21.5e-6, link_bandwidth_bytes_per_s=1.25e8),
+        run(**link, link_latency_s=30e-6, link_bandwidth_bytes_per_s=1.25e8, batch_size=8),
+        run(hosts=1, machines=1, batch_size=16),
+    ]
+    found = facts(report_data(*rows, tmp_path=tmp_path))
+    assert found["Slowest link of a run"] == "21.5 to 30 us one way, 125 MB/s"
+    assert (found["Machines that they are"], found["Interface between hosts"]) == ("1", "eth0")
+    assert "Slowest link of a run" not in facts(report_data(run(), tmp_path=tmp_path))
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        {"cpu": 3, "memory": [], "gpus": "x", "software": None, "limits": {"cpu_cores": {}}},
+        {"cpu": {"model": None, "cores": "2"}, "memory": {"total_bytes": True}, "gpus": [None, []]},
+        {"software": {"libraries": {"a": None, "b": [1]}, "dlbench": {"dirty": True}}, "virtualisation": {}},
+    ],
+)
+def test_a_damaged_description_says_less_and_breaks_nothing(tmp_path, machine):
+    for name, text in facts(report_data(run(), tmp_path=tmp_path, machine=machine)).items():
+        assert name
+        assert text
+        assert "None" not in text
+
+
+@pytest.mark.parametrize(
+    ("speeds", "said"),
+    [
+        ([(30e6, 29e6)], ""),
+        ([(32_700_149, 17_401_836)], "speeds that differ by 47%"),
+        ([(30e6, 29e6), (29e6, 20e6)], "speeds that differ by 33%"),
+        ([(None, "fast"), (0, -1)], ""),
+    ],
+)
+def test_a_processor_that_slows_down_is_a_doubt(tmp_path, speeds, said):
+    parts = [{"before": {"spin_best_per_s": one}, "after": {"spin_best_per_s": other}} for one, other in speeds]
+    found = " ".join(unsteady(report_data(run(), tmp_path=tmp_path, machine={"noise": [*parts, "broken", {}]})))
+    assert said in found
+    assert bool(found) is bool(said)
+
+
+def test_of_a_machine_that_is_not_known_nothing_is_doubted(tmp_path):
+    assert list(unsteady(report_data(run(), tmp_path=tmp_path))) == []

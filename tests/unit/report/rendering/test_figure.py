@@ -1,0 +1,377 @@
+"""Pictures: everything is in them, no text leaves the canvas or covers another, and equal charts give equal bytes."""
+
+import itertools
+import logging
+import math
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+from PIL import Image
+
+from dlbench.errors import UserError
+from dlbench.report.chart import Axis, Chart, Panel, Role, Series
+from dlbench.report.rendering import figure as rendering
+from dlbench.report.rendering.cells import cell_text
+from dlbench.report.rendering.figure import AT_LEAST, FAILED, MAX_WIDTH_IN, NO_VALUE, described, picture, save_all, svg
+from dlbench.report.rendering.panels import MAX_POINTS, bars, note, num_left_out, slotted
+from dlbench.report.rendering.series_style import POINT_PT, STAR_PT
+from dlbench.report.rendering.style import CURRENT, STYLES, applied, style_of
+from tests.unit.report import charts
+from tests.unit.report.charts import EVERY, HOSTILE, cells, hostile, line_mark, lines, many_panels, mark, measured
+
+LIGHT, PAGE = style_of("light"), style_of("page")
+SLACK = 2.5  # a pixel or two of rounding
+FORMS = ("lines", "bars", "cells")
+LONG_CAPTION = "Large markers are medians of 5 repeats; small dots are single runs. " * 8
+
+
+def drawn(chart: Chart) -> Figure:
+    return picture(chart, LIGHT)
+
+
+def ticks(figure: Figure) -> list[list[Text]]:
+    """Return the tick labels of each axis that lie within its ends: matplotlib shows no others."""
+    found = []
+    for axes in figure.axes:
+        for axis, (one, other) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+            places = zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True)
+            low, high = min(one, other), max(one, other)
+            found.append([label for place, label in places if low <= place <= high and label.get_text()])
+    return found
+
+
+def texts(figure: Figure) -> list[tuple[str, Bbox]]:
+    """Return each visible text with its box in pixels."""
+    with applied(LIGHT):
+        figure.draw_without_rendering()
+        shown = [label for labels in ticks(figure) for label in labels]
+        every = {label for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) for label in axis.get_ticklabels()}
+        others = [text for text in figure.findobj(Text) if text.get_visible() and text not in every]
+        found = [text for text in (*shown, *others) if text.get_text().strip()]
+        return [(text.get_text(), text.get_window_extent()) for text in found]
+
+
+def said(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+
+
+def overlaps(boxes: Sequence[Bbox]) -> list[tuple[Bbox, Bbox]]:
+    return [
+        (one, other)
+        for one, other in itertools.combinations(boxes, 2)
+        if min(one.x1, other.x1) - max(one.x0, other.x0) > 0.5 and min(one.y1, other.y1) - max(one.y0, other.y0) > 0.5
+    ]
+
+
+def assert_legible(figure: Figure) -> None:
+    """Assert that no text leaves the canvas, and that neither ticks nor panels with their labels cover another."""
+    width, height = figure.canvas.get_width_height()
+    for text, box in texts(figure):
+        assert min(box.x0, box.y0) >= -SLACK, text
+        assert box.x1 <= width + SLACK, text
+        assert box.y1 <= height + SLACK, text
+    with applied(LIGHT):
+        for labels in ticks(figure):
+            assert not overlaps([label.get_window_extent() for label in labels]), labels
+        for axes in figure.axes:
+            assert not overlaps([text.get_window_extent() for text in axes.texts])  # in cells, above crosses
+        assert not overlaps([axes.get_tightbbox() for axes in figure.axes])
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_chart_is_legible_and_drawn_for_the_page(name: str) -> None:
+    assert_legible(drawn(EVERY[name]))
+    assert len(list(ElementTree.fromstring(svg(EVERY[name], PAGE, name)).iter())) > 10
+
+
+def test_every_form_is_drawn_in_every_style() -> None:
+    for name, style in itertools.product(FORMS, STYLES):
+        assert len(svg(EVERY[name], STYLES[style], name)) > 1_000, (name, style)
+
+
+def test_hostile_labels_stay_text_inside_the_canvas(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    figure = drawn(hostile())
+    assert_legible(figure)
+    everything = " ".join(said(figure))
+    for text in ("<script>alert(1)</script>", "$x^2_i$ and $", "_underscore %s", "two lines", "한글 이름", "␛[31mred␀"):
+        assert text in everything, text
+    found = svg(hostile(), PAGE, "rate")
+    root = ElementTree.fromstring(found)
+    assert "script" not in {element.tag.rpartition("}")[2] for element in root.iter()}
+    assert any(element.text == "$x^2_i$ and $" for element in root.findall(".//{*}text"))
+    assert "&lt;script&gt;" in found
+    assert caplog.records == []
+
+
+def test_ids_of_a_picture_are_its_own_and_lead_somewhere() -> None:
+    for name in FORMS:
+        roots = {prefix: ElementTree.fromstring(svg(EVERY[name], PAGE, prefix)) for prefix in ("one", "two")}
+        ids = {prefix: [e.attrib["id"] for e in root.iter() if "id" in e.attrib] for prefix, root in roots.items()}
+        assert len(ids["one"]) == len(set(ids["one"]))
+        assert not set(ids["one"]) & set(ids["two"])
+        wanted = {
+            value.removeprefix("url(").removesuffix(")").removeprefix("#")
+            for element in roots["one"].iter()
+            for key, value in element.attrib.items()
+            if key.endswith("href") or value.startswith("url(")
+        }
+        assert wanted <= set(ids["one"])
+        assert wanted or name == "cells"  # which has neither markers nor anything cut at its edges
+
+
+def test_an_inlined_picture_takes_the_colour_of_the_page() -> None:
+    found = svg(lines(), PAGE, "rate")
+    for there in ("currentColor", 'role="img"', "Throughput against workers</title>"):
+        assert there in found, there
+    assert "throughput (samples/s) by workers of mpi; horovod" in found
+    assert CURRENT not in found
+    assert "style=" not in found
+
+
+def test_the_same_chart_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name in FORMS:
+        found = []
+        for number in "12":
+            paths = [tmp_path / f"{number}{suffix}" for suffix in (".png", ".svg")]
+            save_all(EVERY[name], LONG_CAPTION, paths, LIGHT)
+            found.append([path.read_bytes() for path in paths] + [svg(EVERY[name], PAGE, "x").encode()])
+        assert found[0] == found[1], name
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1.png", "1.svg", "2.png", "2.svg"]
+
+
+def test_title_and_caption_are_in_the_file(tmp_path: Path) -> None:
+    sizes = []
+    for caption in ("한글 $caption$ <b>", LONG_CAPTION):
+        save_all(lines(), caption, [tmp_path / "a.svg", tmp_path / "a.png"], LIGHT)
+        with Image.open(tmp_path / "a.png") as image:
+            sizes.append(image.size)
+        found = (tmp_path / "a.svg").read_text(encoding="utf-8")
+        title = ElementTree.fromstring(found).find("{*}title")
+        assert title is not None
+        assert title.text == "Throughput against workers"
+        # Letters are shapes; a comment beside them says what they are.
+        assert found.count("<!-- ") > 10
+        assert caption.split()[1] in found
+    assert sizes[1][0] == sizes[0][0]
+    assert sizes[1][1] > sizes[0][1]
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"\.png or \.svg"):
+        save_all(lines(), "", [tmp_path / "a.pdf"], LIGHT)
+    (tmp_path / "a.png").mkdir()
+    with pytest.raises(OSError):
+        save_all(lines(), "", [tmp_path / "a.png"], LIGHT)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
+
+
+def test_the_settings_of_the_user_neither_show_nor_change() -> None:
+    plain = svg(lines(), PAGE, "x")
+    with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "text.parse_math": True, "axes.grid": True}):
+        before, filters = matplotlib.rcParams.copy(), list(warnings.filters)
+        assert svg(lines(), PAGE, "x") == plain
+        picture(lines(), LIGHT)
+        assert matplotlib.rcParams.copy() == before
+        assert list(warnings.filters) == filters
+
+
+def test_every_point_is_drawn_beside_its_place() -> None:
+    series = measured()
+    dots = [line for line in drawn(lines(series)).axes[0].lines if line.get_markersize() == POINT_PT]
+    ys = sorted(value for line in dots for value in line.get_ydata())
+    assert ys == sorted(point for one in series.marks for point in one.points)
+    xs = [value for line in dots for value in line.get_xdata()]
+    assert len(set(xs)) == len(xs)
+    assert all(min(abs(math.log2(x / one.x)) for one in series.marks) < 0.1 for x in xs)
+
+
+def test_series_at_one_place_stand_beside_each_other_and_inside() -> None:
+    several = [measured(str(number)) for number in range(5)]
+    figure = picture(Chart("t", (Panel("", Axis("workers", "log2"), Axis("y"), tuple(several)),)), LIGHT)
+    (axes,) = figure.axes
+    joined = [line for line in axes.lines if len(line.get_xdata()) == 4 and line.get_linestyle() == "-"]
+    places = np.array([line.get_transform().transform(line.get_xydata())[:, 0] for line in joined])
+    assert places.shape == (5, 4)
+    assert (np.diff(places, axis=0) * 72 / figure.dpi > 1.0).all()
+    assert np.ptp(places, axis=0).max() < 0.5 * np.diff(places.mean(axis=0)).min()
+    assert axes.bbox.x0 < places.min() - 2
+    assert places.max() + 2 < axes.bbox.x1
+
+
+def test_medians_and_intervals_are_drawn() -> None:
+    (axes,) = drawn(lines(measured())).axes
+    (line,) = [line for line in axes.lines if line.get_marker() == LIGHT.marker(0) and len(line.get_xdata()) == 4]
+    assert list(line.get_ydata()) == [102.0, 195.0, 350.0, 600.0]
+    (intervals,) = [line for line in axes.lines if line.get_marker() == "_"]
+    ends = [y for y in intervals.get_ydata() if not math.isnan(y)]
+    assert ends == [100.0, 104.0, 190.0, 201.0, 340.0, 361.0]
+
+
+def test_failed_runs_break_the_line_and_are_counted_below_all_values() -> None:
+    series = (
+        Series("mpi", (mark(1, 1.0), mark(2, failed=2), mark(4, 3.0))),
+        Series("horovod", (mark(2, 2.0, failed=3),), hue=1),
+    )
+    figure = drawn(lines(*series))
+    (axes,) = figure.axes
+    (line,) = [line for line in axes.lines if line.get_linestyle() == "-" and len(line.get_xdata()) == 3]
+    assert np.isnan(line.get_ydata()).tolist() == [False, True, False]
+    boxes = dict(texts(figure))
+    assert FAILED in boxes
+    assert boxes["5"].y1 <= axes.bbox.y0 + SLACK  # the values end here
+    assert boxes["5"].y0 >= axes.spines.bottom.get_window_extent().y0 - SLACK
+    (cross,) = [line for line in axes.lines if line.get_marker() == "x"]
+    assert list(cross.get_xdata()) == [2.0]
+    only_failed = drawn(EVERY["only failed"])
+    assert f"mpi{NO_VALUE}" in said(only_failed)
+    assert [label.get_text() for label in only_failed.axes[0].get_yticklabels()] == []
+    assert [label.get_text() for label in only_failed.axes[0].get_xticklabels()] == ["1", "2"]
+
+
+def test_emulated_runs_are_hollow_and_named() -> None:
+    figure = drawn(lines(measured("real"), measured("shared", emulated="oversubscribed", hue=1)))
+    assert {"real", "shared (emulated)"} <= set(said(figure))
+    faces = [line.get_markerfacecolor() for line in figure.axes[0].lines if len(line.get_xdata()) == 4]
+    assert faces == [LIGHT.colour(0), LIGHT.background]
+
+
+def test_the_legend_names_each_series_once_in_full() -> None:
+    found = said(drawn(many_panels(4)))
+    for text in ("mpi", "paper", "shared cores (emulated)", AT_LEAST):
+        assert found.count(text) == 1, text
+    names = [f"{'a long beginning ' * 3}{middle}{' and a long end' * 3}" for middle in ("ONE", "TWO")]
+    (legend,) = drawn(lines(*(measured(name, hue=hue) for hue, name in enumerate(names)))).legends
+    assert [text.get_text().replace("\n", " ") for text in legend.get_texts()] == [name.strip() for name in names]
+    (legend,) = drawn(lines(*(measured(label, hue=hue) for hue, label in enumerate(HOSTILE)))).legends
+    assert len(legend.get_texts()) == len(HOSTILE)  # also of labels that begin with an underscore
+
+
+def test_a_line_of_one_place_is_visible() -> None:
+    for role in Role:
+        figure = drawn(lines(Series("x", (line_mark(4, 100.0),), role)))
+        (line,) = [line for line in figure.axes[0].lines if len(line.get_xdata()) == 1 and line.get_markersize() >= 5]
+        assert line.get_marker() != "none", role
+        assert line.get_markersize() <= STAR_PT, role
+
+
+def labels(figure: Figure) -> list[str]:
+    return [label.get_text() for label in figure.axes[0].get_xticklabels()]
+
+
+def test_ticks_stand_at_chosen_values_and_else_at_round_ones() -> None:
+    def chart(*places: float, scale: str = "log2") -> Chart:
+        return lines(Series("mpi", tuple(mark(x, 1.0 + x) for x in places)), x=Axis("x", scale))  # type: ignore[arg-type]
+
+    assert labels(drawn(chart(8, 16, 24, 32))) == ["8", "16", "24", "32"]
+    crowded = drawn(chart(*range(1, 30)))
+    assert set(labels(crowded)) <= {"0.5", "1", "2", "4", "8", "16", "32", "64"}
+    assert len(crowded.axes[0].get_xticks()) > 2
+    measured_places = labels(drawn(chart(41.371, 77.313, scale="linear")))
+    assert measured_places
+    assert not {"41.371", "77.313"} & set(measured_places)
+    (panel,) = lines(Series("mpi", (mark(1, 2.1e4), mark(2, 2.9e4))), y=Axis("y", "log10")).panels
+    (axes,) = drawn(Chart("within one power", (panel,))).axes
+    low, high = axes.get_ylim()
+    assert sum(low <= value <= high for value in axes.get_yticks()) > 1
+
+
+def test_an_axis_keeps_its_ends_but_for_values_beyond() -> None:
+    for chart, bottom, top in (
+        (lines(measured(), y=Axis("y", low=0.0)), 0.0, None),
+        (lines(measured(), y=Axis("y", low=200.0)), None, None),
+        (lines(measured(), y=Axis("y", low=0.0, high=1000.0)), 0.0, 1000.0),
+        (lines(Series("mpi", (mark(1, 0.4), mark(8, 0.7))), y=Axis("y", percent=True)), 0.0, 1.1),
+    ):
+        low, high = drawn(chart).axes[0].get_ylim()
+        values = [point for one in chart.panels[0].series for each in one.marks for point in each.points]
+        assert low <= min(values) < max(values) <= high
+        assert bottom in (None, low)
+        assert top in (None, high)
+    (axes,) = drawn(EVERY["efficiency"]).axes
+    assert axes.get_ylim()[1] > 1.3
+    assert "100%" in [label.get_text() for label in axes.get_yticklabels()]
+
+
+def test_what_a_logarithm_cannot_show_is_counted() -> None:
+    (panel,) = EVERY["zeros on logs"].panels
+    assert num_left_out(panel) == 4
+    assert note(panel).startswith("4 values not shown")
+    assert any("4 values not shown" in text for text in said(drawn(EVERY["zeros on logs"])))
+    assert note(lines().panels[0]) == ""
+    for name in ("no series", "no panel", "cells without values"):
+        assert any("nothing to show" in text for text in said(drawn(EVERY[name]))), name
+
+
+def test_parts_of_a_bar_stand_on_each_other_and_negative_ones_hang() -> None:
+    (panel,) = charts.bars().panels
+    found = [(bar.mark.x, bar.bottom, bar.height) for bar in bars(slotted(panel))]
+    assert found[0] == pytest.approx((0, 0.0, 1.1))
+    assert found[3] == pytest.approx((0, 1.1, 8.1))
+    assert found[5] == pytest.approx((1, 1.25 + 8.25, 2.25))
+    figure = drawn(charts.bars())
+    assert figure.axes[0].get_ylim()[0] == 0
+    assert figure.axes[0].get_ylim()[1] > 1.25 + 8.3 + 2.3
+    assert {"waiting for data", "exchange (emulated)", "3"} <= set(said(figure))
+    assert len(figure.axes[0].patches) == 5
+    (panel,) = charts.bars(series=(Series("a", (mark(0, -2.0),)), Series("b", (mark(0, 3.0),)))).panels
+    assert [(bar.bottom, bar.height) for bar in bars(panel)] == [(0.0, -2.0), (0.0, 3.0)]
+    assert drawn(Chart("x", (panel,))).axes[0].get_ylim()[0] < -2.0
+
+
+def test_cells_hold_their_values_and_have_a_colour_each() -> None:
+    found = said(drawn(cells()))
+    assert {"101", "100", "200", "400", "-", "5 failed", "mirrored (emulated)"} <= set(found)
+    assert any("in cells: throughput (samples/s)" in text for text in found)
+    assert cell_text(mark(0, ended=(7.0, 9.0)), percent=False) == "≥ 7"
+    assert cell_text(mark(0, 0.5, failed=1), percent=True) == "50%\n1 failed"
+    for axis in (Axis("x", "log10"), Axis("x", percent=True), Axis("x", low=0.0, high=1e3)):
+        figure = drawn(cells(y=axis))
+        figure.draw_without_rendering()
+        (mesh,) = figure.axes[0].collections
+        assert len({tuple(colour) for colour in mesh.get_facecolor()}) >= 4, axis
+
+
+def test_many_panels_are_legible_in_few_columns() -> None:
+    figure = drawn(many_panels(40, 3, measured()))
+    assert len(figure.axes) == 40
+    assert figure.get_figwidth() <= MAX_WIDTH_IN
+    assert_legible(figure)
+    for columns, across in ((1, 1), (2, 2), (4, 2), (5, 3), (9, 3)):
+        axes = drawn(many_panels(5, columns, measured())).axes
+        assert len({round(one.get_position().x0, 3) for one in axes}) == across, columns
+        assert np.ptp([one.get_position().height for one in axes]) < 1e-6
+
+
+def test_a_very_high_picture_has_fewer_pixels_an_inch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendering, "MAX_PIXELS", 1_000)
+    figure = drawn(many_panels(3, 1, measured()))
+    assert figure.get_figheight() * figure.dpi == pytest.approx(1_000)
+    assert_legible(figure)
+
+
+def test_a_great_many_points_stay_a_small_file() -> None:
+    points = tuple(float(number) for number in range(MAX_POINTS + 1))
+    found = svg(lines(Series("mpi", (mark(1, *points), mark(2, 1.0)))), PAGE, "x")
+    assert found.count("<use") < 200
+    assert "data:image/png" in found
+
+
+def test_the_description_names_panels_and_series() -> None:
+    assert described(lines()).startswith("digits, mlp: throughput (samples/s) by workers of mpi; horovod")
+    assert described(many_panels(40)).endswith("And 28 more panels.")
+    assert described(Chart("x", ())) == "Nothing to show."
+
+
+def test_base_lines_have_markers_of_their_own() -> None:
+    series = [Series(name, (mark(1, 1.0, 2.0),), Role.BASE_LINE) for name in ("alone, batch 8", "alone, batch 16")]
+    (axes,) = drawn(lines(measured(), *series)).axes
+    assert [line.get_marker() for line in axes.lines if len(line.get_xdata()) == 1] == ["*", "X"]

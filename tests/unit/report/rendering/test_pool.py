@@ -1,0 +1,62 @@
+"""Rendering in other processes: the same bytes, errors where the result is asked for, and killed processes."""
+
+import contextlib
+import multiprocessing
+from pathlib import Path
+
+import pytest
+
+from dlbench.report.rendering import pool
+from dlbench.report.rendering.pool import RenderPool, Task
+from tests.unit.report.charts import hostile, lines
+
+
+def files(folder: Path, name: str = "one") -> Task:
+    folder.mkdir(exist_ok=True)
+    return Task(name, hostile(), "light", (folder / f"{name}.png", folder / f"{name}.svg"), "A caption.")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_processes_render_the_same_until_they_are_killed(tmp_path: Path) -> None:
+    with RenderPool(0) as here:
+        element = here.submit(Task("one", lines(), "page"))()
+        assert here.submit(files(tmp_path / "here"))() == ""
+    with RenderPool(2) as others:
+        rendered = [others.submit(files(tmp_path / "others", name)) for name in ("one", "two", "three")]
+        missing = others.submit(Task("x", lines(), "light", (tmp_path / "absent" / "x.png",)))
+        unknown = others.submit(Task("x", lines(), "absent"))
+        assert others.submit(Task("one", lines(), "page"))() == element
+        assert [one() for one in rendered] == [""] * 3
+        with pytest.raises(FileNotFoundError):
+            missing()
+        with pytest.raises(Exception, match="there is no style"):
+            unknown()
+        found = contents(tmp_path / "others")
+        assert sorted(found) == ["one.png", "one.svg", "three.png", "three.svg", "two.png", "two.svg"]
+        assert {name: found[name] for name in ("one.png", "one.svg")} == contents(tmp_path / "here")
+        for child in multiprocessing.active_children():
+            child.kill()
+        assert [others.submit(files(tmp_path / "after", name))() for name in ("one", "two")] == ["", ""]
+    assert len(contents(tmp_path / "after")) == 4
+
+
+def test_after_a_mistake_no_process_is_left() -> None:
+    before = set(multiprocessing.active_children())
+    with contextlib.suppress(KeyError), RenderPool(2) as found:
+        for _ in range(50):
+            found.submit(Task("x", lines(), "page"))
+        raise KeyError
+    assert set(multiprocessing.active_children()) == before
+
+
+def test_where_no_process_can_be_started_this_one_renders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError("no room for a process")
+
+    monkeypatch.setattr(pool.ProcessPoolExecutor, "submit", refuse)
+    with RenderPool(2) as found:
+        assert found.submit(files(tmp_path / "there"))() == ""
+    assert len(contents(tmp_path / "there")) == 2

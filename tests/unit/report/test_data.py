@@ -1,0 +1,127 @@
+"""Studies as a report reads them: whole ones, published ones, and folders that are none."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dlbench.errors import UserError
+from dlbench.records.tables import write_table
+from dlbench.report.data import read
+
+ROOT = Path(__file__).parents[3]
+FIXTURE = ROOT / "tests" / "fixtures" / "study-v1"
+PUBLISHED = ROOT / "results" / "dividing"
+
+
+def study(folder: Path, *rows: dict[str, object]) -> Path:
+    folder.mkdir()
+    full = [{"run_id": f"a-{number}-r0", "attempt": 1, "status": "completed"} | row for number, row in enumerate(rows)]
+    write_table(folder / "runs.csv", "runs", full)
+    return folder
+
+
+def test_a_published_study_has_runs_and_epochs_and_its_scenario() -> None:
+    report_data = read([PUBLISHED])
+    (source,) = report_data.studies
+    assert len(report_data.runs) == len(report_data.completed) == 60
+    assert source.scenario is not None
+    assert source.scenario.name == "dividing"
+    assert source.machine["cpu"]["model"] == "AMD EPYC"
+    assert set(report_data.epochs["study"]) == {source.name}
+    assert report_data.sensors.empty
+    assert source.table("steps") is None
+
+
+def test_repeats_share_an_arm() -> None:
+    runs = read([PUBLISHED]).runs
+    assert runs.groupby("arm")["repeat"].nunique().eq(5).all()
+
+
+def test_several_studies_are_joined_and_told_apart(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(PUBLISHED, copy)
+    report_data = read([PUBLISHED, copy, FIXTURE])
+    names = [source.name for source in report_data.studies]
+    assert len(set(names)) == 3
+    assert names[1] == f"{names[0]} (2)"
+    assert (report_data.runs["study"] == names[1]).sum() == 60
+    assert set(report_data.epochs["study"]) == set(names)
+
+
+def test_only_the_last_attempt_counts_and_none_is_lost(tmp_path: Path) -> None:
+    failed = {"run_id": "a-r0", "attempt": 1, "status": "failed", "reason": "no"}
+    folder = study(tmp_path / "s", failed, {"run_id": "a-r0", "attempt": 2}, {"run_id": "b-r0", "status": "stalled"})
+    report_data = read([folder])
+    assert list(report_data.runs["status"]) == ["completed", "stalled"]
+    assert list(report_data.completed["attempt"]) == [2]
+    assert len(report_data.attempts) == 3
+
+
+def test_rows_of_earlier_attempts_are_not_those_of_the_run(tmp_path: Path) -> None:
+    folder = study(tmp_path / "s", {"run_id": "a-r0", "status": "failed"}, {"run_id": "a-r0", "attempt": 2})
+    epochs = [{"run_id": "a-r0", "attempt": attempt, "worker": 0, "epoch": 1} for attempt in (1, 2)]
+    write_table(folder / "epochs.csv", "epochs", epochs)
+    assert list(read([folder]).epochs["attempt"]) == [2]
+
+
+def test_what_is_not_known_of_scenario_and_machine_stays_unknown(tmp_path: Path) -> None:
+    folder = study(tmp_path / "s", {})
+    (source,) = read([folder]).studies
+    assert source.scenario is None
+    assert source.machine == {}
+    assert source.name == "s"
+    (folder / "scenario.yaml").write_text("a: [")
+    (folder / "machine.json").write_text("[1")
+    (source,) = read([folder]).studies
+    assert (source.scenario, source.machine) == (None, {})
+    assert source.scenario_text == "a: ["
+
+
+def test_no_study(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no study is given"):
+        read([])
+    with pytest.raises(UserError, match="no folder of a study"):
+        read([tmp_path / "absent"])
+    with pytest.raises(UserError, match=r"it has no runs\.csv"):
+        read([tmp_path])
+
+
+def test_a_folder_of_studies_names_them(tmp_path: Path) -> None:
+    study(tmp_path / "one", {})
+    with pytest.raises(UserError, match="there are studies: one"):
+        read([tmp_path])
+
+
+def test_the_same_study_twice(tmp_path: Path) -> None:
+    folder = study(tmp_path / "s", {})
+    with pytest.raises(UserError, match="given twice"):
+        read([folder, tmp_path / "." / "s"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([], "holds no run yet"),
+        ([{"status": None}], "without run_id, attempt or status"),
+        ([{"status": "fine"}], "unknown status 'fine'"),
+        ([{"run_id": "a-r0"}, {"run_id": "a-r0"}], "two rows of a-r0, attempt 1"),
+        ([{"schema_version": 999}], "schema version 999"),
+    ],
+)
+def test_rows_that_cannot_be_used(tmp_path: Path, rows: list[dict[str, object]], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        read([study(tmp_path / "s", *rows)])
+
+
+def test_a_table_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "runs.csv").write_bytes(b"\x00\xff\xfe")
+    with pytest.raises(UserError, match=r"runs\.csv"):
+        read([tmp_path])
+
+
+def test_a_table_of_epochs_that_is_none(tmp_path: Path) -> None:
+    folder = study(tmp_path / "s", {})
+    (folder / "epochs.csv").write_text("run_id,attempt\r\na,b\r\n")
+    with pytest.raises(UserError, match=r"epochs\.csv"):
+        _ = read([folder]).epochs

@@ -1,0 +1,231 @@
+import contextlib
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dlbench.errors import UserError
+from dlbench.scenario.check.feasibility import infeasibility
+from dlbench.scenario.cluster import Cluster, Host
+from dlbench.scenario.run_spec import RunSpec
+from tests.unit.scenario.conftest import HOUSE, machine
+
+Runs = Callable[..., tuple[RunSpec, ...]]
+Refusal = Callable[..., str]
+
+HOSTS = Cluster(hosts=(Host(address="a", slots=2), Host(address="b", slots=2)))
+
+
+def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal) -> None:
+    for settings, said in [
+        ("workers: 2", "the strategy single is for at most 1 worker"),
+        ("strategy: pair", "the strategy pair needs at least 2 workers"),
+        (
+            "strategy: mpi, algorithm: rng",
+            "has no algorithm 'rng'; it has: auto, ring, own-ring (did you mean 'ring'?)",
+        ),
+        ("algorithm: ring", "the strategy single has no choice of algorithm"),
+        ("strategy: mpi, communicator: simulated", "has no communicator 'simulated'; it has: mpi"),
+        ("communicator: mpi", "has no choice of communicator"),
+        ("strategy: mpi, launcher: local", "the launcher local does not provide mpi"),
+        ("strategy: fast", "no launcher provides what the strategy fast needs: nccl"),
+        ("strategy: pair, workers: 2, trainer: numpy", "works with keras_tensorflow, not with numpy"),
+        ("model: conv, trainer: numpy", "the trainer numpy cannot train the model conv"),
+        ("trainer: numpy, precision: mixed_bfloat16", "has no precision"),
+        ("optimizer: adma", "has no optimizer 'adma'; it has: sgd, rmsprop, adam (did you mean 'adam'?)"),
+        ("optimizer: adam, momentum: 0.9", "momentum belongs to the optimizer sgd or rmsprop, not to adam"),
+        ("optimizer: rmsprop, momentum: 0.9, nesterov: true", "nesterov belongs to the optimizer sgd, not to rmsprop"),
+        ("nesterov: true", "nesterov needs a momentum above 0"),
+        ("optimizer: rmsprop, weight_decay: 0.1", "weight_decay belongs to the optimizer sgd or adam, not to rmsprop"),
+        ("trainer: numpy, weight_decay: 0.1", "the trainer numpy knows no weight_decay"),
+        ("trainer: numpy, jit_compile: true", "cannot compile its step"),
+        ("strategy: plain, jit_compile: true", "the strategy plain reduces by operations that XLA cannot compile"),
+        ("trainer: numpy, gradient_accumulation_steps: 2", "the trainer numpy cannot accumulate gradients"),
+        (
+            "strategy: mpi, workers: 2, batch_size: 9, batch_scope: global, gradient_accumulation_steps: 5",
+            "a worker's batch of 4 samples cannot be computed in 5 parts",
+        ),
+        ("learning_rate_scale: linear", "needs learning_rate_base_batch"),
+        ("strategy: mpi, workers: 4, batch_size: 3, batch_scope: global", "does not give each of 4 workers a sample"),
+        ("batch_size: 801", "one batch of all workers is 801 samples, and there are 800 to train on"),
+        ("strategy: mpi, workers: 2, batch_size: 401", "is 802 samples"),
+        ("batch_size: 9, train_samples: 8", "there are 8 to train on"),
+        ("strategy: mpi, workers: 2, batch_size: 801, divide: epochs", "one batch of one worker is 801"),
+        ("batch_size: 951, validation_fraction: 0.05", "there are 950 to train on"),
+        ("train_samples: 801", "has 800 training samples, not 801"),
+        ("validation_samples: 201", "has 200 validation samples, not 201"),
+        ("dataset: image_folder, dataset.path: x, validation_samples: 101", "has 100 validation samples, not 101"),
+        ("model: conv", "refuses the data set digits: it takes images, not samples of shape [64]"),
+        (
+            "strategy: mpi, workers: 2, dataset: silent, model: conv, model.batch_norm: synchronized",
+            "the strategy mpi reduces nothing inside the step",
+        ),
+        ("dataset: image_folder, dataset.path: missing", "there is no folder 'missing'"),
+        ("dataset: image_folder, dataset.path: broken", "cannot be read: Permission denied"),
+        ("cores_per_worker: 1.5", "must be a whole number or a share of one core, such as 0.5, not 1.5"),
+        ("cores_per_worker: 5", "a worker cannot have 5 cores where a host has 4"),
+        ("strategy: mpi, workers: 2, mode: scale-out", "2 workers with 1 on each host need 2 hosts; the cluster has 1"),
+        ("strategy: mpi, workers: 4, workers_per_host: 2", "need 2 hosts; the cluster has 1"),
+        ("strategy: mpi, workers: 2, mode: scale-out, workers_per_host: 2", "scale-out means one worker per host"),
+        ("strategy: mpi, workers: 4, mode: scale-up, workers_per_host: 2", "scale-up means all 4 workers on one host"),
+        ("command: 'python train.py {workrs}'", "unknown {workrs} (did you mean 'workers'?)"),
+        ('command: "python \'train.py"', "cannot be split into words"),
+        ("command: ' '", "the command is empty"),
+    ]:
+        with subtests.test(settings=settings):
+            message = refusal(f"base: {{{settings}}}\nbaseline: none")
+            assert message.startswith("s.yaml:1: ")
+            assert said in message
+
+
+def test_what_can_be_run_is_not_refused(subtests: pytest.Subtests, runs: Runs) -> None:
+    for settings in [
+        "strategy: mpi, workers: 16",  # more workers than cores: allowed on this machine, marked as emulated
+        "strategy: mpi, workers: 2, batch_size: 400",
+        "strategy: mpi, workers: 2, batch_size: 800, divide: epochs",
+        "strategy: mpi, workers: 4, batch_size: 4, batch_scope: global",
+        "train_samples: 800, validation_samples: 200",
+        "momentum: 0.9",
+        "jit_compile: true",
+        "learning_rate_scale: sqrt, learning_rate_base_batch: 32",
+        "dataset: silent, batch_size: 100000",
+        "model: conv, dataset: silent",
+        "model: conv, dataset: silent, strategy: mpi, model.batch_norm: synchronized",  # one worker: its own batch
+        "model: conv, dataset: silent, strategy: mpi, workers: 2, model.batch_norm: local",
+        "model: conv, dataset: silent, strategy: within, workers: 2, model.batch_norm: synchronized",
+        "model: conv, dataset: shapeless",
+        "model: conv, dataset: image_folder, dataset.path: x, train_samples: 1000",
+        "strategy: pair, workers: 2",
+        "strategy: mpi, launcher: mpirun, algorithm: own-ring, communicator: mpi",
+        "command: 'python train.py {workers} {batch_size} {{x}} {\"json\": 1} {}'",
+        "command: 'python train.py {model.hidden}', model: mlp",
+    ]:
+        with subtests.test(settings=settings):
+            assert runs(f"base: {{{settings}}}\nbaseline: none")
+
+
+def test_a_script_of_the_users_own_may_call_its_model_anything(runs: Runs) -> None:
+    text = "base:\n  command: python train.py\n  model: my-resnet\nbaseline: none"
+    (run,) = runs(text)
+    assert (run.settings.model, run.settings.dataset, run.settings.trainer) == ("my_resnet", "", "")
+    assert not any(key.startswith("model.") for key in run.options)
+
+
+def test_layouts_that_do_not_fit_hosts(subtests: pytest.Subtests, refusal: Refusal) -> None:
+    for settings, said in [
+        ("workers: 3, mode: scale-up", "3 workers do not fit on 2 slots; at most 2 fit, or hosts with 3 slots each"),
+        ("workers: 5", "5 workers do not fit on 4 slots; at most 4 fit, or hosts with 3 slots each"),
+        ("workers: 3, mode: scale-out", "need 3 hosts; the cluster has 2"),
+        (
+            "workers: 4, workers_per_host: 4",
+            "4 workers do not fit on 2 slots; at most 2 fit, or hosts with 4 slots each",
+        ),
+        ("workers: 4, workers_per_host: 1", "need 4 hosts; the cluster has 2"),
+        ("strategy: pair, workers: 4, launcher: local", "the launcher local starts nothing on other hosts"),
+    ]:
+        with subtests.test(settings=settings):
+            base = f"strategy: mpi, {settings}" if "strategy" not in settings else settings
+            assert said in refusal(f"base: {{{base}}}\nbaseline: none", HOSTS)
+
+
+def test_a_scenario_cannot_say_alone_that_it_is_handed_to_a_queue(refusal: Refusal) -> None:
+    assert "`submitter: sbatch` belongs in a cluster file" in refusal("base: {submitter: sbatch}\nbaseline: none")
+
+
+def test_an_old_name_of_a_setting_is_refused_with_the_new_one(refusal: Refusal) -> None:
+    assert "called `communicator` now" in refusal("base: {strategy: mpi, workers: 2, driver: mpi}")
+
+
+def test_what_runs_on_other_hosts_is_started_there(runs: Runs) -> None:
+    (alone,) = runs("base: {strategy: single}", HOSTS)
+    assert alone.settings.launcher == "mpirun"
+    (alone,) = runs("base: {strategy: single}")
+    assert alone.settings.launcher == "local"
+
+
+def test_layouts_that_fit_hosts(subtests: pytest.Subtests, runs: Runs) -> None:
+    for settings in ["workers: 2", "workers: 4", "workers: 2, mode: scale-out", "workers: 4, workers_per_host: 2"]:
+        with subtests.test(settings=settings):
+            assert runs(f"base: {{strategy: mpi, {settings}}}", HOSTS)
+
+
+def test_impossible_is_empty_for_what_expand_returns(runs: Runs) -> None:
+    assert [infeasibility(run, machine()) for run in runs("base: {strategy: mpi, workers: 2}")] == ["", ""]
+
+
+def test_a_data_set_is_asked_once_for_the_same_options(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    real = HOUSE["datasets"]["digits"].describe
+    monkeypatch.setattr(HOUSE["datasets"]["digits"], "describe", lambda options: asked.append(options) or real(options))
+    runs("matrix: {batch_size: [1, 2, 3, 4]}\nrepeats: 5\nbaseline: none")
+    assert len(asked) == 1
+
+
+# The lines of `exclude`.
+
+AXES = {
+    "strategy": ["single", "mpi"],
+    "algorithm": ["~", "ring"],
+    "workers": ["1", "2", "4"],
+    "batch_size": ["8", "300", "500"],
+    "optimizer": ["sgd", "adam"],
+    "momentum": ["0", "0.5"],
+}
+
+
+def exclude_lines(message: str) -> list[str]:
+    return [line for line in message.partition("exclude:\n")[2].splitlines() if line.startswith("  - ")]
+
+
+def test_the_lines_leave_out_exactly_the_impossible_points(
+    subtests: pytest.Subtests, runs: Runs, refusal: Refusal
+) -> None:
+    head = "base: {trainer: numpy, strategy: mpi, cores_per_worker: 1}\nbaseline: none\norder: written\n"
+    for keys in [
+        ("strategy", "algorithm", "workers"),
+        ("workers", "batch_size", "optimizer", "momentum"),
+        ("strategy", "algorithm", "batch_size", "momentum"),
+    ]:
+        with subtests.test(keys=keys):
+            text = head + "matrix:\n" + "".join(f"  {key}: [{', '.join(AXES[key])}]\n" for key in keys)
+            possible = []
+            for values in itertools.product(*(AXES[key] for key in keys)):
+                alone = ", ".join(f"{key}: {value}" for key, value in zip(keys, values, strict=True))
+                with contextlib.suppress(UserError):
+                    possible.append(runs(f"{head}include:\n  - {{{alone}}}")[0].fingerprint)
+            lines = exclude_lines(refusal(text))
+            text += "exclude:\n" + "\n".join(lines)
+            assert [run.fingerprint for run in runs(text)] == possible
+            num_points = math.prod(len(AXES[key]) for key in keys)
+            assert 0 < len(lines) == num_points - len(possible)
+
+
+def test_a_long_list_of_points_is_cut(runs: Runs, refusal: Refusal) -> None:
+    text = "base: {trainer: numpy}\nbaseline: none\nmatrix: {batch_size: [8, 801], seed: [" + "0, 1, 2, 3, 4, 5, 6, 7, "
+    text += "8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22]}\nexclude:\n"
+    first = refusal(text)
+    assert len(exclude_lines(first)) == 20
+    assert "# and 3 more" in first
+    text += "\n".join(exclude_lines(first)) + "\n"
+    second = exclude_lines(refusal(text))
+    assert len(second) == 3
+    assert {run.settings.batch_size for run in runs(text + "\n".join(second))} == {8}
+
+
+def test_no_lines_where_everything_is_impossible(refusal: Refusal) -> None:
+    message = refusal("matrix: {workers: [2, 3]}")
+    assert "2 of 2 points cannot be run" in message
+    assert "exclude" not in message
+
+
+def test_impossible_included_points_are_numbered(refusal: Refusal) -> None:
+    message = refusal("base: {trainer: numpy}\ninclude:\n  - {epochs: 2}\n  - {workers: 2}\n  - {workers: 3}")
+    assert message.startswith("s.yaml:4: 2 of 3 points cannot be run")
+    assert "take out of `include`: point 2, 3" in message
+
+
+def test_many_reasons_are_cut(refusal: Refusal) -> None:
+    sizes = list(range(1, 10)) + list(range(801, 811))
+    assert "and 5 more reasons" in refusal(f"matrix: {{batch_size: {sizes}}}")

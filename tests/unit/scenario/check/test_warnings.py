@@ -1,0 +1,51 @@
+from dlbench.scenario.check.warnings import warnings
+from dlbench.scenario.expand.arms import unused_excludes
+from dlbench.scenario.expand.runs import expand
+from dlbench.scenario.read.scenario_file import parse
+from tests.unit.scenario.conftest import machine
+
+
+def found(text: str, cores: int = 4) -> str:
+    scenario = parse(text, "s.yaml")
+    here = machine(cores)
+    return "\n".join([*unused_excludes(scenario, here), *warnings(expand(scenario, here), here)])
+
+
+def test_a_sound_scenario_has_no_warning() -> None:
+    assert found("base: {epochs: 10}\nmatrix: {batch_size: [8, 16]}\nexclude: [{batch_size: 8}]") == ""
+
+
+def test_an_exclude_that_matches_nothing_is_named() -> None:
+    text = "matrix: {batch_size: [8, 16]}\nexclude:\n  - {batch_size: 8}\n  - {batch_size: 32, epochs: 5}\n"
+    assert "s.yaml:4: exclude {batch_size: 32, epochs: 5} matches no point" in found(text)
+
+
+def test_too_few_steps_for_a_rate() -> None:
+    text = "base: {batch_size: 80, epochs: 5}"
+    assert "no samples_per_s: [strategy=single workers=1]" in found(text)
+    assert found("base: {batch_size: 80, epochs: 5, extend_window: true}") == ""
+    assert found("base: {batch_size: 80, epochs: 6}") == ""
+    assert found("base: {dataset: silent}") == ""
+
+
+def test_steps_of_divided_epochs_are_counted() -> None:
+    text = "base: {strategy: mpi, workers: 2, batch_size: 80, epochs: 10, divide: epochs}"
+    assert "[strategy=mpi workers=2]" in found(text)
+
+
+def test_more_workers_than_cores_are_called_emulated() -> None:
+    text = "base: {strategy: mpi, workers: 4}"
+    assert "up to 4 workers share 2 cores" in found(text, cores=2)
+    assert "share" not in found(text, cores=4)
+
+
+def test_a_target_that_is_seen_late() -> None:
+    text = "base: {evaluate_every: 6, epochs: 5}\ntarget: {value: 0.9}"
+    assert "the target is seen late" in found(text)
+    assert "late" not in found(text.replace("6", "5"))
+
+
+def test_random_numbers_teach_nothing() -> None:
+    text = "base: {epochs: 10}\nmatrix: {input: [mapped, synthetic]}"
+    assert "losses and accuracies mean nothing: [input=synthetic]" in found(text)
+    assert found(text.replace(", synthetic", "")) == ""

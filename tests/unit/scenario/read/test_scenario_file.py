@@ -1,0 +1,190 @@
+from pathlib import Path
+
+import pytest
+
+from dlbench.errors import UserError
+from dlbench.scenario.read.scenario_file import parse, read
+from dlbench.scenario.scenario import MAX_NAME_BYTES, Baseline, Order, Scenario, name_from
+
+
+def refused(text: str) -> str:
+    with pytest.raises(UserError) as caught:
+        parse(text, "s.yaml")
+    return str(caught.value)
+
+
+def unreadable(path: Path) -> str:
+    with pytest.raises(UserError) as caught:
+        read(path)
+    return str(caught.value)
+
+
+def test_defaults() -> None:
+    scenario = parse("base: {workers: 1}", "folder/my study.yaml")
+    assert scenario.name == "my study"
+    assert (scenario.repeats, scenario.order, scenario.baseline) == (1, Order.BLOCKS, Baseline.AUTO)
+    assert scenario.target is None
+    assert scenario.limits.startup_timeout_s == 300
+
+
+def test_everything_can_be_said() -> None:
+    scenario = parse(
+        """
+name: full
+description: |
+  Two
+  lines.
+reference: kim2023
+base: {strategy: mpi}
+matrix: {workers: [1, 2]}
+zip: {batch_size: [8, 16], learning_rate: [1e-3, 2e-3]}
+include:
+  - {workers: 4}
+exclude:
+  - {workers: 2, batch_size: 8}
+repeats: 3
+order: written
+baseline: none
+target: {metric: train_loss, value: 0.5, stop: true}
+timeout_s: 60
+stall_timeout_s: 10
+orphan_timeout_s: 5
+flush_interval_s: 0.1
+grace_s: 1
+""",
+        "s.yaml",
+    )
+    assert scenario.zip == ({"batch_size": (8, 16), "learning_rate": (1e-3, 2e-3)},)
+    assert scenario.limits.timeout_s == 60
+    assert scenario.limits.grace_s == 1
+    assert scenario.target is not None
+    assert scenario.target.stop
+
+
+def test_an_empty_section_is_one_that_is_not_there() -> None:
+    scenario = parse("base:\nmatrix:\nzip:\ninclude:\nexclude:\nrepeats: 2\n", "s.yaml")
+    assert (scenario.base, scenario.matrix, scenario.zip, scenario.include, scenario.exclude) == ({}, {}, (), (), ())
+
+
+def test_a_scenario_is_frozen() -> None:
+    scenario = parse("repeats: 2", "s.yaml")
+    with pytest.raises(ValueError, match="frozen"):
+        scenario.repeats = 3  # type: ignore[misc]
+
+
+def test_each_mistake_gets_one_message_with_its_line(subtests: pytest.Subtests) -> None:
+    for text, line, said in [
+        ("", 0, "is empty"),
+        ("[1]", 1, "a scenario is a mapping"),
+        ("just text", 1, "a scenario is a mapping"),
+        ("base: {}\nmatrx: {}", 2, "did you mean 'matrix'?"),
+        ("base:\n  batchsize: 8", 2, "did you mean 'batch_size'?"),
+        ("base:\n  zebra: 8", 2, "dlbench list settings"),
+        ("base:\n  modle.hidden: [8]", 2, "did you mean 'model.hidden'?"),
+        ("base:\n  model.hiden: [8]", 2, "did you mean 'model.hidden'?"),
+        ("base:\n  model.: [8]", 2, "mlp has no option ''"),
+        ("base:\n  model: mpl", 2, "did you mean 'mlp'?"),
+        ("base:\n  model: 5", 2, 'text that looks like something else is quoted: "5"'),
+        ("base:\n  workers: true", 2, "needs a number, not true or false"),
+        ("base:\n  workers: two", 2, "base.workers must be a valid integer"),
+        ("base:\n  workers: 0", 2, "must be greater than or equal to 1, not 0"),
+        ("base:\n  workers: [1, 2]", 2, "base.workers"),
+        ("base:\n  workers:", 2, "base.workers must be a valid integer"),
+        ("base:\n  batch_scope: globl", 2, "did you mean 'global'?"),
+        ("base:\n  batch_scope: sideways", 2, "'per-worker' or 'global'"),
+        ("base:\n  model.hidden: true", 2, "must be a list"),
+        ("base:\n  model.scale: true", 2, "needs a number, not true"),
+        ("base:\n  model.hidden: [64, true]", 2, "needs a number, not true"),
+        ("base: [1]", 1, "base must be a mapping of keys to values"),
+        ("matrix:\n  workers: 2", 2, "write a list: [2]"),
+        ("matrix:\n  workers: []", 2, "must not be empty"),
+        ("matrix:\n  workers:\n    - 1\n    - x", 4, "matrix.workers[1] must be a valid integer"),
+        ("matrix: [1]", 1, "matrix must be a mapping"),
+        ("zip:\n  workers: [1, 2]\n  batch_size: [8]", 1, "not equally long: workers has 2, batch_size has 1"),
+        ("zip:\n  - workers: [1, 2]\n  - workers: 3", 3, "write a list: [3]"),
+        ("zip:\n  workers: [1, 2]\n  batch_size: [8, x]", 3, "zip[0].batch_size[1]"),
+        ("zip: 3", 1, "zip must be a list"),
+        ("zip: [{}]", 1, "must not be empty"),
+        ("include: {workers: 3}", 1, "include must be a list"),
+        ("include:\n  - workers: 1\n    worker: 1", 3, "did you mean 'workers'?"),
+        ("exclude:\n  - {}", 2, "must not be empty"),
+        ("exclude:\n  - worker: 2", 2, "did you mean 'workers'?"),
+        ("repeats: 0", 1, "greater than or equal to 1"),
+        ("repeats: true", 1, "needs a number"),
+        ("repeats: 1.5", 1, "valid integer"),
+        ("order: block", 1, "did you mean 'blocks'?"),
+        ("baseline: false", 1, "'auto' or 'none'"),
+        ("timeout_s: -1", 1, "greater than 0"),
+        ("target: 0.9", 1, "target must be a mapping"),
+        ("target:\n  metric: train_loss", 1, "target.value is missing"),
+        ("target:\n  value: 0.9\n  metrc: x", 3, "did you mean 'metric'?"),
+        ("target:\n  value: true", 2, "needs a number"),
+        ("target:\n  value: 90", 2, "an accuracy lies between 0 and 1"),
+        ("target:\n  metric: train_loss\n  value: -1", 3, "a loss is never negative"),
+        ("target: {metric: speed, value: 1}", 1, "train_loss"),
+        ("name: a/b", 1, "a name that can be a folder's"),
+        ("name: .hidden", 1, "a name that can be a folder's"),
+        (f"name: {'x' * 200}", 1, f"at most {MAX_NAME_BYTES} bytes"),
+    ]:
+        with subtests.test(text=text):
+            message = refused(text)
+            assert message.startswith(f"s.yaml:{line}: " if line else "s.yaml: ")
+            assert said in message
+
+
+def test_the_first_mistake_in_the_text_is_named() -> None:
+    assert refused("repeats: 1\nordr: x\nbasline: y\n").startswith("s.yaml:2: ")
+    assert refused("base:\n  workers: x\nmatrix:\n  batch_size: [y]\n").startswith("s.yaml:2: ")
+
+
+def test_a_missing_file_names_its_neighbours(tmp_path: Path) -> None:
+    (tmp_path / "digits.yaml").write_text("base: {}")
+    message = unreadable(tmp_path / "digit.yaml")
+    assert "there is no such file" in message
+    assert "digits.yaml" in message
+
+
+def test_a_folder_is_no_scenario(tmp_path: Path) -> None:
+    assert "is a folder" in unreadable(tmp_path)
+
+
+def test_a_path_no_system_has(tmp_path: Path) -> None:
+    assert "cannot be read" in unreadable(tmp_path / "a\0b.yaml")
+    assert "cannot be read" in unreadable(tmp_path / ("x" * 300 + ".yaml"))
+
+
+def test_a_device_without_end_is_too_large() -> None:
+    assert "larger than" in unreadable(Path("/dev/zero"))
+
+
+def test_bytes_that_are_no_text_name_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_bytes(b"base: {}\n# \xff\xfe\n")
+    assert unreadable(path).startswith(f"{path}:2: not UTF-8 text")
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_bytes(b"\xef\xbb\xbfbase:\r\n  workers: 1\r\n")
+    assert read(path).base == {"workers": 1}
+
+
+def test_a_file_of_any_name_names_its_study(subtests: pytest.Subtests) -> None:
+    for stem, name in [
+        ("quickstart", "quickstart"),
+        ("my study", "my study"),
+        ("한국어", "한국어"),
+        ("two\nlines", "two-lines"),
+        (".hidden", "hidden"),
+        ("-", "scenario"),
+        ("\udcff", "scenario"),
+    ]:
+        with subtests.test(stem=stem):
+            assert name_from(stem) == name
+            assert Scenario(name=name_from(stem)).name == name
+
+
+def test_a_long_file_name_is_cut_between_letters() -> None:
+    name = name_from("가" * 80)
+    assert len(name.encode()) <= MAX_NAME_BYTES
+    assert set(name) == {"가"}

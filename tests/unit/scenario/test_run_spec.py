@@ -1,0 +1,24 @@
+"""An arm keeps its name when a value of an option comes to be called otherwise."""
+
+import pytest
+
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import Settings
+
+
+def fingerprint(model: str, batch_norm: object) -> str:
+    settings = Settings(model=model)
+    options = {"model.batch_norm": batch_norm, "model.width": 16}
+    return RunSpec(scenario="s", label="", repeat=0, settings=settings, options=options).fingerprint
+
+
+def test_batch_norm_that_was_true_or_false(subtests: pytest.Subtests) -> None:
+    for model in ["cnn", "resnet20"]:
+        with subtests.test(model=model):
+            assert fingerprint(model, "local") == fingerprint(model, True)
+            assert fingerprint(model, "none") == fingerprint(model, False)
+            assert len({fingerprint(model, kind) for kind in ("none", "local", "synchronized")}) == 3
+
+
+def test_a_model_that_never_had_other_values_is_not_touched() -> None:
+    assert len({fingerprint("own:model", value) for value in ("none", "local", True, False)}) == 4

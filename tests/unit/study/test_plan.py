@@ -1,0 +1,67 @@
+"""Runs that cannot be started here are refused before anything is."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dlbench.errors import UserError
+from dlbench.records import files
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import Settings
+from dlbench.strategies import horovod
+from dlbench.study import plan
+from dlbench.study.folder import create
+from dlbench.study.plan import Request, require_launchable, resolve
+
+
+def asked(**settings: Any) -> Any:
+    run = RunSpec(scenario="s", label="", repeat=0, settings=Settings(**settings))
+    return SimpleNamespace(runs=(run,), cluster=SimpleNamespace(is_here=False))
+
+
+def test_a_strategy_whose_library_is_missing_is_refused_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(horovod, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"the strategy 'horovod' cannot be used here: .*`make horovod` builds it"):
+        require_launchable(asked(strategy="horovod", launcher="local"))
+    require_launchable(asked(strategy="single", launcher="local"))
+
+
+TEXT = "# source: A\n# x: workers\nworkers,train_time_s\n1,2\n"
+
+
+@pytest.fixture
+def started_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder dlbench is started in, with a reference of the project's; this machine is not looked at."""
+    folder = tmp_path / "scenarios" / "reference"
+    folder.mkdir(parents=True)
+    (folder / "theirs.csv").write_text(TEXT)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(plan, "describe", dict)
+    return tmp_path
+
+
+def test_a_scenario_file_and_a_mapping_bring_the_numbers_they_name(started_in: Path) -> None:
+    path = started_in / "scenarios" / "s.yaml"
+    path.write_text("reference: theirs\nbase: {trainer: numpy}\n")
+    for scenario in (path, {"reference": "theirs", "base": {"trainer": "numpy"}}):
+        found, _ = resolve(Request(scenario))
+        assert found.reference == TEXT
+    found, _ = resolve(Request({"base": {"trainer": "numpy"}}))
+    assert found.reference == ""
+
+
+def test_a_mapping_that_names_unknown_numbers_is_refused(started_in: Path) -> None:
+    with pytest.raises(UserError, match=r"no reference 'ours'; there are: theirs"):
+        resolve(Request({"reference": "ours", "base": {"trainer": "numpy"}}))
+
+
+def test_a_study_that_goes_on_asks_for_no_reference(started_in: Path) -> None:
+    found, _ = resolve(Request({"reference": "theirs", "base": {"trainer": "numpy"}}))
+    study = create(started_in, found)
+    (started_in / "scenarios" / "reference" / "theirs.csv").unlink()
+    found, folder = resolve(Request(None, study=study.path))
+    assert folder is not None
+    assert found.reference == ""
+    assert (study.path / files.REFERENCE).read_text() == TEXT

@@ -1,0 +1,135 @@
+"""What a worker reports is on disk before it is acknowledged, and known to the stall check."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dlbench.telemetry.attempt_session import AttemptSession
+from tests.unit.launch.fakes import TOKEN, assignment
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[AttemptSession]:
+    made = AttemptSession(assignment(workers=2), tmp_path / "j", lambda _: None)
+    yield made
+    made.shut()
+
+
+def receive(session: AttemptSession, rank: int, *messages: dict[str, Any]) -> None:
+    session.receive(rank, [json.dumps(message).encode() for message in messages])
+
+
+def kept(tmp_path: Path) -> list[tuple[int, int]]:
+    lines = (tmp_path / "j").read_text().splitlines()
+    return [(line["worker"], line["seq"]) for line in map(json.loads, lines)]
+
+
+def test_what_arrives_together_is_forced_to_disk_once_before_it_is_acknowledged(
+    session: AttemptSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda *arguments: (done.append("write"), write(*arguments))[1])
+    monkeypatch.setattr(os, "fdatasync", lambda _: done.append("sync"))
+    receive(session, 0, {"kind": "x", "seq": 1}, {"kind": "x", "seq": 2})
+    receive(session, 1, {"kind": "bye", "seq": 1})
+    assert not session.workers()[1].has_left, "what is not on disk does not count"
+    assert done == []
+    assert session.commit() == {0: 2, 1: 1}
+    assert done == ["write", "sync"]
+    assert session.workers()[1].has_left
+    assert session.commit() == {}
+
+
+@pytest.mark.parametrize("call", ["write", "fdatasync"])
+def test_what_is_not_on_disk_is_not_acknowledged(
+    session: AttemptSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    receive(session, 0, {"kind": "x", "seq": 1})
+    assert session.commit() == {0: 1}
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, call, full)
+    receive(session, 0, {"kind": "bye", "seq": 2})
+    assert session.commit() == {}
+    monkeypatch.undo()
+    assert session.failure == "the journal cannot be written: No space left on device"
+    assert not session.workers()[0].has_left
+    receive(session, 0, {"kind": "x", "seq": 2})
+    assert session.commit() == {}, "a journal with a hole is worse than a short one"
+    assert kept(tmp_path) == [(0, 1)]
+
+
+def test_a_write_in_pieces_is_completed(
+    session: AttemptSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, content: write(descriptor, bytes(content)[:3]))
+    receive(session, 0, {"kind": "x", "seq": 1})
+    assert session.commit() == {0: 1}
+    assert kept(tmp_path) == [(0, 1)]
+
+
+def test_numbers_are_kept_once_and_without_gaps(session: AttemptSession, tmp_path: Path) -> None:
+    receive(session, 0, {"kind": "x", "seq": 1}, {"kind": "x", "seq": 1}, {"kind": "x", "seq": 2})
+    # A connection that breaks and opens again before the commit: the worker sends both lines again.
+    assert session.connected({"worker": 0}) == 0
+    receive(session, 0, {"kind": "x", "seq": 1}, {"kind": "x", "seq": 2})
+    assert session.commit() == {0: 2}
+    receive(session, 0, {"kind": "x", "seq": 1})
+    assert session.commit() == {0: 2}, "a repeat is acknowledged again"
+    with pytest.raises(ConnectionError):
+        receive(session, 0, {"kind": "x", "seq": 4})
+    assert session.connected({"worker": 0}) == 2
+    assert kept(tmp_path) == [(0, 1), (0, 2)]
+
+
+def test_heartbeats_are_seen_at_once_and_not_acknowledged(session: AttemptSession) -> None:
+    receive(session, 0, {"kind": "beat", "phase": "build"})
+    assert session.workers()[0].phase == "build"
+    assert session.commit() == {}
+
+
+def test_rows_and_training_phases_show_that_start_up_is_over(tmp_path: Path) -> None:
+    lines = [{"kind": kind, "seq": 1} for kind in ("steps", "epoch", "result", "bye")]
+    lines += [{"kind": "beat", "phase": phase} for phase in ("data", "compute", "exchange")]
+    for number, line in enumerate(lines):
+        session = AttemptSession(assignment(workers=2), tmp_path / str(number), lambda _: None)
+        receive(session, 1, {"kind": "beat", "phase": "broadcast"})
+        session.commit()
+        assert not session.workers()[1].has_trained, line
+        receive(session, 1, line)
+        session.commit()
+        assert [view.has_trained for view in session.workers().values()] == [False, True], line
+        session.shut()
+
+
+def test_odd_lines_do_no_harm(session: AttemptSession) -> None:
+    odd = [{"phase": None}, {"phase": 7, "step": "x"}, {"step": float("nan"), "loss": "a"}, {"step": 1e300}]
+    receive(session, 0, *({"kind": "beat", **beat} for beat in odd))
+    session.receive(
+        0, [b"not json", b"[1]", b"[" * 100_000, b"\xff", b'{"seq": true}', b'{"seq": "1"}', b'{"kind": 7}']
+    )
+    assert session.workers()[0].step is None
+    assert session.commit() == {}
+
+
+def test_the_first_count_of_killed_processes_stays(session: AttemptSession) -> None:
+    for count in (3, 5):
+        session.connected({"worker": 0, "pid": 7, "host": "a", "oom_kills": count})
+        assert session.workers()[0].oom_kills == 3
+    session.connected({"worker": 1, "pid": 8, "host": "b", "oom_kills": "3"})
+    assert session.workers()[1].oom_kills is None
+
+
+def test_admission(session: AttemptSession) -> None:
+    assert session.admits({"token": TOKEN, "worker": 1})
+    for token, worker in ((TOKEN + "x", 1), (None, 1), ("é", 1), (TOKEN, 2), (TOKEN, -1), (TOKEN, True), (TOKEN, "0")):
+        assert not session.admits({"token": token, "worker": worker}), (token, worker)
+    assert not session.admits({"worker": 1})

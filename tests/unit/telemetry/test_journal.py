@@ -1,0 +1,65 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dlbench.errors import UserError
+from dlbench.records.result import Result
+from dlbench.telemetry.journal import read_journal
+from dlbench.telemetry.messages import STEP_FIELDS, encode, pack_steps
+
+
+def step_rows(first: int, count: int) -> np.ndarray:
+    rows = np.zeros((count, len(STEP_FIELDS)))
+    rows[:, 0] = np.arange(first, first + count)
+    return rows
+
+
+def write(path: Path, *messages: dict, tail: bytes = b"") -> Path:
+    path.write_bytes(b"".join(encode(message) for message in messages) + tail)
+    return path
+
+
+def test_every_kind_is_read(tmp_path):
+    path = write(
+        tmp_path / "journal.jsonl",
+        {"kind": "phase", "worker": 0, "seq": 1, "phase": "start", "at": 1.0, "monotonic": 2.0},
+        {"kind": "facts", "worker": 1, "seq": 1, "facts": {"device_name": "CPU", "a": 1}},
+        {"kind": "facts", "worker": 1, "seq": 2, "facts": {"a": 2}},
+        {"kind": "steps", "worker": 1, "seq": 3, "rows": pack_steps(step_rows(1, 2))},
+        {"kind": "steps", "worker": 0, "seq": 2, "rows": pack_steps(step_rows(1, 3))},
+        {"kind": "steps", "worker": 1, "seq": 4, "rows": pack_steps(step_rows(3, 2))},
+        {"kind": "epoch", "worker": 0, "seq": 3, "row": {"epoch": 1, "train_loss": 0.5}},
+        {"kind": "sensors", "worker": 0, "seq": 4, "rows": [[-0.5, "cpu", "time_s", 1.25]]},
+        {"kind": "error", "worker": 1, "seq": 5, "error": "ValueError: x", "traceback": "...", "out_of_memory": False},
+        {"kind": "result", "worker": 0, "seq": 5, "result": Result(steps=3).model_dump(mode="json")},
+        {"kind": "a kind of tomorrow", "worker": 0, "seq": 6},
+        {"kind": "bye", "worker": 0, "seq": 7},
+    )
+    journal = read_journal(path)
+    assert list(journal.steps) == [0, 1]
+    assert journal.steps[1][:, 0].tolist() == [1, 2, 3, 4]
+    assert journal.facts == {1: {"device_name": "CPU", "a": 2}}
+    assert journal.epochs == ({"epoch": 1, "train_loss": 0.5, "worker": 0},)
+    assert journal.sensors[0].value == 1.25
+    assert journal.errors[0].error == "ValueError: x"
+    assert journal.results[0].steps == 3
+    assert journal.ended == {0}
+
+
+def test_an_absent_journal_is_empty(tmp_path):
+    assert read_journal(tmp_path / "none").results == {}
+
+
+@pytest.mark.parametrize("tail", [b'{"kind": "steps", "wor', b"\x00\x00\x00", b'{"kind": "bye", "worker": 1}'])
+def test_a_torn_last_line_is_left_out(tmp_path, tail):
+    path = write(tmp_path / "journal.jsonl", {"kind": "bye", "worker": 0}, tail=tail)
+    assert read_journal(path).ended == {0}
+
+
+@pytest.mark.parametrize("line", [b"garbage\n", b"[1]\n", b'{"kind": "steps", "worker": 0, "rows": "AAAA"}\n'])
+def test_a_damaged_line_before_the_last_is_named(tmp_path, line):
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(line + encode({"kind": "bye", "worker": 0}))
+    with pytest.raises(UserError, match=r"journal\.jsonl:1: this line of the journal is damaged"):
+        read_journal(path)

@@ -1,0 +1,126 @@
+import os
+import signal
+import time
+
+import pytest
+
+from dlbench.scenario.run_spec import Limits
+from dlbench.worker.process import watchdog as watchdog_module
+from dlbench.worker.process.watchdog import DUMP_FRACTION, MARGIN_S, ORPHAN_EXIT_CODE, DeadMan, Watchdog
+
+LIMITS = Limits(orphan_timeout_s=10, stall_timeout_s=100, startup_timeout_s=50)
+
+
+class Timer:
+    """A kernel timer that only writes down what it is asked."""
+
+    def __init__(self):
+        self.delays = []
+
+    def arm(self, delay_s):
+        self.delays.append(delay_s)
+
+    def disarm(self):
+        self.arm(0)
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    class Clock:
+        now = 1000.0
+
+    monkeypatch.setattr(watchdog_module, "monotonic", lambda: Clock.now)
+    return Clock
+
+
+@pytest.fixture
+def dumps(monkeypatch):
+    asked = []
+    monkeypatch.setattr(watchdog_module.faulthandler, "dump_traceback_later", lambda delay, file: asked.append(delay))
+    monkeypatch.setattr(watchdog_module.faulthandler, "cancel_dump_traceback_later", lambda: asked.append(None))
+    return asked
+
+
+@pytest.fixture
+def watchdog(monkeypatch, clock, dumps):
+    timer = Timer()
+    monkeypatch.setattr(watchdog_module, "DeadMan", lambda: timer)
+    made = Watchdog(LIMITS)
+    made.timer = timer
+    yield made
+    os.close(made._log)
+
+
+def test_the_dump_is_put_off_only_by_progress(watchdog, dumps):
+    for mark in [("compute", 1), ("compute", 1), ("exchange", 1), ("exchange", 2), ("exchange", 2)]:
+        watchdog.progress(mark)
+    assert dumps == [DUMP_FRACTION * 100] * 3
+
+
+def test_a_worker_without_memory_for_a_thread_goes_on(watchdog, monkeypatch):
+    def no_thread(*_, **__):
+        raise RuntimeError("unable to start watchdog thread")
+
+    monkeypatch.setattr(watchdog_module.faulthandler, "dump_traceback_later", no_thread)
+    watchdog.progress(("compute", 3))
+
+
+def test_a_contact_arms_the_timer_for_longer_than_any_check_of_the_launching_side(watchdog):
+    watchdog.contact(True, "")
+    assert watchdog.timer.delays == [110]
+
+
+def test_a_broken_connection_arms_it_once_and_for_less(watchdog, clock):
+    watchdog.contact(True, "")
+    for _ in range(3):
+        clock.now += 1
+        watchdog.contact(False, "gone")
+    assert watchdog.timer.delays == [110, 10 + MARGIN_S]
+
+
+def test_a_worker_ends_itself_after_the_timeout_and_not_before(watchdog, clock, monkeypatch):
+    ended = []
+    monkeypatch.setattr(watchdog, "_end", ended.append)
+    watchdog.contact(True, "")
+    clock.now += 10
+    watchdog.contact(False, "refused")
+    assert ended == []
+    clock.now += 0.1
+    watchdog.contact(False, "refused")
+    assert ended == ["refused"]
+
+
+def test_a_worker_that_never_had_contact_ends_itself_too(watchdog, clock, monkeypatch):
+    ended = []
+    monkeypatch.setattr(watchdog, "_end", ended.append)
+    clock.now += 11
+    watchdog.contact(False, "refused")
+    assert ended == ["refused"]
+
+
+def test_the_real_timer_can_be_armed_disarmed_and_given_back():
+    timer = DeadMan()
+    timer.arm(0.05)
+    timer.disarm()
+    timer.arm(30)
+    timer.close()
+    time.sleep(0.1)
+    with pytest.raises(OSError, match="timer_settime"):
+        timer.arm(1)
+
+
+def test_stopping_leaves_nothing_armed(monkeypatch, dumps, clock):
+    timer = Timer()
+    monkeypatch.setattr(watchdog_module, "DeadMan", lambda: timer)
+    made = Watchdog(LIMITS)
+    made.stop()
+    assert (timer.delays, dumps) == ([0], [None])
+    with pytest.raises(OSError):
+        os.fstat(made._log)
+
+
+def test_exit_code_is_nobody_elses():
+    assert ORPHAN_EXIT_CODE not in {0, 1, 2, 124, 125, 126, 127, 128 + signal.SIGKILL, 128 + signal.SIGTERM}

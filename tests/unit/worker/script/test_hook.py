@@ -1,0 +1,279 @@
+import importlib
+import json
+import sys
+
+import numpy as np
+import pytest
+
+import dlbench.worker
+from dlbench.errors import UserError
+from dlbench.records.assignment import VARIABLE
+from dlbench.records.columns import STEP_PHASES, names
+from dlbench.scenario.run_spec import Limits, RunSpec, Target
+from dlbench.scenario.settings import Settings
+from dlbench.worker.script import hook
+from dlbench.worker.script import recorder as recorder_module
+from dlbench.worker.script import window as window_module
+from dlbench.worker.script.command import arguments, values
+from dlbench.worker.script.recorder import ScriptRecorder, hash_of
+from dlbench.worker.train.agreement import Diverged
+from dlbench.worker.train.window import FIXED_WARMUP_STEPS
+from tests.fakes import KeptReporter
+
+
+class Clock:
+    """Time that passes only when it is set."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = Clock()
+    monkeypatch.setattr(recorder_module, "perf_counter", made)
+    monkeypatch.setattr(hook, "perf_counter", made)
+    monkeypatch.setattr(window_module, "perf_counter", made)
+    return made
+
+
+@pytest.fixture
+def reporter():
+    return KeptReporter()
+
+
+class Script:
+    """A script in which a batch takes 1 s to load, a gradient 2 s, an exchange 4 s, an update 8 s."""
+
+    def __init__(self, reporter, clock, barrier_s=None, target=None):
+        self.clock, self.barriers = clock, 0
+        spec = RunSpec(scenario="", label="", repeat=0, settings=Settings(), target=target, limits=Limits())
+        barrier = None if barrier_s is None else lambda: self.wait(barrier_s)
+        self.recorder = ScriptRecorder(spec, reporter, lambda moment: None, barrier)
+
+    def wait(self, seconds):
+        self.barriers += 1
+        self.clock.now += seconds
+
+    def step(self, loss=1.0, with_marks=True):
+        self.clock.now += 1
+        with hook.Step(self.recorder, 4) as step:
+            self.clock.now += 2
+            if with_marks:
+                step.gradient_ready()
+            self.clock.now += 4
+            if with_marks:
+                step.reduced()
+            self.clock.now += 8
+            step.loss = loss
+
+    def steps(self, count, **options):
+        for _ in range(count):
+            self.step(**options)
+
+    def epoch(self, evaluation_s=0.0, **scores):
+        self.clock.now += evaluation_s
+        return self.recorder.end_epoch(scores, None)
+
+
+def test_the_parts_of_a_step_are_told_apart(reporter, clock):
+    script = Script(reporter, clock)
+    script.steps(3)
+    script.recorder.flush()
+    assert list(reporter.column("data_wait_s")) == [0, 1, 1]  # nobody knows when the first batch was asked for
+    for name, seconds in (("compute_time_s", 2), ("communication_time_s", 4), ("update_time_s", 8)):
+        assert list(reporter.column(name)) == [seconds] * 3
+    assert list(reporter.column("step_time_s")) == [14, 15, 15]
+    assert list(reporter.column("started_at_s")) == [0, 14, 29]
+
+
+def test_without_marks_a_step_is_one_piece(reporter, clock):
+    script = Script(reporter, clock)
+    script.steps(2, with_marks=False)
+    script.recorder.flush()
+    assert list(reporter.column("compute_time_s")) == [14, 14]
+    assert np.isnan(reporter.column("communication_time_s")).all()
+    assert np.isnan(reporter.column("update_time_s")).all()
+
+
+def test_a_step_may_load_its_own_batch(reporter, clock):
+    script = Script(reporter, clock)
+    with hook.Step(script.recorder, 4) as step:
+        clock.now += 3
+        step.data_ready()
+        clock.now += 5
+    script.recorder.flush()
+    assert (reporter.column("data_wait_s")[0], reporter.column("compute_time_s")[0]) == (3, 5)
+    assert np.isnan(reporter.column("loss")[0])
+
+
+def test_the_window_opens_at_a_barrier_after_warm_up_and_closes_with_the_epochs_last_step(reporter, clock):
+    script = Script(reporter, clock, barrier_s=100)
+    script.steps(1 + FIXED_WARMUP_STEPS + 5)
+    script.epoch(evaluation_s=1000, validation_accuracy=0.5)
+    script.steps(3)
+    script.epoch(evaluation_s=1000, validation_accuracy=0.6)
+    result = script.recorder.result(None)
+    assert [(piece.steps, piece.samples) for piece in result.segments] == [(5, 20), (3, 12)]
+    assert [piece.closed_at_s - piece.opened_at_s for piece in result.segments] == [5 * 15, 3 * 15]
+    assert script.barriers == 3
+    phases = [STEP_PHASES[int(number)] for number in reporter.column("phase")]
+    assert phases == ["first"] + ["warm-up"] * FIXED_WARMUP_STEPS + ["timed"] * 8
+    assert result.train_time_s == 14 + 15 * (FIXED_WARMUP_STEPS + 8)  # neither barriers nor evaluations
+    assert result.evaluation_time_s == 2000
+    assert result.warmup_steps == 1 + FIXED_WARMUP_STEPS
+
+
+def test_without_a_barrier_nothing_is_timed(reporter, clock):
+    script = Script(reporter, clock)
+    script.steps(40)
+    result = script.recorder.result(None)
+    assert (result.segments, result.cpu_time_s, result.steps) == ((), None, 40)
+    assert "timed" not in [STEP_PHASES[int(number)] for number in reporter.column("phase")]
+
+
+def test_workers_that_wait_inside_and_before_their_window_see_the_same_time(clock):
+    """The trap: two ranks in lock step, of which one waits before its window, report rates that differ by a factor."""
+    lengths = []
+    for start_delay_s in (0, 500):
+        reporter = KeptReporter()
+        script = Script(reporter, clock, barrier_s=500 - start_delay_s)  # the early one waits for the late one
+        clock.now += start_delay_s
+        script.steps(1 + FIXED_WARMUP_STEPS + 60)
+        (piece,) = script.recorder.result(None).segments
+        lengths.append(piece.closed_at_s - piece.opened_at_s)
+    assert lengths[0] == lengths[1] == 60 * 15
+
+
+def test_epoch_rows_have_only_columns_of_the_file(reporter, clock):
+    script = Script(reporter, clock)
+    script.steps(2)
+    script.epoch(evaluation_s=7, train_loss=0.3, validation_loss=0.4)
+    (message,) = [message for message in reporter.messages if message["kind"] == "epoch"]
+    assert set(message["row"]) <= set(names("epochs")) - {"run_id", "attempt", "worker"}
+    expected = {"epoch": 1, "steps": 2, "samples": 8, "train_time_s": 29, "ended_at_s": 29, "evaluation_time_s": 7}
+    assert message["row"].items() >= expected.items()
+
+
+def test_an_epoch_without_evaluation_has_no_evaluation_time(reporter, clock):
+    script = Script(reporter, clock)
+    script.step()
+    script.epoch(evaluation_s=7, train_loss=0.3)
+    assert reporter.messages[-1]["row"]["evaluation_time_s"] is None
+    assert script.recorder.result(None).evaluation_time_s == 0
+
+
+@pytest.mark.parametrize(("stop", "ends"), [(True, True), (False, False)])
+def test_a_target_is_reached_once_and_ends_the_run_only_if_it_should(reporter, clock, stop, ends):
+    script = Script(reporter, clock, target=Target(metric="validation_loss", value=0.5, stop=stop))
+    script.step()
+    assert script.epoch(validation_loss=0.6) is False
+    script.step()
+    assert script.epoch(validation_loss=0.4) is ends
+    script.step()
+    script.epoch(validation_loss=0.9)
+    result = script.recorder.result(None)
+    assert (result.epochs_to_target, result.time_to_target_s) == (2, 29)
+    assert result.validation_loss == 0.9
+
+
+def test_the_best_accuracy_is_kept(reporter, clock):
+    script = Script(reporter, clock)
+    for accuracy in (0.5, 0.8, 0.7):
+        script.step()
+        script.epoch(validation_accuracy=accuracy)
+    result = script.recorder.result(None)
+    assert (result.best_validation_accuracy, result.validation_accuracy) == (0.8, 0.7)
+
+
+@pytest.mark.parametrize("loss", [float("nan"), float("inf")])
+def test_a_loss_that_is_not_finite_ends_the_run(reporter, clock, loss):
+    script = Script(reporter, clock)
+    script.step()
+    with pytest.raises(Diverged, match="in step 2"):
+        script.step(loss=loss)
+
+
+def test_a_step_that_fails_is_no_step(reporter, clock):
+    script = Script(reporter, clock)
+
+    def fail():
+        with hook.Step(script.recorder, 4):
+            raise ValueError
+
+    with pytest.raises(ValueError):
+        fail()
+    assert script.recorder.result(None).steps == 0
+
+
+def test_a_script_that_never_trained_can_end(reporter, clock):
+    result = Script(reporter, clock).recorder.result([np.ones(3)])
+    assert (result.steps, result.train_time_s, result.num_parameters) == (0, None, 3)
+
+
+def test_weights_are_hashed_bit_for_bit():
+    arrays = [np.arange(6.0).reshape(2, 3), np.ones(2, np.float32)]
+    other = [arrays[0].copy(), arrays[1].copy()]
+    assert hash_of(arrays) == hash_of(other)
+    other[1][1] = np.nextafter(np.float32(1), np.float32(2))
+    assert hash_of(arrays) != hash_of(other)
+
+
+def test_outside_dlbench_everything_is_silent(monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    before = sys.excepthook
+    run = dlbench.worker.begin(size=2, rank=1, defaults={"epochs": 7, "batch_size": 10, "batch_scope": "global"})
+    assert (run.settings.epochs, run.epochs, run.rank, run.size, run.batch_size) == (7, 7, 1, 2, 5)
+    with run.step(num_samples=3) as step:
+        step.data_ready()
+        step.gradient_ready()
+        step.reduced()
+        step.loss = float("nan")
+    run.begin_step(num_samples=3)
+    run.end_step(loss=1.0)
+    assert run.epoch(validation_accuracy=1.0) is False
+    run.finish(weights=[np.ones(2)])
+    assert sys.excepthook is before
+
+
+def test_end_step_without_begin_step_is_refused(monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with pytest.raises(UserError, match="no step has begun"):
+        dlbench.worker.begin().end_step()
+
+
+def test_the_hook_is_imported_only_when_used():
+    assert {"begin", "Run", "Step"} <= set(dlbench.worker.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        dlbench.worker.nothing  # noqa: B018
+    assert importlib.import_module("dlbench.worker.script.hook").begin is dlbench.worker.begin
+
+
+def run_spec(**changes):
+    settings = Settings(workers=2, learning_rate_base_batch=None, **changes)
+    return RunSpec(scenario="s", label="", repeat=4, settings=settings, options={"strategy.chunk_bytes": 8, "x.y": [1]})
+
+
+def test_a_command_is_filled_word_by_word():
+    rows = {
+        "python train.py -n {workers}": ("python", "train.py", "-n", "2"),
+        "run --model={model} {seed}": ("run", "--model=my model", "7"),
+        "run {strategy.chunk_bytes} {x.y}": ("run", "8", "[1]"),
+        "run '{{workers}}' '{\"a\": 1}' {}": ("run", "{workers}", '{"a": 1}', "{}"),
+        "run [{learning_rate_base_batch}] {jit_compile}": ("run", "[]", "false"),
+    }
+    known = values(run_spec(model="my model", seed=3))
+    assert {command: arguments(command, known) for command in rows} == rows
+
+
+def test_a_command_that_cannot_be_filled_is_refused():
+    for command, message in (("", "empty"), ("'", "split into words"), ("x {wrokers}", "did you mean 'workers'")):
+        with pytest.raises(UserError, match=message):
+            arguments(command, values(run_spec()))
+
+
+def test_the_values_of_a_command_are_json():
+    assert json.loads(json.dumps(values(run_spec(seed=3))))["seed"] == 7

@@ -1,0 +1,295 @@
+import threading
+import time
+import types
+
+import pytest
+
+from dlbench import plugins
+from dlbench.records import columns
+from dlbench.records.assignment import Assignment
+from dlbench.scenario.layout import Layout, Place
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import Settings
+from dlbench.worker import observer as observer_module
+from dlbench.worker.observer import Observer, next_reading, speaks_for_host
+from tests.fakes import KeptReporter
+
+FACTS = {
+    "host_memory_peak_bytes",
+    "device_memory_peak_bytes",
+    "device_utilization",
+    "energy_j",
+    "steal_fraction",
+    "network_bytes",
+    "wire_bytes",
+}
+
+
+class Counter:
+    """A sensor that counts its readings, and may fail."""
+
+    def __init__(self, fail_at=None):
+        self.count, self.closed, self.fail_at = 0, 0, fail_at
+
+    def read(self):
+        self.count += 1
+        if self.fail_at is not None and self.count >= self.fail_at:
+            raise OSError("gone")
+        return [("count", float(self.count))]
+
+    def close(self):
+        self.closed += 1
+
+
+def plugin_of(sensor, **attributes):
+    return types.SimpleNamespace(
+        QUANTITIES={"count": "readings"}, available=lambda: True, open=lambda place: sensor, **attributes
+    )
+
+
+@pytest.fixture
+def sensors(monkeypatch):
+    """Replace the sensors by ours, by name."""
+    found = {}
+
+    def load(kind, name):
+        if isinstance(found[name], Exception):
+            raise found[name]
+        return plugins.Plugin(kind, name, "", plugins.Options, found[name])
+
+    monkeypatch.setattr(observer_module.plugins, "names", lambda kind: tuple(found))
+    monkeypatch.setattr(observer_module.plugins, "load", load)
+    return found
+
+
+def assignment(*places, interval_s=0.02):
+    layout = Layout(places=places or (Place(rank=0, workers=(0,)),), intra_op_threads=1, inter_op_threads=1)
+    run = RunSpec(scenario="s", label="l", repeat=0, settings=Settings(sensor_interval_s=interval_s))
+    return Assignment(run=run, attempt=1, attempt_id="a", layout=layout)
+
+
+@pytest.fixture
+def observing():
+    """Start observers that are stopped whatever happens."""
+    started = []
+
+    def start(*arguments, **keywords):
+        reporter = KeptReporter()
+        observer = Observer(assignment(*arguments, **keywords), 0, reporter)
+        started.append(observer)
+        observer.start()
+        return observer, reporter
+
+    yield start
+    for observer in started:
+        observer.stop()
+        assert not observer._thread.is_alive()
+
+
+def wait_for(condition, limit_s=60.0):
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.002)
+
+
+def test_this_machine_is_observed_from_start_to_end(observing):
+    observer, reporter = observing(interval_s=0.01)
+    observer.zero(time.perf_counter())
+    wait_for(lambda: reporter.sensor_rows)
+    totals = observer.totals()
+    observer.stop()
+    assert set(totals) == FACTS
+    assert set(totals) <= set(columns.names("runs"))
+    assert totals["host_memory_peak_bytes"] > 1 << 20
+    assert totals["network_bytes"] >= 0
+    assert {row[1] for row in reporter.sensor_rows} >= {"cpu", "host", "memory", "network"}
+    assert reporter.facts == {}
+
+
+def test_times_count_from_zero_and_are_negative_before(sensors, observing):
+    sensors["counter"] = plugin_of(Counter())
+    observer, reporter = observing()
+    wait_for(lambda: len(observer._held) >= 2)
+    assert reporter.messages == []
+    moment = time.perf_counter()
+    observer.zero(moment)
+    after = time.perf_counter() - moment
+    wait_for(lambda: reporter.sensor_rows and reporter.sensor_rows[-1][0] > 0.02)
+    times = [row[0] for row in reporter.sensor_rows]
+    assert times[0] < 0
+    assert times == sorted(times)
+    assert sum(0 <= at_s <= after + 1e-5 for at_s in times) >= 1
+    assert [row[1:3] for row in reporter.sensor_rows] == [["counter", "count"]] * len(times)
+    assert [row[3] for row in reporter.sensor_rows] == [float(count + 1) for count in range(len(times))]
+
+
+def test_delays_never_add_up():
+    now, turn, moments = 0.0, 0, []
+    for delay in (0.002, 0.0, 0.003, 0.001) * 5:
+        moments.append(now)
+        turn, waiting_s = next_reading(turn, now + 0.01, 0.05)
+        now += 0.01 + waiting_s + delay
+    assert moments == [pytest.approx(0.05 * number, abs=0.0031) for number in range(20)]
+
+
+def test_a_missed_reading_is_left_out():
+    rows = (
+        (0, 0.01, (1, 0.04)),
+        (0, 0.12, (3, 0.03)),
+        # Woken a little early, the reading of this turn is done all the same.
+        (3, 0.1499, (4, 0.0501)),
+        (3, 0.2, (4, 0.0)),
+    )
+    for turn, elapsed_s, expected in rows:
+        assert next_reading(turn, elapsed_s, 0.05) == pytest.approx(expected), (turn, elapsed_s)
+
+
+def test_rows_leave_in_blocks_within_the_flush_interval(sensors, observing):
+    sensors["counter"] = plugin_of(Counter())
+    observer, reporter = observing(interval_s=0.02)
+    observer.zero(time.perf_counter())
+    wait_for(lambda: len(reporter.messages) >= 3)
+    blocks = [len(message["rows"]) for message in reporter.messages]
+    # 0.5 s / 0.02 s: no more readings than that wait. The first block holds all that were made before 0 s too.
+    assert blocks[1:3] == [25, 25]
+
+
+def test_stopping_sends_what_is_left_and_closes(sensors, observing):
+    counter = Counter()
+    sensors["counter"] = plugin_of(counter)
+    observer, reporter = observing(interval_s=100.0)
+    observer.zero(time.perf_counter())
+    observer.totals()
+    observer.stop()
+    observer.stop()
+    assert counter.closed == 1
+    assert [row[3] for row in reporter.sensor_rows] == [float(count + 1) for count in range(counter.count)]
+    assert counter.count >= 2
+
+
+def test_totals_asked_after_the_end_reach_to_the_end(sensors, observing):
+    class Traffic(Counter):
+        def read(self):
+            super().read()
+            return [("sent_bytes", 100.0 * self.count)]
+
+    sensors["network"] = plugin_of(Traffic())
+    observer, _ = observing(interval_s=100.0)
+    wait_for(lambda: observer._held)
+    observer.zero(time.perf_counter())
+    observer.stop()
+    assert observer.totals()["network_bytes"] == 100
+
+
+def test_its_cpu_time_is_accounted(sensors, observing):
+    sensors["counter"] = plugin_of(Counter())
+    observer, reporter = observing()
+    wait_for(lambda: len(observer._held) >= 1)
+    assert reporter.threads == [observer._thread.ident]
+    assert observer._thread.daemon
+
+
+def test_a_failing_sensor_is_dropped_with_one_note(sensors, observing):
+    failing, counter = Counter(fail_at=3), Counter()
+    sensors["failing"], sensors["counter"] = plugin_of(failing), plugin_of(counter)
+    observer, reporter = observing()
+    observer.zero(time.perf_counter())
+    wait_for(lambda: counter.count >= 6)
+    observer.stop()
+    notes = [message for message in reporter.messages if message["kind"] == "facts"]
+    assert notes == [{"kind": "facts", "facts": {"worker.sensor_failing": "dropped: OSError: gone"}}]
+    assert failing.closed == 1
+    assert failing.count == 3
+    assert len([row for row in reporter.sensor_rows if row[1] == "failing"]) == 2
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        ImportError("no such thing"),
+        types.SimpleNamespace(available=lambda: 1 / 0, open=None),
+        types.SimpleNamespace(available=lambda: True, open=lambda place: 1 / 0),
+        types.SimpleNamespace(),
+    ],
+    ids=["import", "available", "open", "empty"],
+)
+def test_a_sensor_that_does_not_open_never_ends_the_run(sensors, observing, broken):
+    counter = Counter()
+    sensors["broken"], sensors["counter"] = broken, plugin_of(counter)
+    observer, reporter = observing()
+    observer.zero(time.perf_counter())
+    wait_for(lambda: counter.count >= 2)
+    assert reporter.facts["worker.sensor_broken"].startswith("dropped: ")
+
+
+def test_a_sensor_that_is_not_available_is_left_out_without_a_note(sensors, observing):
+    counter = Counter()
+    sensors["absent"] = types.SimpleNamespace(available=lambda: False, open=None)
+    sensors["counter"] = plugin_of(counter)
+    observer, reporter = observing()
+    observer.zero(time.perf_counter())
+    wait_for(lambda: counter.count >= 2)
+    assert reporter.facts == {}
+
+
+def test_a_sensor_that_hangs_holds_up_neither_training_nor_the_end(sensors, monkeypatch):
+    monkeypatch.setattr(observer_module, "PATIENCE_S", 0.05)
+    release = threading.Event()
+
+    class Hanging(Counter):
+        def read(self):
+            release.wait(300)
+            return super().read()
+
+    sensors["hanging"] = plugin_of(Hanging())
+    observer = Observer(assignment(), 0, KeptReporter())
+    observer.start()
+    try:
+        started = time.monotonic()
+        observer.zero(time.perf_counter())
+        assert set(observer.totals().values()) == {None}
+        observer.stop()
+        assert time.monotonic() - started < 60
+    finally:
+        release.set()
+        observer._thread.join(60)
+    assert not observer._thread.is_alive()
+
+
+A, B = {"host": "a"}, {"host": "b"}
+
+
+def test_one_worker_of_each_host_speaks_for_it():
+    places = (
+        Place(rank=0, role="server", workers=(), **A),
+        Place(rank=1, workers=(0,), **A),
+        Place(rank=2, workers=(1,), local_index=1, **A),
+        Place(rank=3, workers=(2,), **B),
+        Place(rank=4, workers=(3,), local_index=1, **B),
+    )
+    layout = Layout(places=places, intra_op_threads=1, inter_op_threads=1)
+    assert [place.rank for place in places if speaks_for_host(layout, place)] == [1, 3]
+
+
+@pytest.mark.parametrize(("rank", "expected"), [(0, {"own", "host"}), (1, {"own"})])
+def test_what_belongs_to_a_host_is_read_once(sensors, rank, expected):
+    sensors["own"], sensors["host"] = plugin_of(Counter()), plugin_of(Counter(), PER_HOST=True)
+    reporter = KeptReporter()
+    places = (Place(rank=0, workers=(0,)), Place(rank=1, workers=(1,), local_index=1))
+    observer = Observer(assignment(*places), rank, reporter)
+    observer.start()
+    try:
+        observer.zero(time.perf_counter())
+        wait_for(lambda: len(observer._held) or reporter.sensor_rows)
+    finally:
+        observer.stop()
+    assert {row[1] for row in reporter.sensor_rows} == expected
+
+
+def test_an_observer_that_never_started_knows_nothing(monkeypatch):
+    monkeypatch.setattr(observer_module, "PATIENCE_S", 0.01)
+    observer = Observer(assignment(), 0, KeptReporter())
+    observer.zero(time.perf_counter())
+    assert set(observer.totals().values()) == {None}
+    observer.stop()

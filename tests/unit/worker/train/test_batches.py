@@ -1,0 +1,199 @@
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlbench.datasets._format import Arrays
+from dlbench.errors import UserError
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import Settings
+from dlbench.trainers import Problem
+from dlbench.worker.train.batches import Samples, batches_of
+from dlbench.worker.train.loop import Loop
+from dlbench.worker.train.order import DataOrder
+from dlbench.worker.train.setup import samples_of
+from tests.fakes import KeptReporter, LinearTrainer, SumStrategy, ThreadCommunicator, in_threads
+
+NUM = 61
+PICTURES = np.random.default_rng(0).integers(0, 256, (NUM, 8, 8, 3)).astype(np.uint8)
+CLASSES = (np.arange(NUM) % 5).astype(np.int32)
+
+
+def arrays(**changed: Any) -> Arrays:
+    values: dict[str, Any] = {
+        "x": PICTURES, "y": CLASSES, "validation_x": PICTURES[:9], "validation_y": CLASSES[:9], "num_classes": 5,
+        "input_shape": (8, 8, 3), "scale": 1 / 255, "offset": 0.0, "class_names": tuple("abcde"),
+    }  # fmt: skip
+    return Arrays(**values | changed)
+
+
+def spec(repeat: int = 0, **settings: Any) -> RunSpec:
+    settings = {"strategy": "mpi", "batch_size": 12, "batch_scope": "global"} | settings
+    return RunSpec(scenario="s", label="", repeat=repeat, settings=Settings(**settings))
+
+
+def batches(run: RunSpec, workers: tuple[int, ...], **changed: Any) -> Any:
+    return samples_of(run, arrays(**changed), workers).batches
+
+
+def seen(run: RunSpec, worker: int, epoch: int) -> dict[int, list[bytes]]:
+    """Return what each sample looked like to one worker in one epoch."""
+    found: dict[int, list[bytes]] = {}
+    given = batches(run, (worker,))
+    given.epoch = epoch
+    own = DataOrder.of(run, (worker,), NUM)
+    for indices in own.epoch(epoch):
+        x, y = given(indices)
+        assert np.array_equal(y, CLASSES[indices])
+        for index, picture in zip(indices.tolist(), x, strict=True):
+            found.setdefault(index, []).append(picture.tobytes())
+    return found
+
+
+def joined(parts: list[dict[int, list[bytes]]]) -> dict[int, list[bytes]]:
+    keys = {key for part in parts for key in part}
+    return {key: sorted(look for part in parts for look in part.get(key, [])) for key in keys}
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_n_workers_get_the_same_augmented_samples_as_one(workers: int) -> None:
+    one, many = spec(augmentation="crop-flip"), spec(augmentation="crop-flip", workers=workers)
+    for epoch in (1, 2):
+        assert joined([seen(many, worker, epoch) for worker in range(workers)]) == joined([seen(one, 0, epoch)])
+    assert seen(one, 0, 1) != seen(one, 0, 2)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_workers_that_share_epochs_see_each_sample_in_as_many_ways_as_one(workers: int) -> None:
+    one = spec(augmentation="crop-flip", divide="epochs", batch_size=1, batch_scope="per-worker")
+    many = one.model_copy(update={"settings": one.settings.model_copy(update={"workers": workers})})
+    apart = joined([seen(many, worker, 1) for worker in range(workers)])
+    alone = joined([seen(one, 0, epoch) for epoch in range(workers, 2 * workers)])
+    assert apart == alone
+
+
+def test_a_process_that_holds_several_workers_gets_the_same_as_they_would_apart() -> None:
+    for divide in ("data", "epochs"):
+        run = spec(augmentation="crop-flip", workers=3, divide=divide, batch_size=13)
+        together, apart = batches(run, (0, 2)), [batches(run, (worker,)) for worker in (0, 2)]
+        for one in (together, *apart):
+            one.epoch = 4
+        indices = np.arange(9)
+        x, _ = together(indices)
+        expected = np.concatenate([apart[0](indices[:5])[0], apart[1](indices[5:])[0]])
+        assert np.array_equal(x, expected)
+
+
+def test_a_repeat_is_augmented_in_another_way() -> None:
+    first, second = (seen(spec(repeat, augmentation="crop-flip"), 0, 1) for repeat in (0, 1))
+    shared = first.keys() & second.keys()
+    assert len(shared) > 30
+    assert sum(first[key] != second[key] for key in shared) > 25
+
+
+@pytest.mark.parametrize("train_samples", [None, 20])
+def test_memory_holds_a_copy_and_gives_the_same_samples(train_samples: int | None) -> None:
+    chosen = {"augmentation": "crop-flip", "train_samples": train_samples, "validation_fraction": 0.25}
+    own_part = {"validation_x": None, "validation_y": None}
+    mapped, memory = (
+        samples_of(spec(input=name, **chosen), arrays(**own_part)) for name in ("mapped", "memory")
+    )  # fmt: skip
+    assert np.shares_memory(mapped.x, PICTURES)
+    assert not np.shares_memory(memory.x, PICTURES)
+    assert len(memory.x) == len(memory.train) == len(mapped.train) < NUM
+    indices = np.array([3, 0, 17])
+    for give in ("batch", "batches"):
+        for one, other in zip(getattr(mapped, give)(indices), getattr(memory, give)(indices), strict=True):
+            assert np.array_equal(one, other)
+    assert np.array_equal(mapped.validation_x[mapped.validation], memory.validation_x[memory.validation])
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_synthetic_batches_of_n_workers_are_that_of_one(workers: int) -> None:
+    x, y = batches(spec(input="synthetic"), (0,))(np.arange(12))
+    run = spec(input="synthetic", workers=workers)
+    parts = [batches(run, (worker,))(np.arange(run.local_batch_size(worker))) for worker in range(workers)]
+    assert np.array_equal(np.concatenate([part[0] for part in parts]), x)
+    assert np.array_equal(np.concatenate([part[1] for part in parts]), y)
+    assert (x.dtype, x.shape, y.shape) == (np.uint8, (12, 8, 8, 3), (12,))
+    assert x.max() > 200
+    assert set(y.tolist()) <= set(range(5))
+
+
+def test_a_synthetic_batch_is_always_the_same_and_reads_nothing() -> None:
+    def read(indices: np.ndarray) -> Any:
+        raise AssertionError("it read")
+
+    given = batches_of(spec(input="synthetic"), (0,), np.dtype(np.float32), Problem((4,), 3, scale=0.5), read)
+    first, second = given(np.arange(12)), given(np.arange(12) + 5)
+    assert first[0] is second[0]
+    assert first[0].dtype == np.float32
+    assert 1.2 < first[0].std() < 2.8
+    other = batches_of(spec(1, input="synthetic"), (0,), np.dtype(np.float32), Problem((4,), 3), read)
+    assert not np.array_equal(other(np.arange(12))[0], first[0])
+
+
+def test_synthetic_tokens_are_tokens() -> None:
+    problem = Problem((6,), 3, vocabulary=4, target_shape=(6,))
+    x, y = batches_of(spec(input="synthetic"), (0,), np.dtype(np.uint8), problem, lambda _: (PICTURES, CLASSES))(
+        np.arange(12)
+    )
+    assert (x.shape, y.shape, x.dtype) == ((12, 6), (12, 6), np.uint8)
+    assert set(x.ravel().tolist()) == {0, 1, 2, 3}
+    assert set(y.ravel().tolist()) == {0, 1, 2}
+
+
+def test_integers_are_drawn_as_large_as_the_data_are_scaled() -> None:
+    x, _ = batches(spec(input="synthetic", batch_size=50), (0,), scale=1 / 16)(np.arange(50))
+    assert (x.min(), x.max()) == (0, 16)
+
+
+def test_what_are_no_pictures_cannot_be_augmented() -> None:
+    with pytest.raises(UserError, match=r"needs pictures \[height, width, channels\], not samples of shape \[64\]"):
+        batches(spec(augmentation="crop-flip"), (0,), input_shape=(64,))
+    with pytest.raises(UserError, match="augmentation_padding 8 is not less than the pictures' size, 8 x 8"):
+        batches(spec(augmentation="crop-flip", augmentation_padding=8), (0,))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_loop_trains_on_what_each_epoch_is_given(workers: int) -> None:
+    run = spec(augmentation="crop-flip", workers=workers, epochs=3, learning_rate=1e-3)
+
+    def body(communicator: ThreadCommunicator) -> tuple[np.ndarray, set[int]]:
+        samples = samples_of(run, arrays(), (communicator.rank,))
+        given, epochs = samples.batches, set()
+        assert given is not None
+
+        def flat(indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            epochs.add(flattened.epoch)
+            given.epoch = flattened.epoch
+            x, y = given(indices)
+            return x.reshape(len(x), -1) / 255, y
+
+        class Flattened:
+            epoch = 0
+
+            def __call__(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+                return flat(indices)
+
+        flattened = Flattened()
+        own = Samples(
+            samples.x,
+            samples.y,
+            samples.train,
+            PICTURES.reshape(NUM, -1) / 255,
+            CLASSES,
+            np.arange(9),
+            flattened,
+        )
+        trainer = LinearTrainer(192, 5)
+        Loop(run, trainer, SumStrategy(communicator), communicator, own, KeptReporter()).train(lambda zero: None)
+        return trainer.weights, epochs
+
+    (weights, epochs), *_ = in_threads(workers, body)
+    assert epochs == {1, 2, 3}
+    if workers > 1:
+        single = spec(augmentation="crop-flip", epochs=3, learning_rate=1e-3)
+        run = single
+        ((alone, _),) = in_threads(1, body)
+        np.testing.assert_allclose(weights, alone, rtol=0, atol=1e-12)

@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+
+from dlbench.strategies import Communicator
+from dlbench.worker.train.evaluation import Scores, average_statistics, evaluate
+from tests.fakes import LinearTrainer, in_threads
+
+
+class Beat:
+    phase = ""
+
+
+def trainer_with(statistics: list[float]) -> LinearTrainer:
+    trainer = LinearTrainer(4, 3)
+    trainer.moving = np.array(statistics)
+    return trainer
+
+
+def test_statistics_are_averaged_over_all_replicas_of_all_processes() -> None:
+    def average(communicator: Communicator) -> np.ndarray:
+        trainer = trainer_with([1.0, 10.0, 3.0, 30.0] if communicator.rank == 0 else [5.0, 50.0])
+        average_statistics(trainer, communicator, num_replicas=2 - communicator.rank)
+        return trainer.statistics()
+
+    two, one = in_threads(2, average)
+    assert (two.tolist(), one.tolist()) == ([3.0, 30.0, 3.0, 30.0], [3.0, 30.0])
+
+
+def test_replicas_of_a_single_process_are_averaged_too() -> None:
+    def average(communicator: Communicator) -> np.ndarray:
+        trainer = trainer_with([1.0, 3.0])
+        average_statistics(trainer, communicator, num_replicas=2)
+        return trainer.statistics()
+
+    assert in_threads(1, average)[0].tolist() == [2.0, 2.0]
+
+
+def test_several_replicas_evaluate_each_sample_once_in_joined_batches() -> None:
+    x, y = np.random.default_rng(0).normal(size=(23, 4)), np.arange(23) % 3
+    sizes: list[int] = []
+
+    class Counting(LinearTrainer):
+        def evaluate(self, x: np.ndarray, y: np.ndarray) -> tuple[float, int]:
+            sizes.append(len(y))
+            return super().evaluate(x, y)
+
+    def score(communicator: Communicator) -> Scores:
+        return evaluate(Counting(4, 3), communicator, x, y, np.arange(23), 5, Beat(), num_replicas=2)
+
+    found = in_threads(1, score)[0]
+    assert sizes == [10, 10, 3]
+    assert found.own_samples == 23
+    assert found.loss == pytest.approx(LinearTrainer(4, 3).evaluate(x, y)[0] / 23, rel=1e-12)

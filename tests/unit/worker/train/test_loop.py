@@ -1,0 +1,178 @@
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlbench.records.columns import STEP_PHASES
+from dlbench.records.result import MIN_TIMED_STEPS, Result
+from dlbench.scenario.run_spec import RunSpec, Target
+from dlbench.scenario.settings import Settings
+from dlbench.worker.train.agreement import Diverged
+from dlbench.worker.train.batches import Samples
+from dlbench.worker.train.loop import Loop
+from tests.fakes import KeptReporter, LinearTrainer, SumStrategy, ThreadCommunicator, in_threads
+
+NUM_SAMPLES, NUM_VALIDATION = 103, 37
+
+
+def samples() -> Samples:
+    random = np.random.default_rng(1)
+    x = random.normal(size=(NUM_SAMPLES + NUM_VALIDATION, 6))
+    y = (x @ random.normal(size=(6, 3))).argmax(axis=1)
+    validation = np.arange(NUM_SAMPLES, NUM_SAMPLES + NUM_VALIDATION)
+    return Samples(x, y, np.arange(NUM_SAMPLES), x, y, validation)
+
+
+def spec(target: Target | None = None, **settings: Any) -> RunSpec:
+    settings = {
+        "strategy": "mpi",
+        "epochs": 3,
+        "learning_rate": 0.5,
+        "batch_size": 10,
+        "batch_scope": "global",
+    } | settings
+    return RunSpec(scenario="s", label="", repeat=0, settings=Settings(**settings), target=target)
+
+
+class Worker:
+    """What one worker of a test run ended with."""
+
+    def __init__(self, run: RunSpec, communicator: ThreadCommunicator, sabotaged: bool) -> None:
+        self.trainer, self.reporter = LinearTrainer(6, 3, seed=0), KeptReporter()
+        strategy = SumStrategy(communicator, sabotaged=sabotaged)
+        self.loop = Loop(run, self.trainer, strategy, communicator, samples(), self.reporter)
+        self.result: Result = self.loop.train(lambda zero: None)
+
+    @property
+    def epoch_rows(self) -> list[dict[str, Any]]:
+        return [message["row"] for message in self.reporter.messages if message["kind"] == "epoch"]
+
+    @property
+    def phases(self) -> list[str]:
+        return [STEP_PHASES[int(number)] for number in self.reporter.rows[:, 3]]
+
+
+def train(run: RunSpec, sabotaged: bool = False) -> list[Worker]:
+    return in_threads(run.settings.workers, lambda communicator: Worker(run, communicator, sabotaged))
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_n_workers_equal_one_on_the_joined_batch(workers: int) -> None:
+    (one,) = train(spec())
+    many = train(spec(workers=workers))
+    for worker in many:
+        np.testing.assert_allclose(worker.trainer.weights, one.trainer.weights, rtol=0, atol=1e-12)
+        assert worker.result.agreement == "exact"
+        for row, expected in zip(worker.epoch_rows, one.epoch_rows, strict=True):
+            for key in ("train_loss", "train_accuracy", "validation_loss", "validation_accuracy"):
+                assert row[key] == pytest.approx(expected[key], abs=1e-12)
+    assert sum(worker.result.samples_seen for worker in many) == one.result.samples_seen == 300
+    assert sum(row["evaluated_samples"] for worker in many for row in worker.epoch_rows) == 3 * NUM_VALIDATION
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_without_the_reduction_the_run_diverges_at_the_first_step(workers: int) -> None:
+    with pytest.raises(Diverged, match="workers disagree after step 1"):
+        train(spec(workers=workers), sabotaged=True)
+
+
+def test_a_loss_that_is_no_number_ends_the_run() -> None:
+    with pytest.raises(Diverged, match=r"the loss is (nan|inf) in step"):
+        train(spec(learning_rate=1e6))
+
+
+def test_samples_steps_and_drops_are_counted_over_all_epochs() -> None:
+    first, second = train(spec(workers=2))
+    assert first.result.steps == second.result.steps == 30
+    assert first.result.samples_dropped == 9
+    assert first.reporter.rows[:, 0].tolist() == list(range(1, 31))
+    assert [row["samples"] for row in first.epoch_rows] == [50, 50, 50]
+
+
+def test_the_rows_of_epochs_wait_for_the_next_evaluation() -> None:
+    (worker,) = train(spec(epochs=5, evaluate_every=2))
+    assert [row["epoch"] for row in worker.epoch_rows] == [1, 2, 3, 4, 5]
+    assert ["validation_loss" in row for row in worker.epoch_rows] == [False, True, False, True, True]
+    assert len(worker.reporter.rows) == 50
+
+
+def test_marked_steps_are_outside_the_window_and_alone_know_the_wait_for_peers() -> None:
+    workers = train(spec(workers=2, epochs=20, sample_every=10))
+    for worker in workers:
+        rows, phases = worker.reporter.rows, np.array(worker.phases)
+        assert phases[0] == "first"
+        assert set(phases) == {"first", "warm-up", "timed", "sampled"}
+        assert np.array_equal(~np.isnan(rows[:, 9]), phases == "sampled")
+        assert sum(segment.steps for segment in worker.result.segments) == (phases == "timed").sum()
+        assert (phases != "timed")[: worker.result.warmup_steps].all()
+
+
+def test_an_extended_window_adds_steps_that_count_in_the_rates_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("window", "loop"):
+        monkeypatch.setattr(f"dlbench.worker.train.{module}.MIN_TIMED_S", 0.05)
+    plain = train(spec(workers=2, epochs=1))
+    extended = train(spec(workers=2, epochs=1, extend_window=True))
+    for before, after in zip(plain, extended, strict=True):
+        for key in (
+            "steps",
+            "samples_seen",
+            "samples_dropped",
+            "validation_loss",
+            "train_loss",
+            "bytes_sent",
+            "weights_hash",
+        ):
+            assert getattr(before.result, key) == getattr(after.result, key)
+        assert after.result.extended_steps >= MIN_TIMED_STEPS
+        assert after.loop.window.is_sufficient
+        assert not before.loop.window.is_sufficient
+        assert (after.reporter.rows[10:, 2] == 0).all()
+    assert extended[0].result.extended_steps == extended[1].result.extended_steps
+
+
+def test_a_target_ends_the_run_at_the_evaluation_that_reaches_it() -> None:
+    target = Target(metric="validation_accuracy", value=0.5, stop=True)
+    workers = train(spec(target, workers=2, epochs=200))
+    for worker in workers:
+        result = worker.result
+        assert result.epochs_completed == result.epochs_to_target < 200
+        assert result.validation_accuracy is not None
+        assert result.validation_accuracy >= 0.5
+        assert result.time_to_target_s == workers[0].result.time_to_target_s
+        assert result.steps == 10 * result.epochs_completed
+
+
+def test_a_target_that_is_never_reached_leaves_its_time_empty() -> None:
+    (worker,) = train(spec(Target(metric="validation_loss", value=-1.0, stop=True)))
+    assert worker.result.time_to_target_s is None
+    assert worker.result.epochs_completed == 3
+
+
+def test_training_time_leaves_out_evaluations() -> None:
+    (worker,) = train(spec(epochs=5))
+    result = worker.result
+    assert result.train_time_s is not None
+    assert result.evaluation_time_s > 0
+    assert worker.epoch_rows[-1]["ended_at_s"] >= worker.epoch_rows[-1]["train_time_s"]
+    assert math.isclose(sum(row.get("evaluation_time_s", 0) for row in worker.epoch_rows), result.evaluation_time_s)
+
+
+def test_the_rows_before_an_error_are_handed_on() -> None:
+    class Breaking(LinearTrainer):
+        def apply(self, update: np.ndarray, learning_rate: float) -> None:
+            super().apply(update, learning_rate)
+            self.applied = getattr(self, "applied", 0) + 1
+            if self.applied == 8:
+                raise RuntimeError("out of luck")
+
+    reporter = KeptReporter()
+
+    def body(communicator: ThreadCommunicator) -> None:
+        Loop(spec(), Breaking(6, 3), SumStrategy(communicator), communicator, samples(), reporter).train(
+            lambda zero: None
+        )
+
+    with pytest.raises(RuntimeError, match="out of luck"):
+        in_threads(1, body)
+    assert reporter.rows[:, 0].tolist() == [1, 2, 3, 4, 5, 6, 7]
