@@ -4,12 +4,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.cluster.spread import spread
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.needs import Needs
+from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 
@@ -63,13 +63,6 @@ def _links(hosts: Sequence[Host], cluster: Cluster) -> dict[str, float]:
     latency_s = max(link.latency_s for link in found)
     bandwidth = min(link.bandwidth_bytes_per_s for link in found)
     return {"link_latency_s": latency_s, "link_bandwidth_bytes_per_s": bandwidth}
-
-
-def needs_of(strategy: str) -> Needs:
-    """Return what a strategy needs of the world."""
-    needs = plugins.load("strategies", strategy).get("NEEDS", Needs())
-    assert isinstance(needs, Needs)
-    return needs
 
 
 def inter_op_threads(intra_op_threads: int, workers: int = 1) -> int:

@@ -65,28 +65,17 @@ def plan(
     passed = tuple(sorted({*common, *cluster.environment, "PATH"}))
     argv = launcher.target.argv(layout, (python, *_PROGRAM), options, settings, passed)
     env = cleaned(base, keep_slurm=launcher.name == "srun") | search_paths(base, python) | common
-    env |= _hooked(launcher, "silence", layout, assignment.run.limits.orphan_timeout_s)
-    env |= _hooked(launcher, "carrying", layout, f"{ATTEMPT_VARIABLE}={assignment.attempt_id}")
+    if (daemons := launcher.get("daemons")) is not None:
+        ssh = "" if cluster.is_here else agent(cluster, base)
+        carried = f"{ATTEMPT_VARIABLE}={assignment.attempt_id}"
+        env |= daemons(layout, ssh, assignment.run.limits.orphan_timeout_s, carried)
     env |= launcher.target.environment(layout, options, settings)
-    env |= _reaching(launcher, cluster, base)
     env |= cluster.environment
     hidden = _hidden(assignment)
     added = {name: env[name] for name in sorted(env) if base.get(name) != env[name]}
     added[VARIABLE] = hidden.model_dump_json()
     removed = tuple(sorted(set(base) - set(env)))
     return LaunchPlan(argv=argv, env=env, files=_files(argv, added, removed, hidden), added=added, removed=removed)
-
-
-def _reaching(launcher: Plugin, cluster: Cluster, base: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that say to the launcher how other hosts are reached; none where it is plain ssh."""
-    command = "" if cluster.is_here else agent(cluster, base)
-    return _hooked(launcher, "reaching", command) if command else {}
-
-
-def _hooked(launcher: Plugin, name: str, *arguments: object) -> dict[str, str]:
-    """Return the variables that an optional function of the launcher returns; none where it has no such function."""
-    function = launcher.get(name)
-    return {} if function is None else dict(function(*arguments))
 
 
 def _of_strategy(assignment: Assignment) -> dict[str, str]:

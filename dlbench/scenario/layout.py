@@ -1,8 +1,11 @@
 """Who runs where: the layout of one run over hosts, cores and devices. Made by `dlbench.launch`, read by workers."""
 
+from collections import Counter
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
+
+from dlbench.scenario.cluster import HERE
 
 
 class Place(BaseModel):
@@ -61,6 +64,17 @@ class Layout(BaseModel):
     def hosts(self) -> tuple[str, ...]:
         """Distinct hosts in order of first use."""
         return tuple(dict.fromkeys(place.host for place in self.places))
+
+    @property
+    def is_here(self) -> bool:
+        """Whether all processes are on this machine, so that a launcher needs no host's name."""
+        return set(self.hosts) <= HERE
+
+    @property
+    def host_list(self) -> str:
+        """The hosts with their numbers of processes, as every `mpirun` takes them: `a:2,b:2`."""
+        counts = Counter(place.host for place in self.places)
+        return ",".join(f"{host}:{count}" for host, count in counts.items())
 
     @property
     def cores_per_worker(self) -> float | None:

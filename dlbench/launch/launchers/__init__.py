@@ -8,12 +8,10 @@ A launcher file holds a one-line doc, `OPTIONS`, `PROVIDES` (the collectives its
              variables: tuple[str, ...]) -> tuple[str, ...]: ...
     def environment(layout: Layout, options: Options, settings: Settings) -> dict[str, str]: ...
 
-and, where it may be another program with other words, or reaches other hosts by ssh,
+and, where it may be another program with other words, or has daemons on other hosts that it starts by ssh,
 
     def refuse(options: Options, settings: Settings) -> str: ...   # "" where the run can be, else why not
-    def reaching(command: str) -> dict[str, str]: ...   # variables that set which command is ssh
-    def silence(layout: Layout, longest_s: float) -> dict[str, str]: ...   # variables: how long a host may be silent
-    def carrying(layout: Layout, variable: str) -> dict[str, str]: ...   # variables: its daemons get it
+    def daemons(layout: Layout, ssh: str, silence_s: float, variable: str) -> dict[str, str]: ...  # see `mpirun`
 
 All pure but `available` and, where `mpirun` is asked once which MPI it is of, what depends on the answer. `argv`
 returns one command that starts every process and ends with the last of them; `variables` are the names of those that

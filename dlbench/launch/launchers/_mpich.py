@@ -7,7 +7,6 @@ import shlex
 
 from dlbench.errors import UserError
 from dlbench.launch.environment import HYDRA_AGENT
-from dlbench.launch.launchers._placing import host_list, is_here
 from dlbench.scenario.layout import Layout
 
 _LAST = ("/usr/bin/env", "DLBENCH_LAST=1")
@@ -33,13 +32,15 @@ def environment(layout: Layout) -> dict[str, str]:
     return {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1" if "oversubscribed" in layout.emulated else "0"}
 
 
-def reaching(command: str) -> dict[str, str]:
+def daemons(ssh: str) -> dict[str, str]:
     """Return the variables that set the command that reaches another host: the program, and its arguments.
 
     Raises:
         UserError: An argument holds a space, at which Hydra would cut it.
     """
-    program, *arguments = shlex.split(command)
+    if not ssh:
+        return {}
+    program, *arguments = shlex.split(ssh)
     odd = next((word for word in arguments if not word or set(word) & set(" \t")), None)
     if odd is not None:
         raise UserError(
@@ -52,8 +53,8 @@ def reaching(command: str) -> dict[str, str]:
 
 def _hosts(layout: Layout) -> tuple[str, ...]:
     """Return the host list `-hosts a:2,b:2`; on this machine alone nothing but that no other is to be reached."""
-    if is_here(layout):
+    if layout.is_here:
         return ("-launcher", "fork")
     # It takes a name, not a network; by default other hosts call this one's name.
     interface = ("-iface", layout.interface) if layout.interface and "/" not in layout.interface else ()
-    return ("-launcher", "ssh", *interface, "-hosts", host_list(layout))
+    return ("-launcher", "ssh", *interface, "-hosts", layout.host_list)

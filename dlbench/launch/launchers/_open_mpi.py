@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dlbench.launch.environment import AGENTS
-from dlbench.launch.launchers._placing import host_list, is_here
 from dlbench.scenario.layout import Layout
 
 # MPI_Init takes 1.1 s while it probes for fast networks; these transports take 0.07 s and move as many bytes on TCP
@@ -48,43 +47,30 @@ def environment(
     return env
 
 
-def reaching(command: str) -> dict[str, str]:
-    """Return the variables that set the command that reaches another host."""
-    return dict.fromkeys(AGENTS, command)
+def daemons(layout: Layout, ssh: str, silence_s: float, variable: str) -> dict[str, str]:
+    """Return the variables of mpirun's daemons on other hosts; version 5 reads those of PRTE, version 4 those of OMPI.
 
-
-def silence(layout: Layout, longest_s: float) -> dict[str, str]:
-    """Return the variables by which mpirun and its daemons on other hosts notice in time that the other is gone.
-
-    A daemon whose host is cut off ends itself, and mpirun ends the run and names the host. The kernel
-    probes a connection that has been silent for a third of the time, and then some four times more. By
-    default that takes 8 minutes.
+    A daemon whose host is cut off ends itself, and mpirun ends the run and names the host. The kernel probes a
+    connection that has been silent for a third of the time, and then some four times more. By default that takes 8
+    minutes. A daemon ends when mpirun is gone, or nearly always: the others are found by the variable.
 
     Args:
         layout: Who runs where.
-        longest_s: About how long the other may be silent, in seconds.
+        ssh: The command that reaches a host; empty for plain ssh.
+        silence_s: About how long the other end may be silent, in seconds.
+        variable: What every daemon is started with, `NAME=value`.
     """
-    if is_here(layout):
-        return {}
-    total = max(2, min(_LONGEST_SILENCE_S, round(longest_s)))
+    agents = dict.fromkeys(AGENTS, ssh) if ssh else {}
+    if layout.is_here:
+        return agents
+    total = max(2, min(_LONGEST_SILENCE_S, round(silence_s)))
     idle = max(1, total // 3)
     interval = max(1, round((total - idle) / _PROBES))
     probes = max(1, round((total - idle) / interval))
     found = {"keepalive_time": idle, "keepalive_intvl": interval, "keepalive_probes": probes}
-    # Version 5 reads the one, version 4 the other.
-    return {f"{kind}_MCA_oob_tcp_{name}": str(value) for kind in ("OMPI", "PRTE") for name, value in found.items()}
-
-
-def carrying(layout: Layout, variable: str) -> dict[str, str]:
-    """Return the variables by which mpirun starts its daemons on other hosts with a variable, `NAME=value`.
-
-    A daemon ends by itself when mpirun is gone, or nearly always: it is then found by this variable.
-    """
-    if is_here(layout):
-        return {}
-    # Version 5 reads the one, version 4 the other.
-    agents = {"PRTE_MCA_prte_launch_agent": "prted", "OMPI_MCA_orte_launch_agent": "orted"}
-    return {name: f"env {variable} {daemon}" for name, daemon in agents.items()}
+    keepalive = {f"{kind}_MCA_oob_tcp_{name}": str(value) for kind in ("OMPI", "PRTE") for name, value in found.items()}
+    programs = {"PRTE_MCA_prte_launch_agent": "prted", "OMPI_MCA_orte_launch_agent": "orted"}
+    return agents | keepalive | {name: f"env {variable} {daemon}" for name, daemon in programs.items()}
 
 
 def _waiting(layout: Layout) -> dict[str, str]:
@@ -97,7 +83,7 @@ def _waiting(layout: Layout) -> dict[str, str]:
 
 def _hosts(mpirun: str, layout: Layout) -> tuple[str, ...]:
     """Return the host list `-H a:2,b:2`, and where Open MPI is there; nothing where all are on this machine."""
-    if is_here(layout):
+    if layout.is_here:
         return ()
     prefix = str(Path(mpirun).parents[1]) if Path(mpirun).is_absolute() else sys.prefix
-    return (*(("--prefix", prefix) if len(layout.hosts) > 1 else ()), "-H", host_list(layout))
+    return (*(("--prefix", prefix) if len(layout.hosts) > 1 else ()), "-H", layout.host_list)

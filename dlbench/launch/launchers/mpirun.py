@@ -7,7 +7,6 @@ from pydantic import Field
 from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.launch.launchers import _mpich, _open_mpi
-from dlbench.launch.launchers._placing import is_here
 from dlbench.plugins import Options as BaseOptions
 from dlbench.records.mpi import INTEL_MPI, Mpi, mpi_of
 from dlbench.records.software import mpirun_path
@@ -62,7 +61,7 @@ def argv(
         UserError: This mpirun cannot reach the hosts.
     """
     mpirun = executable() or "mpirun"
-    if _mpi().family == INTEL_MPI and not is_here(layout):
+    if _mpi().family == INTEL_MPI and not layout.is_here:
         raise UserError(
             f"dlbench starts processes with Intel MPI's mpirun ({mpirun}) on this machine alone",
             hint="on several hosts it works with Open MPI's or MPICH's beside Python",
@@ -78,37 +77,25 @@ def environment(layout: Layout, options: OPTIONS, settings: Settings) -> dict[st
     """Return the variables of mpirun and of the library."""
     if _mpi().has_hydra:
         return _mpich.environment(layout)
-    return _open_mpi.environment(layout, options.mca, strategy_parameters(settings), _mpi().version)
+    # A strategy asks for parameters such as those that choose an all-reduce algorithm.
+    mca = plugins.load("strategies", settings.strategy).get("mca")
+    asked = {} if mca is None else mca(settings.algorithm)
+    return _open_mpi.environment(layout, options.mca, asked, _mpi().version)
 
 
-def reaching(command: str) -> dict[str, str]:
-    """Return the variables that set by which command mpirun reaches another host.
-
-    Raises:
-        UserError: This mpirun cannot be given it.
-    """
-    return _mpich.reaching(command) if _mpi().has_hydra else _open_mpi.reaching(command)
-
-
-def silence(layout: Layout, longest_s: float) -> dict[str, str]:
-    """Return the variables by which mpirun and its daemons on other hosts hear in time that the other is gone.
+def daemons(layout: Layout, ssh: str, silence_s: float, variable: str) -> dict[str, str]:
+    """Return the variables of mpirun's daemons on other hosts: how they are reached, watched and found.
 
     Args:
         layout: Who runs where.
-        longest_s: About how long the other may be silent, in seconds.
+        ssh: The command that reaches a host; empty for plain ssh.
+        silence_s: About how long the other end may be silent before it counts as lost, in seconds.
+        variable: What every daemon is started with, `NAME=value`, so that those left over are found.
+
+    Raises:
+        UserError: This mpirun cannot be given the command.
     """
-    return {} if _mpi().has_hydra else _open_mpi.silence(layout, longest_s)
-
-
-def carrying(layout: Layout, variable: str) -> dict[str, str]:
-    """Return the variables by which mpirun's daemons on other hosts carry a variable, `NAME=value`, as workers do."""
-    return {} if _mpi().has_hydra else _open_mpi.carrying(layout, variable)
-
-
-def strategy_parameters(settings: Settings) -> dict[str, str]:
-    """Return the MCA parameters a strategy asks for, such as those that choose an all-reduce algorithm."""
-    mca = plugins.load("strategies", settings.strategy).get("mca")
-    return {} if mca is None else dict(mca(settings.algorithm))
+    return _mpich.daemons(ssh) if _mpi().has_hydra else _open_mpi.daemons(layout, ssh, silence_s, variable)
 
 
 def _mpi() -> Mpi:

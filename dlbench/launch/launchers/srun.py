@@ -6,7 +6,6 @@ import shutil
 from pydantic import Field
 
 from dlbench.launch.launchers import mpirun
-from dlbench.launch.launchers._placing import is_here
 from dlbench.plugins import Options as BaseOptions
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.settings import Settings
@@ -65,7 +64,7 @@ def _placing(layout: Layout) -> tuple[str, ...]:
     name for each process.
     """
     number = (f"--nodes={len(layout.hosts)}", f"--ntasks={len(layout.places)}")
-    if is_here(layout):
+    if layout.is_here:
         return (*number, "--distribution=block")
     return (*number, "--distribution=arbitrary", f"--nodelist={','.join(place.host for place in layout.places)}")
 

@@ -2,18 +2,21 @@
 
 import codecs
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 _ANSWER_S = 60.0
 _MAX_BYTES = 1 << 20
 
 
-def ask(*argv: str, timeout_s: float = _ANSWER_S) -> "subprocess.CompletedProcess[str] | None":
+def ask(
+    *argv: str, timeout_s: float = _ANSWER_S, env: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str] | None":
     """Run a command and return what it printed; None where it cannot be run or does not end."""
     try:
         return subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout_s,
-            check=False,
+            argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            timeout=timeout_s, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return None

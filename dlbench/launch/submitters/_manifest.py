@@ -7,13 +7,14 @@ https://github.com/kubeflow/mpi-operator. dlbench runs in the launcher's pod and
 import re
 import shlex
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import yaml
+from pydantic import Field
 
 from dlbench.errors import UserError
 from dlbench.launch.submission import ANY_HOST, Submission, cluster_text
-from dlbench.launch.submitters._kubernetes_options import OPTIONS
+from dlbench.plugins import Options
 from dlbench.records import files
 
 # Folders in the pods: what the ConfigMap holds, the studies, and the files by which the study's end is signalled.
@@ -28,6 +29,8 @@ _MOST_LETTERS = 40
 _MOST_BYTES = 1_000_000
 # The keys of hosts are made with the pods, so they cannot be known.
 _SSH = "ssh -p {port} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
+# A name of Kubernetes that also fits before `-launcher` in a host's name. Amounts and labels are checked by Kubernetes.
+_Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")]
 _SCRIPT = """\
 #!/bin/sh
 # {about}
@@ -56,14 +59,65 @@ exit "$code"
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as such."""
+    """Writes texts of several lines as such, and what stands twice without an alias."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+    def text(self, value: str) -> yaml.ScalarNode:
+        return self.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
 
 
-def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+_Dumper.add_representer(str, _Dumper.text)
 
 
-_Dumper.add_representer(str, _text)
+class OPTIONS(Options):
+    """Options of `kubernetes`."""
+
+    image: str = Field(min_length=1, description="Image of all pods: dlbench, what it measures, and an sshd.")
+    namespace: _Name | None = Field(None, description="Namespace of the job; that of kubectl where it is not given.")
+    name: _Name | None = Field(None, description="Name of the job; after the study where it is not given.")
+    python: str = Field("python", description="Interpreter that dlbench is installed for, in the image.")
+    resources: dict[str, str | int] = Field(
+        default_factory=dict, description="What each host gets, and may use, such as {cpu: 8, memory: 32Gi}."
+    )
+    gpus_per_host: int = Field(0, ge=0, le=1024, description="GPUs of each host.")
+    launcher_resources: dict[str, str | int] = Field(
+        {"cpu": 1, "memory": "2Gi"}, description="What dlbench itself gets, in the pod beside the hosts."
+    )
+    volume_claim: _Name | None = Field(
+        None, description="Volume claim that studies are kept on, mounted in all pods; without one they live in a pod."
+    )
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = Field(
+        None, description="When the image is pulled."
+    )
+    node_selector: dict[str, str] = Field(default_factory=dict, description="Labels that the pods' nodes must have.")
+    service_account: _Name | None = Field(None, description="Service account of the pods.")
+    entry_point: bool = Field(
+        False, description="Whether pods start through the image's entry point: for images of dlbench's own docker/."
+    )
+    ssh_port: int | None = Field(
+        None, ge=1, le=65535, description="Port on which the hosts' pods listen for ssh: 22, with entry_point 2222."
+    )
+    ssh_folder: str | None = Field(
+        None,
+        pattern="^/",
+        description="Where the image's user has its keys of ssh: /root/.ssh, with entry_point /keys.",
+    )
+    deadline_s: int | None = Field(None, ge=1, description="Time limit of the job in seconds.")
+    collect_timeout_s: int = Field(
+        600, ge=0, le=86_400, description="So many seconds the finished study waits in its pod to be collected."
+    )
+
+    @property
+    def port(self) -> int:
+        """The port of ssh."""
+        return self.ssh_port or (2222 if self.entry_point else 22)
+
+    @property
+    def keys(self) -> str:
+        """The folder of the keys of ssh."""
+        return self.ssh_folder or ("/keys" if self.entry_point else "/root/.ssh")
 
 
 def name_of(submission: Submission, options: OPTIONS) -> str:
@@ -100,8 +154,9 @@ def text(submission: Submission, options: OPTIONS) -> str:
     }
     if sum(len(text.encode()) for text in content.values()) > _MOST_BYTES:
         raise UserError(f"the scenario and what goes with it are larger than {_MOST_BYTES} bytes, which no job may be")
-    documents = [_config_map(submission, options, content), _mpi_job(submission, options)]
-    return yaml.dump_all(documents, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=120)
+    return yaml.dump_all(
+        _documents(submission, options, content), Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=120
+    )
 
 
 def _script(submission: Submission, options: OPTIONS) -> str:
@@ -120,99 +175,85 @@ def _script(submission: Submission, options: OPTIONS) -> str:
     )
 
 
-def _metadata(submission: Submission, options: OPTIONS, suffix: str = "") -> dict[str, Any]:
-    namespace = {} if options.namespace is None else {"namespace": options.namespace}
-    name = f"{name_of(submission, options)}{suffix}"
-    return {"name": name, **namespace, "labels": _labels(submission, options)}
+def _documents(submission: Submission, options: OPTIONS, content: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the ConfigMap with this content, and the MPIJob."""
+    name, hosts, claim = name_of(submission, options), submission.cluster.hosts, options.volume_claim
+    labels = {"app.kubernetes.io/name": "dlbench", INSTANCE: name}
+    metadata = _given(name=name, namespace=options.namespace, labels=labels)
+    # The operator makes a ConfigMap of its own, which ends in `-config`.
+    config = f"{name}-study"
+    volumes = [
+        {"name": "job", "configMap": {"name": config}},
+        {"name": "studies", **({"persistentVolumeClaim": {"claimName": claim}} if claim else {"emptyDir": {}})},
+        {"name": "state", "emptyDir": {}},
+    ]
 
+    def replicas(count: int, container: dict[str, Any]) -> dict[str, Any]:
+        pod = _given(
+            terminationGracePeriodSeconds=_GRACE_S,
+            containers=[container],
+            volumes=volumes,
+            nodeSelector=options.node_selector,
+            serviceAccountName=options.service_account,
+        )
+        return {"replicas": count, "restartPolicy": "Never", "template": {"metadata": {"labels": labels}, "spec": pod}}
 
-def _labels(submission: Submission, options: OPTIONS) -> dict[str, str]:
-    return {"app.kubernetes.io/name": "dlbench", INSTANCE: name_of(submission, options)}
-
-
-def _config_map(submission: Submission, options: OPTIONS, content: Mapping[str, str]) -> dict[str, Any]:
-    # The operator makes one of its own, which ends in `-config`.
-    metadata = _metadata(submission, options, "-study")
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(content)}
-
-
-def _mpi_job(submission: Submission, options: OPTIONS) -> dict[str, Any]:
-    hosts = submission.cluster.hosts
-    deadline = {} if options.deadline_s is None else {"activeDeadlineSeconds": options.deadline_s}
-    # A second launcher would not be followed: `--resume` makes what is missing.
-    policy = {"cleanPodPolicy": "All", "backoffLimit": 0, **deadline}
     spec = {
         "slotsPerWorker": hosts[0].slots,
         "mpiImplementation": "OpenMPI",
         "launcherCreationPolicy": "WaitForWorkersReady",
         "sshAuthMountPath": options.keys,
-        "runPolicy": policy,
+        # A second launcher would not be followed: `--resume` makes what is missing.
+        "runPolicy": _given(cleanPodPolicy="All", backoffLimit=0, activeDeadlineSeconds=options.deadline_s),
         "mpiReplicaSpecs": {
-            "Launcher": _replicas(1, submission, options, _launcher(options)),
-            "Worker": _replicas(len(hosts), submission, options, _worker(options)),
+            "Launcher": replicas(1, _launcher(options)),
+            "Worker": replicas(len(hosts), _worker(options)),
         },
     }
-    metadata = _metadata(submission, options)
-    return {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": metadata, "spec": spec}
-
-
-def _replicas(count: int, submission: Submission, options: OPTIONS, container: dict[str, Any]) -> dict[str, Any]:
-    studies = (
-        {"emptyDir": {}}
-        if options.volume_claim is None
-        else {"persistentVolumeClaim": {"claimName": options.volume_claim}}
-    )
-    pod: dict[str, Any] = {
-        "terminationGracePeriodSeconds": _GRACE_S,
-        "containers": [container],
-        "volumes": [
-            {"name": "job", "configMap": {"name": f"{name_of(submission, options)}-study"}},
-            {"name": "studies", **studies},
-            {"name": "state", "emptyDir": {}},
-        ],
-    }
-    if options.node_selector:
-        pod["nodeSelector"] = dict(options.node_selector)
-    if options.service_account is not None:
-        pod["serviceAccountName"] = options.service_account
-    template = {"metadata": {"labels": _labels(submission, options)}, "spec": pod}
-    return {"replicas": count, "restartPolicy": "Never", "template": template}
-
-
-def _container(
-    name: str, started: Mapping[str, list[str]], options: OPTIONS, amounts: Mapping[str, str | int]
-) -> dict[str, Any]:
-    pulled = {} if options.image_pull_policy is None else {"imagePullPolicy": options.image_pull_policy}
-    # As much asked for as allowed: a pod may then have its cores to itself.
-    resources = {"resources": {"requests": dict(amounts), "limits": dict(amounts)}} if amounts else {}
-    places = {"job": JOB, "studies": STUDIES, "state": STATE}
-    mounts = [{"name": volume, "mountPath": path} for volume, path in places.items()]
-    return {"name": name, "image": options.image, **pulled, **started, **resources, "volumeMounts": mounts}
+    return [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata | {"name": config}, "data": dict(content)},
+        {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": metadata, "spec": spec},
+    ]
 
 
 def _launcher(options: OPTIONS) -> dict[str, Any]:
     words = ["/bin/sh", f"{JOB}/{files.JOB_SCRIPT}"]
-    # The entry point runs what it is given, once it has taken the keys.
-    started = {"args": words} if options.entry_point else {"command": words}
-    container = _container("launcher", started, options, options.launcher_resources)
     variables = {"PRTE_MCA_plm_ssh_agent": _SSH.format(port=options.port), "PYTHONUNBUFFERED": "1"}
-    return {**container, "env": _env({**variables, **_of_entry_point(options)})}
+    # The entry point runs what it is given, once it has taken the keys.
+    started = {"args" if options.entry_point else "command": words}
+    return _container("launcher", started, options, options.launcher_resources, variables)
 
 
 def _worker(options: OPTIONS) -> dict[str, Any]:
     gpus = {"nvidia.com/gpu": options.gpus_per_host} if options.gpus_per_host else {}
     command = {"command": ["/usr/sbin/sshd", "-De", "-p", str(options.port)]}
     started = {"args": ["host"]} if options.entry_point else command
-    container = _container("worker", started, options, {**options.resources, **gpus})
-    variables = _of_entry_point(options)
-    env = {"env": _env(variables)} if variables else {}
-    return {**container, **env, "readinessProbe": {"tcpSocket": {"port": options.port}, "periodSeconds": 2}}
+    container = _container("worker", started, options, options.resources | gpus, {})
+    return {**container, "readinessProbe": {"tcpSocket": {"port": options.port}, "periodSeconds": 2}}
 
 
-def _of_entry_point(options: OPTIONS) -> dict[str, str]:
-    """Return the variables of docker/entrypoint: where the operator mounts the keys of the job, and the port of ssh."""
-    return {"DLBENCH_KEYS": options.keys, "DLBENCH_SSH_PORT": str(options.port)} if options.entry_point else {}
+def _container(
+    name: str,
+    started: Mapping[str, list[str]],
+    options: OPTIONS,
+    amounts: Mapping[str, str | int],
+    variables: Mapping[str, str],
+) -> dict[str, Any]:
+    if options.entry_point:  # docker/entrypoint: where the operator mounts the keys of the job, and the port of ssh
+        variables = {**variables, "DLBENCH_KEYS": options.keys, "DLBENCH_SSH_PORT": str(options.port)}
+    places = {"job": JOB, "studies": STUDIES, "state": STATE}
+    return _given(
+        name=name,
+        image=options.image,
+        imagePullPolicy=options.image_pull_policy,
+        **started,
+        # As much asked for as allowed: a pod may then have its cores to itself.
+        resources={"requests": dict(amounts), "limits": dict(amounts)} if amounts else None,
+        volumeMounts=[{"name": volume, "mountPath": path} for volume, path in places.items()],
+        env=[{"name": variable, "value": value} for variable, value in variables.items()],
+    )
 
 
-def _env(variables: Mapping[str, str]) -> list[dict[str, str]]:
-    return [{"name": name, "value": value} for name, value in variables.items()]
+def _given(**fields: Any) -> dict[str, Any]:
+    """Return the fields that have a value; Kubernetes chooses the others."""
+    return {name: value for name, value in fields.items() if value not in (None, {}, [])}

@@ -13,10 +13,8 @@ from typing import Any
 
 from dlbench.errors import UserError, shorten
 from dlbench.launch.submission import JobStatus, NotCollected, Stage, Submission
-from dlbench.launch.submitters import _manifest
 from dlbench.launch.submitters._job import Tail, ask
-from dlbench.launch.submitters._kubernetes_options import OPTIONS
-from dlbench.launch.submitters._manifest import COLLECTED, INSTANCE, STATE, STUDIES, text
+from dlbench.launch.submitters._manifest import COLLECTED, INSTANCE, OPTIONS, STATE, STUDIES, name_of, text
 from dlbench.records import files
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.cluster.host_list import parse_hostfile
@@ -79,12 +77,7 @@ def submit(submission: Submission, options: OPTIONS) -> str:
         raise UserError("the job cannot be handed to Kubernetes: kubectl gives no answer")
     if done.returncode:
         raise UserError(f"Kubernetes refused the job: {shorten(done.stderr.strip()) or 'it says nothing'}")
-    return _manifest.name_of(submission, options)
-
-
-def job(name: str, submission: Submission, options: OPTIONS) -> "KubernetesJob":
-    """Return a job that was handed in."""
-    return KubernetesJob(name, submission, options)
+    return name_of(submission, options)
 
 
 def kubectl(options: OPTIONS, *words: str) -> tuple[str, ...]:
@@ -219,6 +212,9 @@ class KubernetesJob:
         """Run a command in the launcher's pod and return what it printed; None where it fails."""
         done = ask(*kubectl(self._options, "exec", self._pod, "--", *words))
         return None if done is None or done.returncode else done.stdout
+
+
+job = KubernetesJob
 
 
 def _is_whole(archive: Path) -> bool:

@@ -2,18 +2,21 @@
 
 import os
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 
 from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError, shorten
 from dlbench.launch.submission import ANY_HOST, Submission, cluster_text
-from dlbench.launch.submitters import _slurm_script
-from dlbench.launch.submitters._slurm import SlurmJob
-from dlbench.launch.submitters._slurm_options import OPTIONS
+from dlbench.launch.submitters._job import ask
+from dlbench.launch.submitters._slurm_job import SlurmJob
+from dlbench.launch.submitters._slurm_script import OPTIONS, SUBMITTED, asked, text
 from dlbench.records import files
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.cluster.allocation import allocation
+
+__all__ = [
+    "OPTIONS", "SHARES_FILES", "STARTS_ON_ITS_HOST", "available", "inside", "job", "one_for_each_run", "submit", "text",
+]  # fmt: skip
 
 SHARES_FILES = True
 STARTS_ON_ITS_HOST = True
@@ -37,7 +40,7 @@ def available() -> str:
 
 def inside(cluster: Cluster, environment: Mapping[str, str]) -> Cluster | None:
     """Return the cluster with the hosts of the job we were handed in as: this machine where it is the only one."""
-    if not environment.get(_JOB) or environment.get(_slurm_script.SUBMITTED) != environment[_JOB]:
+    if not environment.get(_JOB) or environment.get(SUBMITTED) != environment[_JOB]:
         return None
     found = allocation(environment)
     if found is None:
@@ -51,15 +54,6 @@ def one_for_each_run(options: OPTIONS) -> bool:
     return options.per == "run"
 
 
-def text(submission: Submission, options: OPTIONS) -> str:
-    """Return the script of a job.
-
-    Raises:
-        UserError: The hosts differ in slots, which Slurm cannot be asked for.
-    """
-    return _slurm_script.text(submission, options)
-
-
 def submit(submission: Submission, options: OPTIONS) -> str:
     """Write the script into the submission's folder, which exists, hand it in, and return the job's number.
 
@@ -69,14 +63,10 @@ def submit(submission: Submission, options: OPTIONS) -> str:
     script = submission.folder / files.JOB_SCRIPT
     files.write_text(submission.folder / files.CLUSTER, cluster_text(submission.cluster, options))
     files.write_text(script, text(submission, options))
-    named = {name for name, _ in _slurm_script.asked(submission, options)}
-    try:
-        done = subprocess.run(
-            ["sbatch", "--parsable", str(script)], env=_environment(named, os.environ), stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, errors="replace", timeout=_ANSWER_S, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UserError(f"the job cannot be handed to Slurm: {error}") from error
+    named = {name for name, _ in asked(submission, options)}
+    done = ask("sbatch", "--parsable", str(script), timeout_s=_ANSWER_S, env=_environment(named, os.environ))
+    if done is None:
+        raise UserError("the job cannot be handed to Slurm: sbatch gives no answer")
     name = done.stdout.strip().partition(";")[0]
     if done.returncode or not name.isdecimal():
         raise UserError(f"Slurm refused the job: {_said(done.stderr)}", hint="the options are in the cluster file")

@@ -34,6 +34,12 @@ def assignment(
     )
 
 
+def layout(*hosts: str, **parts: Any) -> Layout:
+    """Return a process on each of these hosts."""
+    places = tuple(Place(rank=rank, workers=(rank,), host=host) for rank, host in enumerate(hosts))
+    return Layout(places=places, intra_op_threads=1, inter_op_threads=1, **parts)
+
+
 def view(rank: int, **changes: Any) -> WorkerView:
     """Return a worker that trains: connected, in `compute` at step 5."""
     usual: dict[str, Any] = {

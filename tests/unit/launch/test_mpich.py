@@ -1,6 +1,7 @@
 """The commands and variables of `mpirun` where it is MPICH's."""
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -9,9 +10,8 @@ from dlbench.launch.launchers import mpirun
 from dlbench.launch.plan import plan
 from dlbench.records.mpi import Mpi
 from dlbench.scenario.cluster import Cluster, Host
-from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.settings import Settings
-from tests.unit.launch.fakes import assignment
+from tests.unit.launch.fakes import assignment, layout
 
 PROGRAM = ("/p/python", "-m", "dlbench.worker")
 VARIABLES = ("DLBENCH_ASSIGNMENT", "PATH")
@@ -25,18 +25,11 @@ def mpich(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mpirun, "executable", lambda: "/opt/env/bin/mpirun")
 
 
-def layout(*hosts: str, interface: str = "", emulated: tuple[str, ...] = ()) -> Layout:
-    places = tuple(Place(rank=r, workers=(r,), host=host) for r, host in enumerate(hosts))
-    return Layout(places=places, intra_op_threads=1, inter_op_threads=1, interface=interface, emulated=emulated)
+def argv(*hosts: str, **parts: Any) -> tuple[str, ...]:
+    return mpirun.argv(layout(*hosts, **parts), PROGRAM, mpirun.OPTIONS(), MPI, VARIABLES)
 
 
-def argv(*hosts: str, interface: str = "", emulated: tuple[str, ...] = ()) -> tuple[str, ...]:
-    return mpirun.argv(
-        layout(*hosts, interface=interface, emulated=emulated), PROGRAM, mpirun.OPTIONS(), MPI, VARIABLES
-    )
-
-
-def test_on_this_machine_nobody_is_called() -> None:
+def test_on_this_machine_no_host_is_connected_to() -> None:
     assert argv("localhost", "localhost") == (
         *("/usr/bin/env", "DLBENCH_LAST=1"),
         *("/opt/env/bin/mpirun", "-n", "2", "-rmk", "user", "-launcher", "fork", "-bind-to", "none"),

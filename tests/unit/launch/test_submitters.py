@@ -13,7 +13,7 @@ from dlbench.errors import UserError
 from dlbench.launch.submission import JobStatus, Stage, Submission, cluster_text
 from dlbench.launch.submitters import direct, sbatch
 from dlbench.launch.submitters._job import Tail
-from dlbench.launch.submitters._slurm import job_status
+from dlbench.launch.submitters._slurm_job import job_status
 from dlbench.scenario.cluster import Cluster, Host, Prices, cluster_file
 
 TWO = Cluster(hosts=tuple(Host(address=f"queue-{n}", slots=4) for n in range(2)), submitter="sbatch")
