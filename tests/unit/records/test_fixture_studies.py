@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dlbench.records import files, machine
-from dlbench.records.columns import SCHEMA_VERSION, TABLES
+from dlbench.records.columns import SCHEMA_VERSION, TABLES, names
 from dlbench.records.outcome import Status
 from dlbench.records.tables import DTYPES, read_table
 from dlbench.scenario.settings import RENAMED
@@ -45,6 +45,13 @@ def test_no_table_of_the_first_studies_is_passed_over():
 
 def test_every_schema_version_has_a_study():
     assert [study.name for study in STUDIES] == [f"study-v{version + 1}" for version in range(SCHEMA_VERSION)]
+
+
+def test_the_newest_study_has_the_columns_of_today():
+    for name in TABLES:
+        with (STUDIES[-1] / files.table(name)).open(newline="", encoding="utf-8") as file:
+            found = next(csv.reader(file))
+        assert [column for column in found if "." not in column] == list(names(name)), name
 
 
 @every_table
