@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dlbench.datasets._disk import Say, disk_errors, locked, sync_folder, try_lock
-from dlbench.datasets._format import META, SCHEMA_VERSION, Content, Meta, damage, fingerprint, read_meta
+from dlbench.datasets._format import META, SCHEMA_VERSION, Content, Meta, fingerprint, read_entry
 from dlbench.datasets._writer import ArrayWriter
 from dlbench.errors import UserError
 from dlbench.records.files import write_text
@@ -100,14 +100,13 @@ def _usable(folder: Path, identity: dict[str, Any], say: Say, verify: bool) -> E
     if not os.path.lexists(folder):
         return None
     try:
-        meta = read_meta(folder)
+        meta = read_entry(folder, fully=verify)
+        if meta.identity != identity:
+            raise ValueError("it holds other samples")
     except (OSError, ValueError) as error:
         say(f"{folder} is damaged and is prepared again: {error}")
         return None
-    wrong = damage(folder, meta.content, verify) or ("" if meta.identity == identity else "it holds other samples")
-    if wrong:
-        say(f"{folder} is damaged and is prepared again: {wrong}")
-    return None if wrong else Entry(folder, meta)
+    return Entry(folder, meta)
 
 
 def _lock_of(folder: Path) -> Path:

@@ -38,26 +38,35 @@ class Arrays:
         y: Their class numbers [n, *target_shape], int32.
         validation_x: Samples of the data set's own validation part, or None where it has none.
         validation_y: Their class numbers.
-        num_classes: Number of classes.
-        input_shape: Shape of one sample.
         scale: See `x`.
         offset: See `x`.
         class_names: Names by class number.
         vocabulary: Where samples are tokens, whole numbers below this.
-        target_shape: () where a sample has one class, (T,) where it has one at each of T positions.
     """
 
     x: Array
     y: Array
     validation_x: Array | None
     validation_y: Array | None
-    num_classes: int
-    input_shape: tuple[int, ...]
     scale: float
     offset: float
     class_names: tuple[str, ...]
     vocabulary: int | None = None
-    target_shape: tuple[int, ...] = ()
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes."""
+        return len(self.class_names)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+        return self.x.shape[1:]
+
+    @property
+    def target_shape(self) -> tuple[int, ...]:
+        """() where a sample has one class, (T,) where it has one at each of T positions."""
+        return self.y.shape[1:]
 
 
 class ArrayMeta(BaseModel):
@@ -147,12 +156,16 @@ def fingerprint(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def read_meta(folder: Path) -> Meta:
-    """Read a prepared data set's `meta.json`.
+def read_entry(folder: Path, *, fully: bool = False) -> Meta:
+    """Read a prepared data set's `meta.json` and compare the arrays beside it.
+
+    Args:
+        folder: The prepared data set.
+        fully: Also read every array and compare its checksum; otherwise sizes alone are compared.
 
     Raises:
-        OSError: There is none or it cannot be read.
-        ValueError: It is damaged or of another schema version.
+        OSError: A file is not there or cannot be read.
+        ValueError: One is damaged or of another schema version.
     """
     found = json.loads((folder / META).read_bytes())
     version = found.get("schema_version") if isinstance(found, dict) else None
@@ -164,7 +177,25 @@ def read_meta(folder: Path) -> Meta:
         raise ValueError(f"{META} is damaged: {error.error_count()} fields are wrong") from error
     if meta.checksum != meta.content.checksum:
         raise ValueError(f"{META} is damaged: its checksum does not belong to its arrays")
+    check_arrays(folder, meta.content, fully)
     return meta
+
+
+def check_arrays(folder: Path, content: Content, fully: bool) -> None:
+    """Compare the array files in a folder with what they must be; see `read_entry`."""
+    for name, array in content.arrays.items():
+        path = folder / f"{name}.npy"
+        if (size := path.stat().st_size) != array.file_bytes:
+            raise ValueError(f"{path.name} is damaged: it has {size:,} bytes, not {array.file_bytes:,}")
+        if fully and _elements_sha256(path) != array.sha256:
+            raise ValueError(f"{path.name} is damaged: it does not match its checksum")
+
+
+def _elements_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        np.lib.format.read_magic(file)
+        np.lib.format.read_array_header_1_0(file)
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def open_arrays(folder: Path, checksum: str) -> Arrays:
@@ -177,66 +208,22 @@ def open_arrays(folder: Path, checksum: str) -> Arrays:
     Raises:
         UserError: It does not exist, is damaged, or holds other samples.
     """
-    content = _checked_meta(folder, checksum).content
+    hint = "prepare it again on this host: `python -m dlbench.datasets._prepare`"
+    try:
+        meta = read_entry(folder)
+    except (OSError, ValueError) as error:
+        raise UserError(f"no prepared data set in {folder}: {error}", hint=hint) from error
+    if meta.checksum != checksum:
+        raise UserError(f"{folder} holds other samples: checksum {meta.checksum[:12]}, not {checksum[:12]}", hint=hint)
+    content = meta.content
     mapped = {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in content.arrays}
     return Arrays(
         x=mapped["x"],
         y=mapped["y"],
         validation_x=mapped.get("validation_x"),
         validation_y=mapped.get("validation_y"),
-        num_classes=content.num_classes,
-        input_shape=content.input_shape,
         scale=content.scale,
         offset=content.offset,
         class_names=content.class_names,
         vocabulary=content.vocabulary,
-        target_shape=content.target_shape,
     )
-
-
-def damage(folder: Path, content: Content, fully: bool) -> str:
-    """Return what is wrong with the array files of a prepared data set, or an empty string.
-
-    Args:
-        folder: The prepared data set.
-        content: What its `meta.json` says.
-        fully: Also read every array and compare its checksum; otherwise sizes alone are compared.
-    """
-    for name, array in content.arrays.items():
-        path = folder / f"{name}.npy"
-        try:
-            wrong = _damage_of(path, array, fully)
-        except (OSError, ValueError) as error:
-            wrong = f"{path.name}: {error}"
-        if wrong:
-            return wrong
-    return ""
-
-
-def _damage_of(path: Path, array: ArrayMeta, fully: bool) -> str:
-    size = path.stat().st_size
-    if size != array.file_bytes:
-        return f"{path.name} has {size:,} bytes, not {array.file_bytes:,}"
-    if fully and _elements_sha256(path) != array.sha256:
-        return f"{path.name} does not match its checksum"
-    return ""
-
-
-def _elements_sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        np.lib.format.read_magic(file)
-        np.lib.format.read_array_header_1_0(file)
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _checked_meta(folder: Path, checksum: str) -> Meta:
-    hint = "prepare it again on this host: `python -m dlbench.datasets._prepare`"
-    try:
-        meta = read_meta(folder)
-    except (OSError, ValueError) as error:
-        raise UserError(f"no prepared data set in {folder}: {error}", hint=hint) from error
-    if meta.checksum != checksum:
-        raise UserError(f"{folder} holds other samples: checksum {meta.checksum[:12]}, not {checksum[:12]}", hint=hint)
-    if wrong := damage(folder, meta.content, fully=False):
-        raise UserError(f"the prepared data set in {folder} is damaged: {wrong}", hint=hint)
-    return meta

@@ -1,6 +1,7 @@
 """Silences imports that write to file descriptor 2, which no log level stops."""
 
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -19,13 +20,9 @@ def quiet() -> Iterator[None]:
         except BaseException:
             os.dup2(kept, 2)
             held_back.seek(0)
-            _write_all(2, held_back.read())
+            with open(2, "wb", closefd=False) as stderr:
+                shutil.copyfileobj(held_back, stderr)
             raise
         finally:
             os.dup2(kept, 2)
             os.close(kept)
-
-
-def _write_all(descriptor: int, text: bytes) -> None:
-    while text:
-        text = text[os.write(descriptor, text) :]

@@ -16,7 +16,6 @@ from typing import IO, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from dlbench.datasets._checks import as_array, check_finite, check_tokens, checked_classes, checked_samples, stored_type
 from dlbench.datasets._disk import ELSEWHERE, Say, disk_errors
 from dlbench.datasets._download import Published, download
 from dlbench.datasets._format import PARTS, ArrayMeta, Content
@@ -91,14 +90,8 @@ class ArrayWriter:
         self._streams: dict[str, NpyStream] = {}
         self._largest_class = -1
         self._has_class_zero = False
-        self._class_names: tuple[str, ...] | None = None
-        self._scale, self._offset = 1.0, 0.0
-        self._vocabulary: int | None = None
-        self._target_shape: tuple[int, ...] = ()
-        self._source = ""
-        self._notes: dict[str, Any] = {}
-        self._num_expected: int | None = None
         self._reported_at = time.monotonic()
+        self.describe(source="")
 
     def __enter__(self) -> Self:
         return self
@@ -140,8 +133,8 @@ class ArrayWriter:
             vocabulary: Where samples are tokens, whole numbers below this; they are never scaled.
             target_shape: (T,) where each sample has a class at each of T positions.
         """
-        self._source, self._class_names, self._scale, self._offset = source, class_names, scale, offset
-        self._notes, self._num_expected = notes or {}, num_samples
+        self._described = {"source": source, "scale": scale, "offset": offset, "notes": notes or {}}
+        self._class_names, self._num_expected = class_names, num_samples
         self._vocabulary, self._target_shape = vocabulary, target_shape
 
     def append(self, x: Any, y: Any, part: str = "train") -> None:
@@ -151,8 +144,9 @@ class ArrayWriter:
             UserError: The arrays do not fit each other or the pieces before, or hold what cannot be trained on.
         """
         name_x, name_y = PARTS[part]
-        x = checked_samples(name_x, as_array(name_x, x))
-        y = checked_classes(name_y, as_array(name_y, y), self._target_shape)
+        x, y = _as_array(name_x, x), _as_array(name_y, y)
+        _check_samples(name_x, x)
+        _check_classes(name_y, y, self._target_shape)
         if not self._streams:
             self._check_room(x)
         if len(x) != len(y):
@@ -173,22 +167,16 @@ class ArrayWriter:
         names = self._checked_class_names()
         arrays = {name: stream.finish() for name, stream in self._streams.items()}
         self.say(f"{self._num_written:,} samples written")
-        return Content(
-            arrays=arrays,
-            class_names=names,
-            scale=self._scale,
-            offset=self._offset,
-            source=self._source,
-            notes=self._notes,
-            vocabulary=self._vocabulary,
-        )
+        return Content(arrays=arrays, class_names=names, vocabulary=self._vocabulary, **self._described)
 
     def _append_piece(self, part: str, x: Array, y: Array) -> None:
         name_x, name_y = PARTS[part]
-        x = x.astype(stored_type(x.dtype), copy=False)
-        check_finite(name_x, x)
+        # Bool is stored as uint8, all else in its own type in native byte order.
+        x = x.astype(np.uint8 if x.dtype.kind == "b" else x.dtype.newbyteorder("="), copy=False)
+        if x.dtype.kind == "f" and not np.isfinite(x).all():
+            raise UserError(f"{name_x} holds numbers that are not finite (NaN or infinity)")
         if self._vocabulary is not None:
-            check_tokens(name_x, x, self._vocabulary)
+            _check_tokens(name_x, x, self._vocabulary)
         self._note_classes(name_y, y)
         self._stream(name_x, x).append(x)
         self._stream(name_y, y).append(y.astype(np.int32))
@@ -261,3 +249,39 @@ class ArrayWriter:
         if names is None and not self._has_class_zero:
             raise UserError("no sample is of class 0", hint="classes are numbered from 0; subtract the smallest number")
         return tuple(str(number) for number in range(num_classes)) if names is None else names
+
+
+def _as_array(name: str, value: Any) -> Array:
+    try:
+        array: Array = np.asanyarray(value)
+    except ValueError as error:
+        raise UserError(f"{name} is not an array: {error}") from error
+    return array
+
+
+def _check_samples(name: str, x: Array) -> None:
+    if x.dtype.kind not in "buif":
+        raise UserError(f"{name} holds {x.dtype}; samples are numbers (integers or floating point)")
+    if x.ndim < 2:
+        raise UserError(f"{name} has shape {x.shape}; one sample needs at least one axis of its own: [n, ...]")
+    if x[:1].size == 0 and len(x):
+        raise UserError(f"{name} has shape {x.shape}: its samples are empty")
+
+
+def _check_classes(name: str, y: Array, target_shape: tuple[int, ...]) -> None:
+    if y.ndim != 1 and not target_shape:
+        raise UserError(
+            f"{name} has shape {y.shape}; it must be [n], one class number for each sample",
+            hint="one-hot rows become class numbers by `.argmax(axis=1)`, a column by `.ravel()`",
+        )
+    if y.shape[1:] != target_shape:
+        raise UserError(f"{name} has shape {y.shape}; each sample needs class numbers of shape {target_shape}")
+    if y.dtype.kind not in "ui" and len(y):
+        raise UserError(f"{name} holds {y.dtype}; class numbers are integers", hint="`.astype(int)`")
+
+
+def _check_tokens(name: str, x: Array, vocabulary: int) -> None:
+    if x.dtype.kind not in "ui":
+        raise UserError(f"{name} holds {x.dtype}; tokens are integers")
+    if x.size and (int(x.min()) < 0 or int(x.max()) >= vocabulary):
+        raise UserError(f"{name} holds tokens from {x.min()} to {x.max()}; there are {vocabulary:,}, numbered from 0")

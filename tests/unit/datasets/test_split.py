@@ -16,8 +16,6 @@ def arrays_of(y, validation_y=None) -> Arrays:
         y=y,
         validation_x=None if own is None else np.zeros((len(own), 1)),
         validation_y=own,
-        num_classes=int(y.max()) + 1,
-        input_shape=(1,),
         scale=1.0,
         offset=0.0,
         class_names=(),
@@ -125,7 +123,7 @@ def positions(num=100, length=4):
 
 
 def test_samples_with_a_class_at_each_position_are_split_by_a_plain_permutation():
-    arrays = replace(arrays_of(np.arange(100)), y=positions(), target_shape=(4,))
+    arrays = replace(arrays_of(np.arange(100)), y=positions())
     found, other = split(arrays, 3, 0.2, train_samples=50), split(arrays, 4, 0.2, train_samples=50)
     assert len(found.train) == 50
     assert len(found.validation) == 20
@@ -137,8 +135,6 @@ def test_samples_with_a_class_at_each_position_are_split_by_a_plain_permutation(
 
 
 def test_an_own_validation_part_with_positions_is_used_whole():
-    arrays = replace(
-        arrays_of(np.arange(100), validation_y=[0]), y=positions(), validation_y=positions(7), target_shape=(4,)
-    )
+    arrays = replace(arrays_of(np.arange(100), validation_y=[0]), y=positions(), validation_y=positions(7))
     found = split(arrays, 0, 0.2)
     assert (found.train.tolist(), found.validation.tolist()) == (list(range(100)), list(range(7)))

@@ -21,8 +21,8 @@ CLASSES = (np.arange(NUM) % 5).astype(np.int32)
 
 def arrays(**changed: Any) -> Arrays:
     values: dict[str, Any] = {
-        "x": PICTURES, "y": CLASSES, "validation_x": PICTURES[:9], "validation_y": CLASSES[:9], "num_classes": 5,
-        "input_shape": (8, 8, 3), "scale": 1 / 255, "offset": 0.0, "class_names": tuple("abcde"),
+        "x": PICTURES, "y": CLASSES, "validation_x": PICTURES[:9], "validation_y": CLASSES[:9],
+        "scale": 1 / 255, "offset": 0.0, "class_names": tuple("abcde"),
     }  # fmt: skip
     return Arrays(**values | changed)
 
@@ -149,8 +149,8 @@ def test_integers_are_drawn_as_large_as_the_data_are_scaled() -> None:
 
 
 def test_what_are_no_pictures_cannot_be_augmented() -> None:
-    with pytest.raises(UserError, match=r"needs pictures \[height, width, channels\], not samples of shape \[64\]"):
-        batches(spec(augmentation="crop-flip"), (0,), input_shape=(64,))
+    with pytest.raises(UserError, match=r"needs pictures \[height, width, channels\], not samples of shape \[192\]"):
+        batches(spec(augmentation="crop-flip"), (0,), x=PICTURES.reshape(NUM, -1))
     with pytest.raises(UserError, match="augmentation_padding 8 is not less than the pictures' size, 8 x 8"):
         batches(spec(augmentation="crop-flip", augmentation_padding=8), (0,))
 
