@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,18 +58,31 @@ def read_listing(root: Path, limit_per_class: int | None, seed: int) -> Listing:
         seed: Chooses them.
 
     Raises:
+        OSError: A folder or a file cannot be read.
         UserError: The folder does not have this form, or a class has no image.
     """
     folders = {"train": root} | _part_folders(root)
     class_names = _subfolders(folders["train"])
     if not class_names:
         raise UserError(f"{root} has no class folders", hint="it needs one folder of JPEG or PNG files for each class")
-    files = _Files(root, limit_per_class, seed)
-    parts = {part: files.read(folder, class_names) for part, folder in folders.items()}
+    parts: dict[str, tuple[ImageFile, ...]] = {}
+    num_ignored = 0
+    for part, folder in folders.items():
+        images: list[ImageFile] = []
+        for label, name in enumerate(class_names):
+            files = list(_walk(folder / name, frozenset())) if (folder / name).is_dir() else []
+            found = [entry for entry in files if _is_image(entry.name)]
+            images += _limited(_image_files(root, found, label), limit_per_class, seed)
+            num_ignored += len(files) - len(found)
+        parts[part] = tuple(images)
     _check_classes(folders, class_names, parts)
-    names = tuple(_readable(name) for name in class_names)
-    ignored = tuple(_readable(name) for name in _ignored_folders(root, folders))
-    return Listing(root, names, {part: found for part, found in parts.items() if found}, files.num_ignored, ignored)
+    return Listing(
+        root,
+        tuple(map(_readable, class_names)),
+        {part: found for part, found in parts.items() if found},
+        num_ignored,
+        tuple(map(_readable, _ignored_folders(root, folders))),
+    )
 
 
 def _part_folders(root: Path) -> dict[str, Path]:
@@ -90,15 +103,8 @@ def _ignored_folders(root: Path, folders: dict[str, Path]) -> tuple[str, ...]:
 
 
 def _subfolders(folder: Path) -> tuple[str, ...]:
-    try:
-        with os.scandir(folder) as entries:
-            names = [entry.name for entry in entries if not _is_hidden(entry.name) and entry.is_dir()]
-    except OSError as error:
-        raise UserError(
-            f"image_folder: cannot read the folder {folder}: {error.strerror}",
-            hint="`dataset.path` is relative to the folder that dlbench is started in",
-        ) from error
-    return tuple(sorted(names))
+    with os.scandir(folder) as entries:
+        return tuple(sorted(entry.name for entry in entries if not _is_hidden(entry.name) and entry.is_dir()))
 
 
 def _readable(name: str) -> str:
@@ -110,53 +116,32 @@ def _is_hidden(name: str) -> bool:
     return name.startswith(".") or name == "__MACOSX"
 
 
-class _Files:
-    """Reads class folders and counts files that are not images."""
+def _is_image(name: str) -> bool:
+    return name.lower().endswith(EXTENSIONS) and not _is_hidden(name)
 
-    def __init__(self, root: Path, limit: int | None, seed: int) -> None:
-        self.num_ignored = 0
-        self._root = root
-        self._limit = limit
-        self._seed = seed
 
-    def read(self, folder: Path, class_names: tuple[str, ...]) -> tuple[ImageFile, ...]:
-        """Return the images of one part."""
-        found: list[ImageFile] = []
-        for label, name in enumerate(class_names):
-            if (folder / name).is_dir():
-                found += self._limited(sorted(self._images(folder / name, label), key=lambda image: image.path))
-        return tuple(found)
+def _image_files(root: Path, entries: Iterable["os.DirEntry[str]"], label: int) -> list[ImageFile]:
+    """Return the images of one class, sorted by path."""
+    found = [(os.path.relpath(entry.path, root), entry.stat()) for entry in entries]
+    return [ImageFile(path, label, status.st_size, status.st_mtime_ns) for path, status in sorted(found)]
 
-    def _limited(self, images: list[ImageFile]) -> list[ImageFile]:
-        if self._limit is None or len(images) <= self._limit:
-            return images
-        # NumPy guarantees the same raw bits in every version, but not the same shuffles.
-        bits = np.random.PCG64(self._seed).random_raw(len(images))
-        return [images[index] for index in sorted(np.argsort(bits, kind="stable")[: self._limit])]
 
-    def _images(self, folder: Path, label: int) -> Iterator[ImageFile]:
-        for entry in _walk(folder, frozenset()):
-            if not entry.name.lower().endswith(EXTENSIONS) or _is_hidden(entry.name):
-                self.num_ignored += 1
-                continue
-            try:
-                status = entry.stat()
-            except OSError as error:
-                raise UserError(f"image_folder: cannot read {entry.path}: {error.strerror}") from error
-            yield ImageFile(os.path.relpath(entry.path, self._root), label, status.st_size, status.st_mtime_ns)
+def _limited(images: list[ImageFile], limit: int | None, seed: int) -> list[ImageFile]:
+    if limit is None or len(images) <= limit:
+        return images
+    # NumPy guarantees the same raw bits in every version, but not the same shuffles.
+    bits = np.random.PCG64(seed).random_raw(len(images))
+    return [images[index] for index in sorted(np.argsort(bits, kind="stable")[:limit])]
 
 
 def _walk(folder: Path, above: frozenset[tuple[int, int]]) -> Iterator["os.DirEntry[str]"]:
     """Yield every file below a folder; follow links, but not in circles."""
-    try:
-        status = folder.stat()
-        key = (status.st_dev, status.st_ino)
-        with os.scandir(folder) as entries:
-            found = list(entries)
-    except OSError as error:
-        raise UserError(f"image_folder: cannot read the folder {folder}: {error.strerror}") from error
+    status = folder.stat()
+    key = (status.st_dev, status.st_ino)
     if key in above:
         return
+    with os.scandir(folder) as entries:
+        found = list(entries)
     for entry in found:
         if not entry.is_dir():
             yield entry

@@ -1,14 +1,14 @@
 """Data sets that Keras ships, loaded by Keras itself into its own cache: images, and texts as numbers of words."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from dlbench.datasets import Description
@@ -18,7 +18,6 @@ from dlbench.errors import UserError
 from dlbench.plugins import Options
 from dlbench.scenario.settings import Count
 
-Array = npt.NDArray[Any]
 # Samples and classes.
 Part = tuple[Any, Any]
 Side = Literal["pre", "post"]
@@ -86,18 +85,6 @@ def import_keras() -> Any:
     return keras
 
 
-def _equally_long(texts: Sequence[Sequence[int]], options: WordsOptions) -> Array:
-    """Return texts as tokens [n, sequence_length] of the smallest type that has `num_words` values."""
-    tokens: Array = import_keras().utils.pad_sequences(
-        texts,
-        maxlen=options.sequence_length,
-        dtype=np.min_scalar_type(options.num_words - 1),
-        padding=options.padding,
-        truncating=options.truncating,
-    )
-    return tokens
-
-
 def _version() -> dict[str, Any]:
     """Return the version of Keras, whose loader verifies and orders the samples.
 
@@ -114,27 +101,45 @@ def _not_installed(package: str) -> UserError:
     return UserError(f"a data set of Keras needs {package}, which is not installed", hint="pip install 'dlbench[cpu]'")
 
 
-@dataclass(frozen=True)
-class Images:
-    """One data set of images; Keras's test part is the validation part.
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One data set of Keras; its test part is the validation part.
 
     Attributes:
         doc: What it is, in one line.
         name: Its name in Keras.
-        shape: Shape of an image: [height, width, channels].
         class_names: Names of the classes.
-        num_train: Images of the training part.
-        num_test: Images of the test part.
-        files: See `load`.
-        OPTIONS: Its options.
+        num_train: Samples of the training part.
+        num_test: Samples of the test part.
     """
 
     doc: str
     name: str
-    shape: tuple[int, int, int]
     class_names: tuple[str, ...]
     num_train: int
     num_test: int
+
+    def _describe(self, writer: ArrayWriter, train: Part, test: Part, **described: Any) -> Iterator[tuple[str, Part]]:
+        """Set what the samples mean; yield both parts by name."""
+        writer.describe(
+            source=f"keras.datasets.{self.name}; validation is its test part",
+            class_names=self.class_names,
+            num_samples=len(train[0]) + len(test[0]),
+            **described,
+        )
+        yield from (("train", train), ("validation", test))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Images(Row):
+    """One data set of images.
+
+    Attributes:
+        shape: Shape of an image: [height, width, channels].
+        files: See `load`.
+    """
+
+    shape: tuple[int, int, int]
     files: Mapping[str, str] = field(default_factory=dict)
     OPTIONS: type[Options] = NoOptions
 
@@ -148,37 +153,17 @@ class Images:
 
     def prepare(self, options: Options, writer: ArrayWriter) -> None:
         """Write the images as uint8 [height, width, channels]; pixels enter the network as 0 to 1."""
-        train, test = load(self.name, self.files)
-        writer.describe(
-            source=f"keras.datasets.{self.name}; validation is its test part",
-            class_names=self.class_names,
-            scale=1 / 255,
-            num_samples=len(train[0]) + len(test[0]),
-        )
-        for part, (x, y) in (("train", train), ("validation", test)):
+        for part, (x, y) in self._describe(writer, *load(self.name, self.files), scale=1 / 255):
             writer.append(np.asarray(x).reshape(-1, *self.shape), np.asarray(y).ravel(), part)
 
 
-@dataclass(frozen=True)
-class Words:
-    """One data set of texts as tokens; Keras's test part is the validation part.
+@dataclass(frozen=True, kw_only=True)
+class Words(Row):
+    """One data set of texts as tokens.
 
     Tokens are Keras's: 0 pads, 1 starts a text, 2 is a word that is too rare, and n + 3 is the n-th frequent word.
-
-    Attributes:
-        doc: What it is, in one line.
-        name: Its name in Keras.
-        class_names: Names of the classes.
-        num_train: Texts of the training part.
-        num_test: Texts of the test part.
-        OPTIONS: Its options.
     """
 
-    doc: str
-    name: str
-    class_names: tuple[str, ...]
-    num_train: int
-    num_test: int
     OPTIONS: type[Options] = WordsOptions
 
     def identity(self, options: WordsOptions) -> dict[str, Any]:
@@ -187,25 +172,21 @@ class Words:
 
     def describe(self, options: WordsOptions) -> Description:
         """Return the known sizes; nothing is loaded."""
-        return Description(
-            self.num_train,
-            self.num_test,
-            (options.sequence_length,),
-            len(self.class_names),
-            vocabulary=options.num_words,
-        )
+        shape, num_words = (options.sequence_length,), options.num_words
+        return Description(self.num_train, self.num_test, shape, len(self.class_names), vocabulary=num_words)
 
     def prepare(self, options: WordsOptions, writer: ArrayWriter) -> None:
-        """Write the texts as tokens [sequence_length], uint16 where that suffices."""
-        train, test = load(self.name, {}, num_words=options.num_words)
-        writer.describe(
-            source=f"keras.datasets.{self.name}; validation is its test part",
-            class_names=self.class_names,
-            notes={"tokens": "0 pads, 1 starts, 2 is a word too rare, n + 3 the n-th frequent word"},
-            num_samples=len(train[0]) + len(test[0]),
-            vocabulary=options.num_words,
+        """Write the texts as tokens [sequence_length], of the smallest type that has `num_words` values."""
+        notes = {"tokens": "0 pads, 1 starts, 2 is a word too rare, n + 3 the n-th frequent word"}
+        parts = load(self.name, {}, num_words=options.num_words)
+        pad_sequences = partial(
+            import_keras().utils.pad_sequences,
+            maxlen=options.sequence_length,
+            dtype=np.min_scalar_type(options.num_words - 1),
+            padding=options.padding,
+            truncating=options.truncating,
         )
-        for part, (texts, classes) in (("train", train), ("validation", test)):
+        for part, (texts, classes) in self._describe(writer, *parts, notes=notes, vocabulary=options.num_words):
             for start in range(0, len(texts), ROWS):
                 rows = slice(start, start + ROWS)
-                writer.append(_equally_long(texts[rows], options), np.asarray(classes[rows]), part)
+                writer.append(pad_sequences(texts[rows]), np.asarray(classes[rows]), part)

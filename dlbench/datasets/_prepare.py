@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import traceback
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -23,10 +24,9 @@ from typing import Any, NoReturn
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dlbench import plugins
-from dlbench.datasets import _function
 from dlbench.datasets._cache import Entry, Recipe, cache_root, ensure
 from dlbench.datasets._disk import Say
-from dlbench.datasets._writer import ArrayWriter
+from dlbench.datasets._function import FunctionDataset
 from dlbench.errors import PREPARATION_REFUSED, UserError
 
 # How long a library may take to return to Python once stdin is closed.
@@ -54,7 +54,10 @@ def prepare(request: PreparationRequest, say: Say) -> Entry:
     plugin = plugins.load("datasets", request.dataset)
     options = _checked_options(plugin, request.options)
     cache = Path(request.cache).expanduser().absolute() if request.cache else cache_root()
-    return ensure(_recipe(plugin, options), cache, lambda line: say(f"{plugin.name}: {line}"), verify=request.verify)
+    source = plugin.target if plugin.get("prepare") and plugin.get("identity") else FunctionDataset(plugin)
+    identity, fill = partial(source.identity, options), partial(source.prepare, options)
+    recipe = Recipe(plugin.name, options.model_dump(mode="json"), identity, fill)
+    return ensure(recipe, cache, lambda line: say(f"{plugin.name}: {line}"), verify=request.verify)
 
 
 def summary(entry: Entry) -> dict[str, Any]:
@@ -70,22 +73,6 @@ def summary(entry: Entry) -> dict[str, Any]:
         "vocabulary": content.vocabulary,
         "target_shape": list(content.target_shape),
     }
-
-
-def _recipe(plugin: plugins.Plugin, options: plugins.Options) -> Recipe:
-    own_prepare, own_identity = plugin.get("prepare"), plugin.get("identity")
-
-    def identity() -> dict[str, Any]:
-        found: dict[str, Any] = own_identity(options) if own_identity else _function.identity(plugin, options)
-        return found
-
-    def fill(writer: ArrayWriter) -> None:
-        if own_prepare:
-            own_prepare(options, writer)
-        else:
-            _function.prepare(plugin, options, writer)
-
-    return Recipe(plugin.name, options.model_dump(mode="json"), identity, fill)
 
 
 def _checked_options(plugin: plugins.Plugin, options: dict[str, Any]) -> plugins.Options:

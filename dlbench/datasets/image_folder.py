@@ -9,7 +9,7 @@ from pydantic import Field
 
 from dlbench.datasets import Description
 from dlbench.datasets._image_decoding import CHANNELS, Color, DecodingFailure, Form, decode_all, size_of
-from dlbench.datasets._image_listing import MANY, ImageFile, Listing, read_listing
+from dlbench.datasets._image_listing import MANY, Listing, read_listing
 from dlbench.datasets._writer import ArrayWriter
 from dlbench.errors import UserError
 from dlbench.plugins import Options
@@ -67,34 +67,39 @@ def prepare(options: ImageFolderOptions, writer: ArrayWriter) -> None:
         UserError: Images are damaged, or of different sizes where `image_size` is not set.
     """
     listing = _listing(options)
+    failures: list[DecodingFailure] = []
     with warnings.catch_warnings():
         # Decoders warn of odd metadata and palettes, which do not change the pixels.
         warnings.simplefilter("ignore")
-        failures = _write(listing, _form(options, listing), writer)
+        form = _form(options, listing)
+        writer.describe(
+            source=f"images of {listing.root}",
+            class_names=listing.class_names,
+            scale=1 / 255,
+            notes=_notes(listing, form),
+            num_samples=sum(len(images) for images in listing.parts.values()),
+        )
+        for part, images in listing.parts.items():
+            for decoded in decode_all([listing.root / image.path for image in images], form):
+                failures += decoded.failures
+                # After a failure the rest is still decoded, so that one message names every file to fix.
+                if decoded.positions and not failures:
+                    writer.append(decoded.pixels, [images[position].label for position in decoded.positions], part)
     if failures:
         raise _unusable(listing.root, failures)
-
-
-def _write(listing: Listing, form: Form, writer: ArrayWriter) -> list[DecodingFailure]:
-    writer.describe(
-        source=f"images of {listing.root}",
-        class_names=listing.class_names,
-        scale=1 / 255,
-        notes=_notes(listing, form),
-        num_samples=sum(len(images) for images in listing.parts.values()),
-    )
-    failures: list[DecodingFailure] = []
-    for part, images in listing.parts.items():
-        failures += _write_part(listing, part, images, form, writer)
-    return failures
 
 
 def _listing(options: ImageFolderOptions) -> Listing:
     try:
         root = Path(options.path).expanduser().absolute()
+        return read_listing(root, options.limit_per_class, options.seed)
     except RuntimeError as error:
         raise UserError(f"image_folder: {options.path!r}: there is no such user, or no home folder is known") from error
-    return read_listing(root, options.limit_per_class, options.seed)
+    except OSError as error:
+        raise UserError(
+            f"image_folder: cannot read {error.filename}: {error.strerror}",
+            hint="`dataset.path` is relative to the folder that dlbench is started in",
+        ) from error
 
 
 def _form(options: ImageFolderOptions, listing: Listing) -> Form:
@@ -104,22 +109,6 @@ def _form(options: ImageFolderOptions, listing: Listing) -> Form:
     images = listing.parts["train"]
     size = next(filter(None, (size_of(listing.root / image.path) for image in images)), (1, 1))
     return Form(*size, options.color, resize=False)
-
-
-def _write_part(
-    listing: Listing,
-    part: str,
-    images: tuple[ImageFile, ...],
-    form: Form,
-    writer: ArrayWriter,
-) -> list[DecodingFailure]:
-    failures: list[DecodingFailure] = []
-    for decoded in decode_all([listing.root / image.path for image in images], form):
-        failures += decoded.failures
-        # After a failure the rest is still decoded, so that one message names every file to fix.
-        if decoded.positions and not failures:
-            writer.append(decoded.pixels, [images[position].label for position in decoded.positions], part)
-    return failures
 
 
 def _unusable(root: Path, failures: list[DecodingFailure]) -> UserError:

@@ -220,9 +220,7 @@ def _bytes_of(path: str) -> bytes:
         if file.stat().st_size > MAX_BYTES:
             raise UserError(f"text: {path!r} has more than {MAX_BYTES // 2**20} MiB, the limit")
         raw = file.read_bytes()
-    except RuntimeError as error:
-        raise UserError(f"text: {path!r}: there is no such user, or no home folder is known") from error
-    except (OSError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: the home folder is not known
         raise UserError(f"text: {path!r} cannot be read: {error}") from error
     if not raw:
         raise UserError(f"text: {path!r} is empty")

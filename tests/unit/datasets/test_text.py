@@ -132,7 +132,7 @@ def test_a_text_that_cannot_be_used_is_refused_at_once(tmp_path):
 def test_what_is_no_file_or_too_large_is_refused(tmp_path, monkeypatch, poem):
     with pytest.raises(UserError, match="is not a file"):
         text.describe(text.OPTIONS(path=str(tmp_path)))
-    with pytest.raises(UserError, match="no such user"):
+    with pytest.raises(UserError, match="home directory"):
         text.describe(text.OPTIONS(path="~nobody-of-this-name/x"))
     with pytest.raises(UserError, match="does not exist"):
         text.describe(text.OPTIONS(path="a\x00b"))
