@@ -9,7 +9,7 @@ from dlbench.scenario.run_spec import Limits
 from dlbench.telemetry.attempt_session import WorkerView
 
 # Phases in which a worker waits for its peers; the culprit of a stall is one that is in none of them.
-WAITING_PHASES = frozenset({"rendezvous", "broadcast", "exchange", "barrier", "agree"})
+WAITING_PHASES = frozenset({"rendezvous", "broadcast", "all_reduce", "barrier", "agree"})
 # Start-up goes through these once, in this order: a worker in an earlier one is behind.
 _START_UP = ("", "start", "rendezvous", "build", "broadcast")
 # The launcher ends the others within a second after one has failed; it and its last words are waited for.

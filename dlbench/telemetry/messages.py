@@ -32,7 +32,7 @@ from dlbench.records.columns import STEP_FIELDS
 
 PROTOCOL_VERSION = 2
 
-# Phases of a worker, in the heartbeat and the journal; the stall check names the one that is not in `exchange`.
+# Phases of a worker, in the heartbeat and the journal; the stall check names the one that is not in `all_reduce`.
 PHASES = (
     "start",
     "rendezvous",
@@ -40,7 +40,7 @@ PHASES = (
     "broadcast",
     "data",
     "compute",
-    "exchange",
+    "all_reduce",
     "update",
     "barrier",
     "agree",

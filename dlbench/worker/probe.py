@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dlbench.scenario.run_spec import RunSpec
     from dlbench.strategies import Communicator
     from dlbench.trainers import Array, Trainer
-    from dlbench.worker.train.batches import Samples
+    from dlbench.worker.train.batches import TrainingData
 
 STEPS = 2
 USAGE = 2
@@ -36,7 +36,7 @@ class Subject:
     """What is tried: a replica ready for steps, its data, and the device it is on."""
 
     trainer: "Trainer"
-    samples: "Samples"
+    data: "TrainingData"
     communicator: "Communicator"
     device_name: str
     on_accelerator: bool
@@ -46,7 +46,7 @@ class Subject:
         return Answer(
             fits=not reason,
             reason=reason,
-            train_samples=len(self.samples.train),
+            train_samples=len(self.data.train),
             device_name=self.device_name,
             on_accelerator=self.on_accelerator,
             resident_peak_bytes=memory.resident_peak_bytes(),
@@ -91,15 +91,15 @@ def prepare(assignment: Assignment) -> Subject:
     """Build the replica of the only worker, as it is built for training."""
     from dlbench.datasets._format import open_arrays
     from dlbench.trainers import processor_name
-    from dlbench.worker.train.setup import build, connect, samples_of
+    from dlbench.worker.train.setup import build, connect, data_of
 
     communicator, strategy = connect(assignment, 0)
     arrays = open_arrays(Path(assignment.data_folder), assignment.data_checksum)
     trainer = build(assignment, 0, arrays, strategy)
     trainer.compile(strategy.in_graph, strategy.in_forward)
     device_name = str(trainer.facts().get("device_name", ""))
-    samples = samples_of(assignment.run, arrays)
-    return Subject(trainer, samples, communicator, device_name, device_name != processor_name())
+    data = data_of(assignment.run, arrays)
+    return Subject(trainer, data, communicator, device_name, device_name != processor_name())
 
 
 def train_a_little(subject: Subject, run: "RunSpec") -> None:
@@ -110,9 +110,9 @@ def train_a_little(subject: Subject, run: "RunSpec") -> None:
     make_steps(subject, run, apart=True)
     disagree(subject)
     make_steps(subject, run, apart=False)
-    samples = subject.samples
-    chosen = samples.validation[: run.settings.evaluation_batch_size]
-    trainer.evaluate(samples.validation_x[chosen], samples.validation_y[chosen])
+    data = subject.data
+    chosen = data.validation[: run.settings.evaluation_batch_size]
+    trainer.evaluate(data.validation_x[chosen], data.validation_y[chosen])
     if run.settings.checkpoint_every is not None:
         state = [trainer.parameters(), trainer.statistics(), trainer.optimizer_state()]
         del state
@@ -125,11 +125,11 @@ def make_steps(subject: Subject, run: "RunSpec", *, apart: bool) -> None:
     """Make steps with the run's batch: gradient and update apart, with another gradient arrived, or in one call."""
     import numpy as np
 
-    trainer, samples = subject.trainer, subject.samples
+    trainer, data = subject.trainer, subject.data
     size, rate = run.local_batch_size(0), run.full_learning_rate
-    batches = samples.batches or samples.batch
+    batches = data.batches or data.batch
     for number in range(STEPS):
-        x, y = batches(_turned(np.arange(size), number, len(samples.train)))
+        x, y = batches(_turned(np.arange(size), number, len(data.train)))
         if apart:
             gradient, _, _ = trainer.gradient(x, y, 1 / size)
             trainer.apply(gradient.copy(), rate)

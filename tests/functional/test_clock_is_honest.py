@@ -20,9 +20,9 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.trainers import Problem, Threads
 from dlbench.worker.train import loop
-from dlbench.worker.train.batches import Samples
+from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.loop import Loop
-from dlbench.worker.train.window import Window
+from dlbench.worker.train.warm_up import WarmUp
 from tests.fakes import KeptReporter, SumStrategy, ThreadCommunicator, in_threads
 from tests.functional.paced import PacedOptions, Trainer, sleep
 from tests.functional.studies import Bench, bench
@@ -42,9 +42,9 @@ def count_evaluations(patch: pytest.MonkeyPatch) -> None:
     """Close the window after evaluations in place of before them."""
     evaluate = Loop._evaluate
 
-    def evaluate_inside(self: Loop, epoch: int) -> None:
-        evaluate(self, epoch)
-        self.window.close(self._zero)
+    def evaluate_inside(self: Loop) -> None:
+        evaluate(self)
+        self.window.close_at_barrier(self.recorder.zero)
 
     patch.setattr(Loop, "_close_window", lambda self: None)
     patch.setattr(Loop, "_evaluate", evaluate_inside)
@@ -53,22 +53,22 @@ def count_evaluations(patch: pytest.MonkeyPatch) -> None:
 def count_the_first_step(patch: pytest.MonkeyPatch) -> None:
     """Open the window before anything."""
 
-    class OpenWindow(Window):
-        def __init__(self, *arguments: Any, **named: Any) -> None:
-            super().__init__(*arguments, **named)
-            self.is_warm = True
+    class NoWarmUp(WarmUp):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            self.is_over = True
 
-    patch.setattr(loop, "Window", OpenWindow)
+    patch.setattr(loop, "WarmUp", NoWarmUp)
 
 
 def train_while_evaluating(patch: pytest.MonkeyPatch) -> None:
     """Take evaluations for training."""
-    patch.setattr(Loop, "_train_time", lambda self, now: now - self._zero)
+    patch.setattr(Loop, "_train_time", lambda self, now: now - self.recorder.zero)
 
 
 @dataclass(frozen=True)
-class SlowSamples(Samples):
-    """Samples that take their time."""
+class SlowData(TrainingData):
+    """Data whose batches take their time."""
 
     batch_s: float = 0.0
     slept_s: list[float] = field(default_factory=list)
@@ -119,7 +119,7 @@ def train(workers: int = 1, batch_s: float = 0.0, sample_every: int = 1000, **pa
     model = plugins.load("models", "softmax")
 
     def work(communicator: ThreadCommunicator) -> tuple[Result, np.ndarray, np.ndarray]:
-        samples = SlowSamples(x, y, both[:105], x, y, both[105:], batch_s=batch_s)
+        samples = SlowData(x, y, both[:105], x, y, both[105:], batch_s=batch_s)
         trainer = Trainer.create(
             settings,
             model,

@@ -63,7 +63,7 @@ ROWS = (
     Row(
         "hang",
         Status.STALLED,
-        f"no progress for stall_timeout_s (1.5 s): worker 1 ({AT_17}), while worker 0 (in phase exchange at step 17)",
+        f"no progress for stall_timeout_s (1.5 s): worker 1 ({AT_17}), while worker 0 (in phase all_reduce at step 17)",
         {"stall_timeout_s": 1.5},
     ),
     Row(
@@ -75,7 +75,7 @@ ROWS = (
     Row(
         "hang",
         Status.TIMEOUT,
-        "it took longer than timeout_s (10 s); worker 0 (in phase exchange",
+        "it took longer than timeout_s (10 s); worker 0 (in phase all_reduce",
         {"timeout_s": 10.0},
     ),
     # A child in a session of its own is ended.

@@ -28,7 +28,7 @@ STUDIES = {
             Fault("exit0", "meet", 2, 1, 0),
             Fault("sysexit0", "broadcast", 1, 1, 0),
             Fault("segfault", "first", 0, 1, 0),
-            Fault("kill", "exchange", 1, 17, 0),
+            Fault("kill", "all_reduce", 1, 17, 0),
             Fault("raise", "gradient", 2, 9, 0),
             Fault("memory", "update", 0, 20, 0),
             Fault("kill", "exit", 2, 1, 0),
@@ -38,14 +38,14 @@ STUDIES = {
         Shape(2, "auto", **SHORT),
         [
             Fault("hang", "build", 1, 1, 0),
-            Fault("hang", "exchange", 0, 14, 0),
+            Fault("hang", "all_reduce", 0, 14, 0),
             Fault("hang_gil", "gradient", 1, 25, 0),
             Fault("stop", "update", 1, 8, 0),
             Fault("hang", "exit", 0, 1, 0),
         ],
     ),
 }
-OUT_OF_MEMORY = Fault("oom", "exchange", 1, 9, 0)
+OUT_OF_MEMORY = Fault("oom", "all_reduce", 1, 9, 0)
 
 
 def test_every_kind_and_every_phase_is_struck() -> None:

@@ -29,10 +29,9 @@ from dlbench.records.assignment import VARIABLE
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.worker.process.rank import read_assignment
-from dlbench.worker.script.recorder import Scores, ScriptMarks, ScriptRecorder
+from dlbench.worker.recorder import NAN, Marks
+from dlbench.worker.script.recorder import Scores, ScriptRecorder
 from dlbench.worker.script.session import Session
-
-NAN = float("nan")
 
 
 class Step:
@@ -54,8 +53,8 @@ class Step:
         self._data_ready = self._mark("compute")
 
     def gradient_ready(self) -> None:
-        """Mark that the local gradient is there and the exchange begins."""
-        self._gradient_ready = self._mark("exchange")
+        """Mark that the local gradient is there and the all-reduce begins."""
+        self._gradient_ready = self._mark("all_reduce")
 
     def reduced(self) -> None:
         """Mark that the reduced gradient is there and the update begins."""
@@ -63,8 +62,7 @@ class Step:
 
     def __enter__(self) -> Self:
         if self._recorder is not None:
-            self._entered = self._recorder.enter()
-            self._recorder.reporter.phase = "compute"
+            self._entered = self._data_ready = self._recorder.enter()
         return self
 
     def __exit__(
@@ -72,8 +70,8 @@ class Step:
     ) -> None:
         if self._recorder is not None and kind is None:
             loss = None if self.loss is None else float(self.loss)
-            moments = (self._entered, self._data_ready, self._gradient_ready, self._reduced, perf_counter())
-            self._recorder.add(ScriptMarks(self._num_samples, *moments, loss))
+            marks = Marks(self._entered, self._data_ready, self._gradient_ready, NAN, self._reduced, perf_counter())
+            self._recorder.add(self._num_samples, marks, loss)
 
     def _mark(self, phase: str) -> float:
         if self._recorder is not None:

@@ -7,11 +7,10 @@ step. A piece of the window begins at a barrier and ends with this worker's own 
 is the longest that any worker saw, which is what a barrier at its end would have shown.
 """
 
-import math
 import time
 from collections.abc import Callable, Iterable
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,25 +19,13 @@ from dlbench.records.result import Result
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.telemetry.reporter import Reporter
 from dlbench.worker.process.memory import resident_peak_bytes
-from dlbench.worker.script.window import ScriptWindow
-from dlbench.worker.train.agreement import Diverged, weights_hash
-from dlbench.worker.train.window import FIXED_WARMUP_STEPS, PHASE_NUMBERS, StepRecorder
+from dlbench.worker.recorder import Marks, StepRecorder, Window
+from dlbench.worker.train.agreement import weights_hash
 
-NAN = float("nan")
+# A script's workers cannot agree on a warm-up that is detected.
+WARMUP_STEPS = 10
 
 Scores = dict[str, float | None]
-
-
-class ScriptMarks(NamedTuple):
-    """One step as the script marked it: moments on `perf_counter`, NaN where it did not say; its mean loss."""
-
-    num_samples: int
-    entered: float
-    data_ready: float
-    gradient_ready: float
-    reduced: float
-    ended: float
-    loss: float | None
 
 
 class ScriptRecorder:
@@ -48,7 +35,7 @@ class ScriptRecorder:
         run: The run.
         reporter: Sends rows and messages.
         on_zero: Called before the first step with the moment that counts as 0 s.
-        barrier: Waits for every worker, or None.
+        barrier: Waits for every worker, or None: then nothing is timed.
     """
 
     def __init__(
@@ -60,13 +47,12 @@ class ScriptRecorder:
     ) -> None:
         self.reporter = reporter
         self.epochs = 0
-        self._run, self._on_zero = run, on_zero
-        self._window = ScriptWindow(barrier, reporter.observer_cpu_s)
-        self._recorder = StepRecorder(reporter.send_steps, run.limits.flush_interval_s)
-        self._zero: float | None = None
+        self._run, self._on_zero, self._barrier = run, on_zero, barrier
+        self._recorder = StepRecorder(reporter, run.limits.flush_interval_s)
+        self._window = Window(barrier or (lambda: None), reporter.observer_cpu_s)
         self._ready_at: float | None = None
         # Up to here every moment is a step's or a pause's.
-        self._counted_to = self._first_step_s = self._paused_s = self._evaluation_s = 0.0
+        self._counted_to = self._first_step_s = self._evaluation_s = 0.0
         self._steps = self._warmup_steps = self._samples = self._epoch_samples = 0
         self._last: Scores = {}
         self._best: float | None = None
@@ -75,41 +61,41 @@ class ScriptRecorder:
 
     def enter(self) -> float:
         """A step begins; return the moment."""
-        if self._zero is None:
-            self._ready_at, self._zero = time.time(), perf_counter()
-            self._on_zero(self._zero)
+        self.reporter.phase = "compute"
+        if self._ready_at is None:
+            self._ready_at, self._recorder.zero = time.time(), perf_counter()
+            self._on_zero(self._recorder.zero)
             self._counted_to = perf_counter()
             return self._counted_to
         return perf_counter()
 
-    def add(self, marks: ScriptMarks) -> None:
-        """A step has ended.
+    def add(self, num_samples: int, marks: Marks, loss: float | None) -> None:
+        """A step has ended; its `marks` start where the script entered it.
 
         Raises:
             Diverged: Its loss is not a finite number.
         """
-        assert self._zero is not None
-        started = min(self._counted_to, marks.entered)
+        marks = marks._replace(started=min(self._counted_to, marks.started))
         self._steps += 1
-        self._epoch_samples += marks.num_samples
-        self._samples += marks.num_samples
+        self._epoch_samples += num_samples
+        self._samples += num_samples
         phase = "first" if self._steps == 1 else "timed" if self._window.is_open else "warm-up"
-        self._recorder.add(self._row(phase, started, marks), marks.ended)
+        self._recorder.add(self._steps, self.epochs + 1, phase, num_samples, marks, loss)
         if phase == "timed":
-            self._window.count(marks.num_samples, marks.ended)
+            self._window.count(num_samples)
+            self._window.mark_end()
         else:
             self._warmup_steps += 1
         if phase == "first":
-            self._first_step_s = marks.ended - started
+            self._first_step_s = marks.ended - marks.started
         self._counted_to = marks.ended
-        self._update_heartbeat(marks)
         self._open_if_warm()
 
     def end_epoch(self, scores: Scores, learning_rate: float | None) -> bool:
         """An epoch has ended; return whether the run's target is reached and ends it."""
         self.epochs += 1
         self._learning_rate = learning_rate
-        self._window.close(self._zero or 0.0)
+        self._window.close(self._recorder.zero)
         pause = perf_counter() - self._counted_to if self._steps else 0.0
         self._evaluation_s += pause if _was_evaluated(scores) else 0.0
         self.reporter.send({"kind": "epoch", "row": self._epoch_row(scores, pause)})
@@ -126,7 +112,7 @@ class ScriptRecorder:
 
     def result(self, weights: Iterable[Any] | None) -> Result:
         """Return the result at the script's end."""
-        self._window.close(self._zero or 0.0)
+        self._window.close(self._recorder.zero)
         self.flush()
         arrays = None if weights is None else [np.asarray(array) for array in weights]
         timed = bool(self._window.segments)
@@ -155,10 +141,9 @@ class ScriptRecorder:
 
     def _open_if_warm(self) -> None:
         """Begin a piece of the window; the wait at its barrier is no part of training."""
-        if self._steps <= FIXED_WARMUP_STEPS or self._window.is_open:
-            return
-        self.reporter.phase = "barrier"
-        if self._window.open():
+        if self._barrier is not None and self._steps > WARMUP_STEPS and not self._window.is_open:
+            self.reporter.phase = "barrier"
+            self._window.open()
             self._pause_until_now()
         self.reporter.phase = "data"
 
@@ -166,41 +151,11 @@ class ScriptRecorder:
         """Leave the time since the last step out of training."""
         if self._steps:
             now = perf_counter()
-            self._paused_s += now - self._counted_to
+            self._recorder.paused_s += now - self._counted_to
             self._counted_to = now
 
     def _train_time(self) -> float:
-        return self._counted_to - (self._zero or 0.0) - self._paused_s
-
-    def _update_heartbeat(self, marks: ScriptMarks) -> None:
-        reporter = self.reporter
-        reporter.phase, reporter.step, reporter.epoch = "data", self._steps, self.epochs + 1
-        if marks.loss is None:
-            return
-        reporter.loss = marks.loss
-        if not math.isfinite(marks.loss):
-            raise Diverged(f"the loss is {marks.loss} in step {self._steps} (epoch {self.epochs + 1})")
-
-    def _row(self, phase: str, started: float, marks: ScriptMarks) -> tuple[float, ...]:
-        """Return one step in the order of `columns.STEP_FIELDS`."""
-        assert self._zero is not None
-        ready = marks.entered if math.isnan(marks.data_ready) else marks.data_ready
-        whole = marks.ended if math.isnan(marks.gradient_ready) else marks.gradient_ready
-        return (
-            self._steps,
-            1,
-            self.epochs + 1,
-            PHASE_NUMBERS[phase],
-            marks.num_samples,
-            started - self._zero,
-            marks.ended - started,
-            ready - started,
-            whole - ready,
-            NAN,
-            marks.reduced - marks.gradient_ready,
-            marks.ended - marks.reduced,
-            NAN if marks.loss is None else marks.loss,
-        )
+        return self._recorder.train_time_s(self._counted_to)
 
     def _epoch_row(self, scores: Scores, pause: float) -> dict[str, Any]:
         return {
@@ -209,7 +164,7 @@ class ScriptRecorder:
             "samples": self._epoch_samples,
             "learning_rate": self._learning_rate,
             "train_time_s": self._train_time() if self._steps else None,
-            "ended_at_s": None if self._zero is None else self._counted_to - self._zero,
+            "ended_at_s": self._counted_to - self._recorder.zero if self._steps else None,
             **scores,
             "evaluated_samples": None,
             "evaluation_time_s": pause if _was_evaluated(scores) else None,

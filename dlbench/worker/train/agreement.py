@@ -5,8 +5,7 @@ Where a process holds several workers, all their replicas are compared, not one 
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +26,7 @@ class Diverged(Exception):  # noqa: N818 - it is a way for a run to end, not a d
     status = "diverged"
 
 
-@dataclass(frozen=True)
-class Agreement:
+class Agreement(NamedTuple):
     """The verdict on one comparison, the largest difference, and the hash of this worker's weights."""
 
     verdict: str

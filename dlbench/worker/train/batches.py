@@ -26,7 +26,7 @@ class Batches(Protocol):
 
 
 @dataclass(frozen=True)
-class Samples:
+class TrainingData:
     """What a worker trains and evaluates on: arrays, and the indices that belong to each part.
 
     `batches` gives steps their samples where they are not simply those of `batch`: augmented, or synthetic.

@@ -64,7 +64,7 @@ class Checkpoints:
 
     def save(self, progress: TrainingProgress) -> None:
         """Write a checkpoint; one that cannot be written is noted, and the run goes on."""
-        rows = tuple({"trained_in_attempt": self._attempt, **row} for row in progress.rows)
+        rows = [{"trained_in_attempt": self._attempt, **row} for row in progress.rows]
         state = progress.model_copy(update={"rows": rows}).model_dump(mode="json")
         self._reporter.phase = "barrier"
         states = self._communicator.all_gather(state)

@@ -1,6 +1,6 @@
 """Evaluation: each validation sample exactly once over all workers, as sums and counts, outside the timed window."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,8 +9,7 @@ from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Array, Trainer
 
 
-@dataclass(frozen=True)
-class Scores:
+class Scores(NamedTuple):
     """Mean loss and accuracy over all samples, and how many of them this process evaluated."""
 
     loss: float
@@ -41,7 +40,7 @@ def evaluate(
     y: Array,
     indices: Array,
     batch_size: int,
-    beat: Reporter,
+    reporter: Reporter,
     num_replicas: int = 1,
 ) -> Scores:
     """Return the scores over `indices` of x and y; process r takes every size-th one from r on; a collective.
@@ -51,9 +50,9 @@ def evaluate(
     Raises:
         RuntimeError: The samples of all workers do not add up to the validation set.
     """
-    beat.phase = "barrier"
+    reporter.phase = "barrier"
     average_statistics(trainer, communicator, num_replicas)
-    beat.phase = "evaluate"
+    reporter.phase = "evaluate"
     mine = indices[communicator.rank :: communicator.size]
     sums = np.zeros(3)
     width = batch_size * num_replicas
@@ -61,7 +60,7 @@ def evaluate(
         batch = mine[start : start + width]
         loss, correct = trainer.evaluate(x[batch], y[batch])
         sums += (loss, correct, len(batch))
-    beat.phase = "barrier"
+    reporter.phase = "barrier"
     communicator.all_reduce(sums, sums)
     if sums[2] != len(indices):
         raise RuntimeError(f"evaluation counted {sums[2]:.0f} samples, the validation set has {len(indices)}")

@@ -1,10 +1,13 @@
 """How far one process has come: all that a loop has to know to go on after an epoch as if nothing had happened."""
 
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
+from dlbench.strategies import Communicator
 from dlbench.worker.train.agreement import Agreement
 from dlbench.worker.train.evaluation import Scores
 
@@ -18,15 +21,15 @@ class TrainingProgress(BaseModel):
         train_time_s: Training time.
         evaluation_time_s: Time of evaluations.
         bytes_sent: Bytes the strategy sent in training steps; None where it cannot count.
-        train_loss: Of the last epoch, over all workers; likewise `train_accuracy`.
-        scores: Loss, accuracy and own number of samples of the last evaluation; None before the first.
+        train_loss: Of the last epoch that was summed over all workers; likewise `train_accuracy`.
+        scores: Those of the last evaluation; None before the first.
         best_accuracy: Highest validation accuracy.
         reached: Training time and epochs at which the target was reached; None where it was not.
-        agreements: Each comparison of workers: verdict, largest difference, hash of this process's weights.
+        agreements: Each comparison of workers.
         rows: Every row of `epochs.csv` so far, with the attempt that trained it.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     epoch: int = 0
     steps: int = 0
@@ -35,45 +38,42 @@ class TrainingProgress(BaseModel):
     bytes_sent: int | None = 0
     train_loss: float = 0.0
     train_accuracy: float = 0.0
-    scores: tuple[float, float, int] | None = None
-    best_accuracy: float = 0.0
-    reached: tuple[float, int] | None = None
-    agreements: tuple[tuple[str, float, str], ...] = ()
-    rows: tuple[dict[str, Any], ...] = ()
-
-
-@dataclass
-class Standing:
-    """What evaluations and comparisons have shown in all attempts: what a loop keeps of `TrainingProgress`.
-
-    Attributes are those of `TrainingProgress`.
-    """
-
-    evaluation_time_s: float = 0.0
     scores: Scores | None = None
     best_accuracy: float = 0.0
     reached: tuple[float, int] | None = None
-    agreements: list[Agreement] = field(default_factory=list)
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    agreements: list[Agreement] = []
+    rows: list[dict[str, Any]] = []
 
-    @classmethod
-    def of(cls, earlier: TrainingProgress) -> "Standing":
-        """Return the state after an epoch; its rows have to be sent first."""
-        return cls(
-            evaluation_time_s=earlier.evaluation_time_s,
-            scores=Scores(*earlier.scores) if earlier.scores else None,
-            best_accuracy=earlier.best_accuracy,
-            reached=earlier.reached,
-            agreements=[Agreement(*found) for found in earlier.agreements],
-        )
 
-    def fields(self) -> dict[str, Any]:
-        """Return the fields of `TrainingProgress` that are kept here."""
-        return {
-            "evaluation_time_s": self.evaluation_time_s,
-            "scores": astuple(self.scores) if self.scores else None,
-            "best_accuracy": self.best_accuracy,
-            "reached": self.reached,
-            "agreements": tuple(astuple(agreement) for agreement in self.agreements),
-            "rows": tuple(self.rows),
+@dataclass
+class Epoch:
+    """One epoch of one worker; `sums` holds its losses, correct predictions and samples."""
+
+    number: int
+    sums: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
+    steps: int = 0
+    learning_rate: float = 0.0
+    train_time_s: float = 0.0
+    ended_at_s: float = 0.0
+
+
+def epoch_rows(epochs: list[Epoch], communicator: Communicator) -> list[dict[str, Any]]:
+    """Sum each epoch over all workers and return its row of `epochs.csv`; a collective where there is any."""
+    if not epochs:
+        return []
+    own = np.stack([epoch.sums for epoch in epochs])
+    everyone = np.empty_like(own)
+    communicator.all_reduce(own, everyone)
+    return [
+        {
+            "epoch": epoch.number,
+            "steps": epoch.steps,
+            "samples": int(epoch.sums[2]),
+            "learning_rate": epoch.learning_rate,
+            "train_time_s": epoch.train_time_s,
+            "ended_at_s": epoch.ended_at_s,
+            "train_loss": float(sums[0] / sums[2]),
+            "train_accuracy": float(sums[1] / sums[2]),
         }
+        for epoch, sums in zip(epochs, everyone, strict=True)
+    ]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from socket import gethostname
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -20,20 +20,11 @@ from dlbench.scenario.settings import Input
 from dlbench.strategies import Communicator, Strategy
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Array, Problem, Threads, Trainer
+from dlbench.worker.observer import Observer
 from dlbench.worker.process import placement
-from dlbench.worker.train.batches import Samples, batches_of
+from dlbench.worker.train.batches import TrainingData, batches_of
 from dlbench.worker.train.checkpoints import Checkpoints
 from dlbench.worker.train.loop import Loop
-
-
-class Observer(Protocol):
-    """What training needs of the sensors: the moment training starts, and what they saw until it ended."""
-
-    def zero(self, moment: float) -> None:
-        """Take this moment on `perf_counter` as 0 s."""
-
-    def totals(self) -> dict[str, Any]:
-        """Return what was seen since then, by column name."""
 
 
 def train(assignment: Assignment, rank: int, reporter: Reporter, observer: Observer) -> Result:
@@ -58,8 +49,8 @@ def train(assignment: Assignment, rank: int, reporter: Reporter, observer: Obser
     checkpoints = Checkpoints(assignment, trainer, communicator, reporter) if assignment.checkpoint_folder else None
     earlier = checkpoints.restore() if checkpoints else None
     workers = assignment.layout.places[rank].workers
-    samples = samples_of(run, arrays, workers)
-    loop = Loop(run, trainer, strategy, communicator, samples, reporter, checkpoints, earlier, workers)
+    data = data_of(run, arrays, workers)
+    loop = Loop(run, trainer, strategy, communicator, data, reporter, checkpoints, earlier, workers)
     result = loop.train(observer.zero)
     reporter.phase = "finish"
     # Some of the strategy's are known only now, such as what a library tuned while it trained.
@@ -149,7 +140,7 @@ def problem_of(arrays: Arrays) -> Problem:
     )
 
 
-def samples_of(run: RunSpec, arrays: Arrays, workers: tuple[int, ...] = (0,)) -> Samples:
+def data_of(run: RunSpec, arrays: Arrays, workers: tuple[int, ...] = (0,)) -> TrainingData:
     """Return the training and validation part of a run, which depend on the scenario's seed, never on workers.
 
     Args:
@@ -172,7 +163,7 @@ def samples_of(run: RunSpec, arrays: Arrays, workers: tuple[int, ...] = (0,)) ->
     x, y = np.asarray(arrays.x), np.asarray(arrays.y)
     own = parts.validation_part == "validation"
     train_x, train_y, train = (x, y, parts.train) if settings.input is not Input.MEMORY else _copied(x, y, parts.train)
-    found = Samples(
+    found = TrainingData(
         x=train_x,
         y=train_y,
         train=train,

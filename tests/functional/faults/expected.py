@@ -8,12 +8,12 @@ from tests.functional.faults.study import Shape
 
 # What a worker is seen doing, by the phase of the fault; the only worker of `single` runs its whole step as one call.
 SEEN = {"meet": "rendezvous", "first": "compute", "gradient": "compute"}
-SEEN_IN_ONE_CALL = SEEN | {"exchange": "compute", "update": "compute"}
+SEEN_IN_ONE_CALL = SEEN | {"all_reduce": "compute", "update": "compute"}
 GONE = "ended without handing in its result"
 AFTER = "handed in its result and then ended wrongly"
 LEFT = "which has handed in its result and not ended"
 # Where all workers are in the same call, nobody can see from outside which of them hangs inside it.
-ALIKE = ("broadcast", "exchange", "finish")
+ALIKE = ("broadcast", "all_reduce", "finish")
 # Python shows an exception at the interpreter's end and goes on, as it does without dlbench; there nothing is lost.
 HARMLESS_AT_EXIT = ("raise", "sysexit0", "exit0", "memory")
 HANGS = ("hang", "hang_gil")

@@ -23,7 +23,7 @@ GIGABYTE = 10**9
 MEMORY_GROUPS = Path("/sys/fs/cgroup/memory")
 # In the order a worker comes through them.
 STARTING = ("meet", "build", "broadcast")
-STEPPING = ("first", "gradient", "exchange", "update")
+STEPPING = ("first", "gradient", "all_reduce", "update")
 PHASES = (*STARTING, *STEPPING, "evaluate", "finish", "exit")
 
 
@@ -67,7 +67,7 @@ def strike(fault: Fault | None, phase: str, step: int = 0) -> None:
     KINDS[fault.kind](fault)
 
 
-_COUNTED = ("gradient", "exchange", "update", "evaluate")
+_COUNTED = ("gradient", "all_reduce", "update", "evaluate")
 _struck: list[Fault] = []
 
 

@@ -22,7 +22,7 @@ class Single:
 
         def in_graph(gradients: list[Any]) -> list[Any]:
             count[0] += 1
-            strike(fault, "exchange", count[0])
+            strike(fault, "all_reduce", count[0])
             return gradients
 
         vars(strategy)["in_graph"] = in_graph
@@ -49,12 +49,12 @@ class Mpi:
         def faulty_all_reduce(gradient: Array) -> Array:
             count[0] += 1
             if not is_ring:
-                strike(fault, "exchange", count[0])
+                strike(fault, "all_reduce", count[0])
             return all_reduce(gradient)
 
         def faulty_send(*arguments: Any) -> None:
             send(*arguments)
-            strike(fault, "exchange", count[0])
+            strike(fault, "all_reduce", count[0])
 
         vars(strategy)["all_reduce"] = faulty_all_reduce
         communicator.sendrecv = faulty_send

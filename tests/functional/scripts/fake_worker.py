@@ -1,4 +1,4 @@
-"""A worker that does as FAKE_MODE says on rank FAKE_RANK; the others finish, or wait for it in `exchange`.
+"""A worker that does as FAKE_MODE says on rank FAKE_RANK; the others finish, or wait for it in `all_reduce`.
 
 It speaks the protocol of `dlbench.telemetry.messages` with nothing but the standard library.
 """
@@ -128,7 +128,7 @@ def main() -> None:
     elif mode == "hang-start":
         line.beat_for_ever("broadcast")
     else:
-        line.beat_for_ever("exchange", 17)
+        line.beat_for_ever("all_reduce", 17)
 
 
 if __name__ == "__main__":

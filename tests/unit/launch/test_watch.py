@@ -53,13 +53,16 @@ def test_start_up_names_who_has_not_called() -> None:
 
 
 def test_start_up_ends_with_the_last_worker() -> None:
-    trains, builds = view(0, phase="exchange", progressed_at=49.0), view(1, has_trained=False, phase="build", step=None)
+    trains, builds = (
+        view(0, phase="all_reduce", progressed_at=49.0),
+        view(1, has_trained=False, phase="build", step=None),
+    )
     assert check(45.0, trains, builds, stall_timeout_s=1) is None, "a stall is not looked for in start-up"
     assert "worker 1 (in phase build), while worker 0" in reason(check(50.0, trains, builds), Status.TIMEOUT)
 
 
 @pytest.mark.parametrize("phase", ["compute", "data", "update", "evaluate", "finish"])
-@pytest.mark.parametrize("waiting", ["exchange", "barrier", "agree"])
+@pytest.mark.parametrize("waiting", ["all_reduce", "barrier", "agree"])
 def test_a_stall_names_who_is_outside_the_collective(phase: str, waiting: str) -> None:
     said = reason(check(20.0, view(0, phase=waiting), view(1, phase=phase), view(2, phase=waiting)), Status.STALLED)
     assert said.startswith(f"no progress for stall_timeout_s (20 s): worker 1 (in phase {phase} at step 5)")
@@ -67,9 +70,9 @@ def test_a_stall_names_who_is_outside_the_collective(phase: str, waiting: str) -
 
 
 def test_a_stall_inside_a_collective_names_who_is_behind() -> None:
-    ahead, behind = view(0, phase="exchange", step=6), view(1, phase="exchange", step=5)
+    ahead, behind = view(0, phase="all_reduce", step=6), view(1, phase="all_reduce", step=5)
     said = reason(check(20.0, ahead, behind), Status.STALLED)
-    assert said.startswith("no progress for stall_timeout_s (20 s): worker 1 (in phase exchange at step 5)")
+    assert said.startswith("no progress for stall_timeout_s (20 s): worker 1 (in phase all_reduce at step 5)")
 
 
 def test_one_worker_that_moves_is_progress_of_all() -> None:
@@ -77,22 +80,23 @@ def test_one_worker_that_moves_is_progress_of_all() -> None:
 
 
 def test_a_worker_without_signs_of_life_is_said_to_be() -> None:
-    said = reason(check(20.0, view(0, phase="exchange", beat_at=19.9), view(1, beat_at=3.0)), Status.STALLED)
+    said = reason(check(20.0, view(0, phase="all_reduce", beat_at=19.9), view(1, beat_at=3.0)), Status.STALLED)
     assert "(no sign of life from worker 1)" in said
 
 
 def test_a_silent_worker_is_blamed_whatever_it_last_said() -> None:
     """Its interpreter's lock is held, so what it last said of itself is from a moment before."""
     said = reason(
-        check(20.0, view(0, phase="data", beat_at=19.9), view(1, phase="exchange", beat_at=0.1)), Status.STALLED
+        check(20.0, view(0, phase="data", beat_at=19.9), view(1, phase="all_reduce", beat_at=0.1)), Status.STALLED
     )
     assert said.startswith(
-        "no progress for stall_timeout_s (20 s): worker 1 (in phase exchange at step 5) (no sign of life from worker 1)"
+        "no progress for stall_timeout_s (20 s): worker 1 (in phase all_reduce at step 5) "
+        "(no sign of life from worker 1)"
     )
 
 
 def test_rare_heartbeats_are_no_silence() -> None:
-    seen = (view(0, phase="exchange", beat_at=19.9), view(1, beat_at=3.0))
+    seen = (view(0, phase="all_reduce", beat_at=19.9), view(1, beat_at=3.0))
     said = reason(check(20.0, *seen, flush_interval_s=5.0), Status.STALLED)
     assert said.startswith("no progress for stall_timeout_s (20 s): worker 1 (in phase compute at step 5), while")
 
@@ -106,7 +110,7 @@ def test_in_start_up_who_is_in_an_earlier_phase_is_behind() -> None:
 
 @pytest.mark.parametrize("has_trained", [True, False])
 def test_a_worker_stopped_just_before_a_time_out_is_said_to_be(has_trained: bool) -> None:
-    seen = (view(0, phase="exchange"), view(1, has_trained=has_trained))
+    seen = (view(0, phase="all_reduce"), view(1, has_trained=has_trained))
     said = reason(check(50.0, *seen, sight=ProcessStates(stopped=frozenset({1}))), Status.STALLED)
     assert said.startswith("worker 1 (in phase compute at step 5) is stopped: ")
 

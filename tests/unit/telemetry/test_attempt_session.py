@@ -98,7 +98,7 @@ def test_heartbeats_are_seen_at_once_and_not_acknowledged(session: AttemptSessio
 
 def test_rows_and_training_phases_show_that_start_up_is_over(tmp_path: Path) -> None:
     lines = [{"kind": kind, "seq": 1} for kind in ("steps", "epoch", "result", "bye")]
-    lines += [{"kind": "beat", "phase": phase} for phase in ("data", "compute", "exchange")]
+    lines += [{"kind": "beat", "phase": phase} for phase in ("data", "compute", "all_reduce")]
     for number, line in enumerate(lines):
         session = AttemptSession(assignment(workers=2), tmp_path / str(number), lambda _: None)
         receive(session, 1, {"kind": "beat", "phase": "broadcast"})

@@ -67,10 +67,10 @@ def test_messages_arrive_numbered_in_order_and_without_a_file(server, files):
 
 def test_the_heartbeat_carries_what_was_assigned_last(server):
     reporter = opened(server)
-    reporter.phase, reporter.step, reporter.epoch, reporter.loss = "exchange", 7, 2, 0.5
+    reporter.phase, reporter.step, reporter.epoch, reporter.loss = "all_reduce", 7, 2, 0.5
     wait_until(lambda: server.beats and server.beats[-1]["step"] == 7)
     beat = server.beats[-1]
-    assert (beat["phase"], beat["epoch"], beat["loss"], beat["accuracy"]) == ("exchange", 2, 0.5, None)
+    assert (beat["phase"], beat["epoch"], beat["loss"], beat["accuracy"]) == ("all_reduce", 2, 0.5, None)
     assert reporter.close(60)
     assert server.of_kind("beat") == []
 

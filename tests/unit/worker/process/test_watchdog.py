@@ -55,7 +55,7 @@ def watchdog(monkeypatch, clock, dumps):
 
 
 def test_the_dump_is_put_off_only_by_progress(watchdog, dumps):
-    for mark in [("compute", 1), ("compute", 1), ("exchange", 1), ("exchange", 2), ("exchange", 2)]:
+    for mark in [("compute", 1), ("compute", 1), ("all_reduce", 1), ("all_reduce", 2), ("all_reduce", 2)]:
         watchdog.progress(mark)
     assert dumps == [DUMP_FRACTION * 100] * 3
 

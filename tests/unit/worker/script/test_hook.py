@@ -11,13 +11,12 @@ from dlbench.records.assignment import VARIABLE
 from dlbench.records.columns import STEP_PHASES, names
 from dlbench.scenario.run_spec import Limits, RunSpec, Target
 from dlbench.scenario.settings import Settings
+from dlbench.worker import recorder as window_module
 from dlbench.worker.script import hook
 from dlbench.worker.script import recorder as recorder_module
-from dlbench.worker.script import window as window_module
 from dlbench.worker.script.command import arguments, values
-from dlbench.worker.script.recorder import ScriptRecorder, hash_of
+from dlbench.worker.script.recorder import WARMUP_STEPS, ScriptRecorder, hash_of
 from dlbench.worker.train.agreement import Diverged
-from dlbench.worker.train.window import FIXED_WARMUP_STEPS
 from tests.fakes import KeptReporter
 
 
@@ -112,7 +111,7 @@ def test_a_step_may_load_its_own_batch(reporter, clock):
 
 def test_the_window_opens_at_a_barrier_after_warm_up_and_closes_with_the_epochs_last_step(reporter, clock):
     script = Script(reporter, clock, barrier_s=100)
-    script.steps(1 + FIXED_WARMUP_STEPS + 5)
+    script.steps(1 + WARMUP_STEPS + 5)
     script.epoch(evaluation_s=1000, validation_accuracy=0.5)
     script.steps(3)
     script.epoch(evaluation_s=1000, validation_accuracy=0.6)
@@ -121,10 +120,10 @@ def test_the_window_opens_at_a_barrier_after_warm_up_and_closes_with_the_epochs_
     assert [piece.closed_at_s - piece.opened_at_s for piece in result.segments] == [5 * 15, 3 * 15]
     assert script.barriers == 3
     phases = [STEP_PHASES[int(number)] for number in reporter.column("phase")]
-    assert phases == ["first"] + ["warm-up"] * FIXED_WARMUP_STEPS + ["timed"] * 8
-    assert result.train_time_s == 14 + 15 * (FIXED_WARMUP_STEPS + 8)  # neither barriers nor evaluations
+    assert phases == ["first"] + ["warm-up"] * WARMUP_STEPS + ["timed"] * 8
+    assert result.train_time_s == 14 + 15 * (WARMUP_STEPS + 8)  # neither barriers nor evaluations
     assert result.evaluation_time_s == 2000
-    assert result.warmup_steps == 1 + FIXED_WARMUP_STEPS
+    assert result.warmup_steps == 1 + WARMUP_STEPS
 
 
 def test_without_a_barrier_nothing_is_timed(reporter, clock):
@@ -142,7 +141,7 @@ def test_workers_that_wait_inside_and_before_their_window_see_the_same_time(cloc
         reporter = KeptReporter()
         script = Script(reporter, clock, barrier_s=500 - start_delay_s)  # the early one waits for the late one
         clock.now += start_delay_s
-        script.steps(1 + FIXED_WARMUP_STEPS + 60)
+        script.steps(1 + WARMUP_STEPS + 60)
         (piece,) = script.recorder.result(None).segments
         lengths.append(piece.closed_at_s - piece.opened_at_s)
     assert lengths[0] == lengths[1] == 60 * 15

@@ -8,10 +8,10 @@ from dlbench.errors import UserError
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.trainers import Problem
-from dlbench.worker.train.batches import Samples, batches_of
+from dlbench.worker.train.batches import TrainingData, batches_of
 from dlbench.worker.train.loop import Loop
 from dlbench.worker.train.order import DataOrder
-from dlbench.worker.train.setup import samples_of
+from dlbench.worker.train.setup import data_of
 from tests.fakes import KeptReporter, LinearTrainer, SumStrategy, ThreadCommunicator, in_threads
 
 NUM = 61
@@ -33,7 +33,7 @@ def spec(repeat: int = 0, **settings: Any) -> RunSpec:
 
 
 def batches(run: RunSpec, workers: tuple[int, ...], **changed: Any) -> Any:
-    return samples_of(run, arrays(**changed), workers).batches
+    return data_of(run, arrays(**changed), workers).batches
 
 
 def seen(run: RunSpec, worker: int, epoch: int) -> dict[int, list[bytes]]:
@@ -96,7 +96,7 @@ def test_memory_holds_a_copy_and_gives_the_same_samples(train_samples: int | Non
     chosen = {"augmentation": "crop-flip", "train_samples": train_samples, "validation_fraction": 0.25}
     own_part = {"validation_x": None, "validation_y": None}
     mapped, memory = (
-        samples_of(spec(input=name, **chosen), arrays(**own_part)) for name in ("mapped", "memory")
+        data_of(spec(input=name, **chosen), arrays(**own_part)) for name in ("mapped", "memory")
     )  # fmt: skip
     assert np.shares_memory(mapped.x, PICTURES)
     assert not np.shares_memory(memory.x, PICTURES)
@@ -160,7 +160,7 @@ def test_the_loop_trains_on_what_each_epoch_is_given(workers: int) -> None:
     run = spec(augmentation="crop-flip", workers=workers, epochs=3, learning_rate=1e-3)
 
     def body(communicator: ThreadCommunicator) -> tuple[np.ndarray, set[int]]:
-        samples = samples_of(run, arrays(), (communicator.rank,))
+        samples = data_of(run, arrays(), (communicator.rank,))
         given, epochs = samples.batches, set()
         assert given is not None
 
@@ -177,7 +177,7 @@ def test_the_loop_trains_on_what_each_epoch_is_given(workers: int) -> None:
                 return flat(indices)
 
         flattened = Flattened()
-        own = Samples(
+        own = TrainingData(
             samples.x,
             samples.y,
             samples.train,

@@ -246,8 +246,8 @@ def test_a_checkpoint_after_the_last_epoch_leaves_nothing_to_train(tmp_path: Pat
 def test_an_interrupted_extension_of_the_window_goes_on_from_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("window", "loop"):
-        monkeypatch.setattr(f"dlbench.worker.train.{module}.MIN_TIMED_S", 0.02)
+    for module in ("recorder", "train.loop"):
+        monkeypatch.setattr(f"dlbench.worker.{module}.MIN_TIMED_S", 0.02)
     run = checkpointed(workers=2, epochs=4, extend_window=True)
     whole = Attempt(run, tmp_path / "whole")
     assert Attempt(run, tmp_path / "cut", 1, dies_at=50).has_died

@@ -9,19 +9,19 @@ from dlbench.records.result import MIN_TIMED_STEPS, Result
 from dlbench.scenario.run_spec import RunSpec, Target
 from dlbench.scenario.settings import Settings
 from dlbench.worker.train.agreement import Diverged
-from dlbench.worker.train.batches import Samples
+from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.loop import Loop
 from tests.fakes import KeptReporter, LinearTrainer, SumStrategy, ThreadCommunicator, in_threads
 
 NUM_SAMPLES, NUM_VALIDATION = 103, 37
 
 
-def samples() -> Samples:
+def samples() -> TrainingData:
     random = np.random.default_rng(1)
     x = random.normal(size=(NUM_SAMPLES + NUM_VALIDATION, 6))
     y = (x @ random.normal(size=(6, 3))).argmax(axis=1)
     validation = np.arange(NUM_SAMPLES, NUM_SAMPLES + NUM_VALIDATION)
-    return Samples(x, y, np.arange(NUM_SAMPLES), x, y, validation)
+    return TrainingData(x, y, np.arange(NUM_SAMPLES), x, y, validation)
 
 
 def spec(target: Target | None = None, **settings: Any) -> RunSpec:
@@ -109,8 +109,8 @@ def test_marked_steps_are_outside_the_window_and_alone_know_the_wait_for_peers()
 
 
 def test_an_extended_window_adds_steps_that_count_in_the_rates_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("window", "loop"):
-        monkeypatch.setattr(f"dlbench.worker.train.{module}.MIN_TIMED_S", 0.05)
+    for module in ("recorder", "train.loop"):
+        monkeypatch.setattr(f"dlbench.worker.{module}.MIN_TIMED_S", 0.05)
     plain = train(spec(workers=2, epochs=1))
     extended = train(spec(workers=2, epochs=1, extend_window=True))
     for before, after in zip(plain, extended, strict=True):

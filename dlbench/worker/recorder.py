@@ -1,0 +1,183 @@
+"""What a worker measures while it trains: rows of steps, the timed window, training time. For loop and script alike.
+
+Two ranks in lock step, each timing its own loop, report different rates for the same run: one waits inside its
+window, the other before it. So each piece of the window opens at a barrier, with devices synchronised, and a rate is
+the samples of all workers divided by the longest time that any of them saw.
+"""
+
+import math
+from collections.abc import Callable
+from time import perf_counter, process_time
+from typing import NamedTuple
+
+import numpy as np
+
+from dlbench.records.columns import PHASE, STEP_FIELDS
+from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS, Segment
+from dlbench.telemetry.reporter import Reporter
+from dlbench.worker.train.agreement import Diverged
+
+NAN = float("nan")
+
+
+class Marks(NamedTuple):
+    """Moments of one step on `perf_counter`; NaN where a moment was not observed.
+
+    Attributes:
+        peers_ready: End of the barrier before the all-reduce, in marked steps only.
+    """
+
+    started: float
+    batch_ready: float
+    gradient_ready: float
+    peers_ready: float
+    reduced: float
+    ended: float
+
+
+class StepRecorder:
+    """Records the steps of one worker: a row of `steps.csv` each, in preallocated blocks, and the heartbeat.
+
+    Args:
+        reporter: Sends blocks of rows and the heartbeat.
+        interval_s: Longest time a full row waits in the block.
+        capacity: Rows of a block.
+
+    Attributes:
+        zero: Moment on `perf_counter` that counts as 0 s: the start of the first step.
+        paused_s: Time since then that is no training.
+    """
+
+    def __init__(self, reporter: Reporter, interval_s: float, capacity: int = 4096) -> None:
+        self.zero = self.paused_s = 0.0
+        self._reporter = reporter
+        self._interval_s = interval_s
+        self._rows = np.empty((capacity, len(STEP_FIELDS)))
+        self._count = 0
+        self._sent_at = perf_counter()
+
+    def add(self, step: int, epoch: int, phase: str, num_samples: int, marks: Marks, loss: float | None) -> None:
+        """Record one step, about a microsecond's work; `epoch` is 0 in an extended window, `loss` a mean.
+
+        Raises:
+            Diverged: The loss of a step that counts is not finite.
+        """
+        started, batch_ready, gradient_ready, peers_ready, reduced, ended = marks
+        self._rows[self._count] = (  # in the order of STEP_FIELDS
+            step,
+            1,
+            epoch,
+            PHASE[phase],
+            num_samples,
+            started - self.zero,
+            ended - started,
+            batch_ready - started,
+            (ended if math.isnan(gradient_ready) else gradient_ready) - batch_ready,
+            peers_ready - gradient_ready,
+            reduced - (gradient_ready if math.isnan(peers_ready) else peers_ready),
+            ended - reduced,
+            NAN if loss is None else loss,
+        )
+        self._count += 1
+        if self._count == len(self._rows) or ended - self._sent_at >= self._interval_s:
+            self.flush()
+            self._sent_at = ended
+        self._reporter.step, self._reporter.epoch = step, epoch
+        if loss is not None:
+            self._reporter.loss = loss
+            if epoch and not math.isfinite(loss):
+                raise Diverged(f"the loss is {loss} in step {step} (epoch {epoch})")
+
+    def flush(self) -> None:
+        """Hand the rows of the block to the reporter."""
+        if self._count:
+            self._reporter.send_steps(self._rows[: self._count])
+            self._count = 0
+
+    def train_time_s(self, moment: float) -> float:
+        """Return the training time of this attempt up to a moment on `perf_counter`."""
+        return moment - self.zero - self.paused_s
+
+
+class Window:
+    """The timed window of one worker: pieces, each of which begins at a barrier.
+
+    A loop closes a piece at a second barrier. A script's last step of an epoch is known only when it is over: its
+    piece ends where `mark_end` was last called.
+
+    Args:
+        barrier: Waits for this worker's device, then for every worker.
+        observer_cpu_s: Returns the CPU time of dlbench's own threads so far.
+
+    Attributes:
+        segments: The closed pieces.
+        extended: Whether pieces opened from now on lie after training.
+        cpu_time_s: CPU time of this process in the closed pieces; of it `observer_cpu_s` is dlbench's own.
+    """
+
+    def __init__(self, barrier: Callable[[], object], observer_cpu_s: Callable[[], float]) -> None:
+        self.segments: list[Segment] = []
+        self.is_open = self.extended = False
+        self.cpu_time_s = self.observer_cpu_s = 0.0
+        self._barrier, self._read_observer = barrier, observer_cpu_s
+        self._steps = self._samples = 0
+        self._opened = self._ended = (0.0, 0.0, 0.0)
+
+    @property
+    def timed_steps(self) -> int:
+        """Steps inside the window so far."""
+        return sum(segment.steps for segment in self.segments) + self._steps
+
+    @property
+    def timed_s(self) -> float:
+        """Seconds inside the closed pieces so far, by this worker's clock."""
+        return sum(segment.closed_at_s - segment.opened_at_s for segment in self.segments)
+
+    @property
+    def is_sufficient(self) -> bool:
+        """Whether the closed pieces hold enough for a rate, by this worker's clock."""
+        return self.timed_steps >= MIN_TIMED_STEPS and self.timed_s >= MIN_TIMED_S
+
+    def open(self) -> None:
+        """Open a piece; a collective."""
+        self._barrier()
+        self.is_open = True
+        self._steps = self._samples = 0
+        self._opened = self._clocks()
+
+    def count(self, num_samples: int) -> None:
+        """Count one step into the open piece."""
+        self._steps += 1
+        self._samples += num_samples
+
+    def mark_end(self) -> None:
+        """Let the open piece end here, unless it is called again."""
+        self._ended = self._clocks()
+
+    def close_at_barrier(self, zero: float) -> None:
+        """Close the open piece, if there is one; a collective. `zero` is the moment that counts as 0 s."""
+        if self.is_open:
+            self._barrier()
+            self.mark_end()
+            self.close(zero)
+
+    def close(self, zero: float) -> None:
+        """Close the open piece, if there is one, where its end was marked; an empty one is dropped."""
+        if self.is_open and self._steps:
+            spent = [end - start for start, end in zip(self._opened, self._ended, strict=True)]
+            self.cpu_time_s += spent[1]
+            self.observer_cpu_s += spent[2]
+            self.segments.append(
+                Segment(
+                    opened_at_s=self._opened[0] - zero,
+                    closed_at_s=self._ended[0] - zero,
+                    steps=self._steps,
+                    samples=self._samples,
+                    extended=self.extended,
+                )
+            )
+        self.is_open = False
+        self._steps = self._samples = 0
+
+    def _clocks(self) -> tuple[float, float, float]:
+        return perf_counter(), process_time(), self._read_observer()

@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+
+from dlbench.records.columns import FIELD
+from dlbench.worker import recorder as recorder_module
+from dlbench.worker.recorder import NAN, Marks, StepRecorder, Window
+from dlbench.worker.train.agreement import Diverged
+from tests.fakes import KeptReporter
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    moment = [100.0]
+    monkeypatch.setattr(recorder_module, "perf_counter", lambda: moment[0])
+    return moment
+
+
+def test_pieces_open_and_close_at_barriers_and_hold_what_was_counted_between(now: list[float]) -> None:
+    barriers: list[float] = []
+    mine = Window(lambda: barriers.append(now[0]), lambda: now[0] / 10)
+    for steps in (3, 2, 0):
+        mine.open()
+        for _ in range(steps):
+            now[0] += 1
+            mine.count(4)
+        mine.close_at_barrier(100.0)
+        now[0] += 50
+    mine.close_at_barrier(100.0)
+    assert len(barriers) == 6
+    pieces = [(piece.opened_at_s, piece.closed_at_s, piece.steps, piece.samples) for piece in mine.segments]
+    assert pieces == [(0, 3, 3, 12), (53, 55, 2, 8)]
+    assert (mine.timed_steps, mine.timed_s, mine.observer_cpu_s) == (5, 5, pytest.approx(0.5))
+
+
+def test_enough_means_fifty_steps_and_five_seconds(now: list[float]) -> None:
+    mine = Window(lambda: None, lambda: 0.0)
+    for steps, seconds, is_sufficient in ((49, 4.9, False), (1, 0.0, False), (1, 0.2, True)):
+        mine.open()
+        for _ in range(steps):
+            mine.count(1)
+        now[0] += seconds
+        mine.close_at_barrier(0.0)
+        assert mine.is_sufficient is is_sufficient
+
+
+def test_rows_leave_in_whole_blocks_and_none_is_lost() -> None:
+    reporter = KeptReporter()
+    recorder = StepRecorder(reporter, interval_s=1e9, capacity=4)
+    for step in range(1, 11):
+        recorder.add(step, 1, "timed", 8, Marks(0.0, 0.0, NAN, NAN, NAN, 0.0), 0.5)
+    assert [len(block) for block in reporter.blocks] == [4, 4]
+    recorder.flush()
+    assert reporter.column("step").tolist() == list(range(1, 11))
+
+
+def test_a_row_holds_what_lies_between_the_marks() -> None:
+    parts = ("started_at_s", "step_time_s", "data_wait_s", "compute_time_s", "peer_wait_s", "communication_time_s",
+             "update_time_s")  # fmt: skip
+    rows = {
+        Marks(11.0, 12.0, 14.0, 18.0, 34.0, 66.0): (1, 55, 1, 2, 4, 16, 32),
+        Marks(11.0, 12.0, 14.0, NAN, 34.0, 66.0): (1, 55, 1, 2, NAN, 20, 32),
+        Marks(11.0, 12.0, NAN, NAN, NAN, 66.0): (1, 55, 1, 54, NAN, NAN, NAN),
+    }
+    for marks, expected in rows.items():
+        reporter = KeptReporter()
+        recorder = StepRecorder(reporter, interval_s=1e9)
+        recorder.zero = 10.0
+        recorder.add(7, 2, "sampled", 8, marks, None)
+        recorder.flush()
+        np.testing.assert_array_equal(reporter.rows[0, [FIELD[name] for name in parts]], expected, str(marks))
+        named = ("step", "num_steps", "epoch", "phase", "num_samples", "loss")
+        np.testing.assert_array_equal(reporter.rows[0, [FIELD[name] for name in named]], (7, 1, 2, 3, 8, NAN))
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_and_its_row_is_kept() -> None:
+    marks = Marks(0.0, 0.0, NAN, NAN, NAN, 0.0)
+    for loss in (NAN, float("inf")):
+        reporter = KeptReporter()
+        recorder = StepRecorder(reporter, interval_s=1e9)
+        with pytest.raises(Diverged, match=r"in step 7 \(epoch 2\)"):
+            recorder.add(7, 2, "timed", 8, marks, loss)
+        recorder.add(8, 0, "extended", 8, marks, loss)
+        recorder.flush()
+        assert reporter.column("step").tolist() == [7, 8], "steps of an extended window count in the rate alone"
