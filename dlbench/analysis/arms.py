@@ -4,6 +4,7 @@ import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.formatting import one_line
@@ -15,9 +16,22 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Row = Mapping[str, Any]
+# What pairs a run with one of another study: its repeat and seed, or its own name.
+Repeat = tuple[str, ...]
 
 METRICS = ("samples_per_s", "validation_accuracy", "validation_loss", "train_time_s")
-RATE = "samples_per_s_per_worker"
+TIME_TO_TARGET = "time_to_target_s"
+# By what arms are judged, and whether smaller values are better.
+LOWER_IS_BETTER = {
+    "samples_per_s": False,
+    "train_time_s": True,
+    "validation_accuracy": False,
+    "validation_loss": True,
+    TIME_TO_TARGET: True,
+}
+# How well a model predicts.
+SCORES = ("validation_accuracy", "validation_loss")
+WORKER_RATE = "samples_per_s_per_worker"
 
 
 # An arm is compared with a base line that is its equal in what decides the time of a step on one worker, and in epochs.
@@ -62,6 +76,11 @@ class Arm:
         return len(self.completed)
 
     @property
+    def study(self) -> str | None:
+        """Name of its study."""
+        return self.first.get("study")
+
+    @property
     def label(self) -> str:
         """What distinguishes it from the study's others, in one line."""
         return one_line(self.known("label") or self.name)
@@ -83,8 +102,8 @@ class Arm:
 
     @property
     def emulated(self) -> str:
-        """Reasons why it is not real hardware at work, joined by `;`."""
-        return self.first.get("emulated") or ""
+        """Reasons why it is not real hardware at work, joined by `;`; a run that failed early may not know them."""
+        return self.known("emulated") or ""
 
     @property
     def is_alone(self) -> bool:
@@ -104,15 +123,29 @@ class Arm:
     @cached_property
     def efficiency(self) -> Interval | None:
         """Rate of one of its workers / rate of its base line; None where there is none to compare with."""
-        if self.is_alone:
-            return None
-        rates, base = ([float(row[RATE]) for row in rows if row.get(RATE)] for rows in (self.completed, self.base_line))
+        rates, base = _worker_rates(self.completed), _worker_rates(self.base_line)
         return ratio_interval(rates, base) if rates and base else None
 
     def values(self, column: str) -> tuple[float, ...]:
         """Return the finite number that each completed run has in a column, without those that have none."""
         found = (row.get(column) for row in self.completed)
         return tuple(float(value) for value in found if value is not None and math.isfinite(value))
+
+    def comparable(self, metric: str) -> dict[Repeat, float]:
+        """Return what the arm's repeats are judged by: a number for each that has one.
+
+        There are no scores where the input was random numbers. A time to a target is infinite where a run ended
+        without reaching it; there is none without a target.
+        """
+        if metric in SCORES and not self.scores_mean_something:
+            return {}
+        if metric != TIME_TO_TARGET:
+            found = {_repeat(row): row.get(metric) for row in self.completed}
+            return {key: float(value) for key, value in found.items() if value is not None and math.isfinite(value)}
+        if self.known("target_value") is None:
+            return {}
+        times = {_repeat(row): row.get(metric) for row in self.rows if row["status"] in ENDED}
+        return {key: math.inf if time is None else float(time) for key, time in times.items()}
 
     def known(self, column: str) -> Any:
         """Return the first value in a column that a run of the arm has, completed ones before others; or None."""
@@ -156,6 +189,44 @@ def is_alone(row: Row) -> bool:
     return bool(row.get("strategy") == "single" and row.get("workers") == 1)
 
 
+def efficiencies(runs: "pd.DataFrame") -> "pd.Series[float]":
+    """Return each run's rate of one worker / median rate of its base line; NaN where either is unknown.
+
+    The median over the runs of an arm is `Arm.efficiency`. A base line has no efficiency itself.
+
+    Args:
+        runs: The last attempt of each run with the columns of `runs.csv`, of one or several studies.
+    """
+    import pandas as pd
+
+    names = ("study", "run_id", "attempt", "status", "emulated", "strategy", "workers", WORKER_RATE)
+    rows = records(runs[[*names, *equal_columns(runs.columns)]])
+    found = {
+        (arm.study, row["run_id"]): row[WORKER_RATE] / median(base)
+        for arm in arms(rows)
+        if (base := _worker_rates(arm.base_line))
+        for row in arm.completed
+        if row.get(WORKER_RATE)
+    }
+    values = [found.get((row.get("study"), row["run_id"])) for row in rows]
+    return pd.Series(values, index=runs.index, dtype="float64")
+
+
+def _worker_rates(rows: Iterable[Row]) -> list[float]:
+    return [float(row[WORKER_RATE]) for row in rows if row.get(WORKER_RATE)]
+
+
+def _repeat(row: Row) -> Repeat:
+    if row.get("repeat") is None:
+        return (str(row["run_id"]),)
+    return f"{row['repeat']:06}", str(row.get("seed"))
+
+
+def emulation(texts: Iterable[str | None]) -> str:
+    """Return all reasons in cells of `emulated`, each once, joined by `;`; empty where none is."""
+    return ";".join(sorted({reason for text in texts for reason in (text or "").split(";") if reason}))
+
+
 def equal_columns(columns: Iterable[str]) -> tuple[str, ...]:
     """Return those of the columns in which an arm and its base line are equal."""
     return tuple(name for name in columns if name in EQUAL or name.startswith(_EQUAL_OPTIONS))
@@ -178,15 +249,3 @@ def records(runs: "pd.DataFrame") -> list[dict[str, Any]]:
     return [
         {str(name): None if value is pd.NA or value != value else value for name, value in row.items()} for row in found
     ]
-
-
-def frame(rows: Iterable[Row]) -> "pd.DataFrame":
-    """Return rows that were not read from a file as the table that the answer is made from: lists as text."""
-    import pandas as pd
-
-    from dlbench.analysis.groups import with_placement
-
-    plain = [
-        {name: repr(cell) if isinstance(cell, list | dict) else cell for name, cell in row.items()} for row in rows
-    ]
-    return with_placement(pd.DataFrame(plain))

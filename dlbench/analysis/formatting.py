@@ -6,7 +6,7 @@ from typing import Literal
 
 from dlbench.analysis.statistics.intervals import Interval, median_interval
 
-Kind = Literal["use", "why", "doubt"]
+Kind = Literal["use", "why", "warning"]
 
 # Names in one sentence; more are counted.
 MOST_NAMES = 4
@@ -14,7 +14,7 @@ MOST_NAMES = 4
 
 @dataclass(frozen=True)
 class Statement:
-    """One sentence or two of an answer: what to use, why, or what speaks against trusting it.
+    """One sentence or two of an answer: what to use, why, or a warning against trusting it.
 
     Attributes:
         text: Plain text in one line; names in it are a user's own and may hold anything but control characters.
@@ -74,11 +74,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def listed(names: Iterable[str], most: int = MOST_NAMES) -> str:
-    """Return names for a sentence: the first few, and how many more. Names hold commas, so semicolons part them."""
+def listed(names: Iterable[str], most: int = MOST_NAMES, separator: str = ", ") -> str:
+    """Return names for a sentence: the first few, and how many more. Names that hold commas need semicolons."""
     found = list(names)
     more = f" and {len(found) - most} more" if len(found) > most else ""
-    return "; ".join(found[:most]) + more
+    return separator.join(found[:most]) + more
 
 
 def chance(p: float) -> str:

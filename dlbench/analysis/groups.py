@@ -1,4 +1,4 @@
-"""Which settings tell the runs of a report from each other, and how people call what they tell apart."""
+"""Which settings distinguish the runs of a report, and what arms and groups of runs are called."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dlbench.analysis import arms
+from dlbench.analysis.arms import Row, emulation, records
 from dlbench.records.tables import cell
-from dlbench.scenario.expand import arms
+from dlbench.scenario.expand import arms as scenario_arms
 from dlbench.scenario.settings import OPTION_PREFIXES, Affects, settings_of
 
 if TYPE_CHECKING:
@@ -30,8 +32,8 @@ TASK = ("model", "dataset", "command")
 _BARE = {*TASK, "trainer", "strategy", "algorithm", "placement", "optimizer", "precision", "study", "device_name"}
 # What others may follow from; x of a chart is added to them.
 _LEADING = (*TASK, "strategy", "algorithm")
-# What comes with a strategy or an algorithm, such as the library that moves bytes: what else differs with these is a
-# difference to be told.
+# What comes with a strategy or an algorithm, such as the library that moves bytes; all else that differs with these is
+# a difference of its own.
 _COMES_WITH = ("trainer", "communicator", "collectives")
 # Runs of two studies, or on other devices, are no repeats of each other.
 _APART = ("study", "device_name")
@@ -44,6 +46,16 @@ def with_placement(runs: "pd.DataFrame") -> "pd.DataFrame":
     return runs.assign(placement=runs["mode"].fillna(counted))
 
 
+def frame(rows: Iterable[Row]) -> "pd.DataFrame":
+    """Return rows that were not read from a file as the table that the answer is made from: lists as text."""
+    import pandas as pd
+
+    plain = [
+        {name: repr(cell) if isinstance(cell, list | dict) else cell for name, cell in row.items()} for row in rows
+    ]
+    return with_placement(pd.DataFrame(plain))
+
+
 def is_base_line(runs: "pd.DataFrame") -> "pd.Series[bool]":
     """Whether dlbench added each run as a base line."""
     return runs["baseline"].fillna(False).astype(bool)
@@ -51,12 +63,7 @@ def is_base_line(runs: "pd.DataFrame") -> "pd.Series[bool]":
 
 def is_shared(key: str) -> bool:
     """Whether a base line shares this setting with its arms: all but the ways of communicating and where they go."""
-    return key != "placement" and arms.is_shared(key)
-
-
-def emulation(texts: "Iterable[str | None]") -> str:
-    """Return all reasons in cells of `emulated`, each once, joined by `;`; empty where none is."""
-    return ";".join(sorted({reason for text in texts for reason in (text or "").split(";") if reason}))
+    return key != "placement" and scenario_arms.is_shared(key)
 
 
 def by_emulation(runs: "pd.DataFrame") -> "Iterator[tuple[str, pd.DataFrame]]":
@@ -69,7 +76,10 @@ def by_emulation(runs: "pd.DataFrame") -> "Iterator[tuple[str, pd.DataFrame]]":
 
 def is_alone(runs: "pd.DataFrame") -> "pd.Series[bool]":
     """Whether each run is one worker without any communication library: what efficiency is measured by."""
-    return (runs["strategy"] == "single").fillna(False).astype(bool) & (runs["workers"] == 1).fillna(False).astype(bool)
+    import pandas as pd
+
+    found = [arms.is_alone(row) for row in records(runs[["strategy", "workers"]])]
+    return pd.Series(found, index=runs.index, dtype=bool)
 
 
 def varying(runs: "pd.DataFrame", *, x: str = "") -> tuple[str, ...]:
@@ -145,10 +155,3 @@ def _described(key: str, value: Any) -> str:
     if isinstance(value, float):
         return f"{key}={value:g}"
     return f"{key}={cell(value) if isinstance(value, bool | np.bool_) else value}"
-
-
-def summarised(names: Iterable[str], most: int = 4) -> str:
-    """Return a list for a sentence: the first few, and how many more."""
-    listed = list(names)
-    more = f" and {len(listed) - most} more" if len(listed) > most else ""
-    return ", ".join(listed[:most]) + more

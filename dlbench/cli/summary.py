@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.arms import Arm, Row, arms, frame, last_attempts
+from dlbench.analysis.arms import Arm, Row, arms, last_attempts
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.cli.live import shown_rate
 from dlbench.records import files
@@ -66,6 +66,7 @@ def meanings(found: Sequence[Arm]) -> list[str]:
 def answer(rows: Sequence[Row], study: Path) -> list[str]:
     """Return what to use, in the sentences of the report, and where it says why; nothing where nothing is said."""
     from dlbench.analysis.answer.answers import answers
+    from dlbench.analysis.groups import frame
 
     if not rows:
         return []

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from dlbench.analysis.arms import emulation
 from dlbench.analysis.formatting import counted
-from dlbench.analysis.groups import emulation
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.records.machine import found_in
 from dlbench.records.outcome import Status

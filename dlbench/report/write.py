@@ -170,7 +170,7 @@ def _content(data: ReportData, made: ReportFiles) -> Content:
     """Return the page but for its figures."""
     return Content(
         data=data,
-        statements=(*answers(data.runs), *(Statement(text, "doubt") for text in unsteady(data))),
+        statements=(*answers(data.runs), *(Statement(text, "warning") for text in unsteady(data))),
         judged=references.verdicts(data),
         left_out=tuple(made.left_out),
     )

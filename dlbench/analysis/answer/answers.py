@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.answer.best import best
-from dlbench.analysis.answer.warnings import doubts, evidence
+from dlbench.analysis.answer.warnings import evidence, warnings
 from dlbench.analysis.answer.workers import workers
 from dlbench.analysis.compare.comparison_group import ComparisonGroup, comparison_groups
 from dlbench.analysis.formatting import Statement, counted
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Statement", "answers"]
 
-_ORDER = ("use", "why", "doubt")
+_ORDER = ("use", "why", "warning")
 
 
 def answers(runs: "pd.DataFrame") -> tuple[Statement, ...]:
-    """Return the statements of a report: first those on what to use, then why, then the doubts.
+    """Return the statements of a report: first those on what to use, then why, then the warnings.
 
     Args:
         runs: The last attempt of each run, completed or not: columns of `runs.csv`, `arm` and `placement`.
@@ -31,9 +31,9 @@ def answers(runs: "pd.DataFrame") -> tuple[Statement, ...]:
     found = comparison_groups(runs)
     made = [statement for group in found for statement in _of(group, is_one_of_several=len(found) > 1)]
     if any(group.completed for group in found):
-        made += [*evidence(found), *doubts(found)]
+        made += [*evidence(found), *warnings(found)]
     else:
-        made = [Statement("No run completed: nothing can be said.", "doubt"), *doubts(found)]
+        made = [Statement("No run completed: nothing can be said.", "warning"), *warnings(found)]
     return tuple(sorted(made, key=lambda statement: _ORDER.index(statement.kind)))
 
 
@@ -47,10 +47,10 @@ def _of(group: ComparisonGroup, *, is_one_of_several: bool) -> Iterator[Statemen
 
 def _said_of(group: ComparisonGroup) -> Iterator[Statement]:
     if group.emulated:
-        yield Statement(f"This is not real hardware at work ({group.emulated}); real devices may differ.", "doubt")
+        yield Statement(f"This is not real hardware at work ({group.emulated}); real devices may differ.", "warning")
     if not group.completed:
         runs = sum(len(arm.rows) for arm in group.arms)
-        yield Statement(f"No run completed ({counted(runs, 'run')} tried): nothing can be said.", "doubt")
+        yield Statement(f"No run completed ({counted(runs, 'run')} tried): nothing can be said.", "warning")
         return
     yield from best(group)
     yield from workers(group)

@@ -1,11 +1,11 @@
 """Which arm to use for the least training time, the highest accuracy, the least time to a target; at what price."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from dlbench.analysis.arms import ENDED, Arm, Row
+from dlbench.analysis.arms import LOWER_IS_BETTER, TIME_TO_TARGET, Arm, Row
 from dlbench.analysis.compare.comparison_group import ComparisonGroup, Ranking, rank
 from dlbench.analysis.compare.judgement import NOISE, SIGNIFICANCE, Verdict, repeats_needed
 from dlbench.analysis.formatting import (
@@ -28,17 +28,24 @@ class Goal:
 
     Attributes:
         what: Its name.
-        values: One number of each repeat of an arm; infinite where the goal was not reached.
-        lower: Whether smaller values are better.
+        metric: The column that says how far an arm is from it.
         noise: Share by which medians must differ besides being significant.
         unit: How values are written.
     """
 
     what: str
-    values: Callable[[Arm], tuple[float, ...]]
-    lower: bool
+    metric: str
     noise: float
     unit: Unit
+
+    @property
+    def lower(self) -> bool:
+        """Whether smaller values are better."""
+        return LOWER_IS_BETTER[self.metric]
+
+    def values(self, arm: Arm) -> tuple[float, ...]:
+        """Return one number for each repeat of an arm that has one; infinite where the goal was not reached."""
+        return tuple(arm.comparable(self.metric).values())
 
     @property
     def words(self) -> str:
@@ -46,18 +53,14 @@ class Goal:
         return f"the {'least' if self.lower else 'highest'} {self.what}"
 
 
-def _scores(arm: Arm) -> tuple[float, ...]:
-    return arm.values("validation_accuracy") if arm.scores_mean_something else ()
-
-
-TIME = Goal("training time", lambda arm: arm.values("train_time_s"), True, NOISE, SECONDS)
-SPEED = Goal("throughput", lambda arm: arm.values("samples_per_s"), False, NOISE, RATE)
-# Any difference of accuracy that is no chance is worth telling: how much of it is too much is for the reader to say.
-ACCURACY = Goal("validation accuracy", _scores, False, 0.0, SCORE)
+TIME = Goal("training time", "train_time_s", NOISE, SECONDS)
+SPEED = Goal("throughput", "samples_per_s", NOISE, RATE)
+# Any difference of accuracy that is more than chance is reported: how much is too much is for the reader to decide.
+ACCURACY = Goal("validation accuracy", "validation_accuracy", 0.0, SCORE)
 
 
 def best(group: ComparisonGroup) -> Iterator[Statement]:
-    """Say which arm of a group to use for what, what cannot be told from it, and what it costs in accuracy."""
+    """Say which arm of a group to use for what, which arms do not differ from it, and what it costs in accuracy."""
     if len(group.completed) == 1:
         yield from _only(group.completed[0])
         return
@@ -93,19 +96,14 @@ def _target(row: Row) -> tuple[str, float] | None:
     return None if metric is None or value is None else (metric, float(value))
 
 
-def _times_to_target(arm: Arm) -> tuple[float, ...]:
-    found = [row.get("time_to_target_s") for row in arm.rows if row["status"] in ENDED]
-    return tuple(math.inf if time is None else float(time) for time in found)
-
-
 def _reached(target: str, arms: Sequence[Arm]) -> Iterator[Statement]:
-    goal = Goal(f"time to a {target}", _times_to_target, True, NOISE, SECONDS)
+    goal = Goal(f"time to a {target}", TIME_TO_TARGET, NOISE, SECONDS)
     ranking = ranked(arms, goal)
     if ranking is None:
         return
     times = [time for values in ranking.values.values() for time in values]
     if all(map(math.isinf, times)):
-        yield Statement(f"None of {counted(len(times), 'run')} came to a {target}.", "doubt")
+        yield Statement(f"None of {counted(len(times), 'run')} came to a {target}.", "warning")
         return
     own = ranking.values[ranking.best]
     count = sum(map(math.isfinite, own))
@@ -115,7 +113,7 @@ def _reached(target: str, arms: Sequence[Arm]) -> Iterator[Statement]:
 
 
 def _only(arm: Arm) -> Iterator[Statement]:
-    yield Statement(f"Only one arm has completed runs, {arm.title}: there is nothing to choose between.", "doubt")
+    yield Statement(f"Only one arm has completed runs, {arm.title}: there is nothing to choose between.", "warning")
     known = [f"{goal.what} {_shown(goal, found)}" for goal in (TIME, SPEED, ACCURACY) if (found := goal.values(arm))]
     if known:
         yield Statement(f"{arm.title}: {', '.join(known)}; {_runs(arm)}.", "why")
@@ -126,7 +124,7 @@ def _use(goal: Goal, ranking: Ranking) -> str:
     best, others = ranking.best, len(ranking.judgements)
     number = _shown(goal, ranking.values[best])
     if others == 0:
-        return f"For {goal.words}: {best.title}, the only arm that tells it: {number}"
+        return f"For {goal.words}: {best.title}, the only arm with a value: {number}"
     if ranking.all_equal:
         return f"For {goal.words}: any, all {others + 1} arms have the median {_median(goal, ranking, best)}"
     return f"For {goal.words}: {best.title}: {number}, {_runs(best)}; {_sure(goal, ranking)}"
@@ -158,22 +156,23 @@ def _told_alone(ranking: Ranking) -> int:
 
 
 def _why(goal: Goal, ranking: Ranking) -> Iterator[Statement]:
-    """Name the arms that cannot be told from the best, and those that can."""
+    """Name the arms that do not differ from the best by more than chance, and those that do."""
     if ranking.all_equal:
         return
     name = ranking.best.title
     if same := ranking.of(Verdict.CANNOT_BE_TOLD):
-        said = listed(_with_median(goal, ranking, arm) for arm in same)
+        said = listed((_with_median(goal, ranking, arm) for arm in same), separator="; ")
         yield Statement(f"In {goal.what} these cannot be told from {name}: {said}.", "why")
-    if told := ranking.of(Verdict.BETTER):
-        said = listed(f"{_with_median(goal, ranking, arm)}, {_chance(ranking, arm)}" for arm in told)
+    if behind := ranking.of(Verdict.BETTER):
+        parts = (f"{_with_median(goal, ranking, arm)}, {_chance(ranking, arm)}" for arm in behind)
+        said = listed(parts, separator="; ")
         yield Statement(f"In {goal.what} these are behind {name} by more than chance: {said}.", "why")
     if any(ranking.judgements[arm].p is not None for arm in ranking.of(Verdict.TOO_FEW)):
         over = counted(ranking.family, "comparison")
         yield Statement(
             f"In {goal.what} {over} with {ranking.repeats} repeats cannot be significant after Holm's correction; "
             f"with {repeats_needed(ranking.family)} repeats they can.",
-            "doubt",
+            "warning",
         )
 
 
@@ -232,6 +231,6 @@ def _chance(ranking: Ranking, arm: Arm) -> str:
 
 
 def _runs(arm: Arm) -> str:
-    if len(arm.completed) < len(arm.rows):
-        return f"{len(arm.completed)} of {counted(len(arm.rows), 'run')} completed"
+    if arm.n < len(arm.rows):
+        return f"{arm.n} of {counted(len(arm.rows), 'run')} completed"
     return counted(len(arm.rows), "run")

@@ -1,4 +1,4 @@
-"""What an answer rests on and what speaks against trusting it, each said once with the number of runs it is true of."""
+"""What an answer rests on, and warnings against trusting it, each once with the number of runs it applies to."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -27,9 +27,9 @@ def evidence(found: Sequence[ComparisonGroup]) -> Iterator[Statement]:
     """Say how many runs on what hardware the answer rests on, and what the brackets mean."""
     arms = [arm for group in found for arm in group.completed]
     rows = [row for arm in arms for row in arm.completed]
-    repeats = [len(arm.completed) for arm in arms]
+    repeats = [arm.n for arm in arms]
     each = f"{min(repeats)}" if min(repeats) == max(repeats) else f"{min(repeats)} to {max(repeats)}"
-    devices = listed(sorted({one_line(row["device_name"]) for row in rows if row.get("device_name")}))
+    devices = listed(_device_names(rows), separator="; ")
     hosts = max((int(row["hosts"]) for row in rows if row.get("hosts")), default=0)
     place = f", on {devices}" if devices else ""
     place += f", {counted(hosts, 'host')} at most" if hosts > 1 else ""
@@ -45,15 +45,15 @@ def _brackets(fewest: int) -> str:
     return f"each interval in brackets covers the true value with a probability of at least {share}%"
 
 
-def doubts(found: Sequence[ComparisonGroup]) -> Iterator[Statement]:
-    """Say what speaks against trusting the answer."""
+def warnings(found: Sequence[ComparisonGroup]) -> Iterator[Statement]:
+    """Yield what speaks against trusting the answer."""
     arms = [arm for group in found for arm in group.arms]
     completed = [row for arm in arms for row in arm.completed]
     lines = [_failed(arms), _repeats(arms)]
     lines += [line(completed) for line in _ABOUT_RUNS] if completed else []
     lines += [_data(group) for group in found] + [_learning_rate(group) for group in found]
     for line in dict.fromkeys(filter(None, lines)):
-        yield Statement(line, "doubt")
+        yield Statement(line, "warning")
 
 
 def _failed(arms: Sequence[Arm]) -> str:
@@ -64,12 +64,12 @@ def _failed(arms: Sequence[Arm]) -> str:
     how = ", ".join(f"{count} {status}" for status, count in failed.most_common())
     text = f"{failed.total()} of {counted(len(rows), 'run')} did not complete ({how}) and are in no number here."
     none = [arm.title for arm in arms if not arm.completed]
-    return f"{text} No run completed of: {listed(none)}." if none else text
+    return f"{text} No run completed of: {listed(none, separator='; ')}." if none else text
 
 
 def _repeats(arms: Sequence[Arm]) -> str:
     """Say that repeats are too few for any test; whether they are too few for many tests is said where those are."""
-    most = max((len(arm.completed) for arm in arms), default=0)
+    most = max((arm.n for arm in arms), default=0)
     if most == 0 or can_differ(most, most):
         return ""
     if most == 1:
@@ -78,12 +78,12 @@ def _repeats(arms: Sequence[Arm]) -> str:
 
 
 def _warm_up(rows: Sequence[Row]) -> str:
-    told = [row for row in rows if row.get("warmup_detected") is not None]
-    unsettled = sum(not row["warmup_detected"] for row in told)
+    known = [row for row in rows if row.get("warmup_detected") is not None]
+    unsettled = sum(not row["warmup_detected"] for row in known)
     if not unsettled:
         return ""
     return (
-        f"In {unsettled} of {counted(len(told), 'run')} step times had not settled within 2% when the timed window "
+        f"In {unsettled} of {counted(len(known), 'run')} step times had not settled within 2% when the timed window "
         "opened: their rates may hold some of the warm-up."
     )
 
@@ -145,8 +145,14 @@ def _unbound(rows: Sequence[Row]) -> str:
 
 
 def _devices(rows: Sequence[Row]) -> str:
-    names = sorted({one_line(row["device_name"]) for row in rows if row.get("device_name")})
-    return f"Runs were on different devices ({listed(names)}): differences may be theirs." if len(names) > 1 else ""
+    names = _device_names(rows)
+    if len(names) < 2:
+        return ""
+    return f"Runs were on different devices ({listed(names, separator='; ')}): differences may be theirs."
+
+
+def _device_names(rows: Sequence[Row]) -> list[str]:
+    return sorted({one_line(row["device_name"]) for row in rows if row.get("device_name")})
 
 
 def _one_machine(rows: Sequence[Row]) -> str:

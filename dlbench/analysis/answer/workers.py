@@ -13,12 +13,12 @@ from dlbench.analysis.groups import ALONE, described, varying
 from dlbench.analysis.statistics.intervals import ratio_interval
 
 TIME = "train_time_s"
-# More lines than this are counted together.
-MOST_LINES = 3
+# More series than this are counted together.
+MOST_SERIES = 3
 
 
 class Advice(StrEnum):
-    """What a line of worker counts says."""
+    """What a series of worker counts advises."""
 
     ADD = "more workers pay"
     STAY = "they do not"
@@ -26,7 +26,7 @@ class Advice(StrEnum):
 
 
 @dataclass(frozen=True)
-class Line:
+class ScalingSeries:
     """Arms that differ in the number of workers alone, fewest first; one worker alone where there is one.
 
     Attributes:
@@ -39,40 +39,40 @@ class Line:
 
 
 def workers(group: ComparisonGroup) -> Iterator[Statement]:
-    """Say of each line of a group how many workers pay, and what their efficiency is; all lines are one family."""
-    found = lines(group)
-    ranked = rank([{arm: arm.values(TIME) for arm in line.arms} for line in found], lower=True, noise=NOISE)
+    """Say for each series of a group how many workers pay, with their efficiency; all series are one family."""
+    found = scaling_series(group)
+    ranked = rank([{arm: arm.values(TIME) for arm in series.arms} for series in found], lower=True, noise=NOISE)
     pairs = sorted(zip(found, ranked, strict=True), key=lambda pair: pair[1].median(pair[1].best))
-    for line, ranking in pairs[:MOST_LINES]:
-        yield _statement(line, ranking)
-    if rest := pairs[MOST_LINES:]:
+    for series, ranking in pairs[:MOST_SERIES]:
+        yield _statement(series, ranking)
+    if rest := pairs[MOST_SERIES:]:
         advice = Counter(advised(ranking)[0] for _, ranking in rest)
         said = ", ".join(f"in {count} {word}" for word, count in sorted(advice.items()))
         yield Statement(f"Of {counted(len(rest), 'other group')} of arms that differ in workers alone: {said}.", "why")
 
 
-def lines(group: ComparisonGroup) -> list[Line]:
-    """Return the lines of a group, in the order of their first arms."""
+def scaling_series(group: ComparisonGroup) -> list[ScalingSeries]:
+    """Return the series of a group, in the order of their first arms."""
     keys = [key for key in varying(group.runs, x="workers") if key != "study"]
-    has_studies = len({arm.first.get("study") for arm in group.arms}) > 1
+    has_studies = len({arm.study for arm in group.arms}) > 1
     timed = [arm for arm in group.completed if arm.values(TIME)]
     found = []
     for members in _grouped([arm for arm in timed if not arm.is_alone], keys):
         first = members[0].first
         name = described({key: first.get(key) for key in keys})
-        where = f"study {first.get('study')}" if has_studies else ""
+        where = f"study {members[0].study}" if has_studies else ""
         by_workers = {arm.workers: arm for arm in (*members, *_base_line(timed, members[0]))}
-        line = Line(one_line(", ".join(filter(None, (name, where)))), tuple(by_workers[n] for n in sorted(by_workers)))
-        found.append(line)
-    return [line for line in found if len(line.arms) > 1]
+        own = tuple(by_workers[count] for count in sorted(by_workers))
+        found.append(ScalingSeries(one_line(", ".join(filter(None, (name, where)))), own))
+    return [series for series in found if len(series.arms) > 1]
 
 
 def _grouped(arms: Sequence[Arm], keys: Sequence[str]) -> Iterable[list[Arm]]:
-    """Return arms of one study that share all keys together, each number of workers once in a group."""
+    """Return arms that share their study and all keys, each number of workers once in a group."""
     grouped: dict[tuple[str | None, ...], list[Arm]] = {}
     for arm in arms:
-        key = (arm.first.get("study"), *(str(arm.first.get(name)) for name in keys))
-        # Arms that differ in nothing that is known are told apart by their order.
+        key = (arm.study, *(str(arm.first.get(name)) for name in keys))
+        # Arms that differ in nothing that is known are kept apart by their order.
         while any(other.workers == arm.workers for other in grouped.get(key, ())):
             key = (*key, "")
         grouped.setdefault(key, []).append(arm)
@@ -80,7 +80,7 @@ def _grouped(arms: Sequence[Arm], keys: Sequence[str]) -> Iterable[list[Arm]]:
 
 
 def advised(ranking: Ranking) -> tuple[Advice, Arm]:
-    """Return what to do, and the arm it is about: the fewest workers that cannot be told from the quickest.
+    """Return what to do, and the arm it is about: the fewest workers that are as quick as the quickest.
 
     Where the fewest workers took longer by more than noise, and that may yet be chance, nothing is advised.
     """
@@ -96,40 +96,44 @@ def advised(ranking: Ranking) -> tuple[Advice, Arm]:
 def _base_line(timed: Sequence[Arm], arm: Arm) -> list[Arm]:
     """Return the first arm of an arm's base line: one worker alone that is its equal, in the same study."""
     own = {(row.get("study"), arm_name(row["run_id"])) for row in arm.base_line}
-    return [other for other in timed if (other.first.get("study"), other.name) in own][:1]
+    return [other for other in timed if (other.study, other.name) in own][:1]
 
 
-def _statement(line: Line, ranking: Ranking) -> Statement:
+def _statement(series: ScalingSeries, ranking: Ranking) -> Statement:
     advice, arm = advised(ranking)
-    base = line.arms[0]
+    base = series.arms[0]
     if arm is base:
-        arm = min(line.arms[1:], key=ranking.median)
+        arm = min(series.arms[1:], key=ranking.median)
     numbers = _numbers(arm, base)
     if advice is Advice.CANNOT_BE_TOLD:
         repeats = f"{ranking.repeats} repeats" if ranking.repeats > 1 else "one repeat"
-        return Statement(_led(line, f"whether more workers pay, {repeats} cannot tell: {numbers}."), "doubt")
+        return Statement(_led(series, f"whether more workers pay, {repeats} cannot tell: {numbers}."), "warning")
     if advice is Advice.STAY:
         fewest = counted(base.workers, "worker")
-        return Statement(_led(line, f"do not add workers, use {fewest}: {numbers}{_apart(ranking, base, arm)}."), "use")
-    return Statement(_led(line, f"use {counted(arm.workers, 'worker')}: {numbers}{_more(line, ranking, arm)}."), "use")
+        return Statement(
+            _led(series, f"do not add workers, use {fewest}: {numbers}{_apart(ranking, base, arm)}."), "use"
+        )
+    return Statement(
+        _led(series, f"use {counted(arm.workers, 'worker')}: {numbers}{_more(series, ranking, arm)}."), "use"
+    )
 
 
-def _led(line: Line, text: str) -> str:
-    return f"{line.name}: {text}" if line.name else text[0].upper() + text[1:]
+def _led(series: ScalingSeries, text: str) -> str:
+    return f"{series.name}: {text}" if series.name else text[0].upper() + text[1:]
 
 
 def _apart(ranking: Ranking, base: Arm, arm: Arm) -> str:
     """Say so where more workers took another time only by chance or noise."""
     pair = {base, arm}
-    told = ranking.best in pair and all(
+    differ = ranking.best in pair and all(
         ranking.judgements[one].verdict is Verdict.BETTER for one in pair - {ranking.best}
     )
-    return "" if told else "; the two times cannot be told apart"
+    return "" if differ else "; the two times cannot be told apart"
 
 
-def _more(line: Line, ranking: Ranking, arm: Arm) -> str:
+def _more(series: ScalingSeries, ranking: Ranking, arm: Arm) -> str:
     """Say what still more workers bring."""
-    more = [other for other in line.arms if other.workers > arm.workers]
+    more = [other for other in series.arms if other.workers > arm.workers]
     if not more:
         return ""
     is_best = ranking.best is arm

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dlbench.analysis.arms import Arm
-from dlbench.analysis.compare.comparison_group import reasons
-from dlbench.analysis.compare.matching import Pair, options, settings
+from dlbench.analysis.compare.matching import options, settings
 from dlbench.analysis.formatting import counted, one_line
 from dlbench.errors import shorten
 from dlbench.records.columns import names
@@ -20,9 +19,7 @@ WORK = {"dataset_checksum": "the data differ", "num_parameters": "the models dif
 # A setting that follows from the machine where a scenario does not give it.
 OF_THE_MACHINE = frozenset({"cores_per_worker"})
 # Known only after a run, or not recorded by early versions: without a value on both sides nothing is said of them.
-OFTEN_UNKNOWN = frozenset(
-    {"train_samples", "validation_samples", "workers_per_host", "collectives"},
-)
+OFTEN_UNKNOWN = frozenset({"train_samples", "validation_samples", "workers_per_host", "collectives"})
 VERSIONS = tuple(name for name in names("runs") if name.endswith("_version") and name != "schema_version")
 # How `dlbench.records.machine.differences` begins a line that is about software.
 _SOFTWARE = ("Python:", "MPI:", "version of ")
@@ -42,34 +39,30 @@ class Difference:
     text: str
 
 
-def refusals(pairs: Sequence[Pair]) -> tuple[str, ...]:
-    """Return why the studies cannot be compared; empty where they can."""
-    both = _both(pairs)
+def refusals(both: Sequence[tuple[Arm, Arm]]) -> tuple[str, ...]:
+    """Return why studies with these arms of both cannot be compared; empty where they can."""
     if not both:
         return ("they have no arm in common",)
     found = []
     for column, words in WORK.items():
-        lines = _counted(_told(column, base.known(column), new.known(column)) for base, new in both)
+        lines = _counted(_difference(column, base.known(column), new.known(column)) for base, new in both)
         found += [f"{words}: {line}" for line in lines]
     found += [f"the settings differ: {line}" for line in _counted(_settings(both))]
     found += _counted(_emulated(base, new) for base, new in both)
     return tuple(found)
 
 
-def warnings(pairs: Sequence[Pair], machines: tuple[Machine, Machine]) -> tuple[Difference, ...]:
+def warnings(both: Sequence[tuple[Arm, Arm]], machines: tuple[Machine, Machine]) -> tuple[Difference, ...]:
     """Return what else differs: machine, versions, and what could not be checked."""
-    both = _both(pairs)
     found = [*_machines(machines), *_unrecorded(both)]
     if not all(machines):
         found += [Difference("versions", line) for name in VERSIONS for line in _seen(name, both)]
     if not any(difference.kind == "machine" for difference in found):
         found += [Difference("machine", line) for line in _seen("device_name", both)]
-    lines = _counted(_told(name, base.known(name), new.known(name)) for name in OF_THE_MACHINE for base, new in both)
+    lines = _counted(
+        _difference(name, base.known(name), new.known(name)) for name in OF_THE_MACHINE for base, new in both
+    )
     return tuple(dict.fromkeys([*found, *(Difference("machine", line) for line in lines)]))
-
-
-def _both(pairs: Sequence[Pair]) -> list[tuple[Arm, Arm]]:
-    return [(pair.base, pair.new) for pair in pairs if pair.base is not None and pair.new is not None]
 
 
 def _settings(both: Sequence[tuple[Arm, Arm]]) -> Iterator[str]:
@@ -80,14 +73,14 @@ def _settings(both: Sequence[tuple[Arm, Arm]]) -> Iterator[str]:
                 continue
             if name in OFTEN_UNKNOWN and None in (before[name], after[name]):
                 continue
-            yield _told(name, before[name], after[name], unknown=False)
+            yield _difference(name, before[name], after[name], unknown=False)
 
 
 def _emulated(base: Arm, new: Arm) -> str:
-    before, after = reasons(base.rows), reasons(new.rows)
-    if bool(before) == bool(after):
+    if bool(base.emulated) == bool(new.emulated):
         return ""
-    where, why = ("BASE", before) if before else ("NEW", after)
+    where, arm = ("BASE", base) if base.emulated else ("NEW", new)
+    why = arm.emulated.replace(";", ", ")
     return f"only in {where} is the hardware emulated ({why}): such times are never compared with real ones"
 
 
@@ -105,7 +98,7 @@ def _machines(machines: tuple[Machine, Machine]) -> Iterator[Difference]:
             was, is_now = (f"{found[name]}" if name in found else "unset" for found in (before, after))
             yield Difference("machine", one_line(f"environment variable {name}: was {was}, is {is_now}"))
     commits = [_part(_part(machine, "software"), "dlbench").get("commit") for machine in machines]
-    if text := _told("commit of dlbench", *commits):
+    if text := _difference("commit of dlbench", *commits):
         yield Difference("note", text)
 
 
@@ -135,8 +128,8 @@ def _seen(column: str, both: Sequence[tuple[Arm, Arm]]) -> Iterator[str]:
         yield one_line(f"{column}: was {' and '.join(was)}, is {' and '.join(is_now)}")
 
 
-def _told(name: str, was: Any, is_now: Any, *, unknown: bool = True) -> str:
-    """Return a difference in words; empty where there is none, or where a value is unknown and that tells nothing."""
+def _difference(name: str, was: Any, is_now: Any, *, unknown: bool = True) -> str:
+    """Return a difference in words; empty where there is none, or where an unknown value decides nothing."""
     if was == is_now or (unknown and None in (was, is_now)):
         return ""
     return one_line(f"{name} was {_shown(was)}, is {_shown(is_now)}")

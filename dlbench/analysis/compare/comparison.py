@@ -1,4 +1,4 @@
-"""Two studies of the same arms against each other: what got better or worse, and what cannot be told."""
+"""Two studies of the same arms against each other: what got better or worse, and what the repeats cannot decide."""
 
 import math
 from collections import Counter
@@ -8,46 +8,15 @@ from enum import StrEnum
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.arms import ENDED, Arm
+from dlbench.analysis.arms import LOWER_IS_BETTER, SCORES, Arm
 from dlbench.analysis.compare.comparability import Difference, refusals, warnings
 from dlbench.analysis.compare.judgement import NOISE, Judgement, JudgementCase, judge, repeats_needed
 from dlbench.analysis.compare.matching import Pair, matched
 from dlbench.analysis.formatting import counted, one_line
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
-from dlbench.scenario.settings import Input
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-TARGET = "time_to_target_s"
-
-Repeat = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A column that is compared.
-
-    Attributes:
-        column: Its name.
-        lower: Whether smaller values are better.
-        is_score: Whether it says how well a model predicts: repeats with one seed then belong together, and it means
-            nothing where the input was random numbers.
-    """
-
-    column: str
-    lower: bool
-    is_score: bool = False
-
-
-METRICS = (
-    Metric("samples_per_s", lower=False),
-    Metric("train_time_s", lower=True),
-    Metric("validation_accuracy", lower=False, is_score=True),
-    Metric("validation_loss", lower=True, is_score=True),
-    Metric(TARGET, lower=True),
-)
 
 
 class ChangeKind(StrEnum):
@@ -160,9 +129,10 @@ def compare(
         machines: The two `machine.json`; empty where one is not known.
     """
     pairs = matched(base, new)
+    both = [(pair.base, pair.new) for pair in pairs if pair.base is not None and pair.new is not None]
     names = (_study(base), _study(new))
-    noted = (*warnings(pairs, machines), *_unequal(pairs))
-    if refused := refusals(pairs):
+    noted = (*warnings(both, machines), *_unequal(both))
+    if refused := refusals(both):
         return Comparison(*names, noise, refused=refused, warnings=noted)
     return Comparison(*names, noise, changes=tuple(_changes(pairs, noise)), warnings=noted)
 
@@ -173,31 +143,46 @@ def _study(runs: "pd.DataFrame") -> str:
 
 
 def _changes(pairs: Sequence[Pair], noise: float) -> Iterator[Change]:
-    asked = [
-        (pair, metric, found) for pair in pairs for metric in METRICS if (found := _case(pair, metric)) is not None
-    ]
-    judgements = judge([found for _, _, found in asked], noise)
-    judged: dict[Pair, list[Change]] = {}
-    for (pair, metric, found), judgement in zip(asked, judgements, strict=True):
-        judged.setdefault(pair, []).append(_change(pair, metric, found, judgement))
+    cases = {
+        (pair, metric): case
+        for pair in pairs
+        for metric in LOWER_IS_BETTER
+        if (case := _case(pair, metric)) is not None
+    }
+    judged = dict(zip(cases, judge(list(cases.values()), noise), strict=True))
     for pair in pairs:
-        yield from judged.get(pair, [])
+        for metric in LOWER_IS_BETTER:
+            if (pair, metric) in cases:
+                yield _change(pair, metric, cases[pair, metric], judged[pair, metric])
         if (kind := _of_arm(pair)) is not None:
             yield Change(pair.label, "", kind, _runs(pair.base), _runs(pair.new))
 
 
-def _change(pair: Pair, metric: Metric, found: JudgementCase, judgement: Judgement) -> Change:
+def _case(pair: Pair, metric: str) -> JudgementCase | None:
+    """Return the values of one metric, the new study's first; None where a study has none."""
+    if pair.base is None or pair.new is None:
+        return None
+    base, new = pair.base.comparable(metric), pair.new.comparable(metric)
+    if not base or not new:
+        return None
+    # Scores of one seed belong together, times do not.
+    paired = metric in SCORES and base.keys() == new.keys()
+    a, b = (tuple(found[key] for key in (sorted(found) if paired else found)) for found in (new, base))
+    return JudgementCase(a, b, LOWER_IS_BETTER[metric], paired)
+
+
+def _change(pair: Pair, metric: str, case: JudgementCase, judgement: Judgement) -> Change:
     return Change(
         arm=pair.label,
-        metric=metric.column,
+        metric=metric,
         kind=ChangeKind(judgement.verdict.value),
         base_runs=_runs(pair.base),
         new_runs=_runs(pair.new),
-        base=_interval(found.b),
-        new=_interval(found.a),
-        ratio=_ratio(found),
+        base=_interval(case.b),
+        new=_interval(case.a),
+        ratio=_ratio(case),
         judgement=judgement,
-        worsening=_worsening(median(found.b), median(found.a), lower=metric.lower),
+        worsening=_worsening(median(case.b), median(case.a), lower=case.lower),
     )
 
 
@@ -207,10 +192,10 @@ def _interval(values: Sequence[float]) -> Interval:
     return Interval(median(values), None, None, len(values), None)
 
 
-def _ratio(found: JudgementCase) -> Interval | None:
-    if min(found.b) <= 0 or not all(map(math.isfinite, (*found.a, *found.b))):
+def _ratio(case: JudgementCase) -> Interval | None:
+    if min(case.b) <= 0 or not all(map(math.isfinite, (*case.a, *case.b))):
         return None
-    return ratio_interval(found.a, found.b)
+    return ratio_interval(case.a, case.b)
 
 
 def _worsening(base: float, new: float, *, lower: bool) -> float:
@@ -235,70 +220,27 @@ def _of_arm(pair: Pair) -> ChangeKind | None:
 
 
 def _runs(arm: Arm | None) -> tuple[int, int]:
-    return (0, 0) if arm is None else (len(arm.completed), len(arm.rows))
+    return (0, 0) if arm is None else (arm.n, len(arm.rows))
 
 
-def _unequal(pairs: Sequence[Pair]) -> Iterator[Difference]:
+def _unequal(both: Sequence[tuple[Arm, Arm]]) -> Iterator[Difference]:
     """Yield in what arms are not whole: some of their runs failed, or one study lacks a metric that the other has."""
     lacking: Counter[str] = Counter()
-    for pair in pairs:
-        if pair.base is None or pair.new is None:
-            continue
-        if text := _failures(pair.base, pair.new):
-            yield Difference("note", f"{pair.label}: {text}")
-        if pair.base.completed and pair.new.completed:
-            lacking.update(_lacking(pair.base, pair.new))
+    for base, new in both:
+        if text := _failures(base, new):
+            yield Difference("note", f"{new.label}: {text}")
+        if base.n and new.n:
+            lacking.update(
+                metric for metric in LOWER_IS_BETTER if bool(base.comparable(metric)) != bool(new.comparable(metric))
+            )
     for column, count in lacking.items():
         yield Difference("note", f"{column} of {counted(count, 'arm')} is known in one study alone: it is not compared")
 
 
 def _failures(base: Arm, new: Arm) -> str:
-    if not base.completed and not new.completed:
+    if not base.n and not new.n:
         return "no run completed in either study"
-    failed = [len(arm.rows) - len(arm.completed) for arm in (base, new)]
+    failed = [len(arm.rows) - arm.n for arm in (base, new)]
     if not any(failed):
         return ""
     return f"{failed[0]} of {counted(len(base.rows), 'run')} failed in BASE, {failed[1]} of {len(new.rows)} in NEW"
-
-
-def _lacking(base: Arm, new: Arm) -> list[str]:
-    return [metric.column for metric in METRICS if bool(_values(base, metric)) != bool(_values(new, metric))]
-
-
-def _case(pair: Pair, metric: Metric) -> JudgementCase | None:
-    """Return the values of one metric, the new study's first; None where a study has none, or they mean nothing."""
-    if pair.base is None or pair.new is None:
-        return None
-    if metric.is_score and Input.SYNTHETIC in (pair.base.known("input"), pair.new.known("input")):
-        return None
-    base, new = _values(pair.base, metric), _values(pair.new, metric)
-    if not base or not new:
-        return None
-    paired = metric.is_score and base.keys() == new.keys()
-    a, b = (tuple(found[key] for key in (sorted(found) if paired else found)) for found in (new, base))
-    return JudgementCase(a, b, metric.lower, paired)
-
-
-def _values(arm: Arm, metric: Metric) -> dict[Repeat, float]:
-    """Return the values of an arm's runs by repeat and seed.
-
-    Of times to a target they are infinite where a run ended without reaching it, and there are none without a target.
-    """
-    if metric.column == TARGET:
-        return _times_to_target(arm)
-    found = {_repeat(row): row.get(metric.column) for row in arm.completed}
-    return {key: float(value) for key, value in found.items() if value is not None and math.isfinite(value)}
-
-
-def _times_to_target(arm: Arm) -> dict[Repeat, float]:
-    if arm.known("target_value") is None:
-        return {}
-    found = {_repeat(row): row.get(TARGET) for row in arm.rows if row["status"] in ENDED}
-    return {key: math.inf if value is None else float(value) for key, value in found.items()}
-
-
-def _repeat(row: Mapping[str, Any]) -> Repeat:
-    """Return what pairs a run with one of another study; without a known repeat only its own name."""
-    if row.get("repeat") is None:
-        return (str(row["run_id"]),)
-    return (f"{row['repeat']:06}", str(row.get("seed")))

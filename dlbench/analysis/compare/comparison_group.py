@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.arms import Arm, Row, arm_name, arms, is_alone, records
+from dlbench.analysis.arms import Arm, Row, arm_name, arms, emulation, is_alone, records
 from dlbench.analysis.compare.judgement import Judgement, JudgementCase, Verdict, judge
 from dlbench.analysis.formatting import one_line
-from dlbench.analysis.groups import ALONE, TASK, described, emulation, is_shared, varying
+from dlbench.analysis.groups import ALONE, TASK, described, is_shared, varying
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +88,7 @@ def comparison_groups(runs: "pd.DataFrame") -> list[ComparisonGroup]:
     """
     found: dict[tuple[str, bool], list[Arm]] = {}
     for arm in arms(records(runs)):
-        found.setdefault((_title(arm.first), bool(reasons(arm.rows))), []).append(arm)
+        found.setdefault((_title(arm.first), bool(arm.emulated)), []).append(arm)
     titles = [title for title, _ in found]
     ordered = sorted(found, key=lambda key: (titles.index(key[0]), key[1]))
     return [_group(title, found[title, emulated], runs) for title, emulated in ordered]
@@ -109,21 +109,16 @@ def rank(groups: Sequence[Values], *, lower: bool, noise: float) -> list[Ranking
     return [Ranking(best, group, {arm: next(judgements) for arm in group if arm is not best}) for best, group in parts]
 
 
-def reasons(rows: Sequence[Row]) -> str:
-    """Return why runs are emulated; a run that failed early may not say it, but another of its arm does."""
-    return emulation(row.get("emulated") for row in rows).replace(";", ", ")
-
-
 def _title(row: Row) -> str:
     return " on ".join(one_line(row[key]) for key in TASK if row.get(key)) or "a task without a name"
 
 
 def _group(title: str, own: Sequence[Arm], runs: "pd.DataFrame") -> ComparisonGroup:
-    names = {(arm.first.get("study"), arm.name) for arm in own}
+    names = {(arm.study, arm.name) for arm in own}
     chosen = runs[[key in names for key in zip(runs["study"], map(arm_name, runs["run_id"]), strict=True)]]
     titles = _titles(own, varying(chosen))
     titled = tuple(replace(arm, title=text) for arm, text in zip(own, titles, strict=True))
-    return ComparisonGroup(title, reasons([row for arm in own for row in arm.rows]), titled, chosen)
+    return ComparisonGroup(title, emulation(arm.emulated for arm in own).replace(";", ", "), titled, chosen)
 
 
 def _titles(own: Sequence[Arm], keys: Sequence[str]) -> list[str]:
@@ -131,7 +126,7 @@ def _titles(own: Sequence[Arm], keys: Sequence[str]) -> list[str]:
     titles = [_arm_title(arm, keys, says_alone=has_others and is_alone(arm.rows[0])) for arm in own]
     times = Counter(titles)
     return [
-        title if times[title] == 1 else one_line(f"{title} [{arm.name} of {arm.first['study']}]")
+        title if times[title] == 1 else one_line(f"{title} [{arm.name} of {arm.study}]")
         for title, arm in zip(titles, own, strict=True)
     ]
 

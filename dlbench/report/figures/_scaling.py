@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.arms import equal_columns
-from dlbench.analysis.groups import emulation
+from dlbench.analysis.arms import emulation, equal_columns
 from dlbench.report.chart import Axis
 from dlbench.report.figures._rows import by_scope
 from dlbench.report.lines import Part, parts

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.formatting import counted
-from dlbench.analysis.groups import summarised
+from dlbench.analysis.formatting import counted, listed
 from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 from dlbench.report.chart import Axis, MissingRowsError, Panel
@@ -104,16 +103,18 @@ def needs_two(what: str, found: Iterable[object]) -> MissingRowsError:
     if not values:
         return MissingRowsError(f"needs {what}; no run is completed")
     if len(values) == 1:
-        return MissingRowsError(f"needs {what}; {listed(values)}")
-    return MissingRowsError(f"needs {what} that are equal in all else; {listed(values)}, but other settings differ too")
+        return MissingRowsError(f"needs {what}; {_there_are(values)}")
+    return MissingRowsError(
+        f"needs {what} that are equal in all else; {_there_are(values)}, but other settings differ too"
+    )
 
 
-def listed(values: Iterable[object]) -> str:
+def _there_are(values: Iterable[object]) -> str:
     """Return what there is, for the end of a sentence: `there is 32 only`, `there are 32, 64`, `there is none`."""
     words = [str(value) for value in values]
     if not words:
         return "there is none"
-    return f"there is {words[0]} only" if len(words) == 1 else f"there are {summarised(words)}"
+    return f"there is {words[0]} only" if len(words) == 1 else f"there are {listed(words)}"
 
 
 def rate_note(runs: "pd.DataFrame") -> tuple[str, ...]:

@@ -5,9 +5,9 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.arms import Arm
-from dlbench.analysis.groups import is_alone, summarised
-from dlbench.analysis.metrics.efficiency import efficiencies
+from dlbench.analysis.arms import Arm, efficiencies
+from dlbench.analysis.formatting import listed
+from dlbench.analysis.groups import is_alone
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, hued
@@ -118,4 +118,4 @@ def _without_base_line(completed: "pd.DataFrame", found: Mapping[tuple[str, str]
     named = zip(rows["study"], rows["arm"], rows["label"].fillna(rows["arm"]), strict=True)
     labels = dict.fromkeys(str(label) for study, arm, label in named if (str(study), str(arm)) not in found)
     if labels:
-        yield f"No efficiency is known where no base line is the equal: {summarised(labels)}."
+        yield f"No efficiency is known where no base line is the equal: {listed(labels)}."

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.formatting import counted
-from dlbench.analysis.groups import TASK, summarised, varying
+from dlbench.analysis.formatting import counted, listed
+from dlbench.analysis.groups import TASK, varying
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, hued
@@ -166,6 +166,6 @@ def _notes(panels: Sequence[Panel], runs: "pd.DataFrame") -> Iterator[str]:
 
 def _absent(sizes: Sequence[int], left_out: Sequence[str]) -> Iterator[str]:
     if sizes:
-        yield f"Of all batch sizes {len(sizes)} are shown: {summarised(map(str, sizes), len(sizes))}."
+        yield f"Of all batch sizes {len(sizes)} are shown: {listed(map(str, sizes), len(sizes))}."
     if left_out:
         yield f"Left out for want of room or of curves: {named_panels(left_out)}."

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.formatting import counted
-from dlbench.analysis.groups import ALONE, described, groups, is_base_line, is_shared, summarised
+from dlbench.analysis.formatting import counted, listed
+from dlbench.analysis.groups import ALONE, described, groups, is_base_line, is_shared
 from dlbench.analysis.statistics.intervals import median_interval
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Series, hued
@@ -175,7 +175,7 @@ def _notes(num_completed: int, observed: "pd.DataFrame") -> Iterator[str]:
     )
     hidden = observed[observed["one_call"].notna()]
     if len(hidden):
-        names = summarised(sorted({str(name) for name in hidden["strategy"].dropna()})) or "unnamed"
+        names = listed(sorted({str(name) for name in hidden["strategy"].dropna()})) or "unnamed"
         yield (
             f"In {counted(len(hidden), 'run')} ({names}) the step is one compiled call: forward, backward, update and, "
             "with several workers, whatever communication is exposed are in it and cannot be separated."

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.formatting import counted
-from dlbench.analysis.groups import SETTINGS, TASK, is_base_line, summarised, varying, with_placement
+from dlbench.analysis.formatting import counted, listed
+from dlbench.analysis.groups import SETTINGS, TASK, is_base_line, varying, with_placement
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
@@ -210,11 +210,11 @@ def _notes(pairs: Pairs) -> Iterator[str]:
     yield from _crossed(_sides(pairs.both)[1])
     studies = [sorted(set(side["study"].astype(str))) for side in _sides(pairs.both)]
     if studies[0] != studies[1]:
-        up, out = map(summarised, studies)
+        up, out = map(listed, studies)
         yield f"Scale-up is of {up}, {_out(pairs)} of {out}: they did not take turns."
     devices = [sorted(set(side["device_name"].dropna().astype(str))) for side in _sides(pairs.both)]
     if devices[0] != devices[1]:
-        up, out = map(summarised, devices)
+        up, out = map(listed, devices)
         yield f"Devices differ: scale-up on {up}, {_out(pairs)} on {out}."
     if pairs.num_single:
         yield f"{counted(pairs.num_single, 'run')} without an equal of the other side left out."
@@ -233,7 +233,7 @@ def _crossed(runs: "pd.DataFrame") -> Iterator[str]:
 
 def _out(pairs: Pairs) -> str:
     """Return what the side on several hosts is called."""
-    return summarised(_others(pairs.both))
+    return listed(_others(pairs.both))
 
 
 def _sides(runs: "pd.DataFrame") -> "tuple[pd.DataFrame, pd.DataFrame]":
@@ -253,4 +253,4 @@ def _lacking(runs: "pd.DataFrame") -> str:
     up, out = sides
     apart = [key for key in _equal_settings(runs) if not set(up[key].dropna()) & set(out[key].dropna())]
     known = [key for key in apart if up[key].notna().any() or out[key].notna().any()]
-    return f"{needed}; they differ in {summarised(known)}" if known else f"{needed}; no two of them are"
+    return f"{needed}; they differ in {listed(known)}" if known else f"{needed}; no two of them are"

@@ -7,8 +7,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.formatting import Statement, counted
-from dlbench.analysis.groups import summarised
+from dlbench.analysis.formatting import Statement, counted, listed
 from dlbench.records.outcome import Status
 from dlbench.report.data import ReportData, StudyData
 from dlbench.report.formatting import values
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from dlbench.report.references import Judged
 
 # The kinds of statements, and what each is called, in the order of reading.
-KINDS = {"use": "What to use", "why": "Why", "doubt": "What speaks against it"}
+KINDS = {"use": "What to use", "why": "Why", "warning": "What speaks against it"}
 NOTHING_SAID = "Nothing can be said from these runs."
 TIME = "%Y-%m-%d %H:%M UTC"
 
@@ -79,7 +78,7 @@ class Content:
         """The names of the scenarios, each once."""
         known = values(self.data.runs["scenario"])
         names = dict.fromkeys(name for name in known if name) or [study.name for study in self.data.studies]
-        return summarised(names)
+        return listed(names)
 
     @cached_property
     def questions(self) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ def machines(data: ReportData) -> tuple[Machine, ...]:
 
 
 def unsteady(data: ReportData) -> Iterator[str]:
-    """Yield a doubt for each study before and after which the processor computed at different speeds."""
+    """Yield a warning for each study before and after which the processor computed at different speeds."""
     for study in data.studies:
         speeds = list(_speeds(study.machine))
         if speeds and min(speeds) < (1 - SLOWER) * max(speeds):

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dlbench.analysis.arms import efficiencies
 from dlbench.analysis.groups import groups, is_base_line, varying
-from dlbench.analysis.metrics.efficiency import efficiencies
 from dlbench.records.columns import RUNS
 from dlbench.records.outcome import Status
 from dlbench.report.data import RUN, ReportData

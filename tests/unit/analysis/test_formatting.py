@@ -37,8 +37,8 @@ def test_what_a_terminal_would_obey_is_left_out():
 
 
 def test_lists_count_what_they_leave_out():
-    assert listed("abc", most=3) == "a; b; c"
-    assert listed("abcde", most=3) == "a; b; c and 2 more"
+    assert listed("abc", most=3) == "a, b, c"
+    assert listed("abcde", most=3, separator="; ") == "a; b; c and 2 more"
     assert counted(1, "run") == "1 run"
     assert counted(1000, "run") == "1,000 runs"
 

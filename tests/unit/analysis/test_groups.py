@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from dlbench.analysis.groups import described, groups, is_alone, summarised, varying, with_placement
+from dlbench.analysis.groups import described, groups, is_alone, varying, with_placement
 
 COLUMNS = {
     "baseline": False,
@@ -120,8 +120,3 @@ def test_placement_is_the_mode_or_the_workers_of_a_host() -> None:
 def test_one_worker_without_a_library_is_alone() -> None:
     found = runs({"strategy": "single", "workers": 1}, {"strategy": "mpi", "workers": 1}, {"strategy": None})
     assert list(is_alone(found)) == [True, False, False]
-
-
-def test_long_lists_say_how_many_more() -> None:
-    assert summarised("abc") == "a, b, c"
-    assert summarised("abcdef") == "a, b, c, d and 2 more"

@@ -75,8 +75,8 @@ def test_workers_that_bring_nothing_are_not_added():
 
 
 def test_whether_workers_pay_cannot_be_told_from_one_repeat():
-    doubt = said("doubt", timed("a", 5.0, 1), timed("b", 9.8, 1, seed=3, **ALONE))
-    assert "Whether more workers pay, one repeat cannot tell: 2 workers took" in doubt
+    found = said("warning", timed("a", 5.0, 1), timed("b", 9.8, 1, seed=3, **ALONE))
+    assert "Whether more workers pay, one repeat cannot tell: 2 workers took" in found
 
 
 def test_the_fewest_workers_that_are_as_quick_are_enough():
@@ -116,25 +116,25 @@ def test_the_least_time_to_the_target():
 def test_runs_that_never_reach_the_target_count_as_later():
     arms = target("a", [1.0, None, None, None, None], batch_size=8), target("b", noisy(5.0, 5, 2), batch_size=16)
     assert "validation accuracy of 0.95: batch 16: " in said("use", *arms)
-    assert "batch 8 (not reached by half of its runs)" in said("why", *arms) + said("doubt", *arms)
+    assert "batch 8 (not reached by half of its runs)" in said("why", *arms) + said("warning", *arms)
 
 
 def test_a_target_that_nobody_reaches():
     asked = {"target_metric": "validation_accuracy", "target_value": 0.95}
     diverged = failed("b", 2, "diverged", batch_size=16, **asked)
     arms = target("a", [None] * 5, batch_size=8), diverged, target("c", [None] * 5, batch_size=32)
-    assert "None of 12 runs came to a validation accuracy of 0.95." in said("doubt", *arms)
+    assert "None of 12 runs came to a validation accuracy of 0.95." in said("warning", *arms)
 
 
 def test_nothing_completed():
     found = answers(table(failed("a", 3), failed("b", 2, "timeout")))
-    assert found[0] == Statement("No run completed: nothing can be said.", "doubt")
-    assert all(statement.kind == "doubt" for statement in found)
+    assert found[0] == Statement("No run completed: nothing can be said.", "warning")
+    assert all(statement.kind == "warning" for statement in found)
     assert any("5 of 5 runs did not complete (3 failed, 2 timeout)" in statement.text for statement in found)
 
 
 def test_one_arm_alone():
-    assert "Only one arm has completed runs" in said("doubt", timed("a", 5.0), failed("b", 2))
+    assert "Only one arm has completed runs" in said("warning", timed("a", 5.0), failed("b", 2))
     assert "training time " in said("why", timed("a", 5.0))
     assert said("use", timed("a", 5.0)) == ""
 
@@ -144,9 +144,9 @@ def test_failed_runs_stay_visible_beside_their_arm():
     rows[0]["status"] = "out-of-memory"
     arms = rows, timed("b", 9.0, batch_size=16), failed("c", 2, batch_size=64)
     assert "4 of 5 runs completed" in said("use", *arms)
-    doubt = said("doubt", *arms)
-    assert "3 of 12 runs did not complete (2 failed, 1 out-of-memory)" in doubt
-    assert "No run completed of: batch 64" in doubt
+    found = said("warning", *arms)
+    assert "3 of 12 runs did not complete (2 failed, 1 out-of-memory)" in found
+    assert "No run completed of: batch 64" in found
 
 
 def test_emulated_arms_are_judged_apart_and_called_so():
@@ -154,57 +154,57 @@ def test_emulated_arms_are_judged_apart_and_called_so():
     lines = said("use", *arms).split("\n")
     assert not any("batch 32" in line for line in lines if "emulated" not in line)
     assert "mlp on digits, emulated: Not real hardware" not in said("use", *arms)
-    assert "emulated: This is not real hardware at work (simulated)" in said("doubt", *arms)
+    assert "emulated: This is not real hardware at work (simulated)" in said("warning", *arms)
 
 
 def test_synthetic_input_has_no_accuracy():
     arms = timed("a", 9.0, batch_size=8, input="synthetic"), timed("b", 5.0, batch_size=16, input="synthetic")
     assert "accuracy" not in said("use", *arms)
-    assert "trained on random numbers" in said("doubt", *arms)
+    assert "trained on random numbers" in said("warning", *arms)
 
 
-def test_hosts_that_are_one_machine_are_a_doubt():
+def test_hosts_that_are_one_machine_are_a_warning():
     out = {"mode": "scale-out", "hosts": 2, "machines": 1}
-    doubt = said("doubt", timed("a", 5.0), timed("b", 9.8, seed=3, **out))
-    assert "In 5 of 5 runs on several hosts, hosts were one machine" in doubt
-    assert "one machine" not in said("doubt", timed("a", 5.0), timed("b", 9.8, seed=3, **(out | {"machines": 2})))
-    assert "one machine" not in said("doubt", timed("a", 5.0), timed("b", 9.8, seed=3, **(out | {"machines": None})))
+    found = said("warning", timed("a", 5.0), timed("b", 9.8, seed=3, **out))
+    assert "In 5 of 5 runs on several hosts, hosts were one machine" in found
+    assert "one machine" not in said("warning", timed("a", 5.0), timed("b", 9.8, seed=3, **(out | {"machines": 2})))
+    assert "one machine" not in said("warning", timed("a", 5.0), timed("b", 9.8, seed=3, **(out | {"machines": None})))
 
 
-def test_doubts_are_counted():
-    doubt = said(
-        "doubt",
+def test_warnings_are_counted():
+    found = said(
+        "warning",
         timed("a", 9.0, batch_size=8, warmup_detected=False, steal_fraction=0.05, first_step_s=4.0),
         timed("b", 5.0, batch_size=16, timed_window_s=5.2, cores_enforced="none", device_name="H100"),
     )
-    assert "In 5 of 10 runs step times had not settled" in doubt
-    assert "took up to 5.0% of the CPU time of a run, and 1.0% or more in 5 of 10 runs" in doubt
-    assert "workers were not bound" in doubt
-    assert "different devices (AMD EPYC; H100)" in doubt
-    assert "the learning rate was kept as it is, not tuned for each batch size" in doubt
+    assert "In 5 of 10 runs step times had not settled" in found
+    assert "took up to 5.0% of the CPU time of a run, and 1.0% or more in 5 of 10 runs" in found
+    assert "workers were not bound" in found
+    assert "different devices (AMD EPYC; H100)" in found
+    assert "the learning rate was kept as it is, not tuned for each batch size" in found
 
 
 def test_a_short_window_and_none():
     rows = timed("a", 9.0, batch_size=8, timed_window_s=5.5) + timed("b", 5.0, batch_size=16, timed_window_s=2.0)
     for row in rows[5:]:
         row["samples_per_s"] = None
-    doubt = said("doubt", rows)
-    assert "5 of 10 runs have no throughput" in doubt
-    assert "measured over 3.75 s at the median, which is short" in doubt
+    found = said("warning", rows)
+    assert "5 of 10 runs have no throughput" in found
+    assert "measured over 3.75 s at the median, which is short" in found
 
 
 @pytest.mark.parametrize(
     ("count", "words"), [(1, "One run of each arm"), (3, "3 runs of each arm can never be significant")]
 )
-def test_few_repeats_are_a_doubt(count, words):
-    assert words in said("doubt", timed("a", 9.0, count, batch_size=8), timed("b", 5.0, count, batch_size=16))
+def test_few_repeats_are_a_warning(count, words):
+    assert words in said("warning", timed("a", 9.0, count, batch_size=8), timed("b", 5.0, count, batch_size=16))
 
 
 def test_many_arms_need_more_repeats_than_a_pair():
     arms = [timed(f"a{b}", 10.0 + b, 5, seed=b, batch_size=b) for b in range(1, 13)]
-    doubt = said("doubt", *arms)
-    assert "In training time 11 comparisons with 5 repeats cannot be significant after Holm's correction" in doubt
-    assert "with 6 repeats they can" in doubt
+    found = said("warning", *arms)
+    assert "In training time 11 comparisons with 5 repeats cannot be significant after Holm's correction" in found
+    assert "with 6 repeats they can" in found
 
 
 def test_it_rests_on():
@@ -232,7 +232,7 @@ def test_a_thousand_runs_are_answered():
             for b in range(1, 26) for n in (1, 2, 4, 8)]  # fmt: skip
     runs = table(*arms)
     assert len(runs) == 1000
-    assert {statement.kind for statement in answers(runs)} == {"use", "why", "doubt"}
+    assert {statement.kind for statement in answers(runs)} == {"use", "why", "warning"}
 
 
 def test_a_gain_that_may_be_chance_is_no_advice_against_more_workers():
@@ -243,7 +243,7 @@ def test_a_gain_that_may_be_chance_is_no_advice_against_more_workers():
     base = arm("d", {"train_time_s": [5.0, 5.1, 5.2, 5.3, 5.4]}, batch_size=8, **ALONE)
     extra = arm("e", {"train_time_s": [5.0, 5.1, 5.2, 5.3, 5.4]}, workers=4)
     assert "batch 32: whether more workers pay, 5 repeats cannot tell: 2 workers took" in said(
-        "doubt", two, one, lines, base, extra
+        "warning", two, one, lines, base, extra
     )
 
 

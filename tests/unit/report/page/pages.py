@@ -136,7 +136,7 @@ def content(found: ReportData, **others: Any) -> Content:
         "statements": (
             Statement("Two workers at batch 64.", "use"),
             Statement("They took 2.1 s [2.0, 2.2].", "why"),
-            Statement("Three repeats are few: `repeats: 5` or more.", "doubt"),
+            Statement("Three repeats are few: `repeats: 5` or more.", "warning"),
         ),
         "judged": (
             Judged("kim2023", "training time falls", "holds", "six batch sizes"),
@@ -171,7 +171,7 @@ def hostile(tmp_path: Path) -> Content:
     )
     return content(
         found,
-        statements=tuple(Statement(" ".join((*texts, NUL)), kind) for kind in ("use", "why", "doubt")),
+        statements=tuple(Statement(" ".join((*texts, NUL)), kind) for kind in ("use", "why", "warning")),
         judged=(Judged(bad, bad, "holds", bad + NUL),),
         drawn=(Drawn(bad, bad, bad, SVG, "\n".join((*texts, NUL)), (f"{bad}.png", "javascript:alert(1)")),),
         left_out=((bad, bad),),

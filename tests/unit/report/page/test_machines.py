@@ -86,12 +86,12 @@ def test_a_damaged_description_says_less_and_breaks_nothing(tmp_path, machine):
         ([(None, "fast"), (0, -1)], ""),
     ],
 )
-def test_a_processor_that_slows_down_is_a_doubt(tmp_path, speeds, said):
+def test_a_processor_that_slows_down_is_a_warning(tmp_path, speeds, said):
     parts = [{"before": {"spin_best_per_s": one}, "after": {"spin_best_per_s": other}} for one, other in speeds]
     found = " ".join(unsteady(report_data(run(), tmp_path=tmp_path, machine={"noise": [*parts, "broken", {}]})))
     assert said in found
     assert bool(found) is bool(said)
 
 
-def test_of_a_machine_that_is_not_known_nothing_is_doubted(tmp_path):
+def test_of_a_machine_that_is_not_known_there_is_no_warning(tmp_path):
     assert list(unsteady(report_data(run(), tmp_path=tmp_path))) == []

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from dlbench.analysis.arms import arm_name, arms
-from dlbench.analysis.metrics.efficiency import efficiencies
+from dlbench.analysis.arms import arm_name, arms, efficiencies
 from dlbench.records.columns import names
 from dlbench.records.tables import read_table, write_table
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 STUDIES = [*sorted(path.parent for path in (ROOT / "results").glob("*/runs.csv")), ROOT / "tests/fixtures/study-v1"]
 
 
