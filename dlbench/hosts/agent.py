@@ -20,7 +20,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,12 +72,18 @@ def _answers(do: str, request: Facts) -> Iterable[Facts]:
     return link_ends.answers(do, request)
 
 
-def describe(files: Iterable[str] = ()) -> Facts:
-    """Return the cores, hardware, versions and kernel of this machine, and the hashes of the user's files."""
-    from dlbench.cgroups import usable_cores
-    from dlbench.records import machine
+def describe(files: Iterable[str] = (), machine: Mapping[str, Any] | None = None) -> Facts:
+    """Return the cores, hardware, versions and kernel of this machine, and the hashes of the user's files.
 
-    return {"cores": usable_cores(), "machine": machine.describe(), "kernel": kernel(), "files": hashes(files)}
+    Args:
+        files: Paths of the files.
+        machine: The hardware and versions, where they are known already.
+    """
+    from dlbench.cgroups import usable_cores
+    from dlbench.records.machine import describe as describe_machine
+
+    found = machine if machine is not None else describe_machine()
+    return {"cores": usable_cores(), "machine": found, "kernel": kernel(), "files": hashes(files)}
 
 
 def kernel() -> str:
@@ -109,8 +115,7 @@ def _clean_up(attempt_id: str, grace_s: float, ranks: Sequence[int]) -> Facts:
 
 def _logs(attempt_id: str, ranks: Sequence[int]) -> Iterator[tuple[str, str]]:
     """Yield the logs that workers wrote among the temporary files, having no folder of the attempt; remove them."""
-    from dlbench.records.files import worker_log
-    from dlbench.records.own_files import own_log
+    from dlbench.records.files import own_log, worker_log
 
     for rank in ranks:
         path = own_log(attempt_id, worker_log(rank))

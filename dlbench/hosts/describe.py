@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError
-from dlbench.hosts.agent import hashes, kernel
+from dlbench.hosts.agent import describe
 from dlbench.hosts.remote import Agents, HostError, command, elsewhere, in_parallel
-from dlbench.records.machine import found_in, library_versions
+from dlbench.records.machine import found_in, library_versions, other_versions
 from dlbench.scenario.cluster import Cluster, Host
 
 _ANSWER_S = 60.0
@@ -51,7 +50,7 @@ def describe_hosts(
     """
     others, agents = elsewhere(cluster), Agents(cluster, environment, python)
     answers = in_parallel(lambda host: _ask(agents, host, files), others)
-    here = {"cores": usable_cores(), "machine": machine, "kernel": kernel(), "files": hashes(files)}
+    here = describe(files, machine)
     known: dict[str, dict[str, Any] | str] = {host.address: here for host in cluster.hosts}
     known |= {host.address: found for host, found in zip(others, answers, strict=True)}
     problems = {
@@ -100,19 +99,16 @@ def _other_files(here: Mapping[str, str | None], there: Mapping[str, str | None]
 
 def _other_versions(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
     """Return in which versions two machines differ, or an empty string."""
-    ours, theirs = _versions(here), _versions(there)
-    found = [
-        f"{name} {theirs.get(name, 'absent')} (here {ours.get(name, 'absent')})"
-        for name in dict.fromkeys([*ours, *theirs])
-        if ours.get(name) != theirs.get(name)
-    ]
+    found = other_versions(_versions(here), _versions(there))
     return f"has other versions: {', '.join(found)}" if found else ""
 
 
-def _versions(machine: Mapping[str, Any]) -> dict[str, str]:
-    found = {"Python": found_in(machine, "software", "python"), **library_versions(machine)}
-    found["dlbench's commit"] = found_in(machine, "software", "dlbench", "commit")
-    return {name: str(version) for name, version in found.items() if version is not None}
+def _versions(machine: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "Python": found_in(machine, "software", "python"),
+        **library_versions(machine),
+        "dlbench's commit": found_in(machine, "software", "dlbench", "commit"),
+    }
 
 
 def _with_facts(host: Host, found: Mapping[str, Any], kernels: Sequence[str]) -> Host:

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
-from dlbench.records.memory import says_out_of_memory
+from dlbench.records.outcome import says_out_of_memory
 
 LIMIT_BYTES = 16 * 2**20
 HEAD_BYTES = 4 * 2**20

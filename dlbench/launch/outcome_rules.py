@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from dlbench.launch.logs import says_crash
 from dlbench.launch.watch import Termination, early_end
-from dlbench.records.memory import says_out_of_memory
-from dlbench.records.outcome import Status
+from dlbench.records.outcome import Status, says_out_of_memory
 from dlbench.telemetry.attempt_session import ErrorSeen, WorkerView
 
 # Errors of workers whose peer has failed: never the first cause where there is another.

@@ -1,4 +1,4 @@
-"""Every file name of a study, in one place.
+"""Every file name of a study, in one place; files that are replaced atomically; temporary files.
 
 <study>/
   scenario.yaml  reference.csv  study.json  machine.json  lock
@@ -86,3 +86,25 @@ def write_text(path: Path, text: str) -> None:
     """Replace a file's text atomically."""
     with replacing(path) as file:
         file.write(text)
+
+
+def own_folder() -> Path:
+    """Return a folder of this user alone for temporary files, made if it is not there.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    folder = Path(tempfile.gettempdir()) / f"dlbench-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+        # Another user made it first, in a folder that all may write to: take one with a name that cannot be guessed.
+        return Path(tempfile.mkdtemp(prefix="dlbench-"))
+    return folder
+
+
+def own_log(attempt_id: str, name: str) -> Path | None:
+    """Return the path of a worker's log on a host that has not the attempt's folder; None where there cannot be one."""
+    try:
+        return own_folder() / f"{attempt_id}-{name}"
+    except OSError:
+        return None

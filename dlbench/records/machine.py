@@ -93,6 +93,15 @@ def library_versions(machine: Mapping[str, Any]) -> dict[str, Any]:
     return {name: found_in(machine, "software", "libraries", name) for name in DECISIVE_LIBRARIES}
 
 
+def other_versions(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
+    """Return, such as `numpy 1.26 (here 2.4.6)`, which versions two hosts do not have in common."""
+    return [
+        f"{name} {there.get(name) or 'absent'} (here {here.get(name) or 'absent'})"
+        for name in {**here, **there}
+        if here.get(name) != there.get(name)
+    ]
+
+
 def _gpu(gpu: dict[str, Any]) -> str:
     memory = _readable(found_in(gpu, "memory_bytes"))
     return f"{found_in(gpu, 'name')} ({memory}, driver {found_in(gpu, 'driver')})"

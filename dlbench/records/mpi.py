@@ -45,23 +45,25 @@ def in_one_line(text: str) -> str:
     return f"{MPICH} {mpi.version} (Hydra)" if mpi.family == MPICH else text.strip().split("\n", 1)[0]
 
 
-def _with_folder_of(mpirun: str) -> str:
-    """Return PATH with an mpirun's own folder in front: Intel's is a script that looks for its programs there."""
-    return os.pathsep.join([str(Path(mpirun).parent), os.environ.get("PATH", os.defpath)])
-
-
 @cache
-def mpi_of(mpirun: str) -> Mpi:
-    """Ask an mpirun which MPI it is of; nothing is known of one that is not there or does not answer.
+def version_text(mpirun: str) -> str:
+    """Return what `mpirun --version` prints; empty for one that is not there or does not answer.
 
     Args:
         mpirun: Its path, or "".
     """
+    # Intel's is a script that looks for its programs on PATH.
+    path = os.pathsep.join([str(Path(mpirun).parent), os.environ.get("PATH", os.defpath)])
     try:
         done = subprocess.run(
             [mpirun, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-            env={**os.environ, "LC_ALL": "C", "PATH": _with_folder_of(mpirun)}, timeout=_PATIENCE_S, check=False,
+            env={**os.environ, "LC_ALL": "C", "PATH": path}, timeout=_PATIENCE_S, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
-        return Mpi()
-    return parse_version(done.stdout)
+        return ""
+    return done.stdout
+
+
+def mpi_of(mpirun: str) -> Mpi:
+    """Return which MPI an mpirun is of; see `version_text`."""
+    return parse_version(version_text(mpirun))

@@ -4,6 +4,19 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict
 
+# By which engines and libraries say that memory has run out.
+OUT_OF_MEMORY_SIGNS = (
+    "CUDA out of memory",
+    "CUDA_ERROR_OUT_OF_MEMORY",
+    "RESOURCE_EXHAUSTED",
+    "OOM when allocating",
+    "Out of memory while trying to allocate",
+    "std::bad_alloc",
+    "Cannot allocate memory",
+    "failed to allocate memory",
+    "Memory allocation still failed",  # OpenBLAS, which then ends the process with exit code 1
+)
+
 
 class Status(StrEnum):
     """How a run ended."""
@@ -32,3 +45,8 @@ class Outcome(BaseModel):
     exit_code: int | None = None
     started_at: str = ""
     wall_time_s: float = 0.0
+
+
+def says_out_of_memory(text: str) -> bool:
+    """Whether a text reports that memory ran out, of the host or of a device."""
+    return any(sign in text for sign in OUT_OF_MEMORY_SIGNS)

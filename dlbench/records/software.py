@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dlbench.records.mpi import in_one_line
+from dlbench.records.mpi import in_one_line, version_text
 
 # Those that decide how fast a run is, or what it computes.
 DECISIVE_LIBRARIES = (
@@ -48,10 +48,7 @@ _PATIENCE_S = 2.0
 
 def describe_software() -> dict[str, Any]:
     """Return the system, Python, versions of libraries, MPI and dlbench's commit; nothing heavy is imported."""
-    # Both programs run while the rest is read.
     mpirun = mpirun_path()
-    asked_mpirun = _ask((str(mpirun), "--version")) if mpirun else None
-    asked_git = _ask_git()
     return {
         "os": _system(),
         "kernel": platform.release(),
@@ -61,11 +58,11 @@ def describe_software() -> dict[str, Any]:
         "python_implementation": platform.python_implementation(),
         "libraries": versions(),
         "mpi": {
-            "mpirun": in_one_line(_answer(asked_mpirun)) or None,
+            "mpirun": in_one_line(version_text(str(mpirun or ""))) or None,
             "mpirun_path": _inside(mpirun),
             "libmpi_path": _inside(libmpi_path()),
         },
-        "dlbench": commit(_answer(asked_git)),
+        "dlbench": commit(_git_status()),
     }
 
 
@@ -135,40 +132,24 @@ def _inside(path: Path | None) -> str | None:
     return str(path.relative_to(sys.prefix)) if path.is_relative_to(sys.prefix) else "outside the environment"
 
 
-def _ask_git() -> "subprocess.Popen[str] | None":
-    """Ask for the state of the package in the checkout dlbench runs from; None where it came from a wheel."""
+def _git_status() -> str:
+    """Return the state of the package in the checkout dlbench runs from; empty where it came from a wheel."""
     package = Path(__file__).resolve().parents[1]
-    checkout = package.parent
-    git = shutil.which("git")
-    if git is None or not (checkout / ".git").exists():
-        return None
+    if not (package.parent / ".git").exists():
+        return ""
     options = ("--porcelain=v2", "--branch", "--untracked-files=normal")
-    return _ask((git, "-C", str(checkout), "status", *options, "--", package.name))
+    return _printed(("git", "-C", str(package.parent), "status", *options, "--", package.name))
 
 
-def _ask(argv: tuple[str, ...]) -> "subprocess.Popen[str] | None":
+def _printed(argv: tuple[str, ...]) -> str:
+    """Return what a program prints; empty where it is absent, fails or is slow."""
     # Without optional locks, this never blocks a git command of the user's.
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     try:
-        return subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=environment,
-        )
-    except OSError:
-        return None
-
-
-def _answer(process: "subprocess.Popen[str] | None") -> str:
-    if process is None:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment, timeout=_PATIENCE_S,
+            check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
         return ""
-    try:
-        text, _ = process.communicate(timeout=_PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        return ""
-    return text if process.returncode == 0 else ""
+    return done.stdout

@@ -16,7 +16,7 @@ from dlbench.launch.layout import arrange
 from dlbench.launch.plan import plan
 from dlbench.launch.processes import end_all, leftovers
 from dlbench.records.assignment import Assignment
-from dlbench.records.memory import says_out_of_memory
+from dlbench.records.outcome import says_out_of_memory
 from dlbench.records.probe import ANSWER, PROGRAM, Answer
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.run_spec import RunSpec

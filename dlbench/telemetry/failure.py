@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dlbench.errors import UserError
-from dlbench.records.memory import says_out_of_memory
-from dlbench.records.outcome import Status
+from dlbench.records.outcome import Status, says_out_of_memory
 
 LONGEST_REASON = 500
 OUT_OF_MEMORY_TYPES = {"ResourceExhaustedError", "OutOfMemoryError", "CUDAOutOfMemoryError"}

@@ -1,7 +1,7 @@
 """Ask all hosts of a cluster at once, this machine among them, and measure the links between them."""
 
 import contextlib
-import socket
+import socketserver
 import sys
 import threading
 import time
@@ -24,7 +24,7 @@ from dlbench.telemetry.server import own_address
 # ssh gives up after ten seconds; then a host examines itself.
 _ANSWER_S = 10.0 + PROBING_S
 _LOCAL = "127.0.0.1"
-_LISTENING_S, _SILENCE_S = 0.2, 5.0
+_POLL_S = 0.1
 _MAX_LINE_BYTES = 64
 
 
@@ -101,32 +101,27 @@ def _links(facts: ClusterFacts, agents: list[Agent | HostError]) -> Iterator[Any
             yield replace(link, a=positions[link.a], b=positions[link.b])
 
 
+class _Clock(socketserver.StreamRequestHandler):
+    """Answers each line with the time, in seconds since 1970."""
+
+    timeout, disable_nagle_algorithm = 5.0, True
+
+    def handle(self) -> None:
+        with contextlib.suppress(OSError):
+            while self.rfile.readline(_MAX_LINE_BYTES):
+                self.wfile.write(f"{time.time():.6f}\n".encode())
+
+
+class _ClockServer(socketserver.ThreadingTCPServer):
+    daemon_threads, request_queue_size = True, 512
+
+
 @contextlib.contextmanager
 def _clock_server(address: str) -> Iterator[int]:
-    """Yield a port of this machine on which each line is answered with the time, in seconds since 1970."""
-    is_over = threading.Event()
-    with socket.create_server((address, 0), backlog=512) as listener:
-        listener.settimeout(_LISTENING_S)
-        thread = threading.Thread(target=_serve, args=(listener, is_over), name="clock", daemon=True)
-        thread.start()
+    """Yield a port of this machine on which `_Clock` answers."""
+    with _ClockServer((address, 0), _Clock) as server:
+        threading.Thread(target=server.serve_forever, args=(_POLL_S,), name="clock", daemon=True).start()
         try:
-            yield int(listener.getsockname()[1])
+            yield int(server.server_address[1])
         finally:
-            is_over.set()
-            thread.join()
-
-
-def _serve(listener: socket.socket, is_over: threading.Event) -> None:
-    while not is_over.is_set():
-        with contextlib.suppress(OSError):
-            connection, _ = listener.accept()
-            threading.Thread(target=_tell_time, args=(connection,), daemon=True).start()
-
-
-def _tell_time(connection: socket.socket) -> None:
-    with connection, contextlib.suppress(OSError):
-        connection.settimeout(_SILENCE_S)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with connection.makefile("rwb", buffering=0) as lines:
-            while lines.readline(_MAX_LINE_BYTES):
-                lines.write(f"{time.time():.6f}\n".encode())
+            server.shutdown()

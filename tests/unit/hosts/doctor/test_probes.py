@@ -39,9 +39,6 @@ def test_slow_programs_are_not_reported_as_absent(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(probes, "_PROGRAM_S", 0.1)
     slow = [sys.executable, "-c", "import time; time.sleep(30)"]
     assert probes.mpi_library(slow) == {"error": "MPI's library is not loaded within 0.1 s"}
-    found = probes.in_time({"mpi": lambda: probes.first_line(slow)})
-    assert found["mpi"]["error"].endswith("gives no answer within 0.1 s")
-    assert probes.first_line(["/absent/mpirun"]) == ""
 
 
 def test_a_process_that_dies_over_mpi_gives_its_last_words() -> None:
