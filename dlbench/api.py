@@ -7,15 +7,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlbench.errors import UserError
 from dlbench.records import files
 from dlbench.records.tables import read_table
 from dlbench.scenario.cluster.cluster_file import ClusterOptions
-from dlbench.study.folder import DEFAULT_PARENT, Folder, create, discard_unused, open_study
-from dlbench.study.lock import require_free
-from dlbench.study.plan import Request, at_hosts, require_launchable, resolve, with_links
-from dlbench.study.runner import DiskFull, StudyResult, Watcher, run_study
-from dlbench.study.submit import is_queued, part_of, submit
+from dlbench.study.folder import DEFAULT_PARENT, open_study
+from dlbench.study.measure import measure
+from dlbench.study.plan import Request
+from dlbench.study.runner import Watcher
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -154,36 +152,7 @@ def run(
         study=_as_path(study),
         resume=resume,
     )
-    folder, _ = measure(request, watcher or Watcher(), threading.Event())
-    return load_study(folder.path)
-
-
-def measure(request: Request, watcher: Watcher, stop: threading.Event) -> tuple[Folder, StudyResult]:
-    """Make or continue a study, and return its folder with how it stands.
-
-    Raises:
-        UserError: Something that the user can fix.
-    """
-    plan, folder = resolve(request)
-    if is_queued(plan.cluster):
-        return submit(plan, folder, request, watcher, stop)
-    require_launchable(plan)
-    if folder is not None:
-        require_free(folder.path)  # hosts are asked and links measured next, which the runs of another would feel
-    plan = part_of(at_hosts(plan, request), request.part)
-    plan = with_links(plan, watcher.say)
-    if stop.is_set():
-        raise KeyboardInterrupt
-    if folder is not None:
-        return folder, run_study(folder, plan, watcher, stop)
-    folder = create(request.output, plan)
-    try:
-        return folder, run_study(folder, plan, watcher, stop)
-    except DiskFull:
-        raise
-    except UserError:
-        discard_unused(folder)
-        raise
+    return load_study(measure(request, watcher or Watcher(), threading.Event()).folder.path)
 
 
 def load_study(path: str | Path) -> Study:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dlbench.scenario.cluster.cluster_file import ClusterOptions
-    from dlbench.study.folder import Folder
     from dlbench.study.plan import Request
     from dlbench.study.runner import StudyResult, Watcher
 
@@ -80,11 +79,11 @@ def _dry_run(request: "Request") -> None:
     from dlbench.launch.plan import render
     from dlbench.study.plan import resolve
     from dlbench.study.runner import dry_run
-    from dlbench.study.submit import dry_run_text, is_queued
+    from dlbench.study.submit import Queue, is_queued
 
     plan, folder = resolve(request)
     if is_queued(plan.cluster):
-        click.echo(dry_run_text(plan, request, folder))
+        click.echo(Queue(plan, request).dry_run_text(folder))
     click.echo("# The endpoint (address, port, token), the prepared data and the log folder are added at the launch.")
     for run in plan.runs:
         click.echo(f"\n# {run.run_id}: {_one_line(run.label)}, repeat {run.repeat}")
@@ -93,8 +92,8 @@ def _dry_run(request: "Request") -> None:
 
 def _run(request: "Request", *, is_followed: bool) -> int:
     """Make the runs, show what was found, and return the exit code; one that is followed leaves the showing to that."""
-    from dlbench.api import measure
     from dlbench.study.follow import Detached, Stop
+    from dlbench.study.measure import measure
     from dlbench.study.prepare import NotPrepared
     from dlbench.study.runner import DiskFull
 
@@ -102,7 +101,7 @@ def _run(request: "Request", *, is_followed: bool) -> int:
     stop = Stop()
     try:
         with heeded(stop), _watcher(console) as watcher:
-            folder, result = measure(request, watcher, stop)
+            result = measure(request, watcher, stop)
     except (DiskFull, NotPrepared) as error:
         click.echo(f"dlbench: {error}", err=True)
         return SOME_DID_NOT
@@ -111,17 +110,18 @@ def _run(request: "Request", *, is_followed: bool) -> int:
             click.echo(f"dlbench: {error}", err=True)
         return HUNG_UP
     if not is_followed:
-        _show(console, folder, result)
+        _show(console, result)
     if result.was_interrupted:
         return INTERRUPTED
     return COMPLETED if result.is_complete else SOME_DID_NOT
 
 
-def _show(console: "Console", folder: "Folder", result: "StudyResult") -> None:
+def _show(console: "Console", result: "StudyResult") -> None:
     from dlbench.analysis.order import reading_order
     from dlbench.cli.summary import show
     from dlbench.study.folder import scenario_of
 
+    folder = result.folder
     show(console, folder.path, result.rows, reading_order(scenario_of(folder), folder.record.runs))
     if result.was_interrupted:
         click.echo(f"interrupted; continue with: dlbench run --study {str(folder.path)!r}")

@@ -80,14 +80,7 @@ def create(parent: Path, plan: "StudyPlan", now: datetime | None = None) -> Fold
     if not plan.runs:
         raise UserError("the scenario has no runs", hint="look at `exclude` and --only: together they leave nothing")
     moment = now or datetime.now(UTC)
-    record = Record(
-        scenario=plan.scenario.name,
-        scenario_hash=hashlib.sha256(plan.text.encode()).hexdigest(),
-        created_at=moment.isoformat(timespec="seconds"),
-        cluster=plan.cluster,
-        machine_fingerprint=machine_fingerprint(plan.machine),
-        runs=plan.runs,
-    )
+    record = new_record(plan, moment.isoformat(timespec="seconds"))
     path = _make(parent, f"{name_from(plan.scenario.name)}-{moment:%Y%m%dT%H%M%SZ}")
     files.write_text(path / files.SCENARIO, plan.text)
     if plan.reference:
@@ -95,6 +88,18 @@ def create(parent: Path, plan: "StudyPlan", now: datetime | None = None) -> Fold
     write_machine(path, plan.machine)
     write_record(path, record)
     return Folder(path, record, plan.machine)
+
+
+def new_record(plan: "StudyPlan", created_at: str) -> Record:
+    """Return the record of a new study."""
+    return Record(
+        scenario=plan.scenario.name,
+        scenario_hash=hashlib.sha256(plan.text.encode()).hexdigest(),
+        created_at=created_at,
+        cluster=plan.cluster,
+        machine_fingerprint=machine_fingerprint(plan.machine),
+        runs=plan.runs,
+    )
 
 
 def discard_unused(folder: Folder) -> None:

@@ -12,7 +12,7 @@ _POLL_S = 0.25
 # A cancelled job gets so long: dlbench in it ends its run and writes the rows.
 _GRACE_S = 90.0
 _REFUSED, _INTERRUPTED = 2, 130
-# How dlbench begins the message where it refuses something.
+# What the message begins with where dlbench refuses something.
 _REFUSAL = re.compile(r"^dlbench: (.*)", re.MULTILINE | re.DOTALL)
 
 
@@ -53,6 +53,8 @@ def follow(job: Job, watcher: Watcher, stop: threading.Event) -> JobStatus:
     output = _Output(watcher)
     try:
         status = _wait(job, output, watcher, stop)
+        time.sleep(_POLL_S)
+        output.end(job)
     except KeyboardInterrupt:
         job.kill()
         raise
@@ -63,49 +65,36 @@ def follow(job: Job, watcher: Watcher, stop: threading.Event) -> JobStatus:
     if status.exit_code == _REFUSED:
         raise UserError(f"dlbench in the job {job.name} refused: {output.refusal()}")
     if status.exit_code == _INTERRUPTED and not stop.is_set():
-        watcher.say(f"job {job.name} was asked to end before its runs were done: by its time limit, or by somebody")
+        watcher.say(
+            f"job {job.name} was asked to end before its runs were done: by its time limit, or by another command"
+        )
     return status
 
 
 def _wait(job: Job, output: "_Output", watcher: Watcher, stop: threading.Event) -> JobStatus:
-    told, cancellation = "", _Cancellation(job, watcher)
+    """Return how a job has ended; once `stop` is set it is cancelled, and killed where it does not end in time."""
+    shown, kill_at = "", None
     while True:
         status = job.look()
         output.take(job)
-        if status.text != told:
-            told = status.text
-            watcher.say(told)
+        if status.text != shown:
+            shown = status.text
+            watcher.say(shown)
         if status.stage is Stage.ENDED:
-            time.sleep(_POLL_S)
-            output.take(job)
-            output.end()
             return status
         if isinstance(stop, Stop) and stop.is_hangup:
             raise Detached(f"job {job.name} goes on and completes the study; --resume shows what it has made")
-        if stop.is_set():
-            cancellation.ask()
-            time.sleep(_POLL_S)
-        else:
+        if not stop.is_set():
             stop.wait(_POLL_S)
-
-
-class _Cancellation:
-    """Cancels a job, and kills it where it does not end in time."""
-
-    def __init__(self, job: Job, watcher: Watcher) -> None:
-        self._job = job
-        self._watcher = watcher
-        self._until: float | None = None
-
-    def ask(self) -> None:
-        """Cancel on the first call; kill once the grace period is over."""
-        if self._until is None:
-            self._until = time.monotonic() + _GRACE_S
-            self._watcher.say(f"job {self._job.name} is asked to end")
-            self._job.cancel()
-        elif time.monotonic() > self._until:
-            self._until = float("inf")
-            self._job.kill()
+            continue
+        if kill_at is None:
+            kill_at = time.monotonic() + _GRACE_S
+            watcher.say(f"job {job.name} is asked to end")
+            job.cancel()
+        elif time.monotonic() > kill_at:
+            kill_at = float("inf")
+            job.kill()
+        time.sleep(_POLL_S)
 
 
 class _Output:
@@ -123,8 +112,9 @@ class _Output:
             for line in lines:
                 self._add(line)
 
-    def end(self) -> None:
-        """Show the last line, which has no end."""
+    def end(self, job: Job) -> None:
+        """Take what is left, and show the last line, which has no end."""
+        self.take(job)
         if self._rest:
             self._add(self._rest)
 

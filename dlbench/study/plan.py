@@ -129,11 +129,25 @@ def with_links(plan: StudyPlan, say: Callable[[str], None]) -> StudyPlan:
     return replace(plan, cluster=cluster.model_copy(update={"links": links}))
 
 
+def part_of(plan: StudyPlan, part: tuple[int, int] | None) -> StudyPlan:
+    """Return the plan of one run: the first number of so many, from 1 on; None returns it as it is.
+
+    Raises:
+        UserError: There are not so many runs.
+    """
+    if part is None:
+        return plan
+    number, total = part
+    if len(plan.runs) != total or not 1 <= number <= total:
+        raise UserError(f"run {number} of {total} is asked for, and the scenario has {len(plan.runs)} runs here")
+    return replace(plan, runs=(plan.runs[number - 1],))
+
+
 def require_launchable(plan: StudyPlan) -> None:
     """Refuse runs whose launcher, whose strategy's library, or the program of whose command is not on this machine.
 
     Raises:
-        UserError: Says what is missing, and the command that mends it.
+        UserError: Says what is missing, and the command that installs it.
     """
     for name in sorted({run.settings.launcher for run in plan.runs}):
         missing = plugins.load("launchers", name).target.available()

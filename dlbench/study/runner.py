@@ -68,11 +68,13 @@ class StudyResult:
     """How a study stands when dlbench leaves it.
 
     Attributes:
+        folder: The study.
         rows: The row of each attempt, in order.
         is_complete: Whether every run that was asked for is completed.
         was_interrupted: Whether the user ended it.
     """
 
+    folder: Folder
     rows: list[dict[str, Any]]
     is_complete: bool
     was_interrupted: bool
@@ -105,7 +107,7 @@ def run_study(folder: Folder, planned: StudyPlan, watcher: Watcher, stop: thread
             _Runner(folder, planned.cluster, data, collector, watcher, stop).run_all(todo)
         collector.flush()
         is_complete = all(attempts.status_of(folder.path, run) is Status.COMPLETED for run in planned.runs)
-    return StudyResult(collector.rows, is_complete, stop.is_set())
+    return StudyResult(folder, collector.rows, is_complete, stop.is_set())
 
 
 def dry_run(run: RunSpec, cluster: Cluster, environment: Mapping[str, str]) -> LaunchPlan:

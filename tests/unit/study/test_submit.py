@@ -14,13 +14,12 @@ from dlbench.records import files
 from dlbench.records.outcome import Status
 from dlbench.scenario.cluster import Cluster, Host, MeasuredLink
 from dlbench.study import follow as following
-from dlbench.study import submit
 from dlbench.study.attempts import begin
 from dlbench.study.folder import Folder, create, open_study
 from dlbench.study.follow import Detached, Stop, follow
-from dlbench.study.plan import Request, StudyPlan, cluster_of
+from dlbench.study.plan import Request, StudyPlan, cluster_of, part_of
 from dlbench.study.resume import refuse_edited, resumed
-from dlbench.study.submit import part_of
+from dlbench.study.submit import Queue, is_queued
 from tests.unit.study.makers import MACHINE, ended, planned, runs, started
 
 ASKED = Cluster(hosts=tuple(Host(address=f"queue-{n}", slots=2) for n in range(2)), submitter="sbatch")
@@ -91,16 +90,15 @@ def test_what_is_complete_is_not_handed_in_again(folder: Folder) -> None:
     begun = resumed(folder, there)
     for run, status in zip(there.runs, (Status.COMPLETED, Status.FAILED, Status.DIVERGED), strict=True):
         ended(begun, run, status=status)
-    assert submit._pending(begun, asked()) == (2,)
+    assert Queue(asked(), Request(None))._pending(begun) == (2,)
 
 
 def test_an_attempt_that_a_job_left_is_interrupted_with_the_reason_of_the_queue(folder: Folder) -> None:
     begun = resumed(folder, asked(cluster=GIVEN))
     run = begun.record.runs[0]
     started(begin(begun.path, run.run_id), run)
-    order = submit._Queued(asked(), Request(None), None, None)  # type: ignore[arg-type]
     sights = [JobStatus(Stage.ENDED, "Slurm reports job 7: NODE_FAIL")]
-    _, account = submit._collect(order, begun.path, sights, threading.Event())
+    account = Queue(asked(), Request(None))._result(begun.path, sights, threading.Event())
     assert not account.is_complete
     (row,) = account.rows
     assert (row["status"], row["reason"]) == (
@@ -113,7 +111,7 @@ def test_in_a_job_the_hosts_of_a_study_are_those_of_the_job(monkeypatch: pytest.
     from dlbench.scenario.cluster.cluster_file import ClusterOptions
 
     assert cluster_of(ClusterOptions(), ASKED) == ASKED
-    assert submit.is_queued(ASKED)
+    assert is_queued(ASKED)
     job = {
         "SLURM_JOB_ID": "7", "DLBENCH_SUBMITTED": "7", "SLURM_JOB_NODELIST": "a[1-2]", "SLURM_NTASKS": "4",
         "SLURM_TASKS_PER_NODE": "2(x2)",
@@ -122,7 +120,7 @@ def test_in_a_job_the_hosts_of_a_study_are_those_of_the_job(monkeypatch: pytest.
         monkeypatch.setenv(name, value)
     found = cluster_of(ClusterOptions(), ASKED)
     assert [host.address for host in found.hosts] == ["a1", "a2"]
-    assert not submit.is_queued(found)
+    assert not is_queued(found)
     assert found.submitter == "sbatch"
 
 
@@ -192,9 +190,9 @@ def test_what_dlbench_in_a_job_refuses_is_refused_here() -> None:
     assert job.calls == ["collect"]
 
 
-def test_a_job_that_somebody_ended_is_told() -> None:
+def test_a_job_that_another_command_ended_is_reported() -> None:
     _, lines = told(FakeJob(JobStatus(Stage.ENDED, "it has ended", 130)))
-    assert lines[-1] == "job 7 was asked to end before its runs were done: by its time limit, or by somebody"
+    assert lines[-1] == "job 7 was asked to end before its runs were done: by its time limit, or by another command"
 
 
 def test_a_job_is_asked_to_end_once_and_then_collected() -> None:
@@ -238,16 +236,16 @@ def test_a_mishap_of_the_follower_leaves_the_job_alone(mishap: OSError) -> None:
     assert job.calls == ["leave"]
 
 
-def test_a_lost_terminal_leaves_the_job_alone() -> None:
+def test_a_lost_terminal_leaves_the_job_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     stop = Stop()
-    stop.hang_up()
+    monkeypatch.setattr(stop, "wait", lambda timeout: stop.hang_up() or True)  # it comes while the job is waited for
     job = FakeJob(RUNNING)
     with pytest.raises(Detached, match="job 7 goes on"):
         told(job, stop)
     assert job.calls == ["leave"]
 
 
-def test_a_job_that_was_asked_to_end_before_the_terminal_was_lost_is_still_brought_home() -> None:
+def test_a_job_that_was_asked_to_end_before_the_terminal_was_lost_is_still_collected() -> None:
     stop = Stop()
     stop.set()
     stop.hang_up()

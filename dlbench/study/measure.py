@@ -1,0 +1,50 @@
+"""Make or continue a study, here or in the jobs of a queue."""
+
+import threading
+
+from dlbench.errors import UserError
+from dlbench.launch.submission import NotCollected
+from dlbench.study.folder import Folder, create, discard_unused
+from dlbench.study.lock import require_free
+from dlbench.study.plan import Request, StudyPlan, at_hosts, part_of, require_launchable, resolve, with_links
+from dlbench.study.runner import DiskFull, StudyResult, Watcher, run_study
+from dlbench.study.submit import Queue, is_queued
+
+
+def measure(request: Request, watcher: Watcher, stop: threading.Event) -> StudyResult:
+    """Make or continue the study that a user asks for, and return how it stands.
+
+    Args:
+        request: What the user asks for.
+        watcher: Receives the progress.
+        stop: Set to end the current run or job in good order and leave.
+
+    Raises:
+        UserError: Something that the user can fix.
+        KeyboardInterrupt: `stop` was set before anything was launched.
+    """
+    plan, continued = resolve(request)
+    queue = Queue(plan, request) if is_queued(plan.cluster) else None
+    if queue is not None:
+        queue.require_usable()
+    else:
+        plan = _examined(plan, request, continued, watcher)
+    if stop.is_set():
+        raise KeyboardInterrupt
+    folder = continued or create(request.output, plan)
+    try:
+        return queue.submit(folder, watcher, stop) if queue else run_study(folder, plan, watcher, stop)
+    except (DiskFull, NotCollected):
+        raise
+    except UserError:
+        if continued is None:
+            discard_unused(folder)
+        raise
+
+
+def _examined(plan: StudyPlan, request: Request, continued: Folder | None, watcher: Watcher) -> StudyPlan:
+    """Return the plan with what is known once this machine, the other hosts and their links were examined."""
+    require_launchable(plan)
+    if continued is not None:
+        require_free(continued.path)  # hosts are asked and links measured next, which the runs of another would feel
+    return with_links(part_of(at_hosts(plan, request), request.part), watcher.say)
