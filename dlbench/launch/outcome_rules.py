@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from dlbench.launch.logs import says_crash
 from dlbench.launch.watch import Termination, early_end
 from dlbench.records.outcome import Status, says_out_of_memory
-from dlbench.telemetry.attempt_session import ErrorSeen, WorkerView
+from dlbench.telemetry.attempt_session import WorkerView
+from dlbench.telemetry.failure import WorkerError
 
 # Errors of workers whose peer has failed: never the first cause where there is another.
 _FOLLOWERS = re.compile(
@@ -175,7 +176,7 @@ def _without_a_way(evidence: Evidence) -> str:
     return f": MPI finds no way between {evidence.unreachable}" if evidence.unreachable else ""
 
 
-def _has_silent_cause(evidence: Evidence, followers: list[ErrorSeen]) -> bool:
+def _has_silent_cause(evidence: Evidence, followers: list[WorkerError]) -> bool:
     """Whether another worker than those that reported an error failed before them, without a report."""
     rank = _first_to_fail(evidence)
     if rank is None or rank in {error.worker for error in followers}:
@@ -189,7 +190,7 @@ def _ended_by_us(evidence: Evidence) -> tuple[Status, str] | None:
     termination = evidence.termination
     if termination is None or not termination.reason:
         return None
-    silent = [line for rank, line in evidence.lines.items() if line and not evidence.views[rank].has_called]
+    silent = [line for rank, line in evidence.lines.items() if line and not evidence.views[rank].has_connected]
     return termination.status, f"{termination.reason}; its log says: {silent[0]}" if silent else termination.reason
 
 
@@ -205,9 +206,9 @@ def _unexplained(evidence: Evidence) -> str:
         return _joined(
             f"worker {rank} handed in its result and then ended wrongly ({how})", evidence.lines.get(rank, "")
         )
-    if how == _FINE and view.has_called:
+    if how == _FINE and view.has_connected:
         return early_end(view, how)
-    quoted = evidence.lines.get(rank, "") or ("" if view.has_called else evidence.launcher_line)
+    quoted = evidence.lines.get(rank, "") or ("" if view.has_connected else evidence.launcher_line)
     return _joined(early_end(view, how), quoted)
 
 
@@ -233,7 +234,7 @@ def _how_of(rank: int, evidence: Evidence) -> str:
 
 
 def _too_early(evidence: Evidence) -> str:
-    is_early = any(view.has_called and not view.has_left for view in evidence.views.values())
+    is_early = any(view.has_connected and not view.has_left for view in evidence.views.values())
     return " before its workers" if is_early else ""
 
 
@@ -257,7 +258,7 @@ def _first_to_fail(evidence: Evidence) -> int | None:
     lost = [view for view in evidence.views.values() if view.result is None or not view.has_left]
     lost = [view for view in lost if view.rank not in followers] or lost
     gone = sorted((v for v in lost if v.closed_at and v.closed_at <= evidence.ended_at), key=lambda v: v.closed_at or 0)
-    silent = [view for view in lost if not view.has_called]
+    silent = [view for view in lost if not view.has_connected]
     telling = [view for view in silent if evidence.lines.get(view.rank)]
     return next((view.rank for view in (*telling, *gone, *silent)), None)
 
@@ -286,24 +287,24 @@ def _launcher_was_killed(evidence: Evidence) -> bool:
 
     Nothing is between where there is one worker. A worker on another host may have the launcher's number there.
     """
-    called = [view for view in evidence.views.values() if view.has_called]
+    called = [view for view in evidence.views.values() if view.has_connected]
     is_between = len(evidence.views) > 1 or any(view.pid != evidence.launcher_pid for view in called)
     return bool(called) and is_between and (evidence.exit_code or 0) < 0
 
 
-def _errors(evidence: Evidence) -> list[ErrorSeen]:
+def _errors(evidence: Evidence) -> list[WorkerError]:
     """Return the errors in the order of their arrival; those after our own signal only say that it arrived."""
     errors = [error for view in evidence.views.values() for error in view.errors]
     return sorted((error for error in errors if error.at <= evidence.ended_at), key=lambda error: error.at)
 
 
-def _is_follower(error: ErrorSeen) -> bool:
+def _is_follower(error: WorkerError) -> bool:
     if _SHUT_DOWN.search(error.traceback):
         return True
     return bool(_FOLLOWERS.search(error.error) or _FOLLOWERS.search(_last_line(error.traceback)))
 
 
-def _said(error: ErrorSeen) -> str:
+def _said(error: WorkerError) -> str:
     text = error.error.strip() or _last_line(error.traceback) or "an error without a message"
     return f"worker {error.worker}: {text}"
 

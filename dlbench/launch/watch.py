@@ -104,7 +104,7 @@ class Watch:
     def _silent(self, now: float, views: Iterable[WorkerView]) -> frozenset[int]:
         """Return the ranks that have called and give no sign of life: their interpreter's lock is held for ever."""
         patience = max(self.limits.stall_timeout_s / 2, _MISSED_BEATS * self.limits.flush_interval_s)
-        called = [view for view in views if view.has_called and not view.has_left]
+        called = [view for view in views if view.has_connected and not view.has_left]
         return frozenset(view.rank for view in called if now - (view.beat_at or self.started_at) > patience)
 
     def _lasts(self, what: str, rank: int, is_so: bool, now: float) -> float:
@@ -117,7 +117,7 @@ class Watch:
 
 def early_end(view: WorkerView, how: str) -> str:
     """Say that a worker ended before it should, where it was, and how it ended."""
-    where = f", {_place(view)}" if view.has_called else ", before it connected"
+    where = f", {_place(view)}" if view.has_connected else ", before it connected"
     return f"worker {view.rank} ended without handing in its result ({how}){where}"
 
 
@@ -149,7 +149,7 @@ def _culprits(views: list[WorkerView], silent: frozenset[int]) -> list[WorkerVie
     Those not connected; else those silent while others are not, whose last heartbeat is old; else those that have
     not entered a collective; else those behind.
     """
-    unheard = [view for view in views if not view.has_called]
+    unheard = [view for view in views if not view.has_connected]
     quiet = [view for view in views if view.rank in silent] if silent < {view.rank for view in views} else []
     outside = [view for view in views if view.phase not in WAITING_PHASES]
     least = min((_position(view) for view in views), default=(0, 0))
@@ -175,7 +175,7 @@ def _while(others: list[WorkerView]) -> str:
 
 
 def _named(view: WorkerView) -> str:
-    if not view.has_called:
+    if not view.has_connected:
         return f"worker {view.rank} has not connected"
     return f"worker {view.rank} ({_place(view)})"
 

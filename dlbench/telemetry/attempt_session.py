@@ -11,24 +11,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from dlbench.records.assignment import Assignment
+from dlbench.telemetry.failure import WorkerError
 from dlbench.telemetry.journal import JournalWriter
 from dlbench.telemetry.messages import PHASES, decode
 
 # Kinds that a worker sends only once it trains.
 _TRAINING_KINDS = frozenset({"steps", "epoch", "result", "bye"})
 _TRAINING_PHASES = frozenset(PHASES[PHASES.index("data") :])
-
-
-@dataclass(frozen=True)
-class ErrorSeen:
-    """An error that a worker has reported, with the time of its arrival (monotonic)."""
-
-    worker: int
-    error: str
-    traceback: str = ""
-    out_of_memory: bool = False
-    status: str = ""
-    at: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -59,19 +48,19 @@ class WorkerView:
     beat_at: float | None = None
     progressed_at: float | None = None
     closed_at: float | None = None
-    errors: tuple[ErrorSeen, ...] = ()
+    errors: tuple[WorkerError, ...] = ()
     result: dict[str, Any] | None = None
     has_left: bool = False
 
     @property
-    def has_called(self) -> bool:
+    def has_connected(self) -> bool:
         """Whether it ever connected."""
         return self.pid != 0
 
     @property
     def is_gone(self) -> bool:
         """Whether its connection closed before it sent `bye`."""
-        return self.has_called and not self.is_connected and not self.has_left
+        return self.has_connected and not self.is_connected and not self.has_left
 
 
 class AttemptSession:
@@ -138,7 +127,7 @@ class AttemptSession:
             rank,
             pid=pid if isinstance(pid, int) and pid > 0 else -1,
             host=host if isinstance(host, str) else "",
-            oom_kills=oom_kills if isinstance(oom_kills, int) and not view.has_called else view.oom_kills,
+            oom_kills=oom_kills if isinstance(oom_kills, int) and not view.has_connected else view.oom_kills,
             is_connected=True,
             progressed_at=view.progressed_at or time.monotonic(),
         )
@@ -195,7 +184,7 @@ class AttemptSession:
     def _notice(self, rank: int, message: dict[str, Any]) -> None:
         kind = message.get("kind")
         if kind == "error":
-            self._update(rank, errors=(*self._views[rank].errors, _error(rank, message)))
+            self._update(rank, errors=(*self._views[rank].errors, WorkerError.of(rank, message, time.monotonic())))
         elif kind == "result":
             result = message.get("result")
             self._update(rank, result=result if isinstance(result, dict) else {})
@@ -225,17 +214,6 @@ class AttemptSession:
     def _update(self, rank: int, **changes: Any) -> None:
         with self._lock:
             self._views[rank] = replace(self._views[rank], **changes)
-
-
-def _error(rank: int, message: dict[str, Any]) -> ErrorSeen:
-    return ErrorSeen(
-        worker=rank,
-        error=str(message.get("error") or ""),
-        traceback=str(message.get("traceback") or ""),
-        out_of_memory=message.get("out_of_memory") is True,
-        status=str(message.get("status") or ""),
-        at=time.monotonic(),
-    )
 
 
 def _whole(value: Any) -> int | None:

@@ -1,14 +1,33 @@
 """The report of an exception that ended a worker: one line, its traceback, and whether memory was the reason."""
 
 import traceback
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
 
 from dlbench.errors import UserError
 from dlbench.records.outcome import Status, says_out_of_memory
 
 LONGEST_REASON = 500
 OUT_OF_MEMORY_TYPES = {"ResourceExhaustedError", "OutOfMemoryError", "CUDAOutOfMemoryError"}
+
+
+@dataclass(frozen=True)
+class WorkerError:
+    """An error that a worker has reported before it ended; `at` is when it arrived (monotonic), where that is known."""
+
+    worker: int
+    error: str
+    traceback: str = ""
+    out_of_memory: bool = False
+    status: str = ""
+    at: float = 0.0
+
+    @classmethod
+    def of(cls, worker: int, message: Mapping[str, Any], at: float = 0.0) -> Self:
+        """Return the error of a message of kind `error`, whatever its fields hold."""
+        error, traceback, status = (str(message.get(name) or "") for name in ("error", "traceback", "status"))
+        return cls(worker, error, traceback, message.get("out_of_memory") is True, status, at)
 
 
 def describe(exception: BaseException) -> dict[str, Any]:

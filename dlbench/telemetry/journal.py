@@ -6,8 +6,9 @@ line that can be torn is the last one. Kinds that a newer dlbench adds are passe
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ import numpy.typing as npt
 from pydantic import ValidationError
 
 from dlbench.errors import UserError
-from dlbench.records.columns import STEP_FIELDS
 from dlbench.records.result import Result
+from dlbench.telemetry.failure import WorkerError
 from dlbench.telemetry.messages import decode, unpack_steps
 
 Rows = npt.NDArray[np.float64]
@@ -35,16 +36,6 @@ class SensorReading:
 
 
 @dataclass(frozen=True)
-class WorkerError:
-    """An error that a worker reported before it ended."""
-
-    worker: int
-    error: str
-    traceback: str = ""
-    out_of_memory: bool = False
-
-
-@dataclass(frozen=True)
 class Journal:
     """All that was reported of one attempt, by worker.
 
@@ -59,12 +50,12 @@ class Journal:
     """
 
     steps: dict[int, Rows] = field(default_factory=dict)
-    epochs: tuple[dict[str, Any], ...] = ()
-    sensors: tuple[SensorReading, ...] = ()
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+    sensors: list[SensorReading] = field(default_factory=list)
     facts: dict[int, dict[str, Any]] = field(default_factory=dict)
     results: dict[int, Result] = field(default_factory=dict)
-    errors: tuple[WorkerError, ...] = ()
-    ended: frozenset[int] = frozenset()
+    errors: list[WorkerError] = field(default_factory=list)
+    ended: set[int] = field(default_factory=set)
 
 
 class JournalWriter:
@@ -107,13 +98,40 @@ def read_journal(path: Path) -> Journal:
     Raises:
         UserError: A line other than the last is damaged.
     """
-    reader = _Reader()
+    journal, blocks = Journal(), defaultdict[int, list[Rows]](list)
     for number, message in _messages(path):
         try:
-            reader.take(message)
+            _take(int(message["worker"]), message, journal, blocks)
         except (KeyError, TypeError, ValueError) as error:
             raise _damaged(path, number, error) from error
-    return reader.journal()
+    return replace(
+        journal,
+        steps={worker: np.concatenate(blocks[worker]) for worker in sorted(blocks)},
+        facts=dict(sorted(journal.facts.items())),
+        results=dict(sorted(journal.results.items())),
+    )
+
+
+def _take(worker: int, message: dict[str, Any], journal: Journal, blocks: dict[int, list[Rows]]) -> None:
+    """Add a message to the journal, and step rows to the blocks of its worker; other kinds are passed over."""
+    match message.get("kind"):
+        case "steps":
+            blocks[worker].append(unpack_steps(message["rows"]))
+        case "epoch":
+            journal.epochs.append({**message["row"], "worker": worker})
+        case "sensors":
+            rows = message["rows"]
+            journal.sensors.extend(
+                SensorReading(worker, at_s, sensor, name, value) for at_s, sensor, name, value in rows
+            )
+        case "facts":
+            journal.facts.setdefault(worker, {}).update(message["facts"])
+        case "result":
+            journal.results[worker] = Result.model_validate(message["result"])
+        case "error":
+            journal.errors.append(WorkerError.of(worker, message))
+        case "bye":
+            journal.ended.add(worker)
 
 
 def _messages(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -140,69 +158,3 @@ def _damaged(path: Path, number: int, error: Exception) -> UserError:
         where=f"{path}:{number}",
         hint="remove the attempt's folder and continue the study with --resume: the run is then repeated",
     )
-
-
-class _Reader:
-    """Takes messages one by one; kinds without a method of their own are passed over."""
-
-    def __init__(self) -> None:
-        self._blocks: dict[int, list[Rows]] = {}
-        self._epochs: list[dict[str, Any]] = []
-        self._sensors: list[SensorReading] = []
-        self._facts: dict[int, dict[str, Any]] = {}
-        self._results: dict[int, Result] = {}
-        self._errors: list[WorkerError] = []
-        self._ended: set[int] = set()
-        self._takers: dict[str, Callable[[int, dict[str, Any]], None]] = {
-            "steps": self._take_steps,
-            "epoch": self._take_epoch,
-            "sensors": self._take_sensors,
-            "facts": self._take_facts,
-            "result": self._take_result,
-            "error": self._take_error,
-            "bye": lambda worker, _: self._ended.add(worker),
-        }
-
-    def take(self, message: dict[str, Any]) -> None:
-        taker = self._takers.get(str(message.get("kind")))
-        if taker is not None:
-            taker(int(message["worker"]), message)
-
-    def journal(self) -> Journal:
-        return Journal(
-            steps={worker: np.concatenate(blocks) for worker, blocks in sorted(self._blocks.items())},
-            epochs=tuple(self._epochs),
-            sensors=tuple(self._sensors),
-            facts=dict(sorted(self._facts.items())),
-            results=dict(sorted(self._results.items())),
-            errors=tuple(self._errors),
-            ended=frozenset(self._ended),
-        )
-
-    def _take_steps(self, worker: int, message: dict[str, Any]) -> None:
-        self._blocks.setdefault(worker, [np.empty((0, len(STEP_FIELDS)))]).append(unpack_steps(message["rows"]))
-
-    def _take_epoch(self, worker: int, message: dict[str, Any]) -> None:
-        self._epochs.append({**message["row"], "worker": worker})
-
-    def _take_sensors(self, worker: int, message: dict[str, Any]) -> None:
-        self._sensors.extend(
-            SensorReading(worker, at_s, str(sensor), str(quantity), value)
-            for at_s, sensor, quantity, value in message["rows"]
-        )
-
-    def _take_facts(self, worker: int, message: dict[str, Any]) -> None:
-        self._facts.setdefault(worker, {}).update(message["facts"])
-
-    def _take_result(self, worker: int, message: dict[str, Any]) -> None:
-        self._results[worker] = Result.model_validate(message["result"])
-
-    def _take_error(self, worker: int, message: dict[str, Any]) -> None:
-        self._errors.append(
-            WorkerError(
-                worker,
-                str(message["error"]),
-                str(message.get("traceback") or ""),
-                bool(message.get("out_of_memory")),
-            )
-        )

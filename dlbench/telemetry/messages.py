@@ -32,7 +32,7 @@ from dlbench.records.columns import STEP_FIELDS
 
 PROTOCOL_VERSION = 2
 
-# Phases of a worker, in the heartbeat and the journal; the stall check names the one that is not in `all_reduce`.
+# Phases of a worker, in the heartbeat; the stall check names the worker that is in none in which others wait.
 PHASES = (
     "start",
     "rendezvous",
@@ -54,7 +54,6 @@ PHASES = (
 # constant, or counting up by one) come the first numbers of the fields that do not vary, then the columns of those
 # that do. Without this mark, which is no base64 character, a text is plain rows.
 COMPACT = "~"
-_MARK = COMPACT.encode()
 _VARYING, _CONSTANT, _COUNTED = 0, 1, 2
 
 
@@ -80,12 +79,20 @@ def decode(line: bytes) -> dict[str, Any]:
 
 def encode_steps(number: int, rows: npt.NDArray[np.float64]) -> bytes:
     """Return the line of step rows [n, len(STEP_FIELDS)]: what `encode` would, without a look at every character."""
-    return b'{"seq":%d,"kind":"steps","rows":"%b"}\n' % (number, _packed(rows))
+    return b'{"seq":%d,"kind":"steps","rows":"%b"}\n' % (number, pack_steps(rows))
 
 
-def pack_steps(rows: npt.NDArray[np.float64]) -> str:
-    """Return step rows [n, len(STEP_FIELDS)] as text, bit for bit; see `COMPACT`."""
-    return _packed(rows).decode()
+def pack_steps(rows: npt.NDArray[np.float64]) -> bytes:
+    """Return step rows [n, len(STEP_FIELDS)] as ASCII text, bit for bit; see `COMPACT`."""
+    # At tens of thousands of rows a second every pass over them counts.
+    rows = np.ascontiguousarray(rows, dtype="<f8")
+    if len(rows) < 2:
+        return base64.b64encode(rows.tobytes())
+    columns = rows.T
+    kinds = np.array([_kind(column) for column in columns], dtype="u1")
+    header = np.array(len(rows), "<u4").tobytes() + kinds.tobytes()
+    numbers = rows[0, kinds != _VARYING].tobytes() + columns[kinds == _VARYING].tobytes()
+    return COMPACT.encode() + base64.b64encode(header + numbers)
 
 
 def unpack_steps(text: str) -> npt.NDArray[np.float64]:
@@ -106,18 +113,6 @@ def unpack_steps(text: str) -> npt.NDArray[np.float64]:
     rows[:, kinds == _COUNTED] += np.arange(num_rows)[:, np.newaxis]
     rows[:, kinds == _VARYING] = varying.reshape(-1, num_rows).T
     return rows
-
-
-def _packed(rows: npt.NDArray[np.float64]) -> bytes:
-    """Return step rows as text; at tens of thousands of them a second every pass over them counts."""
-    rows = np.ascontiguousarray(rows, dtype="<f8")
-    if len(rows) < 2:
-        return base64.b64encode(rows.tobytes())
-    columns = rows.T
-    kinds = np.array([_kind(column) for column in columns], dtype="u1")
-    header = np.array(len(rows), "<u4").tobytes() + kinds.tobytes()
-    numbers = rows[0, kinds != _VARYING].tobytes() + columns[kinds == _VARYING].tobytes()
-    return _MARK + base64.b64encode(header + numbers)
 
 
 def _kind(column: npt.NDArray[np.float64]) -> int:

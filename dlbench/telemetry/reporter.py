@@ -20,8 +20,9 @@ from dlbench.records.assignment import Assignment, Endpoint
 from dlbench.scenario.run_spec import Limits
 from dlbench.telemetry.failure import describe
 from dlbench.telemetry.messages import PHASES, PROTOCOL_VERSION
-from dlbench.telemetry.sender import Connection, Sender, Watchdog
+from dlbench.telemetry.sender import Connection, Sender
 from dlbench.telemetry.spool import Spool
+from dlbench.telemetry.watchdog import Watchdog
 
 # So many bytes of queued rows wake the thread early, and so many make the training thread wait for it.
 WAKE_BYTES = 2**20
@@ -36,7 +37,7 @@ class Reporter:
         step: Number of the last step; likewise `epoch`, and `loss`, `accuracy`, `samples_per_s` where known.
     """
 
-    def __init__(self, assignment: Assignment, rank: int, watchdog: Callable[[Limits], Watchdog]) -> None:
+    def __init__(self, assignment: Assignment, rank: int, watchdog: Callable[[Limits], Watchdog] = Watchdog) -> None:
         self.phase = PHASES[0]
         self.step = 0
         self.epoch = 0

@@ -13,11 +13,12 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 from dlbench.records.assignment import Endpoint
 from dlbench.telemetry.messages import decode, encode, encode_steps
 from dlbench.telemetry.spool import Spool
+from dlbench.telemetry.watchdog import Watchdog
 
 # A worker that cannot send its rows must not train on as if it did.
 FAILED_EXIT_CODE = 82
@@ -31,19 +32,6 @@ CHUNK_BYTES = 2**18
 LONGEST_LINE_BYTES = 2**16
 
 Message = dict[str, Any]
-
-
-class Watchdog(Protocol):
-    """Watches this process; called by the sender's thread at each turn."""
-
-    def progress(self, mark: tuple[str, int]) -> None:
-        """Take note of phase and step."""
-
-    def contact(self, is_open: bool, reason: str) -> None:
-        """Take note of whether the connection is open, and why not."""
-
-    def stop(self) -> None:
-        """Watch no more."""
 
 
 class Connection:

@@ -51,9 +51,8 @@ def work(assignment: Assignment, rank: int, cores_enforced: str) -> int:
     """Train, report everything, and return the exit code; an exception ends the process at once."""
     from dlbench.telemetry.reporter import Reporter
     from dlbench.worker.observer import Observer
-    from dlbench.worker.process.watchdog import Watchdog
 
-    reporter = Reporter(assignment, rank, Watchdog)
+    reporter = Reporter(assignment, rank)
     observer = Observer(assignment, rank, reporter)
     observer.start()
     facts = {"cores_enforced": cores_enforced, "python_version": sys.version.split()[0]}
@@ -79,7 +78,7 @@ def work(assignment: Assignment, rank: int, cores_enforced: str) -> int:
 
 def leave(assignment: Assignment, rank: int, reporter: "Reporter") -> int:
     """Wait until everything is acknowledged, and return the exit code; ends the process where that takes too long."""
-    from dlbench.worker.process.watchdog import DUMP_FRACTION, DeadMan, dump_later
+    from dlbench.telemetry.watchdog import DUMP_FRACTION, DeadMan, dump_later
 
     limits = assignment.run.limits
     if not reporter.close(limits.orphan_timeout_s):
@@ -95,10 +94,9 @@ def leave(assignment: Assignment, rank: int, reporter: "Reporter") -> int:
 def report(assignment: Assignment, rank: int, error: UserError) -> int:
     """Report why this process cannot begin, and return its exit code."""
     from dlbench.telemetry.reporter import Reporter
-    from dlbench.worker.process.watchdog import Watchdog
 
     sys.stderr.write(f"dlbench: {error}\n")
-    reporter = Reporter(assignment, rank, Watchdog)
+    reporter = Reporter(assignment, rank)
     reporter.error(error)
     reporter.drain(LAST_WORDS_S)
     reporter.abandon()

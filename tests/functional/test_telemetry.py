@@ -175,7 +175,7 @@ def test_strangers_are_turned_away_and_harm_no_worker(server: TelemetryServer, t
             with called((assignment.endpoint.address, assignment.endpoint.port)) as other:
                 other.sendall(data)
                 assert is_hung_up(other), data[:20]
-        assert not session.workers()[1].has_called
+        assert not session.workers()[1].has_connected
         client.send(note(1))
         assert client.ack() == 1
 
@@ -225,7 +225,7 @@ def test_beats_results_errors_and_leave_are_seen(server: TelemetryServer, tmp_pa
         client.send(note(2, "result", result={"steps": 3}), note(3, "bye"))
         wait_for(session, 1, has_left=True, result={"steps": 3})
         assert [error.error for error in session.workers()[1].errors] == ["ValueError: x"]
-        assert not session.workers()[0].has_called
+        assert not session.workers()[0].has_connected
     assert [line["kind"] for line in kept(tmp_path / "j")] == ["error", "result", "bye"]
 
 

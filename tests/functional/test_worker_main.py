@@ -12,7 +12,7 @@ import pytest
 
 from dlbench.records import files
 from dlbench.telemetry.journal import read_journal
-from dlbench.worker.process.watchdog import ORPHAN_EXIT_CODE
+from dlbench.telemetry.watchdog import ORPHAN_EXIT_CODE
 from tests.functional.worker_runs import SCRIPTS, process, raw_messages, spec, work, working
 from tests.unit.telemetry.fake_server import wait_until
 

@@ -1,1 +1,1 @@
-"""One worker's process: rank, log, cores, memory, network interface, placement, watchdog."""
+"""One worker's process: rank, log, cores, memory, network interface, placement."""

@@ -16,7 +16,6 @@ from dlbench.worker.observer import Observer
 from dlbench.worker.process import network_interface
 from dlbench.worker.process import rank as ranks
 from dlbench.worker.process.cores import counted_threads, leave_group
-from dlbench.worker.process.watchdog import Watchdog
 from dlbench.worker.script.command import CORES_VARIABLE
 from dlbench.worker.script.recorder import ScriptRecorder
 
@@ -66,7 +65,7 @@ class Session:
             UserError: The launcher does not say which process this is.
         """
         rank = ranks.identify(os.environ, assignment.layout).rank
-        reporter = Reporter(assignment, rank, Watchdog)
+        reporter = Reporter(assignment, rank)
         observer = Observer(assignment, rank, reporter)
         observer.start()
         reporter.phase = "build"

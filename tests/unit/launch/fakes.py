@@ -6,7 +6,8 @@ from dlbench.records.assignment import Assignment, Endpoint
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
-from dlbench.telemetry.attempt_session import ErrorSeen, WorkerView
+from dlbench.telemetry.attempt_session import WorkerView
+from dlbench.telemetry.failure import WorkerError
 
 TOKEN = "s3cret-token"
 
@@ -56,8 +57,8 @@ def well_ended(rank: int, **result: Any) -> WorkerView:
     return view(rank, is_connected=False, closed_at=9.0, has_left=True, result={"agreement": "exact", **result})
 
 
-def error(worker: int, text: str, at: float = 1.0, **changes: Any) -> ErrorSeen:
-    return ErrorSeen(worker=worker, error=text, at=at, **changes)
+def error(worker: int, text: str, at: float = 1.0, **changes: Any) -> WorkerError:
+    return WorkerError(worker=worker, error=text, at=at, **changes)
 
 
 def views(*seen: WorkerView) -> dict[int, WorkerView]:

@@ -55,7 +55,7 @@ def started(attempt: Attempt, run: RunSpec, steps: int = 3) -> None:
     rows = np.ones((steps, len(STEP_FIELDS)))
     rows[:, 0] = np.arange(1, steps + 1)
     messages = [
-        {"kind": "steps", "worker": 0, "seq": 1, "rows": pack_steps(rows)},
+        {"kind": "steps", "worker": 0, "seq": 1, "rows": pack_steps(rows).decode()},
         {"kind": "epoch", "worker": 0, "seq": 2, "row": {"epoch": 1, "train_loss": 0.5}},
         {"kind": "sensors", "worker": 0, "seq": 3, "rows": [[0.5, "cpu", "time_s", 1.0]]},
     ]

@@ -26,9 +26,9 @@ def test_every_kind_is_read(tmp_path):
         {"kind": "phase", "worker": 0, "seq": 1, "phase": "start", "at": 1.0, "monotonic": 2.0},
         {"kind": "facts", "worker": 1, "seq": 1, "facts": {"device_name": "CPU", "a": 1}},
         {"kind": "facts", "worker": 1, "seq": 2, "facts": {"a": 2}},
-        {"kind": "steps", "worker": 1, "seq": 3, "rows": pack_steps(step_rows(1, 2))},
-        {"kind": "steps", "worker": 0, "seq": 2, "rows": pack_steps(step_rows(1, 3))},
-        {"kind": "steps", "worker": 1, "seq": 4, "rows": pack_steps(step_rows(3, 2))},
+        {"kind": "steps", "worker": 1, "seq": 3, "rows": pack_steps(step_rows(1, 2)).decode()},
+        {"kind": "steps", "worker": 0, "seq": 2, "rows": pack_steps(step_rows(1, 3)).decode()},
+        {"kind": "steps", "worker": 1, "seq": 4, "rows": pack_steps(step_rows(3, 2)).decode()},
         {"kind": "epoch", "worker": 0, "seq": 3, "row": {"epoch": 1, "train_loss": 0.5}},
         {"kind": "sensors", "worker": 0, "seq": 4, "rows": [[-0.5, "cpu", "time_s", 1.25]]},
         {"kind": "error", "worker": 1, "seq": 5, "error": "ValueError: x", "traceback": "...", "out_of_memory": False},
@@ -40,7 +40,7 @@ def test_every_kind_is_read(tmp_path):
     assert list(journal.steps) == [0, 1]
     assert journal.steps[1][:, 0].tolist() == [1, 2, 3, 4]
     assert journal.facts == {1: {"device_name": "CPU", "a": 2}}
-    assert journal.epochs == ({"epoch": 1, "train_loss": 0.5, "worker": 0},)
+    assert journal.epochs == [{"epoch": 1, "train_loss": 0.5, "worker": 0}]
     assert journal.sensors[0].value == 1.25
     assert journal.errors[0].error == "ValueError: x"
     assert journal.results[0].steps == 3

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from dlbench.scenario.run_spec import Limits
-from dlbench.worker.process import watchdog as watchdog_module
-from dlbench.worker.process.watchdog import DUMP_FRACTION, MARGIN_S, ORPHAN_EXIT_CODE, DeadMan, Watchdog
+from dlbench.telemetry import watchdog as watchdog_module
+from dlbench.telemetry.watchdog import DUMP_FRACTION, MARGIN_S, ORPHAN_EXIT_CODE, DeadMan, Watchdog
 
 LIMITS = Limits(orphan_timeout_s=10, stall_timeout_s=100, startup_timeout_s=50)
 
