@@ -77,11 +77,11 @@ def _turned(columns: list[str], rows: list[list[str]]) -> tuple[list[str], list[
 
 def _link_rows(facts: "ClusterFacts") -> Iterable[tuple[str, str, str, str]]:
     from dlbench.hosts.doctor.network import speed
-    from dlbench.hosts.links import MeasuredLink
+    from dlbench.hosts.links import LinkMeasurement
 
     for link in facts.links:
         hosts = f"{facts.hosts[link.a].name} - {facts.hosts[link.b].name}"
-        if isinstance(link, MeasuredLink):
+        if isinstance(link, LinkMeasurement):
             round_trip = f"{1e3 * link.round_trip_s:.3f} ms"
             yield hosts, speed(link.bandwidth_bytes_per_s), round_trip, f"{link.interface_a} - {link.interface_b}"
         else:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dlbench.datasets._disk import Say, disk_errors, locked, sync_folder, try_lock
-from dlbench.datasets._format import META, SCHEMA_VERSION, Content, Meta, fingerprint, read_entry
+from dlbench.datasets._format import META, SCHEMA_VERSION, DatasetContent, DatasetMeta, fingerprint, read_entry
 from dlbench.datasets._writer import ArrayWriter
 from dlbench.errors import UserError
 from dlbench.records.files import write_text
@@ -47,7 +47,7 @@ class Entry:
     """A prepared data set: its folder and what it holds."""
 
     folder: Path
-    meta: Meta
+    meta: DatasetMeta
 
 
 def cache_root() -> Path:
@@ -152,11 +152,11 @@ def _make(recipe: Recipe, identity: dict[str, Any], folder: Path, say: Say) -> E
     return Entry(folder, meta)
 
 
-def _fill(recipe: Recipe, identity: dict[str, Any], temporary: Path, say: Say) -> Meta:
+def _fill(recipe: Recipe, identity: dict[str, Any], temporary: Path, say: Say) -> DatasetMeta:
     content = _write(recipe, temporary, say)
     if _as_json(recipe.identity()) != identity:
         raise UserError(f"the source of data set {recipe.dataset!r} changed while it was prepared", hint="run it again")
-    meta = Meta(
+    meta = DatasetMeta(
         dataset=recipe.dataset,
         options=recipe.options,
         identity=identity,
@@ -170,7 +170,7 @@ def _fill(recipe: Recipe, identity: dict[str, Any], temporary: Path, say: Say) -
     return meta
 
 
-def _write(recipe: Recipe, temporary: Path, say: Say) -> Content:
+def _write(recipe: Recipe, temporary: Path, say: Say) -> DatasetContent:
     try:
         with ArrayWriter(temporary, say) as writer:
             recipe.fill(writer)

@@ -80,7 +80,7 @@ class ArrayMeta(BaseModel):
     sha256: str
 
 
-class Content(BaseModel):
+class DatasetContent(BaseModel):
     """What the arrays hold. A sample enters the network as `x * scale + offset`.
 
     Attributes:
@@ -129,7 +129,7 @@ class Content(BaseModel):
         return None if array is None else array.shape[0]
 
 
-class Meta(BaseModel):
+class DatasetMeta(BaseModel):
     """One prepared data set.
 
     Attributes:
@@ -146,7 +146,7 @@ class Meta(BaseModel):
     dataset: str
     options: dict[str, Any]
     identity: dict[str, Any]
-    content: Content
+    content: DatasetContent
     checksum: str
     created_at: str
 
@@ -156,7 +156,7 @@ def fingerprint(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def read_entry(folder: Path, *, fully: bool = False) -> Meta:
+def read_entry(folder: Path, *, fully: bool = False) -> DatasetMeta:
     """Read a prepared data set's `meta.json` and compare the arrays beside it.
 
     Args:
@@ -172,7 +172,7 @@ def read_entry(folder: Path, *, fully: bool = False) -> Meta:
     if version != SCHEMA_VERSION:
         raise ValueError(f"{META} has schema version {version}, this dlbench reads {SCHEMA_VERSION}")
     try:
-        meta = Meta.model_validate(found)
+        meta = DatasetMeta.model_validate(found)
     except ValidationError as error:
         raise ValueError(f"{META} is damaged: {error.error_count()} fields are wrong") from error
     if meta.checksum != meta.content.checksum:
@@ -181,7 +181,7 @@ def read_entry(folder: Path, *, fully: bool = False) -> Meta:
     return meta
 
 
-def check_arrays(folder: Path, content: Content, fully: bool) -> None:
+def check_arrays(folder: Path, content: DatasetContent, fully: bool) -> None:
     """Compare the array files in a folder with what they must be; see `read_entry`."""
     for name, array in content.arrays.items():
         path = folder / f"{name}.npy"

@@ -102,7 +102,7 @@ def _not_installed(package: str) -> UserError:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class KerasDataset:
     """One data set of Keras; its test part is the validation part.
 
     Attributes:
@@ -131,7 +131,7 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Images(Row):
+class Images(KerasDataset):
     """One data set of images.
 
     Attributes:
@@ -158,7 +158,7 @@ class Images(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Words(Row):
+class Words(KerasDataset):
     """One data set of texts as tokens.
 
     Tokens are Keras's: 0 pads, 1 starts a text, 2 is a word that is too rare, and n + 3 is the n-th frequent word.

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from dlbench.datasets._disk import ELSEWHERE, Say, disk_errors
 from dlbench.datasets._download import Published, download
-from dlbench.datasets._format import PARTS, ArrayMeta, Content
+from dlbench.datasets._format import PARTS, ArrayMeta, DatasetContent
 from dlbench.errors import UserError
 
 Array = npt.NDArray[Any]
@@ -156,7 +156,7 @@ class ArrayWriter:
         for rows in pieces(x):
             self._append_piece(part, x[rows], y[rows])
 
-    def finish(self) -> Content:
+    def finish(self) -> DatasetContent:
         """Check the whole, force it to disk and return what was written.
 
         Raises:
@@ -167,7 +167,7 @@ class ArrayWriter:
         names = self._checked_class_names()
         arrays = {name: stream.finish() for name, stream in self._streams.items()}
         self.say(f"{self._num_written:,} samples written")
-        return Content(arrays=arrays, class_names=names, vocabulary=self._vocabulary, **self._described)
+        return DatasetContent(arrays=arrays, class_names=names, vocabulary=self._vocabulary, **self._described)
 
     def _append_piece(self, part: str, x: Array, y: Array) -> None:
         name_x, name_y = PARTS[part]

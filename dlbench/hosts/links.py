@@ -24,7 +24,7 @@ _ANSWER_S = 15.0
 
 
 @dataclass(frozen=True)
-class MeasuredLink:
+class LinkMeasurement:
     """What was measured between two hosts.
 
     Attributes:
@@ -61,7 +61,9 @@ class BrokenLink:
     problem: str
 
 
-def measure(cluster: Cluster, environment: Mapping[str, str], python: str = sys.executable) -> tuple[MeasuredLink, ...]:
+def measure(
+    cluster: Cluster, environment: Mapping[str, str], python: str = sys.executable
+) -> tuple[LinkMeasurement, ...]:
     """Measure every pair of up to 8 hosts, and of more each host and its next; nothing for one host.
 
     Args:
@@ -84,7 +86,7 @@ def measure(cluster: Cluster, environment: Mapping[str, str], python: str = sys.
     return tuple(found)
 
 
-def measure_each(cluster: Cluster, agents: Sequence[Agent | HostError]) -> Iterator[MeasuredLink | BrokenLink]:
+def measure_each(cluster: Cluster, agents: Sequence[Agent | HostError]) -> Iterator[LinkMeasurement | BrokenLink]:
     """Yield what is found between each pair of hosts that have an agent or an error, in order; goes on after a failure.
 
     Args:
@@ -114,14 +116,14 @@ class _Pair:
     a: int
     b: int
 
-    def measure(self) -> MeasuredLink:
+    def measure(self) -> LinkMeasurement:
         """Measure both directions.
 
         Raises:
             HostError: One of the hosts does not answer, or they cannot connect.
         """
         there, back = self._one_way(self.a, self.b), self._one_way(self.b, self.a)
-        return MeasuredLink(
+        return LinkMeasurement(
             a=self.a,
             b=self.b,
             round_trip_s=min(there["round_trip_s"], back["round_trip_s"]),

@@ -7,7 +7,7 @@ A model file holds a one-line doc, `OPTIONS`, and one builder for each engine th
 
 and, where it cannot take every data set,
 
-    def refuse(samples: Samples, options: Options) -> str: ... # why not these samples, or ""
+    def refuse(samples: SampleSpec, options: Options) -> str: ... # why not these samples, or ""
 
 An option `batch_norm` means the same in every model that has one (`_layers.py`). What makes N workers compute something
 else than one (dropout) is an option that is off by default. A layer class of a model's own sets `has_products = False`
@@ -21,7 +21,7 @@ that both engines build has the same flat order of weights in both: layer by lay
 from typing import Protocol
 
 
-class Samples(Protocol):
+class SampleSpec(Protocol):
     """What a model knows of a data set before it is built; see `dlbench.trainers.Problem`."""
 
     @property

@@ -3,13 +3,13 @@
 import math
 from typing import TYPE_CHECKING, Any
 
-from dlbench.models import Samples
+from dlbench.models import SampleSpec
 
 if TYPE_CHECKING:
     from dlbench.trainers import Problem
 
 
-def refuse_unless_flat(samples: Samples) -> str:
+def refuse_unless_flat(samples: SampleSpec) -> str:
     """Return why samples are not numbers with one class each, or "". Networks that flatten a sample ask this."""
     if samples.vocabulary is not None:
         return "it takes numbers, not tokens: token 4 is not twice token 2; use lstm or transformer"
@@ -18,7 +18,7 @@ def refuse_unless_flat(samples: Samples) -> str:
     return ""
 
 
-def refuse_unless_images(samples: Samples, min_side: int, why: str) -> str:
+def refuse_unless_images(samples: SampleSpec, min_side: int, why: str) -> str:
     """Return why samples are not images with one class each of at least `min_side` pixels a side, or ""."""
     shape = list(samples.input_shape)
     if samples.vocabulary is not None:
@@ -32,7 +32,7 @@ def refuse_unless_images(samples: Samples, min_side: int, why: str) -> str:
     return ""
 
 
-def refuse_unless_sequences(samples: Samples) -> str:
+def refuse_unless_sequences(samples: SampleSpec) -> str:
     """Return why samples are not sequences, or ""."""
     shape, is_tokens = samples.input_shape, samples.vocabulary is not None
     if is_tokens and len(shape) != 1:

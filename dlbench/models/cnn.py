@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from dlbench.models import Samples
+from dlbench.models import SampleSpec
 from dlbench.models._layers import MEANING, BatchNorm, BatchNormOptions, Choice, normalized
 from dlbench.models._samples import refuse_unless_images
 from dlbench.scenario.settings import Count
@@ -29,7 +29,7 @@ class CnnOptions(BatchNormOptions):
 OPTIONS = CnnOptions
 
 
-def refuse(samples: Samples, options: CnnOptions) -> str:
+def refuse(samples: SampleSpec, options: CnnOptions) -> str:
     """Return why it cannot take these samples, or an empty string."""
     return refuse_unless_images(samples, 2 ** len(options.filters), f"{len(options.filters)} poolings need images of")
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from dlbench.models import Samples
+from dlbench.models import SampleSpec
 from dlbench.models._layers import Dropout, dropped
 from dlbench.models._samples import refuse_unless_sequences, sequence_input
 from dlbench.plugins import Options
@@ -44,7 +44,7 @@ class LstmOptions(Options):
 OPTIONS = LstmOptions
 
 
-def refuse(samples: Samples, options: LstmOptions) -> str:
+def refuse(samples: SampleSpec, options: LstmOptions) -> str:
     """Return why it cannot take these samples, or an empty string."""
     if options.embedding_size is not None and samples.vocabulary is None:
         return "embedding_size is for tokens, and its samples are not tokens"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from dlbench.models import Samples
+from dlbench.models import SampleSpec
 from dlbench.models._samples import refuse_unless_flat
 from dlbench.plugins import Options
 from dlbench.scenario.settings import Count
@@ -25,7 +25,7 @@ class MlpOptions(Options):
 OPTIONS = MlpOptions
 
 
-def refuse(samples: Samples, options: MlpOptions) -> str:
+def refuse(samples: SampleSpec, options: MlpOptions) -> str:
     """Return why it cannot take these samples, or an empty string."""
     return refuse_unless_flat(samples)
 

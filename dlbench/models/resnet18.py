@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from dlbench.models import Samples
+from dlbench.models import SampleSpec
 from dlbench.models._layers import ResidualOptions, added, classified, convolution, last_gain, projected
 from dlbench.models._samples import refuse_unless_images
 from dlbench.scenario.settings import Count
@@ -35,7 +35,7 @@ class Resnet18Options(ResidualOptions):
 OPTIONS = Resnet18Options
 
 
-def refuse(samples: Samples, options: Resnet18Options) -> str:
+def refuse(samples: SampleSpec, options: Resnet18Options) -> str:
     """Return why it cannot take these samples, or an empty string."""
     halvings = len(options.num_blocks) - 1
     return refuse_unless_images(samples, 2**halvings, f"{halvings} halvings need images of")

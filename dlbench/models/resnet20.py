@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from dlbench.models import Samples
+from dlbench.models import SampleSpec
 from dlbench.models._layers import ResidualOptions, added, classified, convolution, last_gain
 from dlbench.models._samples import refuse_unless_images
 from dlbench.scenario.settings import Count
@@ -32,7 +32,7 @@ class Resnet20Options(ResidualOptions):
 OPTIONS = Resnet20Options
 
 
-def refuse(samples: Samples, options: Resnet20Options) -> str:
+def refuse(samples: SampleSpec, options: Resnet20Options) -> str:
     """Return why it cannot take these samples, or an empty string."""
     return refuse_unless_images(samples, 4, "it halves the image twice and needs")
 

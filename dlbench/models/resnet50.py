@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from dlbench.models import Samples
+from dlbench.models import SampleSpec
 from dlbench.models._layers import ResidualOptions, added, classified, convolution, last_gain, projected
 from dlbench.models._samples import refuse_unless_images
 from dlbench.scenario.settings import Count
@@ -55,7 +55,7 @@ class Resnet50Options(ResidualOptions):
 OPTIONS = Resnet50Options
 
 
-def refuse(samples: Samples, options: Resnet50Options) -> str:
+def refuse(samples: SampleSpec, options: Resnet50Options) -> str:
     """Return why it cannot take these samples, or an empty string."""
     halvings = len(options.num_blocks) - 1 + (2 if options.stem is Stem.LARGE else 0)
     hint = " (or `stem: small`)" if options.stem is Stem.LARGE else ""

@@ -5,7 +5,7 @@ Flat order of the weights: kernel [inputs, classes] row by row, bias [classes].
 
 from typing import TYPE_CHECKING, Any
 
-from dlbench.models import Samples
+from dlbench.models import SampleSpec
 from dlbench.models._samples import refuse_unless_flat
 from dlbench.plugins import Options
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 OPTIONS = Options
 
 
-def refuse(samples: Samples, options: Options) -> str:
+def refuse(samples: SampleSpec, options: Options) -> str:
     """Return why it cannot take these samples, or an empty string."""
     return refuse_unless_flat(samples)
 

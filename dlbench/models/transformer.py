@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from dlbench.models import Samples
+from dlbench.models import SampleSpec
 from dlbench.models._layers import Dropout, dropped
 from dlbench.models._samples import refuse_unless_sequences, sequence_input
 from dlbench.plugins import Options
@@ -64,7 +64,7 @@ class TransformerOptions(Options):
 OPTIONS = TransformerOptions
 
 
-def refuse(samples: Samples, options: TransformerOptions) -> str:
+def refuse(samples: SampleSpec, options: TransformerOptions) -> str:
     """Return why it cannot take these samples, or an empty string."""
     if options.width % options.num_heads:
         return f"its width {options.width} is no multiple of its {options.num_heads} heads"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from dlbench.models import Samples
+from dlbench.models import SampleSpec
 from dlbench.models._layers import MEANING, BatchNorm, BatchNormOptions, Choice, Dropout, dropped, normalized
 from dlbench.models._samples import refuse_unless_images
 from dlbench.scenario.settings import Count
@@ -44,7 +44,7 @@ class Vgg16Options(BatchNormOptions):
 OPTIONS = Vgg16Options
 
 
-def refuse(samples: Samples, options: Vgg16Options) -> str:
+def refuse(samples: SampleSpec, options: Vgg16Options) -> str:
     """Return why it cannot take these samples, or an empty string."""
     num_blocks = len(options.num_convolutions)
     return refuse_unless_images(samples, 2**num_blocks, f"{num_blocks} poolings need images of")

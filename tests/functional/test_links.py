@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dlbench.errors import UserError
-from dlbench.hosts.links import BrokenLink, MeasuredLink, measure, measure_each
+from dlbench.hosts.links import BrokenLink, LinkMeasurement, measure, measure_each
 from dlbench.hosts.remote import Agents, started
 from dlbench.scenario.cluster import Cluster, Host
 from tests.cluster import cluster as clusters
@@ -101,7 +101,7 @@ def test_hosts_that_cannot_connect_are_named_and_the_others_are_measured(trio: c
         first.run(["ip", "route", "delete", "unreachable", second.address])
     broken, *measured = found
     assert broken == BrokenLink(0, 1, f"{first.address}: no route to {second.address}: No route to host")
-    assert [(type(link), link.a, link.b) for link in measured] == [(MeasuredLink, 0, 2), (MeasuredLink, 1, 2)]
+    assert [(type(link), link.a, link.b) for link in measured] == [(LinkMeasurement, 0, 2), (LinkMeasurement, 1, 2)]
 
 
 def test_a_host_without_an_agent_is_named(trio: clusters.Cluster) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from dlbench.hosts.links import BrokenLink, MeasuredLink
+from dlbench.hosts.links import BrokenLink, LinkMeasurement
 from dlbench.records.machine import found_in
 from dlbench.scenario.cluster import Cluster, Host
 
@@ -111,7 +111,7 @@ class ClusterFacts:
     cluster: Cluster
     hosts: tuple[HostReport, ...]
     here: HostReport
-    links: tuple[MeasuredLink | BrokenLink, ...]
+    links: tuple[LinkMeasurement | BrokenLink, ...]
     home: str
     python: str
     prefix: str

@@ -6,7 +6,7 @@ from statistics import median
 from typing import Any
 
 from dlbench.hosts.doctor.facts import ClusterFacts, Finding, HostReport, failed, passed, warned
-from dlbench.hosts.links import BrokenLink, MeasuredLink
+from dlbench.hosts.links import BrokenLink, LinkMeasurement
 from dlbench.records.machine import found_in
 
 # Of all that is measured only `startup_time_s` is taken from the clocks of two hosts; it may be a tenth of a second.
@@ -179,7 +179,7 @@ def _broken(facts: ClusterFacts, link: BrokenLink) -> Finding:
     return failed(f"{first.name} and {second.name} cannot connect: {link.problem}", fix)
 
 
-def _measured(facts: ClusterFacts, link: MeasuredLink) -> Finding:
+def _measured(facts: ClusterFacts, link: LinkMeasurement) -> Finding:
     names = f"{facts.hosts[link.a].name} and {facts.hosts[link.b].name}"
     text = f"{names}: {speed(link.bandwidth_bytes_per_s)}, {1e3 * link.round_trip_s:.2f} ms round trip"
     host = facts.hosts[link.a]
@@ -195,9 +195,11 @@ def _measured(facts: ClusterFacts, link: MeasuredLink) -> Finding:
     return passed(text)
 
 
-def _expected(facts: ClusterFacts, link: MeasuredLink) -> float | None:
+def _expected(facts: ClusterFacts, link: LinkMeasurement) -> float | None:
     """Return the bytes per second to expect: the rate of its interfaces, else that of other links; None: unknown."""
-    others = [other.bandwidth_bytes_per_s for other in facts.links if isinstance(other, MeasuredLink) and other != link]
+    others = [
+        other.bandwidth_bytes_per_s for other in facts.links if isinstance(other, LinkMeasurement) and other != link
+    ]
     rates = [*_nominal(facts, link.a, link.interface_a), *_nominal(facts, link.b, link.interface_b)]
     if rates:
         return min(rates)

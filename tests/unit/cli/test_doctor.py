@@ -6,10 +6,10 @@ import pytest
 
 from dlbench.cli.doctor import _as_json, _problems, _show, _turned
 from dlbench.hosts.doctor.checks import NAMES, examine
-from dlbench.hosts.links import BrokenLink, MeasuredLink
+from dlbench.hosts.links import BrokenLink, LinkMeasurement
 from tests.unit.hosts.doctor.reports import two
 
-LINK = MeasuredLink(0, 1, 3e-5, 1.2e9, "eth0", "eth1")
+LINK = LinkMeasurement(0, 1, 3e-5, 1.2e9, "eth0", "eth1")
 
 
 def test_a_table_the_links_and_a_sum(capsys: pytest.CaptureFixture[str]) -> None:

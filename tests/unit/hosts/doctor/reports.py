@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dlbench.hosts.doctor.facts import ClusterFacts, HostReport
-from dlbench.hosts.links import BrokenLink, MeasuredLink
+from dlbench.hosts.links import BrokenLink, LinkMeasurement
 from dlbench.scenario.cluster import Cluster, Host
 
 GIB = 1 << 30
@@ -58,7 +58,7 @@ def facts(
     *hosts: Host,
     answer: Mapping[str, Any] | None = None,
     problem: str = "",
-    links: tuple[MeasuredLink | BrokenLink, ...] = (),
+    links: tuple[LinkMeasurement | BrokenLink, ...] = (),
 ) -> ClusterFacts:
     """Return the facts of hosts: the first is this machine, the last answers otherwise at keys such as `mpi/mpirun`."""
     names = tuple(host.address for host in hosts)

@@ -9,7 +9,7 @@ import pytest
 from dlbench.hosts.doctor.checks import BETWEEN_HOSTS, NAMES, OF_A_HOST, examine, verdicts
 from dlbench.hosts.doctor.facts import CheckVerdict, ClusterFacts, worst
 from dlbench.hosts.doctor.network import speed
-from dlbench.hosts.links import BrokenLink, MeasuredLink
+from dlbench.hosts.links import BrokenLink, LinkMeasurement
 from dlbench.scenario.cluster import Host
 from tests.unit.hosts.doctor.reports import GIB, facts, two
 
@@ -219,8 +219,8 @@ def test_interfaces_that_differ_are_reported_once() -> None:
     assert found_on(found, "b", "route")[0] == "pass"
 
 
-def link(a: int, b: int, bandwidth: float, round_trip_s: float = 3e-5, interface: str = "other0") -> MeasuredLink:
-    return MeasuredLink(a, b, round_trip_s, bandwidth, interface, interface)
+def link(a: int, b: int, bandwidth: float, round_trip_s: float = 3e-5, interface: str = "other0") -> LinkMeasurement:
+    return LinkMeasurement(a, b, round_trip_s, bandwidth, interface, interface)
 
 
 def test_a_link_is_judged_by_its_interfaces_its_round_trip_and_the_other_links() -> None:
