@@ -1,7 +1,7 @@
 """Which settings distinguish the runs of a report, and what arms and groups of runs are called."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -95,7 +95,7 @@ def varying(runs: "pd.DataFrame", *, x: str = "") -> tuple[str, ...]:
     leading = [key for key in (*_LEADING, x) if key in judged and (key in found or key == x)]
     if "study" in found:
         leading.append("study")
-    return tuple(key for key in found if not any(_follows(judged, key, lead) for lead in _leads(key, leading)))
+    return tuple(key for key in found if not any(follows(judged, key, [lead]) for lead in _leads(key, leading)))
 
 
 def _leads(key: str, leading: Iterable[str]) -> list[str]:
@@ -109,9 +109,9 @@ def _leads(key: str, leading: Iterable[str]) -> list[str]:
     return [lead for lead in leading if lead not in others]
 
 
-def _follows(runs: "pd.DataFrame", key: str, lead: str) -> bool:
-    """Whether no two runs of one value of `lead` differ in `key`; a failed run may not know it."""
-    return bool(runs.groupby(lead, dropna=False)[key].nunique().max() <= 1)
+def follows(runs: "pd.DataFrame", key: str, leads: Sequence[str], *, dropna: bool = True) -> bool:
+    """Whether no two runs that are equal in all `leads` differ in `key`; unknown values count with `dropna=False`."""
+    return bool(runs.groupby(list(leads), dropna=False)[key].nunique(dropna=dropna).max() <= 1)
 
 
 def groups(runs: "pd.DataFrame", keys: Iterable[str]) -> "Iterator[tuple[dict[str, Any], pd.DataFrame]]":

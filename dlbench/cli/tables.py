@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import click
 
-Row = Sequence[str]
+Cells = Sequence[str]
 
 
-def show(title: str, columns: Row, rows: Sequence[Row]) -> None:
+def show(title: str, columns: Cells, rows: Sequence[Cells]) -> None:
     """Print a table: with lines and wrapping on a terminal, plain and whole where the output goes elsewhere."""
     if sys.stdout.isatty():
         _draw(title, columns, rows)
@@ -16,7 +16,7 @@ def show(title: str, columns: Row, rows: Sequence[Row]) -> None:
         click.echo(plain(columns, rows))
 
 
-def plain(columns: Row, rows: Sequence[Row]) -> str:
+def plain(columns: Cells, rows: Sequence[Cells]) -> str:
     """Return a table as text, columns aligned by spaces."""
     from rich.cells import set_cell_size
 
@@ -46,7 +46,7 @@ def duration(seconds: float | None) -> str:
     )
 
 
-def _draw(title: str, columns: Row, rows: Sequence[Row]) -> None:
+def _draw(title: str, columns: Cells, rows: Sequence[Cells]) -> None:
     from rich import box
     from rich.console import Console
     from rich.markup import escape

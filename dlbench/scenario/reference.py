@@ -52,7 +52,7 @@ class _Head(BaseModel):
 
 
 @dataclass(frozen=True)
-class Row:
+class ReferenceRow:
     """The published numbers of one place; several rows of one place are its repeats.
 
     Attributes:
@@ -76,7 +76,7 @@ class Reference:
         hardware: On what.
         notes: What a reader has to know, such as what was assumed.
         x: The setting that varies along the curves: a column of `runs.csv`.
-        series: The setting that tells curves apart, or None.
+        series: The setting in which curves differ, or None.
         claims: What the study claims.
         columns: The measured columns, named as those of `runs.csv`.
         rows: The numbers.
@@ -91,7 +91,7 @@ class Reference:
     series: str | None
     claims: tuple[Claim, ...]
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ReferenceRow, ...]
     text: str = field(repr=False, compare=False)
 
     @property
@@ -244,7 +244,9 @@ def _columns(cells: Sequence[tuple[int, list[str]]], head: _Head, name: str) -> 
     return found
 
 
-def _row(line: int, cells: list[str], names: list[str], columns: tuple[str, ...], head: _Head, name: str) -> Row:
+def _row(
+    line: int, cells: list[str], names: list[str], columns: tuple[str, ...], head: _Head, name: str
+) -> ReferenceRow:
     where = f"{name}:{line}"
     if len(cells) != len(names):
         raise UserError(f"has {len(cells)} cells where the table has {len(names)} columns", where=where)
@@ -255,7 +257,7 @@ def _row(line: int, cells: list[str], names: list[str], columns: tuple[str, ...]
     series = found[head.series] if head.series is not None else ""
     if head.series is not None and not series:
         raise UserError(f"{head.series} is empty", where=where)
-    return Row(place, series, tuple(_number(found[column], column, where) for column in columns))
+    return ReferenceRow(place, series, tuple(_number(found[column], column, where) for column in columns))
 
 
 def _number(cell: str, column: str, where: str) -> float | None:

@@ -1,11 +1,11 @@
-"""The claims of a study checked on runs: which runs belong together, what they lack, what is said of each claim."""
+"""The claims of a published study checked on runs: which runs belong together, what they lack, and the verdicts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.claims.claim_tests import ClaimState, ClaimTest, ClaimVerdict, Curve, decide, examine, lacking
-from dlbench.analysis.groups import SETTINGS, by_emulation, described, groups, is_base_line, varying
+from dlbench.analysis.groups import SETTINGS, by_emulation, described, follows, groups, is_base_line, varying
 from dlbench.records.outcome import Status
 from dlbench.scenario.claims import COMPARING, Claim, Shape
 from dlbench.scenario.reference import Reference, gates
@@ -41,15 +41,6 @@ class ClaimCheck:
     verdict: ClaimVerdict
 
 
-@dataclass(frozen=True)
-class _Selection:
-    """The curves of one claim by name, or why there are none."""
-
-    curves: Mapping[str, Curve]
-    problem: str = ""
-    note: str = ""
-
-
 def check_claims(runs: "pd.DataFrame", reference: Reference) -> tuple[ClaimCheck, ...]:
     """Return what the runs say of each claim, for each family of runs that differ in nothing but the curves' settings.
 
@@ -59,16 +50,16 @@ def check_claims(runs: "pd.DataFrame", reference: Reference) -> tuple[ClaimCheck
         runs: The last attempts of runs, failed ones too, with the columns of `runs.csv` and `placement`.
         reference: The claims.
     """
-    asked = [
-        (claim, family, emulated, _selection(rows, claim, reference))
-        for family, emulated, rows in families(runs, reference)
-        for claim in reference.claims
+    claims, found = reference.claims, list(families(runs, reference))
+    tests = [_test(rows, claim, reference) for _, _, rows in found for claim in claims]
+    # The gates of a claim are of the same family.
+    numbers = [
+        [place * len(claims) + claims.index(gate) for gate in gates(claim, claims)]
+        for place in range(len(found))
+        for claim in claims
     ]
-    verdicts = decide([_test(claim, found) for claim, _, _, found in asked], _gates(len(asked), reference.claims))
-    return tuple(
-        ClaimCheck(claim, family, emulated, _with_note(verdict, found.note))
-        for (claim, family, emulated, found), verdict in zip(asked, verdicts, strict=True)
-    )
+    asked = [(claim, family, emulated) for family, emulated, _ in found for claim in claims]
+    return tuple(ClaimCheck(*one, verdict) for one, verdict in zip(asked, decide(tests, numbers), strict=True))
 
 
 def families(runs: "pd.DataFrame", reference: Reference) -> "Iterator[tuple[str, str, pd.DataFrame]]":
@@ -85,47 +76,31 @@ def _apart(runs: "pd.DataFrame", reference: Reference) -> list[str]:
     """Return the settings that make families: those that vary and follow from no place and series."""
     curve = [reference.x, *([reference.series] if reference.series else [])]
     own = _own(reference)
-    return [key for key in varying(runs, x=reference.x) if key not in own and not _follows(runs, key, curve)]
+    return [
+        key for key in varying(runs, x=reference.x) if key not in own and not follows(runs, key, curve, dropna=False)
+    ]
 
 
-def _follows(runs: "pd.DataFrame", key: str, curve: Sequence[str]) -> bool:
-    return bool(runs.groupby(list(curve), dropna=False)[key].nunique(dropna=False).max() <= 1)
-
-
-def _gates(count: int, claims: Sequence[Claim]) -> list[list[int]]:
-    """Return for each claim of each family the numbers of its gates, which are of the same family."""
-    own = [[claims.index(gate) for gate in gates(claim, claims)] for claim in claims]
-    return [[number - number % len(claims) + gate for gate in own[number % len(claims)]] for number in range(count)]
-
-
-def _test(claim: Claim, found: _Selection) -> ClaimTest:
-    return lacking(claim, found.problem) if found.problem else examine(claim, found.curves)
-
-
-def _with_note(verdict: ClaimVerdict, note: str) -> ClaimVerdict:
-    return replace(verdict, why=f"{verdict.why}; {note}") if note else verdict
-
-
-def _selection(rows: "pd.DataFrame", claim: Claim, reference: Reference) -> _Selection:
-    """Return the curves that a claim is about, with a remark on what a reader has to know of them."""
-    columns = {name: column for name, column, _ in _wanted(claim, reference)}
-    chosen = {name: _of_series(rows, series, reference) for name, _, series in _wanted(claim, reference)}
-    for name, own in chosen.items():
+def _test(rows: "pd.DataFrame", claim: Claim, reference: Reference) -> ClaimTest:
+    """Return the test of a claim on one family of runs."""
+    curves: dict[str, Curve] = {}
+    for name, column, series in _wanted(claim, reference):
+        own = _of_series(rows, series, reference)
         if own.empty:
-            return _Selection({}, f"there are no runs with {reference.series} {name}")
-        if problem := _gap(own, reference.x, _needed(claim, columns[name])):
+            return lacking(claim, f"there are no runs with {reference.series} {series}")
+        # Of a mirror image both columns, so that it is the same runs' values.
+        needed = [column] if claim.of is None else [claim.column, claim.of]
+        known = _known(own, reference.x, needed)
+        if problem := _gap(own, known, reference.x, needed):
             is_series = reference.series is not None and claim.claim is not Shape.MIRRORS
-            return _Selection({}, f"{name}: {problem}" if is_series else problem)
-    curves = {
-        name: _curve(_known(own, reference.x, _needed(claim, columns[name])), reference.x, columns[name])
-        for name, own in chosen.items()
-    }
+            return lacking(claim, f"{name}: {problem}" if is_series else problem)
+        curves[name] = _curve(known, reference.x, column)
     if claim.claim in COMPARING:
         shared = set.intersection(*map(set, curves.values()))
         if not shared:
-            return _Selection({}, f"both have no completed runs at the same {reference.x}")
+            return lacking(claim, f"both have no completed runs at the same {reference.x}")
         curves = {name: {x: values for x, values in own.items() if x in shared} for name, own in curves.items()}
-    return _Selection(curves, note=_note(rows, claim, reference))
+    return replace(examine(claim, curves), note=_note(rows, claim, reference))
 
 
 def _wanted(claim: Claim, reference: Reference) -> list[tuple[str, str, str]]:
@@ -138,20 +113,22 @@ def _wanted(claim: Claim, reference: Reference) -> list[tuple[str, str, str]]:
     return [(series, claim.column, series) for series in series_of]
 
 
-def _needed(claim: Claim, column: str) -> list[str]:
-    """Return the columns that a run must have to count: of a mirror image both, so that it is the same runs' values."""
-    return [column] if claim.of is None else [claim.column, claim.of]
-
-
 def _of_series(rows: "pd.DataFrame", series: str, reference: Reference) -> "pd.DataFrame":
     if reference.series is None or not series:
         return rows
-    return rows[(rows[reference.series].astype("string") == series).fillna(False).astype(bool)]
+    return rows[rows[reference.series].astype("string") == series]
 
 
-def _gap(rows: "pd.DataFrame", x: str, columns: Sequence[str]) -> str:
+def _known(rows: "pd.DataFrame", x: str, columns: Sequence[str]) -> "pd.DataFrame":
+    """Return the completed runs that have a place and the columns; scores of random numbers mean nothing."""
+    completed = rows[rows["status"] == Status.COMPLETED]
+    if any(column.endswith(_SCORES) for column in columns):
+        completed = completed[(completed["input"] != Input.SYNTHETIC).fillna(True).astype(bool)]
+    return completed.dropna(subset=[x, *columns])
+
+
+def _gap(rows: "pd.DataFrame", known: "pd.DataFrame", x: str, columns: Sequence[str]) -> str:
     """Return which place has runs and no value, or an empty string."""
-    known = _known(rows, x, columns)
     if known.empty:
         return f"no completed run has {' and '.join(columns)}"
     tried = rows[x].dropna().astype("float64")
@@ -162,14 +139,6 @@ def _gap(rows: "pd.DataFrame", x: str, columns: Sequence[str]) -> str:
     return f"no completed run at {x} {missing[0]:g} has {' and '.join(columns)} ({number} tried)"
 
 
-def _known(rows: "pd.DataFrame", x: str, columns: Sequence[str]) -> "pd.DataFrame":
-    """Return the completed runs that have a place and the columns; scores of random numbers mean nothing."""
-    completed = rows[(rows["status"] == Status.COMPLETED).fillna(False).astype(bool)]
-    if any(column.endswith(_SCORES) for column in columns):
-        completed = completed[(completed["input"] != Input.SYNTHETIC).fillna(True).astype(bool)]
-    return completed.dropna(subset=[x, *columns])
-
-
 def _curve(known: "pd.DataFrame", x: str, column: str) -> Curve:
     """Return the values of a column by rising place."""
     places, values = known[x].astype("float64"), known[column].astype("float64")
@@ -178,7 +147,7 @@ def _curve(known: "pd.DataFrame", x: str, column: str) -> Curve:
 
 def _note(rows: "pd.DataFrame", claim: Claim, reference: Reference) -> str:
     """Return what weakens a verdict: runs that did not complete, curves that differ in more than their series."""
-    failed = int((rows["status"] != Status.COMPLETED).fillna(True).astype(bool).sum())
+    failed = int((rows["status"] != Status.COMPLETED).sum())
     notes = [f"{failed} of {len(rows)} runs did not complete"] if failed else []
     if claim.claim in COMPARING and reference.series is not None:
         others = _confounded(rows, reference)
@@ -189,7 +158,11 @@ def _note(rows: "pd.DataFrame", claim: Claim, reference: Reference) -> str:
 def _confounded(rows: "pd.DataFrame", reference: Reference) -> list[str]:
     """Return the settings besides the series in which runs at the same place differ."""
     known = [key for key in SETTINGS if key in rows.columns and key not in (*_own(reference), *_OF_STRATEGY)]
-    return [key for key in known if rows[key].nunique(dropna=False) > 1 and not _follows(rows, key, [reference.x])]
+    return [
+        key
+        for key in known
+        if rows[key].nunique(dropna=False) > 1 and not follows(rows, key, [reference.x], dropna=False)
+    ]
 
 
 def _own(reference: Reference) -> tuple[str, ...]:

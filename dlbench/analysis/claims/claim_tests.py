@@ -22,7 +22,7 @@ three parts four, of more parts five.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import chain, pairwise
 from statistics import median
@@ -30,16 +30,16 @@ from statistics import median
 import numpy as np
 import numpy.typing as npt
 
+from dlbench.analysis.compare.judgement import SIGNIFICANCE
 from dlbench.analysis.formatting import counted
+from dlbench.analysis.statistics.intervals import Floats
 from dlbench.analysis.statistics.rank_tests import holm, mann_whitney
 from dlbench.records.columns import TABLES
 from dlbench.scenario.claims import COMPARING, Claim, Shape
 
-Floats = npt.NDArray[np.float64]
 # The repeats of a column at each place, by rising place.
 Curve = Mapping[float, Sequence[float]]
 
-LEVEL = 0.05
 # From so many repeats at each place on, each part must be beyond noise by itself: fewer never are.
 LEAST_REPEATS = 3
 # Arrangements of all values that are counted one by one: those of seven values. Of more values, so many are drawn.
@@ -76,6 +76,7 @@ class ClaimTest:
         refuted: What speaks against it beyond noise; empty where nothing does.
         support: What speaks for it.
         is_tested: Whether there was anything to test; what lacks runs, places or columns counts as no claim.
+        note: What a reader has to know of the runs; it follows the reason of the verdict.
     """
 
     claim: Claim
@@ -84,6 +85,11 @@ class ClaimTest:
     refuted: str = ""
     support: str = ""
     is_tested: bool = True
+    note: str = ""
+
+    def verdict(self, state: ClaimState, why: str) -> ClaimVerdict:
+        """Return a verdict with the note after its reason."""
+        return ClaimVerdict(state, f"{why}; {self.note}" if self.note else why)
 
 
 @dataclass(frozen=True)
@@ -139,7 +145,7 @@ class ClaimForm:
     least_places: int
     parts: Callable[[Claim, Sequence[Curve]], Iterator[ClaimPart]]
     p_value: Callable[[Sequence[Curve]], float] | None = None
-    is_ratio: bool = field(default=False)
+    is_ratio: bool = False
 
 
 def examine(claim: Claim, curves: Mapping[str, Curve]) -> ClaimTest:
@@ -163,7 +169,7 @@ def examine(claim: Claim, curves: Mapping[str, Curve]) -> ClaimTest:
         return _against(claim, parts, fewest)
     worst = max(parts, key=lambda part: (part.p, -part.margin))
     p = max(map(form.p_value, sets)) if form.p_value is not None else worst.p
-    if form.p_value is not None and fewest >= LEAST_REPEATS and worst.p > LEVEL:
+    if form.p_value is not None and fewest >= LEAST_REPEATS and worst.p > SIGNIFICANCE:
         said = f"the shape is there, but not beyond the noise of its repeats: {_named(claim, worst)}"
         return ClaimTest(claim, p, said)
     return ClaimTest(claim, p, support=_named(claim, worst))
@@ -188,7 +194,7 @@ def decide(tests: Sequence[ClaimTest], gates: Sequence[Sequence[int]]) -> list[C
         closed = [tests[gate].claim for gate in needed if verdicts[gate].state is not ClaimState.HOLDS]
         if closed and verdicts[number].state is ClaimState.HOLDS:
             why = f"it mirrors {closed[0].column}, whose own shape ({closed[0].claim}) is not established"
-            verdicts[number] = ClaimVerdict(ClaimState.CANNOT_BE_TOLD, why)
+            verdicts[number] = tests[number].verdict(ClaimState.CANNOT_BE_TOLD, why)
     return verdicts
 
 
@@ -372,7 +378,7 @@ def _against(claim: Claim, parts: Sequence[ClaimPart], fewest: int) -> ClaimTest
     contrary = [part for part in parts if part.margin < 0]
     worst = min(contrary or parts, key=lambda part: (part.p_against, part.margin))
     said = _named(claim, worst)
-    if contrary and worst.p_against <= LEVEL / len(parts):
+    if contrary and worst.p_against <= SIGNIFICANCE / len(parts):
         return ClaimTest(claim, refuted=f"{said}; p = {worst.p_against:.2g} of {counted(len(parts), 'part')}")
     repeats = counted(fewest, "repeat")
     return ClaimTest(claim, problem=f"the medians speak against it ({said}), and {repeats} cannot tell it from noise")
@@ -389,11 +395,11 @@ def _named(claim: Claim, part: ClaimPart) -> str:
 
 
 def _verdict(test: ClaimTest, p: float, family: int) -> ClaimVerdict:
-    if test.refuted:
-        return ClaimVerdict(ClaimState.DOES_NOT_HOLD, test.refuted)
-    if test.problem:
-        return ClaimVerdict(ClaimState.CANNOT_BE_TOLD, test.problem)
     chance = f"p = {p:.2g} after Holm's correction over {counted(family, 'claim')}"
-    if p > LEVEL:
-        return ClaimVerdict(ClaimState.CANNOT_BE_TOLD, f"the shape is there ({test.support}), but {chance}")
-    return ClaimVerdict(ClaimState.HOLDS, f"least certain {test.support}; {chance}")
+    if test.refuted:
+        return test.verdict(ClaimState.DOES_NOT_HOLD, test.refuted)
+    if test.problem:
+        return test.verdict(ClaimState.CANNOT_BE_TOLD, test.problem)
+    if p > SIGNIFICANCE:
+        return test.verdict(ClaimState.CANNOT_BE_TOLD, f"the shape is there ({test.support}), but {chance}")
+    return test.verdict(ClaimState.HOLDS, f"least certain {test.support}; {chance}")

@@ -3,8 +3,8 @@
     S = S_min (1 + B_c / B)
 
 with S the updates to the target and B the global batch (McCandlish et al. 2018, "An Empirical Model of Large-Batch
-Training"). It is fitted in logarithms, so that residuals are relative, to every run. B_c is said only where the runs
-can tell it: three or more batch sizes, of which the largest lies past the bend.
+Training"). It is fitted in logarithms, so that residuals are relative, to every run. B_c is given only where the runs
+show it: three or more batch sizes, of which the largest lies past the bend.
 """
 
 import math
@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from dlbench.analysis.statistics.intervals import LEVEL
+from dlbench.analysis.statistics.intervals import LEVEL, Floats
 
 LEAST_SIZES = 3
 # A fit takes about a millisecond, and the ends of an interval need no more digits than so many draws give.
@@ -23,11 +22,9 @@ SEED = 0
 # If steps at the smallest batch are within this of S_min, they do not fall with the batch: B_c may be anything below.
 LEAST_FALL = 0.1
 
-Floats = npt.NDArray[np.float64]
-
 
 class NotIdentifiableError(Exception):
-    """The runs cannot tell a critical batch size; the message says why."""
+    """The runs do not show a critical batch size; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ def critical_batch(batches: Sequence[float], steps: Sequence[float], level: floa
 
     Raises:
         ValueError: There are not as many batches as steps, or one is not above zero.
-        NotIdentifiableError: The runs cannot tell it.
+        NotIdentifiableError: The runs do not show it.
     """
     if len(batches) != len(steps) or any(not 0 < value < math.inf for value in (*batches, *steps)):
         raise ValueError("needs one batch and one number of steps of each run, all above zero")

@@ -11,7 +11,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from dlbench.analysis.statistics.intervals import Floats
+
 Alternative = Literal["two-sided", "greater"]
 
 # Where values are equal, up to so many arrangements are counted one by one: 8 and 8 values, or 14 pairs. Above, the
