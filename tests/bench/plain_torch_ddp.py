@@ -1,17 +1,13 @@
 """The same training in PyTorch: ResNet-20 under DistributedDataParallel over Gloo, for a look at another engine.
 
-Started under the same mpirun, threads and cores as dlbench's workers, on the same prepared arrays; prints one JSON
-line from rank 0 like the other plain scripts. It needs PyTorch, which dlbench does not install.
+Started under the same mpirun, threads and cores as dlbench's workers, on the same prepared arrays. It needs
+PyTorch, which dlbench does not install.
 """
 
-import json
 import os
-import sys
-from collections.abc import Iterator
-from time import perf_counter
 from typing import Any
 
-from tests.bench.plain_keras_mpi import arguments
+from tests.bench.plain import arguments, arrays, batches, measure
 
 STAGES = ((16, 1), (32, 2), (64, 2))
 
@@ -50,52 +46,32 @@ def main() -> None:
     """Train, and print the rate."""
     options = arguments()
     rank, size = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["OMPI_COMM_WORLD_SIZE"])
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"]) % len(cores)]})
-    import numpy as np
     import torch
     from torch import distributed
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
     distributed.init_process_group("gloo", rank=rank, world_size=size)
-    x, y = np.load(options.data / "x.npy", mmap_mode="r"), np.load(options.data / "y.npy").astype(np.int64)
+    x, y = arrays(options)
     model = torch.nn.parallel.DistributedDataParallel(resnet20(int(y.max()) + 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    random = np.random.default_rng(0)
-    per_step = options.batch_size * size
+    source = batches(x, y, options.batch_size, rank, size)
 
-    def batches() -> Iterator[tuple[Any, Any]]:
-        while True:
-            order = random.permutation(len(x))
-            for start in range(0, len(x) - per_step + 1, per_step):
-                mine = order[start + rank * options.batch_size :][: options.batch_size]
-                yield torch.from_numpy(x[mine]).permute(0, 3, 1, 2), torch.from_numpy(y[mine])
+    def step() -> None:
+        images, labels = map(torch.from_numpy, next(source))
+        optimizer.zero_grad(set_to_none=True)
+        logits = model(images.permute(0, 3, 1, 2).float() * options.scale)
+        loss = torch.nn.functional.cross_entropy(logits, labels.long())
+        loss.backward()
+        optimizer.step()
+        float(loss)
 
-    source = batches()
+    def of_rank_0(value: float) -> float:
+        held = torch.tensor([value], dtype=torch.float64)
+        distributed.broadcast(held, src=0)
+        return float(held)
 
-    def steps(number: int) -> float:
-        """Train so many steps between two barriers; return the seconds."""
-        distributed.barrier()
-        started = perf_counter()
-        for _ in range(number):
-            images, labels = next(source)
-            optimizer.zero_grad(set_to_none=True)
-            loss = torch.nn.functional.cross_entropy(model(images.float() * options.scale), labels)
-            loss.backward()
-            optimizer.step()
-            float(loss)
-        distributed.barrier()
-        return perf_counter() - started
-
-    steps(options.warmup_steps)
-    step_s = torch.tensor([steps(20) / 20], dtype=torch.float64)
-    distributed.broadcast(step_s, src=0)
-    number = max(20, round(options.window_s / float(step_s)))
-    seconds = steps(number)
-    if rank == 0:
-        print(json.dumps({"samples": number * per_step, "seconds": seconds, "steps": number}))
-    sys.stdout.flush()
+    measure(options, step, distributed.barrier, of_rank_0, rank, size)
     distributed.destroy_process_group()
 
 

@@ -22,19 +22,6 @@ class Cluster:
         """A program that is ssh with the cluster's key and options, such as Open MPI's `plm_ssh_agent`."""
         return self.folder.ssh
 
-    @property
-    def ssh_config(self) -> Path:
-        return self.folder.ssh_config
-
-    @property
-    def known_hosts(self) -> Path:
-        return self.folder.known_hosts
-
-    @property
-    def key(self) -> Path:
-        """The private key of the cluster's user."""
-        return self.folder.key
-
     def slots(self, per_host: int | None = None) -> str:
         """Return the hosts for `--hosts` or mpirun's `-H`; by default they share this machine's cores evenly."""
         each = per_host or max(1, (os.cpu_count() or 1) // len(self.hosts))
@@ -51,7 +38,7 @@ class Cluster:
         lines += [f"  {host.name}  {host.address}" for host in self.hosts]
         lines += [
             f"ssh:         {shlex.join([str(self.ssh), first.name])}",
-            f"  the same:  ssh -F {shlex.quote(str(self.ssh_config))} {first.name}",
+            f"  the same:  ssh -F {shlex.quote(str(self.folder.ssh_config))} {first.name}",
             f"hosts:       --hosts {self.slots()}",
             f"mpirun:      --prtemca plm_ssh_agent {shlex.quote(str(self.ssh))}",
         ]

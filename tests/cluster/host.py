@@ -19,6 +19,21 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SPACES = ("--net", "--uts", "--ipc", "--mount", "--pid")
 
 
+@dataclass(frozen=True)
+class Daemon:
+    """A program that a host's first process starts and that goes on running.
+
+    Attributes:
+        argv: Its command, which stays in the foreground.
+        log: The file for what it prints.
+        sign: A file that is there once others may be started; None where none has to wait.
+    """
+
+    argv: tuple[str, ...]
+    log: str
+    sign: str | None = None
+
+
 class DeadHostError(RuntimeError):
     """The host's processes have ended."""
 

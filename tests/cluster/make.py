@@ -10,9 +10,8 @@ from pathlib import Path
 
 from tests.cluster import network, slurm, ssh
 from tests.cluster.cluster import Cluster
-from tests.cluster.daemon import Daemon
 from tests.cluster.folder import Folder, Record
-from tests.cluster.host import Host
+from tests.cluster.host import Daemon, Host
 from tests.cluster.identity import identity_of
 from tests.cluster.needs import LackingError, lacking
 from tests.cluster.ready import wait_for_ssh, wait_until

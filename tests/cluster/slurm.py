@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.cluster.commands import found
-from tests.cluster.daemon import Daemon
 from tests.cluster.folder import Folder
-from tests.cluster.host import Host
+from tests.cluster.host import Daemon, Host
 
 _PARTITION = "main"
 # Where every client looks; `/run` is each host's own.

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.cluster.commands import found, output
-from tests.cluster.daemon import Daemon
 from tests.cluster.folder import Folder
+from tests.cluster.host import Daemon
 
 # Keys and addresses are this cluster's, so nobody is ever asked anything.
 _CONFIG = """\

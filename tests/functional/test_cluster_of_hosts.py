@@ -50,7 +50,7 @@ def test_hosts_reach_each_other_by_name_and_have_their_own(pair: Cluster) -> Non
     assert [host.run(["hostname"]).stdout for host in pair.hosts] == ["node1\n", "node2\n"]
     assert first.run(["ssh", second.name, "hostname"]).stdout == "node2\n"
     assert second.run(["ssh", first.address, "hostname"]).stdout == "node1\n"
-    by_hand = [[str(pair.ssh), "node2"], ["ssh", "-F", str(pair.ssh_config), second.address]]
+    by_hand = [[str(pair.ssh), "node2"], ["ssh", "-F", str(pair.folder.ssh_config), second.address]]
     for argv in by_hand:
         assert subprocess.run([*argv, "hostname"], capture_output=True, text=True, check=True).stdout == "node2\n"
 
@@ -80,7 +80,7 @@ def test_a_command_that_takes_too_long_is_ended(pair: Cluster) -> None:
 
 def test_a_wrong_host_key_is_refused(pair: Cluster, tmp_path: Path) -> None:
     first, second = pair.hosts
-    entries = [line.split(" ", 1) for line in pair.known_hosts.read_text().splitlines()]
+    entries = [line.split(" ", 1) for line in pair.folder.known_hosts.read_text().splitlines()]
     (names, key), (other_names, other_key), _ = entries
     (tmp_path / "known_hosts").write_text(f"{names} {other_key}\n{other_names} {key}\n")
     argv = ["ssh", "-o", f"UserKnownHostsFile={tmp_path / 'known_hosts'}", "-o", "LogLevel=INFO", second.name, "true"]

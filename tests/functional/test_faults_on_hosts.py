@@ -86,13 +86,13 @@ def test_two_studies_at_once_in_one_folder(pair: Cluster, tmp_path: Path) -> Non
 def test_a_wrong_host_key_is_said_before_anything_begins(pair: Cluster, tmp_path: Path) -> None:
     first, second = pair.hosts
     study = HostStudy(pair, tmp_path, HostShape(workers=2))
-    known = pair.known_hosts.read_text()
+    known = pair.folder.known_hosts.read_text()
     (key,) = (line.split(" ", 1)[1] for line in known.splitlines() if line.startswith(first.name))
-    pair.known_hosts.write_text(f"{first.name},{first.address} {key}\n{second.name},{second.address} {key}\n")
+    pair.folder.known_hosts.write_text(f"{first.name},{first.address} {key}\n{second.name},{second.address} {key}\n")
     try:
         assert study.run() == 2
     finally:
-        pair.known_hosts.write_text(known)
+        pair.folder.known_hosts.write_text(known)
         study.clean_up()
     assert f"{second.address}: cannot be reached: Host key verification failed." in study.output
     assert first.address not in study.output
