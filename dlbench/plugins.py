@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, create_model
+from pydantic import BaseModel, ConfigDict, ValidatorFunctionWrapHandler, create_model, field_validator
 
 from dlbench.errors import UserError, nearest, shorten, shown
 
@@ -39,6 +39,21 @@ class Options(BaseModel):
     """Base of every plugin's `OPTIONS`: frozen, unknown keys forbidden; field descriptions become the docs."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _no_bool_as_number(cls, written: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+        """Refuse true and false where a number is asked for: Python would take them for 1 and 0."""
+        value = validate(written)
+        if _has_bool_as_number(written, value):
+            raise ValueError("needs a number, not true or false")
+        return value
+
+
+def _has_bool_as_number(written: Any, value: Any) -> bool:
+    if isinstance(written, list | tuple) and isinstance(value, list | tuple):
+        return any(_has_bool_as_number(*pair) for pair in zip(written, value, strict=False))
+    return isinstance(written, bool) and isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)

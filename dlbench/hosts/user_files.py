@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from dlbench import plugins
-from dlbench.scenario.plugin_settings import PLUGIN_SETTINGS
 from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import PLUGIN_SETTINGS
 
 
 def user_files(runs: Iterable[RunSpec]) -> tuple[str, ...]:

@@ -1,20 +1,10 @@
-"""Settings that name plugins, and what the named plugins say of themselves."""
+"""The plugins that settings name, and what these declare of themselves."""
 
 from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.scenario.needs import Needs
-from dlbench.scenario.settings import Settings
+from dlbench.scenario.settings import PLUGIN_SETTINGS, Settings
 
-# Settings whose value names a plugin, with its kind.
-PLUGIN_SETTINGS = {
-    "model": "models",
-    "dataset": "datasets",
-    "trainer": "trainers",
-    "strategy": "strategies",
-    "communicator": "communicators",
-    "launcher": "launchers",
-    "submitter": "submitters",
-}
 # What a run of the user's own script never loads: there they are only what its rows are called.
 LABELS_OF_A_COMMAND = ("model", "dataset", "trainer")
 _REQUIRED = {"strategies": "NEEDS", "launchers": "PROVIDES", "trainers": "BUILDER"}

@@ -11,6 +11,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from dlbench import plugins
+
 # New names by the old ones: a scenario with an old name is refused, records of older studies are read with it.
 RENAMED = {"driver": "communicator"}
 
@@ -123,6 +125,8 @@ def _whole_above_one(value: float) -> float:
     return value
 
 
+# The name of a plugin as its file is called, or `package.module:function`.
+PluginName = Annotated[str, AfterValidator(plugins.canonical)]
 # The bounds stand before the validator, else they do not reach the JSON Schema.
 Count = Annotated[int, Field(ge=1, le=10**9), BeforeValidator(_no_bool)]
 Natural = Annotated[int, Field(ge=0, le=10**9), BeforeValidator(_no_bool)]
@@ -146,33 +150,33 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
-    model: Annotated[str, Setting(Affects.STEP)] = Field(
+    model: Annotated[PluginName, Setting(Affects.STEP)] = Field(
         "mlp", description="The network: a plugin, or `package.module:function`."
     )
-    dataset: Annotated[str, Setting(Affects.STEP)] = Field(
+    dataset: Annotated[PluginName, Setting(Affects.STEP)] = Field(
         "digits", description="The samples: a plugin, or `package.module:function`."
     )
-    trainer: Annotated[str, Setting(Affects.ARITHMETIC)] = Field(
+    trainer: Annotated[PluginName, Setting(Affects.ARITHMETIC)] = Field(
         "keras_tensorflow", description="The engine that computes gradients."
     )
-    strategy: Annotated[str, Setting(Affects.DISTRIBUTION)] = Field(
+    strategy: Annotated[PluginName, Setting(Affects.DISTRIBUTION)] = Field(
         "single", description="How the workers' gradients or parameters are combined."
     )
     algorithm: Annotated[str | None, Setting(Affects.DISTRIBUTION)] = Field(
         None,
         description="The strategy's algorithm, such as the all-reduce of `mpi`; default: the strategy's own.",
     )
-    communicator: Annotated[str | None, Setting(Affects.DISTRIBUTION)] = Field(
+    communicator: Annotated[PluginName | None, Setting(Affects.DISTRIBUTION)] = Field(
         None, description="What carries the strategy's messages; default: the strategy's own."
     )
     collectives: Annotated[str | None, Setting(Affects.DISTRIBUTION, before=("mpi",))] = Field(
         None,
         description="The library that moves bytes: `mpi`, `gloo`, `nccl` or `grpc`; default: the strategy's own.",
     )
-    launcher: Annotated[str, Setting(Affects.DISTRIBUTION)] = Field(
+    launcher: Annotated[PluginName, Setting(Affects.DISTRIBUTION)] = Field(
         "auto", description="Who starts the processes; `auto` takes one that suits the strategy."
     )
-    submitter: Annotated[str, Setting(Affects.OBSERVATION)] = Field(
+    submitter: Annotated[PluginName, Setting(Affects.OBSERVATION)] = Field(
         "direct", description="Where the launcher is started."
     )
     command: Annotated[str | None, Setting(Affects.STEP)] = Field(
@@ -311,6 +315,17 @@ OPTION_PREFIXES = {
     "strategy": "strategies",
     "launcher": "launchers",
 }
+# Settings whose value names a plugin, with its kind.
+PLUGIN_SETTINGS = OPTION_PREFIXES | {"communicator": "communicators", "submitter": "submitters"}
+
+
+def value_of(key: str, written: Any) -> Any:
+    """Return the value of one setting as a run holds it.
+
+    Raises:
+        ValidationError: It is none of the setting's.
+    """
+    return getattr(Settings.model_validate({key: written}), key)
 
 
 def about(name: str) -> Setting:

@@ -21,25 +21,6 @@ if TYPE_CHECKING:
 Descriptions = MutableMapping[str, "Description | None"]
 
 
-def describe(run: RunSpec) -> "Description | None":
-    """Return what is known of a run's data set before it is prepared; None where nothing is.
-
-    Raises:
-        UserError: The data set refuses its options.
-    """
-    plugin = plugins.load("datasets", run.settings.dataset)
-    function = None if callable(plugin.target) else plugin.get("describe")
-    if function is None:
-        return None
-    try:
-        found: Description | None = function(plugin.options(**run.options_of("dataset")))
-    except OSError as error:
-        raise UserError(
-            f"the data set {plugin.name} cannot be read: {shorten(error.strerror or str(error))}"
-        ) from error
-    return found
-
-
 def num_training_samples(settings: Settings, description: "Description") -> int:
     """Return how many samples are trained on in an epoch."""
     available = description.num_train
@@ -76,5 +57,24 @@ class Case:
         """What is known of its data set before it is prepared; None where nothing is."""
         key = json.dumps([self.settings.dataset, self.run.options_of("dataset")])
         if key not in self.seen:
-            self.seen[key] = describe(self.run)
+            self.seen[key] = _describe(self.run)
         return self.seen[key]
+
+
+def _describe(run: RunSpec) -> "Description | None":
+    """Return what is known of a run's data set before it is prepared; None where nothing is.
+
+    Raises:
+        UserError: The data set refuses its options.
+    """
+    plugin = plugins.load("datasets", run.settings.dataset)
+    function = None if callable(plugin.target) else plugin.get("describe")
+    if function is None:
+        return None
+    try:
+        found: Description | None = function(plugin.options(**run.options_of("dataset")))
+    except OSError as error:
+        raise UserError(
+            f"the data set {plugin.name} cannot be read: {shorten(error.strerror or str(error))}"
+        ) from error
+    return found

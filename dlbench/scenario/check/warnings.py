@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dlbench.scenario.check.case import Descriptions, describe, num_training_samples
+from dlbench.scenario.check.case import Case, Descriptions, num_training_samples
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.cluster.spread import spread
 from dlbench.scenario.run_spec import RunSpec
@@ -15,26 +15,25 @@ _WINDOW_STEPS = 50
 def warnings(runs: Sequence[RunSpec], cluster: Cluster) -> tuple[str, ...]:
     """Return the warnings for the runs of a scenario, each one sentence."""
     arms = list({run.fingerprint: run for run in runs}.values())
-    return (*_window(arms), *_oversubscribed(arms, cluster), *_target(arms), *_synthetic(arms))
+    return (*_window(arms, cluster), *_oversubscribed(arms, cluster), *_target(arms), *_synthetic(arms))
 
 
-def _window(arms: Sequence[RunSpec]) -> list[str]:
+def _window(arms: Sequence[RunSpec], cluster: Cluster) -> list[str]:
     seen: Descriptions = {}
-    short = [run.label for run in arms if not run.settings.extend_window and _num_steps(run, seen) <= _WINDOW_STEPS]
+    short = [
+        run.label for run in arms if not run.settings.extend_window and _num_steps(run, cluster, seen) <= _WINDOW_STEPS
+    ]
     if not short:
         return []
     remedy = "`extend_window: true` or more epochs would fill it"
     return [f"fewer than {_WINDOW_STEPS} steps after warm-up, so no samples_per_s: {_some(short)}; {remedy}"]
 
 
-def _num_steps(run: RunSpec, seen: Descriptions) -> float:
+def _num_steps(run: RunSpec, cluster: Cluster, seen: Descriptions) -> float:
     """Return how many steps a worker will make; infinitely many where the data set says nothing."""
     if run.settings.command is not None:
         return float("inf")
-    key = f"{run.settings.dataset} {run.options_of('dataset')}"
-    if key not in seen:
-        seen[key] = describe(run)
-    description = seen[key]
+    description = Case(run, cluster, seen).description
     if description is None:
         return float("inf")
     samples = num_training_samples(run.settings, description)

@@ -8,11 +8,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dlbench import plugins
 from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError, shown
 from dlbench.scenario.cluster import MAX_SLOTS, Cluster, Host, Prices
 from dlbench.scenario.cluster.host_list import ADDRESS, known, parse_hostfile, parse_hosts
+from dlbench.scenario.plugin_settings import load
 from dlbench.scenario.read import document
 from dlbench.scenario.read.document import read_text
 from dlbench.scenario.source import Path as DataPath
@@ -162,27 +162,19 @@ def _with_plugins(cluster: Cluster, data: dict[str, Any], source: Source) -> Clu
     Raises:
         UserError: There is no such plugin, or it has no such option.
     """
-    launcher = cluster.launcher and _known("launchers", cluster.launcher, source.where(("launcher",)))
-    submitter = _known("submitters", cluster.submitter, source.where(("submitter",)))
+    launcher = cluster.launcher and load("launchers", cluster.launcher, source.where(("launcher",))).name
+    plugin = load("submitters", cluster.submitter, source.where(("submitter",)))
     given = {key.removeprefix(_OPTION): value for key, value in data.items() if key.startswith(_OPTION)}
-    plugin = plugins.load("submitters", submitter)
     try:
         options = plugin.options.model_validate(given).model_dump(mode="json")
     except ValidationError as error:
         allowed = [f"{_OPTION}{name}" for name in plugin.options.model_fields]
         raise translate(error, source, lambda _: allowed, _place) from error
-    return cluster.model_copy(update={"launcher": launcher, "submitter": submitter, "options": options})
+    return cluster.model_copy(update={"launcher": launcher, "submitter": plugin.name, "options": options})
 
 
 def _place(location: DataPath) -> DataPath:
     return (f"{_OPTION}{location[0]}", *location[1:]) if location else ()
-
-
-def _known(kind: str, name: str, where: str) -> str:
-    try:
-        return plugins.load(kind, plugins.canonical(name)).name
-    except UserError as error:
-        raise UserError(error.message, hint=error.hint, where=where) from error
 
 
 @dataclass(frozen=True)

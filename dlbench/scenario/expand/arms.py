@@ -12,7 +12,6 @@ from dlbench.scenario.cluster.spread import spread
 from dlbench.scenario.expand.points import Point, axis_keys, points
 from dlbench.scenario.expand.resolve import PlannedArm, resolve
 from dlbench.scenario.read.document import inline
-from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Baseline, Scenario
 from dlbench.scenario.settings import Affects, Settings, about
 
@@ -65,28 +64,30 @@ def with_cores(arms: Sequence[PlannedArm], cluster: Cluster) -> tuple[PlannedArm
 
     Above one they are whole cores, which is what a worker can be bound to; the rest stays free, in every arm.
     """
-    shares = [host.num_cores / count for arm in arms for host, count in spread(arm.settings, cluster)]
+    shares = [host.num_cores / count for arm in arms for host, count in spread(arm.run.settings, cluster)]
     share = min(shares, default=1.0)
     share = float(math.floor(share)) if share >= 1 else share
     return tuple(
-        replace(arm, settings=arm.settings.model_copy(update={"cores_per_worker": share}))
-        if arm.settings.cores_per_worker is None
+        _changed(arm, settings=arm.run.settings.model_copy(update={"cores_per_worker": share}))
+        if arm.run.settings.cores_per_worker is None
         else arm
         for arm in arms
     )
 
 
-def specify(arms: Sequence[PlannedArm], scenario: Scenario) -> tuple[RunSpec, ...]:
-    """Return the first repeat of each arm, with labels that distinguish them."""
+def with_names(arms: Sequence[PlannedArm], scenario: Scenario) -> tuple[PlannedArm, ...]:
+    """Return the arms with labels that distinguish them, and their values on the scenario's axes."""
     keys = axis_keys(scenario)
-    written = [arm for arm in arms if not arm.is_baseline]
+    written = [arm for arm in arms if not arm.run.baseline]
     varying = [key for key in keys if len({inline(arm.value(key)) for arm in written}) > 1]
-    return tuple(_specify(arm, scenario, keys, varying) for arm in arms)
+    return tuple(
+        _changed(arm, label=_label(arm, varying), axes={key: arm.value(key) for key in keys if _has_axis(arm, key)})
+        for arm in arms
+    )
 
 
-def draft(arm: PlannedArm, scenario: Scenario) -> RunSpec:
-    """Return an arm as a run to be checked; its label is not used."""
-    return _specify(arm, scenario, (), ())
+def _changed(arm: PlannedArm, **update: Any) -> PlannedArm:
+    return replace(arm, run=arm.run.model_copy(update=update))
 
 
 def _has_all(arm: PlannedArm, partial: dict[str, Any]) -> bool:
@@ -94,7 +95,7 @@ def _has_all(arm: PlannedArm, partial: dict[str, Any]) -> bool:
 
 
 def _identity(arm: PlannedArm) -> str:
-    return json.dumps([arm.settings.model_dump(mode="json"), arm.options], sort_keys=True)
+    return json.dumps([arm.run.settings.model_dump(mode="json"), arm.run.options], sort_keys=True)
 
 
 def _refuse_twins(arms: Iterable[PlannedArm], scenario: Scenario) -> None:
@@ -130,30 +131,16 @@ def is_shared(key: str) -> bool:
     return name not in Settings.model_fields or about(name).affects is not Affects.DISTRIBUTION
 
 
-def _specify(arm: PlannedArm, scenario: Scenario, keys: Iterable[str], varying: Iterable[str]) -> RunSpec:
-    return RunSpec(
-        scenario=scenario.name,
-        label=_label(arm, tuple(varying)),
-        repeat=0,
-        settings=arm.settings,
-        options=dict(arm.options),
-        axes={key: arm.value(key) for key in keys if _has_axis(arm, key)},
-        target=scenario.target,
-        limits=scenario.limits,
-        baseline=arm.is_baseline,
-    )
-
-
 def _has_axis(arm: PlannedArm, key: str) -> bool:
-    return key in Settings.model_fields or key in arm.options
+    return key in Settings.model_fields or key in arm.run.options
 
 
-def _label(arm: PlannedArm, varying: tuple[str, ...]) -> str:
-    shown = [key for key in varying if not arm.is_baseline or is_shared(key)]
+def _label(arm: PlannedArm, varying: Sequence[str]) -> str:
+    shown = [key for key in varying if not arm.run.baseline or is_shared(key)]
     words = [f"{key}={_word(arm.value(key))}" for key in shown if arm.value(key) is not None]
-    if arm.is_baseline:
+    if arm.run.baseline:
         return " ".join(["baseline", *words])
-    return " ".join(words) or f"strategy={arm.settings.strategy} workers={arm.settings.workers}"
+    return " ".join(words) or f"strategy={arm.run.settings.strategy} workers={arm.run.settings.workers}"
 
 
 def _word(value: Any) -> str:

@@ -1,6 +1,6 @@
 """Resolve a point to an arm: every default filled in, nothing `auto` left."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,10 @@ from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.cluster.spread import starts_here
 from dlbench.scenario.expand.points import Point
 from dlbench.scenario.needs import Needs
-from dlbench.scenario.plugin_settings import LABELS_OF_A_COMMAND, PLUGIN_SETTINGS, is_label, load, needs_of, provides
-from dlbench.scenario.read.values import refuse_bool
+from dlbench.scenario.plugin_settings import LABELS_OF_A_COMMAND, is_label, load, needs_of, provides
+from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Scenario
-from dlbench.scenario.settings import OPTION_PREFIXES, Mode, Settings
+from dlbench.scenario.settings import OPTION_PREFIXES, Mode, Settings, value_of
 from dlbench.scenario.source import Path, Source, translate
 
 # The order in which launchers are tried where several can carry a strategy.
@@ -24,46 +24,40 @@ _PREFERRED_LAUNCHERS = ("local", "mpirun", "horovodrun", "srun")
 
 @dataclass(frozen=True)
 class PlannedArm:
-    """One point, resolved: what all its repeats share, but for the cores that depend on the other arms.
+    """One point, resolved.
 
     Attributes:
         point: What was written.
         given: The settings as written, with defaults.
-        settings: The settings, resolved. `launcher` stays `auto` where none can carry the strategy.
-        options: Options of its plugins with their defaults, by dotted key.
-        is_baseline: Whether it was added as a base line.
+        run: Its first repeat. `launcher` stays `auto` where none can carry the strategy; the cores of a worker depend
+            on the other arms, and so does what the run is called: its label and axes are empty.
     """
 
     point: Point
     given: Settings
-    settings: Settings
-    options: Mapping[str, Any]
-    is_baseline: bool = False
+    run: RunSpec
 
     def has(self, key: str, value: Any) -> bool:
         """Whether this arm has a value, as it is written: what `exclude` asks."""
         if key in Settings.model_fields:
-            wanted = getattr(Settings.model_validate({key: value}), key)
-            if key in PLUGIN_SETTINGS and wanted is not None:
-                wanted = plugins.canonical(wanted)
-            return bool(wanted == getattr(self.given, key))
-        return key in self.options and bool(self.options[key] == self._as_option(key, value))
+            return bool(getattr(self.given, key) == value_of(key, value))
+        return key in self.run.options and bool(self.run.options[key] == self._as_option(key, value))
 
     def _as_option(self, key: str, value: Any) -> Any:
         """Return a value as its plugin reads it: `batch_norm: true` is `local`."""
         prefix, _, name = key.partition(".")
-        plugin = load(OPTION_PREFIXES[prefix], getattr(self.settings, prefix))
-        others = {known.partition(".")[2]: old for known, old in self.options.items() if known.startswith(f"{prefix}.")}
+        plugin = load(OPTION_PREFIXES[prefix], getattr(self.run.settings, prefix))
         try:
-            return plugin.options.model_validate({**others, name: value}).model_dump(mode="json")[name]
+            options = plugin.options.model_validate({**self.run.options_of(prefix), name: value})
         except ValidationError:
             return value
+        return options.model_dump(mode="json")[name]
 
     def value(self, key: str) -> Any:
         """Return the resolved value of a setting or option, JSON-able; None where it has none."""
         if key in Settings.model_fields:
-            return self.settings.model_dump(mode="json")[key]
-        return self.options.get(key)
+            return self.run.settings.model_dump(mode="json")[key]
+        return self.run.options.get(key)
 
 
 def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: bool = False) -> PlannedArm:
@@ -72,7 +66,7 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
     Raises:
         UserError: A value is not one of its setting's or option's.
     """
-    given = _canonical(_settings(point, scenario.source))
+    given = _settings(point, scenario.source)
     needs = needs_of(given.strategy)
     collectives = _collectives(given, needs, point, cluster)
     settings = given.model_copy(
@@ -86,7 +80,17 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
             **_labels(given, point),
         }
     )
-    return PlannedArm(point, given, settings, _options(settings, point, scenario.source), is_baseline)
+    run = RunSpec(
+        scenario=scenario.name,
+        label="",
+        repeat=0,
+        settings=settings,
+        options=_options(settings, point, scenario.source),
+        target=scenario.target,
+        limits=scenario.limits,
+        baseline=is_baseline,
+    )
+    return PlannedArm(point, given, run)
 
 
 def _settings(point: Point, source: Source) -> Settings:
@@ -102,12 +106,6 @@ def _place(point: Point) -> Any:
         return (*point.origins.get(str(location[0]), ()), *location[1:]) if location else ()
 
     return place
-
-
-def _canonical(settings: Settings) -> Settings:
-    """Return the settings with every plugin named as its file is called."""
-    found = {key: getattr(settings, key) for key in PLUGIN_SETTINGS}
-    return settings.model_copy(update={key: name and plugins.canonical(name) for key, name in found.items()})
 
 
 def _labels(settings: Settings, point: Point) -> dict[str, str]:
@@ -186,8 +184,6 @@ def _options_of(
     except ValidationError as error:
         allowed = [f"{prefix}.{name}" for name in plugin.options.model_fields]
         raise _explained(translate(error, source, lambda _: allowed, place), error, plugin, prefix) from error
-    for name, value in given.items():
-        refuse_bool(value, getattr(options, name), f"{prefix}.{name}", source.where(origins[name]))
     return {f"{prefix}.{name}": value for name, value in options.model_dump(mode="json").items()}
 
 

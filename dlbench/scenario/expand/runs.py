@@ -2,25 +2,23 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
-from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.scenario.check.case import Descriptions
 from dlbench.scenario.check.feasibility import infeasibility
 from dlbench.scenario.cluster import Cluster
-from dlbench.scenario.expand.arms import draft, specify, with_baselines, with_cores, written_arms
+from dlbench.scenario.expand.arms import with_baselines, with_cores, with_names, written_arms
 from dlbench.scenario.expand.points import Point, check_size
 from dlbench.scenario.expand.resolve import PlannedArm
-from dlbench.scenario.plugin_settings import PLUGIN_SETTINGS
 from dlbench.scenario.read.document import inline, parse_value
-from dlbench.scenario.read.values import check_values, keys
+from dlbench.scenario.read.values import keys
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Order, Scenario
-from dlbench.scenario.settings import Settings
+from dlbench.scenario.settings import Settings, value_of
 from dlbench.scenario.source import Path, Source, translate, unknown_key
 
 # Reasons and points that one message names.
@@ -39,26 +37,34 @@ def expand(scenario: Scenario, cluster: Cluster, only: Mapping[str, str] | None 
     Raises:
         UserError: A value is wrong, points are impossible or the same twice, there are too many runs or none.
     """
-    check_values(scenario)
     wanted = _wanted(only or {}, scenario)
     written = written_arms(scenario, cluster)
     reasons = _reasons(written, scenario, cluster)
-    _refuse_points(written, reasons, [_is_wanted(arm, wanted) for arm in written], scenario)
+    bad = [(arm, why) for arm, why in zip(written, reasons, strict=True) if why and _is_wanted(arm, wanted)]
+    if bad:
+        raise _impossible(bad, len(written), scenario)
     possible = [arm for arm, reason in zip(written, reasons, strict=True) if not reason]
-    arms = _complete(possible, scenario, cluster)
+    arms = with_names(with_cores(_with_baselines(possible, scenario, cluster), cluster), scenario)
     kept = [_is_wanted(arm, wanted) for arm in arms]
     if not any(kept):
         raise _nothing(only or {}, arms)
-    return tuple(run for run, is_kept in _ordered(specify(arms, scenario), kept, scenario) if is_kept)
+    order = _order(len(arms), scenario)
+    return tuple(arms[number].run.model_copy(update={"repeat": repeat}) for repeat, number in order if kept[number])
 
 
-def _complete(possible: Sequence[PlannedArm], scenario: Scenario, cluster: Cluster) -> tuple[PlannedArm, ...]:
-    """Return the arms with base lines and cores."""
+def _with_baselines(possible: Sequence[PlannedArm], scenario: Scenario, cluster: Cluster) -> tuple[PlannedArm, ...]:
+    """Return the arms with base lines, all of which can be run."""
     arms = with_baselines(possible, scenario, cluster)
     check_size(len(arms) * scenario.repeats, scenario)
-    added = [arm for arm in arms if arm.is_baseline]
-    _refuse_baselines(added, _reasons(added, scenario, cluster), scenario)
-    return with_cores(arms, cluster)
+    added = [arm for arm in arms if arm.run.baseline]
+    why = Counter(filter(None, _reasons(added, scenario, cluster)))
+    if why:
+        raise UserError(
+            f"{why.total()} of {len(added)} base lines cannot be run:\n{_listed(why)}",
+            hint="`baseline: none` leaves base lines out",
+            where=scenario.source.where(("baseline",)),
+        )
+    return arms
 
 
 def _reasons(arms: Sequence[PlannedArm], scenario: Scenario, cluster: Cluster) -> list[str]:
@@ -71,39 +77,23 @@ def _reasons(arms: Sequence[PlannedArm], scenario: Scenario, cluster: Cluster) -
     found = []
     for arm in arms:
         try:
-            found.append(infeasibility(draft(arm, scenario), cluster, seen))
+            found.append(infeasibility(arm.run, cluster, seen))
         except UserError as error:
             where = error.where or scenario.source.where(_dataset_path(arm.point))
             raise UserError(error.message, hint=error.hint, where=where) from error
     return found
 
 
-def _refuse_points(
-    arms: Sequence[PlannedArm], reasons: Sequence[str], is_wanted: Sequence[bool], scenario: Scenario
-) -> None:
-    """Refuse impossible points among those that are wanted."""
-    is_bad = [bool(reason) and wanted for reason, wanted in zip(reasons, is_wanted, strict=True)]
-    if not any(is_bad):
-        return
-    bad = [arm.point for arm, gone in zip(arms, is_bad, strict=True) if gone]
-    why = Counter(reason for reason, gone in zip(reasons, is_bad, strict=True) if gone)
-    where = scenario.source.where(_place(bad[0]))
-    if not bad[0].chosen:
-        raise UserError(f"this cannot be run: {next(iter(why))}", where=where)
+def _impossible(bad: Sequence[tuple[PlannedArm, str]], total: int, scenario: Scenario) -> UserError:
+    """Return the error for points that cannot be run, each with its reason."""
+    points = [arm.point for arm, _ in bad]
+    why = Counter(reason for _, reason in bad)
+    where = scenario.source.where(_place(points[0]))
+    if not points[0].chosen:
+        return UserError(f"this cannot be run: {next(iter(why))}", where=where)
     # Leaving out everything is no remedy.
-    hint = "" if all(is_bad) else _remedy(bad)
-    raise UserError(f"{len(bad)} of {len(arms)} points cannot be run:\n{_listed(why)}", hint=hint, where=where)
-
-
-def _refuse_baselines(arms: Sequence[PlannedArm], reasons: Sequence[str], scenario: Scenario) -> None:
-    """Refuse base lines that cannot be run."""
-    why = Counter(reason for reason in reasons if reason)
-    if why:
-        raise UserError(
-            f"{why.total()} of {len(arms)} base lines cannot be run:\n{_listed(why)}",
-            hint="`baseline: none` leaves base lines out",
-            where=scenario.source.where(("baseline",)),
-        )
+    hint = "" if len(bad) == total else _remedy(points)
+    return UserError(f"{len(bad)} of {total} points cannot be run:\n{_listed(why)}", hint=hint, where=where)
 
 
 def _listed(why: Counter[str]) -> str:
@@ -140,15 +130,14 @@ def _dataset_path(point: Point) -> Path:
     return next(iter(options), point.origins.get("dataset", ()))
 
 
-def _ordered(specs: Sequence[RunSpec], kept: Sequence[bool], scenario: Scenario) -> Iterator[tuple[RunSpec, bool]]:
-    """Yield every repeat in the order of execution; shuffled by the scenario's name, so always in the same way."""
-    found = [(repeat, number) for repeat in range(scenario.repeats) for number in range(len(specs))]
+def _order(num_arms: int, scenario: Scenario) -> list[tuple[int, int]]:
+    """Return repeat and arm of each run in the order of execution; shuffled by the scenario's name, always alike."""
+    found = [(repeat, number) for repeat in range(scenario.repeats) for number in range(num_arms)]
     if scenario.order is not Order.WRITTEN:
         random.Random(scenario.name).shuffle(found)
     if scenario.order is Order.BLOCKS:
         found.sort(key=lambda place: place[0])
-    for repeat, number in found:
-        yield specs[number].model_copy(update={"repeat": repeat}), kept[number]
+    return found
 
 
 def _wanted(only: Mapping[str, str], scenario: Scenario) -> dict[str, Any]:
@@ -166,10 +155,9 @@ def _wanted(only: Mapping[str, str], scenario: Scenario) -> dict[str, Any]:
 
 def _setting(key: str, value: Any, where: str) -> Any:
     try:
-        found = getattr(Settings.model_validate({key: value}), key)
+        return value_of(key, value)
     except ValidationError as error:
         raise translate(error, Source(where), lambda _: ()) from error
-    return plugins.canonical(found) if key in PLUGIN_SETTINGS and found is not None else found
 
 
 def _is_wanted(arm: PlannedArm, wanted: Mapping[str, Any]) -> bool:
@@ -178,8 +166,8 @@ def _is_wanted(arm: PlannedArm, wanted: Mapping[str, Any]) -> bool:
 
 def _matches(arm: PlannedArm, key: str, value: Any) -> bool:
     if key in Settings.model_fields:
-        return value in (getattr(arm.given, key), getattr(arm.settings, key))
-    return bool(arm.options.get(key) == value)
+        return value in (getattr(arm.given, key), getattr(arm.run.settings, key))
+    return bool(arm.run.options.get(key) == value)
 
 
 def _nothing(only: Mapping[str, str], arms: Sequence[PlannedArm]) -> UserError:

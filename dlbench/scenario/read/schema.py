@@ -3,9 +3,8 @@
 from typing import Any
 
 from dlbench import plugins
-from dlbench.scenario.plugin_settings import PLUGIN_SETTINGS
 from dlbench.scenario.scenario import Scenario
-from dlbench.scenario.settings import OPTION_PREFIXES, Settings
+from dlbench.scenario.settings import OPTION_PREFIXES, PLUGIN_SETTINGS, Settings
 
 Schema = dict[str, Any]
 

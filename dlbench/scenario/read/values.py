@@ -7,9 +7,9 @@ from pydantic import BaseModel, ValidationError
 
 from dlbench import plugins
 from dlbench.errors import UserError, shown
-from dlbench.scenario.plugin_settings import LABELS_OF_A_COMMAND, PLUGIN_SETTINGS, load
+from dlbench.scenario.plugin_settings import LABELS_OF_A_COMMAND, load
 from dlbench.scenario.scenario import Scenario
-from dlbench.scenario.settings import OPTION_PREFIXES, Settings
+from dlbench.scenario.settings import OPTION_PREFIXES, PLUGIN_SETTINGS, Settings, value_of
 from dlbench.scenario.source import Path, Source, translate, unknown_key
 
 
@@ -36,15 +36,6 @@ def keys(scenario: Scenario) -> tuple[str, ...]:
     """Return every key that a point of this scenario may have: settings, and options of the plugins it names."""
     options = [f"{prefix}.{name}" for prefix, found in _candidates(scenario).items() for name in _option_names(found)]
     return (*Settings.model_fields, *options)
-
-
-def refuse_bool(raw: Any, validated: Any, name: str, where: str) -> None:
-    """Refuse true and false that became a number: Python would take them for 1 and 0."""
-    if isinstance(raw, bool) and isinstance(validated, int | float) and not isinstance(validated, bool):
-        raise UserError(f"{name} needs a number, not {str(raw).lower()}", where=where)
-    if isinstance(raw, list | tuple) and isinstance(validated, list | tuple):
-        for one, other in zip(raw, validated, strict=False):
-            refuse_bool(one, other, name, where)
 
 
 def _candidates(scenario: Scenario) -> dict[str, tuple[plugins.Plugin, ...]]:
@@ -81,7 +72,7 @@ def _option_names(found: tuple[plugins.Plugin, ...]) -> tuple[str, ...]:
 
 def _check_setting(path: Path, key: str, value: Any, scenario: Scenario) -> None:
     try:
-        Settings.model_validate({key: value})
+        value_of(key, value)
     except ValidationError as error:
         raise translate(error, scenario.source, lambda _: (), lambda location: (*path, *location[1:])) from error
     kind = PLUGIN_SETTINGS.get(key)
@@ -102,7 +93,7 @@ def _check_option(
     owners = [plugin for plugin in candidates[prefix] if name in plugin.options.model_fields]
     if not owners:
         raise _no_such_option(key, candidates[prefix], where)
-    failures = [error for plugin in owners if (error := _option_error(plugin.options, name, value, where)) is not None]
+    failures = [error for plugin in owners if (error := _option_error(plugin.options, name, value)) is not None]
     if len(failures) == len(owners):
         raise translate(failures[0], source, lambda _: (), lambda location: (*path, *location[1:]))
 
@@ -115,11 +106,10 @@ def _no_such_option(key: str, found: tuple[plugins.Plugin, ...], where: str) -> 
     return UserError(f"{who} has no option {shown(name)}", hint=hint, where=where)
 
 
-def _option_error(options: type[BaseModel], name: str, value: Any, where: str) -> ValidationError | None:
+def _option_error(options: type[BaseModel], name: str, value: Any) -> ValidationError | None:
     """Return what is wrong with one option by itself; a missing other option is not."""
     try:
-        found = options.model_validate({name: value})
+        options.model_validate({name: value})
     except ValidationError as error:
         return error if any(detail["loc"][:1] == (name,) for detail in error.errors()) else None
-    refuse_bool(value, getattr(found, name), name, where)
     return None
