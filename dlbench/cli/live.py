@@ -7,10 +7,11 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from dlbench.cli.tables import duration
-from dlbench.launch.execute import Progress, WorkerProgress
+from dlbench.launch.execute import Progress
 from dlbench.records.outcome import Outcome, Status
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.study.runner import Watcher
+from dlbench.telemetry.attempt_session import WorkerView
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -44,7 +45,7 @@ def shown_end(outcome: Outcome, row: Mapping[str, Any]) -> str:
     return ", ".join(parts) + (f": {reason}" if reason not in ("", outcome.status) else "")
 
 
-def worker_cells(worker: WorkerProgress) -> list[str]:
+def worker_cells(worker: WorkerView) -> list[str]:
     """Return worker, phase, epoch, step, loss, accuracy and samples/s as text."""
     return [
         str(worker.rank),
@@ -219,7 +220,7 @@ class LiveTable(Display):
         return Group(head, title, table, *([Text(f"and {more} more workers")] if more > 0 else []))
 
 
-def _in_words(worker: WorkerProgress) -> str:
+def _in_words(worker: WorkerView) -> str:
     rank, phase, epoch, step, loss, accuracy, rate = worker_cells(worker)
     values = (("epoch", epoch), ("step", step), ("loss", loss), ("accuracy", accuracy))
     known = [f"{name} {value}" for name, value in values if value != UNKNOWN]

@@ -6,14 +6,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
 from dlbench.cgroups import oom_kills
 from dlbench.launch import processes
-from dlbench.launch.logs import LogBounds, lost_host, rank_exit, telling_line, unreachable, unstarted_host
+from dlbench.launch.logs import LogBounds, read_launcher_log, telling_line
 from dlbench.launch.outcome_rules import Evidence, decide, has_killed_elsewhere
 from dlbench.launch.plan import LaunchPlan
 from dlbench.launch.processes import ProcessStates, process_states
@@ -37,25 +37,11 @@ Bring = Callable[[Assignment, Path, bool], dict[str, int]]
 
 
 @dataclass(frozen=True)
-class WorkerProgress:
-    """How far a worker is; None where it is unknown. `beat_age_s`: seconds since its last beat."""
-
-    rank: int
-    phase: str
-    step: int | None
-    epoch: int | None
-    loss: float | None
-    accuracy: float | None
-    samples_per_s: float | None
-    beat_age_s: float | None
-
-
-@dataclass(frozen=True)
 class Progress:
     """How far an attempt is, `elapsed_s` seconds after its launch."""
 
     elapsed_s: float
-    workers: tuple[WorkerProgress, ...]
+    workers: tuple[WorkerView, ...]
 
 
 def execute(
@@ -133,13 +119,11 @@ class _Attempt:
         except OSError as error:
             return Status.FAILED, f"the launcher cannot be started: {error}", None
         try:
-            evidence = self._follow(launcher)
+            evidence = self._follow(launcher, oom_kills_before)
         except BaseException:
             self._end(launcher)
             raise
-        was_oom = evidence.was_oom or oom_kills() > oom_kills_before
-        status, reason = decide(replace(evidence, was_oom=was_oom))
-        return status, reason, evidence.exit_code
+        return *decide(evidence), evidence.exit_code
 
     def _start(self) -> subprocess.Popen[bytes]:
         """Start the launcher in a session of its own."""
@@ -153,7 +137,7 @@ class _Attempt:
                 start_new_session=True,
             )
 
-    def _follow(self, launcher: subprocess.Popen[bytes]) -> Evidence:
+    def _follow(self, launcher: subprocess.Popen[bytes], oom_kills_before: int) -> Evidence:
         """Watch the attempt to its end and gather what is known of it then."""
         started_at = time.monotonic()
         termination = self._watch(launcher, started_at)
@@ -165,9 +149,24 @@ class _Attempt:
         self.ended_at = time.monotonic()
         went_well = termination is None and launcher.returncode == 0
         killed = {} if self.bring is None else self.bring(self.assignment, self.folder, went_well)
-        self.on_progress(_progress(self.session.workers(), time.monotonic(), started_at))
-        evidence = self._evidence(launcher, termination, ended_at, remaining)
-        return replace(evidence, was_oom=has_killed_elsewhere(evidence, killed))
+        views = self.session.workers()
+        self.on_progress(Progress(time.monotonic() - started_at, tuple(views.values())))
+        launcher_log = self.folder / files.LAUNCHER_LOG
+        hosts = {place.rank: place.host for place in self.assignment.layout.places}
+        return Evidence(
+            views=views,
+            hosts=hosts,
+            exit_code=launcher.returncode,
+            launcher_pid=launcher.pid,
+            launcher_log=read_launcher_log(launcher_log, _ranks_by_pid(views)),
+            lines={rank: telling_line(self.folder / files.worker_log(rank)) for rank in views},
+            termination=termination,
+            ended_at=ended_at,
+            failure=self.session.failure,
+            was_oom=oom_kills() > oom_kills_before or has_killed_elsewhere(views, hosts, killed),
+            remaining=tuple(remaining),
+            memory_limit_bytes=self.assignment.run.settings.memory_limit_bytes,
+        )
 
     def _watch(self, launcher: subprocess.Popen[bytes], started_at: float) -> Termination | None:
         """Return why the attempt has to be ended, or None once its launcher has ended by itself."""
@@ -179,19 +178,19 @@ class _Attempt:
             if turn % _LOOK_EVERY == 0:
                 states = process_states(self.assignment.attempt_id, views, host)
             if turn % _TELL_EVERY == 0:
-                self.on_progress(_progress(views, now, started_at))
-            if found := self._interruption(now) or watch.check(now, views, states):
+                self.on_progress(Progress(now - started_at, tuple(views.values())))
+            if found := self._interruption() or watch.check(now, views, states):
                 return found
             turn += 1
             self.stop.wait(_POLL_S)
         return None
 
-    def _interruption(self, now: float) -> Termination | None:
+    def _interruption(self) -> Termination | None:
         if self.stop.is_set():
-            return Termination(Status.INTERRUPTED, "interrupted", now)
-        return Termination(Status.FAILED, self.session.failure, now) if self.session.failure else None
+            return Termination(Status.INTERRUPTED, "interrupted")
+        return Termination(Status.FAILED, self.session.failure) if self.session.failure else None
 
-    def _end(self, launcher: subprocess.Popen[bytes]) -> tuple[int, ...]:
+    def _end(self, launcher: subprocess.Popen[bytes]) -> list[int]:
         """End every process of the attempt, the launcher among them; return those that cannot be ended."""
 
         def find() -> list[int]:
@@ -202,40 +201,13 @@ class _Attempt:
         remaining = processes.end_all(find, self.assignment.run.limits.grace_s, launcher.pid)
         if launcher.pid not in remaining:
             launcher.wait()
-        return tuple(remaining)
+        return remaining
 
     def _drain(self, timeout_s: float) -> None:
         """Wait until all that ended workers have sent is taken in."""
         deadline = time.monotonic() + timeout_s
         while not self.session.is_drained() and time.monotonic() < deadline:
             time.sleep(_POLL_S / 10)
-
-    def _evidence(
-        self,
-        launcher: subprocess.Popen[bytes],
-        termination: Termination | None,
-        ended_at: float,
-        remaining: tuple[int, ...],
-    ) -> Evidence:
-        views = self.session.workers()
-        launcher_log = self.folder / files.LAUNCHER_LOG
-        return Evidence(
-            views=views,
-            exit_code=launcher.returncode,
-            launcher_pid=launcher.pid,
-            termination=termination,
-            ended_at=ended_at,
-            failure=self.session.failure,
-            rank_exit=None if termination else rank_exit(launcher_log, _ranks_by_pid(views)),
-            lost_host=lost_host(launcher_log),
-            hosts={place.rank: place.host for place in self.assignment.layout.places},
-            unstarted_host=unstarted_host(launcher_log),
-            unreachable=unreachable(launcher_log),
-            lines={rank: telling_line(self.folder / files.worker_log(rank)) for rank in views},
-            launcher_line=telling_line(launcher_log),
-            remaining=remaining,
-            memory_limit_bytes=self.assignment.run.settings.memory_limit_bytes,
-        )
 
     @cached_property
     def logs(self) -> LogBounds:
@@ -247,20 +219,3 @@ def _ranks_by_pid(views: dict[int, WorkerView]) -> dict[int, int]:
     """Return the rank of each process by its number; a number that processes of two hosts share is left out."""
     seen = Counter(view.pid for view in views.values())
     return {view.pid: rank for rank, view in views.items() if seen[view.pid] == 1}
-
-
-def _progress(views: dict[int, WorkerView], now: float, started_at: float) -> Progress:
-    return Progress(now - started_at, tuple(_worker_progress(view, now) for view in views.values()))
-
-
-def _worker_progress(view: WorkerView, now: float) -> WorkerProgress:
-    return WorkerProgress(
-        rank=view.rank,
-        phase=view.phase,
-        step=view.step,
-        epoch=view.epoch,
-        loss=view.loss,
-        accuracy=view.accuracy,
-        samples_per_s=view.samples_per_s,
-        beat_age_s=None if view.beat_at is None else now - view.beat_at,
-    )

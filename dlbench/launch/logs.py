@@ -5,6 +5,7 @@ import os
 import re
 import signal
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from dlbench.records.outcome import says_out_of_memory
@@ -50,24 +51,25 @@ _PID_EXIT = re.compile(
 )
 _EXIT_STRING = re.compile(r"EXIT STRING: [^\n]*\(signal (?P<signal>\d+)\)")
 # What Open MPI prints once its daemon on another host is gone, and ssh under MPICH, which names no host where it was
-# just sending. 255 is ssh's exit code for a connection that ended.
-_LOST_HOST = (
+# just sending.
+_MISSING_HOST = (
     re.compile(r"lost communication with a remote daemon.*?Remote daemon:[^\n]* on node (?P<host>\S+)", re.DOTALL),
-    re.compile(r"daemon failed to report back.*?Remote host: +(?P<host>\S+)\s+Daemon exit status: +255", re.DOTALL),
     re.compile(r"^Connection to (?P<host>\S+) closed by remote host\.", re.MULTILINE),
     re.compile(r"^Timeout, server (?P<host>\S+) not responding", re.MULTILINE),
     re.compile(r"^Connection (?:closed|reset) by (?P<host>\S+) port \d+", re.MULTILINE),
     re.compile(r"^Read from remote host (?P<host>\S+): Connection reset", re.MULTILINE),
+    re.compile(
+        r"daemon failed to report back.*?Remote host: +(?P<host>\S+)\s+Daemon exit status: +(?P<code>\d+)", re.DOTALL
+    ),
     re.compile(r"^client_loop: send disconnect: (?:Broken pipe|Connection reset)(?P<host>)", re.MULTILINE),
 )
+# ssh's exit code for a connection that ended.
+_SSH_FAILED = 255
 # What it prints around that: general advice. What ssh itself says, such as that a key is wrong, stands before it.
 _ADVICE = re.compile(
     r"^-{20,}\n(?:A daemon failed to report back|PRTE has lost communication|An MPI communication peer process has)"
     r".*?^-{20,}\n",
     re.DOTALL | re.MULTILINE,
-)
-_UNSTARTED = re.compile(
-    r"daemon failed to report back.*?Remote host: +(?P<host>\S+)\s+Daemon exit status: +(?P<code>\d+)", re.DOTALL
 )
 # What Open MPI prints where two processes have no transport between them.
 _UNREACHABLE = re.compile(
@@ -107,17 +109,61 @@ class LogBounds:
             os.close(descriptor)
 
 
+@dataclass(frozen=True)
+class ProcessExit:
+    """How a process ended: its rank, None where that is unknown, and its exit code, negative: ended by that signal."""
+
+    rank: int | None
+    code: int
+
+
+@dataclass(frozen=True)
+class MissingHost:
+    """A host that a launcher has lost, or could not begin on: then with the exit code of its daemon there.
+
+    `address` is how the launcher calls it, "" where it does not name it.
+    """
+
+    address: str
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True)
+class LauncherLog:
+    """What the log of a launcher says of an attempt that failed.
+
+    Attributes:
+        first_exit: The process that failed first.
+        missing_host: A host without which it could not go on.
+        unreachable: Hosts between which MPI has found no route, such as "node1 and node2", or "".
+        line: Its telling line.
+    """
+
+    first_exit: ProcessExit | None = None
+    missing_host: MissingHost | None = None
+    unreachable: str = ""
+    line: str = ""
+
+
+def read_launcher_log(path: Path, ranks: Mapping[int, int] | None = None) -> LauncherLog:
+    """Read the log of a launcher; `ranks` has the rank of each process, by its number."""
+    text = _end_of(path)
+    pair = _UNREACHABLE.search(text)
+    return LauncherLog(
+        first_exit=_first_exit(text, ranks or {}),
+        missing_host=_missing_host(text),
+        unreachable=f"{pair['one'].strip()} and {pair['other'].strip()}" if pair else "",
+        line=_telling_line(text),
+    )
+
+
 def telling_line(path: Path) -> str:
     """Return the line of a log that says best what went wrong, or "" where there is none.
 
     A fatal error (what says that memory ran out before it, as its cause) or the last line of the last traceback, else
     the last line that is no launcher's noise.
     """
-    lines = [line.rstrip() for line in _ADVICE.sub("", _end_of(path)).splitlines()]
-    fatal = [line for line in lines if _FATAL.match(line)]
-    if fatal:
-        return next((line for line in lines if says_out_of_memory(line)), fatal[-1])
-    return _last_exception(lines) or _last_meaningful(lines)
+    return _telling_line(_end_of(path))
 
 
 def says_crash(line: str) -> bool:
@@ -125,44 +171,36 @@ def says_crash(line: str) -> bool:
     return bool(_FATAL.match(line))
 
 
-def lost_host(path: Path) -> str | None:
-    """Return the host that Open MPI or ssh reports as lost, "" where ssh does not name it, None where none is lost."""
-    text = _end_of(path)
-    found = next((match for pattern in _LOST_HOST if (match := pattern.search(text))), None)
-    return found["host"] if found else None
+def _telling_line(text: str) -> str:
+    lines = [line.rstrip() for line in _ADVICE.sub("", text).splitlines()]
+    fatal = [line for line in lines if _FATAL.match(line)]
+    if fatal:
+        return next((line for line in lines if says_out_of_memory(line)), fatal[-1])
+    return _last_exception(lines) or _last_meaningful(lines)
 
 
-def unstarted_host(path: Path) -> tuple[str, int] | None:
-    """Return the host on which Open MPI says that its daemon ended before it began, with its exit code; else None."""
-    found = _UNSTARTED.search(_end_of(path))
-    return (found["host"], int(found["code"])) if found else None
+def _missing_host(text: str) -> MissingHost | None:
+    found = next((match for pattern in _MISSING_HOST if (match := pattern.search(text))), None)
+    if found is None:
+        return None
+    code = int(found.groupdict().get("code") or _SSH_FAILED)
+    return MissingHost(found["host"], None if code == _SSH_FAILED else code)
 
 
-def unreachable(path: Path) -> str:
-    """Return the hosts between which Open MPI says it has no way, such as "node1 and node2", or ""."""
-    found = _UNREACHABLE.search(_end_of(path))
-    return f"{found['one'].strip()} and {found['other'].strip()}" if found else ""
+def _first_exit(text: str, ranks: Mapping[int, int]) -> ProcessExit | None:
+    """Return the process that its launcher says failed first.
 
-
-def rank_exit(path: Path, ranks: Mapping[int, int] | None = None) -> tuple[int | None, str, int] | None:
-    """Return (rank, "exit code" or "signal", number) of the process that its launcher says failed first, or None.
-
-    The rank is None where the launcher says how it ended and cannot be believed about which it was.
-
-    Args:
-        path: The launcher's log.
-        ranks: The rank of each process, by its number.
+    Its rank is None where the launcher says how it ended and cannot be believed about which it was.
     """
-    text = _end_of(path)
     found = [match for match in (pattern.search(text) for pattern in _RANK_EXIT) if match]
     if not found:
-        return _pid_exit(text, ranks or {})
+        return _pid_exit(text, ranks)
     first = min(found, key=lambda match: match.start()).groupdict()
-    kind = "signal" if "signal" in first else "exit code"
-    return int(first["rank"]), kind, int(first.get("signal") or first.get("code") or 0)
+    code = -_signal(first["signal"]) if first.get("signal") else int(first.get("code") or 0)
+    return ProcessExit(int(first["rank"]), code)
 
 
-def _pid_exit(text: str, ranks: Mapping[int, int]) -> tuple[int | None, str, int] | None:
+def _pid_exit(text: str, ranks: Mapping[int, int]) -> ProcessExit | None:
     """Return what Hydra says of the process that failed; Intel MPI's names those that it has ended itself, too.
 
     That of MPICH names one alone, which may be one that it has ended itself over the first, by SIGKILL.
@@ -173,12 +211,17 @@ def _pid_exit(text: str, ranks: Mapping[int, int]) -> tuple[int | None, str, int
     found = matches[0]
     rank, code = ranks[int(found["pid"])], int(found["code"] or 0)
     if found["signal"]:
-        return rank, "signal", int(found["signal"])
+        return ProcessExit(rank, -_signal(found["signal"]))
     named = _EXIT_STRING.search(text, found.end())
     if not named:
-        return rank, "exit code", code
-    number = int(named["signal"])
-    return (rank if code == number != signal.SIGKILL else None), "signal", number
+        return ProcessExit(rank, code)
+    number = _signal(named["signal"])
+    return ProcessExit(rank if code == number != signal.SIGKILL else None, -number)
+
+
+def _signal(text: str) -> int:
+    """Return the number of a signal, which some launchers print as the exit code that a shell would have."""
+    return int(text) % 128
 
 
 def _end_of(path: Path) -> str:

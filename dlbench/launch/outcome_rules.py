@@ -3,10 +3,10 @@
 import math
 import re
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dlbench.launch.logs import says_crash
+from dlbench.launch.logs import LauncherLog, ProcessExit, says_crash
 from dlbench.launch.watch import Termination, early_end
 from dlbench.records.outcome import Status, says_out_of_memory
 from dlbench.telemetry.attempt_session import WorkerView
@@ -36,72 +36,89 @@ class Evidence:
 
     Attributes:
         views: What is known of the workers, by rank.
+        hosts: The address of each process's host, by rank.
         exit_code: The launcher's; negative: ended by that signal; None where it could not be started.
         launcher_pid: The launcher's process; that of the only worker where nothing is between.
+        launcher_log: What the launcher's log says.
+        lines: The telling line of each process's log, by rank.
         termination: Why dlbench ended the attempt, or None where it ended by itself.
         ended_at: When dlbench began to end what was left; what closed later was alive until then.
         failure: Why rows could not be kept, or "".
         was_oom: Whether the kernel, here or on a worker's host, has killed processes for lack of memory meanwhile.
-        rank_exit: What the launcher says of the process that failed first: (rank, "exit code" or "signal", number); the
-            rank is None where it knows only how.
-        lost_host: The host that the launcher reports as lost, "" where it does not name it; None where none is lost.
-        hosts: The address of each process's host, by rank.
-        unstarted_host: The host on which the launcher could not begin, and the exit code it had there; else None.
-        unreachable: Hosts between which MPI has found no way, as the launcher's log says, or "".
-        lines: The telling line of each process's log, by rank.
-        launcher_line: The telling line of the launcher's log.
         remaining: Processes that could not be ended.
         memory_limit_bytes: What each process was allowed to take; None where it was not limited.
     """
 
     views: Mapping[int, WorkerView]
-    exit_code: int | None
+    hosts: Mapping[int, str] = field(default_factory=dict)
+    exit_code: int | None = None
     launcher_pid: int = 0
+    launcher_log: LauncherLog = field(default_factory=LauncherLog)
+    lines: Mapping[int, str] = field(default_factory=dict)
     termination: Termination | None = None
     ended_at: float = math.inf
     failure: str = ""
     was_oom: bool = False
-    rank_exit: tuple[int | None, str, int] | None = None
-    lost_host: str | None = None
-    hosts: Mapping[int, str] = field(default_factory=dict)
-    unstarted_host: tuple[str, int] | None = None
-    unreachable: str = ""
-    lines: Mapping[int, str] = field(default_factory=dict)
-    launcher_line: str = ""
     remaining: tuple[int, ...] = ()
     memory_limit_bytes: int | None = None
 
+    @property
+    def first_exit(self) -> ProcessExit | None:
+        """What the launcher says of the process that failed first; None where dlbench has ended them."""
+        return None if self.termination else self.launcher_log.first_exit
 
-def has_killed_elsewhere(evidence: Evidence, oom_kills: Mapping[str, int]) -> bool:
-    """Return whether the kernel of another host has killed processes for lack of memory since a worker first called.
+    @property
+    def errors(self) -> list[WorkerError]:
+        """The errors in the order of their arrival; those after our own signal only say that it arrived."""
+        errors = [error for view in self.views.values() for error in view.errors if error.at <= self.ended_at]
+        return sorted(errors, key=lambda error: error.at)
+
+    @property
+    def is_over_a_lost_peer(self) -> bool:
+        """Whether Open MPI has ended a process because a connection broke, and the launcher knows of no earlier end."""
+        return (self.first_exit.code if self.first_exit else self.exit_code) == _PEER_LOST
+
+    @property
+    def was_launcher_killed(self) -> bool:
+        """Whether a signal ended the launcher itself: it would have reported the end of a process that it started.
+
+        Nothing is between where there is one worker. A worker on another host may have the launcher's number there.
+        """
+        connected = [view for view in self.views.values() if view.has_connected]
+        is_between = len(self.views) > 1 or any(view.pid != self.launcher_pid for view in connected)
+        return bool(connected) and is_between and (self.exit_code or 0) < 0
+
+
+def has_killed_elsewhere(
+    views: Mapping[int, WorkerView], hosts: Mapping[int, str], oom_kills: Mapping[str, int]
+) -> bool:
+    """Return whether the kernel of another host has killed processes for lack of memory since a worker connected.
 
     Args:
-        evidence: What the workers sent when they connected, and where they are.
+        views: What the workers sent when they connected.
+        hosts: The address of each worker's host, by rank.
         oom_kills: How many each host's kernel has killed by now, by address.
     """
     return any(
-        view.oom_kills is not None and oom_kills.get(evidence.hosts[rank], 0) > view.oom_kills
-        for rank, view in evidence.views.items()
+        view.oom_kills is not None and oom_kills.get(hosts[rank], 0) > view.oom_kills for rank, view in views.items()
     )
 
 
 def decide(evidence: Evidence) -> tuple[Status, str]:
     """Return the status of an attempt and the reason; the reason is empty where it is completed."""
-    rules: tuple[Callable[[Evidence], tuple[Status, str] | None], ...] = (
-        _journal_failed,
-        _diverged,
-        _completed,
-        _interrupted,
-        _out_of_memory,
-        _reported_error,
-        _ended_by_us,
+    status, reason = (
+        _journal_failed(evidence)
+        or _diverged(evidence)
+        or _completed(evidence)
+        or _interrupted(evidence)
+        or _out_of_memory(evidence)
+        or _reported_error(evidence)
+        or _ended_by_us(evidence)
+        or (Status.FAILED, _unexplained(evidence) + _perhaps_memory(evidence))
     )
-    found = next((answer for rule in rules if (answer := rule(evidence))), None)
-    status, reason = found or (Status.FAILED, _unexplained(evidence) + _perhaps_memory(evidence))
     if not evidence.remaining:
         return status, reason
-    pids = ", ".join(map(str, evidence.remaining))
-    note = f"processes that SIGKILL does not end: {pids}"
+    note = f"processes that SIGKILL does not end: {', '.join(map(str, evidence.remaining))}"
     return (Status.FAILED if status is Status.COMPLETED else status), f"{reason}; {note}" if reason else note
 
 
@@ -111,7 +128,7 @@ def _journal_failed(evidence: Evidence) -> tuple[Status, str] | None:
 
 def _diverged(evidence: Evidence) -> tuple[Status, str] | None:
     """Weights differ between workers, a loss is not finite, or a worker says so."""
-    for error in _errors(evidence):
+    for error in evidence.errors:
         if error.status == Status.DIVERGED:
             return Status.DIVERGED, _said(error)
     for rank, view in evidence.views.items():
@@ -128,62 +145,55 @@ def _diverged(evidence: Evidence) -> tuple[Status, str] | None:
 
 def _completed(evidence: Evidence) -> tuple[Status, str] | None:
     is_whole = all(view.result is not None and view.has_left for view in evidence.views.values())
-    return (Status.COMPLETED, "") if is_whole and evidence.exit_code == 0 and not _errors(evidence) else None
+    return (Status.COMPLETED, "") if is_whole and evidence.exit_code == 0 and not evidence.errors else None
 
 
 def _interrupted(evidence: Evidence) -> tuple[Status, str] | None:
-    termination = evidence.termination
-    return (
-        (termination.status, termination.reason) if termination and termination.status is Status.INTERRUPTED else None
-    )
+    found = evidence.termination
+    return found if found and found.status is Status.INTERRUPTED else None
 
 
 def _out_of_memory(evidence: Evidence) -> tuple[Status, str] | None:
-    for error in _errors(evidence):
+    """A worker says so, its log does where a library has ended it, or the kernel has killed one."""
+    for error in evidence.errors:
         if error.out_of_memory:
             return Status.OUT_OF_MEMORY, _said(error)
-    if (found := _out_of_memory_in_log(evidence)) is not None:
-        return found
-    number, rank = _signal_of(evidence)
-    if not evidence.was_oom or number != signal.SIGKILL or evidence.termination is not None:
+    if evidence.termination is not None:
         return None
+    rank = _first_to_fail(evidence)
+    line = evidence.lines.get(rank, "") if rank is not None else ""
+    if rank is not None and not evidence.views[rank].errors and says_out_of_memory(line):
+        return Status.OUT_OF_MEMORY, f"worker {rank}: {line}"
+    if not evidence.was_oom or _signal_of(evidence) != signal.SIGKILL:
+        return None
+    if evidence.first_exit and evidence.first_exit.rank is not None:
+        rank = evidence.first_exit.rank
     who = "a worker" if rank is None else f"worker {rank}"
     return Status.OUT_OF_MEMORY, f"the kernel killed {who} for lack of memory (SIGKILL)"
 
 
-def _out_of_memory_in_log(evidence: Evidence) -> tuple[Status, str] | None:
-    """Return out-of-memory where the log of a worker that ended without a word says so: libraries end processes."""
-    rank = None if evidence.termination is not None else _first_to_fail(evidence)
-    line = evidence.lines.get(rank, "") if rank is not None else ""
-    if rank is None or evidence.views[rank].errors or not says_out_of_memory(line):
-        return None
-    return Status.OUT_OF_MEMORY, f"worker {rank}: {line}"
-
-
 def _reported_error(evidence: Evidence) -> tuple[Status, str] | None:
-    errors = _errors(evidence)
+    errors = evidence.errors
     if not errors:
         return None
     causes = [error for error in errors if not _is_follower(error)]
-    is_by_itself = evidence.termination is None
-    if not causes and (_has_silent_cause(evidence, errors) or (is_by_itself and _launcher_was_killed(evidence))):
-        return None  # a worker that reported nothing failed first, or the launcher, and these are its followers
-    return Status.FAILED, _said((causes or errors)[0]) + _without_a_way(evidence)
+    was_launcher_killed = evidence.termination is None and evidence.was_launcher_killed
+    if not causes and (was_launcher_killed or _has_silent_cause(evidence)):
+        return None  # the launcher failed first, or a worker that reported nothing, and these are its followers
+    hosts = evidence.launcher_log.unreachable
+    # What a worker gets to see of it is an "internal error".
+    route = f": MPI finds no way between {hosts}" if hosts else ""
+    return Status.FAILED, _said((causes or errors)[0]) + route
 
 
-def _without_a_way(evidence: Evidence) -> str:
-    """Say between which hosts MPI has found no way: what a worker gets to hear is an "internal error"."""
-    return f": MPI finds no way between {evidence.unreachable}" if evidence.unreachable else ""
-
-
-def _has_silent_cause(evidence: Evidence, followers: list[WorkerError]) -> bool:
+def _has_silent_cause(evidence: Evidence) -> bool:
     """Whether another worker than those that reported an error failed before them, without a report."""
-    rank = _first_to_fail(evidence)
-    if rank is None or rank in {error.worker for error in followers}:
+    rank, errors = _first_to_fail(evidence), evidence.errors
+    if rank is None or rank in {error.worker for error in errors}:
         return False
-    is_told = evidence.rank_exit is not None and evidence.rank_exit[0] == rank
+    is_named = evidence.first_exit is not None and evidence.first_exit.rank == rank
     closed_at = evidence.views[rank].closed_at
-    return is_told or (closed_at is not None and closed_at < followers[0].at)
+    return is_named or (closed_at is not None and closed_at < errors[0].at)
 
 
 def _ended_by_us(evidence: Evidence) -> tuple[Status, str] | None:
@@ -198,8 +208,10 @@ def _unexplained(evidence: Evidence) -> str:
     """Say which worker ended how, and quote the line of the logs that says most."""
     rank = _first_to_fail(evidence)
     if rank is None:
-        quoted = next((line for line in evidence.lines.values() if line), "") or evidence.launcher_line
-        return _joined(f"the launcher ended ({_how(evidence.exit_code)}){_too_early(evidence)}", quoted)
+        quoted = next((line for line in evidence.lines.values() if line), "") or evidence.launcher_log.line
+        is_early = any(view.has_connected and not view.has_left for view in evidence.views.values())
+        early = " before its workers" if is_early else ""
+        return _joined(f"the launcher ended ({_how(evidence.exit_code)}){early}", quoted)
     view = evidence.views[rank]
     how = _how_of(rank, evidence)
     if view.result is not None and view.has_left:
@@ -208,34 +220,29 @@ def _unexplained(evidence: Evidence) -> str:
         )
     if how == _FINE and view.has_connected:
         return early_end(view, how)
-    quoted = evidence.lines.get(rank, "") or ("" if view.has_connected else evidence.launcher_line)
+    quoted = evidence.lines.get(rank, "") or ("" if view.has_connected else evidence.launcher_log.line)
     return _joined(early_end(view, how), quoted)
 
 
 def _perhaps_memory(evidence: Evidence) -> str:
     """Say that a crash under a memory limit may be one: not every library looks at what an allocation gave it."""
     limit = evidence.memory_limit_bytes
-    if limit is None or _signal_of(evidence)[0] not in (signal.SIGSEGV, signal.SIGBUS):
+    if limit is None or _signal_of(evidence) not in (signal.SIGSEGV, signal.SIGBUS):
         return ""
     return f"; it could take {limit / 2**20:.0f} MiB (memory_limit_bytes), and libraries crash where they get no more"
 
 
 def _how_of(rank: int, evidence: Evidence) -> str:
-    if evidence.rank_exit is not None and evidence.rank_exit[0] in (rank, None):
-        return _rank_how(evidence.rank_exit)
-    if evidence.lost_host is not None:
-        return f"the host {evidence.lost_host or evidence.hosts[rank]} is down, or cannot be reached"
-    if evidence.unstarted_host:
-        host, exit_code = evidence.unstarted_host
-        return f"its launcher could not begin on the host {host}, {_how(exit_code)}"
-    if evidence.rank_exit is None and not _is_over_a_lost_peer(evidence):
+    first, host = evidence.first_exit, evidence.launcher_log.missing_host
+    if first is not None and first.rank in (rank, None):
+        return _how(first.code)
+    if host is not None and host.exit_code is not None:
+        return f"its launcher could not begin on the host {host.address}, {_how(host.exit_code)}"
+    if host is not None:
+        return f"the host {host.address or evidence.hosts[rank]} is down, or cannot be reached"
+    if first is None and not evidence.is_over_a_lost_peer:
         return _how(evidence.exit_code)
     return "its launcher does not say how"
-
-
-def _too_early(evidence: Evidence) -> str:
-    is_early = any(view.has_connected and not view.has_left for view in evidence.views.values())
-    return " before its workers" if is_early else ""
 
 
 def _first_to_fail(evidence: Evidence) -> int | None:
@@ -244,58 +251,27 @@ def _first_to_fail(evidence: Evidence) -> int | None:
     One that only reported a peer's end is not the first where another reported nothing, nor is one that Open MPI
     has ended because the connection to another broke: over a network that comes first.
     """
-    followers = {error.worker for error in _errors(evidence)}
+    followers = {error.worker for error in evidence.errors}
+    first, host = evidence.first_exit, evidence.launcher_log.missing_host
     crashed = [rank for rank, line in evidence.lines.items() if says_crash(line)]
-    if crashed and (_is_over_a_lost_peer(evidence) or _is_of_an_unnamed_crash(evidence)):
+    # The launcher reports a crash, and not whose it was.
+    is_unnamed_crash = first is not None and first.rank is None and -first.code in _CRASHES
+    if crashed and (evidence.is_over_a_lost_peer or is_unnamed_crash):
         return crashed[0]
-    named = evidence.rank_exit
-    if named is not None and named[0] in evidence.views.keys() - followers and not _is_over_a_lost_peer(evidence):
-        return named[0]
-    if _launcher_was_killed(evidence):
+    if first is not None and first.rank in evidence.views.keys() - followers and not evidence.is_over_a_lost_peer:
+        return first.rank
+    if evidence.was_launcher_killed:
         return None
-    if lost_with_host := [rank for rank in evidence.views if _is_on_the_lost_host(rank, evidence)]:
-        return lost_with_host[0]
+    if host is not None and host.address:
+        for rank, view in evidence.views.items():
+            if host.address in (view.host, evidence.hosts.get(rank)):  # launchers say the name or the address
+                return rank
     lost = [view for view in evidence.views.values() if view.result is None or not view.has_left]
     lost = [view for view in lost if view.rank not in followers] or lost
     gone = sorted((v for v in lost if v.closed_at and v.closed_at <= evidence.ended_at), key=lambda v: v.closed_at or 0)
     silent = [view for view in lost if not view.has_connected]
     telling = [view for view in silent if evidence.lines.get(view.rank)]
     return next((view.rank for view in (*telling, *gone, *silent)), None)
-
-
-def _is_on_the_lost_host(rank: int, evidence: Evidence) -> bool:
-    """Whether a worker is of the host that the launcher has lost, or not begun on: it says the name or the address."""
-    lost = evidence.lost_host or (evidence.unstarted_host or ("",))[0]
-    return bool(lost) and lost in (evidence.views[rank].host, evidence.hosts.get(rank, ""))
-
-
-def _is_over_a_lost_peer(evidence: Evidence) -> bool:
-    """Whether Open MPI has ended a process because a connection broke, and the launcher knows of no earlier end."""
-    if evidence.rank_exit is None:
-        return evidence.exit_code == _PEER_LOST
-    return evidence.rank_exit[1:] == ("exit code", _PEER_LOST)
-
-
-def _is_of_an_unnamed_crash(evidence: Evidence) -> bool:
-    """Whether the launcher reports a crash, and not whose it was."""
-    rank, kind, number = evidence.rank_exit or (0, "", 0)
-    return rank is None and kind == "signal" and number in _CRASHES
-
-
-def _launcher_was_killed(evidence: Evidence) -> bool:
-    """Whether a signal ended the launcher itself: it would have reported the end of a process that it started.
-
-    Nothing is between where there is one worker. A worker on another host may have the launcher's number there.
-    """
-    called = [view for view in evidence.views.values() if view.has_connected]
-    is_between = len(evidence.views) > 1 or any(view.pid != evidence.launcher_pid for view in called)
-    return bool(called) and is_between and (evidence.exit_code or 0) < 0
-
-
-def _errors(evidence: Evidence) -> list[WorkerError]:
-    """Return the errors in the order of their arrival; those after our own signal only say that it arrived."""
-    errors = [error for view in evidence.views.values() for error in view.errors]
-    return sorted((error for error in errors if error.at <= evidence.ended_at), key=lambda error: error.at)
 
 
 def _is_follower(error: WorkerError) -> bool:
@@ -313,13 +289,10 @@ def _last_line(text: str) -> str:
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
 
-def _signal_of(evidence: Evidence) -> tuple[int, int | None]:
-    """Return the signal that ended the first worker to fail and its rank; 0 where it was none."""
-    if evidence.rank_exit is not None:
-        rank, kind, number = evidence.rank_exit
-        who = _first_to_fail(evidence) if rank is None else rank
-        return (number % _SIGNAL_BASE if kind == "signal" else _signal_in(number)), who
-    return _signal_in(evidence.exit_code or 0), _first_to_fail(evidence)
+def _signal_of(evidence: Evidence) -> int:
+    """Return the signal that ended the first process to fail; 0 where it was none."""
+    code = evidence.first_exit.code if evidence.first_exit else evidence.exit_code
+    return _signal_in(code or 0)
 
 
 def _signal_in(exit_code: int) -> int:
@@ -332,19 +305,12 @@ def _how(exit_code: int | None) -> str:
     if exit_code is None:
         return "no exit code"
     number = _signal_in(exit_code)
-    return f"killed by {_signal_name(number)}" if number else f"exit code {exit_code}"
-
-
-def _rank_how(rank_exit: tuple[int | None, str, int]) -> str:
-    _, kind, number = rank_exit
-    return f"killed by {_signal_name(number)}" if kind == "signal" else _how(number)
-
-
-def _signal_name(number: int) -> str:
+    if not number:
+        return f"exit code {exit_code}"
     try:
-        return signal.Signals(number).name
+        return f"killed by {signal.Signals(number).name}"
     except ValueError:
-        return f"signal {number}"
+        return f"killed by signal {number}"
 
 
 def _joined(reason: str, quoted: str) -> str:

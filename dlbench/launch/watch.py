@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dlbench.launch.processes import ProcessStates
 from dlbench.records.outcome import Status
@@ -22,13 +23,11 @@ STOPPED_PATIENCE_S = 3.0
 _MISSED_BEATS = 4
 
 
-@dataclass(frozen=True)
-class Termination:
-    """Why dlbench ends an attempt: its status, the reason, and when that was decided (monotonic)."""
+class Termination(NamedTuple):
+    """Why dlbench ends an attempt: its status and the reason."""
 
     status: Status
     reason: str
-    at: float
 
 
 @dataclass
@@ -48,33 +47,31 @@ class Watch:
         limit = self.limits.timeout_s
         if limit is None or now - self.started_at < limit:
             return None
-        return Termination(
-            Status.TIMEOUT, f"it took longer than timeout_s ({limit:g} s); {_where(views.values())}", now
-        )
+        return Termination(Status.TIMEOUT, f"it took longer than timeout_s ({limit:g} s); {_where(views.values())}")
 
     def _errors(self, now: float, views: Mapping[int, WorkerView], _: ProcessStates) -> Termination | None:
         """A worker has reported its error and the run does not end by itself."""
         first = min((error.at for view in views.values() for error in view.errors), default=None)
         if first is None or now - first < ERROR_PATIENCE_S:
             return None
-        return Termination(Status.FAILED, "", now)
+        return Termination(Status.FAILED, "")
 
     def _gone(self, now: float, views: Mapping[int, WorkerView], states: ProcessStates) -> Termination | None:
         """A worker ended early while its launcher carries on: with another exit code it would have ended the job."""
         for rank, view in views.items():
             is_lost = view.is_gone and rank in states.gone
             if self._lasts("gone", rank, is_lost, now) >= DEATH_PATIENCE_S:
-                return Termination(Status.FAILED, early_end(view, "exit code 0"), now)
+                return Termination(Status.FAILED, early_end(view, "exit code 0"))
             is_cut_off = view.is_gone and rank not in states.gone
             if self._lasts("cut off", rank, is_cut_off, now) >= self.limits.orphan_timeout_s:
-                return Termination(Status.FAILED, f"the connection to {_named(view)} is lost", now)
+                return Termination(Status.FAILED, f"the connection to {_named(view)} is lost")
         return None
 
     def _stopped(self, now: float, views: Mapping[int, WorkerView], states: ProcessStates) -> Termination | None:
         patience = min(STOPPED_PATIENCE_S, self.limits.stall_timeout_s / 2)
         for rank, view in views.items():
             if self._lasts("stopped", rank, rank in states.stopped, now) >= patience:
-                return _is_stopped(view, now)
+                return _is_stopped(view)
         return None
 
     def _start_up(self, now: float, views: Mapping[int, WorkerView], states: ProcessStates) -> Termination | None:
@@ -82,12 +79,12 @@ class Watch:
         late = [view for view in views.values() if not view.has_trained]
         if not late or now - self.started_at < limit:
             return None
-        if stopped := _first_stopped(now, late, states):
+        if stopped := _first_stopped(late, states):
             return stopped
         culprits = _culprits(late, self._silent(now, late))
         others = [view for view in views.values() if view not in culprits]
         reason = f"start-up took longer than startup_timeout_s ({limit:g} s): {_where(culprits)}"
-        return Termination(Status.TIMEOUT, reason + _while(others), now)
+        return Termination(Status.TIMEOUT, reason + _while(others))
 
     def _stall(self, now: float, views: Mapping[int, WorkerView], states: ProcessStates) -> Termination | None:
         limit = self.limits.stall_timeout_s
@@ -96,10 +93,10 @@ class Watch:
         last = max((view.progressed_at or self.started_at for view in views.values()), default=now)
         if now - last < limit:
             return None
-        if stopped := _first_stopped(now, views.values(), states):
+        if stopped := _first_stopped(views.values(), states):
             return stopped
         blame = _blame(views, self._silent(now, views.values()), states)
-        return Termination(Status.STALLED, f"no progress for stall_timeout_s ({limit:g} s): {blame}", now)
+        return Termination(Status.STALLED, f"no progress for stall_timeout_s ({limit:g} s): {blame}")
 
     def _silent(self, now: float, views: Iterable[WorkerView]) -> frozenset[int]:
         """Return the ranks that have called and give no sign of life: their interpreter's lock is held for ever."""
@@ -121,13 +118,13 @@ def early_end(view: WorkerView, how: str) -> str:
     return f"worker {view.rank} ended without handing in its result ({how}){where}"
 
 
-def _first_stopped(now: float, views: Iterable[WorkerView], states: ProcessStates) -> Termination | None:
-    return next((_is_stopped(view, now) for view in views if view.rank in states.stopped), None)
+def _first_stopped(views: Iterable[WorkerView], states: ProcessStates) -> Termination | None:
+    return next((_is_stopped(view) for view in views if view.rank in states.stopped), None)
 
 
-def _is_stopped(view: WorkerView, now: float) -> Termination:
+def _is_stopped(view: WorkerView) -> Termination:
     reason = f"{_named(view)} is stopped: process {view.pid} was sent a signal such as SIGSTOP"
-    return Termination(Status.STALLED, reason, now)
+    return Termination(Status.STALLED, reason)
 
 
 def _blame(views: Mapping[int, WorkerView], silent: frozenset[int], states: ProcessStates) -> str:

@@ -4,10 +4,11 @@ from pathlib import Path
 from rich.console import Console
 
 from dlbench.cli.live import Display, LiveTable, PlainLines, shown_end
-from dlbench.launch.execute import Progress, WorkerProgress
+from dlbench.launch.execute import Progress
 from dlbench.records.outcome import Outcome, Status
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
+from dlbench.telemetry.attempt_session import WorkerView
 
 
 class Clock:
@@ -22,8 +23,8 @@ def runs(count: int = 3) -> list[RunSpec]:
 
 
 def progress(elapsed_s: float = 1.0, times: int = 1) -> Progress:
-    worker = WorkerProgress(0, "compute", 12, 1, 0.5, None, 99.5, 0.1)
-    return Progress(elapsed_s, (worker, WorkerProgress(1, "", None, None, None, None, None, None)) * times)
+    worker = WorkerView(0, phase="compute", step=12, epoch=1, loss=0.5, samples_per_s=99.5)
+    return Progress(elapsed_s, (worker, WorkerView(1)) * times)
 
 
 def test_time_left_comes_from_the_runs_that_have_ended() -> None:

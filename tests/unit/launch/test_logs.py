@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-import pytest
-
-from dlbench.launch.logs import LogBounds, lost_host, rank_exit, telling_line, unreachable, unstarted_host
+from dlbench.launch.logs import LogBounds, MissingHost, ProcessExit, read_launcher_log, telling_line
 
 MPIRUN_EXIT = """\
 --------------------------------------------------------------------------
@@ -63,6 +61,33 @@ Abort(7) on node 1 (rank 1 in comm 0): application called MPI_Abort(MPI_COMM_WOR
 MPICH_PEER_LOST = """\
 Abort(410101519) on node 0 (rank 0 in comm 0): Fatal error in internal_Barrier: Unknown error class, error stack:
 """
+HOROVODRUN_EXIT = """\
+[1]<stderr>:Process 3 exit with status code 7.
+Process 1 exit with status code 137.
+Terminating remaining workers after failure of Process 1.
+Process 0 exit with status code 143.
+"""
+LOST_DAEMON = """\
+PRTE has lost communication with a remote daemon.
+
+  HNP daemon   : [prterun-node1-23@0,0] on node node1
+  Remote daemon: [prterun-node1-23@0,1] on node node-2.example
+
+This is usually due to
+"""
+ADVICE = """\
+------------------------------------------------------------
+A daemon failed to report back after being spawned. This could
+be due to several factors.
+
+  Local host:    node1
+  Remote host:   10.0.0.2
+  Daemon exit status: {status}
+
+check that any firewall (e.g., iptables) has been disabled and
+try again.
+------------------------------------------------------------
+"""
 TRACEBACK = """\
 epoch 1
 Traceback (most recent call last):
@@ -86,84 +111,107 @@ def log(tmp_path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("", ""),
-        (MPIRUN_EXIT, ""),
-        (MPIRUN_SIGNAL, ""),
-        ("dlbench: process rank 1 ended on signal 9\n", ""),
-        ("dlbench: DLBENCH_ASSIGNMENT is not set\n", "dlbench: DLBENCH_ASSIGNMENT is not set"),
-        ("mine\n\n" + MPIRUN_EXIT, "mine"),
-        (INTEL_MPI_SIGNAL, ""),
-        ("[mpiexec@vm] main (mpiexec.c:1): it says\n[proxy:0@vm] and so\n", ""),
-        ("mine\n" + MPICH_SIGNAL.format(code=9, said="Killed (signal 9)"),
-         "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)"),
-        (TRACEBACK, "ValueError: the last word"),
-        ("Fatal Python error: Segmentation fault\n\nCurrent thread 0x1 (most recent call first):\n  File x\n",
-         "Fatal Python error: Segmentation fault"),
-        ("/p/python: No module named dlbench.worker\n", "/p/python: No module named dlbench.worker"),
-        ("mpirun: error while loading shared libraries: libx.so\n",
-         "mpirun: error while loading shared libraries: libx.so"),
-    ],
-)  # fmt: skip
-def test_the_telling_line(tmp_path: Path, text: str, line: str) -> None:
-    assert telling_line(log(tmp_path, text)) == line
-
-
-def test_no_log_tells_nothing(tmp_path: Path) -> None:
+def test_the_telling_line(tmp_path: Path) -> None:
+    fatal = "Fatal Python error: Segmentation fault"
+    rows = {
+        "": "",
+        MPIRUN_EXIT: "",
+        MPIRUN_SIGNAL: "",
+        INTEL_MPI_SIGNAL: "",
+        ADVICE: "",
+        "dlbench: process rank 1 ended on signal 9\n": "",
+        "[mpiexec@vm] main (mpiexec.c:1): it says\n[proxy:0@vm] and so\n": "",
+        "dlbench: DLBENCH_ASSIGNMENT is not set\n": "dlbench: DLBENCH_ASSIGNMENT is not set",
+        "mine\n\n" + MPIRUN_EXIT: "mine",
+        f"Host key verification failed.\n{ADVICE}": "Host key verification failed.",
+        "mine\n" + MPICH_SIGNAL.format(code=9, said="Killed (signal 9)"):
+            "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)",
+        TRACEBACK: "ValueError: the last word",
+        fatal + "\n\nCurrent thread 0x1 (most recent call first):\n  File x\n": fatal,
+        # Lack of memory is the cause of a fatal error.
+        "terminate called\n  what():  std::bad_alloc\nFatal Python error: Aborted\n": "  what():  std::bad_alloc",
+        "retrying: Cannot allocate memory\nTraceback (most recent call last):\n  x\nValueError: y\n": "ValueError: y",
+        "/p/python: No module named dlbench.worker\n": "/p/python: No module named dlbench.worker",
+        "mpirun: error while loading shared libraries: x\n": "mpirun: error while loading shared libraries: x",
+    }  # fmt: skip
+    assert {text: telling_line(log(tmp_path, text)) for text in rows} == rows
     assert telling_line(tmp_path / "none.log") == ""
-    assert rank_exit(tmp_path / "none.log") is None
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        (MPIRUN_EXIT, (12, "exit code", 3)),
-        (MPIRUN_SIGNAL, (1, "signal", 9)),
-        (MPI_ABORT, (1, "exit code", 7)),
-        ("dlbench: process rank 3 ended with exit code 4\n", (3, "exit code", 4)),
-        ("dlbench: process rank 3 ended on signal 11\n", (3, "signal", 11)),
-        (MPI_ABORT + MPIRUN_EXIT, (1, "exit code", 7)),
-        (MPIRUN_WITHOUT_FINALIZE, (2, "exit code", 0)),
-        ("all is well\n", None),
-    ],
-)
-def test_what_a_launcher_says_of_a_process(tmp_path: Path, text: str, found: object) -> None:
-    assert rank_exit(log(tmp_path, text)) == found
+def test_the_process_that_failed_first(tmp_path: Path) -> None:
+    rows: dict[str, tuple[int | None, int] | None] = {
+        MPIRUN_EXIT: (12, 3),
+        MPIRUN_SIGNAL: (1, -9),
+        MPIRUN_SIGNAL.replace("signal 9", "signal 137"): (1, -9),
+        MPI_ABORT: (1, 7),
+        MPI_ABORT + MPIRUN_EXIT: (1, 7),
+        MPIRUN_WITHOUT_FINALIZE: (2, 0),
+        "dlbench: process rank 3 ended with exit code 4\n": (3, 4),
+        "dlbench: process rank 3 ended on signal 11\n": (3, -11),
+        HOROVODRUN_EXIT: (1, 137),
+        "all is well\n": None,
+        # Hydra names a process by its number.
+        MPICH_SIGNAL.format(code=9, said="Killed (signal 9)"): (None, -9),
+        MPICH_SIGNAL.format(code=11, said="Segmentation fault (signal 11)"): (1, -11),
+        MPICH_SIGNAL.format(code=9, said="Segmentation fault (signal 11)"): (None, -11),
+        MPICH_SIGNAL.format(code=3, said=""): (1, 3),
+        MPICH_SIGNAL.format(code=9, said="Killed (signal 9)").replace("7805", "1"): None,
+        INTEL_MPI_SIGNAL: (1, -9),
+        INTEL_MPI_SIGNAL.replace("7805", "7804").replace("RANK 1", "RANK 0") + INTEL_MPI_SIGNAL: None,
+        MPICH_ABORT: (1, 7),
+        MPICH_PEER_LOST: None,
+    }
+    for text, expected in rows.items():
+        found = read_launcher_log(log(tmp_path, text), {0: 3, 7804: 0, 7805: 1}).first_exit
+        assert found == (expected and ProcessExit(*expected)), text
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        (MPICH_SIGNAL.format(code=9, said="Killed (signal 9)"), (None, "signal", 9)),
-        (MPICH_SIGNAL.format(code=11, said="Segmentation fault (signal 11)"), (1, "signal", 11)),
-        (MPICH_SIGNAL.format(code=9, said="Segmentation fault (signal 11)"), (None, "signal", 11)),
-        (MPICH_SIGNAL.format(code=3, said=""), (1, "exit code", 3)),
-        (MPICH_SIGNAL.format(code=9, said="Killed (signal 9)").replace("7805", "1"), None),
-        (INTEL_MPI_SIGNAL, (1, "signal", 9)),
-        (INTEL_MPI_SIGNAL.replace("7805", "7804").replace("RANK 1", "RANK 0") + INTEL_MPI_SIGNAL, None),
-        (MPICH_ABORT, (1, "exit code", 7)),
-        (MPICH_PEER_LOST, None),
-    ],
-)
-def test_what_hydra_says_of_a_process_it_knows_by_its_number(tmp_path: Path, text: str, found: object) -> None:
-    assert rank_exit(log(tmp_path, text), {0: 3, 7804: 0, 7805: 1}) == found
+def test_a_host_that_a_launcher_misses(tmp_path: Path) -> None:
+    """What OpenSSH 9.2 prints depends on whether it was reading or sending when the host died."""
+    said = "[mpiexec@node1] control_cb (mpiexec/pmiserv_cb.c:280): assert (!closed) failed\n"
+    rows: dict[str, MissingHost | None] = {
+        LOST_DAEMON: MissingHost("node-2.example"),
+        ADVICE.format(status=255): MissingHost("10.0.0.2"),
+        ADVICE.format(status=127): MissingHost("10.0.0.2", 127),
+        "Connection to 10.77.1.2 closed by remote host.\r\n": MissingHost("10.77.1.2"),
+        "Timeout, server 10.77.1.2 not responding.\r\n": MissingHost("10.77.1.2"),
+        "Connection reset by 10.77.1.2 port 22\r\n": MissingHost("10.77.1.2"),
+        "Connection closed by fe80::2%eth0 port 22\r\n": MissingHost("fe80::2%eth0"),
+        "Read from remote host 10.77.1.2: Connection reset by peer\r\n": MissingHost("10.77.1.2"),
+        "client_loop: send disconnect: Broken pipe\r\n": MissingHost(""),
+        "client_loop: send disconnect: Connection reset\r\n": MissingHost(""),
+        MPIRUN_SIGNAL: None,
+        "": None,
+    }
+    assert {text: read_launcher_log(log(tmp_path, text + said)).missing_host for text in rows} == rows
+    absent = read_launcher_log(tmp_path / "absent")
+    assert (absent.missing_host, absent.first_exit) == (None, None)
+
+
+def test_hosts_without_a_route_between_them(tmp_path: Path) -> None:
+    text = """\
+At least one pair of MPI processes are unable to reach each other for
+MPI communications.  This means that no Open MPI device has indicated
+
+  Process 1 ([[41282,1],2]) is on host: node3
+  Process 2 ([[41282,1],0]) is on host: node1
+  BTLs attempted: self
+"""
+    assert read_launcher_log(log(tmp_path, text)).unreachable == "node3 and node1"
+    assert read_launcher_log(log(tmp_path, ADVICE)).unreachable == ""
 
 
 def test_a_log_keeps_its_head_and_its_newest_lines(tmp_path: Path) -> None:
     path = log(tmp_path, "HEAD" + "m" * 1000 + "TAIL")
     bounds = LogBounds(tmp_path, limit=100, head=4, tail=4)
+    others = {"journal.jsonl": "z" * 5000, "small.log": "x" * 100}
+    for name, text in others.items():
+        (tmp_path / name).write_text(text)
     with path.open("a") as writer:
         bounds.enforce()
         writer.write("more")
     assert path.read_text() == "HEAD\n[dlbench: about 1,000 bytes of this log were dropped here]\nTAILmore"
-
-
-def test_a_small_log_is_left_alone(tmp_path: Path) -> None:
-    path = log(tmp_path, "x" * 100)
-    LogBounds(tmp_path, limit=100, head=4, tail=4).enforce()
-    assert path.read_text() == "x" * 100
+    assert {name: (tmp_path / name).read_text() for name in others} == others
 
 
 def test_a_log_cut_again_and_again_stays_small(tmp_path: Path) -> None:
@@ -174,100 +222,3 @@ def test_a_log_cut_again_and_again_stays_small(tmp_path: Path) -> None:
         bounds.enforce()
         assert path.stat().st_size <= 1000
     assert path.read_text().count("dropped here") == 1
-
-
-def test_other_files_are_not_touched(tmp_path: Path) -> None:
-    journal = tmp_path / "journal.jsonl"
-    journal.write_text("z" * 5000)
-    LogBounds(tmp_path, limit=100, head=4, tail=4).enforce()
-    assert journal.stat().st_size == 5000
-
-
-def test_lack_of_memory_is_the_cause_of_a_fatal_error(tmp_path: Path) -> None:
-    log = tmp_path / "worker-0.log"
-    log.write_text("terminate called after throwing\n  what():  std::bad_alloc\nFatal Python error: Aborted\n")
-    assert "std::bad_alloc" in telling_line(log)
-    log.write_text("retrying: Cannot allocate memory\nTraceback (most recent call last):\n  x\nValueError: y\n")
-    assert telling_line(log) == "ValueError: y"
-
-
-def test_the_first_process_that_horovodrun_names(tmp_path: Path) -> None:
-    log = tmp_path / "launcher.log"
-    log.write_text(
-        "[1]<stderr>:Process 3 exit with status code 7.\nProcess 1 exit with status code 137.\n"
-        "Terminating remaining workers after failure of Process 1.\nProcess 0 exit with status code 143.\n"
-    )
-    assert rank_exit(log) == (1, "exit code", 137)
-
-
-def test_a_host_that_open_mpi_has_lost_is_named(tmp_path):
-    log = tmp_path / "launcher.log"
-    log.write_text(
-        "PRTE has lost communication with a remote daemon.\n\n"
-        "  HNP daemon   : [prterun-node1-23@0,0] on node node1\n"
-        "  Remote daemon: [prterun-node1-23@0,1] on node node-2.example\n\nThis is usually due to\n"
-    )
-    assert lost_host(log) == "node-2.example"
-    began = (
-        "A daemon failed to report back after being spawned. This could\nbe due to several factors:\n\n"
-        "  Local host:    node1\n  Remote host:   node3\n  Daemon exit status: {status}\n\n"
-    )
-    log.write_text(began.format(status=255))
-    assert lost_host(log) == "node3"
-    log.write_text(began.format(status=127))
-    assert lost_host(log) is None, "there is no daemon on a host that answers"
-    log.write_text("prterun noticed that process rank 1 with PID 7 on node node2 exited on signal 9 (Killed).\n")
-    assert lost_host(log) is None
-    assert lost_host(tmp_path / "absent") is None
-
-
-def test_a_host_that_ssh_has_lost_is_named_where_ssh_names_it(tmp_path: Path) -> None:
-    """What OpenSSH 9.2 prints depends on whether it was reading or sending when the host died."""
-    said = "[mpiexec@node1] control_cb (mpiexec/pmiserv_cb.c:280): assert (!closed) failed"
-    lines = {
-        "Connection to 10.77.1.2 closed by remote host.": "10.77.1.2",
-        "Timeout, server 10.77.1.2 not responding.": "10.77.1.2",
-        "Connection reset by 10.77.1.2 port 22": "10.77.1.2",
-        "Connection closed by fe80::2%eth0 port 22": "fe80::2%eth0",
-        "Read from remote host 10.77.1.2: Connection reset by peer": "10.77.1.2",
-        "client_loop: send disconnect: Broken pipe": "",
-        "client_loop: send disconnect: Connection reset": "",
-    }
-    assert {line: lost_host(log(tmp_path, f"{line}\r\n{said}\n")) for line in lines} == lines
-    assert lost_host(log(tmp_path, said)) is None
-
-
-ADVICE = """\
-------------------------------------------------------------
-A daemon failed to report back after being spawned. This could
-be due to several factors.
-
-  Remote host:   10.0.0.2
-  Daemon exit status: 255
-
-check that any firewall (e.g., iptables) has been disabled and
-try again.
-------------------------------------------------------------
-"""
-
-
-def test_what_ssh_says_of_a_host_is_told_not_general_advice(tmp_path: Path) -> None:
-    path = log(tmp_path, f"Host key verification failed.\n{ADVICE}")
-    assert telling_line(path) == "Host key verification failed."
-    assert lost_host(path) == "10.0.0.2"
-    assert unstarted_host(path) == ("10.0.0.2", 255)
-    assert unstarted_host(log(tmp_path, "")) is None
-    assert telling_line(log(tmp_path, ADVICE)) == ""
-
-
-def test_hosts_without_a_way_between_them(tmp_path: Path) -> None:
-    text = """\
-At least one pair of MPI processes are unable to reach each other for
-MPI communications.  This means that no Open MPI device has indicated
-
-  Process 1 ([[41282,1],2]) is on host: node3
-  Process 2 ([[41282,1],0]) is on host: node1
-  BTLs attempted: self
-"""
-    assert unreachable(log(tmp_path, text)) == "node3 and node1"
-    assert unreachable(log(tmp_path, ADVICE)) == ""
