@@ -81,6 +81,8 @@ def listed(names: Iterable[str], most: int = MOST_NAMES, separator: str = ", ") 
     return separator.join(found[:most]) + more
 
 
-def chance(p: float) -> str:
-    """Return a p-value as papers write it."""
+def chance(p: float | None) -> str:
+    """Return a p-value as papers write it; nothing where it is unknown."""
+    if p is None:
+        return ""
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.answer.best import best
+from dlbench.analysis.answer.comparison_group import ComparisonGroup, comparison_groups
 from dlbench.analysis.answer.warnings import evidence, warnings
 from dlbench.analysis.answer.workers import workers
-from dlbench.analysis.compare.comparison_group import ComparisonGroup, comparison_groups
 from dlbench.analysis.formatting import Statement, counted
 
 if TYPE_CHECKING:

@@ -2,61 +2,12 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from statistics import median
 
-from dlbench.analysis.arms import LOWER_IS_BETTER, TIME_TO_TARGET, Arm, Row
-from dlbench.analysis.compare.comparison_group import ComparisonGroup, Ranking, rank
+from dlbench.analysis.answer.comparison_group import ComparisonGroup
+from dlbench.analysis.answer.ranking import ACCURACY, SPEED, TIME, Goal, Ranking, rank
+from dlbench.analysis.arms import TIME_TO_TARGET, Arm, Row
 from dlbench.analysis.compare.judgement import NOISE, SIGNIFICANCE, Verdict, repeats_needed
-from dlbench.analysis.formatting import (
-    RATE,
-    SCORE,
-    SECONDS,
-    Statement,
-    Unit,
-    chance,
-    counted,
-    listed,
-    one_line,
-    percent,
-)
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What one may want least or most of.
-
-    Attributes:
-        what: Its name.
-        metric: The column that says how far an arm is from it.
-        noise: Share by which medians must differ besides being significant.
-        unit: How values are written.
-    """
-
-    what: str
-    metric: str
-    noise: float
-    unit: Unit
-
-    @property
-    def lower(self) -> bool:
-        """Whether smaller values are better."""
-        return LOWER_IS_BETTER[self.metric]
-
-    def values(self, arm: Arm) -> tuple[float, ...]:
-        """Return one number for each repeat of an arm that has one; infinite where the goal was not reached."""
-        return tuple(arm.comparable(self.metric).values())
-
-    @property
-    def words(self) -> str:
-        """What follows "for"."""
-        return f"the {'least' if self.lower else 'highest'} {self.what}"
-
-
-TIME = Goal("training time", "train_time_s", NOISE, SECONDS)
-SPEED = Goal("throughput", "samples_per_s", NOISE, RATE)
-# Any difference of accuracy that is more than chance is reported: how much is too much is for the reader to decide.
-ACCURACY = Goal("validation accuracy", "validation_accuracy", 0.0, SCORE)
+from dlbench.analysis.formatting import SECONDS, Statement, chance, counted, listed, one_line, percent
 
 
 def best(group: ComparisonGroup) -> Iterator[Statement]:
@@ -66,20 +17,20 @@ def best(group: ComparisonGroup) -> Iterator[Statement]:
         return
     time, speed, accuracy = (ranked(group.completed, goal) for goal in (TIME, SPEED, ACCURACY))
     if time is not None:
-        yield Statement(_use(TIME, time) + _price(time, accuracy), "use")
-        yield from _why(TIME, time)
+        yield Statement(_use(time) + _price(time, accuracy), "use")
+        yield from _why(time)
     if speed is not None and (time is None or speed.best is not time.best):
-        yield Statement(f"{_use(SPEED, speed)}.", "why")
+        yield Statement(f"{_use(speed)}.", "why")
     if accuracy is not None:
-        yield Statement(f"{_use(ACCURACY, accuracy)}.", "use")
-        yield from _why(ACCURACY, accuracy)
+        yield Statement(f"{_use(accuracy)}.", "use")
+        yield from _why(accuracy)
     yield from targets(group)
 
 
 def ranked(arms: Sequence[Arm], goal: Goal) -> Ranking | None:
     """Return the arms that have values ranked by a goal; None where none has."""
-    values = {arm: found for arm in arms if (found := goal.values(arm))}
-    return rank([values], lower=goal.lower, noise=goal.noise)[0] if values else None
+    known = [arm for arm in arms if goal.values(arm)]
+    return rank([known], goal)[0] if known else None
 
 
 def targets(group: ComparisonGroup) -> Iterator[Statement]:
@@ -108,63 +59,57 @@ def _reached(target: str, arms: Sequence[Arm]) -> Iterator[Statement]:
     own = ranking.values[ranking.best]
     count = sum(map(math.isfinite, own))
     later = "" if count == len(own) else ", the others count as later"
-    yield Statement(f"{_use(goal, ranking)}; {count} of {counted(len(own), 'run')} reached it{later}.", "use")
-    yield from _why(goal, ranking)
+    yield Statement(f"{_use(ranking)}; {count} of {counted(len(own), 'run')} reached it{later}.", "use")
+    yield from _why(ranking)
 
 
 def _only(arm: Arm) -> Iterator[Statement]:
     yield Statement(f"Only one arm has completed runs, {arm.title}: there is nothing to choose between.", "warning")
-    known = [f"{goal.what} {_shown(goal, found)}" for goal in (TIME, SPEED, ACCURACY) if (found := goal.values(arm))]
+    known = [f"{goal.what} {goal.spread(arm)}" for goal in (TIME, SPEED, ACCURACY) if goal.values(arm)]
     if known:
         yield Statement(f"{arm.title}: {', '.join(known)}; {_runs(arm)}.", "why")
 
 
-def _use(goal: Goal, ranking: Ranking) -> str:
+def _use(ranking: Ranking) -> str:
     """Return the arm to use with its number, and how sure that is; without a full stop."""
-    best, others = ranking.best, len(ranking.judgements)
-    number = _shown(goal, ranking.values[best])
+    goal, best, others = ranking.goal, ranking.best, len(ranking.judgements)
     if others == 0:
-        return f"For {goal.words}: {best.title}, the only arm with a value: {number}"
+        return f"For {goal.words}: {best.title}, the only arm with a value: {goal.spread(best)}"
     if ranking.all_equal:
-        return f"For {goal.words}: any, all {others + 1} arms have the median {_median(goal, ranking, best)}"
-    return f"For {goal.words}: {best.title}: {number}, {_runs(best)}; {_sure(goal, ranking)}"
+        return f"For {goal.words}: any, all {others + 1} arms have the median {goal.median(best)}"
+    return f"For {goal.words}: {best.title}: {goal.spread(best)}, {_runs(best)}; {_sure(ranking)}"
 
 
-def _sure(goal: Goal, ranking: Ranking) -> str:
-    others, few = len(ranking.judgements), len(ranking.of(Verdict.TOO_FEW))
-    alike = few + len(ranking.of(Verdict.CANNOT_BE_TOLD))
+def _sure(ranking: Ranking) -> str:
+    others, few = len(ranking.judgements), ranking.of(Verdict.TOO_FEW)
+    alike = len(few) + len(ranking.of(Verdict.CANNOT_BE_TOLD))
     if not alike:
-        noise = f" and {percent(goal.noise)}" if goal.noise else ""
+        noise = f" and {percent(ranking.goal.noise)}" if ranking.goal.noise else ""
         return f"ahead of {'the other one' if others == 1 else f'all {others} others'} by more than chance{noise}"
     if few and ranking.repeats == 1:
         return "one repeat says nothing about chance"
-    if few and (alone := _told_alone(ranking)):
+    # Arms with too few repeats for all comparisons that would have enough for one.
+    p_alone = [ranking.judgements[arm].p_alone for arm in few]
+    if alone := sum(p is not None and p <= SIGNIFICANCE for p in p_alone):
         return (
-            f"{ranking.repeats} repeats cannot tell it from {few} others at once; from {alone} of them they can where "
-            "no other is looked at"
+            f"{ranking.repeats} repeats cannot tell it from {len(few)} others at once; from {alone} of them they can "
+            "where no other is looked at"
         )
-    told_by = f"{ranking.repeats} repeats cannot tell it" if few else "it cannot be told"
-    if alike < others:
-        return f"{told_by} from {alike} of {others} others"
-    return f"{told_by} from {'the other one' if others == 1 else f'any of {others} others'}"
+    which = f"{alike} of {others} others" if alike < others else f"any of {others} others"
+    cannot = f"{ranking.repeats} repeats cannot tell it" if few else "it cannot be told"
+    return f"{cannot} from {'the other one' if others == 1 else which}"
 
 
-def _told_alone(ranking: Ranking) -> int:
-    """Return how many arms that have too few repeats for all comparisons would have enough for one."""
-    alone = (ranking.judgements[arm].p_alone for arm in ranking.of(Verdict.TOO_FEW))
-    return sum(p is not None and p <= SIGNIFICANCE for p in alone)
-
-
-def _why(goal: Goal, ranking: Ranking) -> Iterator[Statement]:
+def _why(ranking: Ranking) -> Iterator[Statement]:
     """Name the arms that do not differ from the best by more than chance, and those that do."""
     if ranking.all_equal:
         return
-    name = ranking.best.title
+    goal, name = ranking.goal, ranking.best.title
     if same := ranking.of(Verdict.CANNOT_BE_TOLD):
-        said = listed((_with_median(goal, ranking, arm) for arm in same), separator="; ")
+        said = listed((f"{arm.title} ({goal.median(arm)})" for arm in same), separator="; ")
         yield Statement(f"In {goal.what} these cannot be told from {name}: {said}.", "why")
     if behind := ranking.of(Verdict.BETTER):
-        parts = (f"{_with_median(goal, ranking, arm)}, {_chance(ranking, arm)}" for arm in behind)
+        parts = (f"{arm.title} ({goal.median(arm)}), {chance(ranking.judgements[arm].p)}" for arm in behind)
         said = listed(parts, separator="; ")
         yield Statement(f"In {goal.what} these are behind {name} by more than chance: {said}.", "why")
     if any(ranking.judgements[arm].p is not None for arm in ranking.of(Verdict.TOO_FEW)):
@@ -181,10 +126,7 @@ def _price(time: Ranking, accuracy: Ranking | None) -> str:
     quickest = time.best
     if accuracy is None or quickest is accuracy.best or quickest not in accuracy.values:
         return "."
-    numbers = (
-        f"{_shown(ACCURACY, accuracy.values[quickest])} against {_shown(ACCURACY, accuracy.values[accuracy.best])} "
-        f"of {accuracy.best.title}"
-    )
+    numbers = f"{ACCURACY.spread(quickest)} against {ACCURACY.spread(accuracy.best)} of {accuracy.best.title}"
     word = accuracy.judgements[quickest].verdict
     if word is Verdict.BETTER:
         return f". But its validation accuracy is {numbers}: lower by more than chance. {_spared(time, accuracy)}"
@@ -200,34 +142,7 @@ def _spared(time: Ranking, accuracy: Ranking) -> str:
     arm = next((arm for arm in time.values if arm in accuracy.values and arm not in lower), None)
     if arm is None:
         return "No arm with a training time is without that."
-    return (
-        f"The quickest without that is {arm.title}: {_shown(TIME, time.values[arm])}, "
-        f"validation accuracy {_shown(ACCURACY, accuracy.values[arm])}."
-    )
-
-
-def _shown(goal: Goal, values: Sequence[float]) -> str:
-    """Return a median with its interval; where some runs never reached the goal, the median alone."""
-    if all(map(math.isfinite, values)):
-        return goal.unit.spread(values)
-    return _finite(goal, median(values))
-
-
-def _median(goal: Goal, ranking: Ranking, arm: Arm) -> str:
-    return _finite(goal, ranking.median(arm))
-
-
-def _finite(goal: Goal, value: float) -> str:
-    return "not reached by half of its runs" if math.isinf(value) else goal.unit.shown(value)
-
-
-def _with_median(goal: Goal, ranking: Ranking, arm: Arm) -> str:
-    return f"{arm.title} ({_median(goal, ranking, arm)})"
-
-
-def _chance(ranking: Ranking, arm: Arm) -> str:
-    p = ranking.judgements[arm].p
-    return "" if p is None else chance(p)
+    return f"The quickest without that is {arm.title}: {TIME.spread(arm)}, validation accuracy {ACCURACY.spread(arm)}."
 
 
 def _runs(arm: Arm) -> str:

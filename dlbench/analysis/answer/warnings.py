@@ -6,8 +6,8 @@ from math import floor
 from statistics import median
 from typing import Any
 
+from dlbench.analysis.answer.comparison_group import ComparisonGroup
 from dlbench.analysis.arms import Arm, Row
-from dlbench.analysis.compare.comparison_group import ComparisonGroup
 from dlbench.analysis.compare.judgement import can_differ
 from dlbench.analysis.formatting import SECONDS, Statement, counted, listed, one_line, percent
 from dlbench.analysis.statistics.intervals import LEVEL, order_statistic_coverage

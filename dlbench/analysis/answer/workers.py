@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from dlbench.analysis.answer.comparison_group import ComparisonGroup
+from dlbench.analysis.answer.ranking import TIME, Ranking, rank
 from dlbench.analysis.arms import Arm, arm_name
-from dlbench.analysis.compare.comparison_group import ComparisonGroup, Ranking, rank
 from dlbench.analysis.compare.judgement import NOISE, Verdict
-from dlbench.analysis.formatting import RATIO, SECONDS, SHARE, Statement, counted, one_line
+from dlbench.analysis.formatting import RATIO, SHARE, Statement, counted, one_line
 from dlbench.analysis.groups import ALONE, described, varying
 from dlbench.analysis.statistics.intervals import ratio_interval
 
-TIME = "train_time_s"
 # More series than this are counted together.
 MOST_SERIES = 3
 
@@ -41,7 +41,7 @@ class ScalingSeries:
 def workers(group: ComparisonGroup) -> Iterator[Statement]:
     """Say for each series of a group how many workers pay, with their efficiency; all series are one family."""
     found = scaling_series(group)
-    ranked = rank([{arm: arm.values(TIME) for arm in series.arms} for series in found], lower=True, noise=NOISE)
+    ranked = rank([series.arms for series in found], TIME)
     pairs = sorted(zip(found, ranked, strict=True), key=lambda pair: pair[1].median(pair[1].best))
     for series, ranking in pairs[:MOST_SERIES]:
         yield _statement(series, ranking)
@@ -55,7 +55,7 @@ def scaling_series(group: ComparisonGroup) -> list[ScalingSeries]:
     """Return the series of a group, in the order of their first arms."""
     keys = [key for key in varying(group.runs, x="workers") if key != "study"]
     has_studies = len({arm.study for arm in group.arms}) > 1
-    timed = [arm for arm in group.completed if arm.values(TIME)]
+    timed = [arm for arm in group.completed if TIME.values(arm)]
     found = []
     for members in _grouped([arm for arm in timed if not arm.is_alone], keys):
         first = members[0].first
@@ -143,9 +143,9 @@ def _more(series: ScalingSeries, ranking: Ranking, arm: Arm) -> str:
 
 def _numbers(arm: Arm, base: Arm) -> str:
     """Say what an arm took against its base, with the ratio and the efficiency."""
-    took, before = arm.values(TIME), base.values(TIME)
+    took, before = TIME.values(arm), TIME.values(base)
     alone = ALONE if base.is_alone else counted(base.workers, "worker")
-    text = f"{counted(arm.workers, 'worker')} took {SECONDS.spread(took)} to train, {alone} {SECONDS.spread(before)}"
+    text = f"{counted(arm.workers, 'worker')} took {TIME.spread(arm)} to train, {alone} {TIME.spread(base)}"
     if min(before) > 0:
         text += f" ({RATIO.with_ends(ratio_interval(took, before))})"
     if not base.is_alone or arm.efficiency is None:

@@ -1,7 +1,8 @@
 import math
 
+from dlbench.analysis.answer.comparison_group import comparison_groups
+from dlbench.analysis.answer.ranking import SPEED, TIME, rank
 from dlbench.analysis.arms import records
-from dlbench.analysis.compare.comparison_group import comparison_groups, rank
 from dlbench.analysis.compare.judgement import Verdict
 from tests.unit.analysis.made import ALONE, arm, failed, table, timed
 
@@ -73,17 +74,16 @@ def test_the_best_is_compared_with_each_other_one():
     quick, slow, none = comparison_groups(table(timed("a", 5.0, batch_size=8), timed("b", 9.0, batch_size=16, seed=4),
                                        failed("c", 2, batch_size=32)))[0].arms  # fmt: skip
     assert not none.completed
-    values = {one: one.values("train_time_s") for one in (slow, quick)}
-    (found,) = rank([values], lower=True, noise=0.02)
+    (found,) = rank([[slow, quick]], TIME)
     assert (found.best, list(found.values)) == (quick, [quick, slow])
     assert found.of(Verdict.BETTER) == [slow]
-    (found,) = rank([values], lower=False, noise=0.02)
-    assert found.best is slow
+    (found,) = rank([[slow, quick]], SPEED)  # of rates the largest is the best
+    assert found.best is quick
 
 
 def test_the_first_of_equals_is_the_best():
     first, second = comparison_groups(table(arm("a", {"train_time_s": [5.0] * 5}, batch_size=8),
                                    arm("b", {"train_time_s": [5.0] * 5}, batch_size=16)))[0].arms  # fmt: skip
-    (found,) = rank([{one: one.values("train_time_s") for one in (first, second)}], lower=False, noise=0.0)
+    (found,) = rank([[first, second]], TIME)
     assert found.best is first
     assert found.all_equal
