@@ -125,7 +125,7 @@ def _write_quota(version: int, group: Path, quota: float) -> None:
 def _cpu_group(root: Path) -> tuple[int, Path, Path] | None:
     """Return the version of the `cpu` controller, the top of its hierarchy and this process's group; None for none."""
     for top, names in _memberships(root):
-        # A container may be told its group by the host's name for it, and see it as the top.
+        # A container may see its group under the host's name for it, and as the top.
         folders = (top.joinpath(*names[:length]) for length in range(len(names), -1, -1))
         own = next((folder for folder in folders if (folder / "cgroup.procs").exists()), None)
         if own is None:

@@ -12,7 +12,7 @@ from dlbench.scenario.cluster import Cluster, Host
 
 
 class CheckVerdict(StrEnum):
-    """How a check ends: runs work and mean what they say; they work, with a doubt; or some do not work."""
+    """How a check ends: runs work; they work, but slower or otherwise than they could; or some do not work."""
 
     PASS = "pass"  # noqa: S105
     WARN = "warn"

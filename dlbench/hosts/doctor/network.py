@@ -129,7 +129,7 @@ def port(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
 
 
 def home(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
-    """Whether a host can call this machine: rows of runs ."""
+    """Whether a host can connect to this machine, where workers send their rows."""
     problem = report.get("home", "error")
     if problem is None:
         yield passed(f"{facts.home} answers in {1e3 * report.get('home', 'round_trip_s'):.2f} ms")

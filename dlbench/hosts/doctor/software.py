@@ -20,7 +20,7 @@ _SSH_FIXES = {
 
 
 def reached(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
-    """Whether the host can be report at all: by ssh, with the interpreter that is in use here, and dlbench in it."""
+    """Whether the host answers: by ssh, with the interpreter that is in use here, and dlbench in it."""
     if not report.problem:
         yield passed("this machine" if report.is_here else "by ssh, without a password")
     elif report.is_here:
