@@ -25,15 +25,15 @@ SHARE_AT_LAUNCH = 0.2
 SHARE_BEFORE_THE_RUN = 0.5
 LONGEST_START_S = 8.0
 _HOW = (
-    "Each fault struck one run of a study of short runs, one worker on each host, at a moment drawn by chance; in the "
+    "Each fault strikes one run of a study of short runs, one worker on each host, at a moment drawn by chance; in the "
     "end the study was continued until every run had completed."
 )
 _LEGEND = (
-    "`end_s`: seconds from the fault to the end of the run (`dlbench killed`: of its last process). `rows_home`: step "
-    "rows in the run's journal, every acknowledged one among them; `rows_kept`: in `steps.csv`. `left`: processes that "
-    "were still there afterwards, on whatever host. `wrong`: what was not as it must be."
+    "`end_s`: seconds from the fault to the end of the run (`dlbench killed`: of its last process). `rows_received`: "
+    "step rows in the run's journal, every acknowledged one among them; `rows_kept`: in `steps.csv`. `left`: processes "
+    "that were still there afterwards, on whatever host. `wrong`: what was not as it must be."
 )
-_KIND_COLUMNS = ("fault", "what it is", "times", "what became of the run", "longest end_s", "wrong")
+_KIND_COLUMNS = ("fault", "what it is", "times", "how the runs ended", "longest end_s", "wrong")
 _WHAT = {
     "killed": "a worker gets SIGKILL",
     "stopped": "a worker gets SIGSTOP",
@@ -49,7 +49,7 @@ _WHAT = {
     "daemon stopped": "Open MPI's daemon on a host gets SIGSTOP, and the launcher SIGKILL",
     "dlbench killed": "dlbench itself gets SIGKILL, at any moment",
 }
-COLUMNS = ("fault", "worker", "moment", "status", "reason", "end_s", "rows_home", "rows_kept", "left", "wrong")
+COLUMNS = ("fault", "worker", "moment", "status", "reason", "end_s", "rows_received", "rows_kept", "left", "wrong")
 
 
 def draw(number: int, seed: int) -> list[Fault]:
@@ -96,7 +96,7 @@ def hosts(faults: int, seed: int, output: Path | None) -> None:
 
 
 def _struck(study: HostStudy, drawn: Sequence[Fault]) -> tuple[list[Report], list[str]]:
-    """Strike, complete, and return what came of each fault and what is wrong at the end."""
+    """Strike, complete, and return the report of each fault and what is wrong at the end."""
     try:
         return Striker(study, drawn, click.echo).run(), incomplete(study)
     except BaseException:
@@ -105,11 +105,11 @@ def _struck(study: HostStudy, drawn: Sequence[Fault]) -> tuple[list[Report], lis
 
 
 def summary(reports: Sequence[Report], wrong: Sequence[str]) -> str:
-    """Return what came of all in a line, and what is wrong at the end in more."""
+    """Return how many faults ended how, in a line, and what is wrong at the end in further lines."""
     statuses = Counter(report.status for report in reports)
-    told = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
+    counts = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
     struck = sum(bool(report.complaints) for report in reports)
-    return "\n".join([f"{len(reports)} faults: {told}; {struck} came out wrong", *wrong])
+    return "\n".join([f"{len(reports)} faults: {counts}; {struck} ended wrongly", *wrong])
 
 
 def write(folder: Path, reports: Sequence[Report], wrong: Sequence[str], command: str, minutes: float) -> None:
@@ -119,12 +119,12 @@ def write(folder: Path, reports: Sequence[Report], wrong: Sequence[str], command
     (folder / "README.md").write_text(page(rows, summary(reports, wrong), command, minutes), encoding="utf-8")
 
 
-def page(rows: Sequence[Sequence[str]], told: str, command: str, minutes: float) -> str:
-    """Return what came of all as a page: in a line, by kind of fault, and one by one."""
+def page(rows: Sequence[Sequence[str]], counts: str, command: str, minutes: float) -> str:
+    """Return the page: in a line, by kind of fault, and one by one."""
     head = [
         f"# {len(rows)} faults on {NUM_HOSTS} hosts",
         f"{command} took {minutes:.0f} minutes on {machine()}; the hosts are network namespaces of it. {_HOW}",
-        f"{told}.",
+        f"{counts}.",
         table(_KIND_COLUMNS, _by_kind(rows)),
         _LEGEND,
     ]
@@ -132,15 +132,15 @@ def page(rows: Sequence[Sequence[str]], told: str, command: str, minutes: float)
 
 
 def _by_kind(rows: Sequence[Sequence[str]]) -> Iterator[list[str]]:
-    """Yield for each kind how often it struck, what runs became, the longest end, and how many came out wrong."""
+    """Yield for each kind how often it struck, how runs ended, the longest end, and how many ended wrongly."""
     found = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     for kind in dict.fromkeys(row["fault"] for row in found):
         of_kind = [row for row in found if row["fault"] == kind]
         statuses = Counter(row["status"] or "no run was there" for row in of_kind)
-        told = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
+        counts = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
         ends = [float(row["end_s"]) for row in of_kind if row["end_s"]]
         wrong = sum(row["wrong"] != "0" for row in of_kind)
-        yield [kind, _WHAT[kind], str(len(of_kind)), told, f"{max(ends):.1f}" if ends else "", str(wrong)]
+        yield [kind, _WHAT[kind], str(len(of_kind)), counts, f"{max(ends):.1f}" if ends else "", str(wrong)]
 
 
 def _row(report: Report) -> list[str]:

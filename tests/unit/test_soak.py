@@ -20,7 +20,7 @@ def test_the_page_has_every_fault_and_counts_them_by_kind() -> None:
     rows = [[kind, "1", "launched", "failed", "a | b", "1.5", "3", "3", "0", "0"] for kind in kinds]
     rows += [[kinds[0], "2", "steps 1 2", "timeout", "", "", "0", "0", "1", "2"]]
     assert {len(row) for row in rows} == {len(COLUMNS)}
-    text = page(rows, "13 faults: all told", "`soak`", 3.4)
+    text = page(rows, "13 faults: all reported", "`soak`", 3.4)
     lines = text.splitlines()
     first = next(line for line in lines if line.startswith(f"| {kinds[0]} |"))
     assert first.endswith("| 2 | 1 failed, 1 timeout | 1.5 | 1 |")
