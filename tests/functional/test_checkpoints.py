@@ -241,9 +241,12 @@ def test_a_time_out_an_interruption_and_a_damaged_checkpoint(tmp_path: Path) -> 
         name = scenario(work, NUMPY.format(optimizer="adam"), 1, "timeout_s: 10", epochs=100_000)
         assert work.run(name)[0] == 1
         at_time_out = newest_epoch(work)
+        assert at_time_out > 0
         interrupted(work, "s.yaml", "--resume")
-        for path in work.folder.glob("studies/*/checkpoints/*/epoch-*.npz"):
-            path.write_bytes(b"not what it was")
+        # Two are kept; a worker that is ended before it has discarded the third leaves that, too.
+        damaged = list(work.folder.glob("studies/*/checkpoints/*/epoch-*.json"))
+        for path in damaged:
+            path.with_suffix(".npz").write_bytes(b"not what it was")
         interrupted(work, "s.yaml", "--resume")
         between = newest_epoch(work)
         interrupted(work, "s.yaml", "--resume")
@@ -251,7 +254,7 @@ def test_a_time_out_an_interruption_and_a_damaged_checkpoint(tmp_path: Path) -> 
     assert [row["status"] for row in rows] == ["timeout", "interrupted", "interrupted", "interrupted"]
     # The row of an attempt that did not end well, too, has the epoch where it had begun.
     assert [row["resumed_from_epoch"] for row in rows] == ["", str(at_time_out), "", str(between)]
-    assert rows[2]["checkpoint_note"].count("was not used: its arrays are damaged") == 2
+    assert rows[2]["checkpoint_note"].count("was not used: its arrays are damaged") == len(damaged) >= 2
     assert rows[1]["checkpoint_note"] == rows[3]["checkpoint_note"] == ""
 
 

@@ -22,7 +22,7 @@ def start(
     *arguments: object,
     options: dict[str, Any] | None = None,
     launcher: str = "",
-    timeout_s: float = 800,
+    timeout_s: float = 400,
 ) -> Ended:
     """Run a program with the plan's own command and environment; nothing is left of it, whatever happens."""
     folder.mkdir(parents=True, exist_ok=True)

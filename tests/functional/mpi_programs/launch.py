@@ -5,10 +5,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 ROOT = Path(__file__).parents[3]
 MPIRUN = Path(sys.executable).with_name("mpirun")
@@ -18,6 +21,7 @@ BASE = {
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "OMPI_MCA_btl": "self,sm,tcp",
     "OMPI_MCA_pml": "ob1",
+    "PYTHONFAULTHANDLER": "1",
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
 }
@@ -70,10 +74,21 @@ def run(
         )
         try:
             code = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            _dump_stacks(process.pid)
+            raise AssertionError(f"no end within {timeout_s:g} s: {argv}\n{log.read_text(errors='replace')}") from None
         finally:
             _end(process)
     files = sorted(folder.glob("rank-*.json"), key=lambda path: int(path.stem.split("-")[1]))
     return Ended(code, log.read_text(errors="replace"), tuple(json.loads(path.read_text()) for path in files))
+
+
+def _dump_stacks(pid: int) -> None:
+    """Have each rank that hangs print its stacks: all run with Python's fault handler."""
+    for rank in psutil.Process(pid).children(recursive=True):
+        if "python" in rank.name():
+            rank.send_signal(signal.SIGABRT)
+    time.sleep(GRACE_S)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
