@@ -4,12 +4,15 @@ The same chart gives the same bytes: no date, no random names. matplotlib's own 
 of a label is read as markup.
 """
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from matplotlib.backend_bases import FigureCanvasBase
+from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
@@ -56,6 +59,19 @@ HANDLE, COLUMN_GAP = 3.8, 2.0
 WIDEST_LABEL_PT = 330.0
 # Panels that the description of a picture names.
 MAX_DESCRIBED = 12
+
+
+class MeasuringCanvas(FigureCanvasBase):
+    """A canvas of one pixel: text is measured without the 50 MB that twelve rows of panels have in pixels."""
+
+    def get_renderer(self) -> RendererAgg:
+        """Return what measures text at the figure's resolution; it remembers the texts of earlier figures."""
+        return _renderer(self.figure.dpi)
+
+
+@functools.lru_cache(maxsize=2)
+def _renderer(dpi: float) -> RendererAgg:
+    return RendererAgg(1, 1, dpi)
 
 
 def picture(chart: Chart, style: Style) -> Figure:
@@ -132,8 +148,8 @@ def _composed(chart: Chart, style: Style, title: str) -> Figure:
     entries = legend_entries(chart, style)
     # Higher than needed at first: a layout that collapses cannot be measured.
     height = rows * (inside + 2.0) + 0.2 * len(entries) + 2.0
-    engine = ConstrainedLayoutEngine(w_pad=PAD_IN, h_pad=PAD_IN, wspace=0.02, hspace=0.0)
-    figure = Figure((width, height), DPI, layout=engine)
+    figure = Figure((width, height), DPI)
+    MeasuringCanvas(figure)
     grid = figure.subplots(rows, columns, squeeze=False).flat
     for axes in grid[len(panels) :]:
         axes.remove()
@@ -142,17 +158,17 @@ def _composed(chart: Chart, style: Style, title: str) -> Figure:
     if title:
         figure.suptitle(wrapped(title, width * POINTS, style.title_pt, bold=True), x=PAD_IN / width, ha="left")
     _add_legend(figure, entries, style)
-    _lay_out(figure, engine, rows, inside)
+    _lay_out(figure, rows, inside)
     return figure
 
 
-def _lay_out(figure: Figure, engine: ConstrainedLayoutEngine, rows: int, inside: float) -> None:
+def _lay_out(figure: Figure, rows: int, inside: float) -> None:
     """Let matplotlib place everything once, then take out of each row the height that its axes do not need.
 
-    A second layout at the final height would give the same places and cost as much as drawing.
+    A second layout at the final height would give the same places and cost as much as drawing. The figure itself has no
+    layout engine: with one, even one that does nothing, matplotlib draws twice for each file.
     """
-    engine.execute(figure)
-    figure.set_layout_engine("none")
+    ConstrainedLayoutEngine(w_pad=PAD_IN, h_pad=PAD_IN, wspace=0.02, hspace=0.0).execute(figure)
     before = figure.get_figheight()
     spare = figure.axes[0].get_position().height * before - inside
     after = before - rows * spare

@@ -92,7 +92,7 @@ class RenderPool:
     def submit(self, task: Task) -> Callable[[], str]:
         """Begin to render; the returned function waits for the end and returns or raises what `render` does."""
         here = partial(render, task)
-        future = self._submit(render, replace(task, chart=replace(task.chart, runs=frozenset())))
+        future = self._submit(_render_and_collect, replace(task, chart=replace(task.chart, runs=frozenset())))
         return here if future is None else partial(_result, future, here)
 
     def _submit(self, function: Callable[..., Any], *args: Any) -> Future[Any] | None:
@@ -113,9 +113,18 @@ def _result(future: Future[str], here: Callable[[], str]) -> str:
         return here()
 
 
+def _render_and_collect(task: Task) -> str:
+    try:
+        return render(task)
+    finally:
+        gc.collect()
+
+
 def _prepare() -> None:
     importlib.import_module("dlbench.report.rendering.figure")
-    gc.freeze()  # what is imported need not be looked through again and again
+    # A figure is a million small objects that all go at once: cycles are looked for after each, and not in between.
+    gc.disable()
+    gc.freeze()
 
 
 @contextmanager

@@ -120,6 +120,7 @@ class Style:
             "axes.titlecolor": self.foreground,
             "axes.titlelocation": "left",
             "axes.titlesize": self.text_pt,
+            "axes.titley": 1.0,  # else its place is searched in each draw, for ticks above the axes
             "axes.titleweight": "bold",
             "axes.ymargin": 0.06,
             "figure.edgecolor": "none",
