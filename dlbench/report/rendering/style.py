@@ -3,7 +3,8 @@
 The hues are those of Okabe and Ito (Color Universal Design, 2008), darkened where the originals are too pale to read;
 their yellow is on dark backgrounds only. Each hue has a marker and a hatch of its own, so that grey print still
 distinguishes them. `page` is transparent: its text and axes take the colour of the page's text, and its hues are
-readable on white and on near-black.
+readable on white and on near-black. matplotlib is imported where something is drawn: a process that hands its charts to
+others does without.
 """
 
 import contextlib
@@ -13,9 +14,6 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-
-from matplotlib import style as sheets
-from matplotlib.font_manager import fontManager
 
 from dlbench.errors import UserError, nearest, shown
 from dlbench.report.formatting import one_line
@@ -228,6 +226,8 @@ def applied(style: Style, svg_text: str = "path") -> Iterator[None]:
         style: Colours and sizes.
         svg_text: In SVG, `path` makes letters shapes, `none` keeps them text.
     """
+    from matplotlib import style as sheets
+
     with warnings.catch_warnings(), sheets.context(["default", style.rc(svg_text)]):
         # Letters that no font has are drawn as boxes.
         warnings.filterwarnings("ignore", message=r"Glyph \d+ ", category=UserWarning)
@@ -248,6 +248,8 @@ def letter_pt(text: str, size_pt: float, *, bold: bool = False) -> float:
 
 @functools.cache
 def _fonts() -> tuple[str, ...]:
+    from matplotlib.font_manager import fontManager
+
     installed = set(fontManager.get_font_names())
     return (FONT, *[name for name in CJK_FONTS if name in installed][:1], "sans-serif")
 

@@ -148,6 +148,17 @@ def test_the_same_chart_gives_the_same_bytes(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1.png", "1.svg", "2.png", "2.svg"]
 
 
+def test_each_file_is_drawn_once_and_text_is_measured_without_a_canvas(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draws, draw = [], Figure.draw
+    monkeypatch.setattr(Figure, "draw", lambda figure, renderer: (draws.append(figure), draw(figure, renderer)))
+    save_all(many_panels(4), "", [tmp_path / "a.svg", tmp_path / "a.png"], LIGHT)
+    assert len(draws) == 2
+    renderer = drawn(many_panels(4)).canvas.get_renderer()  # type: ignore[attr-defined]
+    assert renderer.width * renderer.height == 1
+
+
 def test_title_and_caption_are_in_the_file(tmp_path: Path) -> None:
     sizes = []
     for caption in ("한글 $caption$ <b>", LONG_CAPTION):
