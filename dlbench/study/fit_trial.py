@@ -87,7 +87,8 @@ class Trials:
         answer = _answer(text)
         if answer is not None:
             return Trial(batch_size, answer.fits, answer.reason, False, wall_time_s, answer)
-        return Trial(batch_size, False, self._reason(code, text, batch_size), code is None, wall_time_s)
+        reason = why_not(code, text, batch_size, self.run.limits.startup_timeout_s)
+        return Trial(batch_size, False, reason, code is None, wall_time_s)
 
     def _assignment(self, batch_size: int) -> Assignment:
         settings = self.run.settings.model_copy(update=_ALONE | {"batch_size": batch_size})
@@ -126,26 +127,34 @@ class Trials:
                 return None
         return process.returncode
 
-    def _reason(self, code: int | None, text: str, batch_size: int) -> str:
-        """Return why a size does not fit whose process gave no answer.
 
-        Raises:
-            UserError: It is not for lack of memory or time.
-        """
-        if code is None:
-            return f"took longer than startup_timeout_s ({self.run.limits.startup_timeout_s:g} s)"
-        signs = [line for line in text.splitlines() if says_out_of_memory(line)]
-        if signs:
-            return signs[-1].strip()[:_LONGEST_REASON]
-        if code < 0:
-            return f"ended by {signal.Signals(-code).name} without an answer, as programs do that cannot allocate"
-        lines = "\n  ".join([line for line in text.splitlines() if line.strip()][-_SHOWN_LINES:])
-        if code == _USAGE:
-            raise UserError(f"the largest batch cannot be found: {lines}")
-        raise UserError(
-            f"the largest batch cannot be found: with a batch of {batch_size} a step fails (exit code {code}), "
-            f"and not for lack of memory:\n  {lines}"
-        )
+def why_not(code: int | None, text: str, batch_size: int, timeout_s: float) -> str:
+    """Return why a size does not fit whose process gave no answer.
+
+    Args:
+        code: Exit code of the process; None where it took too long.
+        text: What it printed.
+        batch_size: The size.
+        timeout_s: How long it was given.
+
+    Raises:
+        UserError: It failed, and not for lack of memory or time.
+    """
+    if code is None:
+        return f"took longer than startup_timeout_s ({timeout_s:g} s)"
+    printed = [line for line in text.splitlines() if line.strip()]
+    signs = [line for line in printed if says_out_of_memory(line)]
+    if signs:
+        return signs[-1].strip()[:_LONGEST_REASON]
+    if code < 0:
+        return f"ended by {signal.Signals(-code).name} without an answer, as programs do that cannot allocate"
+    lines = "\n  ".join(printed[-_SHOWN_LINES:])
+    if code == _USAGE:
+        raise UserError(f"the largest batch cannot be found: {lines}")
+    raise UserError(
+        f"the largest batch cannot be found: with a batch of {batch_size} a step fails (exit code {code}), "
+        f"and not for lack of memory:\n  {lines}"
+    )
 
 
 def _tail(output: IO[bytes]) -> str:

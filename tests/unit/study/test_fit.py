@@ -14,7 +14,7 @@ from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.read.scenario_file import parse
 from dlbench.scenario.settings import Settings
 from dlbench.study import fit
-from dlbench.study.fit_trial import Trial
+from dlbench.study.fit_trial import Trial, why_not
 from dlbench.study.prepare import Prepared, Stopped
 
 GIB = 2**30
@@ -184,6 +184,29 @@ def test_what_cannot_be_fitted_is_refused(search: Any) -> None:
     for trials, workers, text, message in cases:
         with pytest.raises(UserError, match=message):
             search(trials, workers, text)
+
+
+TRACEBACK = "Traceback (most recent call last):\n  File ...\n"
+
+
+def test_a_size_does_not_fit_for_lack_of_memory_or_time_and_all_else_ends_the_search() -> None:
+    oom = "RESOURCE_EXHAUSTED: OOM when allocating tensor"
+    for code, text, reason in (
+        (None, "one epoch done", "took longer than startup_timeout_s (1.5 s)"),
+        (1, f"{TRACEBACK}{oom}\n", oom),
+        (2, f"{oom}\nusage\n", oom),
+        (-9, "one epoch done", "ended by SIGKILL without an answer"),
+        (-6, "", "ended by SIGABRT without an answer"),
+    ):
+        assert why_not(code, text, 8, 1.5).startswith(reason), (code, text)
+    for code, text, message in (
+        (1, f"{TRACEBACK}ValueError: shapes differ\n", r"batch of 8 a step fails \(exit code 1\), and not for lack of"),
+        (1, f"{TRACEBACK}ValueError: shapes differ\n", "ValueError: shapes differ"),
+        (0, "", r"exit code 0\), and not for lack of memory"),
+        (2, "no model 'x'\n\n", "^the largest batch cannot be found: no model 'x'$"),
+    ):
+        with pytest.raises(UserError, match=message):
+            why_not(code, text, 8, 1.5)
 
 
 def test_stopping_ends_the_search(search: Any, monkeypatch: pytest.MonkeyPatch) -> None:
