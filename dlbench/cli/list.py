@@ -118,18 +118,16 @@ def _show_columns(name: str | None) -> None:
         for table, columns in TABLES.items()
         for column in columns
     ]
-    names = {row[1] for row in rows}
-    if name is not None and name not in names:
-        raise UserError(f"there is no column {name!r}", hint=nearest(name, names))
-    rows = [row for row in rows if name in (None, row[1])]
-    tables.show("columns", ("table", "name", "kind", "unit", "meaning"), rows)
+    picked = _picked(rows, name, "column", key=1)
+    tables.show("columns", ("table", "name", "kind", "unit", "meaning"), picked)
 
 
-def _picked(rows: Sequence[Sequence[str]], name: str | None, what: str) -> Sequence[Sequence[str]]:
-    names = [row[0] for row in rows]
+def _picked(rows: Sequence[Sequence[str]], name: str | None, what: str, key: int = 0) -> Sequence[Sequence[str]]:
+    """Return the rows of this name, all where it is None; the name stands in the column `key`."""
+    names = {row[key] for row in rows}
     if name is not None and name not in names:
         raise UserError(f"there is no {what} {name!r}", hint=nearest(name, names))
-    return [row for row in rows if name in (None, row[0])]
+    return [row for row in rows if name in (None, row[key])]
 
 
 def option_rows(options: "type[BaseModel]", prefix: str) -> Iterator[tuple[str, str, str, str]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
-from dlbench.cli.tables import duration
+from dlbench.cli.tables import drawn, duration
 from dlbench.launch.execute import Progress
 from dlbench.records.outcome import Outcome, Status
 from dlbench.scenario.run_spec import RunSpec
@@ -192,11 +192,10 @@ class LiveTable(Display):
         self._draw()
 
     def _draw(self, progress: Progress | None = None) -> None:
-        self._live.update(self.drawn(progress), refresh=True)
+        self._live.update(self._picture(progress), refresh=True)
 
-    def drawn(self, progress: Progress | None) -> "RenderableType":
+    def _picture(self, progress: Progress | None) -> "RenderableType":
         """Return how the study stands as something that rich draws; every name in it is text, never markup."""
-        from rich import box
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table
@@ -210,12 +209,9 @@ class LiveTable(Display):
             return head
         elapsed = f", {duration(progress.elapsed_s)}" if progress else ""
         title = Text(f"{shown_run(self.current)}, attempt {self._attempt}{elapsed}")
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for name in _COLUMNS:
-            table.add_column(name, justify="left" if name == "phase" else "right")
         workers = progress.workers if progress else ()
-        for worker in workers[:MAX_WORKERS_SHOWN]:
-            table.add_row(*map(Text, worker_cells(worker)))
+        rows = map(worker_cells, workers[:MAX_WORKERS_SHOWN])
+        table = drawn("", _COLUMNS, rows, right=set(_COLUMNS) - {"phase"})
         more = len(workers) - MAX_WORKERS_SHOWN
         return Group(head, title, table, *([Text(f"and {more} more workers")] if more > 0 else []))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dlbench.analysis.arms import Arm, Row, arms, last_attempts
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.cli.live import shown_rate
+from dlbench.cli.tables import drawn
 from dlbench.records import files
 from dlbench.records.columns import TABLES
 from dlbench.records.outcome import Status
@@ -116,32 +117,18 @@ def places(study: Path) -> list[str]:
 
 
 def _table(found: Sequence[Arm]) -> "Table":
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+    columns = ["arm", "n", *(heading for heading, _, _ in SHOWN)]
+    columns += ["efficiency"] if any(arm.efficiency for arm in found) else []
+    columns += ["emulated"] if any(arm.emulated for arm in found) else []
 
-    has_efficiency = any(arm.efficiency for arm in found)
-    has_emulated = any(arm.emulated for arm in found)
-    table = Table(box=box.SIMPLE_HEAD, title=Text(_title(found)), title_justify="left", pad_edge=False)
-    table.add_column("arm", overflow="fold")
-    table.add_column("n", justify="right")
-    for heading, _, _ in SHOWN:
-        table.add_column(heading, justify="right")
-    if has_efficiency:
-        table.add_column("efficiency", justify="right")
-    if has_emulated:
-        table.add_column("emulated", overflow="fold")
-    for arm in found:
-        cells = [
-            arm.label,
-            str(arm.n),
-            *(shown_interval(arm.metrics[metric], written) for _, metric, written in SHOWN),
-        ]
-        cells += [shown_interval(arm.efficiency, "{:.2f}".format)] if has_efficiency else []
-        cells += [arm.emulated.replace(";", ", ")] if has_emulated else []
-        # `Text`, because a name such as `[red]x` is text, not markup.
-        table.add_row(*map(Text, cells))
-    return table
+    def row(arm: Arm) -> list[str]:
+        metrics = {heading: shown_interval(arm.metrics[metric], written) for heading, metric, written in SHOWN}
+        efficiency = shown_interval(arm.efficiency, "{:.2f}".format)
+        others = {"n": str(arm.n), "efficiency": efficiency, "emulated": arm.emulated.replace(";", ", ")}
+        cells = {"arm": arm.label, **metrics, **others}
+        return [cells[column] for column in columns]
+
+    return drawn(_title(found), columns, map(row, found), right=set(columns) - {"arm", "emulated"})
 
 
 def _title(found: Sequence[Arm]) -> str:

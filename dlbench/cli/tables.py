@@ -1,9 +1,13 @@
 """Tables and durations as text: drawn by rich on a terminal, aligned with spaces in a pipe."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 Cells = Sequence[str]
 
@@ -11,7 +15,9 @@ Cells = Sequence[str]
 def show(title: str, columns: Cells, rows: Sequence[Cells]) -> None:
     """Print a table: with lines and wrapping on a terminal, plain and whole where the output goes elsewhere."""
     if sys.stdout.isatty():
-        _draw(title, columns, rows)
+        from rich.console import Console
+
+        Console().print(drawn(title, columns, rows))
     else:
         click.echo(plain(columns, rows))
 
@@ -46,15 +52,23 @@ def duration(seconds: float | None) -> str:
     )
 
 
-def _draw(title: str, columns: Cells, rows: Sequence[Cells]) -> None:
+def drawn(title: str, columns: Cells, rows: Iterable[Cells], right: Collection[str] = ()) -> "Table":
+    """Return a table as rich draws it; every text in it is text, never markup.
+
+    Args:
+        title: Stands above it; empty for none.
+        columns: The heads of its columns.
+        rows: A cell for each column.
+        right: The columns whose cells stand on the right.
+    """
     from rich import box
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=escape(title) or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in columns:
-        table.add_column(name, overflow="fold")
+        table.add_column(escape(name), overflow="fold", justify="right" if name in right else "left")
     for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
-    Console().print(table)
+        table.add_row(*map(Text, row))
+    return table
