@@ -46,12 +46,6 @@ def test_two_arrays(prepared, module):
 def test_four_arrays(prepared, module):
     name = module("""
         def load():
-            return [[0.0], [1.0]], [0, 1], [[2.0]], [2]
-    """)
-    with pytest.raises(UserError, match="class numbers reach 2"):
-        prepared.entry(f"{name}:load")
-    name = module("""
-        def load():
             return [[0.0], [1.0]], [0, 1], [[2.0]], [1]
     """)
     arrays = prepared.arrays(f"{name}:load")
@@ -64,12 +58,8 @@ WRONG = [
     ("None", "returned NoneType"),
     ("(1, 2, 3)", "returned 3 values"),
     ("(np.zeros((4, 1)), [0, 1, 0])", "4 samples but y has 3"),
-    ("(np.zeros((2, 1)), [0.0, 1.0])", "class numbers are integers"),
-    ("(np.full((2, 1), np.nan), [0, 1])", "not finite"),
-    ("(np.zeros((0, 1)), [])", "is empty"),
     ("(np.zeros((2, 1)), [0, 1], np.zeros((0, 1)), [])", "validation_x is empty"),
-    ("(np.zeros((2, 1)), [0, 1], np.zeros((1, 2)), [1])", "others have"),
-    ("(np.zeros((3, 1)), [1, 2, 1])", "no sample is of class 0"),
+    ("(np.zeros((2, 1)), [0, 1], np.zeros((1, 1)), [2])", "class numbers reach 2"),
 ]
 
 

@@ -84,21 +84,6 @@ def test_what_is_no_table_is_said(tmp_path):
         read_table(tmp_path / "other.csv")
 
 
-def test_a_failed_write_leaves_the_table_as_it_was(tmp_path):
-    path = tmp_path / "runs.csv"
-    write_table(path, "runs", [{"run_id": "first"}])
-    before = path.read_bytes()
-
-    def rows():
-        yield {"run_id": "second"}
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(OSError, match="No space"):
-        write_table(path, "runs", rows())
-    assert path.read_bytes() == before
-    assert [found.name for found in tmp_path.iterdir()] == ["runs.csv"]
-
-
 def test_a_million_steps_are_written_at_once():
     values = np.random.default_rng(0).random(1_000_000)
     unknown = np.full(1_000_000, np.nan)
