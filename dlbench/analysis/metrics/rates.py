@@ -8,12 +8,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from dlbench.records.columns import FIELD, PHASE
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS, Result
+from dlbench.telemetry.journal import Rows
 
-Rows = npt.NDArray[np.float64]
 IN_WINDOW = (PHASE["timed"], PHASE["extended"])
 
 

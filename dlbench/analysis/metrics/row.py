@@ -1,4 +1,4 @@
-"""One attempt as a row of `runs.csv`: from the specification, the layout and what came home. None is unknown."""
+"""One attempt as a row of `runs.csv`: from its specification, its layout and its journal. None is unknown."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -79,15 +79,15 @@ def run_row(
         layout: Who ran where; None where the attempt ended before it was laid out.
         attempt: Study, number, data and prices of the attempt.
         outcome: How it ended.
-        journal: What came home.
-        machine: `machine.json`; fills versions that no worker told.
+        journal: What its workers reported.
+        machine: `machine.json`; fills versions that no worker reported.
     """
     processes = run.settings.workers if layout is None else sum(bool(place.workers) for place in layout.places)
     results = journal.results if len(journal.results) == processes else {}
     row: dict[str, Any] = dict.fromkeys(names("runs"))
     row |= _specification(run)
     row |= _attempt(attempt, outcome)
-    row |= _layout(layout) | _cores(layout) | _cost(attempt.prices, layout, outcome)
+    row |= _layout(layout) | _cost(attempt.prices, layout, outcome)
     row |= _results(journal.results.values(), complete=bool(results))
     row |= _window(run, results, row["cores_per_worker"])
     row |= _steps(journal, processes)
@@ -163,7 +163,9 @@ def _layout(layout: Layout | None) -> dict[str, Any]:
     workers = dict.fromkeys(layout.hosts, 0)
     for place in layout.places:
         workers[place.host] += len(place.workers) if place.role == "worker" else 0
-    return {
+    # Workers that are not bound could use what the specification says.
+    bound = {} if layout.cores_per_worker is None else {"cores_per_worker": layout.cores_per_worker}
+    return bound | {
         "hosts": len(layout.hosts),
         "machines": layout.machines,
         "link_latency_s": layout.link_latency_s,
@@ -174,12 +176,6 @@ def _layout(layout: Layout | None) -> dict[str, Any]:
         "emulated": ";".join(layout.emulated) or None,
         "cores_enforced": _enforced(layout),
     }
-
-
-def _cores(layout: Layout | None) -> dict[str, Any]:
-    """Return the cores that workers were bound to; unbound they could use what the specification says."""
-    bound = None if layout is None else layout.cores_per_worker
-    return {} if bound is None else {"cores_per_worker": bound}
 
 
 def _cost(prices: Prices | None, layout: Layout | None, outcome: Outcome) -> dict[str, Any]:
@@ -200,7 +196,7 @@ def _enforced(layout: Layout) -> str:
 
 
 def _facts(run: RunSpec, journal: Journal, machine: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what workers told by column name, the first that knows it; it fills cells that are still unknown.
+    """Return what workers reported by column name, of each the first; it fills cells that are still unknown.
 
     How cores were enforced is the exception: the worker has seen it, the layout only asked for it.
     """
@@ -208,16 +204,10 @@ def _facts(run: RunSpec, journal: Journal, machine: Mapping[str, Any], row: Mapp
     # What one host says is no total of several.
     passed_over = TOTALS if row["extended_steps"] or (row["hosts"] or 1) > 1 else ()
     for facts in journal.facts.values():
-        found |= {
-            name: value
-            for name, value in facts.items()
-            if name in row and name not in passed_over and found.get(name) is None
-        }
-    found = {
-        name: value
-        for name, value in found.items()
-        if value is not None and (row[name] is None or name == "cores_enforced")
-    }
+        for name, value in facts.items():
+            if value is not None and name in row and name not in passed_over:
+                found.setdefault(name, value)
+    found = {name: value for name, value in found.items() if row[name] is None or name == "cores_enforced"}
     if run.settings.command is None:
         found.setdefault("backend", _backend(run.settings.trainer))
     found.setdefault("python_version", machine.get("software", {}).get("python"))
@@ -240,7 +230,9 @@ def _results(results: Iterable[Result], *, complete: bool) -> dict[str, Any]:
     row |= _joined(LARGEST, found, max, needs_all=False)
     row |= _joined(SUM, found, sum, needs_all=True)
     row["workers_agree"] = workers_agree(found)
-    row |= {"workers_max_difference": _max_difference(found)}
+    if row["workers_agree"] != "exact":
+        differences = [result.max_difference for result in found if result.max_difference is not None]
+        row["workers_max_difference"] = max(differences, default=None)
     steps = sum(result.steps for result in found)
     if row.get("bytes_sent") is not None and steps:
         row["bytes_sent_per_step"] = row["bytes_sent"] / steps
@@ -257,12 +249,6 @@ def _joined(
         if known and (len(known) == len(values) or not needs_all):
             row[column] = join(known)
     return row
-
-
-def _max_difference(results: list[Result]) -> float | None:
-    if workers_agree(results) == "exact":
-        return None
-    return max((result.max_difference for result in results if result.max_difference is not None), default=None)
 
 
 def _window(run: RunSpec, results: Mapping[int, Result], cores: float | None) -> dict[str, Any]:
@@ -321,9 +307,6 @@ def _sensors(journal: Journal, num_hosts: int) -> dict[str, Any]:
 
 def _of_hosts(journal: Journal, quantity: str, num_hosts: int) -> int | None:
     """Return what all hosts of a run counted; None where one of them did not."""
-    told = sensors.counted_by_worker(journal, "network", quantity)
-    return _whole(sensors.counted(journal, "network", quantity)) if len(told) == num_hosts else None
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else round(value)
+    grown = sensors.counted_by_worker(journal, "network", quantity).values()
+    known = [value for value in grown if value is not None]
+    return round(sum(known)) if len(known) == len(grown) == num_hosts else None

@@ -17,7 +17,8 @@ MIN_COVERED = 0.9
 # Number of the epoch in the rows of an extended window.
 EXTENDED_EPOCH = 0
 
-Series = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+# Moments and values.
+Readings = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 
 def counted(journal: Journal, sensor: str, quantity: str) -> float | None:
@@ -32,14 +33,14 @@ def counted(journal: Journal, sensor: str, quantity: str) -> float | None:
 
 def counted_by_worker(journal: Journal, sensor: str, quantity: str) -> dict[int, float | None]:
     """Return the same of each worker that read it; None where its readings cover too little of its training."""
-    found = _series(journal, sensor, quantity)
-    return {worker: _growth(series, journal.steps.get(worker)) for worker, series in found}
+    found = _readings(journal, sensor, quantity)
+    return {worker: _growth(readings, journal.steps.get(worker)) for worker, readings in found}
 
 
 def mean_in_window(journal: Journal, sensor: str, quantity: str) -> float | None:
     """Return the mean of the readings taken inside the timed window, mean over the workers that read there."""
     means = []
-    for worker, (at_s, values) in _series(journal, sensor, quantity):
+    for worker, (at_s, values) in _readings(journal, sensor, quantity):
         result = journal.results.get(worker)
         pieces = result.segments if result else ()
         inside = [(piece.opened_at_s <= at_s) & (at_s <= piece.closed_at_s) for piece in pieces]
@@ -57,7 +58,7 @@ def training_end(rows: Rows | None) -> float:
     return float(trained[-1, FIELD["started_at_s"]] + trained[-1, FIELD["step_time_s"]])
 
 
-def _series(journal: Journal, sensor: str, quantity: str) -> list[tuple[int, Series]]:
+def _readings(journal: Journal, sensor: str, quantity: str) -> list[tuple[int, Readings]]:
     by_worker: dict[int, list[SensorReading]] = {}
     for reading in journal.sensors:
         if (reading.sensor, reading.quantity) == (sensor, quantity) and None not in (reading.at_s, reading.value):
@@ -65,14 +66,14 @@ def _series(journal: Journal, sensor: str, quantity: str) -> list[tuple[int, Ser
     return [(worker, _arrays(readings)) for worker, readings in sorted(by_worker.items())]
 
 
-def _arrays(readings: Iterable[SensorReading]) -> Series:
+def _arrays(readings: Iterable[SensorReading]) -> Readings:
     table = np.array(sorted((reading.at_s, reading.value) for reading in readings), dtype=np.float64)
     return table[:, 0], table[:, 1]
 
 
-def _growth(series: Series, rows: Rows | None) -> float | None:
+def _growth(readings: Readings, rows: Rows | None) -> float | None:
     """Return a counter's growth over training, interpolated between the readings about its two ends."""
-    at_s, values = series
+    at_s, values = readings
     end = training_end(rows)
     covered = min(end, at_s[-1]) - max(0.0, at_s[0])
     if end <= 0 or covered < MIN_COVERED * end:

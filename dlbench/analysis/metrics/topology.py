@@ -1,4 +1,4 @@
-"""Who really ran where in an attempt, as rows of `topology.csv`: the layout, and what its processes told."""
+"""Who really ran where in an attempt, as rows of `topology.csv`: the layout, and what its processes reported."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,14 +15,14 @@ def topology(layout: Layout, cluster: Cluster, journal: Journal) -> Iterator[dic
     Args:
         layout: Where it was put.
         cluster: The hosts, which rows name by number.
-        journal: What the processes told.
+        journal: What the processes reported.
     """
     numbers = _numbers(layout, cluster)
     sent, received = (
         sensors.counted_by_worker(journal, "network", name) for name in ("wire_sent_bytes", "wire_received_bytes")
     )
     for place in layout.places:
-        told = journal.facts.get(place.rank, {})
+        facts = journal.facts.get(place.rank, {})
         yield {
             "rank": place.rank,
             "role": place.role,
@@ -31,8 +31,8 @@ def topology(layout: Layout, cluster: Cluster, journal: Journal) -> Iterator[dic
             "machine": place.machine,
             "local_index": place.local_index,
             "cores": ";".join(map(str, place.cores)),
-            "device_name": told.get("device_name"),
-            "interface": told.get("interface"),
+            "device_name": facts.get("device_name"),
+            "interface": facts.get("interface"),
             "wire_sent_bytes": sent.get(place.rank),
             "wire_received_bytes": received.get(place.rank),
         }
