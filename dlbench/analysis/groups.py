@@ -8,7 +8,8 @@ import numpy as np
 
 from dlbench.analysis import arms
 from dlbench.analysis.arms import Row, emulation, records
-from dlbench.records.tables import cell
+from dlbench.records.columns import RUNS
+from dlbench.records.tables import DTYPES, cell
 from dlbench.scenario.expand import arms as scenario_arms
 from dlbench.scenario.settings import OPTION_PREFIXES, Affects, settings_of
 
@@ -47,13 +48,15 @@ def with_placement(runs: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def frame(rows: Iterable[Row]) -> "pd.DataFrame":
-    """Return rows that were not read from a file as the table that the answer is made from: lists as text."""
+    """Return rows that were not read from a file as the table that the answer is made from: typed, lists as text."""
     import pandas as pd
 
     plain = [
-        {name: repr(cell) if isinstance(cell, list | dict) else cell for name, cell in row.items()} for row in rows
+        {name: repr(value) if isinstance(value, list | dict) else value for name, value in row.items()} for row in rows
     ]
-    return with_placement(pd.DataFrame(plain))
+    found = pd.DataFrame(plain)
+    types = {column.name: DTYPES[column.kind] for column in RUNS if column.name in found}
+    return with_placement(found.astype(types))
 
 
 def is_base_line(runs: "pd.DataFrame") -> "pd.Series[bool]":

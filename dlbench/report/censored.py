@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from dlbench.analysis.metrics.time_to_target import censored_median
+from dlbench.analysis.statistics.intervals import censored_median
 from dlbench.report.chart import Mark, Role, Series
 from dlbench.report.lines import Part, series
 

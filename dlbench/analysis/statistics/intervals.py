@@ -60,6 +60,41 @@ def median_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     return Interval(middle, ordered[depth - 1], ordered[n - depth], n, order_statistic_coverage(n, depth))
 
 
+def censored_median(reached: Sequence[float], ended: Sequence[float], level: float = LEVEL) -> Interval | None:
+    """Return the median of right-censored values: some runs ended before they reached what is measured.
+
+    Such a run would have reached it later, or never. It counts as later than all others, and a median or an end of its
+    interval is known only where it is the same whether the run would have arrived at once or never.
+
+    Args:
+        reached: The value of each run that reached it.
+        ended: What each other run had come to when it ended: its value would be at least that.
+        level: Of the interval.
+
+    Returns:
+        None where there is no run, or the median depends on the values that are not known.
+    """
+    if not ended:
+        return median_interval(reached, level) if reached else None
+    places = _known_places(reached, ended)
+    n = len(places)
+    low, high = places[(n - 1) // 2], places[n // 2]
+    if low is None or high is None:
+        return None
+    depth = order_statistic_depth(n, level)
+    first, last = places[depth - 1], places[n - depth]
+    if first is None or last is None:
+        return Interval((low + high) / 2, None, None, n, None)
+    return Interval((low + high) / 2, first, last, n, order_statistic_coverage(n, depth))
+
+
+def _known_places(reached: Sequence[float], ended: Sequence[float]) -> list[float | None]:
+    """Return the order statistics of all runs, None where one depends on what a run that ended would have come to."""
+    earliest = sorted([*reached, *ended])
+    latest = sorted([*reached, *[math.inf] * len(ended)])
+    return [early if early == late else None for early, late in zip(earliest, latest, strict=True)]
+
+
 def ratio_interval(numerator: Sequence[float], denominator: Sequence[float], level: float = LEVEL) -> Interval:
     """Return median(numerator) / median(denominator) with its interval; both are resampled (percentile bootstrap).
 

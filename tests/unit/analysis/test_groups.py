@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from dlbench.analysis.groups import described, groups, is_alone, varying, with_placement
+from dlbench.analysis.groups import described, frame, groups, is_alone, varying, with_placement
 
 COLUMNS = {
     "baseline": False,
@@ -115,6 +115,13 @@ def test_values_are_said_as_people_say_them(values: dict[str, object], text: str
 def test_placement_is_the_mode_or_the_workers_of_a_host() -> None:
     found = with_placement(pd.DataFrame({"mode": ["scale-up", None], "workers_per_host": [2, 4]}))
     assert list(found["placement"]) == ["scale-up", "4 per host"]
+
+
+def test_rows_that_were_not_read_from_a_file_have_the_same_placements_and_lists_as_text() -> None:
+    common = {"run_id": "a-r0", "mode": None, "model.hidden": [8]}
+    found = frame([common | {"workers_per_host": 2}, common | {"workers_per_host": None}])
+    assert found["placement"].tolist()[0] == "2 per host"
+    assert found["model.hidden"].tolist() == ["[8]", "[8]"]
 
 
 def test_one_worker_without_a_library_is_alone() -> None:

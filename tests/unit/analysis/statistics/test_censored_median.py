@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from dlbench.analysis.metrics.time_to_target import censored_median
-from dlbench.analysis.statistics.intervals import median_interval
+from dlbench.analysis.statistics.intervals import censored_median, median_interval
 
 
 def test_without_censored_values_it_is_the_median_of_all_others() -> None:
