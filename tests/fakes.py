@@ -97,7 +97,6 @@ class SumStrategy:
 
     in_graph = None
     in_forward = None
-    messages_sent = None
 
     def __init__(self, communicator: ThreadCommunicator, *, sabotaged: bool = False) -> None:
         self.communicator, self.sabotaged, self.bytes_sent = communicator, sabotaged, 0

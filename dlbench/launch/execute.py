@@ -26,9 +26,9 @@ from dlbench.telemetry.server import TelemetryServer
 
 _POLL_S = 0.05
 _LOOK_EVERY = 10
-_TELL_EVERY = 4
+_REPORT_EVERY = 4
 # What workers sent before their launcher ended is received before the rest is ended.
-_LAST_WORDS_S = 0.5
+_LAUNCHER_DRAIN_S = 0.5
 _DRAIN_S = 3.0
 # An outcome takes less.
 _ROOM_BYTES = 8192
@@ -142,7 +142,7 @@ class _Attempt:
         started_at = time.monotonic()
         termination = self._watch(launcher, started_at)
         if termination is None:
-            self._drain(_LAST_WORDS_S)
+            self._drain(_LAUNCHER_DRAIN_S)
         ended_at = time.monotonic()
         remaining = self._end(launcher)
         self._drain(_DRAIN_S)
@@ -177,7 +177,7 @@ class _Attempt:
             self.logs.enforce()
             if turn % _LOOK_EVERY == 0:
                 states = process_states(self.assignment.attempt_id, views, host)
-            if turn % _TELL_EVERY == 0:
+            if turn % _REPORT_EVERY == 0:
                 self.on_progress(Progress(now - started_at, tuple(views.values())))
             if found := self._interruption() or watch.check(now, views, states):
                 return found

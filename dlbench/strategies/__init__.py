@@ -23,11 +23,9 @@ over the global batch, whatever the sizes of the local batches.
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-Reduce = Callable[[np.ufunc], None]
 
 
 class Communicator(Protocol):
@@ -66,9 +64,8 @@ class Strategy(Protocol):
     # A differentiable function from a tensor to its sum over workers inside the compiled step, for synchronised
     # batch norm; None where there is none. With one worker it returns the tensor.
     in_forward: Callable[[Any], Any] | None
-    # Bytes and messages this worker has sent in reductions so far; None where it cannot count.
+    # Bytes this worker has sent in reductions so far; None where it cannot count.
     bytes_sent: int | None
-    messages_sent: int | None
 
     def broadcast(self, parameters: Array) -> None:
         """Overwrite the flat parameters with worker 0's, before the first step."""

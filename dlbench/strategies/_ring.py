@@ -47,7 +47,6 @@ class Ring:
         self.communicator = communicator
         self.chunk_bytes = chunk_bytes
         self.bytes_sent = 0
-        self.messages_sent = 0
         self._scratch: Array = np.empty(0)
         self._blocks: list[list[slice]] = []
         self._shape: tuple[int, np.dtype[np.generic]] | None = None
@@ -86,4 +85,3 @@ class Ring:
             if add:
                 np.add(mine, received, out=mine)
             self.bytes_sent += send.nbytes
-            self.messages_sent += 1

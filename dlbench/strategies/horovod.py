@@ -265,7 +265,6 @@ class Horovod:
 
     # Horovod does not count them.
     bytes_sent: int | None = None
-    messages_sent: int | None = None
 
     def __init__(self, options: HorovodOptions, communicator: GraphCommunicator) -> None:
         self._options, self._communicator = options, communicator

@@ -56,7 +56,6 @@ class Replicated:
 
     # TensorFlow does not count them.
     bytes_sent: int | None = None
-    messages_sent: int | None = None
 
     def in_graph(self, gradients: list[Any]) -> list[Any]:
         """Return the sums of all replicas' gradients."""

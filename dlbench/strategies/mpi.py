@@ -146,15 +146,13 @@ class LibraryAllReduce(_AllReduce):
             self.proof = prove(algorithm, communicator.components, communicator.control_variable)
         self._volume = _volume.LIBRARY.get(algorithm)
         self.bytes_sent = None if self._volume is None else 0
-        self.messages_sent = None if self._volume is None else 0
 
     def all_reduce(self, gradient: Array) -> Array:
         """Overwrite the gradient with the sum over all workers and return it."""
         self.communicator.all_reduce(gradient, gradient)
         if self._volume is not None:
-            sent = self._volume(gradient.size, self.communicator.size, self.communicator.rank)
-            self.bytes_sent = (self.bytes_sent or 0) + sent.elements * gradient.itemsize
-            self.messages_sent = (self.messages_sent or 0) + sent.messages
+            elements = self._volume(gradient.size, self.communicator.size, self.communicator.rank)
+            self.bytes_sent = (self.bytes_sent or 0) + elements * gradient.itemsize
         return gradient
 
     def facts(self) -> dict[str, Any]:
@@ -163,7 +161,7 @@ class LibraryAllReduce(_AllReduce):
 
 
 class OwnRing(_AllReduce):
-    """dlbench's ring; `bytes_sent` and `messages_sent` are counted as they are sent."""
+    """dlbench's ring, which counts its bytes as it sends them."""
 
     def __init__(self, communicator: MpiLibraryCommunicator, chunk_bytes: int) -> None:
         super().__init__(communicator)
@@ -173,11 +171,6 @@ class OwnRing(_AllReduce):
     def bytes_sent(self) -> int | None:
         """Bytes sent so far."""
         return self._ring.bytes_sent
-
-    @property
-    def messages_sent(self) -> int | None:
-        """Messages sent so far."""
-        return self._ring.messages_sent
 
     def all_reduce(self, gradient: Array) -> Array:
         """Overwrite the gradient with the sum over all workers and return it."""

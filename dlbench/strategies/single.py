@@ -14,7 +14,6 @@ class Single:
     """The identity; sends nothing."""
 
     bytes_sent: int | None = 0
-    messages_sent: int | None = 0
 
     def in_graph(self, gradients: list[Any]) -> list[Any]:
         """Return the gradients as they are: the compiled step does everything."""

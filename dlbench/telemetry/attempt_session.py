@@ -169,7 +169,7 @@ class AttemptSession:
             self._notice(rank, message)
         return received
 
-    def shut(self) -> None:
+    def close_journal(self) -> None:
         """Close the journal."""
         self._journal.close()
 

@@ -27,6 +27,8 @@ from dlbench.telemetry.watchdog import Watchdog
 # So many bytes of queued rows wake the thread early, and so many make the training thread wait for it.
 WAKE_BYTES = 2**20
 MOST_QUEUED_BYTES = 2**26
+# How long a worker that failed waits until its error is acknowledged.
+ERROR_DRAIN_S = 5.0
 
 
 class Reporter:

@@ -7,11 +7,13 @@ import contextlib
 import os
 import sys
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from dlbench.errors import UserError
 from dlbench.records.assignment import Assignment
-from dlbench.worker.process import cores, logs, memory, network_interface
+from dlbench.records.files import own_log, worker_log
+from dlbench.worker.process import cores, memory, network_interface
 from dlbench.worker.process.rank import identify, read_assignment
 from dlbench.worker.script import command
 
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
     from dlbench.telemetry.reporter import Reporter
 
 FAILED_EXIT_CODE = 1
-# How long a worker that failed waits until its error is acknowledged.
-LAST_WORDS_S = 5.0
 
 
 def main() -> int:
@@ -28,7 +28,7 @@ def main() -> int:
     try:
         assignment = read_assignment(os.environ)
         rank = identify(os.environ, assignment.layout).rank
-        logs.redirect(assignment, rank)
+        redirect_output(assignment, rank)
     except UserError as error:
         sys.stderr.write(f"dlbench: {error}\n")
         return 2
@@ -47,9 +47,37 @@ def main() -> int:
     return work(assignment, rank, enforced)
 
 
+def redirect_output(assignment: Assignment, rank: int) -> None:
+    """Send this process's standard output and error to a log of its own, whether C or Python prints.
+
+    Where no log can be written, which a full disk may do, output goes where the launcher sends it.
+    """
+    descriptor = _open_log(assignment, rank)
+    if descriptor is None:
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+    for stream in (sys.stdout, sys.stderr):
+        # Python buffers what is no terminal; a process that is killed would lose the lines that say why.
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+
+
+def _open_log(assignment: Assignment, rank: int) -> int | None:
+    """Open the log in the attempt's folder, or among this host's temporary files where that folder is not shared."""
+    name = worker_log(rank)
+    for path in (Path(assignment.log_folder) / name, own_log(assignment.attempt_id, name)):
+        if path is not None and path.is_absolute() and path.parent.is_dir():
+            with contextlib.suppress(OSError):
+                return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    return None
+
+
 def work(assignment: Assignment, rank: int, cores_enforced: str) -> int:
     """Train, report everything, and return the exit code; an exception ends the process at once."""
-    from dlbench.telemetry.reporter import Reporter
+    from dlbench.telemetry.reporter import ERROR_DRAIN_S, Reporter
     from dlbench.worker.observer import Observer
 
     reporter = Reporter(assignment, rank)
@@ -69,7 +97,7 @@ def work(assignment: Assignment, rank: int, cores_enforced: str) -> int:
         with contextlib.suppress(OSError):  # a full disk
             traceback.print_exc()
         observer.stop()
-        reporter.drain(LAST_WORDS_S)
+        reporter.drain(ERROR_DRAIN_S)
         end_now()
     observer.stop()
     reporter.send({"kind": "result", "result": result.model_dump(mode="json")})
@@ -93,12 +121,12 @@ def leave(assignment: Assignment, rank: int, reporter: "Reporter") -> int:
 
 def report(assignment: Assignment, rank: int, error: UserError) -> int:
     """Report why this process cannot begin, and return its exit code."""
-    from dlbench.telemetry.reporter import Reporter
+    from dlbench.telemetry.reporter import ERROR_DRAIN_S, Reporter
 
     sys.stderr.write(f"dlbench: {error}\n")
     reporter = Reporter(assignment, rank)
     reporter.error(error)
-    reporter.drain(LAST_WORDS_S)
+    reporter.drain(ERROR_DRAIN_S)
     reporter.abandon()
     return FAILED_EXIT_CODE
 

@@ -1,1 +1,1 @@
-"""One worker's process: rank, log, cores, memory, network interface, placement."""
+"""One worker's process: rank, cores, memory, network interface, placement."""

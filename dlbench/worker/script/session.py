@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from dlbench.errors import UserError
 from dlbench.records.assignment import Assignment
-from dlbench.telemetry.reporter import Reporter
+from dlbench.telemetry.reporter import ERROR_DRAIN_S, Reporter
 from dlbench.worker.observer import Observer
 from dlbench.worker.process import network_interface
 from dlbench.worker.process import rank as ranks
@@ -19,7 +19,6 @@ from dlbench.worker.process.cores import counted_threads, leave_group
 from dlbench.worker.script.command import CORES_VARIABLE
 from dlbench.worker.script.recorder import ScriptRecorder
 
-LAST_WORDS_S = 5.0
 FAILED_EXIT_CODE = 1
 
 ExceptHook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]
@@ -137,7 +136,7 @@ class Session:
             self._has_failed = True
             self.recorder.flush()
             self._reporter.error(error)
-            self._reporter.drain(LAST_WORDS_S)
+            self._reporter.drain(ERROR_DRAIN_S)
 
 
 def facts() -> dict[str, Any]:

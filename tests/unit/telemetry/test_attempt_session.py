@@ -16,7 +16,7 @@ from tests.unit.launch.fakes import TOKEN, assignment
 def session(tmp_path: Path) -> Iterator[AttemptSession]:
     made = AttemptSession(assignment(workers=2), tmp_path / "j", lambda _: None)
     yield made
-    made.shut()
+    made.close_journal()
 
 
 def receive(session: AttemptSession, rank: int, *messages: dict[str, Any]) -> None:
@@ -107,7 +107,7 @@ def test_rows_and_training_phases_show_that_start_up_is_over(tmp_path: Path) -> 
         receive(session, 1, line)
         session.commit()
         assert [view.has_trained for view in session.workers().values()] == [False, True], line
-        session.shut()
+        session.close_journal()
 
 
 def test_odd_lines_do_no_harm(session: AttemptSession) -> None:
