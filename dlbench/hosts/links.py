@@ -6,6 +6,7 @@ One TCP connection may not fill a very fast link (above some 20 Gbit/s), and wha
 before it limits a host counts as what the link can do.
 """
 
+import contextlib
 import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -86,12 +87,12 @@ def measure(
     return tuple(found)
 
 
-def measure_each(cluster: Cluster, agents: Sequence[Agent | HostError]) -> Iterator[LinkMeasurement | BrokenLink]:
-    """Yield what is found between each pair of hosts that have an agent or an error, in order; goes on after a failure.
+def measure_each(cluster: Cluster, agents: Sequence[Agent]) -> Iterator[LinkMeasurement | BrokenLink]:
+    """Yield what is found between each pair of hosts, in order; goes on after a failure.
 
     Args:
         cluster: The hosts.
-        agents: The agent on each of them, or why there is none.
+        agents: The agent on each of them.
     """
     for a, b in pairs(len(cluster.hosts)):
         try:
@@ -112,7 +113,7 @@ class _Pair:
     """Two hosts of a cluster, and the agents on all of them."""
 
     cluster: Cluster
-    agents: Sequence[Agent | HostError]
+    agents: Sequence[Agent]
     a: int
     b: int
 
@@ -176,23 +177,14 @@ class _Pair:
 
     def _ask(self, number: int, do: str, **request: Any) -> dict[str, Any]:
         """Return a host's answer to a request, or its next answer where `do` is empty; errors begin with its name."""
+        agent = self.agents[number]
         try:
-            agent = self._agent(number)
             return agent.ask(do, _ANSWER_S, **request) if do else agent.answer(_ANSWER_S)
         except HostError as error:
             raise HostError(f"{self._name(number)}: {error}") from error
 
     def _stop_listening(self, number: int) -> None:
         """Have a host wait for no caller any more; what it has seen adds nothing to the caller's error."""
-        agent = self._agent(number)
-        agent.send("stop")
-        try:
-            agent.answer(_ANSWER_S)
-        except HostError:
-            return
-
-    def _agent(self, number: int) -> Agent:
-        agent = self.agents[number]
-        if isinstance(agent, HostError):
-            raise agent
-        return agent
+        self.agents[number].send("stop")
+        with contextlib.suppress(HostError):
+            self.agents[number].answer(_ANSWER_S)

@@ -102,11 +102,7 @@ class Agents:
     python: str = sys.executable
 
     def start(self, host: Host) -> "Agent":
-        """Start the agent on a host, over ssh where it is not this machine.
-
-        Raises:
-            HostError: The command that reaches it cannot be started.
-        """
+        """Start the agent on a host, over ssh where it is not this machine."""
         if host in elsewhere(self.cluster):
             return Agent(argv(self.cluster, host, _AGENT, self.environment, self.python), self.python)
         return Agent([self.python, *_AGENT], self.python)
@@ -122,34 +118,42 @@ class Agents:
 
 
 class Agent:
-    """The agent program on one host.
+    """The agent program on one host; if its command cannot be started, each answer says so.
 
     Args:
         words: The command that starts it, over ssh or here.
         python: The interpreter it runs in, for messages.
-
-    Raises:
-        HostError: The command cannot be started.
     """
 
     def __init__(self, words: Sequence[str], python: str) -> None:
         self._python = python
         self._printed = b""
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the agent
+        self._process: subprocess.Popen[bytes] | None = None
         try:
             self._process = subprocess.Popen(
                 words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, bufsize=0,
                 start_new_session=True,
             )  # fmt: skip
         except OSError as error:
-            self._stderr.close()
-            raise HostError(f"{words[0]} cannot be started: {error.strerror or error}") from error
+            self._problem = f"{words[0]} cannot be started: {error.strerror or error}"
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        """End the agent: it ends by itself once its standard input ends."""
+        self._stderr.close()
+        if self._process is None:
+            return
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
     def ask(self, do: str, timeout_s: float, **request: Any) -> dict[str, Any]:
         """Return the first answer to a request.
@@ -162,9 +166,9 @@ class Agent:
 
     def send(self, do: str, **request: Any) -> None:
         """Send a request; whether it arrives shows in the answer."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps({"do": do, **request}).encode() + b"\n")
+        if self._process is not None and self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.write(json.dumps({"do": do, **request}).encode() + b"\n")
 
     def answer(self, timeout_s: float) -> dict[str, Any]:
         """Return the next answer.
@@ -175,46 +179,36 @@ class Agent:
         deadline = time.monotonic() + timeout_s
         while True:
             while b"\n" not in self._printed:
-                self._printed += self._read(deadline, timeout_s)
+                if self._process is None:
+                    raise HostError(self._problem)
+                self._printed += self._read(self._process, deadline, timeout_s)
             line, _, self._printed = self._printed.partition(b"\n")
             _, mark, text = line.decode(errors="replace").partition(MARK)
             if mark:
                 return _parsed(text)
 
-    def _read(self, deadline: float, timeout_s: float) -> bytes:
-        assert self._process.stdout is not None
+    def _read(self, process: "subprocess.Popen[bytes]", deadline: float, timeout_s: float) -> bytes:
+        assert process.stdout is not None
         with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
+            selector.register(process.stdout, selectors.EVENT_READ)
             if not selector.select(max(0.0, deadline - time.monotonic())):
                 raise HostError(f"no answer within {timeout_s:g} s")
-        data = os.read(self._process.stdout.fileno(), 1 << 16)
+        data = os.read(process.stdout.fileno(), 1 << 16)
         if not data:
-            raise HostError(self._why_it_ended())
+            raise HostError(self._why_it_ended(process))
         return data
 
-    def _why_it_ended(self) -> str:
+    def _why_it_ended(self, process: "subprocess.Popen[bytes]") -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_END_S)
+            process.wait(_END_S)
         self._stderr.seek(0)
         lines = [line for line in self._stderr.read().decode(errors="replace").splitlines() if line.strip()]
-        said, code = shorten(lines[-1] if lines else "it says nothing"), self._process.returncode or 0
+        said, code = shorten(lines[-1] if lines else "it says nothing"), process.returncode or 0
         if code == _SSH_FAILED:
             return f"cannot be reached: {said}"
         if code in _NO_COMMAND:
             return f"has no {self._python}: the environment must be at the same place on every host ({said})"
         return f"dlbench does not work there (exit code {code}): {said}"
-
-    def close(self) -> None:
-        """End the agent: it ends by itself once its standard input ends."""
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
-        try:
-            self._process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._stderr.close()
 
 
 def _parsed(text: str) -> dict[str, Any]:
@@ -230,13 +224,7 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def started(agents: Agents) -> Iterator[list[Agent | HostError]]:
-    """Yield the agent on every host, in order, or why there is none; all are started at once."""
+def started(agents: Agents) -> Iterator[list[Agent]]:
+    """Yield the agent on every host, in order; all are started at once."""
     with contextlib.ExitStack() as opened:
-        found: list[Agent | HostError] = []
-        for host in agents.cluster.hosts:
-            try:
-                found.append(opened.enter_context(agents.start(host)))
-            except HostError as error:
-                found.append(error)
-        yield found
+        yield [opened.enter_context(agents.start(host)) for host in agents.cluster.hosts]

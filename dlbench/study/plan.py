@@ -13,9 +13,8 @@ import yaml
 
 from dlbench import plugins
 from dlbench.errors import UserError
-from dlbench.hosts.describe import describe_hosts
+from dlbench.hosts.describe import describe_hosts, user_files
 from dlbench.hosts.links import measure as measure_links
-from dlbench.hosts.user_files import user_files
 from dlbench.records.machine import describe
 from dlbench.scenario.cluster import Cluster, MeasuredLink, this_machine
 from dlbench.scenario.cluster.allocation import allocation

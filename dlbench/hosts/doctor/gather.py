@@ -79,10 +79,8 @@ def gather(
         return replace(facts, links=tuple(_links(facts, found)))
 
 
-def _answer(agent: Agent | HostError, request: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _answer(agent: Agent, request: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return why a host cannot be examined, or an empty string, and its answer."""
-    if isinstance(agent, HostError):
-        return str(agent), {}
     try:
         answer = agent.ask("check", _ANSWER_S, **request)
     except HostError as error:
@@ -91,7 +89,7 @@ def _answer(agent: Agent | HostError, request: Mapping[str, Any]) -> tuple[str, 
     return f"cannot be examined: {problem}" if problem else "", answer
 
 
-def _links(facts: ClusterFacts, agents: list[Agent | HostError]) -> Iterator[Any]:
+def _links(facts: ClusterFacts, agents: list[Agent]) -> Iterator[Any]:
     """Measure between the hosts that answer, and give the links the positions of the whole cluster."""
     positions = [number for number, report in enumerate(facts.hosts) if not report.problem]
     hosts: tuple[Host, ...] = tuple(facts.cluster.hosts[number] for number in positions)

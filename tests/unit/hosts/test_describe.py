@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dlbench.hosts.agent import hashes
-from dlbench.hosts.user_files import user_files
+from dlbench.hosts.describe import user_files
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 
