@@ -20,7 +20,7 @@ COMMANDS = {
     "run": "Run a scenario and keep every row.",
     "check": "Validate a scenario and show its runs.",
     "fit": "Find the largest batch that fits one worker.",
-    "doctor": "Examine the hosts, and say what mends them.",
+    "doctor": "Check the hosts, and name the command that fixes each problem.",
     "report": "Turn studies into figures, one page and a summary.",
     "compare": "Say what changed from one study to another.",
     "list": "Show plugins, settings and columns.",

@@ -28,7 +28,7 @@ def shown_rate(samples_per_s: float) -> str:
 
 
 def shown_run(run: RunSpec) -> str:
-    """Return what tells a run from the others, in one line."""
+    """Return what identifies a run, in one line."""
     return f"{run.run_id}  {run.label}, repeat {run.repeat}"
 
 

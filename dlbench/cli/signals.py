@@ -1,4 +1,4 @@
-"""Signals that end a command in good order."""
+"""Signals that end a command cleanly."""
 
 import contextlib
 import signal

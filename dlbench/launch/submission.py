@@ -94,7 +94,7 @@ class NotCollected(UserError):  # noqa: N818 - it says what it is
 
 
 class Job(Protocol):
-    """A job that was handed in."""
+    """A job that was submitted."""
 
     name: str
 
@@ -105,7 +105,7 @@ class Job(Protocol):
         """Return what it has printed since the last call."""
 
     def cancel(self) -> None:
-        """Ask it to end in good order, and take it out of the queue if it still waits."""
+        """Ask it to end cleanly, and take it out of the queue if it still waits."""
 
     def kill(self) -> None:
         """End it at once."""

@@ -1,1 +1,1 @@
-"""The study's folder, its lock and attempts; which run is next; rows coming home."""
+"""The study's folder, its lock and attempts; which run is next; rows into tables."""

@@ -11,6 +11,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from dlbench.errors import UserError
+from dlbench.launch.execute import write_outcome
 from dlbench.records import files
 from dlbench.records.assignment import Assignment
 from dlbench.records.outcome import Outcome, Status
@@ -84,8 +85,8 @@ def is_final(study: Path, run: RunSpec) -> bool:
 def close_interrupted(
     study: Path,
     runs: Iterable[RunSpec],
-    end_leftovers: Callable[[Assignment, Path], object],
-    write: Callable[[Path, Outcome], None],
+    end_leftovers: Callable[[Assignment, Path], object] | None,
+    note: str = "",
 ) -> tuple[Attempt, ...]:
     """End what is left of attempts whose dlbench was killed, and write that they were interrupted.
 
@@ -94,15 +95,18 @@ def close_interrupted(
     Args:
         study: The study's folder.
         runs: Its runs.
-        end_leftovers: Ends all processes of an attempt, on all hosts: gets its assignment and its folder.
-        write: Writes an outcome into an attempt's folder, atomically.
+        end_leftovers: Ends all processes of an attempt, on all hosts: gets its assignment and its folder. None where
+            they have ended with their hosts' job.
+        note: What else is known of the reason.
     """
     unfinished = [attempt for run in runs for attempt in attempts_of(study, run.run_id) if attempt.outcome() is None]
+    reason = f"{KILLED} ({note})" if note else KILLED
     for attempt in unfinished:
         assignment = attempt.assignment()
-        if assignment is not None:
+        if assignment is not None and end_leftovers is not None:
             end_leftovers(assignment, attempt.folder)
-        write(attempt.folder, Outcome(status=Status.INTERRUPTED, reason=KILLED, started_at=_started_at(attempt)))
+        outcome = Outcome(status=Status.INTERRUPTED, reason=reason, started_at=_started_at(attempt))
+        write_outcome(attempt.folder, outcome)
     return tuple(unfinished)
 
 

@@ -50,7 +50,7 @@ class Collector:
         self._written_bytes = 0
 
     def rebuild(self) -> None:
-        """Make all tables anew from every attempt that has ended.
+        """Make all tables again from every attempt that has ended.
 
         Raises:
             OSError: A table cannot be written; it is then as it was.

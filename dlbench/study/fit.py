@@ -59,7 +59,7 @@ class Group:
     """Runs whose workers need the same memory, and so share one largest batch.
 
     Attributes:
-        name: Model, data set and what else tells it from the other groups.
+        name: Model, data set and what else distinguishes it from the other groups.
         run: One of the runs.
     """
 

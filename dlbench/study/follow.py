@@ -21,7 +21,7 @@ class Detached(Exception):  # noqa: N818 - it says what it is
 
 
 class Stop(threading.Event):
-    """Set to end a study in good order.
+    """Set to end a study cleanly: the current run becomes a row.
 
     Attributes:
         is_hangup: Whether it was set because the terminal was lost: a job of a queue then goes on.
@@ -43,7 +43,7 @@ def follow(job: Job, watcher: Watcher, stop: threading.Event) -> JobStatus:
     Args:
         job: The job.
         watcher: Gets each state and what the job prints, line by line.
-        stop: Set to end the job in good order.
+        stop: Set to end the job cleanly.
 
     Raises:
         UserError: dlbench in the job refused to begin.

@@ -17,7 +17,7 @@ def measure(request: Request, watcher: Watcher, stop: threading.Event) -> StudyR
     Args:
         request: What the user asks for.
         watcher: Receives the progress.
-        stop: Set to end the current run or job in good order and leave.
+        stop: Set to end the current run or job cleanly and leave.
 
     Raises:
         UserError: Something that the user can fix.

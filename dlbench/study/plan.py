@@ -196,7 +196,7 @@ def _reference(scenario: Scenario, request: Request) -> str:
 def cluster_of(where: ClusterOptions, begun_on: Cluster | None = None) -> Cluster:
     """Return the hosts that are named; else those a study began on, or those of the Slurm job we are in, or this one.
 
-    This machine is looked at anew.
+    This machine is examined again.
 
     Args:
         where: What the user says.

@@ -195,7 +195,7 @@ def _relay(stream: IO[str], say: Say) -> list[str]:
     for text in stream:
         line = text.rstrip()
         if line == PREPARATION_REFUSED:
-            # What follows is the error, which is told once, by whoever catches it.
+            # What follows is the error, which is reported once, by whoever catches it.
             return [line for text in stream if (line := text.rstrip())]
         if line:
             say(line)

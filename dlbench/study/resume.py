@@ -68,13 +68,13 @@ def _refuse(folder: Folder, found: Sequence[str]) -> None:
 
 
 def _waits_for_its_job(folder: Folder) -> bool:
-    """Whether a study was made where a job for it was handed in, and no run was launched yet."""
+    """Whether a study was submitted to a queue, and no run of it was launched yet."""
     has_runs = (folder.path / files.RUNS_FOLDER).exists()
     return (folder.path / files.SUBMISSIONS_FOLDER).exists() and not has_runs
 
 
 def _begun(folder: Folder, plan: StudyPlan) -> Folder:
-    """Return the study as it is where its runs are made; what it was handed in with knew neither cores nor machine."""
+    """Return the study as its job begins it: where it was submitted, neither cores nor machine were known."""
     update = {
         "cluster": folder.record.cluster.model_copy(update={"links": plan.cluster.links}),
         "runs": plan.runs,

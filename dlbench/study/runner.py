@@ -96,7 +96,7 @@ def run_study(folder: Folder, planned: StudyPlan, watcher: Watcher, stop: thread
     with full_disk_reported(folder.path), locked(folder.path):
         folder = resumed(folder, planned)
         end_leftovers = partial(_end_leftovers, cluster=planned.cluster)
-        attempts.close_interrupted(folder.path, folder.record.runs, end_leftovers, write_outcome)
+        attempts.close_interrupted(folder.path, folder.record.runs, end_leftovers)
         attempts.discard_checkpoints(folder.path, folder.record.runs)
         collector = Collector(folder)
         collector.rebuild()

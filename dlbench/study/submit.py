@@ -1,4 +1,4 @@
-"""Hand a study to a queue and read what its jobs have made; dlbench itself runs within them."""
+"""Submit a study to a queue and collect what its jobs have made; dlbench itself runs within them."""
 
 import os
 import sys
@@ -9,11 +9,9 @@ from pathlib import Path
 
 from dlbench import plugins
 from dlbench.errors import UserError
-from dlbench.launch.execute import write_outcome
 from dlbench.launch.submission import JobStatus, Stage, Submission
 from dlbench.records import files
-from dlbench.records.assignment import Assignment
-from dlbench.records.outcome import Outcome, Status
+from dlbench.records.outcome import Status
 from dlbench.scenario.cluster import Cluster
 from dlbench.study.attempts import close_interrupted, is_final, status_of
 from dlbench.study.collect import Collector
@@ -31,7 +29,7 @@ def is_queued(cluster: Cluster) -> bool:
 
 
 class Queue:
-    """Hands in the runs of a plan by the submitter of its cluster.
+    """Submits the runs of a plan by the submitter of its cluster.
 
     Args:
         plan: What is asked for, on the hosts that the queue is asked for.
@@ -57,7 +55,7 @@ class Queue:
             require_launchable(self._plan)
 
     def dry_run_text(self, folder: Folder | None) -> str:
-        """Return exactly what would be handed in; the first of several jobs where each run has its own.
+        """Return exactly what would be submitted; the first of several jobs where each run has its own.
 
         Raises:
             UserError: The queue cannot be asked for that.
@@ -70,14 +68,14 @@ class Queue:
         return text
 
     def submit(self, folder: Folder, watcher: Watcher, stop: threading.Event) -> StudyResult:
-        """Hand in the runs that are pending, follow the jobs to their end, and return how the study stands.
+        """Submit the runs that are pending, follow the jobs to their end, and return how the study stands.
 
         One job after the other: two dlbench in one study, or two runs at once, would disturb each other.
 
         Args:
             folder: The study, new or continued.
             watcher: Receives the progress, and what dlbench in the job prints.
-            stop: Set to end the job in good order.
+            stop: Set to end the job cleanly.
 
         Raises:
             UserError: The queue refuses the job, dlbench in the job refuses to begin, an earlier job is still there,
@@ -171,13 +169,8 @@ class Queue:
         """Return how a study stands; attempts that a job left without an outcome were interrupted."""
         folder = open_study(study)
         lost = "; ".join(status.text for status in statuses if status.exit_code is None)
-
-        def write(attempt: Path, outcome: Outcome) -> None:
-            reason = f"{outcome.reason} ({lost})" if lost else outcome.reason
-            write_outcome(attempt, outcome.model_copy(update={"reason": reason}))
-
         with locked(study):
-            close_interrupted(study, folder.record.runs, _leave_alone, write)
+            close_interrupted(study, folder.record.runs, None, lost)
             collector = Collector(folder)
             collector.rebuild()
         asked = {(run.label, run.repeat) for run in self._plan.runs}
@@ -191,7 +184,3 @@ class Queue:
 def _last_number(study: Path) -> int:
     parent = study / files.SUBMISSIONS_FOLDER
     return max((int(path.name) for path in parent.glob("*") if path.name.isdecimal()), default=0)
-
-
-def _leave_alone(assignment: Assignment, folder: Path) -> None:
-    """Leave processes alone: they were on the hosts of the job, and have ended with it."""

@@ -13,7 +13,7 @@ from dlbench.records.software import mpirun_path
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.settings import Settings
 
-# No Gloo: over it Horovod meets through horovodrun, for where MPI controls and Gloo moves the bytes it crashes.
+# No Gloo: Horovod with MPI as its controller and Gloo for the data crashes; over Gloo it is started by horovodrun.
 PROVIDES = ("mpi", "nccl", "grpc")
 MULTIPLE_HOSTS = True
 

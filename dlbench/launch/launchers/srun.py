@@ -23,7 +23,7 @@ class OPTIONS(BaseOptions):
     mpi: str = Field(
         "pmix",
         pattern="[a-z][a-z0-9_]*",
-        description="How processes meet, as `srun --mpi=list` names it: pmix for Open MPI 5, pmi2 for MPICH.",
+        description="Process manager interface, as `srun --mpi=list` names it: pmix for Open MPI 5, pmi2 for MPICH.",
     )
     mca: dict[str, str] = Field(
         default_factory=dict,

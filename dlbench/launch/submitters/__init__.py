@@ -8,9 +8,9 @@ A submitter file holds a one-line doc, `OPTIONS` (in a cluster file: `submitter.
 `inside` returns the cluster with the hosts that are there to be used at once: dlbench then starts launchers on them. It
 returns None where dlbench is in no job yet; then a submitter also has
 
-    def text(submission: Submission, options: Options) -> str: ...    # what is handed in; `--dry-run` prints it
-    def submit(submission: Submission, options: Options) -> str: ...  # hands it in, returns its name; or UserError
-    def job(name: str, submission: Submission, options: Options) -> Job: ...    # one that was handed in
+    def text(submission: Submission, options: Options) -> str: ...    # what is submitted; `--dry-run` prints it
+    def submit(submission: Submission, options: Options) -> str: ...  # submits it, returns its name; or UserError
+    def job(name: str, submission: Submission, options: Options) -> Job: ...    # one that was submitted
 
 and may have `SHARES_FILES` (whether a job sees the study's folder and this environment: True by default),
 `STARTS_ON_ITS_HOST` (whether dlbench runs on the first of the job's hosts, so that on one host every launcher will do)

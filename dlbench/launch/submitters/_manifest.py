@@ -22,7 +22,7 @@ JOB, STUDIES, STATE = "/dlbench/job", "/dlbench/studies", "/dlbench/state"
 COLLECTED = "collected"
 # Label of the job and of its pods, by which kubectl finds them.
 INSTANCE = "app.kubernetes.io/instance"
-# So long a pod has to end in good order before it is killed.
+# So long a pod has to end before it is killed.
 _GRACE_S = 90
 _MOST_LETTERS = 40
 # The ConfigMap of Kubernetes holds at most 1 MiB.

@@ -14,7 +14,7 @@ from dlbench.records import files
 
 # So long before its time limit a job is asked to end: the run at work is then a row, not a loss.
 _NOTICE_S = 60
-# Names the job that dlbench was handed in as: in any other, such as an interactive one, it submits.
+# Names the job that dlbench was submitted as: in any other, such as an interactive one, it submits.
 SUBMITTED = "DLBENCH_SUBMITTED"
 _SCRIPT = """\
 #!/bin/bash

@@ -1,4 +1,4 @@
-"""Hands dlbench to Kubernetes as an MPIJob of Kubeflow's MPI operator, with a pod for each host."""
+"""Submits dlbench to Kubernetes as an MPIJob of Kubeflow's MPI operator, with a pod for each host."""
 
 import contextlib
 import json
@@ -7,7 +7,7 @@ import subprocess
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ def submit(submission: Submission, options: OPTIONS) -> str:
     files.write_text(manifest, text(submission, options))
     done = ask(*kubectl(options, "create", f"--filename={manifest}"), timeout_s=_ANSWER_S)
     if done is None:
-        raise UserError("the job cannot be handed to Kubernetes: kubectl gives no answer")
+        raise UserError("the job cannot be submitted to Kubernetes: kubectl gives no answer")
     if done.returncode:
         raise UserError(f"Kubernetes refused the job: {shorten(done.stderr.strip()) or 'it says nothing'}")
     return name_of(submission, options)
@@ -90,19 +90,14 @@ class KubernetesJob:
 
     Args:
         name: Its name.
-        submission: What was handed in.
+        submission: What was submitted.
         options: As what.
-        clock: Seconds of a clock that never goes back.
     """
 
-    def __init__(
-        self, name: str, submission: Submission, options: OPTIONS, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, name: str, submission: Submission, options: OPTIONS) -> None:
         self.name = name
-        self._submission = submission
-        self._options = options
-        self._clock = clock
-        self._ask_at = clock()
+        self._submission, self._options = submission, options
+        self._ask_at = time.monotonic()
         self._status = JobStatus(Stage.WAITING, f"job {name} is created")
         self._pod = ""
         self._log: subprocess.Popen[bytes] | None = None
@@ -110,9 +105,9 @@ class KubernetesJob:
 
     def look(self) -> JobStatus:
         """Return how it stands; asks every few seconds."""
-        if self._status.stage is not Stage.ENDED and self._clock() >= self._ask_at:
+        if self._status.stage is not Stage.ENDED and time.monotonic() >= self._ask_at:
             self._status = self._asked()
-            self._ask_at = self._clock() + _EVERY_S
+            self._ask_at = time.monotonic() + _EVERY_S
         return self._status
 
     def output(self) -> str:
@@ -134,7 +129,7 @@ class KubernetesJob:
         """Delete all that was created."""
         self.leave()
         manifest = self._submission.folder / files.JOB_MANIFEST
-        ask(*kubectl(self._options, "delete", f"--filename={manifest}", "--ignore-not-found", "--wait=false"))
+        self._answer("delete", f"--filename={manifest}", "--ignore-not-found", "--wait=false")
 
     def leave(self) -> None:
         """End what reads its log here."""
@@ -182,35 +177,31 @@ class KubernetesJob:
 
     def _asked(self) -> JobStatus:
         words = ("get", "mpijobs.kubeflow.org,pods", f"--selector={INSTANCE}={self.name}", "--output=json")
-        done = ask(*kubectl(self._options, *words))
         try:
-            items = json.loads(done.stdout)["items"] if done is not None and not done.returncode else None
+            items = json.loads(self._answer(*words) or "")["items"]
         except (ValueError, KeyError, TypeError):
-            items = None
-        if items is None:
             return JobStatus(self._status.stage, f"job {self.name}: Kubernetes does not answer; trying again")
         pod = next((item for item in items if _is_launcher(item) and _phase(item) == "Running"), None)
         if pod is not None:
             self._pod = str(pod["metadata"]["name"])
-            code = self._exit_code()
-            if code is not None:
+            with contextlib.suppress(ValueError):
+                code = int(self._inside("cat", f"{STATE}/{files.EXIT_CODE}") or "")
                 return JobStatus(Stage.ENDED, f"job {self.name} has ended", code)
             return JobStatus(Stage.RUNNING, f"job {self.name} runs in the pod {self._pod}")
         status = status_of(self.name, items)
-        return status if status.stage is not Stage.ENDED else JobStatus(Stage.ENDED, status.text + self._loss())
-
-    def _loss(self) -> str:
+        if status.stage is not Stage.ENDED:
+            return status
         claim = self._options.volume_claim
-        return "; its study went with its pod" if claim is None else f"; its study is on the volume claim {claim}"
-
-    def _exit_code(self) -> int | None:
-        with contextlib.suppress(ValueError):
-            return int(self._inside("cat", f"{STATE}/{files.EXIT_CODE}") or "")
-        return None
+        place = f"is on the volume claim {claim}" if claim else "went with its pod"
+        return JobStatus(Stage.ENDED, f"{status.text}; its study {place}")
 
     def _inside(self, *words: str) -> str | None:
         """Run a command in the launcher's pod and return what it printed; None where it fails."""
-        done = ask(*kubectl(self._options, "exec", self._pod, "--", *words))
+        return self._answer("exec", self._pod, "--", *words)
+
+    def _answer(self, *words: str) -> str | None:
+        """Run kubectl and return what it printed; None where it fails."""
+        done = ask(*kubectl(self._options, *words))
         return None if done is None or done.returncode else done.stdout
 
 

@@ -1,4 +1,4 @@
-"""Hands dlbench to Slurm: one job for the whole study, or one for each run, on hosts that share its files."""
+"""Submits dlbench to Slurm: one job for the whole study, or one for each run, on hosts that share its files."""
 
 import os
 import shutil
@@ -31,7 +31,7 @@ _NEVER = frozenset({"SBATCH_WAIT", "SBATCH_ARRAY_INX", "SBATCH_IGNORE_PBS"})
 
 
 def available() -> str:
-    """Return "" where a job can be handed in, else what is missing."""
+    """Return "" where a job can be submitted, else what is missing."""
     missing = [name for name in _PROGRAMS if shutil.which(name) is None]
     if not missing:
         return ""
@@ -39,7 +39,7 @@ def available() -> str:
 
 
 def inside(cluster: Cluster, environment: Mapping[str, str]) -> Cluster | None:
-    """Return the cluster with the hosts of the job we were handed in as: this machine where it is the only one."""
+    """Return the cluster with the hosts of the job that dlbench is; this machine where it is the only one."""
     if not environment.get(_JOB) or environment.get(SUBMITTED) != environment[_JOB]:
         return None
     found = allocation(environment)
@@ -55,7 +55,7 @@ def one_for_each_run(options: OPTIONS) -> bool:
 
 
 def submit(submission: Submission, options: OPTIONS) -> str:
-    """Write the script into the submission's folder, which exists, hand it in, and return the job's number.
+    """Write the script into the submission's folder, which exists, submit it, and return the job's number.
 
     Raises:
         UserError: Slurm refuses it, or does not answer.
@@ -66,7 +66,7 @@ def submit(submission: Submission, options: OPTIONS) -> str:
     named = {name for name, _ in asked(submission, options)}
     done = ask("sbatch", "--parsable", str(script), timeout_s=_ANSWER_S, env=_environment(named, os.environ))
     if done is None:
-        raise UserError("the job cannot be handed to Slurm: sbatch gives no answer")
+        raise UserError("the job cannot be submitted to Slurm: sbatch gives no answer")
     name = done.stdout.strip().partition(";")[0]
     if done.returncode or not name.isdecimal():
         raise UserError(f"Slurm refused the job: {_said(done.stderr)}", hint="the options are in the cluster file")
@@ -74,7 +74,7 @@ def submit(submission: Submission, options: OPTIONS) -> str:
 
 
 def job(name: str, submission: Submission, options: OPTIONS) -> SlurmJob:
-    """Return a job that was handed in."""
+    """Return a job that was submitted."""
     return SlurmJob(name, submission.folder)
 
 

@@ -65,7 +65,7 @@ def points(scenario: Scenario) -> Iterator[Point]:
 
 
 def check_size(num_runs: int, scenario: Scenario) -> None:
-    """Refuse more runs than anybody wants."""
+    """Refuse more runs than any study has."""
     if num_runs > MAX_RUNS:
         raise UserError(
             f"{num_runs} runs are too many; at most {MAX_RUNS} are allowed",

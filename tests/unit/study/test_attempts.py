@@ -3,7 +3,6 @@ import os
 import pytest
 
 from dlbench.errors import UserError
-from dlbench.launch.execute import write_outcome
 from dlbench.records import files
 from dlbench.records.outcome import Status
 from dlbench.scenario.run_spec import Limits
@@ -45,14 +44,13 @@ def test_an_attempt_whose_dlbench_was_killed_is_closed_as_interrupted(folder):
         folder.path,
         runs(),
         lambda assignment, where: ended_ids.append((assignment.attempt_id, where)),
-        write_outcome,
     )
     assert [found.run_id for found in closed] == [killed.run_id, early.run_id]
     assert ended_ids == [("an-id", attempt.folder)]
     outcome = attempt.outcome()
     assert (outcome.status, outcome.started_at) == (Status.INTERRUPTED, "1970-01-02T00:00:00+00:00")
     assert status_of(folder.path, early) is Status.INTERRUPTED
-    assert close_interrupted(folder.path, runs(), pytest.fail, pytest.fail) == ()
+    assert close_interrupted(folder.path, runs(), pytest.fail) == ()
 
 
 def test_a_damaged_outcome_is_named(folder):
