@@ -10,7 +10,7 @@ from dlbench import plugins
 from dlbench.errors import UserError, shorten
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.needs import Needs
-from dlbench.scenario.plugin_settings import is_label, needs_of
+from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 
@@ -48,9 +48,9 @@ class Case:
         return needs_of(self.settings.strategy)
 
     @cached_property
-    def trainer(self) -> plugins.Plugin | None:
-        """Its trainer; None where a script of the user's own trains."""
-        return None if is_label(self.settings, "trainer") else plugins.load("trainers", self.settings.trainer)
+    def trainer(self) -> plugins.Plugin:
+        """Its trainer; a script of the user's own has none."""
+        return plugins.load("trainers", self.settings.trainer)
 
     @cached_property
     def description(self) -> "Description | None":

@@ -12,7 +12,7 @@ from dlbench.scenario.cluster.spread import spread, starts_here
 from dlbench.scenario.placeholders import names
 from dlbench.scenario.plugin_settings import provides
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.settings import BatchScope, LearningRateScale, Mode, Settings
+from dlbench.scenario.settings import PLUGIN_SETTINGS, BatchScope, LearningRateScale, Mode, Settings
 
 
 def infeasibility(run: RunSpec, cluster: Cluster, seen: Descriptions | None = None) -> str:
@@ -27,7 +27,7 @@ def infeasibility(run: RunSpec, cluster: Cluster, seen: Descriptions | None = No
         UserError: The data set refuses its options, such as a folder that is not there.
     """
     case = Case(run, cluster, {} if seen is None else seen)
-    checks = _COMMAND_CHECKS if run.settings.command is not None else _CHECKS
+    checks = (*_CHECKS, *(TRAINING_CHECKS if run.settings.command is None else _COMMAND_CHECKS))
     return next((reason for check in checks if (reason := check(case))), "")
 
 
@@ -41,18 +41,12 @@ def _workers(case: Case) -> str:
     return ""
 
 
-def _algorithm(case: Case) -> str:
-    return choice("algorithm", case.settings.algorithm, case.needs.algorithms, f"strategy {case.settings.strategy}")
-
-
-def _communicator(case: Case) -> str:
-    settings = case.settings
-    return choice("communicator", settings.communicator, case.needs.communicators, f"strategy {settings.strategy}")
-
-
-def _collectives(case: Case) -> str:
-    settings = case.settings
-    return choice("collectives", settings.collectives, case.needs.collectives, f"strategy {settings.strategy}")
+def _choices(case: Case) -> str:
+    settings, needs = case.settings, case.needs
+    allowed = {"algorithm": needs.algorithms, "communicator": needs.communicators, "collectives": needs.collectives}
+    who = f"strategy {settings.strategy}"
+    reasons = (choice(what, getattr(settings, what), known, who) for what, known in allowed.items())
+    return next(filter(None, reasons), "")
 
 
 def _submitter(case: Case) -> str:
@@ -68,15 +62,18 @@ def _launcher(case: Case) -> str:
         return f"no launcher provides what the strategy {case.settings.strategy} needs: {needed}"
     if needed is not None and needed not in provides(name):
         return f"the launcher {name} does not provide {needed} to the strategy {case.settings.strategy}"
-    plugin = plugins.load("launchers", name)
-    refuse: Callable[..., str] | None = plugin.get("refuse")
-    return "" if refuse is None else refuse(plugin.options(**case.run.options_of("launcher")), case.settings)
+    return _refusal(case, "launcher")
 
 
 def _strategy(case: Case) -> str:
-    plugin = plugins.load("strategies", case.settings.strategy)
+    return _refusal(case, "strategy")
+
+
+def _refusal(case: Case, key: str) -> str:
+    """Return why the plugin that a setting names refuses its own options, or an empty string."""
+    plugin = plugins.load(PLUGIN_SETTINGS[key], getattr(case.settings, key))
     refuse: Callable[..., str] | None = plugin.get("refuse")
-    return "" if refuse is None else refuse(plugin.options(**case.run.options_of("strategy")), case.settings)
+    return "" if refuse is None else refuse(plugin.options(**case.run.options_of(key)), case.settings)
 
 
 def _layout(case: Case) -> str:
@@ -169,11 +166,7 @@ def _script_checkpoints(case: Case) -> str:
 
 
 Check = Callable[[Case], str]
-_COMMAND_CHECKS: tuple[Check, ...] = (
-    _workers, _algorithm, _communicator, _collectives, _submitter, _launcher, _strategy, _layout, _cores,
-    _learning_rate, _batch, _command, _script_checkpoints,
-)  # fmt: skip
 _CHECKS: tuple[Check, ...] = (
-    _workers, _algorithm, _communicator, _collectives, _submitter, _launcher, _strategy, _layout, _cores,
-    _learning_rate, _batch, *TRAINING_CHECKS,
+    _workers, _choices, _submitter, _launcher, _strategy, _layout, _cores, _learning_rate, _batch,
 )  # fmt: skip
+_COMMAND_CHECKS: tuple[Check, ...] = (_command, _script_checkpoints)

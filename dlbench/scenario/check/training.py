@@ -2,18 +2,12 @@
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from dlbench import plugins
 from dlbench.errors import nearest, shown
-from dlbench.plugins import Plugin
 from dlbench.scenario.check.case import Case, num_training_samples
-from dlbench.scenario.needs import Needs
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.settings import Augmentation, Divide, Input, Settings
-
-if TYPE_CHECKING:
-    from dlbench.datasets import Description
+from dlbench.scenario.settings import Augmentation, Divide, Input
 
 
 def choice(what: str, value: str | None, allowed: tuple[str, ...], who: str) -> str:
@@ -34,16 +28,64 @@ def _trainer(case: Case) -> str:
 
 
 def _model(case: Case) -> str:
-    assert case.trainer is not None
     builder = case.trainer.get("BUILDER")
     model = plugins.load("models", case.settings.model)
     has_it = model.get(builder) is not None if isinstance(model.target, ModuleType) else builder == "keras"
     return "" if has_it else f"the trainer {case.settings.trainer} cannot train the model {case.settings.model}"
 
 
-def _engine(case: Case) -> str:
-    assert case.trainer is not None
-    return _refusal_of_trainer(case.run, case.trainer, case.needs)
+def _precision(case: Case) -> str:
+    return _known_to_trainer(case, "precision", case.settings.precision.value, "PRECISIONS")
+
+
+def _optimizer(case: Case) -> str:
+    return _known_to_trainer(case, "optimizer", case.settings.optimizer, "OPTIMIZERS")
+
+
+def _known_to_trainer(case: Case, what: str, value: str, attribute: str) -> str:
+    allowed: tuple[str, ...] | None = case.trainer.get(attribute)
+    return "" if allowed is None else choice(what, value, allowed, _who(case))
+
+
+def _optimizer_settings(case: Case) -> str:
+    """Refuse what the optimizer would not honour."""
+    settings = case.settings
+    takes: dict[str, tuple[str, ...]] = case.trainer.get("OPTIMIZER_SETTINGS", {})
+    for name in ("momentum", "nesterov", "weight_decay"):
+        optimizers = takes.get(name, ())
+        if not getattr(settings, name) or settings.optimizer in optimizers:
+            continue
+        if not optimizers:
+            return f"the {_who(case)} knows no {name}"
+        return f"{name} belongs to the optimizer {' or '.join(optimizers)}, not to {settings.optimizer}"
+    return "nesterov needs a momentum above 0" if settings.nesterov and not settings.momentum else ""
+
+
+def _jit(case: Case) -> str:
+    if not case.settings.jit_compile:
+        return ""
+    if not case.trainer.get("JIT", False):
+        return f"the {_who(case)} cannot compile its step (jit_compile)"
+    if not case.needs.jit:
+        return f"the strategy {case.settings.strategy} reduces by operations that XLA cannot compile (jit_compile)"
+    return ""
+
+
+def _accumulation(case: Case) -> str:
+    parts = case.settings.gradient_accumulation_steps
+    if parts == 1:
+        return ""
+    if not case.trainer.get("ACCUMULATES", False):
+        return f"the {_who(case)} cannot accumulate gradients (gradient_accumulation_steps)"
+    smallest = case.run.local_batch_size(case.settings.workers - 1)
+    if parts > smallest:
+        samples = f"{smallest} sample{'s' if smallest != 1 else ''}"
+        return f"a worker's batch of {samples} cannot be computed in {parts} parts (gradient_accumulation_steps)"
+    return ""
+
+
+def _who(case: Case) -> str:
+    return f"trainer {case.settings.trainer}"
 
 
 def _samples(case: Case) -> str:
@@ -87,79 +129,7 @@ def _batch_norm(case: Case) -> str:
 
 
 def _augmentation(case: Case) -> str:
-    return refuse_augmentation(case.settings, case.description)
-
-
-def _refusal_of_trainer(run: RunSpec, trainer: Plugin, needs: Needs) -> str:
-    """Return why a trainer cannot compute as a run asks, or an empty string.
-
-    Args:
-        run: The run.
-        trainer: Its trainer; `dlbench.trainers` says which attributes a trainer file holds.
-        needs: Those of its strategy.
-    """
-    checks: tuple[Callable[[], str], ...] = (
-        lambda: _named("precision", run.settings.precision.value, trainer.get("PRECISIONS"), run.settings),
-        lambda: _named("optimizer", run.settings.optimizer, trainer.get("OPTIMIZERS"), run.settings),
-        lambda: _optimizer_settings(run.settings, trainer),
-        lambda: _jit(run.settings, trainer, needs),
-        lambda: _accumulation(run, trainer),
-    )
-    return next((reason for check in checks if (reason := check())), "")
-
-
-def _named(what: str, value: str, allowed: tuple[str, ...] | None, settings: Settings) -> str:
-    return "" if allowed is None else choice(what, value, allowed, _who(settings))
-
-
-def _optimizer_settings(settings: Settings, trainer: Plugin) -> str:
-    """Refuse what the optimizer would not honour."""
-    takes: dict[str, tuple[str, ...]] = trainer.get("OPTIMIZER_SETTINGS", {})
-    for name in ("momentum", "nesterov", "weight_decay"):
-        optimizers = takes.get(name, ())
-        if not getattr(settings, name) or settings.optimizer in optimizers:
-            continue
-        if not optimizers:
-            return f"the {_who(settings)} knows no {name}"
-        return f"{name} belongs to the optimizer {' or '.join(optimizers)}, not to {settings.optimizer}"
-    return "nesterov needs a momentum above 0" if settings.nesterov and not settings.momentum else ""
-
-
-def _jit(settings: Settings, trainer: Plugin, needs: Needs) -> str:
-    if not settings.jit_compile:
-        return ""
-    if not trainer.get("JIT", False):
-        return f"the {_who(settings)} cannot compile its step (jit_compile)"
-    if not needs.jit:
-        return f"the strategy {settings.strategy} reduces by operations that XLA cannot compile (jit_compile)"
-    return ""
-
-
-def _accumulation(run: RunSpec, trainer: Plugin) -> str:
-    settings = run.settings
-    parts = settings.gradient_accumulation_steps
-    if parts == 1:
-        return ""
-    if not trainer.get("ACCUMULATES", False):
-        return f"the {_who(settings)} cannot accumulate gradients (gradient_accumulation_steps)"
-    smallest = run.local_batch_size(settings.workers - 1)
-    if parts > smallest:
-        samples = f"{smallest} sample{'s' if smallest != 1 else ''}"
-        return f"a worker's batch of {samples} cannot be computed in {parts} parts (gradient_accumulation_steps)"
-    return ""
-
-
-def _who(settings: Settings) -> str:
-    return f"trainer {settings.trainer}"
-
-
-def refuse_augmentation(settings: Settings, samples: "Description | None") -> str:
-    """Return why a run's pictures cannot be augmented as it asks for, or an empty string.
-
-    Args:
-        settings: The run's settings.
-        samples: What is known of its data set, or None.
-    """
+    settings, samples = case.settings, case.description
     if settings.augmentation is Augmentation.NONE:
         return ""
     if settings.input is Input.SYNTHETIC:
@@ -185,5 +155,6 @@ def not_pictures(shape: tuple[int, ...], vocabulary: int | None, padding: int) -
 
 
 TRAINING_CHECKS: tuple[Callable[[Case], str], ...] = (
-    _trainer, _model, _engine, _samples, _shape, _batch_norm, _augmentation,
+    _trainer, _model, _precision, _optimizer, _optimizer_settings, _jit, _accumulation, _samples, _shape, _batch_norm,
+    _augmentation,
 )  # fmt: skip

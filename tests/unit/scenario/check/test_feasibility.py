@@ -8,6 +8,7 @@ import pytest
 
 from dlbench.errors import UserError
 from dlbench.scenario.check.feasibility import infeasibility
+from dlbench.scenario.check.training import not_pictures
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.run_spec import RunSpec
 from tests.unit.scenario.conftest import HOUSE, machine
@@ -62,6 +63,12 @@ def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal
             "strategy: mpi, workers: 2, dataset: silent, model: conv, model.batch_norm: synchronized",
             "the strategy mpi reduces nothing inside the step",
         ),
+        ("augmentation: crop-flip", "needs pictures [height, width, channels], not samples of shape [64]"),
+        ("augmentation: crop-flip, input: synthetic", "input synthetic reads none"),
+        (
+            "dataset: image_folder, dataset.path: x, augmentation: crop-flip, augmentation_padding: 8",
+            "augmentation_padding 8 is not less than the pictures' size, 8 x 8",
+        ),
         ("dataset: image_folder, dataset.path: missing", "there is no folder 'missing'"),
         ("dataset: image_folder, dataset.path: broken", "cannot be read: Permission denied"),
         ("cores_per_worker: 1.5", "must be a whole number or a share of one core, such as 0.5, not 1.5"),
@@ -97,6 +104,10 @@ def test_what_can_be_run_is_not_refused(subtests: pytest.Subtests, runs: Runs) -
         "model: conv, dataset: silent, strategy: within, workers: 2, model.batch_norm: synchronized",
         "model: conv, dataset: shapeless",
         "model: conv, dataset: image_folder, dataset.path: x, train_samples: 1000",
+        "augmentation: none, input: synthetic",
+        "augmentation: crop-flip, dataset: silent",
+        "augmentation: crop-flip, dataset: shapeless",
+        "augmentation: crop-flip, dataset: image_folder, dataset.path: x",
         "strategy: pair, workers: 2",
         "strategy: mpi, launcher: mpirun, algorithm: own-ring, communicator: mpi",
         "command: 'python train.py {workers} {batch_size} {{x}} {\"json\": 1} {}'",
@@ -104,6 +115,18 @@ def test_what_can_be_run_is_not_refused(subtests: pytest.Subtests, runs: Runs) -
     ]:
         with subtests.test(settings=settings):
             assert runs(f"base: {{{settings}}}\nbaseline: none")
+
+
+def test_pictures_larger_than_the_padding_can_be_cropped() -> None:
+    for shape, vocabulary, padding, reason in [
+        ((32, 32, 3), None, 4, ""),
+        ((5, 9, 1), None, 4, ""),
+        ((32, 32, 3), None, 0, ""),
+        ((5, 9, 1), None, 5, "augmentation_padding 5 is not less than the pictures' size, 5 x 9"),
+        ((8, 8, 3), 50, 4, "augmentation crop-flip needs pictures"),
+    ]:
+        found = not_pictures(shape, vocabulary, padding)
+        assert (found.startswith(reason), bool(found)) == (True, bool(reason)), (shape, found)
 
 
 def test_a_script_of_the_users_own_may_call_its_model_anything(runs: Runs) -> None:
@@ -130,7 +153,7 @@ def test_layouts_that_do_not_fit_hosts(subtests: pytest.Subtests, refusal: Refus
             assert said in refusal(f"base: {{{base}}}\nbaseline: none", HOSTS)
 
 
-def test_a_scenario_cannot_say_alone_that_it_is_handed_to_a_queue(refusal: Refusal) -> None:
+def test_a_scenario_cannot_say_alone_that_it_is_submitted(refusal: Refusal) -> None:
     assert "`submitter: sbatch` belongs in a cluster file" in refusal("base: {submitter: sbatch}\nbaseline: none")
 
 
