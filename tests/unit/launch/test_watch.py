@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from dlbench.launch.watch import (
     DEATH_PATIENCE_S,
     ERROR_PATIENCE_S,
@@ -29,94 +27,79 @@ def reason(termination: Termination | None, status: Status) -> str:
     return termination.reason
 
 
-def test_all_is_well() -> None:
-    assert check(19.9, view(0), view(1)) is None
-
-
-def test_nothing_has_begun() -> None:
-    assert check(49.9, WorkerView(0), WorkerView(1)) is None
+def test_who_may_go_on() -> None:
+    rows: tuple[tuple[float, tuple[WorkerView, ...], dict[str, Any]], ...] = (
+        (19.9, (view(0), view(1)), {}),
+        (49.9, (WorkerView(0), WorkerView(1)), {}),
+        (99.9, (view(0, progressed_at=99.0),), {"timeout_s": 100}),
+        # One worker that moves is progress of all; a stall is not looked for in start-up.
+        (30.0, (view(0), view(1, progressed_at=15.0)), {}),
+        (45.0, (view(0), view(1, has_trained=False, phase="build", step=None)), {"stall_timeout_s": 1}),
+    )
+    for now, seen, limits in rows:
+        assert check(now, *seen, **limits) is None, (now, seen)
 
 
 def test_time_out() -> None:
-    assert check(99.9, view(0, progressed_at=99.0), timeout_s=100) is None
     said = reason(check(100.0, view(0, progressed_at=99.0), timeout_s=100), Status.TIMEOUT)
     assert said == "it took longer than timeout_s (100 s); worker 0 (in phase compute at step 5)"
 
 
-def test_start_up_names_who_has_not_called() -> None:
-    waits = view(0, has_trained=False, phase="rendezvous", step=None)
-    said = reason(check(50.0, waits, WorkerView(1)), Status.TIMEOUT)
-    assert said == (
-        "start-up took longer than startup_timeout_s (50 s): worker 1 has not connected, "
-        "while worker 0 (in phase rendezvous)"
-    )
+def test_start_up_names_who_is_behind() -> None:
+    def starts(rank: int, phase: str) -> WorkerView:
+        return view(rank, has_trained=False, phase=phase, step=None)
+
+    for seen, said in (
+        ((starts(0, "rendezvous"), WorkerView(1)), "worker 1 has not connected, while worker 0 (in phase rendezvous)"),
+        (
+            (view(0, progressed_at=49.0), starts(1, "build")),
+            "worker 1 (in phase build), while worker 0 (in phase",
+        ),
+        (
+            (starts(0, "broadcast"), starts(1, "rendezvous")),
+            "worker 1 (in phase rendezvous), while worker 0 (in phase broadcast)",
+        ),
+    ):
+        found = reason(check(50.0, *seen), Status.TIMEOUT)
+        assert found.startswith(f"start-up took longer than startup_timeout_s (50 s): {said}"), seen
 
 
-def test_start_up_ends_with_the_last_worker() -> None:
-    trains, builds = (
-        view(0, phase="all_reduce", progressed_at=49.0),
-        view(1, has_trained=False, phase="build", step=None),
-    )
-    assert check(45.0, trains, builds, stall_timeout_s=1) is None, "a stall is not looked for in start-up"
-    assert "worker 1 (in phase build), while worker 0" in reason(check(50.0, trains, builds), Status.TIMEOUT)
+def test_a_stall_names_whom_the_others_wait_for() -> None:
+    def beats(rank: int, phase: str, step: int = 5) -> WorkerView:
+        return view(rank, phase=phase, step=step, beat_at=19.9)
+
+    def silent(rank: int, phase: str) -> WorkerView:
+        return view(rank, phase=phase, beat_at=3.0)
+
+    rows: list[tuple[tuple[WorkerView, ...], str]] = [
+        # Who is outside the collective.
+        *(
+            ((beats(0, waits), beats(1, phase), beats(2, waits)), f"(in phase {phase} at step 5)")
+            for phase in ("compute", "data", "update", "evaluate", "finish")
+            for waits in ("all_reduce", "barrier", "agree")
+        ),
+        # Inside it, who is behind.
+        ((beats(0, "all_reduce", 6), beats(1, "all_reduce")), "(in phase all_reduce at step 5)"),
+        # What a worker whose interpreter's lock is held last reported is from a moment before.
+        *(
+            ((beats(0, other), silent(1, phase)), f"(in phase {phase} at step 5) (no sign of life from worker 1)")
+            for other, phase in (("all_reduce", "compute"), ("data", "all_reduce"))
+        ),
+    ]
+    for seen, said in rows:
+        found = reason(check(20.0, *seen), Status.STALLED)
+        assert found.startswith(f"no progress for stall_timeout_s (20 s): worker 1 {said}, while worker 0"), seen
+    rare = reason(check(20.0, beats(0, "all_reduce"), silent(1, "compute"), flush_interval_s=5.0), Status.STALLED)
+    assert "no sign of life" not in rare
 
 
-@pytest.mark.parametrize("phase", ["compute", "data", "update", "evaluate", "finish"])
-@pytest.mark.parametrize("waiting", ["all_reduce", "barrier", "agree"])
-def test_a_stall_names_who_is_outside_the_collective(phase: str, waiting: str) -> None:
-    said = reason(check(20.0, view(0, phase=waiting), view(1, phase=phase), view(2, phase=waiting)), Status.STALLED)
-    assert said.startswith(f"no progress for stall_timeout_s (20 s): worker 1 (in phase {phase} at step 5)")
-    assert "while worker 0" in said
-
-
-def test_a_stall_inside_a_collective_names_who_is_behind() -> None:
-    ahead, behind = view(0, phase="all_reduce", step=6), view(1, phase="all_reduce", step=5)
-    said = reason(check(20.0, ahead, behind), Status.STALLED)
-    assert said.startswith("no progress for stall_timeout_s (20 s): worker 1 (in phase all_reduce at step 5)")
-
-
-def test_one_worker_that_moves_is_progress_of_all() -> None:
-    assert check(30.0, view(0), view(1, progressed_at=15.0)) is None
-
-
-def test_a_worker_without_signs_of_life_is_said_to_be() -> None:
-    said = reason(check(20.0, view(0, phase="all_reduce", beat_at=19.9), view(1, beat_at=3.0)), Status.STALLED)
-    assert "(no sign of life from worker 1)" in said
-
-
-def test_a_silent_worker_is_blamed_whatever_it_last_said() -> None:
-    """Its interpreter's lock is held, so what it last said of itself is from a moment before."""
-    said = reason(
-        check(20.0, view(0, phase="data", beat_at=19.9), view(1, phase="all_reduce", beat_at=0.1)), Status.STALLED
-    )
-    assert said.startswith(
-        "no progress for stall_timeout_s (20 s): worker 1 (in phase all_reduce at step 5) "
-        "(no sign of life from worker 1)"
-    )
-
-
-def test_rare_heartbeats_are_no_silence() -> None:
-    seen = (view(0, phase="all_reduce", beat_at=19.9), view(1, beat_at=3.0))
-    said = reason(check(20.0, *seen, flush_interval_s=5.0), Status.STALLED)
-    assert said.startswith("no progress for stall_timeout_s (20 s): worker 1 (in phase compute at step 5), while")
-
-
-def test_in_start_up_who_is_in_an_earlier_phase_is_behind() -> None:
-    waits = view(0, has_trained=False, phase="broadcast", step=0)
-    meets = view(1, has_trained=False, phase="rendezvous", step=0)
-    said = reason(check(50.0, waits, meets), Status.TIMEOUT)
-    assert said.endswith("worker 1 (in phase rendezvous at step 0), while worker 0 (in phase broadcast at step 0)")
-
-
-@pytest.mark.parametrize("has_trained", [True, False])
-def test_a_worker_stopped_just_before_a_time_out_is_said_to_be(has_trained: bool) -> None:
-    seen = (view(0, phase="all_reduce"), view(1, has_trained=has_trained))
-    said = reason(check(50.0, *seen, sight=ProcessStates(stopped=frozenset({1}))), Status.STALLED)
-    assert said.startswith("worker 1 (in phase compute at step 5) is stopped: ")
-
-
-def test_a_stopped_worker_is_named_before_a_short_stall_time_out() -> None:
-    said = reason(follow(view(1), ProcessStates(stopped=frozenset({1})), 1.2, stall_timeout_s=2.0), Status.STALLED)
+def test_a_stopped_worker_is_named_before_a_time_out() -> None:
+    stopped = ProcessStates(stopped=frozenset({1}))
+    for has_trained in (True, False):
+        seen = (view(0, phase="all_reduce"), view(1, has_trained=has_trained))
+        said = reason(check(50.0, *seen, sight=stopped), Status.STALLED)
+        assert said.startswith("worker 1 (in phase compute at step 5) is stopped: ")
+    said = reason(follow(view(1), stopped, 1.2, stall_timeout_s=2.0), Status.STALLED)
     assert "worker 1 (in phase compute at step 5) is stopped" in said
 
 

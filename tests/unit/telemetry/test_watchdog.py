@@ -122,5 +122,5 @@ def test_stopping_leaves_nothing_armed(monkeypatch, dumps, clock):
         os.fstat(made._log)
 
 
-def test_exit_code_is_nobody_elses():
+def test_the_exit_code_is_not_one_that_others_use():
     assert ORPHAN_EXIT_CODE not in {0, 1, 2, 124, 125, 126, 127, 128 + signal.SIGKILL, 128 + signal.SIGTERM}

@@ -31,25 +31,19 @@ def opened():
         sensor.close()
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in plugins.names("sensors") if plugins.load("sensors", name).get("available")()]
-)
-def test_readings_are_numbers_of_the_quantities_it_names(name, opened):
-    plugin = plugins.load("sensors", name)
-    sensor = opened(plugin.target)
+def test_readings_are_numbers_of_the_quantities_each_sensor_names_and_take_milliseconds(opened):
+    found = [plugins.load("sensors", name) for name in plugins.names("sensors")]
+    sensors = {plugin: opened(plugin.target) for plugin in found if plugin.get("available")()}
+    assert len(sensors) >= 4
     for _ in range(2):
         time.sleep(0.02)
-        for quantity, value in sensor.read():
-            assert quantity in plugin.get("QUANTITIES")
-            assert isinstance(value, float)
-
-
-def test_all_sensors_together_take_milliseconds_at_most(opened):
-    found = [plugins.load("sensors", name) for name in plugins.names("sensors")]
-    sensors = [opened(plugin.target) for plugin in found if plugin.get("available")()]
+        for plugin, sensor in sensors.items():
+            for quantity, value in sensor.read():
+                assert quantity in plugin.get("QUANTITIES"), plugin.name
+                assert isinstance(value, float), (plugin.name, quantity)
     started = time.thread_time()
     for _ in range(50):
-        for sensor in sensors:
+        for sensor in sensors.values():
             sensor.read()
     assert (time.thread_time() - started) / 50 < 0.02
 
@@ -64,7 +58,7 @@ def test_cpu_time_is_that_of_this_process(opened):
 
 
 def test_utilization_is_a_share_of_the_workers_own_cores(monkeypatch, opened):
-    times = iter([(10.0, 1.0), (12.0, 4.0)])
+    times = iter([(10.0, 1.0), (12.0, 4.0), (12.0, 4.0)])
     now = {}
 
     def tick():
@@ -75,25 +69,13 @@ def test_utilization_is_a_share_of_the_workers_own_cores(monkeypatch, opened):
     monkeypatch.setattr(cpu.time, "process_time", lambda: now["process"])
     sensor = opened(cpu, Place(rank=0, workers=(0,), cores=(4, 5)))
     assert dict(sensor.read()) == {"time_s": 4.0, "utilization": 3.0 / (2.0 * 2)}
-
-
-@pytest.mark.parametrize(
-    ("place", "cores"),
-    [
+    assert dict(sensor.read()) == {"time_s": 4.0}, "no time, no utilization"
+    for place, cores in (
         (Place(rank=0, workers=(0,), cores=(0, 1, 2)), 3),
         (Place(rank=0, workers=(0,), cores=(0,), quota=0.25), 0.25),
         (HERE, len(os.sched_getaffinity(0))),
-    ],
-)
-def test_cores_of_a_place(place, cores):
-    assert cpu.num_cores(place) == cores
-
-
-def test_no_time_no_utilization(monkeypatch, opened):
-    sensor = opened(cpu)
-    frozen = sensor._before[0]
-    monkeypatch.setattr(cpu.time, "monotonic", lambda: frozen)
-    assert [name for name, _ in sensor.read()] == ["time_s"]
+    ):
+        assert cpu.num_cores(place) == cores
 
 
 def test_memory_is_that_of_this_process(opened):
@@ -230,13 +212,11 @@ def test_power_is_energy_over_time(powercap, opened, monkeypatch):
     assert dict(sensor.read()) == {"energy_j": pytest.approx(3.0), "power_w": pytest.approx(1.5)}
 
 
-def test_energy_that_may_not_be_read_is_not_there(powercap, monkeypatch):
+def test_energy_that_may_not_be_read_is_not_there(powercap, monkeypatch, tmp_path):
     powercap("intel-rapl:0", "package-0", 5)
-    monkeypatch.setattr(rapl, "_is_readable", lambda zone: False)
-    assert not rapl.available()
-
-
-def test_without_the_folder_there_is_no_energy(monkeypatch, tmp_path):
+    with monkeypatch.context() as patch:
+        patch.setattr(rapl, "_is_readable", lambda zone: False)
+        assert not rapl.available()
     monkeypatch.setattr(rapl, "FOLDER", tmp_path / "absent")
     assert not rapl.available()
 
@@ -292,7 +272,7 @@ def gpu(number, **changes):
 
 @pytest.fixture
 def driver(monkeypatch, tmp_path):
-    """Put a fake driver in place; this process computes on a GPU until told otherwise."""
+    """Put a fake driver in place of the real one; this process computes on a GPU."""
     (tmp_path / "7").symlink_to("/dev/nvidia-uvm")
     monkeypatch.setattr(nvml, "OPEN_FILES", tmp_path)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -369,57 +349,47 @@ def test_a_run_that_computes_on_no_gpu_reads_none(driver, opened, tmp_path):
     assert sensor.read()
 
 
-@pytest.mark.parametrize(
-    ("value", "place", "uuid"),
-    [
-        ("2,0", Place(rank=1, workers=(1,), local_index=1), "GPU-1aaa"),
-        ("GPU-3", HERE, "GPU-3aaa"),
-        # The launcher gave this process one device of its own.
-        ("1", Place(rank=2, workers=(2,), local_index=2), "GPU-2aaa"),
-        ("2,7,0", Place(rank=1, workers=(1,), local_index=1), "GPU-3aaa"),
-    ],
-)
-def test_the_devices_cuda_may_see(driver, opened, monkeypatch, value, place, uuid):
+def test_the_devices_cuda_may_see(driver, opened, monkeypatch):
     driver(gpu(1), gpu(2), gpu(3))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
-    assert opened(nvml, place)._gpus[0][("nvmlDeviceGetUUID",)] == uuid
-
-
-@pytest.mark.parametrize("value", ["", "-1", "none", "9"])
-def test_no_device_that_cuda_may_see(driver, monkeypatch, value):
-    driver(gpu(1))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
-    assert not nvml.available()
+    second = Place(rank=1, workers=(1,), local_index=1)
+    for value, place, uuid in (("2,0", second, "GPU-1aaa"), ("GPU-3", HERE, "GPU-3aaa"), ("2,7,0", second, "GPU-3aaa")):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+        assert opened(nvml, place)._gpus[0][("nvmlDeviceGetUUID",)] == uuid, value
+    for value in ("", "-1", "none", "9"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+        assert not nvml.available(), value
 
 
 def test_this_process_computes_on_no_gpu():
     assert not nvml.computes() or Path("/dev/nvidia-uvm").exists() or Path("/dev/dxg").exists()
 
 
-def test_nothing_read_is_unknown_everywhere():
-    assert set(Summary().columns().values()) == {None}
+def summary(*readings):
+    """Return the columns of a training that begins with the first of these readings."""
+    made = Summary()
+    for index, reading in enumerate(readings):
+        (made.add if index else made.begin)(reading)
+    return made.columns()
 
 
 def test_columns_of_a_worker_that_speaks_for_its_host():
-    summary = Summary()
-    summary.begin(
+    assert set(Summary().columns().values()) == {None}
+    found = summary(
         {
             "host": [("cpu_steal_s", 5.0), ("cpu_capacity_s", 100.0)],
             "network": [("sent_bytes", 1000.0), ("wire_sent_bytes", 100.0)],
             "memory": [("peak_rss_bytes", 50.0)],
             "rapl": [("energy_j", 7.0)],
-        }
-    )
-    summary.add({"memory": [("peak_rss_bytes", 80.0)], "network": [("sent_bytes", 1500.0)]})
-    summary.add(
+        },
+        {"memory": [("peak_rss_bytes", 80.0)], "network": [("sent_bytes", 1500.0)]},
         {
             "host": [("cpu_steal_s", 6.0), ("cpu_capacity_s", 120.0)],
             "network": [("sent_bytes", 3000.0), ("wire_sent_bytes", 400.0)],
             "memory": [("peak_rss_bytes", 80.0)],
             "rapl": [("energy_j", 17.5)],
-        }
+        },
     )
-    assert summary.columns() == {
+    assert found == {
         "host_memory_peak_bytes": 80,
         "device_memory_peak_bytes": None,
         "device_utilization": None,
@@ -428,32 +398,23 @@ def test_columns_of_a_worker_that_speaks_for_its_host():
         "network_bytes": 2000,
         "wire_bytes": 300,
     }
+    still = {"host": [("cpu_steal_s", 5.0), ("cpu_capacity_s", 100.0)]}
+    assert summary(still, still)["steal_fraction"] is None, "counters that did not move give no share"
 
 
 def test_energy_and_utilization_of_gpus_where_some_compute():
-    summary = Summary()
-    summary.begin({"nvml": [("energy_j", 100.0), ("utilization", 0.0)], "rapl": [("energy_j", 7.0)]})
-    summary.add({"nvml": [("energy_j", 130.0), ("utilization", 0.5), ("memory_used_bytes", 9.0)]})
-    summary.add({"nvml": [("energy_j", 160.0), ("utilization", 1.0), ("memory_used_bytes", 4.0)]})
-    found = summary.columns()
-    assert found["energy_j"] == 60.0
-    assert found["device_utilization"] == 0.75
-    assert found["device_memory_peak_bytes"] == 9
+    found = summary(
+        {"nvml": [("energy_j", 100.0), ("utilization", 0.0)], "rapl": [("energy_j", 7.0)]},
+        {"nvml": [("energy_j", 130.0), ("utilization", 0.5), ("memory_used_bytes", 9.0)]},
+        {"nvml": [("energy_j", 160.0), ("utilization", 1.0), ("memory_used_bytes", 4.0)]},
+    )
+    assert (found["energy_j"], found["device_utilization"], found["device_memory_peak_bytes"]) == (60, 0.75, 9)
 
 
 def test_a_second_beginning_forgets_what_was_before():
-    summary = Summary()
-    summary.begin({"nvml": [("memory_used_bytes", 99.0), ("utilization", 1.0)]})
-    summary.add({"nvml": [("memory_used_bytes", 99.0), ("utilization", 1.0)]})
-    summary.begin({"nvml": [("memory_used_bytes", 5.0)]})
-    summary.add({"nvml": [("memory_used_bytes", 6.0), ("utilization", 0.5)]})
-    assert summary.columns()["device_memory_peak_bytes"] == 6
-    assert summary.columns()["device_utilization"] == 0.5
-
-
-def test_counters_that_did_not_move_give_no_share():
-    summary = Summary()
-    reading = {"host": [("cpu_steal_s", 5.0), ("cpu_capacity_s", 100.0)]}
-    summary.begin(reading)
-    summary.add(reading)
-    assert summary.columns()["steal_fraction"] is None
+    made, busy = Summary(), {"nvml": [("memory_used_bytes", 99.0), ("utilization", 1.0)]}
+    made.begin(busy)
+    made.add(busy)
+    made.begin({"nvml": [("memory_used_bytes", 5.0)]})
+    made.add({"nvml": [("memory_used_bytes", 6.0), ("utilization", 0.5)]})
+    assert (made.columns()["device_memory_peak_bytes"], made.columns()["device_utilization"]) == (6, 0.5)

@@ -1,4 +1,4 @@
-"""All libraries are told one network interface."""
+"""All libraries get one network interface."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -54,14 +54,14 @@ def chosen(
     endpoint: Endpoint | None = None,
     collectives: str | None = None,
 ) -> dict[str, str]:
-    found = {} if environment is None else environment
+    found = dict(environment or {})
     run = RunSpec(scenario="s", label="l", repeat=0, settings=Settings(workers=2, collectives=collectives))
     choose(Assignment(run=run, attempt=1, attempt_id="a", layout=made, endpoint=endpoint), 0, found)
     return found
 
 
-def test_it_is_the_one_that_leads_to_the_other_hosts() -> None:
-    assert chosen(layout("a", "b")) == {
+def test_it_is_the_one_that_leads_to_the_other_hosts(host: Any) -> None:
+    expected = {
         "DLBENCH_INTERFACE": "ib0",
         "DLBENCH_ADDRESS": "10.2.0.5",
         "FI_TCP_IFACE": "ib0",
@@ -72,6 +72,20 @@ def test_it_is_the_one_that_leads_to_the_other_hosts() -> None:
         "HOROVOD_GLOO_IFACE": "ib0",
         "OMPI_MCA_btl_tcp_if_include": "ib0",
     }
+    assert chosen(layout("a", "b")) == expected
+    assert chosen(layout("a", "a", interface="eth0")) == {}, "on one host nothing is chosen"
+    # Hosts that cannot be found, or lead over loopback, are passed over.
+    assert chosen(layout("a", "absent", "b")) == expected
+    host({"b": "127.0.0.1", "c": "10.1.0.5"})
+    assert chosen(layout("a", "b", "c"))["DLBENCH_INTERFACE"] == "eth0"
+    assert chosen(layout("a", "b")) == {}
+    # What dlbench calls localhost is where dlbench is.
+    host({"localhost": "127.0.0.1", "10.1.0.1": "10.1.0.5"})
+    endpoint = Endpoint(address="10.1.0.1", port=1, token="t")
+    assert chosen(layout("b", "localhost"), endpoint=endpoint)["DLBENCH_INTERFACE"] == "eth0"
+    # And a host that takes another's name for itself finds the route to the server.
+    host({"b": "127.0.1.1", "10.1.0.1": "10.1.0.5"})
+    assert chosen(layout("a", "b"), endpoint=endpoint)["DLBENCH_INTERFACE"] == "eth0"
 
 
 def test_ucx_keeps_the_ports_of_a_fabric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,76 +93,42 @@ def test_ucx_keeps_the_ports_of_a_fabric(tmp_path: Path, monkeypatch: pytest.Mon
     assert "UCX_NET_DEVICES" not in chosen(layout("a", "b"))
 
 
-def test_what_dlbench_calls_localhost_is_where_dlbench_is(host: Any) -> None:
-    host({"localhost": "127.0.0.1", "10.1.0.1": "10.1.0.5"})
-    endpoint = Endpoint(address="10.1.0.1", port=1, token="t")
-    assert chosen(layout("b", "localhost"), endpoint=endpoint)["DLBENCH_INTERFACE"] == "eth0"
-    # And whoever takes another's name for itself finds the way to the server.
-    host({"b": "127.0.1.1", "10.1.0.1": "10.1.0.5"})
-    assert chosen(layout("a", "b"), endpoint=endpoint)["DLBENCH_INTERFACE"] == "eth0"
+def test_the_interface_of_the_cluster_file_is_taken() -> None:
+    for choice, name in (("eth0", "eth0"), ("10.1.0.0/16", "eth0"), ("10.2.0.0/24", "ib0")):
+        assert chosen(layout("a", "b", interface=choice))["NCCL_SOCKET_IFNAME"] == f"={name}"
+    for choice in ("eth", "eth1", "10.3.0.0/16"):
+        with pytest.raises(UserError, match=f"has no network interface {choice}") as caught:
+            chosen(layout("a", "b", interface=choice))
+        assert "ib0 (10.2.0.5)" in caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("collectives", "said", "named"),
-    [
+def test_rows_name_the_interface_that_the_users_variables_give_the_library() -> None:
+    for collectives, environment, named in (
         ("mpi", {"OMPI_MCA_btl_tcp_if_include": "eth0"}, "eth0"),
         ("nccl", {"NCCL_SOCKET_IFNAME": "=eth0"}, "eth0"),
         ("gloo", {"HOROVOD_GLOO_IFACE": "eth0"}, "eth0"),
         # Another library's.
         ("mpi", {"NCCL_SOCKET_IFNAME": "=eth0"}, "ib0"),
         ("grpc", {"NCCL_SOCKET_IFNAME": "=eth0"}, "ib0"),
-        # No interface's name: nobody knows what carries the bytes, and nobody counts them.
+        # No interface's name: what carries the bytes is unknown, and they are not counted.
         ("mpi", {"OMPI_MCA_btl_tcp_if_include": "10.1.0.0/16,10.2.0.0/16"}, None),
-    ],
-)
-def test_rows_name_the_interface_that_the_library_was_told(
-    collectives: str, said: dict[str, str], named: str | None
-) -> None:
-    assert chosen(layout("a", "b"), dict(said), collectives=collectives).get("DLBENCH_INTERFACE") == named
+    ):
+        found = chosen(layout("a", "b"), environment, collectives=collectives)
+        assert found.get("DLBENCH_INTERFACE") == named, (collectives, environment)
+        assert found.items() >= environment.items()
+    excluded = chosen(layout("a", "b"), {"OMPI_MCA_btl_tcp_if_exclude": "lo"})
+    assert "OMPI_MCA_btl_tcp_if_include" not in excluded
+    assert excluded["GLOO_SOCKET_IFNAME"] == "ib0"
 
 
-def test_on_one_host_nothing_is_chosen() -> None:
-    assert chosen(layout("a", "a", interface="eth0")) == {}
-
-
-@pytest.mark.parametrize(("choice", "name"), [("eth0", "eth0"), ("10.1.0.0/16", "eth0"), ("10.2.0.0/24", "ib0")])
-def test_what_the_cluster_says_is_taken(choice: str, name: str) -> None:
-    assert chosen(layout("a", "b", interface=choice))["NCCL_SOCKET_IFNAME"] == f"={name}"
-
-
-@pytest.mark.parametrize("choice", ["eth", "eth1", "10.3.0.0/16"])
-def test_an_interface_that_is_not_there_is_said_with_those_that_are(choice: str) -> None:
-    with pytest.raises(UserError, match=f"has no network interface {choice}") as caught:
-        chosen(layout("a", "b", interface=choice))
-    assert "ib0 (10.2.0.5)" in caught.value.hint
-
-
-def test_hosts_that_cannot_be_found_or_lead_over_loopback_are_passed_over(host: Any) -> None:
-    assert chosen(layout("a", "absent", "b"))["DLBENCH_INTERFACE"] == "ib0"
-    host({"b": "127.0.0.1", "c": "10.1.0.5"})
-    assert chosen(layout("a", "b", "c"))["DLBENCH_INTERFACE"] == "eth0"
-    assert chosen(layout("a", "b")) == {}
-
-
-def test_what_a_user_has_set_stays() -> None:
-    environment = {"NCCL_SOCKET_IFNAME": "bond", "OMPI_MCA_btl_tcp_if_exclude": "lo"}
-    found = chosen(layout("a", "b"), environment)
-    assert found["NCCL_SOCKET_IFNAME"] == "bond"
-    assert "OMPI_MCA_btl_tcp_if_include" not in found
-    assert found["GLOO_SOCKET_IFNAME"] == "ib0"
-
-
-@pytest.mark.parametrize(
-    ("collectives", "environment", "transports"),
-    [
+def test_what_moves_the_bytes() -> None:
+    for collectives, environment, transports in (
         ("mpi", {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,sm,tcp"}, "ob1 self,sm,tcp"),
         ("mpi", {}, None),
         ("nccl", {"NCCL_IB_DISABLE": "1"}, "NCCL_IB_DISABLE=1"),
         ("gloo", {}, "tcp"),
         ("grpc", {"OMPI_MCA_pml": "ob1"}, "tcp"),
         (None, {"OMPI_MCA_pml": "ob1"}, None),
-    ],
-)
-def test_what_moves_the_bytes(collectives: str | None, environment: dict[str, str], transports: str | None) -> None:
-    found = facts(environment | {"DLBENCH_INTERFACE": "ib0"}, collectives)
-    assert found == {"interface": "ib0"} | ({} if transports is None else {"transports": transports})
+    ):
+        expected = {"interface": "ib0"} | ({} if transports is None else {"transports": transports})
+        assert facts(environment | {"DLBENCH_INTERFACE": "ib0"}, collectives) == expected, (collectives, environment)

@@ -1,4 +1,4 @@
-"""Processes that are not where the layout puts them are told from those whose place cannot be proven."""
+"""Processes that are not where the layout puts them are refused; those whose place cannot be proven are not."""
 
 from collections.abc import Callable
 
@@ -32,51 +32,37 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], None]:
     return resolve
 
 
-@pytest.mark.parametrize(
-    ("hosts", "names"),
-    [
-        (("a", "b"), ["node1", "node2"]),
-        (("a", "a", "b"), ["node1", "node1", "node2"]),
-        (("localhost", "b"), ["node1", "node2"]),
-        (("localhost",), ["node1"]),
-    ],
-)
-def test_who_is_in_place(hosts: tuple[str, ...], names: list[str]) -> None:
-    placement.check(layout(*hosts), 0, names)
-
-
-def test_another_number_of_hosts() -> None:
-    with pytest.raises(RuntimeError, match=r"workers on 2 hosts, they are on node1$"):
-        placement.check(layout("a", "b"), 0, ["node1", "node1"])
-    with pytest.raises(RuntimeError, match=r"workers on 1 hosts, they are on node1, node2$"):
-        placement.check(layout("a", "a"), 0, ["node2", "node1"])
-
-
-def test_servers_need_no_workers_beside_them() -> None:
+def test_who_is_in_place() -> None:
+    for hosts, rank, names in (
+        (("a", "b"), 0, ["node1", "node2"]),
+        (("a", "a", "b"), 0, ["node1", "node1", "node2"]),
+        (("localhost", "b"), 0, ["node1", "node2"]),
+        (("localhost",), 0, ["node1"]),
+        (("b", "a"), 1, ["node1", "node2"]),
+    ):
+        placement.check(layout(*hosts), rank, names)
     server = Place(rank=2, role="server", workers=(), host="c")
-    placement.check(layout("a", "b").model_copy(update={"places": (*layout("a", "b").places, server)}), 0, ["n", "m"])
+    beside = layout("a", "b").model_copy(update={"places": (*layout("a", "b").places, server)})
+    placement.check(beside, 0, ["n", "m"])
 
 
-def test_others_together() -> None:
-    with pytest.raises(RuntimeError, match=r"^processes 0 and 1 belong on a and are on node1 and node2$"):
-        placement.check(layout("a", "a", "b", "b"), 0, ["node1", "node2", "node1", "node2"])
+def test_who_is_not() -> None:
+    for hosts, names, message in (
+        (("a", "b"), ["node1", "node1"], "workers on 2 hosts, they are on node1$"),
+        (("a", "a"), ["node2", "node1"], "workers on 1 hosts, they are on node1, node2$"),
+        (("a", "a", "b", "b"), ["node1", "node2"] * 2, "^processes 0 and 1 belong on a and are on node1 and node2$"),
+        (("b", "a"), ["node1", "node2"], "^process 0 belongs on b and is on a$"),
+    ):
+        with pytest.raises(RuntimeError, match=message):
+            placement.check(layout(*hosts), 0, names)
 
 
-def test_on_another_s_host() -> None:
-    placement.check(layout("b", "a"), 1, ["node1", "node2"])
-    with pytest.raises(RuntimeError, match=r"^process 0 belongs on b and is on a$"):
-        placement.check(layout("b", "a"), 0, ["node1", "node2"])
-
-
-@pytest.mark.parametrize(
-    "found",
-    [
+def test_what_proves_nothing(host: Callable[[dict[str, str]], None]) -> None:
+    for found in (
         {},
         {"b": "198.51.100.2", "a": "198.51.100.1"},
         {"b": "127.0.1.1", "a": "10.0.0.1"},
         {"b": "10.0.0.2", "a": "127.0.1.1"},
-    ],
-)
-def test_what_proves_nothing(host: Callable[[dict[str, str]], None], found: dict[str, str]) -> None:
-    host(found)
-    placement.check(layout("b", "a"), 0, ["node1", "node2"])
+    ):
+        host(found)
+        placement.check(layout("b", "a"), 0, ["node1", "node2"])

@@ -82,7 +82,7 @@ def test_the_parts_of_a_step_are_told_apart(reporter, clock):
     script = Script(reporter, clock)
     script.steps(3)
     script.recorder.flush()
-    assert list(reporter.column("data_wait_s")) == [0, 1, 1]  # nobody knows when the first batch was asked for
+    assert list(reporter.column("data_wait_s")) == [0, 1, 1]  # when the first batch was asked for is unknown
     for name, seconds in (("compute_time_s", 2), ("communication_time_s", 4), ("update_time_s", 8)):
         assert list(reporter.column(name)) == [seconds] * 3
     assert list(reporter.column("step_time_s")) == [14, 15, 15]

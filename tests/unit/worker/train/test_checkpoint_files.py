@@ -41,11 +41,8 @@ def test_what_is_read_is_what_was_written_bit_for_bit(tmp_path: Path) -> None:
     assert size == sum(path.stat().st_size for path in folder.iterdir())
 
 
-def test_where_there_is_no_checkpoint_there_is_nothing_to_say(tmp_path: Path) -> None:
-    assert newest(tmp_path / "nowhere", IDENTITY) == (None, [])
-
-
 def test_the_newest_two_stay(tmp_path: Path) -> None:
+    assert newest(tmp_path / "nowhere", IDENTITY) == (None, [])
     for epoch in (2, 4, 6, 10):
         write(tmp_path, made(epoch))
     assert names(tmp_path) == ["epoch-10.json", "epoch-10.npz", "epoch-6.json", "epoch-6.npz"]
@@ -58,38 +55,31 @@ def flip(path: Path, place: float) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("name", ["epoch-4.npz", "epoch-4.json"])
-@pytest.mark.parametrize("place", [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99])
-def test_a_flipped_bit_is_found_and_the_second_choice_taken(tmp_path: Path, name: str, place: float) -> None:
-    write(tmp_path, made(2))
-    write(tmp_path, made(4))
-    flip(tmp_path / name, place)
-    found, notes = newest(tmp_path, IDENTITY)
-    must_be(found, made(2))
-    assert len(notes) == 1
-    assert notes[0].startswith("the checkpoint after epoch 4 was not used: ")
+def test_a_flipped_bit_is_found_and_the_second_choice_taken(tmp_path: Path) -> None:
+    for name in ("epoch-4.npz", "epoch-4.json"):
+        for place in (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99):
+            write(tmp_path, made(2))
+            write(tmp_path, made(4))
+            flip(tmp_path / name, place)
+            found, notes = newest(tmp_path, IDENTITY)
+            must_be(found, made(2))
+            assert len(notes) == 1, (name, place)
+            assert notes[0].startswith("the checkpoint after epoch 4 was not used: ")
 
 
-def test_every_way_to_be_cut_short_is_found(tmp_path: Path) -> None:
+def test_files_that_are_cut_short_missing_or_something_else_are_refused(tmp_path: Path) -> None:
     write(tmp_path, made(4))
+    others = [b"[]", b"null", b"{}", b'{"content": 1, "checksum": ""}', b"\xff"]
     for name in ("epoch-4.npz", "epoch-4.json"):
         path = tmp_path / name
         whole = path.read_bytes()
-        for length in (0, 1, len(whole) // 2, len(whole) - 2):
-            path.write_bytes(whole[:length])
+        for content in (*(whole[:length] for length in (0, 1, len(whole) // 2, len(whole) - 2)), *others):
+            path.write_bytes(content)
             with pytest.raises(Unusable):
                 read(tmp_path, 4, IDENTITY)
         path.write_bytes(whole)
     (tmp_path / "epoch-4.npz").unlink()
     with pytest.raises(Unusable, match="cannot be read"):
-        read(tmp_path, 4, IDENTITY)
-
-
-@pytest.mark.parametrize("text", ["[]", "null", "{}", '{"content": 1, "checksum": ""}', "\xff"])
-def test_what_is_no_manifest_is_refused(tmp_path: Path, text: str) -> None:
-    write(tmp_path, made(4))
-    (tmp_path / "epoch-4.json").write_bytes(text.encode("latin-1"))
-    with pytest.raises(Unusable):
         read(tmp_path, 4, IDENTITY)
 
 
@@ -160,7 +150,7 @@ def test_a_full_disk_leaves_the_earlier_one_as_it_was(
 
 
 class Killed(BaseException):
-    """A process that ends here and now."""
+    """A process that is killed."""
 
 
 @pytest.mark.parametrize("call", range(2))

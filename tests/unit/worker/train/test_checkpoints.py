@@ -1,6 +1,7 @@
 """Going on from a checkpoint, with workers as threads: every number is that of a run that was never interrupted."""
 
 import errno
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from dlbench.errors import UserError
 from dlbench.records.assignment import Assignment
+from dlbench.records.columns import names
 from dlbench.records.result import Result
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.run_spec import Limits, RunSpec, Target
@@ -19,33 +21,13 @@ from dlbench.worker.train.loop import Loop
 from tests.fakes import KeptReporter, LinearTrainer, SumStrategy, ThreadCommunicator, in_threads
 from tests.unit.worker.train.test_loop import samples, spec
 
-# Fields of a result, and columns of an epoch's row, that an interruption must not change.
-RESULT = (
-    "steps",
-    "epochs_completed",
-    "samples_seen",
-    "samples_dropped",
-    "train_loss",
-    "train_accuracy",
-    "validation_loss",
-    "validation_accuracy",
-    "best_validation_accuracy",
-    "epochs_to_target",
-    "agreement",
-    "weights_hash",
-    "bytes_sent",
-)
-ROW = (
-    "epoch",
-    "steps",
-    "samples",
-    "learning_rate",
-    "train_loss",
-    "train_accuracy",
-    "validation_loss",
-    "validation_accuracy",
-    "evaluated_samples",
-)
+# Fields of a result, and columns of an epoch's row, that an interruption must not change: neither times nor windows.
+RESULT = [
+    name
+    for name in Result.model_fields
+    if not name.endswith(("_s", "_at")) and not name.startswith(("warmup_", "segments", "extended_"))
+]
+ROW = [name for name in names("epochs")[3:] if not name.endswith("_s") and name != "trained_in_attempt"]
 
 
 class Struck(Exception):  # noqa: N818
@@ -147,22 +129,18 @@ def must_be_equal(found: Attempt, expected: Attempt) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
-@pytest.mark.parametrize(
-    ("dies_at", "epoch"), [(1, None), (20, None), (21, 2), (40, 2), (41, 4), (58, 4), (70, 6)], ids=str
-)
-def test_a_resumed_run_is_the_run_that_was_never_interrupted(
-    tmp_path: Path, workers: int, dies_at: int, epoch: int | None
-) -> None:
+def test_a_resumed_run_is_the_run_that_was_never_interrupted(tmp_path: Path, workers: int) -> None:
     run = checkpointed(workers=workers, evaluate_every=3)
     whole = Attempt(run, tmp_path / "whole")
-    first = Attempt(run, tmp_path / "cut", 1, dies_at)
-    assert first.has_died
-    second = Attempt(run, tmp_path / "cut", 2)
-    must_be_equal(second, whole)
-    for rank in range(workers):
-        assert second.facts(rank).get("resumed_from_epoch") == epoch
-        steps = second.streams[rank].rows[:, 0].tolist()
-        assert steps == list(range(10 * (epoch or 0) + 1, 71))
+    for dies_at, epoch in ((1, None), (20, None), (21, 2), (40, 2), (41, 4), (58, 4), (70, 6)):
+        folder = tmp_path / str(dies_at)
+        assert Attempt(run, folder, 1, dies_at).has_died
+        second = Attempt(run, folder, 2)
+        must_be_equal(second, whole)
+        for rank in range(workers):
+            assert second.facts(rank).get("resumed_from_epoch") == epoch, dies_at
+            steps = second.streams[rank].rows[:, 0].tolist()
+            assert steps == list(range(10 * (epoch or 0) + 1, 71)), dies_at
 
 
 def test_workers_did_differ_and_got_back_their_own(tmp_path: Path) -> None:
@@ -330,25 +308,10 @@ def test_a_folder_that_cannot_be_made_ends_nothing(tmp_path: Path) -> None:
     assert "after epoch 2 could not be written: File exists" in attempt.facts()["checkpoint_note"]
 
 
-def test_a_run_without_checkpoints_makes_none(tmp_path: Path) -> None:
-    run = spec(workers=2)
-
-    def body(communicator: ThreadCommunicator) -> Result:
-        loop = Loop(run, LinearTrainer(6, 3), SumStrategy(communicator), communicator, samples(), KeptReporter())
-        return loop.train(lambda zero: None)
-
-    assert [result.checkpoint_time_s for result in in_threads(2, body)] == [None, None]
-
-
-def test_a_trainer_that_cannot_tell_its_optimizers_state_is_refused(tmp_path: Path) -> None:
-    run = checkpointed()
+def test_a_trainer_without_an_optimizers_state_is_refused(tmp_path: Path) -> None:
+    given = assigned(checkpointed(), tmp_path)
     with pytest.raises(UserError, match="cannot make checkpoints"):
-        in_threads(
-            1,
-            lambda communicator: Checkpoints(
-                assigned(run, tmp_path), LinearTrainer(6, 3), communicator, KeptReporter()
-            ),
-        )
+        in_threads(1, lambda communicator: Checkpoints(given, LinearTrainer(6, 3), communicator, KeptReporter()))
 
 
 def test_identity_is_that_of_run_repeat_data_and_processes(tmp_path: Path) -> None:
@@ -366,11 +329,14 @@ def test_identity_is_that_of_run_repeat_data_and_processes(tmp_path: Path) -> No
     assert len({identity(other) for other in [given, *others]}) == 6
 
 
-@pytest.mark.parametrize("keep", [False, True])
-@pytest.mark.parametrize("is_far", [False, True])
-def test_worker_0_takes_away_what_dlbench_cannot_see(tmp_path: Path, keep: bool, is_far: bool) -> None:
-    run = checkpointed(epochs=2).model_copy(update={"limits": Limits(keep_checkpoints=keep)})
-    Attempt(run, tmp_path)
-    given = assigned(run, tmp_path, log_folder=str(tmp_path / "elsewhere" if is_far else tmp_path))
-    in_threads(1, lambda communicator: Checkpoints(given, Rich(0, None), communicator, KeptReporter()).leave())
-    assert (tmp_path / "checkpoints").exists() is (keep or not is_far)
+def test_worker_0_takes_away_what_dlbench_cannot_see(tmp_path: Path) -> None:
+    for keep, is_far in itertools.product((False, True), repeat=2):
+        run = checkpointed(epochs=2).model_copy(update={"limits": Limits(keep_checkpoints=keep)})
+        folder = tmp_path / f"{keep}-{is_far}"
+        folder.mkdir()
+        Attempt(run, folder)
+        given = assigned(run, folder, log_folder=str(folder / "elsewhere" if is_far else folder))
+        in_threads(1, lambda communicator, given=given: Checkpoints(
+            given, Rich(0, None), communicator, KeptReporter()
+        ).leave())  # fmt: skip
+        assert (folder / "checkpoints").exists() is (keep or not is_far), (keep, is_far)

@@ -86,6 +86,7 @@ def test_samples_steps_and_drops_are_counted_over_all_epochs() -> None:
     first, second = train(spec(workers=2))
     assert first.result.steps == second.result.steps == 30
     assert first.result.samples_dropped == 9
+    assert first.result.checkpoint_time_s is None
     assert first.reporter.rows[:, 0].tolist() == list(range(1, 31))
     assert [row["samples"] for row in first.epoch_rows] == [50, 50, 50]
 
@@ -114,16 +115,9 @@ def test_an_extended_window_adds_steps_that_count_in_the_rates_alone(monkeypatch
     plain = train(spec(workers=2, epochs=1))
     extended = train(spec(workers=2, epochs=1, extend_window=True))
     for before, after in zip(plain, extended, strict=True):
-        for key in (
-            "steps",
-            "samples_seen",
-            "samples_dropped",
-            "validation_loss",
-            "train_loss",
-            "bytes_sent",
-            "weights_hash",
-        ):
-            assert getattr(before.result, key) == getattr(after.result, key)
+        for name in ("steps", "samples_seen", "samples_dropped", "validation_loss", "train_loss", "bytes_sent",
+                     "weights_hash"):  # fmt: skip
+            assert getattr(before.result, name) == getattr(after.result, name)
         assert after.result.extended_steps >= MIN_TIMED_STEPS
         assert after.loop.window.is_sufficient
         assert not before.loop.window.is_sufficient
