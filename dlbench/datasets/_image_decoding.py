@@ -1,10 +1,10 @@
 """Decodes image files into arrays, in threads (the decoders release Python's lock) and in bounded memory."""
 
 import os
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,15 +41,6 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Decoded:
-    """The images of one task: those that could be decoded, their positions, and why the others could not."""
-
-    pixels: Pixels
-    positions: tuple[int, ...]
-    failures: tuple["DecodingFailure", ...]
-
-
-@dataclass(frozen=True)
 class DecodingFailure:
     """An image that cannot be used: its file, why, and whether its size is the reason."""
 
@@ -62,7 +53,7 @@ class _SizeError(Exception):
     """An image has another size than the rest."""
 
 
-def decode_all(paths: Sequence[Path], form: Form) -> Iterator[Decoded]:
+def decode_all(paths: Sequence[Path], form: Form) -> Iterator[tuple[Pixels, list[DecodingFailure]]]:
     """Decode images in order, a few at a time.
 
     Args:
@@ -70,21 +61,14 @@ def decode_all(paths: Sequence[Path], form: Form) -> Iterator[Decoded]:
         form: What each becomes.
 
     Yields:
-        The images of consecutive pieces of `paths`; positions count from the start of `paths`.
+        Consecutive images [n, height, width, channels], and which of them cannot be used (their pixels mean nothing).
     """
     step = max(1, min(TASK_FILES, TASK_BYTES // int(np.prod(form.shape))))
     threads = min(MAX_THREADS, len(os.sched_getaffinity(0)))
-    waiting: deque[Future[Decoded]] = deque()
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="decode")
-    try:
-        for start in range(0, len(paths), step):
-            waiting.append(pool.submit(_decode_some, paths, range(start, min(start + step, len(paths))), form))
-            if len(waiting) > 2 * threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
+    tasks = [paths[start : start + step] for start in range(0, len(paths), step)]
+    with ThreadPoolExecutor(threads, thread_name_prefix="decode") as pool:
+        for first in range(0, len(tasks), 2 * threads):
+            yield from pool.map(partial(_decode_some, form), tasks[first : first + 2 * threads])
 
 
 def size_of(path: Path) -> tuple[int, int] | None:
@@ -96,18 +80,15 @@ def size_of(path: Path) -> tuple[int, int] | None:
     return image.height, image.width
 
 
-def _decode_some(paths: Sequence[Path], positions: range, form: Form) -> Decoded:
-    pixels = np.empty((len(positions), *form.shape), dtype=np.uint8)
-    good: list[int] = []
+def _decode_some(form: Form, paths: Sequence[Path]) -> tuple[Pixels, list[DecodingFailure]]:
+    pixels = np.zeros((len(paths), *form.shape), dtype=np.uint8)
     failures: list[DecodingFailure] = []
-    for position in positions:
+    for number, path in enumerate(paths):
         try:
-            pixels[len(good)] = _image(paths[position], form)
+            pixels[number] = _image(path, form)
         except Exception as error:  # noqa: BLE001  # a broken file may raise any exception in a decoder
-            failures.append(DecodingFailure(paths[position], _reason(error), isinstance(error, _SizeError)))
-        else:
-            good.append(position)
-    return Decoded(pixels[: len(good)], tuple(good), tuple(failures))
+            failures.append(DecodingFailure(path, _reason(error), isinstance(error, _SizeError)))
+    return pixels, failures
 
 
 def _image(path: Path, form: Form) -> Pixels:

@@ -2,6 +2,7 @@
 
 import warnings
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -80,11 +81,12 @@ def prepare(options: ImageFolderOptions, writer: ArrayWriter) -> None:
             num_samples=sum(len(images) for images in listing.parts.values()),
         )
         for part, images in listing.parts.items():
-            for decoded in decode_all([listing.root / image.path for image in images], form):
-                failures += decoded.failures
+            labels = iter([image.label for image in images])
+            for pixels, failed in decode_all([listing.root / image.path for image in images], form):
+                failures += failed
                 # After a failure the rest is still decoded, so that one message names every file to fix.
-                if decoded.positions and not failures:
-                    writer.append(decoded.pixels, [images[position].label for position in decoded.positions], part)
+                if not failures:
+                    writer.append(pixels, list(islice(labels, len(pixels))), part)
     if failures:
         raise _unusable(listing.root, failures)
 
