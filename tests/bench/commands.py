@@ -26,7 +26,7 @@ def environment() -> dict[str, str]:
         "OMPI_MCA_btl": "self,sm,tcp",
         "OMP_NUM_THREADS": "1",
         "TF_CPP_MIN_LOG_LEVEL": "2",
-        # Where PyTorch's processes meet.
+        # Where PyTorch's processes connect.
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": "29417",
     }

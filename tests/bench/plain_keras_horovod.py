@@ -1,7 +1,7 @@
 """The script a careful person writes without dlbench: Keras on TensorFlow, gradients averaged by Horovod.
 
 Gradients are exchanged in one of the two ways that Horovod offers: each by itself, as `hvd.DistributedGradientTape`
-does unless it is told otherwise, or all of them in one group. Started under the same mpirun, threads and cores as
+does by default, or all of them in one group. Started under the same mpirun, threads and cores as
 dlbench's workers. It reads the same prepared arrays and trains the same network on the same number of steps in one
 compiled call each.
 """

@@ -61,7 +61,7 @@ def _checked(folder: Path) -> Path:
 
 
 def _claim(num_hosts: int, rate: str | None, private: tuple[str, ...], with_slurm: bool) -> Record:
-    """Take a name and a subnet that nobody has: whoever can make the folder has them."""
+    """Take a free name and subnet: they belong to the process that can make the folder."""
     maker = identity_of(os.getpid())
     assert maker is not None
     taken = network.routes()

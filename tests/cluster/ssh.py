@@ -11,7 +11,7 @@ from tests.cluster.commands import found, output
 from tests.cluster.folder import Folder
 from tests.cluster.host import Daemon
 
-# Keys and addresses are this cluster's, so nobody is ever asked anything.
+# Keys and addresses are this cluster's, so ssh never asks a question.
 _CONFIG = """\
 {hosts}
 Host *
@@ -26,7 +26,7 @@ Host *
     ConnectTimeout 5
     LogLevel ERROR
 """
-# sshd lets nobody in whose account is locked, as root's is on many machines; a key is asked for either way.
+# sshd refuses an account that is locked, as root's is on many machines; a key is asked for either way.
 _ACCOUNTS = "root:*:::::::\n"
 _DAEMON_CONFIG = """\
 ListenAddress {address}

@@ -130,7 +130,7 @@ def test_a_limited_link_is_slower_in_both_directions() -> None:
         assert free > 3 * rate
 
 
-def test_a_cut_host_is_unreachable_until_it_is_mended(pair: Cluster) -> None:
+def test_a_cut_host_is_unreachable_until_it_is_restored(pair: Cluster) -> None:
     first, second = pair.hosts
     second.cut()
     try:
@@ -205,7 +205,7 @@ def test_slurm_runs_jobs_on_all_hosts(slurm_hosts: Cluster, tmp_path: Path) -> N
     wait_until(lambda: printed.exists() and lines(printed.read_text()) == ["node1", "node2"], "the job does not end")
 
 
-def test_two_clusters_do_not_meet(pair: Cluster) -> None:
+def test_two_clusters_are_separate(pair: Cluster) -> None:
     with cluster(1) as other:
         assert other.name != pair.name
         (stranger,) = other.hosts

@@ -56,7 +56,7 @@ def version_2(quota: str) -> dict[str, str]:
 
 
 def version_1(quota: str, period: str) -> dict[str, str]:
-    """A container that is told its group by the host's name for it, and has it mounted as the root."""
+    """A container that sees its group under the host's name for it, mounted as the root."""
     return {
         "proc/self/cgroup": "4:cpu,cpuacct:/docker/0123\n3:memory:/docker/0123\n",
         f"{GROUP}/cpu,cpuacct/cpu.cfs_quota_us": quota,

@@ -74,7 +74,7 @@ def test_a_hyphen_and_an_underscore_mean_the_same() -> None:
     assert plugins.load("trainers", "keras-tensorflow").name == "keras_tensorflow"
 
 
-def test_the_nearest_name_is_told() -> None:
+def test_the_nearest_name_is_suggested() -> None:
     message = refused("singel", "strategies")
     assert "there is no 'singel' among the strategies; there are: " in message
     assert "did you mean 'single'?" in message
@@ -96,7 +96,7 @@ def test_an_object_may_bring_options_of_its_own() -> None:
     assert plugin.options().model_dump() == {"width": 3}
 
 
-def test_a_reference_that_leads_nowhere_is_the_users_to_mend(subtests: pytest.Subtests) -> None:
+def test_a_reference_that_leads_nowhere_is_an_error_of_the_user(subtests: pytest.Subtests) -> None:
     for name in [
         "users_module_of_a_test:nothing",
         "users_module_of_a_test:number",

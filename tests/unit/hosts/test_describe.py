@@ -37,7 +37,7 @@ def test_what_is_installed_with_dlbench_or_not_there_is_no_file_of_the_users() -
     assert user_files([run(dataset="keras:mnist", model="no_such_module_here:x")]) == ()
 
 
-def test_hashes_tell_contents(here: Path) -> None:
+def test_hashes_differ_with_contents(here: Path) -> None:
     first = hashes(["train it.py", "absent.py"])
     assert first["absent.py"] is None
     (here / "train it.py").write_text("pass \n")

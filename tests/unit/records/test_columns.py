@@ -55,7 +55,7 @@ def test_a_column_reads_well_in_any_program():
         assert re.fullmatch(r"[^\n]+\.", column.meaning), name
 
 
-def test_the_name_tells_the_unit():
+def test_the_name_ends_in_its_unit():
     for name, column in EVERY_COLUMN.items():
         ends = [end for end in UNITS if column.name.endswith(end)]
         assert not ends or column.unit == UNITS[max(ends, key=len)], name
@@ -85,7 +85,7 @@ def test_the_same_name_has_the_same_kind_in_all_tables():
 
 def test_the_documentation_is_that_of_these_columns():
     assert document.TARGET.read_text(encoding="utf-8") == document.markdown(), (
-        "write it anew: python -m dlbench.records.document"
+        "write it again: python -m dlbench.records.document"
     )
 
 

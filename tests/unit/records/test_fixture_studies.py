@@ -1,6 +1,6 @@
 """Old studies stay readable: one small study of every schema version, as the dlbench of its time wrote it.
 
-Never write these files anew. A version whose columns change in meaning gets a fixture of its own beside them.
+Never replace these files. A version whose columns change in meaning gets a fixture of its own beside them.
 """
 
 import csv

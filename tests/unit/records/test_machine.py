@@ -187,7 +187,7 @@ def test_the_commit(status, expected):
     assert software.commit(status) == expected
 
 
-def test_paths_outside_the_environment_are_not_told(monkeypatch):
+def test_paths_outside_the_environment_are_left_out(monkeypatch):
     assert software._inside(Path("/home/jsmith/openmpi/bin/mpirun")) == "outside the environment"
     assert software._inside(Path(sys.prefix) / "bin" / "mpirun") == "bin/mpirun"
     assert software._inside(None) is None
@@ -213,7 +213,7 @@ def test_a_program_that_hangs_or_fails_is_unknown_and_leaves_nothing_running(mon
     assert ["sleep", "30.123"] not in [process.cmdline() for process in psutil.Process().children()]
 
 
-def test_gpus_tell_their_name_and_no_serial_number(monkeypatch):
+def test_gpus_have_their_name_and_no_serial_number(monkeypatch):
     class NVMLError(Exception):
         pass
 
@@ -298,7 +298,7 @@ def test_a_machine_is_like_itself(described):
         (0.5, ("limits", "cpu_cores"), "CPU limit: was {}, is 0.5"),
     ],
 )
-def test_a_difference_is_told_in_words(described, value, keys, line):
+def test_a_difference_is_a_line_of_words(described, value, keys, line):
     was = described
     for key in keys:
         was = was[key]
