@@ -28,11 +28,8 @@ class Source:
 
     def where(self, path: Path = ()) -> str:
         """Return `file:line` of the value at `path` or of the nearest one around it; empty without a file."""
-        for length in range(len(path), -1, -1):
-            line = self.lines.get(path[:length])
-            if line is not None:
-                return f"{self.name}:{line}"
-        return self.name
+        line = self.line(path)
+        return f"{self.name}:{line}" if line else self.name
 
     def line(self, path: Path) -> int:
         """Return the line of the value at `path`, or of the nearest one around it; 0 where none is known."""
@@ -55,7 +52,9 @@ def translate(
     """
     details = error.errors(include_url=False)
     paths = [place(tuple(detail["loc"])) for detail in details]
-    first = min(range(len(details)), key=lambda index: source.line(paths[index]))
+    # A list whose items are wrong is said to be too short as well: what is wrong inside it counts.
+    inner = [i for i, path in enumerate(paths) if not any(path == one[: len(path)] != one for one in paths)]
+    first = min(inner, key=lambda index: source.line(paths[index]))
     return _one(details[first], paths[first], source, tuple(allowed(paths[first])))
 
 

@@ -33,7 +33,7 @@ class Host(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     address: str
-    slots: int = Field(ge=1, le=MAX_SLOTS)
+    slots: int = Field(ge=1, le=MAX_SLOTS, strict=True)
     cores: tuple[int, ...] = ()
     machine: int | None = None
 

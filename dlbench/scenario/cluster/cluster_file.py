@@ -16,11 +16,10 @@ from dlbench.scenario.plugin_settings import load
 from dlbench.scenario.read import document
 from dlbench.scenario.read.document import read_text
 from dlbench.scenario.source import Path as DataPath
-from dlbench.scenario.source import Source, dotted, translate, unknown_key
+from dlbench.scenario.source import Source, translate, unknown_key
 
 # Keys of a host; which machine it is, is asked, not written.
-_NEEDED_KEYS = ("address", "slots")
-_HOST_KEYS = (*_NEEDED_KEYS, "cores")
+_HOST_KEYS = ("address", "slots", "cores")
 _COUNT_KEYS = ("count", "slots", "cores")
 _OPTION = "submitter."
 # Options are written as submitter.NAME, and links are measured.
@@ -116,17 +115,12 @@ def _is_count(value: Any, most: int) -> bool:
 
 
 def _host(host: Any, path: DataPath, source: Source) -> dict[str, Any]:
+    """Return a host as the model takes it, which finds out what is missing."""
     if not isinstance(host, dict):
         raise UserError(f"{shown(host)} is no host: {{address: a, slots: 4}}", where=source.where(path))
-    for key in host:
-        if key not in _HOST_KEYS:
-            raise unknown_key(key, _HOST_KEYS, source.where((*path, key)))
-    for key in _NEEDED_KEYS:
-        if key not in host:
-            raise UserError(f"{dotted(path)}.{key} is missing", where=source.where(path))
-    if isinstance(host["slots"], bool):
-        raise UserError("slots is a number from 1 on", where=source.where((*path, "slots")))
-    address = host["address"]
+    for key in host.keys() - set(_HOST_KEYS):
+        raise unknown_key(key, _HOST_KEYS, source.where((*path, key)))
+    address = host.get("address", "missing")
     if not (isinstance(address, str) and ADDRESS.fullmatch(address)):
         raise UserError(f"{shown(address)} is no address", where=source.where((*path, "address")))
     return {**host, "cores": _cores(host["cores"], (*path, "cores"), source)} if "cores" in host else host

@@ -35,25 +35,18 @@ def cores(layout: Layout) -> list[tuple[int, ...]]:
     return [place.cores for place in layout.places]
 
 
-def test_scale_up_sits_on_the_first_host_with_room() -> None:
-    made = arrange(run(workers=3, mode=Mode.SCALE_UP, cores_per_worker=1), cluster(host("a", 2), host("b"), host("c")))
-    assert where(made) == [("b", 0), ("b", 1), ("b", 2)]
-    assert [place.rank for place in made.places] == [0, 1, 2]
-
-
-def test_scale_out_takes_one_host_each() -> None:
-    made = arrange(run(workers=2, mode=Mode.SCALE_OUT, cores_per_worker=1), cluster(host("a"), host("b"), host("c")))
-    assert where(made) == [("a", 0), ("b", 0)]
-
-
-def test_workers_per_host_lies_between() -> None:
-    made = arrange(run(workers=5, workers_per_host=2, cores_per_worker=1), cluster(host("a"), host("b"), host("c")))
-    assert [place.host for place in made.places] == ["a", "a", "b", "b", "c"]
-
-
-def test_without_a_mode_hosts_are_filled() -> None:
-    made = arrange(run(workers=5, cores_per_worker=1), cluster(host("a", 2), host("b", 4)))
-    assert [place.host for place in made.places] == ["a", "a", "b", "b", "b"]
+def test_workers_sit_on_hosts_as_the_mode_says() -> None:
+    three = (host("a", 2), host("b"), host("c"))
+    for settings, hosts, expected in (
+        ({"workers": 3, "mode": Mode.SCALE_UP}, three, [("b", 0), ("b", 1), ("b", 2)]),  # the first with room
+        ({"workers": 2, "mode": Mode.SCALE_OUT}, three, [("a", 0), ("b", 0)]),
+        ({"workers": 5, "workers_per_host": 2}, three, [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("c", 0)]),
+        ({"workers": 5}, three[:2], [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("b", 2)]),  # filled in order
+    ):
+        made = arrange(run(cores_per_worker=1, **settings), cluster(*hosts))
+        assert where(made) == expected, settings
+        assert [place.rank for place in made.places] == list(range(len(expected)))
+        assert made.emulated == ()
 
 
 def test_more_workers_than_slots_go_around_and_are_marked() -> None:
@@ -82,19 +75,18 @@ def test_a_worker_has_the_same_cores_however_many_there_are() -> None:
     assert alone.intra_op_threads == together.intra_op_threads == 2
 
 
-def test_half_cores_are_shared_by_quota() -> None:
-    made = arrange(run(workers=4, cores_per_worker=0.5), cluster(host("localhost", 2, 2)))
-    assert [(place.cores, place.quota) for place in made.places] == [((0,), 0.5), ((0,), 0.5), ((1,), 0.5), ((1,), 0.5)]
-    assert (made.intra_op_threads, made.inter_op_threads, made.emulated) == (1, 1, ("oversubscribed",))
+def test_where_cores_are_too_few_workers_share_them_by_quota_and_are_marked() -> None:
+    for workers, wanted, expected in (
+        (4, 0.5, [((0,), 0.5), ((0,), 0.5), ((1,), 0.5), ((1,), 0.5)]),
+        (4, 1, [((0,), 0.5), ((0,), 0.5), ((1,), 0.5), ((1,), 0.5)]),  # fewer than promised
+        (3, 2 / 3, [((0, 1), pytest.approx(2 / 3))] * 3),  # thirds of two cores roam over both
+    ):
+        made = arrange(run(workers=workers, cores_per_worker=wanted), cluster(host("localhost", 4, 2)))
+        assert [(place.cores, place.quota) for place in made.places] == expected, wanted
+        assert (made.intra_op_threads, made.inter_op_threads, made.emulated) == (1, 1, ("oversubscribed",))
 
 
-def test_fewer_cores_than_promised_are_shared_and_marked() -> None:
-    made = arrange(run(workers=4, cores_per_worker=1), cluster(host("localhost", 4, 2)))
-    assert {place.quota for place in made.places} == {0.5}
-    assert made.emulated == ("oversubscribed",)
-
-
-def test_the_layout_tells_the_cores_that_are_bound() -> None:
+def test_a_layout_has_the_cores_that_are_bound() -> None:
     here = cluster(host("localhost", 4, 4))
     bound = [
         arrange(run(workers=workers, cores_per_worker=wanted), here).cores_per_worker
@@ -102,12 +94,6 @@ def test_the_layout_tells_the_cores_that_are_bound() -> None:
     ]
     assert bound == [4.0, 2.0, 1.0, 1.0, 0.5, 0.25]
     assert arrange(run(workers=2, cores_per_worker=3), cluster(host("a", 2, 0))).cores_per_worker is None
-
-
-def test_thirds_of_two_cores_roam_over_both() -> None:
-    made = arrange(run(workers=3, cores_per_worker=2 / 3), cluster(host("localhost", 2, 2)))
-    assert cores(made) == [(0, 1)] * 3
-    assert [place.quota for place in made.places] == [pytest.approx(2 / 3)] * 3
 
 
 def test_no_core_is_promised_twice() -> None:
@@ -196,7 +182,7 @@ def test_hosts_that_share_cores_of_one_machine_are_marked() -> None:
     assert out((0, 1), (0, 1), machine=0) == ("oversubscribed",)
     assert out((0, 1), (1, 0), machine=0) == ()
     assert out((0, 1), (1, 0), (0, 1), machine=0) == ("oversubscribed",)
-    # Nobody has said that they are one machine.
+    # It is not known whether they are one machine.
     assert out((0, 1), (0, 1), machine=None) == ()
 
 

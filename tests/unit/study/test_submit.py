@@ -195,45 +195,43 @@ def test_a_job_that_another_command_ended_is_reported() -> None:
     assert lines[-1] == "job 7 was asked to end before its runs were done: by its time limit, or by another command"
 
 
-def test_a_job_is_asked_to_end_once_and_then_collected() -> None:
-    stop = threading.Event()
-    stop.set()
-    job = FakeJob(RUNNING, RUNNING, RUNNING, JobStatus(Stage.ENDED, "it has ended", 130))
-    _, lines = told(job, stop)
-    assert job.calls == ["cancel", "collect"]
-    assert "job 7 is asked to end" in lines
+INTERRUPTED = JobStatus(Stage.ENDED, "it has ended", 130)
 
 
-def test_a_job_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "_GRACE_S", 0.01)
-    stop = threading.Event()
-    stop.set()
-    job = FakeJob(RUNNING)
-    told(job, stop)
-    assert job.calls == ["cancel", "kill", "collect"]
+def test_a_job_is_cancelled_once_killed_where_it_does_not_end_and_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, then_hung_up = Stop(), Stop()
+    for stop in (asked, then_hung_up):
+        stop.set()
+    then_hung_up.hang_up()
+    for job, stop, grace_s, calls in (
+        (FakeJob(RUNNING, RUNNING, RUNNING, INTERRUPTED), asked, 90.0, ["cancel", "collect"]),
+        (FakeJob(RUNNING, RUNNING, INTERRUPTED), then_hung_up, 90.0, ["cancel", "collect"]),
+        (FakeJob(RUNNING), asked, 0.01, ["cancel", "kill", "collect"]),
+    ):
+        monkeypatch.setattr(following, "_GRACE_S", grace_s)
+        _, lines = told(job, stop)
+        assert job.calls == calls
+        assert lines.count("job 7 is asked to end") == 1
 
 
-def test_a_second_ctrl_c_ends_the_job_at_once() -> None:
-    class Impatient(FakeJob):
-        def look(self) -> JobStatus:
-            raise KeyboardInterrupt
+def test_a_second_ctrl_c_ends_the_job_and_other_failures_here_leave_it_alone() -> None:
+    class Broken(FakeJob):
+        def __init__(self, error: BaseException) -> None:
+            super().__init__(RUNNING)
+            self._error = error
 
-    job = Impatient(RUNNING)
-    with pytest.raises(KeyboardInterrupt):
-        told(job)
-    assert job.calls == ["kill"]
-
-
-@pytest.mark.parametrize("mishap", [OSError(errno.ESTALE, "Stale file handle"), BrokenPipeError()])
-def test_a_mishap_of_the_follower_leaves_the_job_alone(mishap: OSError) -> None:
-    class Unreachable(FakeJob):
         def output(self) -> str:
-            raise mishap
+            raise self._error
 
-    job = Unreachable(RUNNING)
-    with pytest.raises(type(mishap)):
-        told(job)
-    assert job.calls == ["leave"]
+    for error, calls in (
+        (KeyboardInterrupt(), ["kill"]),
+        (OSError(errno.ESTALE, "Stale file handle"), ["leave"]),
+        (BrokenPipeError(), ["leave"]),
+    ):
+        job = Broken(error)
+        with pytest.raises(type(error)):
+            told(job)
+        assert job.calls == calls, error
 
 
 def test_a_lost_terminal_leaves_the_job_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,12 +241,3 @@ def test_a_lost_terminal_leaves_the_job_alone(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(Detached, match="job 7 goes on"):
         told(job, stop)
     assert job.calls == ["leave"]
-
-
-def test_a_job_that_was_asked_to_end_before_the_terminal_was_lost_is_still_collected() -> None:
-    stop = Stop()
-    stop.set()
-    stop.hang_up()
-    job = FakeJob(RUNNING, RUNNING, JobStatus(Stage.ENDED, "it has ended", 130))
-    told(job, stop)
-    assert job.calls == ["cancel", "collect"]
