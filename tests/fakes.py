@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dlbench.telemetry.messages import STEP_FIELDS
+from dlbench.telemetry.reporter import Reporter
 
 # A worker that compiles on a busy machine takes its time; no other wait is longer.
 PATIENCE_S = 120.0
@@ -174,7 +175,7 @@ class LinearTrainer:
         return {}
 
 
-class KeptReporter:
+class KeptReporter(Reporter):
     """A reporter that keeps its messages."""
 
     def __init__(self) -> None:

@@ -7,22 +7,11 @@ once, along one path, and copied: all ranks end with the same bits.
 """
 
 from itertools import pairwise
-from typing import Protocol
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.generic]
-
-
-class Neighbours(Protocol):
-    """The part of a communicator that a ring needs."""
-
-    rank: int
-    size: int
-
-    def sendrecv(self, send: Array, to: int, receive: Array, source: int) -> None:
-        """Send to one peer and receive from one peer at once."""
+from dlbench.strategies import Array, Communicator
 
 
 def cut(start: int, stop: int, parts: int) -> list[slice]:
@@ -43,13 +32,13 @@ class Ring:
         chunk_bytes: Longest message; 0 sends whole blocks.
     """
 
-    def __init__(self, communicator: Neighbours, chunk_bytes: int = 0) -> None:
+    def __init__(self, communicator: Communicator, chunk_bytes: int = 0) -> None:
         self.communicator = communicator
         self.chunk_bytes = chunk_bytes
         self.bytes_sent = 0
         self._scratch: Array = np.empty(0)
         self._blocks: list[list[slice]] = []
-        self._shape: tuple[int, np.dtype[np.generic]] | None = None
+        self._shape: tuple[int, np.dtype[Any]] | None = None
 
     def all_reduce(self, array: Array) -> None:
         """Overwrite a flat vector with the sum of all ranks' vectors of that length and type."""

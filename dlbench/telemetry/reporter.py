@@ -9,7 +9,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from dlbench.cgroups import oom_kills
 from dlbench.records.assignment import Assignment, Endpoint
+from dlbench.records.result import Result
 from dlbench.scenario.run_spec import Limits
 from dlbench.telemetry.failure import describe
 from dlbench.telemetry.messages import PHASES, PROTOCOL_VERSION
@@ -57,6 +58,22 @@ class Reporter:
         """Queue one message to be numbered, journaled and acknowledged; its values are JSON-able."""
         if self._sender is not None:
             self._sender.queue.append(message)
+
+    def send_facts(self, facts: Mapping[str, Any]) -> None:
+        """Queue what is known once, by column name."""
+        self.send({"kind": "facts", "facts": facts})
+
+    def send_epoch(self, row: Mapping[str, Any]) -> None:
+        """Queue a row of `epochs.csv`, without what names the worker."""
+        self.send({"kind": "epoch", "row": row})
+
+    def send_readings(self, rows: Sequence[tuple[float, str, str, float]]) -> None:
+        """Queue readings of sensors: seconds since the first step, sensor, quantity, value."""
+        self.send({"kind": "sensors", "rows": rows})
+
+    def send_result(self, result: Result) -> None:
+        """Queue this worker's result."""
+        self.send({"kind": "result", "result": result.model_dump(mode="json")})
 
     def send_steps(self, rows: npt.NDArray[np.float64]) -> None:
         """Queue a copy of step rows [n, len(STEP_FIELDS)]; called by one thread only."""

@@ -84,9 +84,7 @@ def work(assignment: Assignment, rank: int, cores_enforced: str) -> int:
     observer = Observer(assignment, rank, reporter)
     observer.start()
     facts = {"cores_enforced": cores_enforced, "python_version": sys.version.split()[0]}
-    reporter.send(
-        {"kind": "facts", "facts": facts | network_interface.facts(os.environ, assignment.run.settings.collectives)}
-    )
+    reporter.send_facts(facts | network_interface.facts(os.environ, assignment.run.settings.collectives))
     try:
         # Here, not at the top: a trainer that cannot be imported is an error of this run, and is reported.
         from dlbench.worker.train.setup import train
@@ -100,7 +98,7 @@ def work(assignment: Assignment, rank: int, cores_enforced: str) -> int:
         reporter.drain(ERROR_DRAIN_S)
         end_now()
     observer.stop()
-    reporter.send({"kind": "result", "result": result.model_dump(mode="json")})
+    reporter.send_result(result)
     return leave(assignment, rank, reporter)
 
 

@@ -29,7 +29,7 @@ class Observer:
     def __init__(self, assignment: Assignment, rank: int, reporter: Reporter) -> None:
         settings, limits = assignment.run.settings, assignment.run.limits
         self._place = next(place for place in assignment.layout.places if place.rank == rank)
-        self._reads_host = speaks_for_host(assignment.layout, self._place)
+        self._reads_host = _is_first_on_host(assignment.layout, self._place)
         self._reporter = reporter
         self._interval_s = settings.sensor_interval_s
         # Rows leave often enough for the bound on what a dead host can take with it.
@@ -128,7 +128,7 @@ class Observer:
 
     def _note(self, name: str, error: Exception) -> None:
         text = f"dropped: {type(error).__name__}: {error}"
-        self._reporter.send({"kind": "facts", "facts": {f"worker.sensor_{name}": text}})
+        self._reporter.send_facts({f"worker.sensor_{name}": text})
 
     def _send(self) -> None:
         """Send all held readings; without a moment that counts as 0 s their times mean nothing."""
@@ -137,13 +137,13 @@ class Observer:
         zero, held = self._zero, tuple(self._held)
         self._held.clear()
         rows = [
-            [round(moment - zero, 6), sensor, quantity, value]
+            (round(moment - zero, 6), sensor, quantity, value)
             for moment, readings in held
             for sensor, reading in readings.items()
             for quantity, value in reading
         ]
         if rows:
-            self._reporter.send({"kind": "sensors", "rows": rows})
+            self._reporter.send_readings(rows)
 
     def _close(self) -> None:
         for name in tuple(self._sensors):
@@ -159,7 +159,7 @@ def next_reading(turn: int, elapsed_s: float, interval_s: float) -> tuple[int, f
     return turn, max(0.0, turn * interval_s - elapsed_s)
 
 
-def speaks_for_host(layout: Layout, place: Place) -> bool:
+def _is_first_on_host(layout: Layout, place: Place) -> bool:
     """Whether a process is the first worker of its host: it reads what belongs to the whole host."""
     first = next(other for other in layout.places if other.host == place.host and other.role == "worker")
     return first.rank == place.rank

@@ -98,7 +98,7 @@ class ScriptRecorder:
         self._window.close(self._recorder.zero)
         pause = perf_counter() - self._counted_to if self._steps else 0.0
         self._evaluation_s += pause if _was_evaluated(scores) else 0.0
-        self.reporter.send({"kind": "epoch", "row": self._epoch_row(scores, pause)})
+        self.reporter.send_epoch(self._epoch_row(scores, pause))
         self._look_at(scores)
         self._epoch_samples = 0
         self._open_if_warm()

@@ -96,8 +96,8 @@ class Session:
         result = self.recorder.result(weights)
         self._observer.stop()
         found = facts() | network_interface.facts(os.environ, self._assignment.run.settings.collectives)
-        self._reporter.send({"kind": "facts", "facts": {**found, **self._observer.totals()}})
-        self._reporter.send({"kind": "result", "result": result.model_dump(mode="json")})
+        self._reporter.send_facts({**found, **self._observer.totals()})
+        self._reporter.send_result(result)
         self._is_finished = True
         self._reporter.drain(self._assignment.run.limits.orphan_timeout_s)
         self._reporter.phase = "done"

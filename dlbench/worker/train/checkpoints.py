@@ -94,7 +94,7 @@ class Checkpoints:
         arrays = found.arrays if found else {name: np.empty(size, dtype) for name, (size, dtype) in kinds.items()}
         self._put(arrays)
         progress = TrainingProgress.model_validate(states[self._communicator.rank])
-        self._reporter.send({"kind": "facts", "facts": {"resumed_from_epoch": progress.epoch}})
+        self._reporter.send_facts({"resumed_from_epoch": progress.epoch})
         return progress
 
     def leave(self) -> None:
@@ -114,11 +114,11 @@ class Checkpoints:
         except OSError as error:
             self._note(f"the checkpoint after epoch {checkpoint.epoch} could not be written: {error.strerror or error}")
             return
-        self._reporter.send({"kind": "facts", "facts": {"checkpoint_bytes": num_bytes}})
+        self._reporter.send_facts({"checkpoint_bytes": num_bytes})
 
     def _note(self, text: str) -> None:
         self._notes.append(text)
-        self._reporter.send({"kind": "facts", "facts": {"checkpoint_note": "; ".join(self._notes)}})
+        self._reporter.send_facts({"checkpoint_note": "; ".join(self._notes)})
 
     def _gathered(self, kind: str) -> Arrays:
         """Return one kind of array by name, at worker 0; the same of all processes once, else that of each."""

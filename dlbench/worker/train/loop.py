@@ -198,7 +198,7 @@ class Loop:
         """Send rows of epochs, and keep them for checkpoints."""
         self.progress.rows += rows
         for row in rows:
-            self.reporter.send({"kind": "epoch", "row": row})
+            self.reporter.send_epoch(row)
 
     def _make_checkpoint(self) -> None:
         """Make a checkpoint where one is due, outside the window and outside training time; a collective then."""

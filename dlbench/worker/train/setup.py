@@ -45,7 +45,7 @@ def train(assignment: Assignment, rank: int, reporter: Reporter, observer: Obser
     strategy.broadcast(parameters)
     trainer.set_parameters(parameters)
     trainer.compile(strategy.in_graph, strategy.in_forward)
-    reporter.send({"kind": "facts", "facts": {**trainer.facts(), **strategy.facts()}})
+    reporter.send_facts({**trainer.facts(), **strategy.facts()})
     checkpoints = Checkpoints(assignment, trainer, communicator, reporter) if assignment.checkpoint_folder else None
     earlier = checkpoints.restore() if checkpoints else None
     workers = assignment.layout.places[rank].workers
@@ -54,7 +54,7 @@ def train(assignment: Assignment, rank: int, reporter: Reporter, observer: Obser
     result = loop.train(observer.zero)
     reporter.phase = "finish"
     # Some of the strategy's are known only now, such as what a library tuned while it trained.
-    reporter.send({"kind": "facts", "facts": {**strategy.facts(), **observer.totals()}})
+    reporter.send_facts({**strategy.facts(), **observer.totals()})
     communicator.close()
     if checkpoints:
         checkpoints.leave()

@@ -54,7 +54,7 @@ def test_messages_arrive_numbered_in_order_and_without_a_file(server, files):
     expected = block.copy()
     reporter.send_steps(block)
     block[:] = -1  # rows are copied when they are handed over
-    reporter.send({"kind": "epoch", "row": {"train_loss": float("nan")}})
+    reporter.send_epoch({"train_loss": float("nan")})
     assert reporter.close(60)
     assert numbers(server) == list(range(100))
     assert [message["seq"] for message in server.messages] == list(range(1, 104))
