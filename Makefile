@@ -41,7 +41,7 @@ test: .venv/installed-test .venv/installed-horovod  ## Run everything that must 
 	@$(BIN)/python -m tests.parts
 
 soak: .venv/installed-test .venv/installed-horovod  ## Run the long campaigns and write their tables to results/soak (root)
-	@for name in faults kills hosts mutations; do $(BIN)/python -m tests.soak $$name --output results/soak/$$name; done
+	@for name in faults kills hosts mutations claims; do $(BIN)/python -m tests.soak $$name --output results/soak/$$name; done
 
 bench: .venv/installed-test  ## Measure dlbench's own cost in interleaved pairs (keep the machine quiet)
 	$(BIN)/python -m tests.bench

@@ -2,6 +2,7 @@
 
 import click
 
+from tests.soak.claims import claims
 from tests.soak.faults import faults
 from tests.soak.hosts import hosts
 from tests.soak.kills import kills
@@ -13,7 +14,7 @@ def soak() -> None:
     """Campaigns against dlbench; each writes a table of what it found to --output."""
 
 
-for command in (faults, kills, hosts, mutations):
+for command in (faults, kills, hosts, mutations, claims):
     soak.add_command(command)
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
 from collections import Counter
 
+from dlbench.scenario.claims import Shape
 from tests.functional.host_faults.kinds import KINDS
+from tests.soak import claims
 from tests.soak.hosts import COLUMNS, draw, page
 
 
@@ -27,3 +29,12 @@ def test_the_page_has_every_fault_and_counts_them_by_kind() -> None:
     assert sum(line.split(" | ")[3:4] in (["failed"], ["timeout"]) for line in lines) == len(rows)
     assert r"a \| b" in text
     assert "took 3 minutes on " in text
+
+
+def test_claims_that_hold_too_often_are_wrong() -> None:
+    assert [claims.most(shuffles) for shuffles in (10, 1000)] == [4, 73]
+    row = claims.found_of(Shape.SPEEDS_UP, 5, 20)
+    assert row[:4] == ["speeds-up", "5", "values", "20"]
+    assert claims.wrong([row]) == 0
+    assert claims.wrong([[*row[:4], "8", *row[5:]], [*row[:5], "8", *row[6:]], row]) == 2
+    assert row[0] in claims.page([row], "`soak`", 1.0)

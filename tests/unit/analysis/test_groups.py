@@ -24,58 +24,39 @@ def runs(*changes: dict[str, object]) -> pd.DataFrame:
     return pd.DataFrame([COLUMNS | change for change in changes])
 
 
-def test_what_varies_is_named_in_the_order_of_the_settings() -> None:
-    found = runs({"batch_size": 8, "workers": 1}, {"batch_size": 16, "workers": 1}, {"batch_size": 8, "workers": 2})
-    assert varying(found) == ("workers", "batch_size")
+KNOWN = {"dataset": "digits", "train_samples": 9}, {"dataset": "text", "train_samples": 7}
+BASE = {"baseline": True, "strategy": "single", "workers": 1}
 
 
-def test_the_horizontal_axis_tells_no_series_apart() -> None:
-    assert varying(runs({"batch_size": 8}, {"batch_size": 16}), x="batch_size") == ()
-
-
-def test_what_follows_from_the_strategy_is_left_out() -> None:
-    found = runs({"strategy": "horovod", "collectives": "gloo"}, {"strategy": "mpi", "collectives": "mpi"})
-    assert varying(found) == ("strategy",)
-
-
-def test_a_library_that_varies_within_a_strategy_is_not_left_out() -> None:
-    found = runs({"strategy": "horovod", "collectives": "gloo"}, {"strategy": "horovod", "collectives": "mpi"})
-    assert varying(found) == ("collectives",)
-
-
-def test_other_settings_that_differ_with_the_strategy_are_told() -> None:
-    found = runs({"strategy": "horovod", "batch_size": 64}, {"strategy": "mpi", "batch_size": 8})
-    assert varying(found, x="workers") == ("strategy", "batch_size")
-
-
-def test_runs_of_two_studies_are_no_repeats_of_each_other() -> None:
-    found = runs({"study": "a", "device_name": "X"}, {"study": "b", "device_name": "Y"})
-    assert varying(found) == ("study",)
-    assert varying(runs({"study": "a", "model": "cnn"}, {"study": "b", "model": "lstm"})) == ("model",)
-    assert varying(runs({"study": "a", "device_name": "X"}, {"study": "a", "device_name": "Y"})) == ("device_name",)
-
-
-def test_a_failed_run_that_does_not_know_a_setting_makes_no_difference() -> None:
-    known = {"dataset": "digits", "train_samples": 9}, {"dataset": "text", "train_samples": 7}
-    assert varying(runs(*known, {"dataset": "text", "train_samples": None})) == ("dataset",)
-
-
-def test_what_follows_from_the_axis_is_left_out() -> None:
-    found = runs({"batch_size": 8, "epochs": 2}, {"batch_size": 16, "epochs": 4})
-    assert varying(found, x="batch_size") == ()
-    assert varying(found, x="workers") == ("batch_size", "epochs")
-
-
-def test_options_of_plugins_count_and_unknown_cells_do_not() -> None:
-    found = runs({"model.filters": "[8]"}, {"model.filters": "[16]"}, {"model.filters": None})
-    assert varying(found) == ("model.filters",)
-    assert varying(runs({"algorithm": None}, {"algorithm": "ring"})) == ()
-
-
-def test_base_lines_do_not_count_unless_there_is_nothing_else() -> None:
-    base = {"baseline": True, "strategy": "single", "workers": 1}
-    assert varying(runs({}, base)) == ()
-    assert varying(runs(base, base | {"batch_size": 64})) == ("batch_size",)
+@pytest.mark.parametrize(
+    ("changes", "x", "expected"),
+    [
+        # In the order of the settings.
+        ([{"batch_size": 8, "workers": 1}, {"batch_size": 16, "workers": 1}, {"workers": 2}], "", "workers batch_size"),
+        # What follows from the strategy is left out, what varies within one or has nothing to do with it is not.
+        ([{"strategy": "horovod", "collectives": "gloo"}, {"collectives": "mpi"}], "", "strategy"),
+        ([{"strategy": "horovod", "collectives": "gloo"}, {"strategy": "horovod"}], "", "collectives"),
+        ([{"strategy": "horovod", "batch_size": 64}, {"batch_size": 8}], "workers", "strategy batch_size"),
+        # Runs of two studies, or on two devices, are no repeats of each other.
+        ([{"study": "a", "device_name": "X"}, {"study": "b", "device_name": "Y"}], "", "study"),
+        ([{"study": "a", "model": "cnn"}, {"study": "b", "model": "lstm"}], "", "model"),
+        ([{"study": "a", "device_name": "X"}, {"study": "a", "device_name": "Y"}], "", "device_name"),
+        # A failed run that does not know a setting makes no difference.
+        ([*KNOWN, {"dataset": "text", "train_samples": None}], "", "dataset"),
+        # What follows from the horizontal axis is left out, and the axis itself.
+        ([{"batch_size": 8}, {"batch_size": 16}], "batch_size", ""),
+        ([{"batch_size": 8, "epochs": 2}, {"batch_size": 16, "epochs": 4}], "batch_size", ""),
+        ([{"batch_size": 8, "epochs": 2}, {"batch_size": 16, "epochs": 4}], "workers", "batch_size epochs"),
+        # Options of plugins count, unknown cells do not.
+        ([{"model.filters": "[8]"}, {"model.filters": "[16]"}, {"model.filters": None}], "", "model.filters"),
+        ([{"algorithm": None}, {"algorithm": "ring"}], "", ""),
+        # Base lines do not count unless there is nothing else.
+        ([{}, BASE], "", ""),
+        ([BASE, BASE | {"batch_size": 64}], "", "batch_size"),
+    ],
+)
+def test_what_varies(changes: list[dict[str, object]], x: str, expected: str) -> None:
+    assert varying(runs(*changes), x=x) == tuple(expected.split())
 
 
 def test_groups_come_by_size_and_by_letter() -> None:
