@@ -108,26 +108,6 @@ class DatasetContent(BaseModel):
         # Left out where there is none: what was prepared before there were tokens keeps its checksum.
         return fingerprint(content if self.vocabulary is None else content | {"vocabulary": self.vocabulary})
 
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """Shape of one sample."""
-        return self.arrays["x"].shape[1:]
-
-    @property
-    def target_shape(self) -> tuple[int, ...]:
-        """() where a sample has one class, (T,) where it has one at each of T positions."""
-        return self.arrays["y"].shape[1:]
-
-    @property
-    def num_classes(self) -> int:
-        """Number of classes."""
-        return len(self.class_names)
-
-    def num_samples(self, part: str) -> int | None:
-        """Samples of the part `train` or `validation`; None where there is no such part."""
-        array = self.arrays.get(PARTS[part][0])
-        return None if array is None else array.shape[0]
-
 
 class DatasetMeta(BaseModel):
     """One prepared data set.

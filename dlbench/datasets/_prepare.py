@@ -1,12 +1,11 @@
 """Prepares one data set: `python -m dlbench.datasets._prepare '{"dataset": ..., "options": {...}, "cache": ...}'`.
 
 A process of its own, so that dlbench itself never holds a data set or a decoder in memory. It prints one line of JSON
-(`folder`, `checksum`, `num_train`, `num_validation`, `input_shape`, `num_classes`, `vocabulary`, `target_shape`);
-progress goes to stderr. `cache` is the default cache where it is missing or null; `"verify": true` also reads the
-arrays of a data set that exists and compares their checksums; with `"held": true` it ends when its stdin is closed,
-that is when the process that asked for the data has ended, on whatever host that was. Exit codes: 0, 2 for what a user
-can fix (reported on stderr after the line `PREPARATION_REFUSED`), 1 for anything else, 130 when interrupted, 143 when
-terminated or no longer held.
+(`folder`, `checksum`); progress goes to stderr. `cache` is the default cache where it is missing or null;
+`"verify": true` also reads the arrays of a data set that exists and compares their checksums; with `"held": true` it
+ends when its stdin is closed, that is when the process that asked for the data has ended, on whatever host that was.
+Exit codes: 0, 2 for what a user can fix (reported on stderr after the line `PREPARATION_REFUSED`), 1 for anything
+else, 130 when interrupted, 143 when terminated or no longer held.
 """
 
 import json
@@ -58,21 +57,6 @@ def prepare(request: PreparationRequest, say: Say) -> Entry:
     identity, fill = partial(source.identity, options), partial(source.prepare, options)
     recipe = Recipe(plugin.name, options.model_dump(mode="json"), identity, fill)
     return ensure(recipe, cache, lambda line: say(f"{plugin.name}: {line}"), verify=request.verify)
-
-
-def summary(entry: Entry) -> dict[str, Any]:
-    """Return what the launching side needs of a prepared data set, JSON-able."""
-    content = entry.meta.content
-    return {
-        "folder": str(entry.folder),
-        "checksum": entry.meta.checksum,
-        "num_train": content.num_samples("train"),
-        "num_validation": content.num_samples("validation"),
-        "input_shape": list(content.input_shape),
-        "num_classes": content.num_classes,
-        "vocabulary": content.vocabulary,
-        "target_shape": list(content.target_shape),
-    }
 
 
 def _checked_options(plugin: plugins.Plugin, options: dict[str, Any]) -> plugins.Options:
@@ -132,7 +116,7 @@ def main(arguments: list[str]) -> int:
             _end_with_stdin()
         entry = prepare(request, _say)
         with answer:
-            answer.write(json.dumps(summary(entry)) + "\n")
+            answer.write(json.dumps({"folder": str(entry.folder), "checksum": entry.meta.checksum}) + "\n")
     except UserError as error:
         _say(f"{PREPARATION_REFUSED}\n{error}")
         return 2

@@ -11,6 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 import yaml
 
 ROOT = Path(__file__).parents[2]
@@ -53,12 +54,12 @@ def last_json(text: str) -> Any:
 
 
 def prepared(dataset: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Prepare a data set and return what is known of it (`folder`, `num_train`, ...)."""
+    """Prepare a data set and return its `folder`, and the number of its training samples as `num_train`."""
     from dlbench.datasets._cache import cache_root
 
     question = json.dumps({"dataset": dataset, "options": options, "cache": str(cache_root())})
-    found: dict[str, Any] = last_json(output([sys.executable, "-m", "dlbench.datasets._prepare", question]))
-    return found
+    folder = Path(last_json(output([sys.executable, "-m", "dlbench.datasets._prepare", question]))["folder"])
+    return {"folder": str(folder), "num_train": len(np.load(folder / "y.npy", mmap_mode="r"))}
 
 
 def dlbench_row(settings: dict[str, Any]) -> dict[str, Any]:

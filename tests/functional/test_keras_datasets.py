@@ -20,13 +20,14 @@ PROGRAM = """
 import json, sys
 from dlbench.datasets import _keras
 _keras.ROWS = 7  # several pieces
-from dlbench.datasets._prepare import PreparationRequest, prepare, summary
+from dlbench.datasets._prepare import PreparationRequest, prepare
 from dlbench.errors import UserError
 _keras.import_keras()
 import keras.src.utils.file_utils as files
 validate_file, files.validate_file = files.validate_file, lambda *arguments, **options: True
 for request in json.loads(sys.argv[1]):
-    print(json.dumps(summary(prepare(PreparationRequest(**request), lambda line: None))))
+    entry = prepare(PreparationRequest(**request), lambda line: None)
+    print(json.dumps({"folder": str(entry.folder), "checksum": entry.meta.checksum}))
 files.validate_file = validate_file
 try:
     prepare(PreparationRequest(dataset="keras:fashion_mnist", cache="other cache"), lambda line: None)

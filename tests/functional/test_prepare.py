@@ -16,10 +16,6 @@ from PIL import Image
 
 PREPARE = [sys.executable, "-m", "dlbench.datasets._prepare"]
 MEBIBYTE = 2**20
-# What the one line of an answer says.
-KEYS = (
-    "folder", "checksum", "num_train", "num_validation", "input_shape", "num_classes", "vocabulary", "target_shape",
-)  # fmt: skip
 
 # A data set of the user's own that writes what it does into its folder, and waits for the file `go` where asked to.
 MY_DATA = """
@@ -116,9 +112,7 @@ def test_it_answers_with_one_line_whatever_is_printed(preparing: Preparing) -> N
     assert done.returncode == 0
     answer = json.loads(done.stdout)
     assert done.stdout.count("\n") == 1
-    assert set(answer) == {*KEYS}
-    assert (answer["num_train"], answer["num_validation"]) == (50, None)
-    assert (answer["input_shape"], answer["num_classes"]) == ([1000], 2)
+    assert answer.keys() == {"folder", "checksum"}
     assert Path(answer["folder"]).parent == preparing.cache
     assert "printed by the user's function" in done.stderr
     assert "written past Python" in done.stderr
@@ -206,7 +200,7 @@ def test_a_process_whose_stdin_is_held_ends_by_itself(preparing: Preparing) -> N
     request = json.loads(preparing.request("my_data:load", {})) | {"held": True}
     process = preparing.launch([*PREPARE, json.dumps(request)], stdin=subprocess.PIPE)
     assert process.wait(60) == 0
-    assert tuple(json.loads(finished(process).stdout)) == KEYS
+    assert json.loads(finished(process).stdout).keys() == {"folder", "checksum"}
 
 
 def test_too_large_a_file_is_reported_and_leaves_nothing(preparing: Preparing) -> None:

@@ -29,7 +29,7 @@ def test_what_is_written_is_read_back(tmp_path):
         assert stored.dtype == np.dtype(dtype).newbyteorder("="), dtype
         assert np.array_equal(np.load(tmp_path / "y.npy"), y), dtype
         assert np.array_equal(np.load(tmp_path / "validation_x.npy"), x[:2]), dtype
-        assert (content.num_samples("train"), content.num_samples("validation")) == (6, 2)
+        assert [array.shape[0] for array in content.arrays.values()] == [6, 6, 2, 2]
         assert content.class_names == ("0", "1", "2")
 
 
@@ -130,9 +130,9 @@ def test_tokens_with_a_class_at_each_position_are_written_and_read_back(tmp_path
     x = np.arange(24, dtype=np.uint8).reshape(8, 3) % 12
     y = (x + 1) % 5
     content = written(tmp_path, (x, y), vocabulary=12, target_shape=(3,))
-    assert (content.vocabulary, content.target_shape, content.input_shape) == (12, (3,), (3,))
+    assert (content.vocabulary, content.arrays["x"].shape, content.arrays["y"].shape) == (12, (8, 3), (8, 3))
     assert np.array_equal(np.load(tmp_path / "y.npy"), y)
-    assert content.num_classes == 5
+    assert len(content.class_names) == 5
     other = written(tmp_path / "other", (x, y), vocabulary=13, target_shape=(3,))
     assert other.checksum != content.checksum
 
