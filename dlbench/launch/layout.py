@@ -1,6 +1,7 @@
 """Who runs where: workers to hosts, hosts' cores to workers, thread pools to match. Pure and deterministic."""
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,26 +26,29 @@ class _Share:
     quota: float | None
 
 
+# The hosts that are used, each with the shares of its workers.
+Shared = Sequence[tuple[Host, Sequence[_Share]]]
+
+
 def arrange(run: RunSpec, cluster: Cluster) -> Layout:
     """Return the layout of a run over a cluster.
 
     Raises:
         UserError: The cluster has too few hosts for the run's mode.
     """
-    needs = needs_of(run.settings.strategy)
-    counts = spread(run.settings, cluster)
-    shares = [_divide(host, count, run.settings.cores_per_worker) for host, count in counts]
-    places = _joined(counts, shares) if needs.processes_per_worker == 0 else _separate(counts, shares)
-    threads = _threads(places, run.settings.cores_per_worker)
-    most_workers = max(len(place.workers) for place in places)
+    needs, wanted = needs_of(run.settings.strategy), run.settings.cores_per_worker
+    shared = [(host, _divide(host, count, wanted)) for host, count in spread(run.settings, cluster)]
+    hosts = [host for host, _ in shared]
+    places = _joined(shared) if needs.one_process else _separate(shared)
+    threads = _threads(places, wanted)
     return Layout(
-        places=(*places, *_servers(needs.servers, len(places), counts)),
+        places=tuple(places),
         intra_op_threads=threads,
-        inter_op_threads=inter_op_threads(threads, most_workers),
-        emulated=(*_emulated(run.settings, needs, counts, shares), *cluster.emulated),
+        inter_op_threads=inter_op_threads(threads, max(len(place.workers) for place in places)),
+        emulated=(*_emulated(run.settings, needs, shared), *cluster.emulated),
         interface=cluster.interface,
-        machines=_machines([host for host, _ in counts]),
-        **_links([host for host, _ in counts], cluster),
+        machines=_machines(hosts),
+        **_links(hosts, cluster),
     )
 
 
@@ -100,44 +104,36 @@ def _share(host: Host, count: int, wanted: float | None) -> float:
     return 1.0 if 1 - _EPSILON <= share < 1 else share
 
 
-def _separate(counts: list[tuple[Host, int]], shares: list[list[_Share]]) -> list[Place]:
+def _separate(shared: Shared) -> list[Place]:
     """One process for each worker."""
-    places: list[Place] = []
-    for (host, count), host_shares in zip(counts, shares, strict=True):
-        for index in range(count):
-            share, rank = host_shares[index], len(places)
-            place = Place(rank=rank, workers=(rank,), host=host.address, machine=host.machine, local_index=index)
-            places.append(place.model_copy(update={"cores": share.cores, "quota": share.quota}))
-    return places
+    owned = [(host, index, share) for host, shares in shared for index, share in enumerate(shares)]
+    return [
+        Place(
+            rank=rank,
+            workers=(rank,),
+            host=host.address,
+            machine=host.machine,
+            local_index=index,
+            cores=share.cores,
+            quota=share.quota,
+        )
+        for rank, (host, index, share) in enumerate(owned)
+    ]
 
 
-def _joined(counts: list[tuple[Host, int]], shares: list[list[_Share]]) -> list[Place]:
+def _joined(shared: Shared) -> list[Place]:
     """One process that holds all workers, and of the cores of all of them the sum of their shares."""
-    (host, count), *others = counts
+    (host, shares), *others = shared
     if others:
         raise UserError(
             f"this strategy holds all workers in one process, and they do not fit on one host ({host.address})",
             hint="use `mode: scale-up`",
         )
-    cores = tuple(dict.fromkeys(core for share in shares[0] for core in share.cores))
-    quota = sum(len(share.cores) if share.quota is None else share.quota for share in shares[0])
+    cores = tuple(dict.fromkeys(core for share in shares for core in share.cores))
+    quota = sum(len(share.cores) if share.quota is None else share.quota for share in shares)
     less = quota if quota < len(cores) - _EPSILON else None
-    whole = Place(rank=0, workers=tuple(range(count)), host=host.address, cores=cores, quota=less)
-    return [whole.model_copy(update={"machine": host.machine})]
-
-
-def _servers(number: int, first_rank: int, counts: list[tuple[Host, int]]) -> list[Place]:
-    """Extra processes, over the hosts in turn; they are bound to no cores, which belong to the workers."""
-    places = []
-    used = {host.address: count for host, count in counts}
-    for index in range(number):
-        host = counts[index % len(counts)][0]
-        local = used[host.address]
-        used[host.address] += 1
-        rank = first_rank + index
-        place = Place(rank=rank, role="server", workers=(), host=host.address, local_index=local)
-        places.append(place.model_copy(update={"machine": host.machine}))
-    return places
+    workers = tuple(range(len(shares)))
+    return [Place(rank=0, workers=workers, host=host.address, machine=host.machine, cores=cores, quota=less)]
 
 
 def _threads(places: list[Place], wanted: float | None) -> int:
@@ -151,27 +147,24 @@ def _whole_cores(place: Place, wanted: float | None) -> int:
     return len(place.cores) or math.floor((wanted or 1) * len(place.workers) + _EPSILON)
 
 
-def _emulated(
-    settings: Settings, needs: Needs, counts: list[tuple[Host, int]], shares: list[list[_Share]]
-) -> tuple[str, ...]:
+def _emulated(settings: Settings, needs: Needs, shared: Shared) -> tuple[str, ...]:
     """Why the layout is no picture of real devices: workers share cores or slots, or devices are drawn on a CPU."""
     reasons = []
-    alone = (not _is_oversubscribed(host, count, settings.cores_per_worker) for host, count in counts)
-    if not all(alone) or _is_crowded(counts, shares):
+    wanted = settings.cores_per_worker
+    if any(_is_oversubscribed(host, len(shares), wanted) for host, shares in shared) or _is_crowded(shared):
         reasons.append("oversubscribed")
-    if needs.processes_per_worker == 0 and settings.workers > 1:
+    if needs.one_process and settings.workers > 1:
         reasons.append("logical-devices")
     return tuple(reasons)
 
 
-def _is_crowded(counts: list[tuple[Host, int]], shares: list[list[_Share]]) -> bool:
+def _is_crowded(shared: Shared) -> bool:
     """Whether workers of different hosts are given the same core: of hosts that are one machine, such as containers."""
-    taken: dict[tuple[int | None, int], float] = {}
-    for (host, _), host_shares in zip(counts, shares, strict=True):
-        for share in host_shares if host.machine is not None else ():
+    taken: defaultdict[tuple[int | None, int], float] = defaultdict(float)
+    for host, shares in shared:
+        for share in shares if host.machine is not None else ():
             for core in share.cores:
-                place = (host.machine, core)
-                taken[place] = taken.get(place, 0.0) + (share.quota or len(share.cores)) / len(share.cores)
+                taken[host.machine, core] += (share.quota or len(share.cores)) / len(share.cores)
     return any(load > 1 + _EPSILON for load in taken.values())
 
 

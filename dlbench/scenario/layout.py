@@ -13,7 +13,7 @@ class Place(BaseModel):
 
     Attributes:
         rank: Index over all processes; workers first, in order.
-        role: `worker` or `server`.
+        role: `worker`, or `server`: it trains nothing; no strategy here has one.
         workers: The workers it holds: one, or all of them for `mirrored`.
         host: Address of the host; `localhost` for this machine.
         machine: Number of the machine that it is; None where it is not known.

@@ -7,16 +7,13 @@ class Needs(BaseModel):
     """What a strategy asks of launcher, layout and trainer; validation and planning read it.
 
     Attributes:
-        processes_per_worker: Processes of each worker; 0 where one process holds all of them (`mirrored`).
-        devices_per_process: Devices of each process; 0 where one process holds those of all workers.
-        servers: Extra processes that hold parameters and train nothing.
+        one_process: Whether one process holds all workers (`mirrored`); else each worker is a process.
         collectives: Libraries that can carry it (`mpi`, `gloo`, `nccl`, `grpc`); empty where it needs none.
         communicators: Communicators that can carry its messages, the default first; empty where it needs none.
         algorithms: Values of `algorithm`, the default first; empty where there is no choice.
         min_workers: Fewest workers.
         max_workers: Most workers, or None.
         trainers: Trainers that can serve it; empty means any.
-        synchronous: Whether trainable weights must agree over all workers.
         reduces_in_step: Whether it reduces inside the compiled step (`in_graph`), and so can also average batch
             statistics over workers in the forward pass (`in_forward`).
         jit: Whether the compiled step may be compiled with XLA.
@@ -24,15 +21,12 @@ class Needs(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    processes_per_worker: int = 1
-    devices_per_process: int = 1
-    servers: int = 0
+    one_process: bool = False
     collectives: tuple[str, ...] = ()
     communicators: tuple[str, ...] = ()
     algorithms: tuple[str, ...] = ()
     min_workers: int = 1
     max_workers: int | None = None
     trainers: tuple[str, ...] = ()
-    synchronous: bool = True
     reduces_in_step: bool = False
     jit: bool = True

@@ -12,8 +12,7 @@ from dlbench.strategies import Array, Communicator
 # XLA compiles for one device: a step over several ends with "Trying to access resource ... located in device CPU:1
 # from device CPU:0" (TensorFlow 2.21).
 NEEDS = Needs(
-    processes_per_worker=0,
-    devices_per_process=0,
+    one_process=True,
     trainers=("keras_tensorflow",),
     reduces_in_step=True,
     jit=False,

@@ -115,7 +115,7 @@ def test_hosts_whose_cores_are_not_known_are_not_bound() -> None:
 
 
 def test_one_process_may_hold_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout_module, "needs_of", lambda _: Needs(processes_per_worker=0, devices_per_process=0))
+    monkeypatch.setattr(layout_module, "needs_of", lambda _: Needs(one_process=True))
     made = arrange(run(workers=3, cores_per_worker=2), cluster(host("a", 3, 8), host("b", 3, 8)))
     (place,) = made.places
     assert (place.workers, place.cores, place.quota) == ((0, 1, 2), (0, 1, 2, 3, 4, 5), None)
@@ -126,7 +126,7 @@ def test_one_process_may_hold_all_workers(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_one_process_of_all_workers_gets_the_sum_of_their_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     """As much as the workers of other strategies have, not every core that is there."""
-    monkeypatch.setattr(layout_module, "needs_of", lambda _: Needs(processes_per_worker=0, devices_per_process=0))
+    monkeypatch.setattr(layout_module, "needs_of", lambda _: Needs(one_process=True))
     made = arrange(run(workers=2, cores_per_worker=2 / 3), cluster(host("a", 2, 2)))
     (place,) = made.places
     assert place.quota == pytest.approx(4 / 3)
@@ -139,17 +139,6 @@ def test_one_process_of_all_workers_gets_the_sum_of_their_shares(monkeypatch: py
 )
 def test_replicas_of_one_process_run_at_once_where_there_are_cores(cores: int, workers: int, threads: int) -> None:
     assert inter_op_threads(cores, workers) == threads
-
-
-def test_servers_come_after_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout_module, "needs_of", lambda _: Needs(servers=3))
-    made = arrange(run(workers=2, mode=Mode.SCALE_OUT, cores_per_worker=1), cluster(host("a"), host("b")))
-    assert [(p.rank, p.role, p.workers, p.host, p.local_index) for p in made.places[2:]] == [
-        (2, "server", (), "a", 1),
-        (3, "server", (), "b", 1),
-        (4, "server", (), "a", 2),
-    ]
-    assert all(place.cores == () for place in made.places[2:])
 
 
 def test_one_core_gets_one_thread() -> None:
