@@ -17,7 +17,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, Literal
 
 SCENARIO = "scenario.yaml"
 STUDY = "study.json"
@@ -63,15 +63,16 @@ def checkpoint_folder(study: Path, run_id: str) -> Path:
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[IO[str]]:
-    """Open a text file that replaces `path` as a whole, on disk, when the block ends without an error.
+def replacing(path: Path, mode: Literal["w", "wb"] = "w") -> Iterator[IO[Any]]:
+    """Open a file that replaces `path` as a whole, on disk, when the block ends without an error; text by default.
 
     Raises:
         OSError: The disk is full or the folder cannot be written; `path` is then as it was.
     """
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+        encoding, newline = ("utf-8", "") if mode == "w" else (None, None)
+        with os.fdopen(descriptor, mode, encoding=encoding, newline=newline) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

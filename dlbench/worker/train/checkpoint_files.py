@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dlbench.records.files import replacing
+
 FORMAT = "dlbench checkpoint"
 FORMAT_VERSION = 1
 # How many of a run's checkpoints stay: the newest and a second choice.
 NUM_KEPT = 2
 
-_COPY_BYTES = 1 << 20
 _PREFIX = "epoch-"
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -59,10 +60,11 @@ def write(folder: Path, checkpoint: Checkpoint) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     _sweep(folder)
     arrays = _arrays_path(folder, checkpoint.epoch)
-    _replace(arrays, lambda path: _save(path, checkpoint.arrays))
+    with replacing(arrays, "wb") as file:
+        np.savez(file, allow_pickle=False, **checkpoint.arrays)
     manifest = _manifest(checkpoint, _checksum(arrays))
-    path = arrays.with_suffix(".json")
-    _replace(path, lambda temporary: _write_durably(temporary, manifest))
+    with replacing(arrays.with_suffix(".json"), "wb") as file:
+        file.write(manifest)
     _sync_folder(folder)
     num_bytes = arrays.stat().st_size + len(manifest)
     _discard(folder, checkpoint.epoch)
@@ -131,31 +133,6 @@ def _sweep(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _replace(path: Path, write_to: Callable[[Path], None]) -> None:
-    """Write a file under another name and rename it; where that fails, nothing of it stays."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        write_to(temporary)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _save(path: Path, arrays: Arrays) -> None:
-    with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _write_durably(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def _sync_folder(folder: Path) -> None:
     """Force the renames to disk."""
     descriptor = os.open(folder, os.O_RDONLY)
@@ -166,16 +143,8 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _checksum(path: Path) -> str:
-    digest = hashlib.sha256()
-    for block in _blocks(path):
-        digest.update(block)
-    return digest.hexdigest()
-
-
-def _blocks(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
-        while block := file.read(_COPY_BYTES):
-            yield block
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _manifest(checkpoint: Checkpoint, arrays_checksum: str) -> bytes:
