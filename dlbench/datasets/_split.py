@@ -33,13 +33,11 @@ class Split:
         train: Rows of `x`, `y` to train on, ascending.
         validation: Rows to evaluate on, ascending.
         validation_part: Which arrays `validation` counts in: `train` (`x`, `y`) or `validation` (`validation_x`, ...).
-        explanation: How they were chosen, in one line for logs and reports.
     """
 
     train: Indices
     validation: Indices
     validation_part: Literal["train", "validation"]
-    explanation: str
 
 
 def split(
@@ -73,8 +71,7 @@ def split(
         part = "train"
     chosen = _subset(train, train_samples, "train_samples", "training")
     evaluated = _subset(validation, validation_samples, "validation_samples", "validation")
-    text = _explanation(len(chosen), len(train), len(evaluated), len(validation), part, seed, arrays.y.ndim == 1)
-    return Split(np.sort(chosen), np.sort(evaluated), part, text)
+    return Split(np.sort(chosen), np.sort(evaluated), part)
 
 
 def validation_size(num_samples: int, fraction: float) -> int:
@@ -124,19 +121,3 @@ def _subset(order: Indices, size: int | None, setting: str, kind: str) -> Indice
             hint=f"leave {setting} out to use all of them",
         )
     return order if size is None else order[:size]
-
-
-def _explanation(
-    num_train: int, all_train: int, num_validation: int, all_validation: int, part: str, seed: int, stratified: bool
-) -> str:
-    how = f"split off by seed {seed}" + ", stratified" * stratified
-    own = "the data set's own validation part" if part == "validation" else how
-    kept = " and keep the proportions of the classes" if stratified else ""
-    return (
-        f"train on {_of(num_train, all_train)}, evaluate on {_of(num_validation, all_validation)} ({own}); "
-        f"subsets are drawn by seed {seed}{kept}"
-    )
-
-
-def _of(size: int, whole: int) -> str:
-    return f"all {whole:,}" if size == whole else f"{size:,} of {whole:,}"

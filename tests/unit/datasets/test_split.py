@@ -60,7 +60,6 @@ def test_own_validation_part_is_used():
     assert found.validation_part == "validation"
     assert found.train.tolist() == list(range(1000))
     assert found.validation.tolist() == list(range(20))
-    assert "own validation part" in found.explanation
 
 
 def test_subset_is_stratified_within_one_sample_of_each_class():
@@ -79,7 +78,6 @@ def test_subset_of_equal_classes_is_balanced():
     found = split(arrays_of(y), seed=1, validation_fraction=0.2, train_samples=123, validation_samples=50)
     assert set(np.bincount(y[found.train])) == {12, 13}
     assert set(np.bincount(y[found.validation])) == {5}
-    assert "123 of 800" in found.explanation
 
 
 def test_larger_subset_contains_the_smaller():
@@ -130,8 +128,6 @@ def test_samples_with_a_class_at_each_position_are_split_by_a_plain_permutation(
     assert not set(found.train) & set(found.validation)
     assert set(found.train) < set(split(arrays, 3, 0.2).train)
     assert found.train.tolist() != other.train.tolist()
-    assert "proportions" not in found.explanation
-    assert "stratified" not in found.explanation
 
 
 def test_an_own_validation_part_with_positions_is_used_whole():
