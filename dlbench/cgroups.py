@@ -50,7 +50,8 @@ def process_limit(root: Path = ROOT) -> int | None:
 
 def oom_kills(root: Path = ROOT) -> int:
     """Return how many processes the kernel has killed for lack of memory, in our control group or on this machine."""
-    own = [folder / name for folder in _own_folders(root) for name in ("memory.events", "memory.oom_control")]
+    folders = [top.joinpath(*names) for top, names in _memberships(root)]
+    own = [folder / name for folder in folders for name in ("memory.events", "memory.oom_control")]
     return max(_counter(path, "oom_kill") for path in [root / "proc/vmstat", *own])
 
 
@@ -144,10 +145,6 @@ def _memberships(root: Path) -> Iterator[tuple[Path, list[str]]]:
         controllers, colon, path = rest.partition(":")
         if colon:
             yield root / GROUPS / controllers, [part for part in path.split("/") if part and part != ".."]
-
-
-def _own_folders(root: Path) -> list[Path]:
-    return [top.joinpath(*names) for top, names in _memberships(root)]
 
 
 def _folders(root: Path) -> Iterator[Path]:

@@ -82,7 +82,7 @@ def ensure(recipe: Recipe, cache: Path, say: Say, *, verify: bool = False) -> En
     folder = cache / entry_name(recipe.dataset, identity)
     if found := _usable(folder, identity, say, verify):
         return found
-    with locked(_lock_of(folder), f"prepares {folder.name}", say):
+    with locked(folder.with_name(f".{folder.name}.lock"), f"prepares {folder.name}", say):
         # Another process may have prepared it while this one waited.
         if found := _usable(folder, identity, say, verify):
             return found
@@ -107,10 +107,6 @@ def _usable(folder: Path, identity: dict[str, Any], say: Say, verify: bool) -> E
         say(f"{folder} is damaged and is prepared again: {error}")
         return None
     return Entry(folder, meta)
-
-
-def _lock_of(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}.lock")
 
 
 def _temporary_of(folder: Path) -> Path:

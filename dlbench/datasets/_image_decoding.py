@@ -110,15 +110,12 @@ def _decode(path: Path, color: Color) -> Any:
         ImageOps.exif_transpose(image, in_place=True)
         if image.mode.startswith("I"):
             # 16-bit grey: PIL's own conversion clips at 255 instead of scaling.
-            return Image.fromarray(_eight_bits(image)).convert(MODES[color])
+            grey = (np.asarray(image, dtype=np.float64) / 257).round().astype(np.uint8)
+            return Image.fromarray(grey).convert(MODES[color])
         if "transparency" in image.info or image.mode in ("RGBA", "LA", "PA", "RGBa", "La"):
             upper = image.convert("RGBA")
             return Image.alpha_composite(Image.new("RGBA", upper.size, "white"), upper).convert(MODES[color])
         return image.convert(MODES[color])
-
-
-def _eight_bits(image: Any) -> Pixels:
-    return (np.asarray(image, dtype=np.float64) / 257).round().astype(np.uint8)
 
 
 def _reason(error: Exception) -> str:

@@ -141,7 +141,10 @@ class _Pair:
         try:
             called = self._ask(caller, "call", address=address, port=port, token=token, own=own)
         except HostError as error:
-            self._stop_listening(listener)
+            # What the listener has seen adds nothing to the caller's error.
+            self.agents[listener].send("stop")
+            with contextlib.suppress(HostError):
+                self.agents[listener].answer(_ANSWER_S)
             raise HostError(f"{self._name(caller)} calls {address} port {port}: {error}") from error
         heard = self._ask(listener, "")
         return {
@@ -182,9 +185,3 @@ class _Pair:
             return agent.ask(do, _ANSWER_S, **request) if do else agent.answer(_ANSWER_S)
         except HostError as error:
             raise HostError(f"{self._name(number)}: {error}") from error
-
-    def _stop_listening(self, number: int) -> None:
-        """Have a host wait for no caller any more; what it has seen adds nothing to the caller's error."""
-        self.agents[number].send("stop")
-        with contextlib.suppress(HostError):
-            self.agents[number].answer(_ANSWER_S)

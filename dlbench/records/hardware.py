@@ -22,8 +22,8 @@ _CONTAINER_INTERFACES = ("veth", "cali", "lxc")
 def describe_cpu(root: Path = ROOT) -> dict[str, Any]:
     """Return model, cores, caches, NUMA nodes, and what sets the clock."""
     folder = root / CPUS
-    # The first processor's paragraph is enough; on a large host the whole file takes long.
-    info = _fields(read(root / "proc/cpuinfo", 8192).split("\n\n")[0])
+    info = _cpu_info(root)
+    max_khz = number(folder / "cpu0/cpufreq/cpuinfo_max_freq")
     return {
         "model": info.get("model name") or info.get("Hardware") or "",
         "flags": [flag for flag in _FLAGS if flag in (info.get("flags") or info.get("Features") or "").split()],
@@ -33,14 +33,15 @@ def describe_cpu(root: Path = ROOT) -> dict[str, Any]:
             node.name: read(node / "cpulist") for node in sorted((root / "sys/devices/system/node").glob("node[0-9]*"))
         },
         "governor": read(folder / "cpu0/cpufreq/scaling_governor") or None,
-        "max_mhz": _thousandth(number(folder / "cpu0/cpufreq/cpuinfo_max_freq")),
+        "max_mhz": None if max_khz is None else max_khz / 1000,
         "boost": _boost(folder),
     }
 
 
-def _fields(text: str) -> dict[str, str]:
-    pairs = (line.partition(":") for line in text.splitlines())
-    return {name.strip(): value.strip() for name, _, value in pairs}
+def _cpu_info(root: Path) -> dict[str, str]:
+    """Return the fields of the first processor: on a large host the whole file takes long."""
+    lines = read(root / "proc/cpuinfo", 8192).split("\n\n")[0].splitlines()
+    return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
 def _cores(folder: Path) -> dict[str, Any]:
@@ -66,10 +67,6 @@ def _caches(folder: Path) -> dict[str, str]:
 def _boost(folder: Path) -> bool | None:
     boost, no_turbo = read(folder / "cpufreq/boost"), read(folder / "intel_pstate/no_turbo")
     return {"1": True, "0": False}.get(boost, {"0": True, "1": False}.get(no_turbo))
-
-
-def _thousandth(value: int | None) -> float | None:
-    return None if value is None else value / 1000
 
 
 def describe_memory(root: Path = ROOT) -> dict[str, Any]:
@@ -99,7 +96,7 @@ def describe_network() -> list[dict[str, Any]]:
 
 def describe_virtualisation(root: Path = ROOT) -> dict[str, Any]:
     """Return what stands between the program and the hardware: hypervisor and container."""
-    flags = _fields(read(root / "proc/cpuinfo", 8192).split("\n\n")[0]).get("flags", "").split()
+    flags = _cpu_info(root).get("flags", "").split()
     dmi = root / "sys/class/dmi/id"
     return {
         "virtual_machine": "hypervisor" in flags or (root / "sys/hypervisor/type").exists(),

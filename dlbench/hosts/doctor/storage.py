@@ -42,8 +42,9 @@ def shared_memory(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
     """Whether the processes of a host have room to hand each other messages."""
     total = report.get("shared_memory", "total_bytes")
     needed = SHARED_BYTES + report.host.slots * SHARED_BYTES_PER_WORKER
-    fix = "docker run --shm-size=1g ..." if _is_container(report) else f"sudo mount -o remount,size=1g {_PLACE}"
-    fix = fix if fix.startswith("docker") else report.command(fix)
+    fix = report.command(f"sudo mount -o remount,size=1g {_PLACE}")
+    if report.get("machine", "virtualisation", "container") in ("docker", "podman"):
+        fix = "docker run --shm-size=1g ..."
     if total is None:
         yield warned(f"there is no {_PLACE}: Open MPI's messages within the host go through files", fix)
     elif total < needed:
@@ -51,7 +52,3 @@ def shared_memory(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
         yield warned(text, fix)
     else:
         yield passed(f"{total / 2**30:.1f} GiB")
-
-
-def _is_container(report: HostReport) -> bool:
-    return report.get("machine", "virtualisation", "container") in ("docker", "podman")
