@@ -145,7 +145,7 @@ def _read_study(path: Path, taken: set[str]) -> StudyData:
     if not path.is_dir():
         raise UserError(f"{path} is no folder of a study", hint="`dlbench run` says where it wrote one")
     if not (path / files.table("runs")).is_file():
-        raise UserError(f"{path} is no study: it has no {files.table('runs')}", hint=_inside(path))
+        raise UserError(f"{path} is not a study: it has no {files.table('runs')}", hint=_inside(path))
     attempts = read_table(path / files.table("runs"))
     _check(attempts, path)
     name = _name(attempts, path, taken)

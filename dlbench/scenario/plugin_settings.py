@@ -18,7 +18,7 @@ def load(kind: str, name: str, where: str = "") -> plugins.Plugin:
         raise UserError(error.message, hint=error.hint, where=where) from error
     required = _REQUIRED.get(kind)
     if required is not None and found.get(required) is None:
-        raise UserError(f"{name!r} is none of the {kind}: it has no {required}", where=where)
+        raise UserError(f"{name!r} is not one of the {kind}: it has no {required}", where=where)
     return found
 
 

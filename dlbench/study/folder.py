@@ -78,7 +78,7 @@ def create(parent: Path, plan: "StudyPlan", now: datetime | None = None) -> Fold
         UserError: There is no run, or the folder cannot be made.
     """
     if not plan.runs:
-        raise UserError("the scenario has no runs", hint="look at `exclude` and --only: together they leave nothing")
+        raise UserError("the scenario has no runs", hint="check `exclude` and --only: together they leave nothing")
     moment = now or datetime.now(UTC)
     record = new_record(plan, moment.isoformat(timespec="seconds"))
     path = _make(parent, f"{name_from(plan.scenario.name)}-{moment:%Y%m%dT%H%M%SZ}")
@@ -117,7 +117,7 @@ def open_study(path: Path) -> Folder:
     try:
         content = json.loads((path / files.STUDY).read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f"{path} is no study: it has no {files.STUDY}", hint=_studies_near(path)) from None
+        raise UserError(f"{path} is not a study: it has no {files.STUDY}", hint=_studies_near(path)) from None
     except (OSError, ValueError) as error:
         raise UserError(f"cannot be read: {error}", where=str(path / files.STUDY)) from error
     version = content.get("schema_version") if isinstance(content, dict) else None
@@ -144,7 +144,7 @@ def newest(parent: Path, scenario: str) -> Folder:
     if not found:
         raise UserError(
             f"there is no study of {scenario!r} in {parent} to continue",
-            hint="leave --resume away to start one, or name its folder with --study",
+            hint="omit --resume to start one, or name its folder with --study",
         )
     return found[-1]
 

@@ -32,7 +32,7 @@ def locked(study: Path) -> Iterator[None]:
 
 
 def require_free(study: Path) -> None:
-    """Refuse a study that another dlbench is at work in, before anything is done that would disturb it.
+    """Refuse a study that another dlbench is running in, before anything is done that would disturb it.
 
     Raises:
         UserError: Another dlbench is.
@@ -46,7 +46,7 @@ def _acquire(descriptor: int, study: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise UserError(
-            f"another dlbench is at work in {study}: {_holder(descriptor)}",
+            f"another dlbench is running in {study}: {_holder(descriptor)}",
             hint="wait for it, end it, or start a study of its own without --resume and --study",
         ) from None
     except OSError as error:
@@ -60,7 +60,7 @@ def _holder(descriptor: int) -> str:
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         holder = json.loads(os.pread(descriptor, 4096, 0))
         return f"process {holder['pid']} on {holder['host']}, since {holder['started_at']}"
-    return "it has not said who it is"
+    return "the holder is not recorded"
 
 
 def _write_holder(descriptor: int) -> None:

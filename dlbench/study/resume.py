@@ -63,7 +63,7 @@ def _refuse(folder: Folder, found: Sequence[str]) -> None:
     more = [f"... and {len(found) - len(shown)} more"] if len(found) > len(shown) else []
     raise UserError(
         "\n  ".join([f"{folder.path} cannot be continued: it would not be the same study", *shown, *more]),
-        hint="start a new study (without --resume and --study), or bring back what it began with",
+        hint="start a new study (without --resume and --study), or restore what it began with",
     )
 
 

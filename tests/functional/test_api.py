@@ -26,5 +26,5 @@ def test_run_and_load_from_python(tmp_path):
 
 
 def test_what_is_no_study_is_said(tmp_path):
-    with pytest.raises(UserError, match="is no study"):
+    with pytest.raises(UserError, match="is not a study"):
         dlbench.load_study(tmp_path)

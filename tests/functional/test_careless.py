@@ -108,7 +108,7 @@ def test_mistakes_of_the_scenario_and_the_command_line(subtests: pytest.Subtests
         (f"timeout_s: 5 minutes\nbase: {{{FAST}}}", [], "timeout_s must be a valid number"),
         (f"base: {{{FAST}}}\ntarget: {{metric: validation_acuracy, value: 0.5}}", [], "validation_accuracy"),
         (f"base: {{{FAST}}}\ntarget: {{value: 90}}", [], "an accuracy lies between 0 and 1"),
-        ("base:\n\ttrainer: numpy", [], "a tab stands here"),
+        ("base:\n\ttrainer: numpy", [], "there is a tab here"),
         ("- 1", [], "a scenario is a mapping"),
         ("", [], "is empty"),
     ]:

@@ -51,7 +51,7 @@ def test_a_dry_run_prints_what_would_be_executed_and_starts_nothing(work):
         (["s.yaml", "--only", "workers"], "axis=value"),
         (["s.yaml", "--only", "batch_size=7"], "leaves nothing to run"),
         (["s.yaml", "--resume"], "no study of 's'"),
-        (["s.yaml", "--study", "nowhere"], "is no study"),
+        (["s.yaml", "--study", "nowhere"], "is not a study"),
         (["s.yaml", "--hosts", "a:4 b:4"], "commas"),
         (["s.yaml", "--repeats", "0"], "repeats"),
     ],
@@ -120,6 +120,6 @@ def test_a_second_dlbench_is_refused_and_the_first_goes_on(work):
         wait_for(process, lambda: work.journaled_steps() > 0)
         code, output = work.run("--study", work.study())
         assert code == 2
-        assert f"another dlbench is at work in {work.study()}: process {process.pid} on " in output
+        assert f"another dlbench is running in {work.study()}: process {process.pid} on " in output
         assert process.poll() is None
         assert interrupt(process, signal.SIGINT)[0] == 130

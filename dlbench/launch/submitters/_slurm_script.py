@@ -113,7 +113,7 @@ class OPTIONS(Options):
     def _are_options(cls, extra: dict[str, str | int | bool]) -> dict[str, str | int | bool]:
         for name, value in extra.items():
             if not _NAME.fullmatch(name):
-                raise ValueError(f"{name!r} is no option of sbatch: long names without hyphens before them")
+                raise ValueError(f"{name!r} is not an option of sbatch: long names without hyphens before them")
             if name in _OURS:
                 raise ValueError(f"{name} is set by dlbench, from `hosts` and the other options of this submitter")
             if isinstance(value, str) and not re.fullmatch(r'[^"\\\x00-\x1f]*', value):

@@ -74,9 +74,9 @@ def submit(submission: Submission, options: OPTIONS) -> str:
     files.write_text(manifest, text(submission, options))
     done = ask(*kubectl(options, "create", f"--filename={manifest}"), timeout_s=_ANSWER_S)
     if done is None:
-        raise UserError("the job cannot be submitted to Kubernetes: kubectl gives no answer")
+        raise UserError("the job cannot be submitted to Kubernetes: kubectl does not answer")
     if done.returncode:
-        raise UserError(f"Kubernetes refused the job: {shorten(done.stderr.strip()) or 'it says nothing'}")
+        raise UserError(f"Kubernetes refused the job: {shorten(done.stderr.strip()) or 'it gives no reason'}")
     return name_of(submission, options)
 
 

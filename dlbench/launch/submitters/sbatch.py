@@ -66,7 +66,7 @@ def submit(submission: Submission, options: OPTIONS) -> str:
     named = {name for name, _ in asked(submission, options)}
     done = ask("sbatch", "--parsable", str(script), timeout_s=_ANSWER_S, env=_environment(named, os.environ))
     if done is None:
-        raise UserError("the job cannot be submitted to Slurm: sbatch gives no answer")
+        raise UserError("the job cannot be submitted to Slurm: sbatch does not answer")
     name = done.stdout.strip().partition(";")[0]
     if done.returncode or not name.isdecimal():
         raise UserError(f"Slurm refused the job: {_said(done.stderr)}", hint="the options are in the cluster file")
@@ -100,4 +100,4 @@ def _environment(named: set[str], base: Mapping[str, str]) -> dict[str, str]:
 
 def _said(stderr: str) -> str:
     lines = [line.removeprefix("sbatch: ").removeprefix("error: ") for line in stderr.splitlines() if line.strip()]
-    return shorten("; ".join(lines)) or "it says nothing"
+    return shorten("; ".join(lines)) or "it gives no reason"

@@ -162,7 +162,7 @@ def _command(case: Case) -> str:
 def _script_checkpoints(case: Case) -> str:
     if case.settings.checkpoint_every is None:
         return ""
-    return "dlbench cannot make checkpoints of a script: leave checkpoint_every away, the command makes its own"
+    return "dlbench cannot make checkpoints of a script: remove checkpoint_every; the command makes its own"
 
 
 Check = Callable[[Case], str]

@@ -153,7 +153,7 @@ class Cluster(BaseModel):
     def _variables(cls, environment: dict[str, str]) -> dict[str, str]:
         for name in environment:
             if not _VARIABLE.fullmatch(name) or name.startswith(_OURS):
-                raise ValueError(f"{name!r} is no variable that can be set")
+                raise ValueError(f"{name!r} is not a variable that can be set")
         if any("\0" in value for value in environment.values()):
             raise ValueError("a variable holds no null character")
         return environment

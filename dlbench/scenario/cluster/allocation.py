@@ -15,7 +15,7 @@ from dlbench.scenario.cluster import Cluster, Host
 NODES, TASKS, PROCESSORS = "SLURM_JOB_NODELIST", "SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"
 # Set where a number of tasks was asked for; the host that we are on, if it is one of the job's.
 ASKED, OURS = ("SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"), "SLURMD_NODENAME"
-_HINT = "--hosts a:4,b:4 says where to measure, whatever Slurm says"
+_HINT = "--hosts a:4,b:4 overrides what Slurm says"
 # More hosts than any cluster has.
 _MOST = 100_000
 # A name: pieces of plain text and of brackets, up to a comma that stands in no brackets.
@@ -62,7 +62,7 @@ def node_names(text: str) -> list[str]:
         _limit(len(names) + math.prod(map(len, pieces)))
         names += ["".join(parts) for parts in product(*pieces)]
     if not names or place != len(text) or len(set(names)) != len(names):
-        raise UserError(f"{NODES}={shown(text)} is no list of hosts", hint=_HINT)
+        raise UserError(f"{NODES}={shown(text)} is not a list of hosts", hint=_HINT)
     return names
 
 
@@ -80,7 +80,7 @@ def counts_per_node(text: str, name: str) -> list[int]:
     for part in text.split(","):
         found = _TIMES.fullmatch(part)
         if found is None:
-            raise UserError(f"{name}={shown(text)} is no list of numbers for each host", hint=_HINT)
+            raise UserError(f"{name}={shown(text)} is not a list of numbers for each host", hint=_HINT)
         counts += [int(found[1])] * int(found[2] or 1)
         _limit(len(counts))
     return counts
@@ -94,10 +94,10 @@ def _piece(found: re.Match[str]) -> Iterator[str]:
     for part in found[1].split(","):
         ends = _RANGE.fullmatch(part)
         if ends is None:
-            raise UserError(f"{NODES}: {shown(found[0])} is no list of numbers", hint=_HINT)
+            raise UserError(f"{NODES}: {shown(found[0])} is not a list of numbers", hint=_HINT)
         first, last = int(ends[1]), int(ends[2] or ends[1])
         if last < first:
-            raise UserError(f"{NODES}: {shown(found[0])} is no list of numbers", hint=_HINT)
+            raise UserError(f"{NODES}: {shown(found[0])} is not a list of numbers", hint=_HINT)
         _limit(last - first + 1)
         yield from (f"{number:0{len(ends[1])}d}" for number in range(first, last + 1))
 

@@ -117,12 +117,12 @@ def _is_count(value: Any, most: int) -> bool:
 def _host(host: Any, path: DataPath, source: Source) -> dict[str, Any]:
     """Return a host as the model takes it, which finds out what is missing."""
     if not isinstance(host, dict):
-        raise UserError(f"{shown(host)} is no host: {{address: a, slots: 4}}", where=source.where(path))
+        raise UserError(f"{shown(host)} is not a host: {{address: a, slots: 4}}", where=source.where(path))
     for key in host.keys() - set(_HOST_KEYS):
         raise unknown_key(key, _HOST_KEYS, source.where((*path, key)))
     address = host.get("address", "missing")
     if not (isinstance(address, str) and ADDRESS.fullmatch(address)):
-        raise UserError(f"{shown(address)} is no address", where=source.where((*path, "address")))
+        raise UserError(f"{shown(address)} is not an address", where=source.where((*path, "address")))
     return {**host, "cores": _cores(host["cores"], (*path, "cores"), source)} if "cores" in host else host
 
 

@@ -50,7 +50,7 @@ def parse_hostfile(text: str, name: str) -> Cluster:
         name: What messages call it.
 
     Raises:
-        UserError: A line has another form, or there is no host; says which line.
+        UserError: A line has another form, or there is not a host; says which line.
     """
     slots: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -58,7 +58,7 @@ def parse_hostfile(text: str, name: str) -> Cluster:
             continue
         found = _HOSTFILE_LINE.fullmatch(" ".join(words))
         if found is None:
-            raise UserError(f"{shown(line.strip())} is no host", where=f"{name}:{number}", hint="a slots=4, or a:4")
+            raise UserError(f"{shown(line.strip())} is not a host", where=f"{name}:{number}", hint="a slots=4, or a:4")
         count = int(found["slots"] or found["count"] or 1)
         slots[found["address"]] = slots.get(found["address"], 0) + count
     if not slots:
@@ -82,7 +82,7 @@ def _host(part: str, text: str, name: str) -> Host:
     if not colon or (part.startswith("[") and part.endswith("]")):
         raise UserError(f"{name} {text!r}: {part!r} has no number of slots", hint=f"{part}:1, for one worker")
     if not ADDRESS.fullmatch(address):
-        raise UserError(f"{name} {text!r}: {address!r} is no address", hint=form)
+        raise UserError(f"{name} {text!r}: {address!r} is not an address", hint=form)
     if not re.fullmatch("[0-9]{1,7}", slots, re.ASCII) or not 1 <= int(slots) <= MAX_SLOTS:
-        raise UserError(f"{name} {text!r}: {slots!r} is no number of slots (1 to {MAX_SLOTS})", hint=form)
+        raise UserError(f"{name} {text!r}: {slots!r} is not a number of slots (1 to {MAX_SLOTS})", hint=form)
     return known(Host(address=address, slots=int(slots)))

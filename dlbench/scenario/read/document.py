@@ -161,7 +161,7 @@ class _Reader:
             key = self._key(key_node)
             if key in found:
                 first = self.lines[(*path, key)]
-                raise self._error(key_node, f"the key {shown(key)} stands here a second time; first in line {first}")
+                raise self._error(key_node, f"the key {shown(key)} is given a second time; first in line {first}")
             found[key] = self.value(value_node, (*path, key))
             self.lines[(*path, key)] = key_node.start_mark.line + 1
         return found
@@ -221,7 +221,7 @@ def _refused(error: yaml.YAMLError, text: str, name: str) -> UserError:
     if error.context == "expected a single document in the stream":
         return UserError("a second document begins here; a file holds one", where=where, hint="remove the `---`")
     if "'\\t'" in problem:
-        return UserError("a tab stands here; YAML is indented with spaces", where=where)
+        return UserError("there is a tab here; YAML is indented with spaces", where=where)
     return UserError(f"not readable as YAML: {_context(error)}{problem}", where=where, hint=_hint(problem))
 
 
@@ -231,7 +231,7 @@ def _context(error: yaml.MarkedYAMLError) -> str:
 
 def _hint(problem: str) -> str:
     if "mapping values are not allowed" in problem or "could not find expected ':'" in problem:
-        return "look at the indentation, and quote text that holds `: `"
+        return "check the indentation, and quote text that holds `: `"
     if "expected <block end>" in problem:
-        return "look at the indentation of this line and the one before it"
+        return "check the indentation of this line and the one before it"
     return ""

@@ -178,7 +178,7 @@ def _second_dlbench(struck: Struck) -> None:
     done = struck.study.made.hosts[-1].run(argv, cwd=study.folder, timeout_s=60, check=False)
     told.write_text(done.stdout + done.stderr)
     assert done.returncode == 2, told.read_text()
-    assert "another dlbench is at work in" in done.stderr, told.read_text()
+    assert "another dlbench is running in" in done.stderr, told.read_text()
     assert "measuring" not in told.read_text(), "it has disturbed the other"
 
 

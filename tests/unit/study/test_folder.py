@@ -50,7 +50,7 @@ def test_no_runs_are_no_study(tmp_path):
 
 def test_what_is_no_study_is_said(tmp_path):
     made = create(tmp_path, planned(), NOW)
-    with pytest.raises(UserError, match=r"is no study.*\n.*20260102T030405Z"):
+    with pytest.raises(UserError, match=r"is not a study.*\n.*20260102T030405Z"):
         open_study(tmp_path)
     text = (made.path / files.STUDY).read_text()
     (made.path / files.STUDY).write_text(text.replace(f'"schema_version": {SCHEMA_VERSION}', '"schema_version": 999'))

@@ -23,5 +23,5 @@ def test_the_lock_is_free_again_whatever_happened(tmp_path):
 def test_a_holder_that_said_nothing_is_still_a_holder(tmp_path):
     with locked(tmp_path):
         (tmp_path / "lock").write_text("garbage")
-        with pytest.raises(UserError, match="it has not said who it is"), locked(tmp_path):
+        with pytest.raises(UserError, match="the holder is not recorded"), locked(tmp_path):
             pass

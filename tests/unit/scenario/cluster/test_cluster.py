@@ -48,16 +48,16 @@ def test_typos_are_named(subtests: pytest.Subtests) -> None:
         ("[::1]", "has no number of slots"),
         ("", "empty place"),
         ("a:1,", "empty place"),
-        (":4", "is no address"),
-        ("-x:4", "is no address"),
-        ("a:b:4", "is no address"),
-        ("a$(x):4", "is no address"),
-        ("a:0", "is no number of slots"),
-        ("a:-1", "is no number of slots"),
-        ("a:", "is no number of slots"),
-        ("a:x", "is no number of slots"),
-        ("a:٣", "is no number of slots"),
-        ("a:99999999", "is no number of slots"),
+        (":4", "is not an address"),
+        ("-x:4", "is not an address"),
+        ("a:b:4", "is not an address"),
+        ("a$(x):4", "is not an address"),
+        ("a:0", "is not a number of slots"),
+        ("a:-1", "is not a number of slots"),
+        ("a:", "is not a number of slots"),
+        ("a:x", "is not a number of slots"),
+        ("a:٣", "is not a number of slots"),
+        ("a:99999999", "is not a number of slots"),
         ("a:1,a:2", "names 'a' twice"),
     ]:
         with subtests.test(text=text):
@@ -94,11 +94,11 @@ def test_hostfiles_of_all_kinds() -> None:
 
 def test_what_is_wrong_in_a_hostfile_is_said_with_its_line(subtests: pytest.Subtests) -> None:
     for text, said in [
-        ("a slots=4\n-x\n", "hosts:2: '-x' is no host"),
-        ("a slots=0", "hosts:1: 'a slots=0' is no host"),
-        ("a:4 b:4", "is no host"),
-        ("a$(x)", "is no host"),
-        ("a slots=٣", "is no host"),
+        ("a slots=4\n-x\n", "hosts:2: '-x' is not a host"),
+        ("a slots=0", "hosts:1: 'a slots=0' is not a host"),
+        ("a:4 b:4", "is not a host"),
+        ("a$(x)", "is not a host"),
+        ("a slots=٣", "is not a host"),
         ("# nothing\n\n", "hosts: names no host"),
         ("a:999999\na:999999\n", "hosts: "),
     ]:

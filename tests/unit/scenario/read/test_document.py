@@ -55,7 +55,7 @@ def test_every_value_keeps_its_line() -> None:
 
 def test_what_is_not_the_careful_subset_is_refused_with_its_line(subtests: pytest.Subtests) -> None:
     for text, line, said in [
-        ("a: 1\nb: 2\na: 3\n", 3, "'a' stands here a second time; first in line 1"),
+        ("a: 1\nb: 2\na: 3\n", 3, "'a' is given a second time; first in line 1"),
         ("a:\n  b: 1\n  b: 1\n", 3, "second time"),
         ("a: &x\n  - *x\n", 1, "alias contains itself"),
         ("a: &x\n  b:\n    c: *x\n", 1, "alias contains itself"),
@@ -64,7 +64,7 @@ def test_what_is_not_the_careful_subset_is_refused_with_its_line(subtests: pytes
         ("a: 1\n? [1, 2]\n: 2\n", 2, "a key must be text, not a list or a mapping"),
         ("a: 1\n~: 2\n", 2, "a key must be text, not None"),
         ("a: 1\n---\nb: 2\n", 2, "a second document begins here"),
-        ("a:\n\tb: 1\n", 2, "a tab stands here"),
+        ("a:\n\tb: 1\n", 2, "there is a tab here"),
         ("a: 1\nb: \x01\n", 2, "a character that no text file has"),
         ('a: 1\nb: "\\0"\n', 2, "control character"),
         ('a: 1\nb: "\\ud800"\n', 2, "control character or half a character"),
