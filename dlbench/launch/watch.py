@@ -8,11 +8,12 @@ from dlbench.launch.processes import ProcessStates
 from dlbench.records.outcome import Status
 from dlbench.scenario.run_spec import Limits
 from dlbench.telemetry.attempt_session import WorkerView
+from dlbench.telemetry.messages import START_UP_PHASES
 
 # Phases in which a worker waits for its peers; the culprit of a stall is one that is in none of them.
 WAITING_PHASES = frozenset({"rendezvous", "broadcast", "all_reduce", "barrier", "agree"})
-# Start-up goes through these once, in this order: a worker in an earlier one is behind.
-_START_UP = ("", "start", "rendezvous", "build", "broadcast")
+# A worker in an earlier phase of start-up is behind; "" where it has sent no heartbeat yet.
+_START_UP = ("", *START_UP_PHASES)
 # The launcher ends the others within a second after one has failed; it and its last words are waited for.
 DEATH_PATIENCE_S = 2.0
 # A worker that has reported an error is about to end; one that hangs instead is not waited for longer.

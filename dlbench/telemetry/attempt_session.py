@@ -13,11 +13,10 @@ from typing import Any, Self
 from dlbench.records.assignment import Assignment
 from dlbench.telemetry.failure import WorkerError
 from dlbench.telemetry.journal import JournalWriter
-from dlbench.telemetry.messages import PHASES, decode
+from dlbench.telemetry.messages import TRAINING_PHASES, decode
 
 # Kinds that a worker sends only once it trains.
 _TRAINING_KINDS = frozenset({"steps", "epoch", "result", "bye"})
-_TRAINING_PHASES = frozenset(PHASES[PHASES.index("data") :])
 
 
 @dataclass(frozen=True)
@@ -208,7 +207,7 @@ class AttemptSession:
             samples_per_s=_float(message.get("samples_per_s")),
             beat_at=now,
             progressed_at=now if has_moved else view.progressed_at,
-            has_trained=view.has_trained or phase in _TRAINING_PHASES,
+            has_trained=view.has_trained or phase in TRAINING_PHASES,
         )
 
     def _update(self, rank: int, **changes: Any) -> None:

@@ -32,23 +32,13 @@ from dlbench.records.columns import STEP_FIELDS
 
 PROTOCOL_VERSION = 2
 
-# Phases of a worker, in the heartbeat; the stall check names the worker that is in none in which others wait.
-PHASES = (
-    "start",
-    "rendezvous",
-    "build",
-    "broadcast",
-    "data",
-    "compute",
-    "all_reduce",
-    "update",
-    "barrier",
-    "agree",
-    "evaluate",
-    "checkpoint",
-    "finish",
-    "done",
-)
+# Phases of a worker, in the heartbeat; the stall check names the worker that is in none in which others wait. Start-up
+# goes through its phases once, in this order.
+START_UP_PHASES = ("start", "rendezvous", "build", "broadcast")
+TRAINING_PHASES = (
+    "data", "compute", "all_reduce", "update", "barrier", "agree", "evaluate", "checkpoint", "finish", "done",
+)  # fmt: skip
+PHASES = START_UP_PHASES + TRAINING_PHASES
 
 # Begins the text of rows sent column by column: after their number (4 bytes) and a byte for each field (varying,
 # constant, or counting up by one) come the first numbers of the fields that do not vary, then the columns of those

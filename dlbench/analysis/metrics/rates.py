@@ -99,7 +99,7 @@ def peer_wait(steps: Collection[Rows]) -> float | None:
 
 
 def wire_time(steps: Collection[Rows]) -> float | None:
-    """Return the exchange in a marked step after all peers were ready: median of each worker, mean over workers."""
+    """Return the all-reduce in a marked step after all peers were ready: median of each worker, mean over workers."""
     # The barrier's wait is not part of a marked step's communication: see `dlbench.worker.recorder`.
     return _mean_of_medians([in_phase(rows, "sampled")[:, FIELD["communication_time_s"]] for rows in steps])
 

@@ -25,12 +25,12 @@ def test_modules_that_are_loaded_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sys.modules["os"] is loaded
 
 
-def test_a_process_of_one_worker_takes_its_own_accelerator() -> None:
-    assert _own_devices(["a", "b"], Threads(1, 1, 1)) == ["b"]
-    assert _own_devices(["a"], Threads(1, 1, 1)) == ["a"]
-
-
-def test_a_process_of_all_workers_takes_one_for_each() -> None:
-    assert _own_devices(["a", "b", "c"], Threads(1, 1, 0, 2)) == ["a", "b"]
+def test_a_process_takes_one_accelerator_for_each_of_its_workers() -> None:
+    for devices, threads, own in (
+        (["a", "b"], Threads(1, 1, 1), ["b"]),
+        (["a"], Threads(1, 1, 1), ["a"]),
+        (["a", "b", "c"], Threads(1, 1, 0, 2), ["a", "b"]),
+    ):
+        assert _own_devices(devices, threads) == own
     with pytest.raises(UserError, match="3 replicas in one process need as many accelerators, and this host has 2"):
         _own_devices(["a", "b"], Threads(1, 1, 0, 3))

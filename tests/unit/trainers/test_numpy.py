@@ -67,14 +67,6 @@ def test_tokens_and_positions_are_refused() -> None:
         assert "no tokens, and no sequences" in contract.refused("numpy", "mlp", what)
 
 
-def test_the_one_replica_is_the_trainer(given: Batch) -> None:
-    trainer = create("numpy", "mlp", WHAT)
-    (replica,) = trainer.replicas()
-    assert np.array_equal(replica, trainer.parameters())
-    replica[:] = 0.0
-    assert trainer.parameters().any()
-
-
 def test_seed_decides_the_weights() -> None:
     contract.check_seed_decides_the_weights("numpy", "mlp", WHAT)
 
@@ -128,21 +120,18 @@ def test_no_memory_is_made_once_it_runs(given: Batch) -> None:
     assert trainer.gradient(given[0][:5], given[1][:5], 1.0)[0].ctypes.data == first.ctypes.data
 
 
-def test_read_only_samples(given: Batch) -> None:
+def test_what_it_hands_out_and_takes(given: Batch) -> None:
+    trainer = create("numpy", "mlp", WHAT)
     x, y = (array.copy() for array in given)
     x.flags.writeable = y.flags.writeable = False
-    assert np.isfinite(create("numpy", "mlp", WHAT).gradient(x, y, 1.0)[1])
-
-
-def test_facts() -> None:
-    facts = create("numpy", "mlp", WHAT).facts()
-    assert facts["numpy_version"] == np.__version__
-    assert facts["intra_op_threads"] == 1
+    assert np.isfinite(trainer.gradient(x, y, 1.0)[1])
+    (replica,) = trainer.replicas()
+    assert np.array_equal(replica, trainer.parameters())
+    replica[:] = 0.0
+    assert trainer.parameters().any()
+    facts = trainer.facts()
+    assert (facts["numpy_version"], facts["intra_op_threads"]) == (np.__version__, 1)
     assert facts["device_name"]
-
-
-def test_statistics_are_empty() -> None:
-    trainer = create("numpy", "mlp", WHAT)
     assert trainer.statistics().size == 0
     trainer.set_statistics(np.empty(0))
     with pytest.raises(ValueError, match="no moving statistics"):
