@@ -78,35 +78,26 @@ class Script:
         return self.recorder.end_epoch(scores, None)
 
 
-def test_the_parts_of_a_step_are_told_apart(reporter, clock):
+def test_the_parts_of_a_step_are_those_between_its_marks(reporter, clock):
     script = Script(reporter, clock)
     script.steps(3)
-    script.recorder.flush()
-    assert list(reporter.column("data_wait_s")) == [0, 1, 1]  # when the first batch was asked for is unknown
-    for name, seconds in (("compute_time_s", 2), ("communication_time_s", 4), ("update_time_s", 8)):
-        assert list(reporter.column(name)) == [seconds] * 3
-    assert list(reporter.column("step_time_s")) == [14, 15, 15]
-    assert list(reporter.column("started_at_s")) == [0, 14, 29]
-
-
-def test_without_marks_a_step_is_one_piece(reporter, clock):
-    script = Script(reporter, clock)
     script.steps(2, with_marks=False)
-    script.recorder.flush()
-    assert list(reporter.column("compute_time_s")) == [14, 14]
-    assert np.isnan(reporter.column("communication_time_s")).all()
-    assert np.isnan(reporter.column("update_time_s")).all()
-
-
-def test_a_step_may_load_its_own_batch(reporter, clock):
-    script = Script(reporter, clock)
     with hook.Step(script.recorder, 4) as step:
         clock.now += 3
         step.data_ready()
         clock.now += 5
     script.recorder.flush()
-    assert (reporter.column("data_wait_s")[0], reporter.column("compute_time_s")[0]) == (3, 5)
-    assert np.isnan(reporter.column("loss")[0])
+    nan = float("nan")
+    for name, seconds in (
+        ("data_wait_s", [0, 1, 1, 1, 1, 3]),  # when the first batch was asked for is unknown
+        ("compute_time_s", [2, 2, 2, 14, 14, 5]),
+        ("communication_time_s", [4, 4, 4, nan, nan, nan]),
+        ("update_time_s", [8, 8, 8, nan, nan, nan]),
+        ("step_time_s", [14, 15, 15, 15, 15, 8]),
+        ("started_at_s", [0, 14, 29, 44, 59, 74]),
+        ("loss", [1, 1, 1, 1, 1, nan]),
+    ):
+        np.testing.assert_array_equal(reporter.column(name), seconds, name)
 
 
 def test_the_window_opens_at_a_barrier_after_warm_up_and_closes_with_the_epochs_last_step(reporter, clock):
@@ -165,35 +156,22 @@ def test_an_epoch_without_evaluation_has_no_evaluation_time(reporter, clock):
     assert script.recorder.result(None).evaluation_time_s == 0
 
 
-@pytest.mark.parametrize(("stop", "ends"), [(True, True), (False, False)])
-def test_a_target_is_reached_once_and_ends_the_run_only_if_it_should(reporter, clock, stop, ends):
-    script = Script(reporter, clock, target=Target(metric="validation_loss", value=0.5, stop=stop))
-    script.step()
-    assert script.epoch(validation_loss=0.6) is False
-    script.step()
-    assert script.epoch(validation_loss=0.4) is ends
-    script.step()
-    script.epoch(validation_loss=0.9)
-    result = script.recorder.result(None)
-    assert (result.epochs_to_target, result.time_to_target_s) == (2, 29)
-    assert result.validation_loss == 0.9
+def test_the_target_and_the_best_accuracy(clock):
+    for stop in (True, False):
+        script = Script(KeptReporter(), clock, target=Target(metric="validation_loss", value=0.5, stop=stop))
+        for loss, accuracy, ends in ((0.6, 0.5, False), (0.4, 0.8, stop), (0.9, 0.7, stop)):
+            script.step()
+            assert script.epoch(validation_loss=loss, validation_accuracy=accuracy) is ends
+        result = script.recorder.result(None)
+        assert (result.epochs_to_target, result.time_to_target_s) == (2, 29), "it is reached once"
+        assert (result.best_validation_accuracy, result.validation_accuracy, result.validation_loss) == (0.8, 0.7, 0.9)
 
 
-def test_the_best_accuracy_is_kept(reporter, clock):
-    script = Script(reporter, clock)
-    for accuracy in (0.5, 0.8, 0.7):
-        script.step()
-        script.epoch(validation_accuracy=accuracy)
-    result = script.recorder.result(None)
-    assert (result.best_validation_accuracy, result.validation_accuracy) == (0.8, 0.7)
-
-
-@pytest.mark.parametrize("loss", [float("nan"), float("inf")])
-def test_a_loss_that_is_not_finite_ends_the_run(reporter, clock, loss):
+def test_a_loss_that_is_not_finite_ends_the_run(reporter, clock):
     script = Script(reporter, clock)
     script.step()
     with pytest.raises(Diverged, match="in step 2"):
-        script.step(loss=loss)
+        script.step(loss=float("nan"))
 
 
 def test_a_step_that_fails_is_no_step(reporter, clock):
