@@ -21,7 +21,7 @@ read-only, so that memory grows neither with their number nor with the data.
     _format.py     the files of a prepared data set: meta.json, checksums, open_arrays (what a worker maps)
     _split.py      split(arrays, seed, ...) -> Split: which samples are trained on, which are evaluated
     _download.py   published files: downloaded, verified, kept in the cache
-    _disk.py       locks, synced renames, errors of the disk
+    _disk.py       locks, errors of the disk
     _table.py      the published data sets; _cifar.py and _keras.py read them
     _function.py   a user's own function as a data set
     _image_listing.py, _image_decoding.py   the files of `image_folder`

@@ -18,11 +18,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dlbench.datasets._disk import Say, disk_errors, locked, sync_folder, try_lock
+from dlbench.datasets._disk import Say, disk_errors, locked, try_lock
 from dlbench.datasets._format import META, SCHEMA_VERSION, DatasetContent, DatasetMeta, fingerprint, read_entry
 from dlbench.datasets._writer import ArrayWriter
 from dlbench.errors import UserError
-from dlbench.records.files import write_text
+from dlbench.records.files import sync_folder, write_text
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The cache's disk: locks between processes, synced renames, errors that a user can fix."""
+"""The cache's disk: locks between processes, errors that a user can fix."""
 
 import contextlib
 import errno
@@ -68,12 +68,3 @@ def try_lock(file: IO[str]) -> bool:
     except (BlockingIOError, PermissionError):
         return False
     return True
-
-
-def sync_folder(folder: Path) -> None:
-    """Force a folder's entries to disk, so that a rename survives a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -89,6 +89,15 @@ def write_text(path: Path, text: str) -> None:
         file.write(text)
 
 
+def sync_folder(folder: Path) -> None:
+    """Force a folder's entries to disk, so that a rename survives a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def own_folder() -> Path:
     """Return a folder of this user alone for temporary files, made if it is not there.
 

@@ -8,7 +8,6 @@ so that a damaged one has a second choice behind it.
 
 import hashlib
 import json
-import os
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dlbench.records.files import replacing
+from dlbench.records.files import replacing, sync_folder
 
 FORMAT = "dlbench checkpoint"
 FORMAT_VERSION = 1
@@ -65,7 +64,7 @@ def write(folder: Path, checkpoint: Checkpoint) -> int:
     manifest = _manifest(checkpoint, _checksum(arrays))
     with replacing(arrays.with_suffix(".json"), "wb") as file:
         file.write(manifest)
-    _sync_folder(folder)
+    sync_folder(folder)
     num_bytes = arrays.stat().st_size + len(manifest)
     _discard(folder, checkpoint.epoch)
     return num_bytes
@@ -131,15 +130,6 @@ def _sweep(folder: Path) -> None:
     for path in folder.glob(f"{_PREFIX}*.npz"):
         if not path.with_suffix(".json").exists():
             path.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Force the renames to disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _checksum(path: Path) -> str:
