@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dlbench.analysis.formatting import one_line
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
 from dlbench.records.outcome import Status
-from dlbench.scenario.settings import Affects, Input, option_prefixes_of, settings_of
+from dlbench.scenario.settings import OPTION_PREFIXES, Affects, Input, option_prefixes_of, settings_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -225,6 +225,11 @@ def _repeat(row: Row) -> Repeat:
 def emulation(texts: Iterable[str | None]) -> str:
     """Return all reasons in cells of `emulated`, each once, joined by `;`; empty where none is."""
     return ";".join(sorted({reason for text in texts for reason in (text or "").split(";") if reason}))
+
+
+def option_columns(columns: Iterable[str]) -> list[str]:
+    """Return those of the columns that hold options of plugins."""
+    return [name for name in columns if name.startswith(tuple(f"{prefix}." for prefix in OPTION_PREFIXES))]
 
 
 def equal_columns(columns: Iterable[str]) -> tuple[str, ...]:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dlbench.analysis import arms
-from dlbench.analysis.arms import Row, emulation, records
+from dlbench.analysis.arms import Row, emulation, option_columns, records
 from dlbench.records.columns import RUNS
 from dlbench.records.tables import DTYPES, cell
 from dlbench.scenario.expand import arms as scenario_arms
-from dlbench.scenario.settings import OPTION_PREFIXES, Affects, settings_of
+from dlbench.scenario.settings import Affects, settings_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,8 +92,7 @@ def varying(runs: "pd.DataFrame", *, x: str = "") -> tuple[str, ...]:
     """
     others = runs[~is_base_line(runs)]
     judged = others if len(others) else runs
-    options = [column for column in runs.columns if column.partition(".")[0] in OPTION_PREFIXES and "." in column]
-    names = [key for key in (*SETTINGS, *options, *_APART) if key in judged and key != x]
+    names = [key for key in (*SETTINGS, *option_columns(runs.columns), *_APART) if key in judged and key != x]
     found = [key for key in names if judged[key].nunique() > 1]
     leading = [key for key in (*_LEADING, x) if key in judged and (key in found or key == x)]
     if "study" in found:

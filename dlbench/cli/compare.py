@@ -154,9 +154,9 @@ def _refuse_gate(found: "Comparison", ignored: frozenset[str]) -> None:
     differing = [difference for difference in found.warnings if difference.kind in set(IGNORABLE) - ignored]
     if differing:
         kinds = ",".join(kind for kind in IGNORABLE if any(difference.kind == kind for difference in differing))
-        told = "; ".join(difference.text for difference in differing[:MOST_REASONS])
+        reasons = "; ".join(difference.text for difference in differing[:MOST_REASONS])
         raise UserError(
-            f"--fail-above cannot judge, what changed may come from elsewhere: {told}",
+            f"--fail-above cannot judge, what changed may come from elsewhere: {reasons}",
             hint=f"if you know that it does not matter: --ignore {kinds}",
         )
 

@@ -83,21 +83,21 @@ def _use(ranking: Ranking) -> str:
 def _sure(ranking: Ranking) -> str:
     others, few = len(ranking.judgements), ranking.of(Verdict.TOO_FEW)
     alike = len(few) + len(ranking.of(Verdict.CANNOT_BE_TOLD))
+    beyond = f"by more than {_chance(ranking.goal)}"
     if not alike:
-        noise = f" and {percent(ranking.goal.noise)}" if ranking.goal.noise else ""
-        return f"ahead of {'the other one' if others == 1 else f'all {others} others'} by more than chance{noise}"
+        return f"ahead of {'the other one' if others == 1 else f'all {others} others'} {beyond}"
     if few and ranking.repeats == 1:
         return "one repeat says nothing about chance"
     # Arms with too few repeats for all comparisons that would have enough for one.
     p_alone = [ranking.judgements[arm].p_alone for arm in few]
     if alone := sum(p is not None and p <= SIGNIFICANCE for p in p_alone):
-        return (
-            f"{ranking.repeats} repeats cannot tell it from {len(few)} others at once; from {alone} of them they can "
-            "where no other is looked at"
-        )
+        family = f"{ranking.repeats} repeats are too few for {counted(len(few), 'comparison')} at once"
+        return f"{family}; each made alone, {alone} would be significant"
     which = f"{alike} of {others} others" if alike < others else f"any of {others} others"
-    cannot = f"{ranking.repeats} repeats cannot tell it" if few else "it cannot be told"
-    return f"{cannot} from {'the other one' if others == 1 else which}"
+    which = "the other one" if others == 1 else which
+    if few:
+        return f"{ranking.repeats} repeats are too few to compare it with {which}"
+    return f"not ahead of {which} {beyond}"
 
 
 def _why(ranking: Ranking) -> Iterator[Statement]:
@@ -107,7 +107,7 @@ def _why(ranking: Ranking) -> Iterator[Statement]:
     goal, name = ranking.goal, ranking.best.title
     if same := ranking.of(Verdict.CANNOT_BE_TOLD):
         said = listed((f"{arm.title} ({goal.median(arm)})" for arm in same), separator="; ")
-        yield Statement(f"In {goal.what} these cannot be told from {name}: {said}.", "why")
+        yield Statement(f"In {goal.what} these do not differ from {name} by more than {_chance(goal)}: {said}.", "why")
     if behind := ranking.of(Verdict.BETTER):
         parts = (f"{arm.title} ({goal.median(arm)}), {chance(ranking.judgements[arm].p)}" for arm in behind)
         said = listed(parts, separator="; ")
@@ -119,6 +119,11 @@ def _why(ranking: Ranking) -> Iterator[Statement]:
             f"with {repeats_needed(ranking.family)} repeats they can.",
             "warning",
         )
+
+
+def _chance(goal: Goal) -> str:
+    """Return what a difference must exceed to count."""
+    return f"chance and {percent(goal.noise)}" if goal.noise else "chance"
 
 
 def _price(time: Ranking, accuracy: Ranking | None) -> str:

@@ -61,8 +61,8 @@ ACCURACY = Goal("validation accuracy", "validation_accuracy", 0.0, SCORE)
 class Ranking:
     """Arms in the order of their medians.
 
-    Every arm is compared with the one that came out best, and with no other: the arms that cannot be told from it are
-    those among which the truly best one is. Two of them may well differ.
+    Every arm is compared with the one that came out best, and with no other: the truly best arm is among those that do
+    not differ from it. Two of these may well differ.
 
     Attributes:
         goal: By what they are ranked.

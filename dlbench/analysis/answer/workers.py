@@ -22,7 +22,7 @@ class Advice(StrEnum):
 
     ADD = "more workers pay"
     STAY = "they do not"
-    CANNOT_BE_TOLD = "it cannot be told"
+    UNDECIDED = "it is undecided"
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def advised(ranking: Ranking) -> tuple[Advice, Arm]:
     alike = ranking.of(Verdict.CANNOT_BE_TOLD)
     is_slower = ranking.median(fewest) > (1 + NOISE) * ranking.median(ranking.best)
     if ranking.of(Verdict.TOO_FEW) or (fewest in alike and is_slower):
-        return Advice.CANNOT_BE_TOLD, ranking.best
+        return Advice.UNDECIDED, ranking.best
     chosen = min([ranking.best, *alike], key=lambda arm: arm.workers)
     return (Advice.STAY, ranking.best) if chosen is fewest else (Advice.ADD, chosen)
 
@@ -105,9 +105,9 @@ def _statement(series: ScalingSeries, ranking: Ranking) -> Statement:
     if arm is base:
         arm = min(series.arms[1:], key=ranking.median)
     numbers = _numbers(arm, base)
-    if advice is Advice.CANNOT_BE_TOLD:
+    if advice is Advice.UNDECIDED:
         repeats = f"{ranking.repeats} repeats" if ranking.repeats > 1 else "one repeat"
-        return Statement(_led(series, f"whether more workers pay, {repeats} cannot tell: {numbers}."), "warning")
+        return Statement(_led(series, f"whether more workers pay, {repeats} cannot show: {numbers}."), "warning")
     if advice is Advice.STAY:
         fewest = counted(base.workers, "worker")
         return Statement(

@@ -381,7 +381,7 @@ def _against(claim: Claim, parts: Sequence[ClaimPart], fewest: int) -> ClaimTest
     if contrary and worst.p_against <= SIGNIFICANCE / len(parts):
         return ClaimTest(claim, refuted=f"{said}; p = {worst.p_against:.2g} of {counted(len(parts), 'part')}")
     repeats = counted(fewest, "repeat")
-    return ClaimTest(claim, problem=f"the medians speak against it ({said}), and {repeats} cannot tell it from noise")
+    return ClaimTest(claim, problem=f"the medians speak against it ({said}), and {repeats} cannot rule out noise")
 
 
 def _named(claim: Claim, part: ClaimPart) -> str:

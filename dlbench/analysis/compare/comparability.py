@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dlbench.analysis.arms import Arm
-from dlbench.analysis.compare.matching import options, settings
+from dlbench.analysis.arms import Arm, option_columns
+from dlbench.analysis.compare.matching import settings
 from dlbench.analysis.formatting import counted, one_line
 from dlbench.errors import shorten
 from dlbench.records.columns import names
@@ -108,7 +108,7 @@ def _unrecorded(both: Sequence[tuple[Arm, Arm]]) -> Iterator[Difference]:
     lines = [
         f"{name} is {_shown(ours.known(name))} in {where} and not recorded in the other"
         for ours, theirs, where in sides
-        for name in sorted(set(options(ours)) - set(options(theirs)))
+        for name in sorted(set(option_columns(ours.first)) - set(option_columns(theirs.first)))
         if ours.known(name) is not None
     ]
     yield from (Difference("note", one_line(line)) for line in _counted(lines))

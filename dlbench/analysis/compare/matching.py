@@ -2,13 +2,13 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.arms import Arm, arms, records
+from dlbench.analysis.arms import Arm, arms, option_columns, records
 from dlbench.records.columns import names
-from dlbench.scenario.settings import OPTION_PREFIXES, Settings
+from dlbench.scenario.settings import Settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,13 +66,8 @@ def settings(arm: Arm) -> dict[str, Any]:
     """
     fields = Settings.model_fields
     defaults = {name: fields[name].default for name in SETTING_COLUMNS if name in fields}
-    found = {name: arm.known(name) for name in (*SETTING_COLUMNS, *options(arm))}
+    found = {name: arm.known(name) for name in (*SETTING_COLUMNS, *option_columns(arm.first))}
     return {name: defaults.get(name) if value is None else value for name, value in found.items()}
-
-
-def options(arm: Arm) -> tuple[str, ...]:
-    """Return the dotted columns of an arm's rows."""
-    return tuple(name for name in arm.rows[0] if "." in name and name.partition(".")[0] in OPTION_PREFIXES)
 
 
 def _by(key: Key, base: Sequence[Arm], new: Sequence[Arm]) -> dict[Arm, Arm]:
@@ -89,7 +84,7 @@ def _unique(key: Key, own: Sequence[Arm]) -> dict[Hashable, Arm]:
 def _settings(base: Sequence[Arm], new: Sequence[Arm]) -> Key:
     """Return a key of all settings and options that both studies record."""
     recorded = [
-        {name for arm in own for name in (*SETTING_COLUMNS, *options(arm)) if arm.known(name) is not None}
+        {name for arm in own for name in (*SETTING_COLUMNS, *option_columns(arm.first)) if arm.known(name) is not None}
         for own in (base, new)
     ]
     columns = sorted(recorded[0] & recorded[1])
@@ -98,13 +93,11 @@ def _settings(base: Sequence[Arm], new: Sequence[Arm]) -> Key:
 
 def _readable(label: str) -> tuple[tuple[int, float, str], ...]:
     """Return a key that sorts `batch_size=8` before `batch_size=16`."""
-    return tuple(_parts(label))
-
-
-def _parts(label: str) -> Iterator[tuple[int, float, str]]:
+    key = []
     for word in label.replace("=", " = ").split():
         try:
             value = float(word)
         except ValueError:
             value = math.nan
-        yield (0, value, "") if math.isfinite(value) else (1, 0.0, word)
+        key.append((0, value, "") if math.isfinite(value) else (1, 0.0, word))
+    return tuple(key)

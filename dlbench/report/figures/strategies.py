@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from dlbench.analysis.arms import option_columns
 from dlbench.analysis.groups import SETTINGS, TASK, described, groups, is_alone, is_base_line, varying
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Panel, Role, Series
 from dlbench.report.figures._scaling import SCALING, meanings
 from dlbench.report.figures._shown import RATE, RATE_AXIS, in_chart, left_out_note, needs_two, rate_note, with_rate
 from dlbench.report.lines import Part, series
-from dlbench.scenario.settings import OPTION_PREFIXES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +69,7 @@ def _apart(runs: "pd.DataFrame") -> list[str]:
 
     What follows from the task or from the workers is the same in each column anyway.
     """
-    options = [name for name in runs.columns if name.partition(".")[0] in OPTION_PREFIXES and "." in name]
+    options = option_columns(runs.columns)
     names = [name for name in (*SETTINGS, *options) if not _is_way(name) and name not in ("workers", "batch_scope")]
     found = [name for name in names if runs[name].nunique() > 1]
     leading = (*TASK, "workers")

@@ -1,4 +1,4 @@
-"""What tells runs apart, and what it is called."""
+"""In what runs differ, and what it is called."""
 
 import pandas as pd
 import pytest

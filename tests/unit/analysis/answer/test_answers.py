@@ -20,9 +20,9 @@ def test_arms_that_cannot_be_told_apart_are_named():
         timed("b", 5.02, batch_size=16, seed=3),
         timed("c", 9.0, batch_size=32, seed=5),
     )
-    assert "cannot be told from 1 of 2 others" in said("use", *arms)
+    assert "not ahead of 1 of 2 others by more than chance and 2.0%." in said("use", *arms)
     why = said("why", *arms)
-    assert "In training time these cannot be told from batch" in why
+    assert "In training time these do not differ from batch" in why
     assert "by more than chance: batch 32 (" in why
 
 
@@ -42,7 +42,7 @@ def test_accuracy_is_not_sold_for_speed_without_saying_so():
     assert "For the highest validation accuracy: batch" in text
 
 
-def test_a_loss_that_may_be_chance_is_told_with_both_numbers():
+def test_a_loss_that_may_be_chance_is_reported_with_both_numbers():
     text = said(
         "use", timed("a", 10.0, 1, accuracy=0.95, batch_size=8), timed("b", 5.0, 1, accuracy=0.5, batch_size=16)
     )
@@ -76,7 +76,7 @@ def test_workers_that_bring_nothing_are_not_added():
 
 def test_whether_workers_pay_cannot_be_told_from_one_repeat():
     found = said("warning", timed("a", 5.0, 1), timed("b", 9.8, 1, seed=3, **ALONE))
-    assert "Whether more workers pay, one repeat cannot tell: 2 workers took" in found
+    assert "Whether more workers pay, one repeat cannot show: 2 workers took" in found
 
 
 def test_the_fewest_workers_that_are_as_quick_are_enough():
@@ -99,7 +99,7 @@ def test_lines_of_other_batch_sizes_are_apart():
 
 def test_very_many_lines_are_counted():
     arms = [timed(f"{b}-{n}", 10.0 / n, 2, seed=b + n, workers=n, batch_size=b) for b in range(1, 11) for n in (1, 2)]
-    assert "Of 7 other groups of arms that differ in workers alone: in 7 it cannot be told." in said("why", *arms)
+    assert "Of 7 other groups of arms that differ in workers alone: in 7 it is undecided." in said("why", *arms)
 
 
 def target(name: str, seconds: list[float | None], **values) -> list[dict]:
@@ -119,7 +119,7 @@ def test_runs_that_never_reach_the_target_count_as_later():
     assert "batch 8 (not reached by half of its runs)" in said("why", *arms) + said("warning", *arms)
 
 
-def test_a_target_that_nobody_reaches():
+def test_a_target_that_no_run_reaches():
     asked = {"target_metric": "validation_accuracy", "target_value": 0.95}
     diverged = failed("b", 2, "diverged", batch_size=16, **asked)
     arms = target("a", [None] * 5, batch_size=8), diverged, target("c", [None] * 5, batch_size=32)
@@ -220,7 +220,7 @@ def test_constant_and_extreme_values(value):
     assert "For the least training time: any, all 3 arms have the median" in text
 
 
-def test_hostile_labels_are_told_as_they_are_in_one_line():
+def test_hostile_labels_stay_as_they_are_in_one_line():
     label = "<script>alert(1)</script>\n$a_b$|학습\x1b[31m"
     found = answers(table(timed("a", 9.0, label=label), timed("b", 5.0, label="b")))
     assert any("<script>alert(1)</script> $a_b$|학습 [31m" in statement.text for statement in found)
@@ -242,13 +242,13 @@ def test_a_gain_that_may_be_chance_is_no_advice_against_more_workers():
     lines = arm("c", {"train_time_s": [9.0, 9.1, 9.2, 9.3, 9.4]}, batch_size=8)
     base = arm("d", {"train_time_s": [5.0, 5.1, 5.2, 5.3, 5.4]}, batch_size=8, **ALONE)
     extra = arm("e", {"train_time_s": [5.0, 5.1, 5.2, 5.3, 5.4]}, workers=4)
-    assert "batch 32: whether more workers pay, 5 repeats cannot tell: 2 workers took" in said(
+    assert "batch 32: whether more workers pay, 5 repeats cannot show: 2 workers took" in said(
         "warning", two, one, lines, base, extra
     )
 
 
-def test_many_arms_are_told_each_for_itself():
+def test_many_arms_are_also_judged_each_for_itself():
     arms = [timed(f"a{b}", 10.0 * b, 5, seed=b, batch_size=b) for b in range(1, 13)]
-    assert "5 repeats cannot tell it from 11 others at once; from 11 of them they can where no other" in said(
+    assert "5 repeats are too few for 11 comparisons at once; each made alone, 11 would be significant" in said(
         "use", *arms
     )

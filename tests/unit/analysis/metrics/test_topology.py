@@ -1,4 +1,4 @@
-"""Who really ran where, from the layout and what the processes told."""
+"""Who really ran where, from the layout and what the processes reported."""
 
 import numpy as np
 
@@ -40,10 +40,10 @@ def test_every_process_has_its_place_by_numbers() -> None:
     assert "a" not in map(str, first.values()), "no address is published"
 
 
-def test_what_processes_told_is_theirs() -> None:
-    told = {0: {"interface": "eth0", "device_name": "CPU"}, 1: {"interface": "ib0"}}
+def test_what_processes_reported_is_theirs() -> None:
+    facts = {0: {"interface": "eth0", "device_name": "CPU"}, 1: {"interface": "ib0"}}
     found = readings(0, "wire_sent_bytes", 7) + readings(0, "wire_received_bytes", 3)
-    journal = Journal(steps={0: ten_steps()}, facts=told, sensors=found)
+    journal = Journal(steps={0: ten_steps()}, facts=facts, sensors=found)
     first, second, _ = topology(LAYOUT, CLUSTER, journal)
     assert (first["interface"], first["device_name"], second["interface"]) == ("eth0", "CPU", "ib0")
     assert (first["wire_sent_bytes"], first["wire_received_bytes"]) == (70, 30)
