@@ -1,7 +1,6 @@
 """`dlbench run`: make every run of a scenario, and say what was found."""
 
 import contextlib
-import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -70,24 +69,12 @@ def command(
         part=options.read_part(part),
     )
     if dry_run:
-        _dry_run(request)
+        from dlbench.study.measure import dry_run as plans
+
+        for text in plans(request):
+            click.echo(text)
         return COMPLETED
     return _run(request, is_followed=followed)
-
-
-def _dry_run(request: "Request") -> None:
-    from dlbench.launch.plan import render
-    from dlbench.study.plan import resolve
-    from dlbench.study.runner import dry_run
-    from dlbench.study.submit import Queue, is_queued
-
-    plan, folder = resolve(request)
-    if is_queued(plan.cluster):
-        click.echo(Queue(plan, request).dry_run_text(folder))
-    click.echo("# The endpoint (address, port, token), the prepared data and the log folder are added at the launch.")
-    for run in plan.runs:
-        click.echo(f"\n# {run.run_id}: {_one_line(run.label)}, repeat {run.repeat}")
-        click.echo(render(dry_run(run, plan.cluster, os.environ)))
 
 
 def _run(request: "Request", *, is_followed: bool) -> int:
@@ -142,7 +129,3 @@ def _watcher(console: "Console") -> "Iterator[Watcher]":
             yield table
     else:
         yield PlainLines(click.echo)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -20,9 +20,8 @@ from dlbench.records.outcome import says_out_of_memory
 from dlbench.records.probe import ANSWER, PROGRAM, Answer
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.study.prepare import Prepared, Stopped
+from dlbench.study.prepare import Prepared, wait
 
-_POLL_S = 0.05
 _USAGE = 2
 _SHOWN_LINES = 12
 _LONGEST_OUTPUT = 1 << 16
@@ -114,18 +113,9 @@ class Trials:
             start_new_session=True,
         )
         try:
-            return self._wait(process)
+            return wait(process, self.stop, self.run.limits.startup_timeout_s)
         finally:
             _end(process, assignment)
-
-    def _wait(self, process: subprocess.Popen[bytes]) -> int | None:
-        deadline = time.monotonic() + self.run.limits.startup_timeout_s
-        while process.poll() is None:
-            if self.stop.wait(_POLL_S):
-                raise Stopped
-            if time.monotonic() > deadline:
-                return None
-        return process.returncode
 
 
 def why_not(code: int | None, text: str, batch_size: int, timeout_s: float) -> str:

@@ -1,9 +1,15 @@
 """Make or continue a study, here or in the jobs of a queue."""
 
+import os
 import threading
+from collections.abc import Iterator
 
 from dlbench.errors import UserError
+from dlbench.launch.layout import arrange
+from dlbench.launch.plan import plan as launch_plan
+from dlbench.launch.plan import render
 from dlbench.launch.submission import NotCollected
+from dlbench.records.assignment import Assignment
 from dlbench.study.folder import Folder, create, discard_unused
 from dlbench.study.lock import require_free
 from dlbench.study.plan import Request, StudyPlan, at_hosts, part_of, require_launchable, resolve, with_links
@@ -40,6 +46,22 @@ def measure(request: Request, watcher: Watcher, stop: threading.Event) -> StudyR
         if continued is None:
             discard_unused(folder)
         raise
+
+
+def dry_run(request: Request) -> Iterator[str]:
+    """Yield exactly what each run would execute, after what would be submitted; starts nothing.
+
+    Raises:
+        UserError: Something that the user can fix.
+    """
+    plan, folder = resolve(request)
+    if is_queued(plan.cluster):
+        yield Queue(plan, request).dry_run_text(folder)
+    yield "# The endpoint (address, port, token), the prepared data and the log folder are added at the launch."
+    for run in plan.runs:
+        assignment = Assignment(run=run, attempt=1, attempt_id="<attempt>", layout=arrange(run, plan.cluster))
+        launch = launch_plan(assignment, os.environ, cluster=plan.cluster)
+        yield f"\n# {run.run_id}: {' '.join(run.label.split())}, repeat {run.repeat}\n{render(launch)}"
 
 
 def _examined(plan: StudyPlan, request: Request, continued: Folder | None, watcher: Watcher) -> StudyPlan:

@@ -5,10 +5,12 @@ Each is prepared in a process of its own. What hosts have prepared must have the
 
 import contextlib
 import json
+import math
 import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -150,7 +152,7 @@ def _prepare(
         answer = readers.submit(process.stdout.read)
         lines = readers.submit(_relay, process.stderr, say)
         try:
-            _wait(process, stop)
+            wait(process, stop)
         finally:
             _end(process)
     if process.returncode != 0:
@@ -173,10 +175,19 @@ def _summary(printed: str) -> dict[str, Any]:
     raise NotPrepared("a data set was prepared, but its folder was not reported")
 
 
-def _wait(process: subprocess.Popen[str], stop: threading.Event) -> None:
+def wait(process: subprocess.Popen[Any], stop: threading.Event, timeout_s: float = math.inf) -> int | None:
+    """Return the exit code of a process once it has ended; None where it takes longer.
+
+    Raises:
+        Stopped: `stop` was set.
+    """
+    deadline = time.monotonic() + timeout_s
     while process.poll() is None:
         if stop.wait(POLL_S):
             raise Stopped
+        if time.monotonic() > deadline:
+            return None
+    return process.returncode
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -17,7 +17,7 @@ from dlbench.errors import UserError
 from dlbench.hosts.collect_remote import collect_remote
 from dlbench.launch.execute import Progress, execute, write_outcome
 from dlbench.launch.layout import arrange
-from dlbench.launch.plan import LaunchPlan, plan
+from dlbench.launch.plan import plan
 from dlbench.launch.processes import end, leftovers
 from dlbench.records.assignment import Assignment, Endpoint
 from dlbench.records.noise import noise
@@ -108,12 +108,6 @@ def run_study(folder: Folder, planned: StudyPlan, watcher: Watcher, stop: thread
         collector.flush()
         is_complete = all(attempts.status_of(folder.path, run) is Status.COMPLETED for run in planned.runs)
     return StudyResult(folder, collector.rows, is_complete, stop.is_set())
-
-
-def dry_run(run: RunSpec, cluster: Cluster, environment: Mapping[str, str]) -> LaunchPlan:
-    """Return exactly what a run would execute; tokens, ports and folders are known at the launch only."""
-    assignment = Assignment(run=run, attempt=1, attempt_id="<attempt>", layout=arrange(run, cluster))
-    return plan(assignment, environment, cluster=cluster)
 
 
 @contextlib.contextmanager
