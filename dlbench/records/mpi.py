@@ -46,18 +46,19 @@ def in_one_line(text: str) -> str:
 
 
 @cache
-def version_text(mpirun: str) -> str:
+def version_text(mpirun: str, timeout_s: float = _PATIENCE_S) -> str:
     """Return what `mpirun --version` prints; empty for one that is not there or does not answer.
 
     Args:
         mpirun: Its path, or "".
+        timeout_s: How long it may take to answer.
     """
     # Intel's is a script that looks for its programs on PATH.
     path = os.pathsep.join([str(Path(mpirun).parent), os.environ.get("PATH", os.defpath)])
     try:
         done = subprocess.run(
             [mpirun, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-            env={**os.environ, "LC_ALL": "C", "PATH": path}, timeout=_PATIENCE_S, check=False,
+            env={**os.environ, "LC_ALL": "C", "PATH": path}, timeout=timeout_s, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -3,12 +3,14 @@
 import sys
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from dlbench.hosts.doctor import probes
 from dlbench.hosts.doctor.gather import _clock_server
+from dlbench.records.mpi import version_text
 
 
 def test_a_probe_that_hangs_or_fails_keeps_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,10 +37,17 @@ def test_a_probe_that_hangs_or_fails_keeps_nothing_back(monkeypatch: pytest.Monk
     }
 
 
-def test_slow_programs_are_not_reported_as_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_programs_are_not_reported_as_absent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(probes, "_PROGRAM_S", 0.1)
     slow = [sys.executable, "-c", "import time; time.sleep(30)"]
     assert probes.mpi_library(slow) == {"error": "MPI's library is not loaded within 0.1 s"}
+    mpirun = tmp_path / "mpirun"
+    mpirun.write_text("#!/bin/sh\nexec sleep 2\n")
+    mpirun.chmod(0o755)
+    monkeypatch.setattr(probes, "mpirun_path", lambda: mpirun)
+    monkeypatch.setattr(probes, "PROBING_S", 0.2)
+    assert probes.in_time({"mpi": probes._mpi}) == {"mpi": {"error": "no answer within 0.2 s"}}
+    assert version_text(str(mpirun), 0.1) == ""
 
 
 def test_a_process_that_dies_over_mpi_gives_its_last_words() -> None:
