@@ -129,7 +129,7 @@ def make_steps(subject: Subject, run: "RunSpec", *, apart: bool) -> None:
     size, rate = run.local_batch_size(0), run.full_learning_rate
     batches = data.batches or data.batch
     for number in range(STEPS):
-        x, y = batches(_turned(np.arange(size), number, len(data.train)))
+        x, y = batches(_turned(np.arange(size), number, len(data.train)), 1)
         if apart:
             gradient, _, _ = trainer.gradient(x, y, 1 / size)
             trainer.apply(gradient.copy(), rate)

@@ -73,9 +73,9 @@ class SlowData(TrainingData):
     batch_s: float = 0.0
     slept_s: list[float] = field(default_factory=list)
 
-    def batch(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def batch(self, indices: np.ndarray, epoch: int = 0) -> tuple[np.ndarray, np.ndarray]:
         self.slept_s.append(sleep(self.batch_s))
-        return super().batch(indices)
+        return super().batch(indices, epoch)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -13,16 +13,8 @@ from dlbench.scenario.settings import Augmentation, Divide, Input
 from dlbench.trainers import Array, Problem
 from dlbench.worker.train.augmentation import CropFlip, draw
 
-Read = Callable[[Array], tuple[Array, Array]]
-
-
-class Batches(Protocol):
-    """Gives steps their samples; the loop says which epoch they belong to."""
-
-    epoch: int
-
-    def __call__(self, indices: Array) -> tuple[Array, Array]:
-        """Return the samples at these places of the training part, x [n, ...] and y [n, ...]."""
+# Returns the samples at some places of the training part as a step of an epoch gets them, x [n, ...] and y [n, ...].
+Batches = Callable[[Array, int], tuple[Array, Array]]
 
 
 @dataclass(frozen=True)
@@ -40,22 +32,10 @@ class TrainingData:
     validation: Array
     batches: Batches | None = None
 
-    def batch(self, indices: Array) -> tuple[Array, Array]:
-        """Return the training samples at these places of the training part."""
+    def batch(self, indices: Array, epoch: int = 0) -> tuple[Array, Array]:
+        """Return the training samples at these places of the training part, as they are stored, in every epoch."""
         chosen = self.train[indices]
         return self.x[chosen], self.y[chosen]
-
-
-class Plain:
-    """Samples as they are stored."""
-
-    def __init__(self, read: Read) -> None:
-        self.epoch = 0
-        self._read = read
-
-    def __call__(self, indices: Array) -> tuple[Array, Array]:
-        """Read them."""
-        return self._read(indices)
 
 
 class CroppedAndFlipped:
@@ -67,33 +47,22 @@ class CroppedAndFlipped:
         read: Returns the samples at places of the training part.
     """
 
-    def __init__(self, run: RunSpec, workers: tuple[int, ...], read: Read) -> None:
-        self.epoch = 0
+    def __init__(self, run: RunSpec, workers: tuple[int, ...], read: Batches) -> None:
         self._read, self._seed = read, run.seed
         self._step, self._offsets = _passes(run, workers)
         self._crop_flip = CropFlip(run.settings.augmentation_padding)
 
-    def __call__(self, indices: Array) -> tuple[Array, Array]:
+    def __call__(self, indices: Array, epoch: int) -> tuple[Array, Array]:
         """Read them, and crop and mirror each as the seed, the pass and its place in the training part say."""
-        x, y = self._read(indices)
-        turns = self.epoch * self._step + self._offsets
+        x, y = self._read(indices, epoch)
+        turns = epoch * self._step + self._offsets
         return self._crop_flip(x, draw(self._seed, turns, indices, self._crop_flip.padding)), y
 
 
-class Synthetic:
-    """One batch of random numbers for all steps: nothing is read, and losses of training mean nothing."""
-
-    def __init__(self, x: Array, y: Array) -> None:
-        self.epoch = 0
-        self._batch = x, y
-
-    def __call__(self, indices: Array) -> tuple[Array, Array]:
-        """Return the batch, whatever samples are asked for."""
-        return self._batch
-
-
-def batches_of(run: RunSpec, workers: tuple[int, ...], stored: np.dtype[Any], problem: Problem, read: Read) -> Batches:
-    """Return what gives a process's steps their samples.
+def batches_of(
+    run: RunSpec, workers: tuple[int, ...], stored: np.dtype[Any], problem: Problem, read: Batches
+) -> Batches:
+    """Return what gives a process's steps their samples; synthetic ones are one batch of random numbers for all steps.
 
     Args:
         run: The run.
@@ -107,9 +76,10 @@ def batches_of(run: RunSpec, workers: tuple[int, ...], stored: np.dtype[Any], pr
     """
     settings = run.settings
     if settings.input is Input.SYNTHETIC:
-        return Synthetic(*_random_batch(run, workers, stored, problem))
+        batch = _random_batch(run, workers, stored, problem)
+        return lambda indices, epoch: batch
     if settings.augmentation is Augmentation.NONE:
-        return Plain(read)
+        return read
     if reason := not_pictures(problem.input_shape, problem.vocabulary, settings.augmentation_padding):
         raise UserError(reason)
     return CroppedAndFlipped(run, workers, read)

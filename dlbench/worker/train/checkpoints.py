@@ -85,7 +85,11 @@ class Checkpoints:
             ValueError: The trainer does not take the state that it once returned.
         """
         found = self._newest() if self._communicator.rank == 0 else None
-        sent = None if found is None else [found.states, {name: _kind(array) for name, array in found.arrays.items()}]
+        sent = (
+            None
+            if found is None
+            else [found.states, {name: (array.size, array.dtype.str) for name, array in found.arrays.items()}]
+        )
         # TrainingProgress and the kinds of arrays first: the others then know what comes.
         sent = self._communicator.all_gather(sent)[0]
         if sent is None:
@@ -122,7 +126,7 @@ class Checkpoints:
 
     def _gathered(self, kind: str) -> Arrays:
         """Return one kind of array by name, at worker 0; the same of all processes once, else that of each."""
-        own = _state(self._trainer, kind)
+        own: Array = np.ascontiguousarray(getattr(self._trainer, kind)())
         digests = self._communicator.all_gather(hashlib.sha256(own.tobytes()).hexdigest())
         if len(set(digests)) == 1:
             return {kind: own}
@@ -131,7 +135,7 @@ class Checkpoints:
             array = own if rank == self._communicator.rank else np.empty_like(own)
             self._communicator.broadcast(array, rank)
             if self._communicator.rank == 0:
-                found[_name(kind, rank)] = array
+                found[f"{kind}-{rank}"] = array
         return found
 
     def _put(self, arrays: Arrays) -> None:
@@ -145,17 +149,3 @@ class Checkpoints:
                 own[kind] = array
         for kind in KINDS:
             getattr(self._trainer, f"set_{kind}")(own[kind])
-
-
-def _state(trainer: Trainer, kind: str) -> Array:
-    """Return a contiguous vector of the trainer that may be overwritten."""
-    array: Array = getattr(trainer, kind)()
-    return np.ascontiguousarray(array)
-
-
-def _name(kind: str, rank: int) -> str:
-    return f"{kind}-{rank}"
-
-
-def _kind(array: Array) -> tuple[int, str]:
-    return int(array.size), array.dtype.str

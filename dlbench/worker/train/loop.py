@@ -13,7 +13,7 @@ from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Array, Trainer
 from dlbench.worker.recorder import StepRecorder, Window
 from dlbench.worker.train.agreement import Diverged, compare, worst
-from dlbench.worker.train.batches import Plain, TrainingData
+from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.checkpoints import Checkpoints
 from dlbench.worker.train.evaluation import evaluate
 from dlbench.worker.train.order import DataOrder, learning_rate
@@ -69,7 +69,6 @@ class Loop:
         self.recorder = StepRecorder(reporter, run.limits.flush_interval_s)
         self.warm_up = WarmUp(self.sync_point.any, self._latest_warmup())
         self.window = Window(self.sync_point.barrier, reporter.observer_cpu_s)
-        self._batches = data.batches or Plain(data.batch)
         self._run_step = self._make_step()
         self._can_mark = strategy.in_graph is None and communicator.size > 1
         # Epochs that are not yet summed over all workers: that is done at evaluations, outside the timed window.
@@ -141,8 +140,7 @@ class Loop:
         elif self.warm_up.is_over and not self.window.is_open:
             self.window.open()
         phase = self._phase(marked)
-        self._batches.epoch = epoch
-        marks, loss_sum, correct = self._run_step(indices, rate, marked)
+        marks, loss_sum, correct = self._run_step(indices, epoch, rate, marked)
         if phase == "first":
             self._first_step_s = marks.ended - marks.started
         elif self.window.is_open:
@@ -293,10 +291,10 @@ class Loop:
         return min(LATEST_WARMUP_STEP, max(8, planned // 4, 32 if self.run.settings.extend_window else 0))
 
     def _make_step(self) -> RunStep:
-        scale = 1.0 / self.run.global_batch_size
+        batches, scale = self.data.batches or self.data.batch, 1.0 / self.run.global_batch_size
         if self.strategy.in_graph is not None:
-            return compiled_step(self.trainer, self._batches, scale, self.reporter)
-        return all_reduce_step(self.trainer, self.strategy, self.communicator, self._batches, scale, self.reporter)
+            return compiled_step(self.trainer, batches, scale, self.reporter)
+        return all_reduce_step(self.trainer, self.strategy, self.communicator, batches, scale, self.reporter)
 
     def _account(self, ready_at: float) -> Result:
         progress, window = self.progress, self.window

@@ -9,9 +9,9 @@ from dlbench.trainers import Array, Trainer
 from dlbench.worker.recorder import NAN, Marks
 from dlbench.worker.train.batches import Batches
 
-# Runs one step on the samples of some indices, with a learning rate; where the flag is set, with a barrier before the
-# all-reduce. Returns the step's marks, the sum of its losses and the number of correct predictions.
-RunStep = Callable[[Array, float, bool], tuple[Marks, float, float]]
+# Runs one step on the samples of some indices in an epoch, with a learning rate; where the flag is set, with a barrier
+# before the all-reduce. Returns the step's marks, the sum of its losses and the number of correct predictions.
+RunStep = Callable[[Array, int, float, bool], tuple[Marks, float, float]]
 
 
 def all_reduce_step(
@@ -19,10 +19,10 @@ def all_reduce_step(
 ) -> RunStep:
     """Return the step of a strategy that reduces flat gradients between two compiled calls."""
 
-    def run(indices: Array, learning_rate: float, marked: bool) -> tuple[Marks, float, float]:
+    def run(indices: Array, epoch: int, learning_rate: float, marked: bool) -> tuple[Marks, float, float]:
         reporter.phase = "data"
         started = perf_counter()
-        x, y = batches(indices)
+        x, y = batches(indices, epoch)
         reporter.phase = "compute"
         batch_ready = perf_counter()
         gradient, loss_sum, correct = trainer.gradient(x, y, scale)
@@ -45,10 +45,10 @@ def all_reduce_step(
 def compiled_step(trainer: Trainer, batches: Batches, scale: float, reporter: Reporter) -> RunStep:
     """Return the step of a strategy that reduces inside the compiled call: nothing between can be observed."""
 
-    def run(indices: Array, learning_rate: float, marked: bool) -> tuple[Marks, float, float]:
+    def run(indices: Array, epoch: int, learning_rate: float, marked: bool) -> tuple[Marks, float, float]:
         reporter.phase = "data"
         started = perf_counter()
-        x, y = batches(indices)
+        x, y = batches(indices, epoch)
         reporter.phase = "compute"
         batch_ready = perf_counter()
         loss_sum, correct = trainer.step(x, y, scale, learning_rate)

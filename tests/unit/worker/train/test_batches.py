@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from dlbench.errors import UserError
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.trainers import Problem
-from dlbench.worker.train.batches import TrainingData, batches_of
+from dlbench.worker.train.batches import batches_of
 from dlbench.worker.train.loop import Loop
 from dlbench.worker.train.order import DataOrder
 from dlbench.worker.train.setup import data_of
@@ -40,10 +41,9 @@ def seen(run: RunSpec, worker: int, epoch: int) -> dict[int, list[bytes]]:
     """Return what each sample looked like to one worker in one epoch."""
     found: dict[int, list[bytes]] = {}
     given = batches(run, (worker,))
-    given.epoch = epoch
     own = DataOrder.of(run, (worker,), NUM)
     for indices in own.epoch(epoch):
-        x, y = given(indices)
+        x, y = given(indices, epoch)
         assert np.array_equal(y, CLASSES[indices])
         for index, picture in zip(indices.tolist(), x, strict=True):
             found.setdefault(index, []).append(picture.tobytes())
@@ -76,11 +76,9 @@ def test_a_process_that_holds_several_workers_gets_the_same_as_they_would_apart(
     for divide in ("data", "epochs"):
         run = spec(augmentation="crop-flip", workers=3, divide=divide, batch_size=13)
         together, apart = batches(run, (0, 2)), [batches(run, (worker,)) for worker in (0, 2)]
-        for one in (together, *apart):
-            one.epoch = 4
         indices = np.arange(9)
-        x, _ = together(indices)
-        expected = np.concatenate([apart[0](indices[:5])[0], apart[1](indices[5:])[0]])
+        x, _ = together(indices, 4)
+        expected = np.concatenate([apart[0](indices[:5], 4)[0], apart[1](indices[5:], 4)[0]])
         assert np.array_equal(x, expected)
 
 
@@ -103,16 +101,16 @@ def test_memory_holds_a_copy_and_gives_the_same_samples(train_samples: int | Non
     assert len(memory.x) == len(memory.train) == len(mapped.train) < NUM
     indices = np.array([3, 0, 17])
     for give in ("batch", "batches"):
-        for one, other in zip(getattr(mapped, give)(indices), getattr(memory, give)(indices), strict=True):
+        for one, other in zip(getattr(mapped, give)(indices, 1), getattr(memory, give)(indices, 1), strict=True):
             assert np.array_equal(one, other)
     assert np.array_equal(mapped.validation_x[mapped.validation], memory.validation_x[memory.validation])
 
 
 @pytest.mark.parametrize("workers", [2, 3, 4])
 def test_synthetic_batches_of_n_workers_are_that_of_one(workers: int) -> None:
-    x, y = batches(spec(input="synthetic"), (0,))(np.arange(12))
+    x, y = batches(spec(input="synthetic"), (0,))(np.arange(12), 1)
     run = spec(input="synthetic", workers=workers)
-    parts = [batches(run, (worker,))(np.arange(run.local_batch_size(worker))) for worker in range(workers)]
+    parts = [batches(run, (worker,))(np.arange(run.local_batch_size(worker)), 1) for worker in range(workers)]
     assert np.array_equal(np.concatenate([part[0] for part in parts]), x)
     assert np.array_equal(np.concatenate([part[1] for part in parts]), y)
     assert (x.dtype, x.shape, y.shape) == (np.uint8, (12, 8, 8, 3), (12,))
@@ -121,30 +119,29 @@ def test_synthetic_batches_of_n_workers_are_that_of_one(workers: int) -> None:
 
 
 def test_a_synthetic_batch_is_always_the_same_and_reads_nothing() -> None:
-    def read(indices: np.ndarray) -> Any:
+    def read(indices: np.ndarray, epoch: int) -> Any:
         raise AssertionError("it read")
 
     given = batches_of(spec(input="synthetic"), (0,), np.dtype(np.float32), Problem((4,), 3, scale=0.5), read)
-    first, second = given(np.arange(12)), given(np.arange(12) + 5)
+    first, second = given(np.arange(12), 1), given(np.arange(12) + 5, 2)
     assert first[0] is second[0]
     assert first[0].dtype == np.float32
     assert 1.2 < first[0].std() < 2.8
     other = batches_of(spec(1, input="synthetic"), (0,), np.dtype(np.float32), Problem((4,), 3), read)
-    assert not np.array_equal(other(np.arange(12))[0], first[0])
+    assert not np.array_equal(other(np.arange(12), 1)[0], first[0])
 
 
 def test_synthetic_tokens_are_tokens() -> None:
     problem = Problem((6,), 3, vocabulary=4, target_shape=(6,))
-    x, y = batches_of(spec(input="synthetic"), (0,), np.dtype(np.uint8), problem, lambda _: (PICTURES, CLASSES))(
-        np.arange(12)
-    )
+    given = batches_of(spec(input="synthetic"), (0,), np.dtype(np.uint8), problem, lambda *_: (PICTURES, CLASSES))
+    x, y = given(np.arange(12), 1)
     assert (x.shape, y.shape, x.dtype) == ((12, 6), (12, 6), np.uint8)
     assert set(x.ravel().tolist()) == {0, 1, 2, 3}
     assert set(y.ravel().tolist()) == {0, 1, 2}
 
 
 def test_integers_are_drawn_as_large_as_the_data_are_scaled() -> None:
-    x, _ = batches(spec(input="synthetic", batch_size=50), (0,), scale=1 / 16)(np.arange(50))
+    x, _ = batches(spec(input="synthetic", batch_size=50), (0,), scale=1 / 16)(np.arange(50), 1)
     assert (x.min(), x.max()) == (0, 16)
 
 
@@ -155,45 +152,23 @@ def test_what_are_no_pictures_cannot_be_augmented() -> None:
         batches(spec(augmentation="crop-flip", augmentation_padding=8), (0,))
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_the_loop_trains_on_what_each_epoch_is_given(workers: int) -> None:
-    run = spec(augmentation="crop-flip", workers=workers, epochs=3, learning_rate=1e-3)
-
+def test_the_loop_trains_on_what_each_epoch_is_given() -> None:
     def body(communicator: ThreadCommunicator) -> tuple[np.ndarray, set[int]]:
-        samples = data_of(run, arrays(), (communicator.rank,))
-        given, epochs = samples.batches, set()
-        assert given is not None
+        run = spec(augmentation="crop-flip", workers=communicator.size, epochs=3, learning_rate=1e-3)
+        data, epochs = data_of(run, arrays(), (communicator.rank,)), set()
 
-        def flat(indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            epochs.add(flattened.epoch)
-            given.epoch = flattened.epoch
-            x, y = given(indices)
+        def flat(indices: np.ndarray, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+            epochs.add(epoch)
+            assert data.batches is not None
+            x, y = data.batches(indices, epoch)
             return x.reshape(len(x), -1) / 255, y
 
-        class Flattened:
-            epoch = 0
-
-            def __call__(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-                return flat(indices)
-
-        flattened = Flattened()
-        own = TrainingData(
-            samples.x,
-            samples.y,
-            samples.train,
-            PICTURES.reshape(NUM, -1) / 255,
-            CLASSES,
-            np.arange(9),
-            flattened,
-        )
-        trainer = LinearTrainer(192, 5)
-        Loop(run, trainer, SumStrategy(communicator), communicator, own, KeptReporter()).train(lambda zero: None)
+        changed = {"validation_x": PICTURES.reshape(NUM, -1) / 255, "validation_y": CLASSES, "validation": np.arange(9)}
+        given, trainer = replace(data, batches=flat, **changed), LinearTrainer(192, 5)
+        Loop(run, trainer, SumStrategy(communicator), communicator, given, KeptReporter()).train(lambda zero: None)
         return trainer.weights, epochs
 
-    (weights, epochs), *_ = in_threads(workers, body)
-    assert epochs == {1, 2, 3}
-    if workers > 1:
-        single = spec(augmentation="crop-flip", epochs=3, learning_rate=1e-3)
-        run = single
-        ((alone, _),) = in_threads(1, body)
+    ((alone, _),) = in_threads(1, body)
+    for weights, epochs in in_threads(3, body):
+        assert epochs == {1, 2, 3}
         np.testing.assert_allclose(weights, alone, rtol=0, atol=1e-12)
