@@ -25,17 +25,12 @@ def environment(
     return mpirun.environment(layout("localhost"), mpirun.OPTIONS(mca=mca or {}), chosen)
 
 
-def test_local_starts_one_process_itself() -> None:
-    assert local.argv(layout("localhost"), PROGRAM, local.OPTIONS(), Settings(), ()) == PROGRAM
-    assert local.environment(layout("localhost"), local.OPTIONS(), Settings()) == {"DLBENCH_RANK": "0"}
-
-
-def test_local_puts_a_supervisor_before_several() -> None:
-    two = layout("localhost", "localhost")
-    assert local.argv(two, PROGRAM, local.OPTIONS(), Settings(), ()) == (
-        *("/p/python", "-m", "dlbench.launch.spawn", "DLBENCH_RANK", "2", "--"),
-        *PROGRAM,
-    )
+def test_local_starts_one_process_itself_and_several_by_a_supervisor() -> None:
+    one, two = layout("localhost"), layout("localhost", "localhost")
+    assert local.argv(one, PROGRAM, local.OPTIONS(), Settings(), ()) == PROGRAM
+    assert local.environment(one, local.OPTIONS(), Settings()) == {"DLBENCH_RANK": "0"}
+    supervisor = ("/p/python", "-m", "dlbench.launch.spawn", "DLBENCH_RANK", "2", "--")
+    assert local.argv(two, PROGRAM, local.OPTIONS(), Settings(), ()) == (*supervisor, *PROGRAM)
     assert local.environment(two, local.OPTIONS(), Settings()) == {}
 
 
@@ -80,10 +75,10 @@ def test_variables_are_passed_on_by_name_only() -> None:
     assert not [name for name in passed if "=" in name]
 
 
-@pytest.mark.parametrize(("uid", "allowed"), [(0, True), (1000, False)])
-def test_only_root_is_allowed_to_run_as_root(monkeypatch: pytest.MonkeyPatch, uid: int, allowed: bool) -> None:
-    env = environment(monkeypatch, uid)
-    assert ("OMPI_ALLOW_RUN_AS_ROOT" in env, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM" in env) == (allowed, allowed)
+def test_only_root_is_allowed_to_run_as_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}
+    for uid, allowed in ((0, names), (1000, set())):
+        assert names & environment(monkeypatch, uid).keys() == allowed, uid
 
 
 def test_quick_transports_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,12 +88,10 @@ def test_quick_transports_unless_the_user_says_otherwise(monkeypatch: pytest.Mon
     assert env["PRTE_MCA_plm_ssh_agent"] == "ssh -q", "Open MPI 5 reads this one in its launcher"
 
 
-@pytest.mark.parametrize(
-    ("version", "btl"), [("4.1.4", "self,vader,tcp"), ("5.0.11", "self,sm,tcp"), ("", "self,sm,tcp")]
-)
-def test_shared_memory_goes_by_the_name_it_has(monkeypatch: pytest.MonkeyPatch, version: str, btl: str) -> None:
-    monkeypatch.setattr(mpirun, "mpi_of", lambda path: Mpi("Open MPI", version))
-    assert environment(monkeypatch)["OMPI_MCA_btl"] == btl
+def test_shared_memory_goes_by_the_name_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    for version, btl in (("4.1.4", "self,vader,tcp"), ("5.0.11", "self,sm,tcp"), ("", "self,sm,tcp")):
+        monkeypatch.setattr(mpirun, "mpi_of", lambda path, version=version: Mpi("Open MPI", version))
+        assert environment(monkeypatch)["OMPI_MCA_btl"] == btl, version
 
 
 def test_an_algorithm_brings_its_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,11 +114,11 @@ def test_horovodrun_starts_a_shell_that_stays_between() -> None:
     assert not [word for word in argv if "DLBENCH" in word]
 
 
-@pytest.mark.parametrize(("collectives", "way"), [("gloo", "--gloo"), ("mpi", "--mpi"), ("nccl", "--mpi")])
-def test_horovodrun_takes_the_way_of_the_collectives(collectives: str, way: str) -> None:
-    argv = by_horovodrun(collectives=collectives)
-    assert {"--gloo", "--mpi"} & set(argv) == {way}
-    assert ("--binding-args" in argv) == (way == "--mpi"), "Open MPI 5 refuses horovodrun's own"
+def test_horovodrun_takes_the_way_of_the_collectives() -> None:
+    for collectives, way in (("gloo", "--gloo"), ("mpi", "--mpi"), ("nccl", "--mpi")):
+        argv = by_horovodrun(collectives=collectives)
+        assert {"--gloo", "--mpi"} & set(argv) == {way}
+        assert ("--binding-args" in argv) == (way == "--mpi"), "Open MPI 5 refuses horovodrun's own"
 
 
 def test_horovodrun_sets_up_open_mpi_where_it_starts_it(monkeypatch: pytest.MonkeyPatch) -> None:

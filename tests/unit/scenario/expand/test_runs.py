@@ -8,7 +8,6 @@ from dlbench.scenario.check import feasibility
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.expand.points import MAX_RUNS
 from dlbench.scenario.expand.runs import expand
-from dlbench.scenario.read.scenario_file import parse
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import Mode
@@ -357,10 +356,3 @@ def test_a_scenario_made_in_python_is_checked_as_well() -> None:
         expand(Scenario(name="s", base={"worker": 1}), machine())
     with pytest.raises(UserError, match=r"matrix.workers\[1\] must be"):
         expand(Scenario(name="s", matrix={"workers": (1, "x")}), machine())
-
-
-def test_a_point_that_was_changed_after_reading_is_checked_again() -> None:
-    scenario = parse("base: {trainer: numpy}", "s.yaml")
-    scenario.base["workers"] = "many"
-    with pytest.raises(UserError, match="valid integer"):
-        expand(scenario, machine())
