@@ -19,7 +19,7 @@ from dlbench.errors import UserError
 from dlbench.records.gpus import describe_gpus
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.settings import Divide, Settings
+from dlbench.scenario.settings import Affects, Divide, Settings, option_prefixes_of, settings_of
 from dlbench.study.fit_trial import Trial, Trials
 from dlbench.study.prepare import Say, prepare, recipe_of
 
@@ -43,15 +43,14 @@ _GIB = 2**30
 
 # What the memory of one worker depends on, beside its plugins' options. Workers, strategy, learning rate, epochs and
 # seed are not among them: the largest batch is the same for all arms of a model on a device.
-_SETTINGS = (
-    *("trainer", "model", "dataset", "precision", "jit_compile", "optimizer", "nesterov"),
-    *("gradient_accumulation_steps", "cores_per_worker", "memory_limit_bytes", "evaluation_batch_size"),
-    *("train_samples", "validation_samples", "validation_fraction"),
-    *("input", "augmentation", "augmentation_padding"),
-)
 # Of these only whether they are set decides what is kept.
 _SWITCHES = ("momentum", "weight_decay", "checkpoint_every")
-_OPTIONS = ("trainer.", "model.", "dataset.")
+_OF_A_STEP = (Affects.STEP, Affects.ARITHMETIC)
+_SETTINGS = (
+    *(name for name in settings_of(*_OF_A_STEP) if name not in {"command", "batch_size", *_SWITCHES}),
+    *("evaluation_batch_size", "validation_samples", "validation_fraction"),
+)
+_OPTIONS = option_prefixes_of(*_OF_A_STEP)
 
 
 @dataclass(frozen=True)
