@@ -33,7 +33,7 @@ _DRAIN_S = 3.0
 # An outcome takes less.
 _ROOM_BYTES = 8192
 
-Bring = Callable[[Assignment, Path, bool], dict[str, int]]
+CollectRemote = Callable[[Assignment, Path, bool], dict[str, int]]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def execute(
     server: TelemetryServer,
     on_progress: Callable[[Progress], None],
     stop: threading.Event,
-    bring: Bring | None = None,
+    collect_remote: CollectRemote | None = None,
 ) -> Outcome:
     """Run one attempt to its end and return how it ended; nothing of it is left running.
 
@@ -62,7 +62,7 @@ def execute(
         server: Where its workers connect.
         on_progress: Called some five times a second.
         stop: Set to interrupt the attempt.
-        bring: Called once nothing of it is left on this machine, with the assignment, the folder and whether all went
+        collect_remote: Called once nothing of it is left on this machine, with the assignment, the folder and whether all went
             well: ends what is left on other hosts, brings their logs into the folder, and returns how many processes
             their kernels have killed for lack of memory, by host.
     """
@@ -74,7 +74,7 @@ def execute(
         ended_at = time.monotonic()
     else:
         with session:
-            attempt = _Attempt(plan, assignment, folder, session, on_progress, stop, bring)
+            attempt = _Attempt(plan, assignment, folder, session, on_progress, stop, collect_remote)
             status, reason, exit_code = attempt.run()
             ended_at = attempt.ended_at or time.monotonic()
     return Outcome(
@@ -107,7 +107,7 @@ class _Attempt:
     session: AttemptSession
     on_progress: Callable[[Progress], None]
     stop: threading.Event
-    bring: Bring | None
+    collect_remote: CollectRemote | None
     # When every process of it on this machine had ended and all was taken in; asking other hosts comes after.
     ended_at: float | None = None
 
@@ -148,7 +148,7 @@ class _Attempt:
         self._drain(_DRAIN_S)
         self.ended_at = time.monotonic()
         went_well = termination is None and launcher.returncode == 0
-        killed = {} if self.bring is None else self.bring(self.assignment, self.folder, went_well)
+        killed = {} if self.collect_remote is None else self.collect_remote(self.assignment, self.folder, went_well)
         views = self.session.workers()
         self.on_progress(Progress(time.monotonic() - started_at, tuple(views.values())))
         launcher_log = self.folder / files.LAUNCHER_LOG

@@ -175,8 +175,8 @@ class _Runner:
         try:
             assignment = self._assignment(run, attempt, server.endpoint())
             launch = plan(assignment, os.environ, cluster=self.cluster)
-            bring = partial(collect_remote, self.cluster, os.environ)
-            outcome = execute(launch, assignment, attempt.folder, server, self.watcher.progress, self.stop, bring)
+            collect = partial(collect_remote, self.cluster, os.environ)
+            outcome = execute(launch, assignment, attempt.folder, server, self.watcher.progress, self.stop, collect)
         except UserError as error:
             outcome = Outcome(status=Status.FAILED, reason=str(error), started_at=started_at)
         write_outcome(attempt.folder, outcome)

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dlbench.launch.execute import Bring, Progress, execute
+from dlbench.launch.execute import CollectRemote, Progress, execute
 from dlbench.launch.plan import LaunchPlan, plan
 from dlbench.launch.processes import leftovers
 from dlbench.records.assignment import Assignment
@@ -34,10 +34,12 @@ class FakeAttempt:
     server: TelemetryServer
     stop: threading.Event = field(default_factory=threading.Event)
     seen: list[Progress] = field(default_factory=list)
-    bring: Bring | None = None
+    collect_remote: CollectRemote | None = None
 
     def run(self) -> Outcome:
-        outcome = execute(self.plan, self.assignment, self.folder, self.server, self.seen.append, self.stop, self.bring)
+        outcome = execute(
+            self.plan, self.assignment, self.folder, self.server, self.seen.append, self.stop, self.collect_remote
+        )
         assert leftovers(self.assignment.attempt_id) == []
         return outcome
 

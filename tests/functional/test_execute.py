@@ -164,7 +164,9 @@ def test_a_worker_that_ignores_sigterm_is_killed_and_its_launcher_tidies_up(
 def test_collecting_from_other_hosts_is_no_time_of_the_run(tmp_path: Path) -> None:
     asked: list[bool] = []
     with fake_attempt(tmp_path, "local", "finish") as attempt:
-        attempt.bring = lambda assignment, folder, went_well: (asked.append(went_well), time.sleep(1.0), {})[-1]
+        attempt.collect_remote = lambda assignment, folder, went_well: (asked.append(went_well), time.sleep(1.0), {})[
+            -1
+        ]
         began = time.monotonic()
         outcome = attempt.run()
     assert asked == [True]
@@ -174,7 +176,7 @@ def test_collecting_from_other_hosts_is_no_time_of_the_run(tmp_path: Path) -> No
 @pytest.mark.parametrize(("killed", "status"), [(4, Status.OUT_OF_MEMORY), (3, Status.FAILED)])
 def test_a_kernel_that_kills_on_another_host(tmp_path: Path, killed: int, status: Status) -> None:
     with fake_attempt(tmp_path, "local", "kill") as attempt:
-        attempt.bring = lambda *_: {attempt.assignment.layout.places[1].host: killed}
+        attempt.collect_remote = lambda *_: {attempt.assignment.layout.places[1].host: killed}
         assert attempt.run().status is status
 
 

@@ -30,7 +30,7 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.worker.process.rank import read_assignment
 from dlbench.worker.recorder import NAN, Marks
-from dlbench.worker.script.recorder import Scores, ScriptRecorder
+from dlbench.worker.script.recorder import EpochScores, ScriptRecorder
 from dlbench.worker.script.session import Session
 
 
@@ -145,7 +145,7 @@ class Run:
             "validation_loss": validation_loss,
             "validation_accuracy": validation_accuracy,
         }
-        scores: Scores = {name: None if value is None else float(value) for name, value in given.items()}
+        scores: EpochScores = {name: None if value is None else float(value) for name, value in given.items()}
         return self._recorder.end_epoch(scores, None if learning_rate is None else float(learning_rate))
 
     def finish(self, weights: Iterable[Any] | None = None) -> None:

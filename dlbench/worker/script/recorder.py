@@ -25,7 +25,7 @@ from dlbench.worker.train.agreement import weights_hash
 # A script's workers cannot agree on a warm-up that is detected.
 WARMUP_STEPS = 10
 
-Scores = dict[str, float | None]
+EpochScores = dict[str, float | None]
 
 
 class ScriptRecorder:
@@ -54,7 +54,7 @@ class ScriptRecorder:
         # Up to here every moment is a step's or a pause's.
         self._counted_to = self._first_step_s = self._evaluation_s = 0.0
         self._steps = self._warmup_steps = self._samples = self._epoch_samples = 0
-        self._last: Scores = {}
+        self._last: EpochScores = {}
         self._best: float | None = None
         self._reached: tuple[float, int] | None = None
         self._learning_rate: float | None = None
@@ -91,7 +91,7 @@ class ScriptRecorder:
         self._counted_to = marks.ended
         self._open_if_warm()
 
-    def end_epoch(self, scores: Scores, learning_rate: float | None) -> bool:
+    def end_epoch(self, scores: EpochScores, learning_rate: float | None) -> bool:
         """An epoch has ended; return whether the run's target is reached and ends it."""
         self.epochs += 1
         self._learning_rate = learning_rate
@@ -157,7 +157,7 @@ class ScriptRecorder:
     def _train_time(self) -> float:
         return self._recorder.train_time_s(self._counted_to)
 
-    def _epoch_row(self, scores: Scores, pause: float) -> dict[str, Any]:
+    def _epoch_row(self, scores: EpochScores, pause: float) -> dict[str, Any]:
         return {
             "epoch": self.epochs,
             "steps": self._steps,
@@ -170,7 +170,7 @@ class ScriptRecorder:
             "evaluation_time_s": pause if _was_evaluated(scores) else None,
         }
 
-    def _look_at(self, scores: Scores) -> None:
+    def _look_at(self, scores: EpochScores) -> None:
         """Keep the epoch's scores; look at the best and at the target."""
         self._last |= {name: value for name, value in scores.items() if value is not None}
         accuracy = scores.get("validation_accuracy")
@@ -189,5 +189,5 @@ def hash_of(arrays: list[npt.NDArray[Any]]) -> str:
     return weights_hash(np.concatenate([*flat, np.empty(0, np.uint8)]))
 
 
-def _was_evaluated(scores: Scores) -> bool:
+def _was_evaluated(scores: EpochScores) -> bool:
     return any(value is not None and name.startswith("validation") for name, value in scores.items())
