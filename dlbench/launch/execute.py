@@ -62,9 +62,9 @@ def execute(
         server: Where its workers connect.
         on_progress: Called some five times a second.
         stop: Set to interrupt the attempt.
-        collect_remote: Called once nothing of it is left on this machine, with the assignment, the folder and whether all went
-            well: ends what is left on other hosts, brings their logs into the folder, and returns how many processes
-            their kernels have killed for lack of memory, by host.
+        collect_remote: Called once nothing of it is left on this machine, with the assignment, the folder and whether
+            all went well: ends what is left on other hosts, brings their logs into the folder, and returns how many
+            processes their kernels have killed for lack of memory, by host.
     """
     started_at, clock = datetime.now(UTC), time.monotonic()
     try:
