@@ -89,15 +89,14 @@ def validation_size(num_samples: int, fraction: float) -> int:
     return size
 
 
-def stratified_order(y: Array, draws: Array) -> Indices:
-    """Return an order of samples whose prefixes keep the proportions of the classes.
-
-    Args:
-        y: Class numbers [n].
-        draws: One random number for each sample [n]; they order the samples within a class, and equal ranks.
-    """
-    shuffled = np.argsort(draws, kind="stable")
-    classes = y[shuffled]
+def _stratified_order(y: Array, seed: int, draw: int) -> Indices:
+    """Return an order of samples with classes `y` whose prefixes keep the proportions of the classes."""
+    # NumPy guarantees the same raw bits in every version, but not the same shuffles.
+    bits = np.random.PCG64(np.random.SeedSequence([seed, draw])).random_raw(len(y))
+    shuffled = np.argsort(bits, kind="stable")
+    if y.ndim > 1:
+        return shuffled
+    classes = np.asarray(y)[shuffled]
     by_class = np.argsort(classes, kind="stable")
     counts = np.bincount(classes)
     starts = np.cumsum(counts) - counts
@@ -106,12 +105,6 @@ def stratified_order(y: Array, draws: Array) -> Indices:
     quantile = (rank_in_class + 0.5) / counts[classes]
     order: Indices = shuffled[np.argsort(quantile, kind="stable")]
     return order
-
-
-def _stratified_order(y: Array, seed: int, draw: int) -> Indices:
-    # NumPy guarantees the same raw bits in every version, but not the same shuffles.
-    bits = np.random.PCG64(np.random.SeedSequence([seed, draw])).random_raw(len(y))
-    return stratified_order(np.asarray(y), bits) if y.ndim == 1 else np.argsort(bits, kind="stable")
 
 
 def _subset(order: Indices, size: int | None, setting: str, kind: str) -> Indices:
