@@ -27,57 +27,26 @@ class Record:
     is_kept: bool = False
 
 
-@dataclass(frozen=True)
 class Folder:
-    """The files of one cluster."""
+    """The files of one cluster, which may not be there.
 
-    path: Path
+    Attributes:
+        name: The name of the cluster.
+        ssh: A program that is ssh with this cluster's key and options, such as Open MPI's `plm_ssh_agent`.
+        ssh_config: Settings of ssh.
+        known_hosts: The public keys of the hosts.
+        key: The private key of the cluster's user.
+        names: What every host has as `/etc/hosts`.
+        accounts: What every host has as `/etc/shadow`.
+        slurm_conf: Slurm's settings.
+        munge_key: The key that the hosts of a Slurm trust each other by.
+    """
 
-    @classmethod
-    def of(cls, name: str) -> "Folder":
-        """Return the folder of a cluster, which may not be there."""
-        return cls(_PARENT / f"{_PREFIX}{name}")
-
-    @property
-    def name(self) -> str:
-        """The name of the cluster."""
-        return self.path.name.removeprefix(_PREFIX)
-
-    @property
-    def ssh(self) -> Path:
-        """A program that is ssh with this cluster's key and options, such as Open MPI's `plm_ssh_agent`."""
-        return self.path / "ssh"
-
-    @property
-    def ssh_config(self) -> Path:
-        return self.path / "ssh_config"
-
-    @property
-    def known_hosts(self) -> Path:
-        return self.path / "known_hosts"
-
-    @property
-    def key(self) -> Path:
-        """The private key of the cluster's user."""
-        return self.path / "id_ed25519"
-
-    @property
-    def names(self) -> Path:
-        """What every host has as `/etc/hosts`."""
-        return self.path / "hosts"
-
-    @property
-    def accounts(self) -> Path:
-        """What every host has as `/etc/shadow`."""
-        return self.path / "shadow"
-
-    @property
-    def slurm_conf(self) -> Path:
-        return self.path / "slurm" / "slurm.conf"
-
-    @property
-    def munge_key(self) -> Path:
-        return self.path / "slurm" / "munge.key"
+    def __init__(self, name: str) -> None:
+        self.name, self.path = name, _PARENT / f"{_PREFIX}{name}"
+        self.ssh, self.ssh_config, self.known_hosts = (self.path / it for it in ("ssh", "ssh_config", "known_hosts"))
+        self.key, self.names, self.accounts = (self.path / it for it in ("id_ed25519", "hosts", "shadow"))
+        self.slurm_conf, self.munge_key = self.path / "slurm" / "slurm.conf", self.path / "slurm" / "munge.key"
 
     def host(self, name: str) -> Path:
         """Return the folder of one host."""
@@ -111,7 +80,8 @@ class Folder:
 
 def all_folders() -> list[Folder]:
     """Return the folders of all clusters on this machine, but for those that another user has put there."""
-    return [Folder(path) for path in sorted(_PARENT.glob(f"{_PREFIX}*")) if _is_ours(path)]
+    paths = sorted(_PARENT.glob(f"{_PREFIX}*"))
+    return [Folder(path.name.removeprefix(_PREFIX)) for path in paths if _is_ours(path)]
 
 
 def _is_ours(path: Path) -> bool:

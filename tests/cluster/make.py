@@ -68,7 +68,7 @@ def _claim(num_hosts: int, rate: str | None, private: tuple[str, ...], with_slur
     for number, subnet in enumerate(_SUBNETS.subnets(new_prefix=24)):
         if any(subnet.overlaps(other) for other in taken):
             continue
-        folder = Folder.of(f"dlb{number}")
+        folder = Folder(f"dlb{number}")
         try:
             folder.path.mkdir(mode=0o755)
         except FileExistsError:
@@ -83,7 +83,7 @@ def _claim(num_hosts: int, rate: str | None, private: tuple[str, ...], with_slur
 
 
 def _build(record: Record) -> Cluster:
-    folder, subnet = Folder.of(record.name), ipaddress.IPv4Network(record.subnet)
+    folder, subnet = Folder(record.name), ipaddress.IPv4Network(record.subnet)
     addresses = {name: str(subnet[index + 1]) for index, name in enumerate(record.hosts)}
     network.make_bridge(record.name, f"{subnet[_MACHINE]}/{subnet.prefixlen}")
     for name in record.hosts:

@@ -18,7 +18,7 @@ def take_down(name: str) -> None:
     end_all(lambda: running(name))
     network.remove(name)
     with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(Folder.of(name).path)
+        shutil.rmtree(Folder(name).path)
 
 
 def running(name: str) -> list[Identity]:

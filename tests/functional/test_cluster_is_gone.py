@@ -32,7 +32,7 @@ with cluster(2) as made:
 
 def remains(name: str) -> list[str]:
     """Return what is left of a cluster."""
-    folder = [str(Folder.of(name).path)] if Folder.of(name).path.exists() else []
+    folder = [str(Folder(name).path)] if Folder(name).path.exists() else []
     return network.namespaces(name) + network.links(name) + folder
 
 
