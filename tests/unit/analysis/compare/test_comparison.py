@@ -30,22 +30,15 @@ def test_a_study_is_the_same_as_itself():
     assert all(change.ratio.value == 1 and change.worsening == 0 for change in found.changes)
 
 
-@pytest.mark.slow
 def test_a_slowdown_of_a_tenth_is_found_in_throughput_and_time():
-    # 8 studies of three arms with 8 repeats, one arm slower by a tenth.
-    hits = wrong = 0
-    for seed in range(0, 80, 10):
-        base = table(*(measured(name, 9.0, seed + place) for place, name in enumerate("abc")))
-        slower = (measured("a", 10.0, seed + 5), measured("b", 9.0, seed + 6), measured("c", 9.0, seed + 7))
-        found = findings(compare(base, table(*slower)))
-        hits += found["a", "samples_per_s"] == found["a", "train_time_s"] == "worse"
-        wrong += any(word in ("better", "worse") for (name, _), word in found.items() if name != "a")
-        if seed == 0:
-            assert compare(base, table(*slower)).regressions(0.05)
-            assert not compare(base, table(*slower)).regressions(0.5)
-    assert hits == 8
-    # With 5% of them wrong, more than 2 of 8 have a probability below 1%.
-    assert wrong <= 2
+    """How often it is found, and how often in equal arms, is a matter of the judgement."""
+    base = table(*(measured(name, 9.0, place) for place, name in enumerate("abc")))
+    found = compare(base, table(measured("a", 10.0, 5), measured("b", 9.0, 6), measured("c", 9.0, 7)))
+    worse = {key for key, word in findings(found).items() if word == "worse"}
+    assert worse == {("a", "samples_per_s"), ("a", "train_time_s")}
+    assert "better" not in findings(found).values()
+    assert found.regressions(0.05)
+    assert not found.regressions(0.5)
 
 
 def test_better_and_worse_follow_the_metric():
@@ -104,11 +97,17 @@ def test_arms_that_fail_now():
     assert any(warning.text == "label of c: no run completed in either study" for warning in found.warnings)
 
 
-def test_some_failed_runs_are_noted():
+def test_failed_runs_and_metrics_of_one_study_are_noted():
     new = measured("a", 9.0, 2)
     new[0]["status"] = "stalled"
-    found = compare(table(measured("a", 9.0, 1)), table(new))
-    assert any("0 of 8 runs failed in BASE, 1 of 8 in NEW" in warning.text for warning in found.warnings)
+    for row in new:
+        row["samples_per_s"] = None
+    found = compare(table(measured("a", 9.0, 1)), table(new), machines=(EPYC, EPYC))
+    assert [warning.text for warning in found.warnings] == [
+        "label of a: 0 of 8 runs failed in BASE, 1 of 8 in NEW",
+        "samples_per_s of 1 arm is known in one study alone: it is not compared",
+    ]
+    assert set(findings(found)) == {("a", "train_time_s")}
     assert found.changes[0].new_runs == (7, 8)
 
 
@@ -120,15 +119,6 @@ def test_a_target_that_is_no_longer_reached_is_worse():
     assert (change.kind, change.worsening, change.ratio) == (ChangeKind.WORSE, math.inf, None)
     assert math.isinf(change.new.value)
     assert compare(base, new).regressions(9.0) == (change,)
-
-
-def test_a_metric_of_one_study_alone_is_noted():
-    new = measured("a", 9.0, 2)
-    for row in new:
-        row["samples_per_s"] = None
-    found = compare(table(measured("a", 9.0, 1)), table(new))
-    assert set(findings(found)) == {("a", "train_time_s")}
-    assert any("samples_per_s of 1 arm is known in one study alone" in warning.text for warning in found.warnings)
 
 
 @pytest.mark.parametrize(
@@ -178,42 +168,30 @@ def test_options_that_one_study_does_not_record_are_noted():
     assert compare(table(measured("a", 9.0, 1, **{"model.hidden": "[8]"})), table(new)).refused
 
 
-def test_other_machines_and_versions_are_told():
-    runs = table(measured("a", 9.0, 1))
-    found = compare(runs, runs, machines=(EPYC, XEON))
+def started(commit: str, **environment: str) -> dict[str, Any]:
+    return EPYC | {"environment": environment, "software": {"dlbench": {"commit": commit}}}
+
+
+SAME = measured("a", 9.0, 1, numpy_version="2.4.6")
+NOTED = [
+    (SAME, EPYC, EPYC, []),
+    (SAME, EPYC, XEON, ["machine: CPU model: was AMD EPYC, is Xeon", "versions: Python: was 3.11.7, is 3.12.1"]),
+    (SAME, started("aaa", OMP_NUM_THREADS="1"), started("bbb", OMP_NUM_THREADS="2", XLA_FLAGS="x"),
+     ["machine: environment variable OMP_NUM_THREADS: was 1, is 2",
+      "machine: environment variable XLA_FLAGS: was unset, is x", "note: commit of dlbench was aaa, is bbb"]),
+    # Where a machine is not known, rows say which versions it had; which device, they say always.
+    (measured("a", 9.0, 1, numpy_version="2.5.0"), {}, EPYC,
+     ["machine: what machine BASE ran on is not known: there is no machine.json",
+      "versions: numpy_version: was 2.4.6, is 2.5.0"]),
+    (measured("a", 9.0, 1, device_name="H100"), EPYC, EPYC, ["machine: device_name: was AMD EPYC, is H100"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("new", "machine", "new_machine", "expected"), NOTED)
+def test_other_machines_versions_and_devices_are_noted(new, machine, new_machine, expected):
+    found = compare(table(SAME), table(new), machines=(machine, new_machine))
     assert not found.refused
-    assert {(warning.kind, warning.text) for warning in found.warnings} == {
-        ("machine", "CPU model: was AMD EPYC, is Xeon"), ("versions", "Python: was 3.11.7, is 3.12.1"),
-    }  # fmt: skip
-
-
-def test_other_variables_and_commits_are_told():
-    base = {**EPYC, "environment": {"OMP_NUM_THREADS": "1"}, "software": {"dlbench": {"commit": "aaa"}}}
-    new = {
-        **EPYC,
-        "environment": {"OMP_NUM_THREADS": "2", "XLA_FLAGS": "x"},
-        "software": {"dlbench": {"commit": "bbb"}},
-    }
-    runs = table(measured("a", 9.0, 1))
-    told = {(warning.kind, warning.text) for warning in compare(runs, runs, machines=(base, new)).warnings}
-    assert ("machine", "environment variable OMP_NUM_THREADS: was 1, is 2") in told
-    assert ("machine", "environment variable XLA_FLAGS: was unset, is x") in told
-    assert ("note", "commit of dlbench was aaa, is bbb") in told
-
-
-def test_unknown_machines_are_told_and_rows_asked_instead():
-    base = table(measured("a", 9.0, 1, numpy_version="2.4.6"))
-    new = table(measured("a", 9.0, 1, numpy_version="2.5.0", device_name="Xeon"))
-    told = {(warning.kind, warning.text) for warning in compare(base, new, machines=({}, EPYC)).warnings}
-    assert ("machine", "what machine BASE ran on is not known: there is no machine.json") in told
-    assert ("versions", "numpy_version: was 2.4.6, is 2.5.0") in told
-
-
-def test_hosts_of_other_devices_are_told_though_dlbench_was_started_on_the_same():
-    base, new = table(measured("a", 9.0, 1)), table(measured("a", 9.0, 1, device_name="H100"))
-    assert [(w.kind, w.text) for w in compare(base, new, machines=(EPYC, EPYC)).warnings] == [
-        ("machine", "device_name: was AMD EPYC, is H100")
-    ]
+    assert sorted(f"{warning.kind}: {warning.text}" for warning in found.warnings) == expected
 
 
 def test_random_numbers_have_no_scores():

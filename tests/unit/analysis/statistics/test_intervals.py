@@ -21,21 +21,23 @@ def test_the_extremes_cover_what_the_binomial_says(n, covered):
     assert order_statistic_coverage(n, 1) == covered
 
 
-def test_one_value_says_nothing_about_spread():
-    found = median_interval([3.0])
-    assert (found.value, found.low, found.high, found.coverage) == (3.0, None, None, None)
-
-
-def test_few_values_lie_between_order_statistics():
-    found = median_interval([5.0, 1.0, 3.0, 2.0, 4.0])
-    assert (found.value, found.low, found.high, found.n) == (3.0, 1.0, 5.0, 5)
-    assert found.coverage == 0.9375
-
-
-def test_nine_values_take_the_narrowest_pair_that_covers():
-    found = median_interval(list(range(1, 10)))
-    assert (found.low, found.high) == (2, 8)
-    assert found.coverage == pytest.approx(0.9609375)
+@pytest.mark.parametrize(
+    ("values", "value", "low", "high", "coverage"),
+    [
+        ([3.0], 3.0, None, None, None),
+        # Few values lie between the extremes, nine between the narrowest pair that covers 95%.
+        ([5.0, 1.0, 3.0, 2.0, 4.0], 3.0, 1.0, 5.0, 0.9375),
+        (list(range(1, 10)), 5, 2, 8, 0.9609375),
+        ([1.0] * 4 + [math.inf] * 8, math.inf, 1.0, math.inf, 1 - 2 * 79 / 4096),
+        # Equal values have an interval of no width, nearly equal ones too.
+        ([2.0] * 12, 2.0, 2.0, 2.0, 1 - 2 * 79 / 4096),
+        ([2.0] * 11 + [3.0], 2.0, 2.0, 2.0, 1 - 2 * 79 / 4096),
+    ],
+)
+def test_a_median_lies_between_order_statistics(values, value, low, high, coverage):
+    found = median_interval(values)
+    assert (found.value, found.low, found.high, found.n) == (value, low, high, len(values))
+    assert found.coverage == coverage
 
 
 def test_no_value_is_refused():
@@ -59,21 +61,6 @@ def test_many_values():
         assert 0.95 <= found.coverage < 0.96
         # The standard error of a normal sample's median is sqrt(pi / 2 / n).
         assert (found.high - found.low) / 2 / 1.96 == pytest.approx((np.pi / 2 / n) ** 0.5, rel=0.35)
-
-
-def test_infinite_values_have_an_interval():
-    found = median_interval([1.0] * 4 + [math.inf] * 8)
-    assert (found.value, found.low, found.high) == (math.inf, 1.0, math.inf)
-
-
-def test_equal_values_have_an_interval_of_no_width():
-    found = median_interval([2.0] * 12)
-    assert (found.low, found.high) == (2.0, 2.0)
-
-
-def test_nearly_equal_values_have_an_interval():
-    found = median_interval([2.0] * 11 + [3.0])
-    assert found.low <= 2.0 <= found.high
 
 
 def test_the_same_values_give_the_same_interval():
