@@ -7,7 +7,7 @@ the samples of all workers divided by the longest time that any of them saw.
 
 import math
 from collections.abc import Callable
-from time import perf_counter, process_time
+from time import perf_counter, process_time, time
 from typing import NamedTuple
 
 import numpy as np
@@ -45,16 +45,25 @@ class StepRecorder:
 
     Attributes:
         zero: Moment on `perf_counter` that counts as 0 s: the start of the first step.
-        paused_s: Time since then that is no training.
+        ready_at: The same moment as a time of day; None before it.
+        first_step_s: Duration of the first step.
+        paused_s: Time since `zero` that is no training.
     """
 
     def __init__(self, reporter: Reporter, interval_s: float, capacity: int = 4096) -> None:
         self.zero = self.paused_s = 0.0
+        self.ready_at: float | None = None
+        self.first_step_s: float | None = None
         self._reporter = reporter
         self._interval_s = interval_s
         self._rows = np.empty((capacity, len(STEP_FIELDS)))
         self._count = 0
         self._sent_at = perf_counter()
+
+    def start(self, on_zero: Callable[[float], None]) -> None:
+        """Let this moment count as 0 s, and call `on_zero` with it."""
+        self.ready_at, self.zero = time(), perf_counter()
+        on_zero(self.zero)
 
     def add(self, step: int, epoch: int, phase: str, num_samples: int, marks: Marks, loss: float | None) -> None:
         """Record one step, about a microsecond's work; `epoch` is 0 in an extended window, `loss` a mean.
@@ -78,6 +87,8 @@ class StepRecorder:
             ended - reduced,
             NAN if loss is None else loss,
         )
+        if phase == "first":
+            self.first_step_s = ended - started
         self._count += 1
         if self._count == len(self._rows) or ended - self._sent_at >= self._interval_s:
             self.flush()

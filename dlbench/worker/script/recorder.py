@@ -7,7 +7,6 @@ step. A piece of the window begins at a barrier and ends with this worker's own 
 is the longest that any worker saw, which is what a barrier at its end would have shown.
 """
 
-import time
 from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import Any
@@ -50,9 +49,8 @@ class ScriptRecorder:
         self._run, self._on_zero, self._barrier = run, on_zero, barrier
         self._recorder = StepRecorder(reporter, run.limits.flush_interval_s)
         self._window = Window(barrier or (lambda: None), reporter.observer_cpu_s)
-        self._ready_at: float | None = None
         # Up to here every moment is a step's or a pause's.
-        self._counted_to = self._first_step_s = self._evaluation_s = 0.0
+        self._counted_to = self._evaluation_s = 0.0
         self._steps = self._warmup_steps = self._samples = self._epoch_samples = 0
         self._last: EpochScores = {}
         self._best: float | None = None
@@ -62,9 +60,8 @@ class ScriptRecorder:
     def enter(self) -> float:
         """A step begins; return the moment."""
         self.reporter.phase = "compute"
-        if self._ready_at is None:
-            self._ready_at, self._recorder.zero = time.time(), perf_counter()
-            self._on_zero(self._recorder.zero)
+        if self._recorder.ready_at is None:
+            self._recorder.start(self._on_zero)
             self._counted_to = perf_counter()
             return self._counted_to
         return perf_counter()
@@ -86,8 +83,6 @@ class ScriptRecorder:
             self._window.mark_end()
         else:
             self._warmup_steps += 1
-        if phase == "first":
-            self._first_step_s = marks.ended - marks.started
         self._counted_to = marks.ended
         self._open_if_warm()
 
@@ -123,8 +118,8 @@ class ScriptRecorder:
             epochs_completed=self.epochs,
             samples_seen=self._samples,
             num_parameters=None if arrays is None else sum(array.size for array in arrays),
-            ready_at=self._ready_at,
-            first_step_s=self._first_step_s if self._steps else None,
+            ready_at=self._recorder.ready_at,
+            first_step_s=self._recorder.first_step_s,
             train_time_s=self._train_time() if self._steps else None,
             evaluation_time_s=self._evaluation_s,
             segments=tuple(self._window.segments),

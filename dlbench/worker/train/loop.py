@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from time import perf_counter, time
+from time import perf_counter
 from typing import Any
 
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS, Result
@@ -74,7 +74,6 @@ class Loop:
         # Epochs that are not yet summed over all workers: that is done at evaluations, outside the timed window.
         self._pending: list[Epoch] = []
         self._checkpoint_s = 0.0
-        self._first_step_s: float | None = None
         # Its rows are this attempt's, too; moments on its clock mean nothing on another one's.
         rows, self.progress.rows = self.progress.rows, []
         self._send_epochs([{**row, "ended_at_s": None} for row in rows])
@@ -92,16 +91,14 @@ class Loop:
         self.reporter.phase = "barrier"
         self.reporter.drain(ANNOUNCE_S)
         self.communicator.barrier()
-        ready_at = time()
-        self.recorder.zero = perf_counter()
-        on_zero(self.recorder.zero)
+        self.recorder.start(on_zero)
         try:
             self._train_epochs()
             self._sum_up()
             self._agree()
             if self.run.settings.extend_window:
                 self._extend()
-            return self._account(ready_at)
+            return self._account()
         finally:
             self.recorder.flush()  # also the rows before an error
 
@@ -141,11 +138,9 @@ class Loop:
             self.window.open()
         phase = self._phase(marked)
         marks, loss_sum, correct = self._run_step(indices, epoch, rate, marked)
-        if phase == "first":
-            self._first_step_s = marks.ended - marks.started
-        elif self.window.is_open:
+        if self.window.is_open:
             self.window.count(len(indices))
-        elif not self.warm_up.is_over:
+        elif phase == "warm-up":
             self.warm_up.count(marks.ended - marks.started)
         self.recorder.add(self._step, epoch, phase, len(indices), marks, loss_sum / len(indices))
         return loss_sum, correct
@@ -296,7 +291,7 @@ class Loop:
             return compiled_step(self.trainer, batches, scale, self.reporter)
         return all_reduce_step(self.trainer, self.strategy, self.communicator, batches, scale, self.reporter)
 
-    def _account(self, ready_at: float) -> Result:
+    def _account(self) -> Result:
         progress, window = self.progress, self.window
         assert progress.scores is not None
         reached_s, reached_epochs = progress.reached or (None, None)
@@ -312,8 +307,8 @@ class Loop:
             validation_samples=len(self.data.validation),
             num_parameters=self.trainer.num_parameters,
             flops_per_sample=self.trainer.flops_per_sample,
-            ready_at=ready_at,
-            first_step_s=self._first_step_s,
+            ready_at=self.recorder.ready_at,
+            first_step_s=self.recorder.first_step_s,
             train_time_s=progress.train_time_s,
             evaluation_time_s=progress.evaluation_time_s,
             checkpoint_time_s=None if self.checkpoints is None else self._checkpoint_s,
