@@ -20,6 +20,7 @@ from dlbench.records.outcome import says_out_of_memory
 from dlbench.records.probe import ANSWER, PROGRAM, Answer
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import Affects, Settings, option_prefixes_of, settings_of
 from dlbench.study.prepare import Prepared, wait
 
 _USAGE = 2
@@ -27,9 +28,9 @@ _SHOWN_LINES = 12
 _LONGEST_OUTPUT = 1 << 16
 _LONGEST_REASON = 500
 # One replica alone, whatever the strategy of the run: nothing else decides what one worker needs.
-_ALONE = {"workers": 1, "strategy": "single", "launcher": "local", "mode": None, "workers_per_host": None}
-_ALONE |= {"algorithm": None, "communicator": None, "collectives": None}
-_OTHERS = ("strategy.", "launcher.")
+_ALONE = {name: Settings.model_fields[name].default for name in settings_of(Affects.DISTRIBUTION)}
+_ALONE |= {"strategy": "single", "launcher": "local"}
+_OTHERS = option_prefixes_of(Affects.DISTRIBUTION)
 
 
 @dataclass(frozen=True)
