@@ -79,65 +79,60 @@ def prepare(
         Stopped: `stop` was set.
     """
     recipes = dict.fromkeys(recipe for run in runs if (recipe := recipe_of(run)) is not None)
-    found = {recipe: _prepare(json.loads(recipe), _here, say, stop) for recipe in recipes}
+    found = {recipe: _prepare(recipe, [sys.executable, *_words(recipe)], say, stop) for recipe in recipes}
     if cluster is None or not (others := elsewhere(cluster)):
         return found
-    return {recipe: _everywhere(json.loads(recipe), here, cluster, others, say, stop) for recipe, here in found.items()}
+    return {recipe: _everywhere(recipe, here, cluster, others, say, stop) for recipe, here in found.items()}
+
+
+def _words(recipe: str, **more: str) -> tuple[str, ...]:
+    """Return what an interpreter is given to prepare a data set."""
+    return (*PROGRAM, json.dumps({**json.loads(recipe), **more, "held": True}))
 
 
 def _everywhere(
-    recipe: dict[str, Any], here: Prepared, cluster: Cluster, others: Sequence[Host], say: Say, stop: threading.Event
+    recipe: str, here: Prepared, cluster: Cluster, others: Sequence[Host], say: Say, stop: threading.Event
 ) -> Prepared:
     """Prepare a data set on all other hosts at once; where they share this machine's files, it is there already.
 
     Raises:
         UserError: A host cannot prepare it, or prepares another; names all such hosts.
     """
-    asked = {**recipe, "cache": str(here.folder.parent)}
+    words = _words(recipe, cache=str(here.folder.parent))
 
     def one(host: Host) -> Prepared | UserError:
+        command = argv(cluster, host, words, os.environ)
         try:
-            return _prepare(
-                asked,
-                lambda words: argv(cluster, host, words, os.environ),
-                lambda line: say(f"{host.address}: {line}"),
-                stop,
-            )
+            found = _prepare(recipe, command, lambda line: say(f"{host.address}: {line}"), stop)
         except UserError as error:
             return error
+        if found.checksum != here.checksum:
+            return UserError(f"has another {_dataset(recipe)!r}: checksum {found.checksum}, here {here.checksum}")
+        return found
 
     answers = dict(zip((host.address for host in others), in_parallel(one, others), strict=True))
-    problems = {
-        address: problem for address, found in answers.items() if (problem := _problem(found, here, recipe["dataset"]))
-    }
+    problems = [f"{address}: {found}" for address, found in answers.items() if isinstance(found, UserError)]
     if problems:
-        lines = [f"{address}: {problem}" for address, problem in problems.items()]
-        raise NotPrepared("\n  ".join(["hosts that have not the data:", *lines]))
+        raise NotPrepared("\n  ".join(["hosts without the data:", *problems]))
     folders = {address: str(found.folder) for address, found in answers.items() if isinstance(found, Prepared)}
     return replace(here, elsewhere=folders)
 
 
-def _problem(found: Prepared | UserError, here: Prepared, dataset: str) -> str:
-    """Return why a host has not the same data, or an empty string."""
-    if isinstance(found, UserError):
-        return str(found)
-    if found.checksum != here.checksum:
-        return f"has another {dataset!r}: checksum {found.checksum}, here {here.checksum}"
-    return ""
+def _dataset(recipe: str) -> str:
+    return str(json.loads(recipe)["dataset"])
 
 
-def _here(words: Sequence[str]) -> list[str]:
-    return [sys.executable, *words]
+def _prepare(recipe: str, command: Sequence[str], say: Say, stop: threading.Event) -> Prepared:
+    """Prepare a data set in a process, here or on a host.
 
-
-def _prepare(
-    recipe: dict[str, Any], command: Callable[[Sequence[str]], list[str]], say: Say, stop: threading.Event
-) -> Prepared:
-    """Prepare a data set in a process; `command` says what gives an interpreter these words, here or on a host."""
+    Raises:
+        UserError: It cannot be prepared.
+        Stopped: `stop` was set.
+    """
     # A session of its own: Ctrl-C reaches dlbench alone, which then ends it. On another host that ends ssh here and
     # nothing there, so the program heeds its stdin, which this process holds for as long as it wants the data.
     process = subprocess.Popen(
-        command((*PROGRAM, json.dumps({**recipe, "held": True}))),
+        command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -156,7 +151,7 @@ def _prepare(
         finally:
             _end(process)
     if process.returncode != 0:
-        raise _failure(recipe["dataset"], process.returncode, lines.result())
+        raise _failure(_dataset(recipe), process.returncode, lines.result())
     found = _summary(answer.result())
     return Prepared(Path(found["folder"]), found["checksum"])
 
