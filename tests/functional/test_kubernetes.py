@@ -103,7 +103,7 @@ def test_a_study_is_made_in_a_pod_and_collected(tmp_path: Path, fake: Path) -> N
 
 
 @pytest.mark.mpi
-def test_ctrl_c_ends_the_run_in_good_order_and_collects_it(tmp_path: Path, fake: Path) -> None:
+def test_ctrl_c_ends_the_run_cleanly_and_collects_it(tmp_path: Path, fake: Path) -> None:
     write(tmp_path, epochs=100_000)
     process = start(tmp_path, fake)
     try:

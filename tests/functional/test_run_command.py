@@ -90,7 +90,7 @@ def test_a_data_set_that_cannot_be_prepared_launches_nothing(work):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_ends_in_good_order(work, number):
+def test_an_interruption_ends_cleanly(work, number):
     with work.start(work.scenario(epochs=100_000)) as process:
         wait_for(process, lambda: work.journaled_steps() > 0)
         code, output = interrupt(process, number)

@@ -196,7 +196,7 @@ def test_in_a_job_of_slurm_its_hosts_are_found(made: Cluster, folder: Path) -> N
     assert [(row["status"], row["hosts"]) for row in rows(folder)] == [("completed", "2")], output.read_text()
 
 
-def test_ctrl_c_ends_the_run_in_good_order_and_resume_submits_again(made: Cluster, folder: Path) -> None:
+def test_ctrl_c_ends_the_run_cleanly_and_resume_submits_again(made: Cluster, folder: Path) -> None:
     write(folder, made, base=LONG | {"mode": "scale-out"})
     with begun(made, folder) as process:
         wait_until(lambda: trains(folder), "nothing trains")
@@ -297,7 +297,7 @@ def test_a_job_that_does_not_see_the_study_says_so(made: Cluster, folder: Path) 
     assert ": FAILED (NonZeroExitCode); it wrote nothing into" in done.stdout
 
 
-def test_before_its_time_limit_a_job_ends_in_good_order(limited: tuple[Popen[bytes], Path]) -> None:
+def test_before_its_time_limit_a_job_ends_cleanly(limited: tuple[Popen[bytes], Path]) -> None:
     """Slurm asks it up to a minute and a half before: the other tests of this file run meanwhile."""
     process, folder = limited
     assert process.wait(timeout=200) == 1, printed(folder)

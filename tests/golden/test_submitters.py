@@ -1,4 +1,4 @@
-"""What is handed to queues, as text: scripts of sbatch and manifests for Kubernetes, also where names are odd.
+"""What is submitted to queues, as text: scripts of sbatch and manifests for Kubernetes, also where names are odd.
 
 A change here is a change of what runs. To accept it: UPDATE_GOLDEN=1 pytest tests/golden
 """

@@ -51,9 +51,9 @@ def test_a_problem_of_two_hosts_is_said_once_and_failures_first() -> None:
 
 def test_json_has_everything() -> None:
     found = two(answer={"cores": [0]}, links=(LINK,))
-    told = json.loads(_as_json(found, examine(found)))
-    assert told["hosts"] == ["a", "b"]
-    (link,) = told["links"]
+    found_json = json.loads(_as_json(found, examine(found)))
+    assert found_json["hosts"] == ["a", "b"]
+    (link,) = found_json["links"]
     assert (link["a"], link["b"], link["interface_b"], link["bandwidth_bytes_per_s"]) == ("a", "b", "eth1", 1.2e9)
-    (slots,) = (finding for finding in told["findings"] if finding["verdict"] == "warn")
+    (slots,) = (finding for finding in found_json["findings"] if finding["verdict"] == "warn")
     assert (slots["host"], slots["check"], slots["fix"]) == ("b", "slots", "--hosts a:2,b:1")

@@ -14,7 +14,7 @@ from dlbench.errors import UserError
 
 @pytest.fixture
 def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `dlbench run WHAT` raise or return what it is told."""
+    """Let `dlbench run WHAT` raise or return what WHAT names."""
 
     @click.command("run")
     @click.argument("what")

@@ -67,10 +67,10 @@ def test_arms_stand_in_the_order_of_their_names_and_unknown_ones_last():
 
 def test_what_to_use_is_said_in_the_words_of_the_report():
     rows = [found | {"study": "s"} for found in timed("a", 9.0, batch_size=8) + timed("b", 5.0, batch_size=16, seed=4)]
-    told = [line.text for line in answers(table(rows)) if line.kind == "use"]
-    assert told
+    expected = [line.text for line in answers(table(rows)) if line.kind == "use"]
+    assert expected
     text = shown(rows)
-    assert all(line in text for line in told)
+    assert all(line in text for line in expected)
     assert "dlbench report 'a [bold]study'" in text
     assert "dlbench report" not in shown([row("a-r0", status="failed")])
 

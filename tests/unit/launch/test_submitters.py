@@ -159,7 +159,7 @@ def test_a_cluster_reads_back_from_the_file_that_a_job_gets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "reason", "hosts", "stage", "told"),
+    ("state", "reason", "hosts", "stage", "text"),
     [
         ("PENDING", "Resources", "", Stage.WAITING, "job 7 waits: PENDING (Resources)"),
         ("CONFIGURING", "None", "n1", Stage.WAITING, "job 7 waits: CONFIGURING"),
@@ -171,8 +171,8 @@ def test_a_cluster_reads_back_from_the_file_that_a_job_gets() -> None:
         ("CANCELLED", "None", "", Stage.ENDED, "Slurm reports job 7: CANCELLED"),
     ],
 )
-def test_the_words_of_slurm_are_read(state: str, reason: str, hosts: str, stage: Stage, told: str) -> None:
-    assert job_status("7", state, reason, hosts) == JobStatus(stage, told)
+def test_the_words_of_slurm_are_read(state: str, reason: str, hosts: str, stage: Stage, text: str) -> None:
+    assert job_status("7", state, reason, hosts) == JobStatus(stage, text)
 
 
 def test_submitters_are_found_by_name() -> None:

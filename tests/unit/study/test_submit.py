@@ -32,7 +32,7 @@ def asked(count: int = 3, cluster: Cluster = ASKED) -> StudyPlan:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    """Return a study that was handed in, in which nothing was launched yet."""
+    """Return a study that was submitted, in which nothing was launched yet."""
     made = create(tmp_path, asked())
     (made.path / files.SUBMISSIONS_FOLDER).mkdir()
     return made
@@ -78,13 +78,13 @@ def test_a_study_in_which_a_run_was_launched_is_not_begun_again(folder: Folder) 
         resumed(begun, replace(asked(cluster=GIVEN), machine=MACHINE | {"cpu": {"model": "Another"}}))
 
 
-def test_an_edited_scenario_is_refused_before_it_is_handed_in(folder: Folder) -> None:
+def test_an_edited_scenario_is_refused_before_it_is_submitted(folder: Folder) -> None:
     refuse_edited(folder, asked())
     with pytest.raises(UserError, match="the scenario was edited"):
         refuse_edited(folder, planned(text="name: s\nbase: {trainer: numpy, batch_size: 9}\n"))
 
 
-def test_what_is_complete_is_not_handed_in_again(folder: Folder) -> None:
+def test_what_is_complete_is_not_submitted_again(folder: Folder) -> None:
     # Where it is made a run has other ids: its cores are known.
     there = replace(asked(cluster=GIVEN), runs=runs(3, batch_size=16))
     begun = resumed(folder, there)
@@ -125,7 +125,7 @@ def test_in_a_job_the_hosts_of_a_study_are_those_of_the_job(monkeypatch: pytest.
 
 
 class FakeJob:
-    """A job that stands as it is told, and notes what it is asked for."""
+    """A job with given states, which records what it is asked for."""
 
     name = "7"
 
@@ -169,15 +169,15 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "_POLL_S", 0.001)
 
 
-def told(job: FakeJob, stop: threading.Event | None = None) -> tuple[JobStatus, list[str]]:
+def followed(job: FakeJob, stop: threading.Event | None = None) -> tuple[JobStatus, list[str]]:
     lines: Any = Lines()
     return follow(job, lines, stop or threading.Event()), list(lines)
 
 
-def test_what_a_job_prints_is_handed_on_line_by_line_and_each_state_once() -> None:
+def test_what_a_job_prints_is_shown_line_by_line_and_each_state_once() -> None:
     waits = JobStatus(Stage.WAITING, "it waits")
     end = JobStatus(Stage.ENDED, "it has ended", 0)
-    sight, lines = told(FakeJob(waits, waits, RUNNING, RUNNING, end, output=("one\ntw", "o\n", "", "three")))
+    sight, lines = followed(FakeJob(waits, waits, RUNNING, RUNNING, end, output=("one\ntw", "o\n", "", "three")))
     assert sight == end
     assert [line for line in lines if line.startswith("it")] == ["it waits", "it runs", "it has ended"]
     assert [line for line in lines if not line.startswith("it")] == ["one", "two", "three"]
@@ -186,12 +186,12 @@ def test_what_a_job_prints_is_handed_on_line_by_line_and_each_state_once() -> No
 def test_what_dlbench_in_a_job_refuses_is_refused_here() -> None:
     job = FakeJob(JobStatus(Stage.ENDED, "it has ended", 2), output=("dlbench: no such host\n  hint: look\n",))
     with pytest.raises(UserError, match=r"dlbench in the job 7 refused: no such host\n  hint: look$"):
-        told(job)
+        followed(job)
     assert job.calls == ["collect"]
 
 
 def test_a_job_that_another_command_ended_is_reported() -> None:
-    _, lines = told(FakeJob(JobStatus(Stage.ENDED, "it has ended", 130)))
+    _, lines = followed(FakeJob(JobStatus(Stage.ENDED, "it has ended", 130)))
     assert lines[-1] == "job 7 was asked to end before its runs were done: by its time limit, or by another command"
 
 
@@ -209,7 +209,7 @@ def test_a_job_is_cancelled_once_killed_where_it_does_not_end_and_collected(monk
         (FakeJob(RUNNING), asked, 0.01, ["cancel", "kill", "collect"]),
     ):
         monkeypatch.setattr(following, "_GRACE_S", grace_s)
-        _, lines = told(job, stop)
+        _, lines = followed(job, stop)
         assert job.calls == calls
         assert lines.count("job 7 is asked to end") == 1
 
@@ -230,7 +230,7 @@ def test_a_second_ctrl_c_ends_the_job_and_other_failures_here_leave_it_alone() -
     ):
         job = Broken(error)
         with pytest.raises(type(error)):
-            told(job)
+            followed(job)
         assert job.calls == calls, error
 
 
@@ -239,5 +239,5 @@ def test_a_lost_terminal_leaves_the_job_alone(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(stop, "wait", lambda timeout: stop.hang_up() or True)  # it comes while the job is waited for
     job = FakeJob(RUNNING)
     with pytest.raises(Detached, match="job 7 goes on"):
-        told(job, stop)
+        followed(job, stop)
     assert job.calls == ["leave"]

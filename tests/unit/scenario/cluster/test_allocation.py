@@ -1,4 +1,4 @@
-"""Slurm's lists of hosts and tasks, as it writes them and as nobody should."""
+"""Slurm's lists of hosts and tasks, valid and invalid."""
 
 import pytest
 
