@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.cluster import network
 from tests.cluster.commands import CommandError, found
@@ -110,14 +111,7 @@ class Host:
     ) -> subprocess.Popen[bytes]:
         """Start a command in this host, in a session of its own; what it prints goes to a file."""
         with output.open("ab") as file:
-            return subprocess.Popen(
-                self.entering(argv, cwd),
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                env=self._environment(variables),
-                start_new_session=True,
-            )
+            return self._started(argv, cwd, variables, stdout=file, stderr=file)
 
     def run(
         self,
@@ -135,17 +129,8 @@ class Host:
             DeadHostError: The host's processes have ended.
             subprocess.TimeoutExpired: It took longer than allowed.
         """
-        process = subprocess.Popen(
-            self.entering(argv, cwd),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            env=self._environment(variables),
-            start_new_session=True,
-        )
-        with process:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
+        with self._started(argv, cwd, variables, **pipes) as process:
             try:
                 stdout, stderr = process.communicate(timeout=timeout_s)
             except BaseException:
@@ -181,5 +166,9 @@ class Host:
         end_all(lambda: [] if first is None else [first])
         end_all(self.processes)
 
-    def _environment(self, variables: Mapping[str, str] | None) -> dict[str, str]:
-        return {**os.environ, **self.variables, **(variables or {})}
+    def _started(
+        self, argv: Sequence[str], cwd: Path | str, variables: Mapping[str, str] | None, **streams: Any
+    ) -> "subprocess.Popen[Any]":
+        environment = {**os.environ, **self.variables, **(variables or {})}
+        words = self.entering(argv, cwd)
+        return subprocess.Popen(words, stdin=subprocess.DEVNULL, env=environment, start_new_session=True, **streams)
