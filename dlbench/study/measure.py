@@ -12,7 +12,7 @@ from dlbench.launch.submission import NotCollected
 from dlbench.records.assignment import Assignment
 from dlbench.study.folder import Folder, create, discard_unused
 from dlbench.study.lock import require_free
-from dlbench.study.plan import Request, StudyPlan, at_hosts, part_of, require_launchable, resolve, with_links
+from dlbench.study.plan import Request, StudyPlan, at_hosts, part_of, plan_study, require_launchable, with_links
 from dlbench.study.runner import DiskFull, StudyResult, Watcher, run_study
 from dlbench.study.submit import Queue, is_queued
 
@@ -29,7 +29,7 @@ def measure(request: Request, watcher: Watcher, stop: threading.Event) -> StudyR
         UserError: Something that the user can fix.
         KeyboardInterrupt: `stop` was set before anything was launched.
     """
-    plan, continued = resolve(request)
+    plan, continued = plan_study(request)
     queue = Queue(plan, request) if is_queued(plan.cluster) else None
     if queue is not None:
         queue.require_usable()
@@ -54,7 +54,7 @@ def dry_run(request: Request) -> Iterator[str]:
     Raises:
         UserError: Something that the user can fix.
     """
-    plan, folder = resolve(request)
+    plan, folder = plan_study(request)
     if is_queued(plan.cluster):
         yield Queue(plan, request).dry_run_text(folder)
     yield "# The endpoint (address, port, token), the prepared data and the log folder are added at the launch."

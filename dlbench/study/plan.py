@@ -79,7 +79,7 @@ class Request:
     part: tuple[int, int] | None = None
 
 
-def resolve(request: Request) -> tuple[StudyPlan, Folder | None]:
+def plan_study(request: Request) -> tuple[StudyPlan, Folder | None]:
     """Return what is to be measured where, and the study to continue, or None for a new one.
 
     Raises:

@@ -80,12 +80,12 @@ def _text(value: Any) -> Any:
 
 
 def _hosts(data: dict[str, Any], source: Source) -> list[Any]:
-    """Return the hosts as a list of mappings, whichever way they are written."""
+    """Return the hosts as a list that the model takes, whichever way they are written."""
     where = source.where(("hosts",))
     written = data.get("hosts")
     if isinstance(written, str):
         try:
-            return [host.model_dump() for host in parse_hosts(written, "hosts:").hosts]
+            return list(parse_hosts(written, "hosts:").hosts)
         except UserError as error:
             raise UserError(error.message, hint=error.hint, where=where) from error
     if isinstance(written, dict):

@@ -13,7 +13,7 @@ from dlbench.scenario.settings import Settings
 from dlbench.strategies import horovod
 from dlbench.study import plan
 from dlbench.study.folder import create
-from dlbench.study.plan import Request, require_launchable, resolve
+from dlbench.study.plan import Request, plan_study, require_launchable
 
 
 def asked(**settings: Any) -> Any:
@@ -46,22 +46,22 @@ def test_a_scenario_file_and_a_mapping_bring_the_numbers_they_name(started_in: P
     path = started_in / "scenarios" / "s.yaml"
     path.write_text("reference: theirs\nbase: {trainer: numpy}\n")
     for scenario in (path, {"reference": "theirs", "base": {"trainer": "numpy"}}):
-        found, _ = resolve(Request(scenario))
+        found, _ = plan_study(Request(scenario))
         assert found.reference == TEXT
-    found, _ = resolve(Request({"base": {"trainer": "numpy"}}))
+    found, _ = plan_study(Request({"base": {"trainer": "numpy"}}))
     assert found.reference == ""
 
 
 def test_a_mapping_that_names_unknown_numbers_is_refused(started_in: Path) -> None:
     with pytest.raises(UserError, match=r"no reference 'ours'; there are: theirs"):
-        resolve(Request({"reference": "ours", "base": {"trainer": "numpy"}}))
+        plan_study(Request({"reference": "ours", "base": {"trainer": "numpy"}}))
 
 
 def test_a_study_that_goes_on_asks_for_no_reference(started_in: Path) -> None:
-    found, _ = resolve(Request({"reference": "theirs", "base": {"trainer": "numpy"}}))
+    found, _ = plan_study(Request({"reference": "theirs", "base": {"trainer": "numpy"}}))
     study = create(started_in, found)
     (started_in / "scenarios" / "reference" / "theirs.csv").unlink()
-    found, folder = resolve(Request(None, study=study.path))
+    found, folder = plan_study(Request(None, study=study.path))
     assert folder is not None
     assert found.reference == ""
     assert (study.path / files.REFERENCE).read_text() == TEXT
