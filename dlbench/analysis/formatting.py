@@ -6,7 +6,7 @@ from typing import Literal
 
 from dlbench.analysis.statistics.intervals import Interval, median_interval
 
-Kind = Literal["use", "why", "warning"]
+StatementKind = Literal["use", "why", "warning"]
 
 # Names in one sentence; more are counted.
 MOST_NAMES = 4
@@ -22,7 +22,7 @@ class Statement:
     """
 
     text: str
-    kind: Kind
+    kind: StatementKind
 
 
 @dataclass(frozen=True)

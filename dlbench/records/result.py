@@ -5,6 +5,8 @@ from pydantic import BaseModel, ConfigDict
 # A rate comes from at least so much of the timed window; below it, it stays empty.
 MIN_TIMED_STEPS = 50
 MIN_TIMED_S = 5.0
+# How workers' weights agree, from best to worst.
+AGREEMENTS = ("exact", "close", "no")
 
 
 class Segment(BaseModel):

@@ -7,14 +7,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.arms import Arm, arm_name, arms
+from dlbench.analysis.arms import Arm, arm_name, arms, records
 from dlbench.analysis.groups import with_placement
 from dlbench.errors import UserError
 from dlbench.records import files
 from dlbench.records.columns import SCHEMA_VERSION
 from dlbench.records.outcome import Status
 from dlbench.records.tables import read_table
-from dlbench.report.formatting import values
 from dlbench.scenario.read.scenario_file import parse
 from dlbench.scenario.scenario import Scenario
 
@@ -94,13 +93,8 @@ class ReportData:
     @cached_property
     def arms(self) -> dict[str, list[Arm]]:
         """The arms of each study by its name, in the order of their first completed runs; resampled once."""
-        return {study.name: [arm for arm in arms(self._rows(study.name)) if arm.completed] for study in self.studies}
-
-    def _rows(self, study: str) -> list[dict[str, Any]]:
-        """Return the last attempts of a study by column, None where a cell is empty."""
-        own = self.runs[self.runs["study"] == study]
-        columns = {str(name): values(own[name]) for name in own}
-        return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+        rows = {study.name: records(self.runs[self.runs["study"] == study.name]) for study in self.studies}
+        return {name: [arm for arm in arms(own) if arm.completed] for name, own in rows.items()}
 
     @cached_property
     def epochs(self) -> "pd.DataFrame":

@@ -73,7 +73,7 @@ def _as_text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-Column = Annotated[str, AfterValidator(column_name)]
+ColumnName = Annotated[str, AfterValidator(column_name)]
 SeriesName = Annotated[str, BeforeValidator(_as_text), Field(min_length=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -94,8 +94,8 @@ class Claim(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     claim: Shape
-    column: Column
-    of: Column | None = None
+    column: ColumnName
+    of: ColumnName | None = None
     series: SeriesName | None = None
     than: SeriesName | None = None
     beyond: Positive | None = None

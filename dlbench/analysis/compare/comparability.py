@@ -1,5 +1,6 @@
 """Whether two studies can be compared at all, and what differs between them besides results."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,7 +12,7 @@ from dlbench.errors import shorten
 from dlbench.records.columns import names
 from dlbench.records.machine import differences
 
-Kind = Literal["machine", "versions", "note"]
+DifferenceKind = Literal["machine", "versions", "note"]
 Machine = Mapping[str, Any]
 
 # What decides the work itself: where it differs, nothing is left to compare.
@@ -35,7 +36,7 @@ class Difference:
         text: What was, and what is.
     """
 
-    kind: Kind
+    kind: DifferenceKind
     text: str
 
 
@@ -141,9 +142,7 @@ def _shown(value: Any) -> str:
 
 def _counted(lines: Iterable[str]) -> list[str]:
     """Return each line once, with the number of arms it is true of where they are several."""
-    times: dict[str, int] = {}
-    for line in filter(None, lines):
-        times[line] = times.get(line, 0) + 1
+    times = Counter(filter(None, lines))
     return [f"{line} (in {count} arms)" if count > 1 else line for line, count in times.items()]
 
 

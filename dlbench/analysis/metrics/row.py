@@ -11,14 +11,11 @@ from dlbench.analysis.metrics import rates, sensors
 from dlbench.errors import UserError
 from dlbench.records.columns import SCHEMA_VERSION, names
 from dlbench.records.outcome import Outcome
-from dlbench.records.result import Result
+from dlbench.records.result import AGREEMENTS, Result
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.telemetry.journal import Journal
-
-# From best to worst; a verdict that is not among them counts as the worst.
-VERDICTS = ("exact", "close", "no")
 
 # Columns that a result holds under the same name, and how the workers' values become one. Values that were summed or
 # agreed over all workers before they were handed in are the same in all, so the first known one is taken.
@@ -108,11 +105,11 @@ def startup_time(started_at: str, results: Iterable[Result]) -> float | None:
 
 
 def workers_agree(results: Iterable[Result]) -> str | None:
-    """Return the worst verdict of all workers; where none gave one, compare the hashes they handed in."""
+    """Return the worst agreement of all workers, an unknown one above all; where none has one, compare their hashes."""
     found = list(results)
-    verdicts = [result.agreement for result in found if result.agreement is not None]
-    if verdicts:
-        return max(verdicts, key=lambda verdict: VERDICTS.index(verdict) if verdict in VERDICTS else len(VERDICTS))
+    known = [result.agreement for result in found if result.agreement is not None]
+    if known:
+        return max(known, key=lambda name: AGREEMENTS.index(name) if name in AGREEMENTS else len(AGREEMENTS))
     hashes = [result.weights_hash for result in found]
     if len(hashes) < 2 or None in hashes:
         return None

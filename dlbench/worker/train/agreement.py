@@ -10,14 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dlbench.records.result import AGREEMENTS
 from dlbench.strategies import Communicator
 
 Flat = npt.NDArray[Any]
 
 # Largest difference between two workers, relative to the largest weight, that reduction orders explain.
 TOLERANCES = {8: 1e-12, 4: 1e-5, 2: 1e-2}
-
-VERDICTS = ("exact", "close", "no")
 
 
 class Diverged(Exception):  # noqa: N818 - it is a way for a run to end, not a defect
@@ -64,4 +63,4 @@ def compare(flat: Flat, communicator: Communicator, others: Sequence[Flat] = ())
 
 def worst(verdicts: list[str]) -> str:
     """Return the worst of several verdicts."""
-    return max(verdicts, key=VERDICTS.index)
+    return max(verdicts, key=AGREEMENTS.index)
