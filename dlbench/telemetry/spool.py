@@ -33,19 +33,10 @@ class Spool:
         self._memory_used = self._num_on_disk = self._end = 0
         self._file: IO[bytes] | None = None
 
-    def __len__(self) -> int:
-        """Return the number of unacknowledged lines."""
-        return len(self._lines)
-
     @property
     def last(self) -> int:
         """Number of the last line ever added; 0 where there was none."""
         return self.first + len(self._lines) - 1
-
-    @property
-    def bytes_on_disk(self) -> int:
-        """Size of the file; 0 while every unacknowledged line is in memory."""
-        return self._end
 
     def append(self, line: bytes) -> None:
         """Add the next line.

@@ -27,7 +27,7 @@ def main() -> int:
     """Run one process of a run; return its exit code."""
     try:
         assignment = read_assignment(os.environ)
-        rank = identify(os.environ, assignment.layout).rank
+        rank = identify(os.environ, assignment.layout)
         redirect_output(assignment, rank)
     except UserError as error:
         sys.stderr.write(f"dlbench: {error}\n")

@@ -1,7 +1,7 @@
 """Which process of which run this one is: the assignment, and the rank that every launcher says in its own way."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -11,13 +11,11 @@ from dlbench.scenario.layout import Layout
 from dlbench.scenario.source import first_fault
 
 
-@dataclass(frozen=True)
-class RankSource:
-    """Who says the rank, and in which variables; an empty name where it does not say."""
+class RankSource(NamedTuple):
+    """Who says the rank, and in which variables; `size` is empty where it does not say the number of processes."""
 
     name: str
     rank: str
-    local_rank: str = ""
     size: str = ""
 
 
@@ -25,22 +23,12 @@ class RankSource:
 # Slurm allocation leaves Slurm's variables of the surrounding step in place.
 SOURCES = (
     RankSource("dlbench", RANK_VARIABLE),
-    RankSource("Horovod", "HOROVOD_RANK", "HOROVOD_LOCAL_RANK", "HOROVOD_SIZE"),
-    RankSource("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
-    RankSource("MPICH", "PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE"),
+    RankSource("Horovod", "HOROVOD_RANK", "HOROVOD_SIZE"),
+    RankSource("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    RankSource("MPICH", "PMI_RANK", "PMI_SIZE"),
     RankSource("PMIx", "PMIX_RANK"),
-    RankSource("Slurm", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"),
+    RankSource("Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 )
-
-
-@dataclass(frozen=True)
-class Identity:
-    """This process: its rank, its index on its host and the number of processes; None where it is unknown."""
-
-    rank: int
-    local_rank: int | None = None
-    size: int | None = None
-    source: str = ""
 
 
 def read_assignment(environment: Mapping[str, str]) -> Assignment:
@@ -61,36 +49,24 @@ def read_assignment(environment: Mapping[str, str]) -> Assignment:
         ) from error
 
 
-def from_environment(environment: Mapping[str, str]) -> Identity | None:
-    """Return what the launcher says of this process, or None where no launcher does.
+def identify(environment: Mapping[str, str], layout: Layout) -> int:
+    """Return the rank of this process in the layout.
 
     Raises:
-        UserError: A variable that should hold a number does not.
+        UserError: The launcher started another number of processes than the run has, does not say which this is, or
+            says it with something else than a number.
     """
     for source in SOURCES:
         rank = _number(environment, source.rank)
         if rank is not None:
-            local_rank, size = _number(environment, source.local_rank), _number(environment, source.size)
-            return Identity(rank, local_rank, size, source.name)
-    return None
-
-
-def identify(environment: Mapping[str, str], layout: Layout) -> Identity:
-    """Return which process of the layout this one is.
-
-    Raises:
-        UserError: The launcher started another number of processes than the run has, or does not say which this is.
-    """
-    found = from_environment(environment)
-    if found is None:
-        if len(layout.places) == 1:
-            return Identity(0, 0, 1)
-        raise UserError(
-            f"this run has {len(layout.places)} processes and nothing says which one this is",
-            hint="none of these is set: " + ", ".join(source.rank for source in SOURCES),
-        )
-    check(layout, found.rank, found.size, f"{found.source} says")
-    return found
+            check(layout, rank, _number(environment, source.size), f"{source.name} says")
+            return rank
+    if len(layout.places) == 1:
+        return 0
+    raise UserError(
+        f"this run has {len(layout.places)} processes and nothing says which one this is",
+        hint="none of these is set: " + ", ".join(source.rank for source in SOURCES),
+    )
 
 
 def check(layout: Layout, rank: int, size: int | None, who: str) -> None:

@@ -63,7 +63,7 @@ class Session:
         Raises:
             UserError: The launcher does not say which process this is.
         """
-        rank = ranks.identify(os.environ, assignment.layout).rank
+        rank = ranks.identify(os.environ, assignment.layout)
         reporter = Reporter(assignment, rank)
         observer = Observer(assignment, rank, reporter)
         observer.start()

@@ -51,7 +51,7 @@ def of_this_process(environment: Mapping[str, str] = os.environ) -> Fault | None
     if FAULT not in environment or VARIABLE not in environment:
         return None
     assignment = Assignment.model_validate_json(environment[VARIABLE])
-    here = (assignment.run.repeat, identify(environment, assignment.layout).rank)
+    here = (assignment.run.repeat, identify(environment, assignment.layout))
     faults = (Fault(**fault) for fault in json.loads(environment[FAULT]))
     return next((fault for fault in faults if (fault.repeat, fault.rank) == here), None)
 

@@ -2,7 +2,7 @@ import pytest
 
 from dlbench.errors import UserError
 from dlbench.scenario.layout import Layout, Place
-from dlbench.worker.process.rank import SOURCES, Identity, from_environment, identify
+from dlbench.worker.process.rank import SOURCES, identify
 
 
 def layout(places):
@@ -15,11 +15,8 @@ def layout(places):
 
 def test_every_launcher_is_understood():
     for source in SOURCES:
-        environment = {source.rank: "2"}
-        if source.size:
-            environment |= {source.local_rank: "1", source.size: "4"}
-        local_rank, size = 1 if source.local_rank else None, 4 if source.size else None
-        assert from_environment(environment) == Identity(2, local_rank, size, source.name)
+        environment = {source.rank: "2"} | ({source.size: "4"} if source.size else {})
+        assert identify(environment, layout(4)) == 2, source.name
 
 
 def test_what_is_set_inside_something_else_is_believed():
@@ -28,8 +25,8 @@ def test_what_is_set_inside_something_else_is_believed():
         ({"DLBENCH_RANK": "1", "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "7"}, 1),
         ({"DLBENCH_RANK": "", "PMI_RANK": "1"}, 1),
     ):
-        assert from_environment(environment).rank == rank
-    assert identify({}, layout(1)).rank == 0, "one process needs no launcher"
+        assert identify(environment, layout(4)) == rank
+    assert identify({}, layout(1)) == 0, "one process needs no launcher"
 
 
 def test_processes_that_are_not_those_of_the_run_are_refused():
