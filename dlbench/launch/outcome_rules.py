@@ -182,7 +182,7 @@ def _reported_error(evidence: Evidence) -> tuple[Status, str] | None:
         return None  # the launcher failed first, or a worker that reported nothing, and these are its followers
     hosts = evidence.launcher_log.unreachable
     # What a worker gets to see of it is an "internal error".
-    route = f": MPI finds no way between {hosts}" if hosts else ""
+    route = f": MPI finds no route between {hosts}" if hosts else ""
     return Status.FAILED, _said((causes or errors)[0]) + route
 
 

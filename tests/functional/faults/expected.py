@@ -62,7 +62,7 @@ def _hang(fault: Fault, shape: Shape) -> Expected:
     seen = (SEEN if shape.workers > 1 else SEEN_IN_ONE_CALL).get(fault.phase, fault.phase)
     # With the interpreter's lock held the last heartbeat may be one of a moment before.
     place = (
-        LEFT if fault.phase == "exit" else f"in phase {seen if fault.kind == 'hang' else '[a-z]+'}( at step [0-9]+)?"
+        LEFT if fault.phase == "exit" else f"in phase {seen if fault.kind == 'hang' else '[a-z_]+'}( at step [0-9]+)?"
     )
     before = r"(worker \d+ \([^()]*\), )*" if fault.phase in ALIKE and fault.kind == "hang" else ""
     alone = rf"( \(no sign of life from worker {fault.rank}\))?(, while .*)?"

@@ -274,7 +274,7 @@ KINDS: dict[str, Kind] = {
         _take_ports,
         _give_ports,
         status="failed",
-        reason=r"worker \d: .*: MPI finds no way between (.* and {host}|{host} and .*)",
+        reason=r"worker \d: .*: MPI finds no route between (.* and {host}|{host} and .*)",
         is_ahead=True,
     ),
     "second dlbench": Kind(_second_dlbench, ranks=_BESIDE),

@@ -105,7 +105,7 @@ def test_the_first_error_is_the_reason() -> None:
     assert failed(hurt(0, "", traceback="Traceback ...\n  File x\nKeyError: 'a'\n")) == "worker 0: KeyError: 'a'"
     assert failed(hurt(0, "x"), failure="the journal cannot be written") == "the journal cannot be written"
     assert failed(lost(0), hurt(1, "MPI_ERR_INTERN: internal error"), unreachable="node2 and node1") == (
-        "worker 1: MPI_ERR_INTERN: internal error: MPI finds no way between node2 and node1"
+        "worker 1: MPI_ERR_INTERN: internal error: MPI finds no route between node2 and node1"
     )
 
 
