@@ -16,7 +16,7 @@ from dlbench.launch import processes
 from dlbench.launch.logs import LogBounds, read_launcher_log, telling_line
 from dlbench.launch.outcome_rules import Evidence, decide, has_killed_elsewhere
 from dlbench.launch.plan import LaunchPlan
-from dlbench.launch.processes import ProcessStates, process_states
+from dlbench.launch.processes import WorkerStates, worker_states
 from dlbench.launch.watch import Termination, Watch
 from dlbench.records import files
 from dlbench.records.assignment import Assignment
@@ -171,12 +171,12 @@ class _Attempt:
     def _watch(self, launcher: subprocess.Popen[bytes], started_at: float) -> Termination | None:
         """Return why the attempt has to be ended, or None once its launcher has ended by itself."""
         watch, host = Watch(self.assignment.run.limits, started_at), socket.gethostname()
-        turn, states = 0, ProcessStates()
+        turn, states = 0, WorkerStates()
         while launcher.poll() is None:
             now, views = time.monotonic(), self.session.workers()
             self.logs.enforce()
             if turn % _LOOK_EVERY == 0:
-                states = process_states(self.assignment.attempt_id, views, host)
+                states = worker_states(self.assignment.attempt_id, views, host)
             if turn % _REPORT_EVERY == 0:
                 self.on_progress(Progress(now - started_at, tuple(views.values())))
             if found := self._interruption() or watch.check(now, views, states):

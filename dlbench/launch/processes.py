@@ -44,7 +44,7 @@ class ProcessState:
 
 
 @dataclass(frozen=True)
-class ProcessStates:
+class WorkerStates:
     """An attempt's worker processes as the kernel shows them: ranks that are stopped, and ranks that are gone."""
 
     stopped: frozenset[int] = frozenset()
@@ -70,7 +70,7 @@ def carries(pid: int, attempt_id: str) -> bool:
     return f"{ATTEMPT_VARIABLE}={attempt_id}".encode() in environment.split(b"\0")
 
 
-def process_states(attempt_id: str, views: Mapping[int, WorkerView], host: str) -> ProcessStates:
+def worker_states(attempt_id: str, views: Mapping[int, WorkerView], host: str) -> WorkerStates:
     """Return which of an attempt's worker processes on this host are stopped or gone.
 
     Process ids are reused, and a worker on another host may have the id of a process here: a process counts as a
@@ -78,7 +78,7 @@ def process_states(attempt_id: str, views: Mapping[int, WorkerView], host: str) 
     """
     here = {rank: view.pid for rank, view in views.items() if view.pid > 0 and view.host == host}
     found = {rank: state(pid) if carries(pid, attempt_id) else None for rank, pid in here.items()}
-    return ProcessStates(
+    return WorkerStates(
         stopped=frozenset(rank for rank, seen in found.items() if seen is not None and seen.is_stopped),
         gone=frozenset(rank for rank, seen in found.items() if seen is None or not seen.is_alive),
     )

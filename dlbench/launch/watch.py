@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dlbench.launch.processes import ProcessStates
+from dlbench.launch.processes import WorkerStates
 from dlbench.records.outcome import Status
 from dlbench.scenario.run_spec import Limits
 from dlbench.telemetry.attempt_session import WorkerView
@@ -39,25 +39,25 @@ class Watch:
     started_at: float
     _since: dict[tuple[str, int], float] = field(default_factory=dict)
 
-    def check(self, now: float, views: Mapping[int, WorkerView], states: ProcessStates) -> Termination | None:
+    def check(self, now: float, views: Mapping[int, WorkerView], states: WorkerStates) -> Termination | None:
         """Return why the attempt has to be ended now, or None where it may go on."""
         checks = (self._total_time, self._errors, self._gone, self._stopped, self._start_up, self._stall)
         return next((found for check in checks if (found := check(now, views, states))), None)
 
-    def _total_time(self, now: float, views: Mapping[int, WorkerView], _: ProcessStates) -> Termination | None:
+    def _total_time(self, now: float, views: Mapping[int, WorkerView], _: WorkerStates) -> Termination | None:
         limit = self.limits.timeout_s
         if limit is None or now - self.started_at < limit:
             return None
         return Termination(Status.TIMEOUT, f"it took longer than timeout_s ({limit:g} s); {_where(views.values())}")
 
-    def _errors(self, now: float, views: Mapping[int, WorkerView], _: ProcessStates) -> Termination | None:
+    def _errors(self, now: float, views: Mapping[int, WorkerView], _: WorkerStates) -> Termination | None:
         """A worker has reported its error and the run does not end by itself."""
         first = min((error.at for view in views.values() for error in view.errors), default=None)
         if first is None or now - first < ERROR_PATIENCE_S:
             return None
         return Termination(Status.FAILED, "")
 
-    def _gone(self, now: float, views: Mapping[int, WorkerView], states: ProcessStates) -> Termination | None:
+    def _gone(self, now: float, views: Mapping[int, WorkerView], states: WorkerStates) -> Termination | None:
         """A worker ended early while its launcher carries on: with another exit code it would have ended the job."""
         for rank, view in views.items():
             is_lost = view.is_gone and rank in states.gone
@@ -68,14 +68,14 @@ class Watch:
                 return Termination(Status.FAILED, f"the connection to {_named(view)} is lost")
         return None
 
-    def _stopped(self, now: float, views: Mapping[int, WorkerView], states: ProcessStates) -> Termination | None:
+    def _stopped(self, now: float, views: Mapping[int, WorkerView], states: WorkerStates) -> Termination | None:
         patience = min(STOPPED_PATIENCE_S, self.limits.stall_timeout_s / 2)
         for rank, view in views.items():
             if self._lasts("stopped", rank, rank in states.stopped, now) >= patience:
                 return _is_stopped(view)
         return None
 
-    def _start_up(self, now: float, views: Mapping[int, WorkerView], states: ProcessStates) -> Termination | None:
+    def _start_up(self, now: float, views: Mapping[int, WorkerView], states: WorkerStates) -> Termination | None:
         limit = self.limits.startup_timeout_s
         late = [view for view in views.values() if not view.has_trained]
         if not late or now - self.started_at < limit:
@@ -87,7 +87,7 @@ class Watch:
         reason = f"start-up took longer than startup_timeout_s ({limit:g} s): {_where(culprits)}"
         return Termination(Status.TIMEOUT, reason + _while(others))
 
-    def _stall(self, now: float, views: Mapping[int, WorkerView], states: ProcessStates) -> Termination | None:
+    def _stall(self, now: float, views: Mapping[int, WorkerView], states: WorkerStates) -> Termination | None:
         limit = self.limits.stall_timeout_s
         if not all(view.has_trained for view in views.values()):
             return None
@@ -119,7 +119,7 @@ def early_end(view: WorkerView, how: str) -> str:
     return f"worker {view.rank} ended without handing in its result ({how}){where}"
 
 
-def _first_stopped(views: Iterable[WorkerView], states: ProcessStates) -> Termination | None:
+def _first_stopped(views: Iterable[WorkerView], states: WorkerStates) -> Termination | None:
     return next((_is_stopped(view) for view in views if view.rank in states.stopped), None)
 
 
@@ -128,7 +128,7 @@ def _is_stopped(view: WorkerView) -> Termination:
     return Termination(Status.STALLED, reason)
 
 
-def _blame(views: Mapping[int, WorkerView], silent: frozenset[int], states: ProcessStates) -> str:
+def _blame(views: Mapping[int, WorkerView], silent: frozenset[int], states: WorkerStates) -> str:
     """Say whom a stalled attempt waits for, and what the others do."""
     busy = [view for view in views.values() if not view.has_left]
     ending = [view for view in views.values() if view.rank not in states.gone]

@@ -6,9 +6,9 @@ from dlbench.launch.watch import (
     DEATH_PATIENCE_S,
     ERROR_PATIENCE_S,
     STOPPED_PATIENCE_S,
-    ProcessStates,
     Termination,
     Watch,
+    WorkerStates,
 )
 from dlbench.records.outcome import Status
 from dlbench.scenario.run_spec import Limits
@@ -16,9 +16,9 @@ from dlbench.telemetry.attempt_session import WorkerView
 from tests.unit.launch.fakes import error, view, views, well_ended
 
 
-def check(now: float, *seen: WorkerView, sight: ProcessStates | None = None, **limits: Any) -> Termination | None:
+def check(now: float, *seen: WorkerView, sight: WorkerStates | None = None, **limits: Any) -> Termination | None:
     limits = {"startup_timeout_s": 50.0, "stall_timeout_s": 20.0, **limits}
-    return Watch(Limits(**limits), started_at=0.0).check(now, views(*seen), sight or ProcessStates())
+    return Watch(Limits(**limits), started_at=0.0).check(now, views(*seen), sight or WorkerStates())
 
 
 def reason(termination: Termination | None, status: Status) -> str:
@@ -94,7 +94,7 @@ def test_a_stall_names_whom_the_others_wait_for() -> None:
 
 
 def test_a_stopped_worker_is_named_before_a_time_out() -> None:
-    stopped = ProcessStates(stopped=frozenset({1}))
+    stopped = WorkerStates(stopped=frozenset({1}))
     for has_trained in (True, False):
         seen = (view(0, phase="all_reduce"), view(1, has_trained=has_trained))
         said = reason(check(50.0, *seen, sight=stopped), Status.STALLED)
@@ -105,13 +105,13 @@ def test_a_stopped_worker_is_named_before_a_time_out() -> None:
 
 def test_a_stall_after_the_end_names_who_has_not_ended() -> None:
     seen = (well_ended(0), well_ended(1))
-    said = reason(check(20.0, *seen, sight=ProcessStates(gone=frozenset({0}))), Status.STALLED)
+    said = reason(check(20.0, *seen, sight=WorkerStates(gone=frozenset({0}))), Status.STALLED)
     assert said.endswith("worker 1 (which has handed in its result and not ended)")
-    said = reason(check(20.0, *seen, sight=ProcessStates(gone=frozenset({0, 1}))), Status.STALLED)
+    said = reason(check(20.0, *seen, sight=WorkerStates(gone=frozenset({0, 1}))), Status.STALLED)
     assert said.endswith("every worker has ended, the launcher has not")
 
 
-def follow(seen: WorkerView, sight: ProcessStates, seconds: float, **limits: Any) -> Termination | None:
+def follow(seen: WorkerView, sight: WorkerStates, seconds: float, **limits: Any) -> Termination | None:
     """Check every tenth of a second, from 1.0 on."""
     watch = Watch(Limits(**limits), started_at=0.0)
     for turn in range(int(seconds * 10) + 1):
@@ -121,7 +121,7 @@ def follow(seen: WorkerView, sight: ProcessStates, seconds: float, **limits: Any
 
 
 def test_a_stopped_worker_is_named_soon() -> None:
-    sight = ProcessStates(stopped=frozenset({1}))
+    sight = WorkerStates(stopped=frozenset({1}))
     assert follow(view(1), sight, STOPPED_PATIENCE_S - 0.2) is None
     said = reason(follow(view(1), sight, STOPPED_PATIENCE_S + 0.2), Status.STALLED)
     assert said == ("worker 1 (in phase compute at step 5) is stopped: process 101 was sent a signal such as SIGSTOP")
@@ -130,12 +130,12 @@ def test_a_stopped_worker_is_named_soon() -> None:
 def test_a_worker_stopped_for_a_moment_goes_on() -> None:
     watch = Watch(Limits(), started_at=0.0)
     for now, stopped in ((1.0, True), (3.5, True), (3.6, False), (4.5, True), (6.0, True)):
-        sight = ProcessStates(stopped=frozenset({1} if stopped else ()))
+        sight = WorkerStates(stopped=frozenset({1} if stopped else ()))
         assert watch.check(now, views(view(0), view(1)), sight) is None
 
 
 def test_a_worker_that_is_gone_is_named_soon() -> None:
-    lost, sight = view(1, is_connected=False, closed_at=1.0), ProcessStates(gone=frozenset({1}))
+    lost, sight = view(1, is_connected=False, closed_at=1.0), WorkerStates(gone=frozenset({1}))
     assert follow(lost, sight, DEATH_PATIENCE_S - 0.2) is None
     said = reason(follow(lost, sight, DEATH_PATIENCE_S + 0.2), Status.FAILED)
     assert said == "worker 1 ended without handing in its result (exit code 0), in phase compute at step 5"
@@ -143,13 +143,13 @@ def test_a_worker_that_is_gone_is_named_soon() -> None:
 
 def test_a_worker_out_of_sight_may_call_again() -> None:
     lost = view(1, is_connected=False, closed_at=1.0)
-    assert follow(lost, ProcessStates(), 9.8, orphan_timeout_s=10) is None
-    said = reason(follow(lost, ProcessStates(), 10.2, orphan_timeout_s=10), Status.FAILED)
+    assert follow(lost, WorkerStates(), 9.8, orphan_timeout_s=10) is None
+    said = reason(follow(lost, WorkerStates(), 10.2, orphan_timeout_s=10), Status.FAILED)
     assert said == "the connection to worker 1 (in phase compute at step 5) is lost"
 
 
 def test_a_worker_that_has_left_may_be_gone() -> None:
-    assert follow(well_ended(1), ProcessStates(gone=frozenset({1})), 10) is None
+    assert follow(well_ended(1), WorkerStates(gone=frozenset({1})), 10) is None
 
 
 def test_after_an_error_the_end_is_not_waited_for_long() -> None:

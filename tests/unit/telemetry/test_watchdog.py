@@ -68,13 +68,9 @@ def test_a_worker_without_memory_for_a_thread_goes_on(watchdog, monkeypatch):
     watchdog.progress(("compute", 3))
 
 
-def test_a_contact_arms_the_timer_for_longer_than_any_check_of_the_launching_side(watchdog):
+def test_contact_arms_the_timer_for_long_and_a_broken_connection_once_for_less(watchdog, clock):
     watchdog.contact(True, "")
-    assert watchdog.timer.delays == [110]
-
-
-def test_a_broken_connection_arms_it_once_and_for_less(watchdog, clock):
-    watchdog.contact(True, "")
+    assert watchdog.timer.delays == [110], "longer than any check of the launching side"
     for _ in range(3):
         clock.now += 1
         watchdog.contact(False, "gone")
@@ -84,21 +80,15 @@ def test_a_broken_connection_arms_it_once_and_for_less(watchdog, clock):
 def test_a_worker_ends_itself_after_the_timeout_and_not_before(watchdog, clock, monkeypatch):
     ended = []
     monkeypatch.setattr(watchdog, "_end", ended.append)
-    watchdog.contact(True, "")
-    clock.now += 10
-    watchdog.contact(False, "refused")
-    assert ended == []
-    clock.now += 0.1
-    watchdog.contact(False, "refused")
-    assert ended == ["refused"]
-
-
-def test_a_worker_that_never_had_contact_ends_itself_too(watchdog, clock, monkeypatch):
-    ended = []
-    monkeypatch.setattr(watchdog, "_end", ended.append)
-    clock.now += 11
-    watchdog.contact(False, "refused")
-    assert ended == ["refused"]
+    for has_contact in (False, True):  # also one that never had any
+        if has_contact:
+            watchdog.contact(True, "")
+        clock.now += 10
+        watchdog.contact(False, "refused")
+        assert ended == []
+        clock.now += 0.1
+        watchdog.contact(False, "refused")
+        assert ended.pop() == "refused"
 
 
 def test_the_real_timer_can_be_armed_disarmed_and_given_back():

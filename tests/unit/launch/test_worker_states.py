@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dlbench.launch import processes
-from dlbench.launch.processes import ProcessStates, process_states
+from dlbench.launch.processes import WorkerStates, worker_states
 from tests.unit.launch.fakes import view, views
 
 
@@ -22,8 +22,8 @@ def process(proc: Path, pid: int, letter: str, attempt_id: str = "a1") -> None:
     (folder / "environ").write_bytes(f"HOME=/h\0DLBENCH_ATTEMPT={attempt_id}\0".encode())
 
 
-def look(*seen: object) -> ProcessStates:
-    return process_states("a1", views(*seen), "here")  # type: ignore[arg-type]
+def look(*seen: object) -> WorkerStates:
+    return worker_states("a1", views(*seen), "here")  # type: ignore[arg-type]
 
 
 def test_a_worker_here_is_seen_stopped_or_gone(proc: Path) -> None:
@@ -31,13 +31,13 @@ def test_a_worker_here_is_seen_stopped_or_gone(proc: Path) -> None:
     process(proc, 101, "T")
     process(proc, 102, "Z")
     process(proc, 103, "S", "of another attempt")
-    assert look(*(view(rank, host="here") for rank in range(5))) == ProcessStates(frozenset({1}), frozenset({2, 3, 4}))
+    assert look(*(view(rank, host="here") for rank in range(5))) == WorkerStates(frozenset({1}), frozenset({2, 3, 4}))
 
 
 def test_the_number_of_a_worker_elsewhere_is_not_looked_up_here(proc: Path) -> None:
     process(proc, 100, "T")
-    assert look(view(0, host="there"), view(1, host="there")) == ProcessStates()
+    assert look(view(0, host="there"), view(1, host="there")) == WorkerStates()
 
 
 def test_one_that_has_not_called_is_not_looked_for(proc: Path) -> None:
-    assert look(view(0, pid=0, host="here"), view(1, pid=-1, host="here")) == ProcessStates()
+    assert look(view(0, pid=0, host="here"), view(1, pid=-1, host="here")) == WorkerStates()
