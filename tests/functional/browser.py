@@ -69,7 +69,7 @@ class Browser:
         os.close(its_output)
 
     def attach(self) -> None:
-        """Open a page, and ask to be told what happens on it."""
+        """Open a page, and subscribe to its events."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):

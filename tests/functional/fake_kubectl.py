@@ -21,7 +21,7 @@ HOME = Path(os.environ.get("FAKE_KUBERNETES", "/nonexistent"))
 ROOT, LOG, PID, JOB, ENDED = HOME / "root", HOME / "log", HOME / "pid", HOME / "job.json", HOME / "ended"
 
 
-def said(name: str) -> str:
+def content(name: str) -> str:
     path = HOME / name
     return path.read_text() if path.exists() else ""
 
@@ -32,7 +32,7 @@ def moved(text: str) -> str:
 
 
 def create(manifest: Path) -> int:
-    if refusal := said("refuses"):
+    if refusal := content("refuses"):
         sys.stderr.write(f"{refusal}\n")
         return 1
     config, job = yaml.safe_load_all(manifest.read_text())
@@ -50,7 +50,7 @@ def create(manifest: Path) -> int:
         (place / "job" / name).write_text(moved(text))
     JOB.write_text(json.dumps(job))
     ENDED.unlink(missing_ok=True)
-    if not said("waiting") and not said("dies"):
+    if not content("waiting") and not content("dies"):
         start(job, place)
     return 0
 
@@ -74,7 +74,7 @@ def start(job: dict[str, Any], place: Path) -> None:
 
 
 def runs() -> bool:
-    """Whether the pod's process lives; a dead one belongs to nobody here, and init takes it."""
+    """Whether the pod's process lives; a dead one has no parent here, and init reaps it."""
     try:
         return Path(f"/proc/{PID.read_text()}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
@@ -82,7 +82,7 @@ def runs() -> bool:
 
 
 def get() -> int:
-    if said("silent"):
+    if content("silent"):
         sys.stderr.write("Unable to connect to the server: EOF\n")
         return 1
     sys.stdout.write(json.dumps({"items": [mpi_job(), pod()] if JOB.exists() else []}))
@@ -90,16 +90,16 @@ def get() -> int:
 
 
 def mpi_job() -> dict[str, Any]:
-    kind = "Failed" if said("dies") else "Running" if runs() else "Created" if said("waiting") else "Succeeded"
+    kind = "Failed" if content("dies") else "Running" if runs() else "Created" if content("waiting") else "Succeeded"
     conditions = [{"type": "Created", "status": "True"}, {"type": kind, "status": "True", "message": "a message"}]
     return {"kind": "MPIJob", "metadata": {"name": "x"}, "status": {"conditions": conditions}}
 
 
 def pod() -> dict[str, Any]:
     phase, state = "Succeeded", {"terminated": {"reason": "Completed"}}
-    if reason := said("waiting"):
+    if reason := content("waiting"):
         phase, state = "Pending", {"waiting": {"reason": reason, "message": "it says so"}}
-    elif reason := said("dies"):
+    elif reason := content("dies"):
         phase, state = "Failed", {"terminated": {"reason": reason, "exitCode": 137}}
     elif runs():
         phase, state = "Running", {"running": {"startedAt": "now"}}

@@ -1,4 +1,4 @@
-"""A host's own firewall, for tests of what becomes of refused connections."""
+"""A host's own firewall, for tests of refused connections."""
 
 import os
 import shutil
@@ -9,13 +9,13 @@ import pytest
 
 from tests.cluster.host import Host
 
-# Where administrators' tools are, which not every shell looks through.
+# Administrators' tools are in folders that are not on every shell's PATH.
 _PLACES = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
 
 
 @contextmanager
 def closed(host: Host, *rule: str, answer: str = "REJECT") -> Iterator[None]:
-    """Have a host refuse packets, or drop them without a word."""
+    """Have a host refuse packets, or drop them silently."""
     if shutil.which("iptables", path=_PLACES) is None:
         pytest.skip("there is no iptables; install it with: sudo apt-get install iptables")
     host.run(["iptables", "--wait", "--append", *rule, "-j", answer])

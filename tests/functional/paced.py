@@ -41,7 +41,7 @@ class Trainer:
     ) -> numpy.NumpyTrainer:
         """Return a NumPy trainer that sleeps, and notes for how long in each local gradient (`slept_s`).
 
-        A second worker is told from the first by its place on the host.
+        The second worker is known by its place on the host.
         """
         trainer = numpy.create(settings, plugin, model_options, options, problem, seed, threads)
         is_second = threads.device_index == 1

@@ -1,4 +1,4 @@
-"""`dlbench run` as a process of its own in a folder of its own, and what it leaves behind."""
+"""`dlbench run` as a process of its own in a folder of its own, and what the study that it makes there holds."""
 
 import csv
 import json
@@ -6,15 +6,26 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from dlbench.launch.processes import end, leftovers
+from dlbench.records import files
+from dlbench.records.outcome import Outcome
 from dlbench.telemetry.journal import read_journal
+from dlbench.telemetry.messages import STEP_FIELDS
+from tests.functional.waiting import wait_until
 
+DLBENCH = [sys.executable, "-m", "dlbench"]
+# Two workers that train for a moment.
+BASE: dict[str, Any] = {
+    "workers": 2, "trainer": "numpy", "model": "softmax", "dataset": "digits", "strategy": "mpi", "learning_rate": 0.1,
+    "cores_per_worker": 1,
+}  # fmt: skip
 # About half a second of training on the NumPy trainer, plus start-up.
 SCENARIO = """\
 name: {name}
@@ -26,11 +37,95 @@ orphan_timeout_s: {orphan_timeout_s:g}
 """
 
 
-@dataclass
-class Bench:
-    """A folder with a scenario, in which dlbench is started."""
+def study(folder: Path) -> Path:
+    """Return the one study that was made in a folder."""
+    (found,) = folder.glob(f"studies/*/{files.STUDY}")
+    return found.parent
 
-    folder: Path
+
+def rows(folder: Path, table: str = "runs") -> list[dict[str, str]]:
+    """Return the rows of a table of the study."""
+    (path,) = folder.glob(f"studies/*/{table}.csv")
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def trains(folder: Path) -> bool:
+    """Whether the workers of an attempt train: step rows of theirs are on disk."""
+    return any(b'"steps"' in path.read_bytes() for path in folder.glob(f"studies/*/runs/*/*/{files.JOURNAL}"))
+
+
+def left_running(folder: Path) -> list[int]:
+    """Return the processes that carry the id of one of the study's attempts."""
+    assignments = folder.glob(f"studies/*/runs/*/*/{files.ASSIGNMENT}")
+    return [pid for path in assignments for pid in leftovers(json.loads(path.read_text())["attempt_id"])]
+
+
+@dataclass(frozen=True)
+class AttemptFolder:
+    """One attempt on disk."""
+
+    path: Path
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Run and attempt, as the tables have them."""
+        return self.path.parent.name, self.path.name
+
+    @cached_property
+    def attempt_id(self) -> str:
+        return str(json.loads((self.path / files.ASSIGNMENT).read_text())["attempt_id"])
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        return Outcome.model_validate_json((self.path / files.OUTCOME).read_text())
+
+    def log(self, rank: int) -> str:
+        path = self.path / files.worker_log(rank)
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def steps(self) -> dict[int, list[dict[str, float]]]:
+        """Return the step rows that are on disk, acknowledged ones among them, by worker."""
+        journal = read_journal(self.path / files.JOURNAL)
+        return {
+            worker: [dict(zip(STEP_FIELDS, row, strict=True)) for row in rows.tolist()]
+            for worker, rows in journal.steps.items()
+        }
+
+    def num_rows(self) -> int:
+        """Return the number of those step rows."""
+        return sum(len(rows) for rows in read_journal(self.path / files.JOURNAL).steps.values())
+
+
+class StudyFolder:
+    """A folder in which dlbench makes one study."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def study(self) -> Path:
+        return study(self.folder)
+
+    def rows(self, table: str = "runs") -> list[dict[str, str]]:
+        return rows(self.folder, table)
+
+    def attempts(self) -> list[AttemptFolder]:
+        return [AttemptFolder(path) for path in sorted(self.folder.glob("studies/*/runs/*/*")) if path.is_dir()]
+
+    def num_rows(self) -> int:
+        """Return the number of step rows of all attempts that are on disk."""
+        return sum(attempt.num_rows() for attempt in self.attempts())
+
+    def left_running(self) -> list[int]:
+        return left_running(self.folder)
+
+    def clean_up(self) -> None:
+        """End whatever a defect has left running."""
+        end(self.left_running(), 0.5)
+
+
+class Bench(StudyFolder):
+    """A folder with a scenario, in which dlbench is started."""
 
     def scenario(
         self, epochs: int = 100, batch_sizes: str = "16, 32, 64", name: str = "s", orphan_timeout_s: float = 5
@@ -44,7 +139,7 @@ class Bench:
         self, *arguments: object, command: str = "run", variables: Mapping[str, str] | None = None
     ) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "dlbench", command, *map(str, arguments)],
+            [*DLBENCH, command, *map(str, arguments)],
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -67,26 +162,6 @@ class Bench:
                 process.kill()
         return process.returncode, output
 
-    def study(self) -> Path:
-        (found,) = (self.folder / "studies").iterdir()
-        return found
-
-    def rows(self, table: str = "runs") -> list[dict[str, str]]:
-        with (self.study() / f"{table}.csv").open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file))
-
-    def attempts(self) -> list[Path]:
-        return sorted(self.folder.glob("studies/*/runs/*/*/"))
-
-    def journaled_steps(self) -> int:
-        """Return the number of step rows that are on disk: acknowledged ones are among them."""
-        journals = [read_journal(path) for path in self.folder.glob("studies/*/runs/*/*/journal.jsonl")]
-        return sum(len(rows) for journal in journals for rows in journal.steps.values())
-
-    def left_running(self) -> list[int]:
-        files = self.folder.glob("studies/*/runs/*/*/assignment.json")
-        return [pid for path in files for pid in leftovers(json.loads(path.read_text())["attempt_id"])]
-
 
 @contextmanager
 def bench(folder: Path) -> Iterator[Bench]:
@@ -95,17 +170,18 @@ def bench(folder: Path) -> Iterator[Bench]:
     try:
         yield found
     finally:
-        end(found.left_running(), 0.5)
+        found.clean_up()
 
 
-def wait_for(process: subprocess.Popen[str], condition: object, timeout_s: float = 120) -> None:
+def wait_for(process: subprocess.Popen[str], condition: Callable[[], object], timeout_s: float = 120) -> None:
     """Wait until a condition holds while a process runs."""
-    assert callable(condition)
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+
+    def holds() -> bool:
+        found = bool(condition())
+        assert found or process.poll() is None, process.communicate()[0]
+        return found
+
+    wait_until(holds, timeout_s=timeout_s)
 
 
 def interrupt(process: subprocess.Popen[str], number: signal.Signals) -> tuple[int, str]:

@@ -25,6 +25,6 @@ def test_run_and_load_from_python(tmp_path):
     assert loaded.sensors["quantity"].notna().all()
 
 
-def test_what_is_no_study_is_said(tmp_path):
+def test_a_folder_without_a_study_is_refused(tmp_path):
     with pytest.raises(UserError, match="is not a study"):
         dlbench.load_study(tmp_path)

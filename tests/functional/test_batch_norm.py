@@ -188,7 +188,7 @@ def test_mixed_precision_computes_statistics_in_float32() -> None:
     np.testing.assert_allclose(moved, 0.1 * rounded.mean((0, 1, 2)), rtol=1e-5)
 
 
-def test_inference_uses_what_was_remembered_and_asks_nobody() -> None:
+def test_inference_uses_the_moving_statistics_and_no_sum_over_workers() -> None:
     def refuse(value: Any) -> Any:
         raise AssertionError("a worker must be able to evaluate alone")
 

@@ -10,11 +10,11 @@ import signal
 import subprocess
 import sys
 import tarfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.functional.waiting import wait_until
 
 BASH = shutil.which("bash") or "bash"
 TOOLS = (
@@ -297,7 +297,7 @@ def test_an_interrupted_build_leaves_nothing(machine: Machine) -> None:
     for number, how in enumerate((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), start=1):
         shutil.rmtree(machine.home / "compiled", ignore_errors=True)
         with machine.start(COMPILES_S="240") as process:
-            _until(lambda number=number: machine.num_builds() == number and (machine.home / "compiled").exists())
+            wait_until(lambda number=number: machine.num_builds() == number and (machine.home / "compiled").exists())
             compiling = _sessions_below(process.pid)
             process.send_signal(how)
             process.communicate(timeout=60)
@@ -305,20 +305,20 @@ def test_an_interrupted_build_leaves_nothing(machine: Machine) -> None:
         assert process.returncode == 128 + how
         assert (machine.kept(), machine.left_behind()) == ([], []), how
         # A killed process is there until its parent, now process 1, has taken note of it.
-        _until(lambda pids=compiling: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+        wait_until(lambda pids=compiling: not any(Path(f"/proc/{pid}").exists() for pid in pids))
     assert machine.build().returncode == 0
 
 
 def test_of_two_builds_at_once_one_compiles_and_both_end_well(machine: Machine) -> None:
     with machine.start(COMPILES_S="60") as first:
-        _until(lambda: machine.num_builds() == 1)
+        wait_until(lambda: machine.num_builds() == 1)
         with machine.start() as second:
             assert second.stdout is not None
-            said = second.stdout.readline()
+            printed = second.stdout.readline()
             (machine.home / "compiled.enough").touch()
             errors = [process.communicate(timeout=60)[1] for process in (first, second)]
     assert (first.returncode, second.returncode) == (0, 0), errors
-    assert "another build" in said
+    assert "another build" in printed
     assert machine.num_builds() == 1
 
 
@@ -328,13 +328,6 @@ def test_a_changed_source_is_refused(machine: Machine) -> None:
     assert ended.returncode == 2
     assert "DO NOT MATCH THE HASHES" in ended.stderr
     assert (machine.num_builds(), machine.kept(), machine.left_behind()) == (0, [], [])
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    ends = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < ends
-        time.sleep(0.02)
 
 
 def _sessions_below(pid: int) -> list[int]:

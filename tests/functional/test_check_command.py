@@ -56,7 +56,7 @@ def grid(tmp_path: Path) -> Path:
     return path
 
 
-def test_every_run_is_a_line_and_the_sum_is_said(grid: Path) -> None:
+def test_every_run_is_a_line_and_the_last_line_counts_them(grid: Path) -> None:
     done = dlbench("check", str(grid), cwd=grid.parent)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -80,7 +80,7 @@ def test_only_and_hosts(grid: Path) -> None:
     assert "hint: --hosts a:2,b:2" in wrong.stderr
 
 
-def test_a_study_of_the_same_scenario_tells_the_time(grid: Path) -> None:
+def test_a_study_of_the_same_scenario_gives_the_time(grid: Path) -> None:
     scenario, cluster = read(grid), this_machine()
     runs = expand(scenario, cluster)
     study = create(grid.parent / "my studies", StudyPlan(scenario, GRID, runs, cluster, {}))

@@ -4,7 +4,6 @@ No container is made: hosts are network namespaces, and the container's user, it
 are put over this machine's within them. Linters look at the files.
 """
 
-import csv
 import json
 import os
 import re
@@ -15,7 +14,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -26,7 +24,9 @@ import pytest
 from tests.cluster.cluster import Cluster
 from tests.cluster.commands import tool
 from tests.cluster.host import Host
-from tests.cluster.ready import wait_until
+from tests.cluster.ready import wait_until as wait_until_hosts
+from tests.functional.studies import BASE, rows, study
+from tests.functional.waiting import wait_until
 
 USER, PORT = 10001, 2222
 BIN = Path(sys.executable).parent
@@ -292,12 +292,8 @@ def test_hosts_that_start_at_once_have_one_key_and_answer(root: Path, folder: Pa
 
 
 def until_healthy(container: Container) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if (container.home / ".dlbench/port").exists() and container.run("healthy").returncode == 0:
-            return
-        time.sleep(0.05)
-    pytest.fail("the host does not answer")
+    has_begun = (container.home / ".dlbench/port").exists
+    wait_until(lambda: has_begun() and container.run("healthy").returncode == 0, "the host does not answer")
 
 
 def end(started: list[subprocess.Popen[str]]) -> None:
@@ -347,7 +343,7 @@ def containers(shared_hosts: Cluster) -> Iterator[Containers]:
         )
         started = [it.start(host) for host in it.serving]
         try:
-            wait_until(it.serving, lambda: all(answers(host) for host in it.serving), "the container's ssh")
+            wait_until_hosts(it.serving, lambda: all(answers(host) for host in it.serving), "the container's ssh")
             yield it
         finally:
             for process in started:
@@ -355,7 +351,9 @@ def containers(shared_hosts: Cluster) -> Iterator[Containers]:
                 process.wait(60)
             # Sessions over ssh use this folder for the files of this user.
             shutil.rmtree(f"/tmp/dlbench-{USER}", ignore_errors=True)
-        wait_until(it.serving, lambda: not any(answers(host) for host in it.serving), "the end of the container's ssh")
+        wait_until_hosts(
+            it.serving, lambda: not any(answers(host) for host in it.serving), "the end of the container's ssh"
+        )
 
 
 def answers(host: Host) -> bool:
@@ -398,21 +396,16 @@ def test_a_host_without_the_clusters_key_is_refused(containers: Containers) -> N
 
 @pytest.mark.mpi
 def test_dlbench_runs_over_two_containers(containers: Containers) -> None:
-    base = {
-        "workers": 2, "mode": "scale-out", "trainer": "numpy", "model": "softmax", "dataset": "digits",
-        "strategy": "mpi", "learning_rate": 0.1, "cores_per_worker": 1, "epochs": 3,
-    }  # fmt: skip
-    path = containers.folder / "work/two.yaml"
-    path.write_text(json.dumps({"base": base, "baseline": "none"}))
+    work = containers.folder / "work"
+    path = work / "two.yaml"
+    path.write_text(json.dumps({"base": BASE | {"mode": "scale-out", "epochs": 3}, "baseline": "none"}))
     hosts = ",".join(f"{host.name}:1" for host in containers.serving)
     done = containers.command("dlbench", "run", str(path), "--hosts", hosts)
     assert done.returncode == 0, done.stdout + done.stderr
-    (rows,) = (containers.folder / "work/studies").glob("*/runs.csv")
-    with rows.open(newline="", encoding="utf-8") as file:
-        (row,) = csv.DictReader(file)
+    (row,) = rows(work)
     assert (row["status"], row["hosts"], row["workers_per_host"]) == ("completed", "2", "1")
     assert (row["workers_agree"], row["launcher"]) == ("exact", "mpirun")
-    assert {path.stat().st_uid for path in rows.parent.rglob("*")} == {USER}
+    assert {path.stat().st_uid for path in study(work).rglob("*")} == {USER}
 
 
 def test_the_tools_of_these_tests_are_there() -> None:

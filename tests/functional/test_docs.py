@@ -1,6 +1,5 @@
-"""What the README and docs/ show runs as it stands there: files are taken out of the pages, commands are called."""
+"""What the README and docs/ show works: files are taken out of the pages, commands are called."""
 
-import csv
 import os
 import re
 import shlex
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.functional.mpi_programs.launch import BASE
+from tests.functional.studies import DLBENCH, rows
 from tests.functional.worker_runs import MPI
 
 ROOT = Path(__file__).parents[2]
@@ -43,13 +43,7 @@ def call(folder: Path, *argv: str, code: int = 0) -> str:
 
 
 def dlbench(folder: Path, *words: str, code: int = 0) -> str:
-    return call(folder, sys.executable, "-m", "dlbench", *words, code=code)
-
-
-def rows(folder: Path) -> list[dict[str, str]]:
-    (table,) = folder.glob("studies/*/runs.csv")
-    with table.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return call(folder, *DLBENCH, *words, code=code)
 
 
 def test_links_lead_somewhere() -> None:

@@ -19,9 +19,9 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.host import Host
 from tests.cluster.make import ROOT
 from tests.functional.firewall import closed
+from tests.functional.studies import DLBENCH
 from tests.functional.waiting import wait_until
 
-DLBENCH = [sys.executable, "-m", "dlbench"]
 PACKAGES = Path(sys.prefix) / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
 # What they find is about this machine, which may be any: its cores, memory, disks, limits, and what is installed.
 OF_THE_MACHINE = {"slots", "mpi", "horovod", "limits", "threads", "disk", "shm"}
@@ -237,10 +237,10 @@ def test_this_machine_is_examined_without_ssh(tmp_path: Path) -> None:
     argv = [*DLBENCH, "doctor", "--json"]
     environment = {**os.environ, "PATH": str(tmp_path)}
     done = subprocess.run(argv, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-    told: dict[str, Any] = json.loads(done.stdout)
+    answer: dict[str, Any] = json.loads(done.stdout)
     assert done.returncode == 0, done.stdout
-    assert told["hosts"] == ["localhost"]
-    found = [(finding["check"], finding["verdict"]) for finding in told["findings"]]
+    assert answer["hosts"] == ["localhost"]
+    found = [(finding["check"], finding["verdict"]) for finding in answer["findings"]]
     assert list(dict(found)) == [*FIRST, *OF_A_HOST]
     assert {verdict for check, verdict in found if check not in OF_THE_MACHINE} == {"pass"}
 
@@ -281,10 +281,10 @@ def test_hosts_that_cannot_be_asked_are_reported_and_the_others_are_examined(tri
     assert f"fix: {trio.ssh} -v {second.address} true" in done.stdout
 
 
-def test_all_that_can_be_wrong_with_hosts_at_once_is_found(trio: Cluster, tmp_path: Path) -> None:
+def test_every_fault_of_a_host_is_found_at_once(trio: Cluster, tmp_path: Path) -> None:
     """Each fault is on one host, and no other check sees it; the first host stays healthy."""
     first, second, third = (host.address for host in trio.hosts)
-    sick, other = trio.hosts[1:]
+    faulty, other = trio.hosts[1:]
     (metadata,) = PACKAGES.glob("numpy-*.dist-info/METADATA")
     (tmp_path / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 1.26.0\n")
     (tmp_path / "python").mkdir()
@@ -298,18 +298,18 @@ def test_all_that_can_be_wrong_with_hosts_at_once_is_found(trio: Cluster, tmp_pa
     variables = {"OMP_NUM_THREADS": "7", "KMP_AFFINITY": "compact", "PYTHONPATH": str(tmp_path / "python")}
     with ExitStack() as broken:
         for fault in (
-            settings(sick, **variables),
-            limited(sick, nofile=300, nproc=250),
-            mounted(sick, metadata, "--bind", str(tmp_path / "METADATA")),
-            hidden(sick, ROOT / ".git"),
-            mounted(sick, ours, "--bind", str(hydra)),
-            hidden(sick, PACKAGES / "horovod"),
-            half_a_core(sick),
-            mounted(sick, cache, "-t", "tmpfs", "-o", "size=8m", "tmpfs"),
-            mounted(sick, "/dev/shm", "-t", "tmpfs", "-o", "size=64m", "tmpfs"),
-            mounted(sick, "/etc/hosts", "--bind", no_own_name),
+            settings(faulty, **variables),
+            limited(faulty, nofile=300, nproc=250),
+            mounted(faulty, metadata, "--bind", str(tmp_path / "METADATA")),
+            hidden(faulty, ROOT / ".git"),
+            mounted(faulty, ours, "--bind", str(hydra)),
+            hidden(faulty, PACKAGES / "horovod"),
+            half_a_core(faulty),
+            mounted(faulty, cache, "-t", "tmpfs", "-o", "size=8m", "tmpfs"),
+            mounted(faulty, "/dev/shm", "-t", "tmpfs", "-o", "size=64m", "tmpfs"),
+            mounted(faulty, "/etc/hosts", "--bind", no_own_name),
             commanded(
-                sick,
+                faulty,
                 *["ip", "link", "set", "dev", "eth0", "mtu", "1400"],
                 undone=("ip", "link", "set", "dev", "eth0", "mtu", "1500"),
             ),
@@ -336,7 +336,7 @@ def test_all_that_can_be_wrong_with_hosts_at_once_is_found(trio: Cluster, tmp_pa
         (second, "disk"): ["fail "],
         (second, "shm"): ["warn /dev/shm has 64 MiB; "],
         (second, "route"): [
-            f"warn its own name {sick.name} has no address there",
+            f"warn its own name {faulty.name} has no address there",
             f"warn eth0 has 1400 MTU, eth0 of {third} 1500",
         ],
         (second, "clock"): ["warn 2.5 s ahead, known to "],
@@ -361,7 +361,7 @@ def test_all_that_can_be_wrong_with_hosts_at_once_is_found(trio: Cluster, tmp_pa
     assert "pip install --force-reinstall" in fixes[second, "mpi"]
     assert fixes[second, "horovod"].endswith(f"'make -C {ROOT} horovod'")
     assert "grep -rnsE " in fixes[second, "threads"]
-    assert f"{second} {sick.name}" in fixes[second, "route"]
+    assert f"{second} {faulty.name}" in fixes[second, "route"]
     assert fixes[first, "route"].endswith("mtu 1400'") or fixes[first, "route"].endswith("mtu 1400")
 
 
@@ -398,12 +398,12 @@ def test_hosts_without_routes_ports_and_libraries(trio: Cluster) -> None:
     assert f"run on one machine and share its {CORES} cores for {CORES + 2} slots" in text
 
 
-def test_names_that_lead_back(pair: Cluster, tmp_path: Path) -> None:
-    first, sick = pair.hosts
-    own = hosts_file(tmp_path / "hosts", f"127.0.1.1 {sick.name} {first.name}")
-    argv = [*DLBENCH, "doctor", "--json", "--hosts", f"{first.name}:1,{sick.name}:1"]
-    with mounted(sick, "/etc/hosts", "--bind", own):
+def test_names_that_resolve_to_the_host_itself(pair: Cluster, tmp_path: Path) -> None:
+    first, faulty = pair.hosts
+    own = hosts_file(tmp_path / "hosts", f"127.0.1.1 {faulty.name} {first.name}")
+    argv = [*DLBENCH, "doctor", "--json", "--hosts", f"{first.name}:1,{faulty.name}:1"]
+    with mounted(faulty, "/etc/hosts", "--bind", own):
         found = bad(first.run(argv, variables={"PRTE_MCA_plm_ssh_agent": str(pair.ssh)}, check=False))
-    texts = {verdict: text for verdict, text, _ in found[sick.name, "route"]}
+    texts = {verdict: text for verdict, text, _ in found[faulty.name, "route"]}
     assert texts["fail"].startswith(f"{first.name} is 127.0.1.1 there: ")
-    assert texts["warn"].startswith(f"its own name {sick.name} is 127.0.1.1 there: ")
+    assert texts["warn"].startswith(f"its own name {faulty.name} is 127.0.1.1 there: ")

@@ -25,7 +25,7 @@ STUDIES = {
     "ring of three": (
         Shape(3, "own-ring", **LONG),
         [
-            Fault("exit0", "meet", 2, 1, 0),
+            Fault("exit0", "rendezvous", 2, 1, 0),
             Fault("sysexit0", "broadcast", 1, 1, 0),
             Fault("segfault", "first", 0, 1, 0),
             Fault("kill", "all_reduce", 1, 17, 0),

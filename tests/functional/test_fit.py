@@ -53,7 +53,7 @@ def trials_of(work: Bench) -> list[int]:
 
 def must_have_run_out(row: dict[str, str]) -> bool:
     """Whether an attempt ran out of memory; TensorFlow 2.21's fused operations do not look at what they were given,
-    and then the process is killed, which cannot be told from another defect."""
+    and then the process is killed, which looks like any other defect."""
     return row["status"] == "out-of-memory" or "SIGSEGV" in row["reason"]
 
 
@@ -89,7 +89,7 @@ def test_ctrl_c_ends_the_search(work):
     assert trials_of(work) == []
 
 
-def test_where_not_even_one_sample_fits_it_is_said_why(work):
+def test_where_not_even_one_sample_fits_the_reason_is_shown(work):
     for text, reason in (
         (NUMPY.replace(str(LIMIT), "150000000"), "not even a batch of 1"),
         (NUMPY + "startup_timeout_s: 0.05\n", "took longer than startup_timeout_s (0.05 s)"),

@@ -1,4 +1,4 @@
-"""The study from Python does what it says, as it stands."""
+"""The script `scenarios/from_python.py` runs as it is."""
 
 import os
 import subprocess

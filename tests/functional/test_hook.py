@@ -144,7 +144,7 @@ def test_what_goes_wrong_in_a_script_is_reported(tmp_path):
 
 @pytest.mark.mpi
 def test_one_failing_rank_ends_the_job(tmp_path):
-    ended = work(spec(odd("raise 1"), workers=2), tmp_path)  # rank 0 waits for ever
+    ended = work(spec(odd("raise 1"), workers=2), tmp_path)  # rank 0 waits without end
     assert ended.code != 0
     assert [(error.worker, error.error) for error in ended.journal.errors] == [(1, "ValueError: went wrong")]
 

@@ -1,4 +1,4 @@
-"""The Keras trainer keeps every trainer's contract with every model, and says clearly what it cannot train."""
+"""The Keras trainer keeps every trainer's contract with every model, and reports clearly what it cannot train."""
 
 import os
 import subprocess
@@ -309,7 +309,7 @@ def test_starts_silently_and_loads_no_more_than_it_needs(tmp_path: Path) -> None
     assert not (tmp_path / ".keras").exists()
 
 
-def test_a_missing_tensorflow_is_said_plainly(tmp_path: Path) -> None:
+def test_a_missing_tensorflow_is_reported_with_what_to_install(tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "sys.modules['tensorflow'] = None\n"

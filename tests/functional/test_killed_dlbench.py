@@ -32,5 +32,5 @@ KILLS = [
 @pytest.mark.parametrize("kill", KILLS, ids=str)
 def test_killed(tmp_path: Path, kill: Kill) -> None:
     assert kill.fault or kill.moment in MOMENTS
-    said, complaints = examine(tmp_path / "study", kill)
-    assert not complaints, said
+    found, complaints = examine(tmp_path / "study", kill)
+    assert not complaints, found

@@ -1,7 +1,6 @@
 """`dlbench run` with `submitter: kubernetes`: it applies, follows and collects; kubectl and the pod are stand-ins."""
 
 import contextlib
-import csv
 import json
 import os
 import signal
@@ -15,7 +14,7 @@ import pytest
 
 from dlbench.records import files
 from tests.functional import fake_kubectl
-from tests.functional.test_several_hosts import BASE, DLBENCH
+from tests.functional.studies import BASE, DLBENCH, rows, study
 from tests.functional.waiting import wait_until
 
 
@@ -46,11 +45,11 @@ def start(folder: Path, fake: Path, *words: str) -> "subprocess.Popen[str]":
     environment = {**os.environ, "FAKE_KUBERNETES": str(fake), "PATH": f"{fake / 'bin'}:{os.environ['PATH']}"}
     with (folder / "log").open("w") as log:
         return subprocess.Popen(
-            argv, cwd=folder, env=environment, stdout=log, stderr=log, text=True, preexec_fn=heed_hangup
+            argv, cwd=folder, env=environment, stdout=log, stderr=log, text=True, preexec_fn=restore_hangup
         )
 
 
-def heed_hangup() -> None:
+def restore_hangup() -> None:
     """Take SIGHUP as a terminal's shell does, also where the tests run under nohup."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
@@ -63,16 +62,6 @@ def run(folder: Path, fake: Path, *words: str) -> tuple[int, str]:
         process.kill()
         process.wait()
     return code, (folder / "log").read_text()
-
-
-def study(folder: Path) -> Path:
-    (found,) = (folder / "studies").iterdir()
-    return found
-
-
-def rows(folder: Path) -> list[dict[str, str]]:
-    with (study(folder) / "runs.csv").open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def has_rows(fake: Path) -> bool:
@@ -157,7 +146,7 @@ def test_ctrl_c_deletes_a_job_that_waits(tmp_path: Path, fake: Path) -> None:
     process = start(tmp_path, fake)
     try:
         wait_until(
-            lambda: "waits: ImagePullBackOff: it says so" in (tmp_path / "log").read_text(), "it is not told why"
+            lambda: "waits: ImagePullBackOff: it says so" in (tmp_path / "log").read_text(), "the reason is not shown"
         )
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=120) == 130, (tmp_path / "log").read_text()

@@ -107,8 +107,8 @@ def test_hosts_that_cannot_connect_are_named_and_the_others_are_measured(trio: c
 def test_a_host_without_an_agent_is_named(trio: clusters.Cluster) -> None:
     third = trio.hosts[2]
     with closed(third, "INPUT", "-p", "tcp", "--dport", "22"):
-        said = problem_of(of(trio, 0, 2))
-    assert said.startswith(f"{trio.hosts[0].address} and {third.address} cannot connect: {third.address}: cannot be ")
+        text = problem_of(of(trio, 0, 2))
+    assert text.startswith(f"{trio.hosts[0].address} and {third.address} cannot connect: {third.address}: cannot be ")
 
 
 def test_a_firewall_in_one_direction_is_found(trio: clusters.Cluster) -> None:
@@ -131,7 +131,7 @@ def names(host: clusters.Host, path: Path, line: str) -> Iterator[None]:
         host.run(["umount", "/etc/hosts"])
 
 
-def test_a_name_that_leads_back_is_no_link(trio: clusters.Cluster, tmp_path: Path) -> None:
+def test_a_name_that_resolves_to_the_host_itself_is_no_link(trio: clusters.Cluster, tmp_path: Path) -> None:
     first, second, _ = trio.hosts
     with names(first, tmp_path / "hosts", f"127.0.1.1 {second.name}"):
         text = problem_of(by_name(trio))

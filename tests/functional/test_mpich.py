@@ -1,22 +1,19 @@
 """`dlbench run` where mpirun and mpi4py's library are MPICH's: rows, reasons and ends as with Open MPI."""
 
-import csv
 import json
 import os
 import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dlbench.launch.processes import end, leftovers
-from dlbench.records import files
 from tests.cluster.cluster import Cluster
 from tests.functional.mpich_environment import make_environment
+from tests.functional.studies import StudyFolder, trains
 from tests.functional.waiting import wait_until
 
 pytestmark = pytest.mark.mpi
@@ -33,12 +30,12 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_environment(tmp_path_factory.mktemp("mpich") / "environment")
 
 
-@dataclass
-class Work:
+class Work(StudyFolder):
     """A folder with a scenario, and dlbench of the environment with MPICH."""
 
-    folder: Path
-    python: Path
+    def __init__(self, folder: Path, python: Path) -> None:
+        super().__init__(folder)
+        self.python = python
 
     def command(self, *words: str, **parts: Any) -> list[str]:
         """Write a scenario, and return the command that runs it."""
@@ -51,7 +48,7 @@ class Work:
         try:
             return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=200, check=False)
         finally:
-            end(self.left(), 0.5)
+            self.clean_up()
 
     @contextmanager
     def started(self, **parts: Any) -> Iterator[subprocess.Popen[bytes]]:
@@ -66,39 +63,30 @@ class Work:
         finally:
             process.kill()
             process.wait()
-            end(self.left(), 0.5)
+            self.clean_up()
 
     def wait_for_steps(self, process: subprocess.Popen[bytes]) -> None:
         """Wait until the workers train: what they have sent is on disk."""
 
-        def trains() -> bool:
+        def has_begun() -> bool:
             assert process.poll() is None, (self.folder / "log").read_text()
-            journals = self.folder.glob(f"studies/*/runs/*/*/{files.JOURNAL}")
-            return any(b'"steps"' in path.read_bytes() for path in journals)
+            return trains(self.folder)
 
-        wait_until(trains, (self.folder / "log").read_text)
-
-    def left(self) -> list[int]:
-        """Return the processes that carry the id of an attempt."""
-        assignments = self.folder.glob(f"studies/*/runs/*/*/{files.ASSIGNMENT}")
-        return [pid for path in assignments for pid in leftovers(json.loads(path.read_text())["attempt_id"])]
+        wait_until(has_begun, (self.folder / "log").read_text)
 
     def process(self, variable: str) -> int:
         """Return the one process of the attempt that was started with a variable, such as `PMI_RANK=1`."""
-        (found,) = [pid for pid in self.left() if variable.encode() in self.told(pid, "environ").split(b"\0")]
+        (found,) = [
+            pid for pid in self.left_running() if variable.encode() in self.proc_file(pid, "environ").split(b"\0")
+        ]
         return found
 
-    def told(self, pid: int, what: str) -> bytes:
-        """Return a file of the kernel about a process; empty where it has just ended."""
+    def proc_file(self, pid: int, name: str) -> bytes:
+        """Return a file of a process in /proc; empty where it has just ended."""
         try:
-            return Path(f"/proc/{pid}/{what}").read_bytes()
+            return Path(f"/proc/{pid}/{name}").read_bytes()
         except OSError:
             return b""
-
-    def rows(self) -> list[dict[str, str]]:
-        (path,) = self.folder.glob("studies/*/runs.csv")
-        with path.open(newline="", encoding="utf-8") as file:
-            return list(csv.DictReader(file))
 
 
 @pytest.fixture
@@ -125,7 +113,7 @@ def test_a_worker_that_a_signal_ends_is_named(work: Work) -> None:
     with work.started(base=BASE | LONG) as process:
         os.kill(work.process("PMI_RANK=1"), signal.SIGKILL)
         assert process.wait(60) == 1
-        assert work.left() == []
+        assert work.left_running() == []
     (row,) = work.rows()
     assert row["status"] == "failed"
     assert row["reason"].startswith("worker 1 ")
@@ -134,10 +122,10 @@ def test_a_worker_that_a_signal_ends_is_named(work: Work) -> None:
 
 def test_a_killed_mpirun_leaves_nothing(work: Work) -> None:
     with work.started(base=BASE | LONG) as process:
-        (launcher,) = [pid for pid in work.left() if work.told(pid, "comm") == b"mpirun\n"]
+        (launcher,) = [pid for pid in work.left_running() if work.proc_file(pid, "comm") == b"mpirun\n"]
         os.kill(launcher, signal.SIGKILL)
         assert process.wait(60) == 1
-        assert work.left() == []
+        assert work.left_running() == []
     (row,) = work.rows()
     assert (row["status"], row["reason"]) == ("failed", "the launcher ended (killed by SIGKILL) before its workers")
 
@@ -146,11 +134,11 @@ def test_ctrl_c_ends_all(work: Work) -> None:
     with work.started(base=BASE | LONG) as process:
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
-        assert work.left() == []
+        assert work.left_running() == []
     assert [row["status"] for row in work.rows()] == ["interrupted"]
 
 
-def test_a_worker_that_gives_up_ends_the_others(work: Work) -> None:
+def test_a_worker_that_fails_ends_the_others(work: Work) -> None:
     (work.folder / "train.py").write_text(
         "import dlbench.worker\nfrom mpi4py.MPI import COMM_WORLD as comm\n"
         "dlbench.worker.begin(rank=comm.rank, size=comm.size, barrier=comm.Barrier)\n"
@@ -180,7 +168,7 @@ def on_hosts(made: Cluster, work: Work, environment: dict[str, str] | None = Non
     return work.command("--cluster", "c.yaml", **parts)
 
 
-def test_two_hosts_meet_over_ssh(pair: Cluster, work: Work) -> None:
+def test_two_hosts_connect_over_ssh(pair: Cluster, work: Work) -> None:
     command = on_hosts(pair, work, base=BASE, matrix={"mode": ["scale-up", "scale-out"]})
     done = pair.hosts[0].run(command, cwd=work.folder, timeout_s=200, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,10 +1,9 @@
-"""An mpirun that behaves as none should: fakes of it, the rest is real."""
+"""An mpirun that misbehaves: mpirun is a fake, the rest is real."""
 
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,8 +13,9 @@ from dlbench.launch.launchers import mpirun
 from dlbench.launch.processes import end, leftovers
 from dlbench.records.outcome import Outcome, Status
 from tests.functional.attempt import FakeAttempt, fake_attempt
+from tests.functional.waiting import wait_until
 
-# Which MPI it is of, it tells as the real one does.
+# It prints its version as the real one does.
 VERSION = """
 import sys
 if sys.argv[1:] == ["--version"]:
@@ -62,8 +62,8 @@ def test_its_refusal_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_one_that_leaves_its_workers_running_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code = START + f"while not os.path.exists({str(tmp_path / 'heard')!r}):\n    time.sleep(0.02)\n"
-    outcome = run(tmp_path, monkeypatch, code, act=lambda _: (tmp_path / "heard").touch())
+    code = START + f"while not os.path.exists({str(tmp_path / 'reported')!r}):\n    time.sleep(0.02)\n"
+    outcome = run(tmp_path, monkeypatch, code, act=lambda _: (tmp_path / "reported").touch())
     assert (outcome.status, outcome.exit_code) == (Status.FAILED, 0)
     assert outcome.reason == "the launcher ended (exit code 0) before its workers"
 
@@ -88,11 +88,8 @@ def test_what_a_killed_dlbench_leaves_is_found_and_ended(tmp_path: Path, root: P
     with subprocess.Popen(program, cwd=root, stdout=subprocess.PIPE, text=True) as killed:
         assert killed.stdout is not None
         attempt_id = killed.stdout.readline().strip()
-        deadline = time.monotonic() + 60
-        while not (tmp_path / "worker-1.log").exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        # Workers that nobody hears end by themselves: all are held until they are looked for.
+        wait_until((tmp_path / "worker-1.log").exists)
+        # Workers without a dlbench end by themselves: all are stopped until they are looked for.
         killed.send_signal(signal.SIGSTOP)
         pids = leftovers(attempt_id)
         for pid in pids:

@@ -21,7 +21,7 @@ COLUMN = """(name) => {
   return [...table.tBodies[0].rows].filter((row) => !row.hidden).map((row) => row.cells[place].textContent);
 }"""
 SORTED = "[...document.querySelectorAll('#runs thead th')].map((cell) => cell.getAttribute('aria-sort'))"
-TOLD = "document.querySelector('#runs output').textContent"
+COUNT = "document.querySelector('#runs output').textContent"
 
 # Every text that is seen, with its colour and the first ground behind it that is not transparent.
 CONTRASTS = """(() => {
@@ -186,17 +186,17 @@ def test_what_has_the_focus_is_seen(opened):
 
 def test_searching_all_words(opened):
     page = opened()
-    assert page.ask(TOLD) == "11 of 11 runs"
+    assert page.ask(COUNT) == "11 of 11 runs"
     page.click("#runs input")
     page.write("out-of-")
-    assert page.ask(TOLD) == "1 of 11 runs"
+    assert page.ask(COUNT) == "1 of 11 runs"
     assert column(page, "status") == ["out-of-memory"]
     page.write("memory MLP-mpi")
-    assert page.ask(TOLD) == "1 of 11 runs"
+    assert page.ask(COUNT) == "1 of 11 runs"
     page.write(" completed")
-    assert page.ask(TOLD) == "0 of 11 runs"
+    assert page.ask(COUNT) == "0 of 11 runs"
     page.click("#runs .clear")
-    assert page.ask(TOLD) == "11 of 11 runs"
+    assert page.ask(COUNT) == "11 of 11 runs"
     assert page.ask("document.querySelector('#runs input').value") == ""
 
 
@@ -212,14 +212,14 @@ def test_choosing_by_status_and_by_what_varies(opened):
         "select.value = text; select.dispatchEvent(new Event('input', {{bubbles: true}})); }})({}, {})"
     )
     page.ask(choose.format(0, json.dumps("=completed")))
-    assert page.ask(TOLD) == "10 of 11 runs"
+    assert page.ask(COUNT) == "10 of 11 runs"
     page.ask(choose.format(1, json.dumps("=64")))
-    assert page.ask(TOLD) == "4 of 11 runs"
+    assert page.ask(COUNT) == "4 of 11 runs"
     assert set(column(page, "batch_size")) == {"64"}
     page.ask(choose.format(2, json.dumps("=yes")))
-    assert page.ask(TOLD) == "0 of 11 runs"
+    assert page.ask(COUNT) == "0 of 11 runs"
     page.ask(choose.format(2, json.dumps("=")))
-    assert page.ask(TOLD) == "4 of 11 runs"
+    assert page.ask(COUNT) == "4 of 11 runs"
 
 
 def test_a_choice_of_hostile_words_works(opened):
@@ -229,7 +229,7 @@ def test_a_choice_of_hostile_words_works(opened):
         count = page.ask(
             "((text) => { const select = [...document.querySelectorAll('#runs select')].find("
             "(one) => one.parentElement.textContent.startsWith('model.name'));"
-            f"select.value = '=' + text; select.dispatchEvent(new Event('input', {{bubbles: true}})); return {TOLD};"
+            f"select.value = '=' + text; select.dispatchEvent(new Event('input', {{bubbles: true}})); return {COUNT};"
             f" }})({json.dumps(text.strip())})"
         )
         assert count.startswith("1 of "), text
@@ -318,6 +318,6 @@ def test_a_link_to_a_reason_unfolds_it(opened):
 def test_a_study_of_one_run_has_nothing_to_choose(opened, pages, tmp_path):
     (pages / "one.html").write_text(render(content(report_data({}, tmp_path=tmp_path))), encoding="utf-8")
     page = opened("one")
-    assert page.ask(TOLD) == "1 of 1 run"
+    assert page.ask(COUNT) == "1 of 1 run"
     assert page.ask("document.querySelectorAll('#runs select').length") == 0
     assert page.complaints() == []

@@ -7,12 +7,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from PIL import Image
+
+from tests.functional.waiting import wait_until
 
 PREPARE = [sys.executable, "-m", "dlbench.datasets._prepare"]
 MEBIBYTE = 2**20
@@ -91,13 +92,6 @@ class Preparing:
 def finished(process: "subprocess.Popen[str]", timeout_s: float = 60) -> "subprocess.CompletedProcess[str]":
     out, err = process.communicate(timeout=timeout_s)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.01)
 
 
 @pytest.fixture

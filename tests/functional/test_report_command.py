@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import matplotlib.image
@@ -16,6 +15,7 @@ import pytest
 import dlbench
 from dlbench import plugins
 from dlbench.errors import UserError
+from tests.functional.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 # Two of them are one scenario, made over different networks.
@@ -49,12 +49,12 @@ def id_of(study: Path) -> str:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_report_of_several_real_studies(tmp_path: Path) -> None:
-    code, said, wrong = report(*STUDIES, FIXTURE, "--output", tmp_path / "report")
-    assert (code, wrong) == (0, ""), said + wrong
+    code, output, errors = report(*STUDIES, FIXTURE, "--output", tmp_path / "report")
+    assert (code, errors) == (0, ""), output + errors
     names = {path.name for path in (tmp_path / "report").iterdir()}
     assert {"report.html", "report.md", "arms.csv"} <= names
     drawn = {path.stem for path in (tmp_path / "report").glob("*.svg")}
-    left_out = {line.split(": ")[1].replace("-", "_") for line in said.splitlines() if line.startswith("not drawn")}
+    left_out = {line.split(": ")[1].replace("-", "_") for line in output.splitlines() if line.startswith("not drawn")}
     assert drawn | left_out == set(plugins.names("figures"))
     assert drawn.isdisjoint(left_out)
     assert {"batch_size", "throughput", "efficiency", "learning_curves"} <= drawn
@@ -69,15 +69,15 @@ def test_a_report_of_several_real_studies(tmp_path: Path) -> None:
 def test_one_figure_in_one_format_goes_where_it_is_asked_for(tmp_path: Path) -> None:
     study = tmp_path / "a study"
     shutil.copytree(FIXTURE, study)
-    code, said, wrong = report(study, "--figure", "learning-curves", "--format", "svg", "--style", "dark")
-    assert (code, wrong) == (0, ""), said + wrong
+    code, output, errors = report(study, "--figure", "learning-curves", "--format", "svg", "--style", "dark")
+    assert (code, errors) == (0, ""), output + errors
     assert {path.name for path in (study / "report").iterdir()} == {"learning_curves.svg", "learning_curves.csv"}
 
 
 def test_the_table_of_a_figure_holds_what_was_measured(tmp_path: Path) -> None:
     study = ROOT / "results" / "digits-batch-workers"
-    code, said, wrong = report(study, "--figure", "throughput", "--format", "svg", "--output", tmp_path)
-    assert code == 0, said + wrong
+    code, output, errors = report(study, "--figure", "throughput", "--format", "svg", "--output", tmp_path)
+    assert code == 0, output + errors
     with (tmp_path / "throughput.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     runs = dlbench.load_study(study).runs
@@ -88,7 +88,7 @@ def test_the_table_of_a_figure_holds_what_was_measured(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--figure", "thruput"], "throughput"),
         (["--format", "gif"], "there are: png, svg"),
@@ -96,24 +96,24 @@ def test_the_table_of_a_figure_holds_what_was_measured(tmp_path: Path) -> None:
         (["--figure", "up-against-out"], "cannot be drawn"),
     ],
 )
-def test_a_wish_that_cannot_be_met(tmp_path: Path, words: list[str], said: str) -> None:
-    code, _, wrong = report(FIXTURE, "--output", tmp_path / "report", *words)
+def test_options_that_cannot_be_used(tmp_path: Path, words: list[str], message: str) -> None:
+    code, _, errors = report(FIXTURE, "--output", tmp_path / "report", *words)
     assert code == 2
-    assert said in wrong
+    assert message in errors
     assert not (tmp_path / "report").exists()
 
 
 def test_what_is_no_study(tmp_path: Path) -> None:
-    code, _, wrong = report(tmp_path)
+    code, _, errors = report(tmp_path)
     assert code == 2
-    assert "runs.csv" in wrong
+    assert "runs.csv" in errors
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    code, _, wrong = report(FIXTURE, "--figure", "learning-curves", "--output", tmp_path / "file" / "report")
+    code, _, errors = report(FIXTURE, "--figure", "learning-curves", "--output", tmp_path / "file" / "report")
     assert code == 2
-    assert "cannot be written" in wrong
+    assert "cannot be written" in errors
 
 
 def test_figures_and_arms_from_python(tmp_path: Path) -> None:
@@ -130,20 +130,17 @@ def test_figures_and_arms_from_python(tmp_path: Path) -> None:
         study.figure("up-against-out")
 
 
-def test_ctrl_c_ends_it_and_those_who_draw(tmp_path: Path) -> None:
+def test_ctrl_c_ends_it_and_those_drawing(tmp_path: Path) -> None:
     study, folder = ROOT / "results" / "digits-strategies", tmp_path / "report"
     argv = [sys.executable, "-m", "dlbench", "report", str(study), "--output", str(folder)]
     with subprocess.Popen(argv, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
-            deadline = time.monotonic() + 60
-            while not folder.exists():
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-            who_draw = psutil.Process(process.pid).children()
+            wait_until(folder.exists)
+            drawing = psutil.Process(process.pid).children()
             os.killpg(process.pid, signal.SIGINT)
-            _, wrong = process.communicate(timeout=60)
+            _, errors = process.communicate(timeout=60)
         finally:
             process.kill()
     assert process.returncode == 130
-    assert "Traceback" not in wrong
-    assert psutil.wait_procs(who_draw, timeout=60)[1] == []
+    assert "Traceback" not in errors
+    assert psutil.wait_procs(drawing, timeout=60)[1] == []

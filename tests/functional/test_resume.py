@@ -18,13 +18,13 @@ def work(tmp_path):
 
 
 def must_be_complete(work, runs: int) -> None:
-    """Every run has a completed last attempt, every attempt is a row, every row that came home is there."""
+    """Every run has a completed last attempt, every attempt is a row, every row that was received is there."""
     rows = work.rows()
     assert len(rows) == len(work.attempts())
     last = {row["run_id"]: row for row in rows}
     assert [row["status"] for row in last.values()] == ["completed"] * runs
     assert {row["status"] for row in rows} <= {"completed", "interrupted", "failed"}
-    assert len(work.rows("steps")) == work.journaled_steps()
+    assert len(work.rows("steps")) == work.num_rows()
     assert work.left_running() == []
 
 
@@ -38,12 +38,12 @@ def test_a_killed_study_is_completed_by_resume_whenever_it_was_killed(work):
             time.sleep(draw.uniform(0.3, 2.5))
             process.send_signal(signal.SIGKILL)
             process.wait()
-        before = work.journaled_steps()
+        before = work.num_rows()
         studies = list(work.folder.glob("studies/*/study.json"))
         arguments = [path, "--resume"] if studies else [path]
         if not studies:
             shutil.rmtree(work.folder / "studies", ignore_errors=True)
-        assert work.journaled_steps() >= before * bool(studies)
+        assert work.num_rows() >= before * bool(studies)
     code, output = work.run(*arguments)
     assert code == 0, output
     must_be_complete(work, 3)
@@ -53,7 +53,7 @@ def test_a_run_that_was_killed_is_repeated_and_the_old_attempt_stays(work):
     # Its worker does not end by itself before it is looked for.
     path = work.scenario(epochs=100_000, batch_sizes="64", orphan_timeout_s=100)
     with work.start(path) as process:
-        wait_for(process, lambda: work.journaled_steps() > 0)
+        wait_for(process, lambda: work.num_rows() > 0)
         process.send_signal(signal.SIGKILL)
     assert work.left_running() != []
     record = work.study() / "study.json"
@@ -101,7 +101,7 @@ def test_an_edited_scenario_is_refused_with_the_difference(work):
     assert "epochs: 2," in output
 
 
-def test_a_full_disk_is_said_and_resume_completes(tmp_path):
+def test_a_full_disk_is_reported_and_resume_completes(tmp_path):
     if os.geteuid() != 0:
         pytest.skip("mounting a small file system needs root")
     small = tmp_path / "small"
@@ -122,14 +122,14 @@ def test_a_full_disk_is_said_and_resume_completes(tmp_path):
             assert "Traceback" not in output
             assert work.left_running() == []
             assert len(work.attempts()) == 2
-            told = [json.loads((attempt / "outcome.json").read_text())["reason"] for attempt in work.attempts()]
-            assert "the journal cannot be written: No space left on device" in told
-            before = work.journaled_steps()
+            reasons = [attempt.outcome.reason for attempt in work.attempts()]
+            assert "the journal cannot be written: No space left on device" in reasons
+            before = work.num_rows()
             assert before >= 1000
             subprocess.run(["mount", "-o", "remount,size=100m", str(small)], check=True)
             code, output = work.run(path, "--resume")
             assert code == 0, output
-            assert work.journaled_steps() > before
+            assert work.num_rows() > before
             must_be_complete(work, 3)
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)

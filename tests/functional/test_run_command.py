@@ -19,7 +19,7 @@ def test_a_scenario_becomes_rows(work):
     rows = work.rows()
     assert [row["batch_size"] for row in rows] == ["16", "32", "64"]
     assert all(row["status"] == "completed" for row in rows)
-    assert len(work.rows("steps")) == sum(int(row["steps"]) for row in rows) == work.journaled_steps()
+    assert len(work.rows("steps")) == sum(int(row["steps"]) for row in rows) == work.num_rows()
     assert {row["run_id"] for row in work.rows("epochs")} == {row["run_id"] for row in rows}
 
 
@@ -92,13 +92,13 @@ def test_a_data_set_that_cannot_be_prepared_launches_nothing(work):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_ends_cleanly(work, number):
     with work.start(work.scenario(epochs=100_000)) as process:
-        wait_for(process, lambda: work.journaled_steps() > 0)
+        wait_for(process, lambda: work.num_rows() > 0)
         code, output = interrupt(process, number)
     assert code == 130, output
     assert work.left_running() == []
     (row,) = work.rows()
     assert row["status"] == "interrupted"
-    assert len(work.rows("steps")) == work.journaled_steps() > 0
+    assert len(work.rows("steps")) == work.num_rows() > 0
     assert "dlbench run --study" in output
 
 
@@ -117,7 +117,7 @@ def test_ctrl_c_while_data_is_prepared(work):
 
 def test_a_second_dlbench_is_refused_and_the_first_goes_on(work):
     with work.start(work.scenario(epochs=100_000)) as process:
-        wait_for(process, lambda: work.journaled_steps() > 0)
+        wait_for(process, lambda: work.num_rows() > 0)
         code, output = work.run("--study", work.study())
         assert code == 2
         assert f"another dlbench is running in {work.study()}: process {process.pid} on " in output

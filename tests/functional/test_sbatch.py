@@ -1,7 +1,6 @@
 """`dlbench run` with `submitter: sbatch` on a real Slurm: it submits, follows, collects, and ends in good order."""
 
 import contextlib
-import csv
 import json
 import os
 import shlex
@@ -17,7 +16,7 @@ import pytest
 from dlbench.records import files
 from tests.cluster.cluster import Cluster
 from tests.functional import paced
-from tests.functional.test_several_hosts import BASE, DLBENCH
+from tests.functional.studies import BASE, DLBENCH, rows, study, trains
 from tests.functional.waiting import wait_until
 
 ALONE = {"workers": 1, "strategy": "single"}
@@ -128,20 +127,6 @@ def press_ctrl_c(made: Cluster, folder: Path) -> None:
     os.kill(callers(made, folder)[0], signal.SIGINT)
 
 
-def study(folder: Path) -> Path:
-    (found,) = (folder / "studies").iterdir()
-    return found
-
-
-def rows(folder: Path) -> list[dict[str, str]]:
-    with (study(folder) / "runs.csv").open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def trains(folder: Path) -> bool:
-    return any(b'"steps"' in path.read_bytes() for path in folder.glob(f"studies/*/runs/*/*/{files.JOURNAL}"))
-
-
 def printed(folder: Path) -> str:
     return (folder / "log").read_text()
 
@@ -235,7 +220,7 @@ def test_a_job_that_is_killed_leaves_a_row_with_slurms_reason(made: Cluster, fol
     with begun(made, folder) as process:
         wait_until(lambda: trains(folder), "nothing trains")
         pids = [pid for word in (b"slurm_script", b"--followed") for pid in processes(made, word)]
-        # Both are held first: the script would tell of dlbench's end, and Slurm asks dlbench to end with the script.
+        # Both are held first: the script would report dlbench's end, and Slurm asks dlbench to end with the script.
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for pid in pids:
                 os.kill(pid, number)
@@ -283,7 +268,7 @@ def test_a_dry_run_prints_the_script_and_submits_nothing(made: Cluster, folder: 
     assert not (folder / "studies").exists()
 
 
-def test_a_job_that_does_not_see_the_study_says_so(made: Cluster, folder: Path) -> None:
+def test_a_job_without_the_studys_folder_is_reported(made: Cluster, folder: Path) -> None:
     write(folder, made, base=ALONE, extra={"exclude": "node1,node3"})
     text = (folder / "c.yaml").read_text()
     (folder / "c.yaml").write_text(text.replace("{count: 2, slots: 2}", "{count: 1, slots: 1}"))

@@ -1,6 +1,5 @@
 """`dlbench run` over ssh on hosts that share files: rows of up and out, and runs on hosts that fail."""
 
-import csv
 import json
 import os
 import sys
@@ -10,16 +9,10 @@ from typing import Any
 
 import pytest
 
-from dlbench.records import files
 from tests.cluster.cluster import Cluster
 from tests.functional.conftest import revive
+from tests.functional.studies import BASE, DLBENCH, rows, trains
 from tests.functional.waiting import wait_until
-
-DLBENCH = [sys.executable, "-m", "dlbench"]
-BASE: dict[str, Any] = {
-    "workers": 2, "trainer": "numpy", "model": "softmax", "dataset": "digits", "strategy": "mpi", "learning_rate": 0.1,
-    "cores_per_worker": 1,
-}  # fmt: skip
 
 
 def scenario(folder: Path, **parts: Any) -> Path:
@@ -50,12 +43,6 @@ def run(made: Cluster, path: Path, hosts: str | Path, *words: str, timeout_s: fl
     argv = [*DLBENCH, "run", str(path), *where, "--output", str(path.parent / "studies"), *words]
     found = variables(made)
     return made.hosts[0].run(argv, cwd=path.parent, variables=found, timeout_s=timeout_s, check=False)
-
-
-def rows(folder: Path, table: str = "runs") -> list[dict[str, str]]:
-    (path,) = (folder / "studies").glob(f"*/{table}.csv")
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def test_up_and_out_are_one_study(pair: Cluster, tmp_path: Path) -> None:
@@ -124,14 +111,14 @@ def test_workers_call_the_address_that_leads_to_them(pair: Cluster) -> None:
     assert found == [first.address, first.address, first.address, first.name]
 
 
-def test_a_worker_on_another_s_host_is_refused(pair: Cluster) -> None:
-    """Whatever a launcher was told: the layout has rank 0 on the first host, and rank 1 on the second."""
+def test_a_worker_on_the_wrong_host_is_refused(pair: Cluster) -> None:
+    """Whatever the launcher did: the layout has rank 0 on the first host, and rank 1 on the second."""
     by_address, by_name = [host.address for host in pair.hosts], [host.name for host in pair.hosts]
     for number, host in enumerate(pair.hosts):
         done = host.run([sys.executable, "-c", CHECKED, json.dumps([by_address, by_name])])
-        said = [json.loads(line) for line in done.stdout.splitlines()]
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
         other = 1 - number
-        for places, found in zip((by_address, by_name), said, strict=True):
+        for places, found in zip((by_address, by_name), answers, strict=True):
             assert found[number] == ""
             assert found[other] == f"process {other} belongs on {places[other]} and is on {places[number]}"
 
@@ -179,7 +166,7 @@ def test_strategies_of_tensorflow_compute_the_same_between_hosts(pair: Cluster, 
     assert all(int(row["network_bytes"]) > int(row["steps"]) * 4 * int(row["num_parameters"]) for row in found)
 
 
-def test_a_host_that_does_not_answer_is_said_before_anything_begins(pair: Cluster, tmp_path: Path) -> None:
+def test_a_host_that_does_not_answer_is_reported_before_anything_starts(pair: Cluster, tmp_path: Path) -> None:
     path = scenario(tmp_path, base=BASE | {"epochs": 5, "mode": "scale-out"})
     first, second = pair.hosts
     second.cut()
@@ -215,11 +202,6 @@ def test_a_host_that_dies_ends_its_run_which_goes_on_when_it_is_back(pair: Clust
     done = run(pair, path, tmp_path / "cluster.yaml", "--resume")
     assert done.returncode == 0, done.stdout + done.stderr
     assert [row["status"] for row in rows(tmp_path)] == ["failed", "completed"]
-
-
-def trains(folder: Path) -> bool:
-    """Whether the workers train: what they have sent is on disk."""
-    return any(b'"steps"' in path.read_bytes() for path in folder.glob(f"studies/*/runs/*/*/{files.JOURNAL}"))
 
 
 def test_this_machine_and_another_are_hosts_of_one_run(pair: Cluster, tmp_path: Path) -> None:

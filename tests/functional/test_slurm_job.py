@@ -1,4 +1,4 @@
-"""A job of Slurm through its commands, which are stand-ins here: what is asked, how often, and odd answers."""
+"""A job of Slurm through its commands, which are fakes here: what is asked, how often, and odd answers."""
 
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,7 @@ def test_a_job_that_wrote_nothing_probably_does_not_see_the_folder(slurm: Path, 
 
 
 @pytest.mark.parametrize(
-    ("sacct", "told"),
+    ("sacct", "text"),
     [
         ("NODE_FAIL\nNODE_FAIL\n", "Slurm reports job 7: NODE_FAIL"),
         ("CANCELLED by 0\n", "Slurm reports job 7: CANCELLED"),
@@ -94,7 +94,7 @@ def test_a_job_that_wrote_nothing_probably_does_not_see_the_folder(slurm: Path, 
     ],
 )
 def test_a_job_that_squeue_has_forgotten_is_looked_up(
-    slurm: Path, tmp_path: Path, sacct: str | None, told: str
+    slurm: Path, tmp_path: Path, sacct: str | None, text: str
 ) -> None:
     answers(slurm, "squeue", stderr="slurm_load_jobs error: Invalid job id specified\n", code=1)
     if sacct is None:
@@ -106,7 +106,7 @@ def test_a_job_that_squeue_has_forgotten_is_looked_up(
     job = SlurmJob("7", tmp_path, clock)
     assert job.look().stage is Stage.OVER
     clock.now = 30.0
-    assert job.look() == JobStatus(Stage.ENDED, told)
+    assert job.look() == JobStatus(Stage.ENDED, text)
 
 
 def test_a_slurm_that_does_not_answer_is_asked_again(slurm: Path, tmp_path: Path) -> None:

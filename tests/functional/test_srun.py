@@ -1,11 +1,12 @@
-"""`launcher: srun` in jobs of a real Slurm: processes meet by PMIx, on one host and on two; without it none trains."""
+"""`launcher: srun` in jobs of a real Slurm: processes connect by PMIx on one host and on two, or the run fails."""
 
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.cluster import Cluster
-from tests.functional.test_sbatch import rows, run, write
+from tests.functional.studies import rows
+from tests.functional.test_sbatch import run, write
 
 # Slurm's plugin opens this file by name; Debian's slurm-wlm does not bring it.
 PMIX = sorted(Path("/usr/lib").glob("*/pmix2/lib/libpmix.so"))
@@ -16,7 +17,7 @@ OWN_FOLDER = "environment: {SLURM_PMIX_TMPDIR: /run}"
 
 @needs_pmix
 @pytest.mark.mpi
-def test_processes_meet_on_one_host_and_on_two_that_keep_their_order(slurm_hosts: Cluster, tmp_path: Path) -> None:
+def test_processes_connect_on_one_host_and_on_two_that_keep_their_order(slurm_hosts: Cluster, tmp_path: Path) -> None:
     """Slurm itself sorts hosts by name; a worker that is not where its layout has it ends the run."""
     arms = [{"mode": "scale-up"}, {"workers": 3, "workers_per_host": 2}]
     write(tmp_path, slurm_hosts, OWN_FOLDER, base={"launcher": "srun", "epochs": 10}, include=arms)
@@ -37,7 +38,7 @@ def test_processes_meet_on_one_host_and_on_two_that_keep_their_order(slurm_hosts
 
 
 @pytest.mark.mpi
-def test_processes_that_do_not_meet_are_a_failed_run(slurm_hosts: Cluster, tmp_path: Path) -> None:
+def test_processes_that_do_not_connect_are_a_failed_run(slurm_hosts: Cluster, tmp_path: Path) -> None:
     write(tmp_path, slurm_hosts, base={"launcher": "srun", "launcher.mpi": "none", "mode": "scale-out"})
     done = run(slurm_hosts, tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr

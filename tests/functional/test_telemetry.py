@@ -1,4 +1,4 @@
-"""The telemetry server over real sockets: what is acknowledged is on disk, and strangers cost nothing."""
+"""The telemetry server over real sockets: what is acknowledged is on disk, and unknown clients do no harm."""
 
 import contextlib
 import json
@@ -21,13 +21,14 @@ from dlbench.scenario.settings import Settings
 from dlbench.telemetry import server as server_module
 from dlbench.telemetry.attempt_session import AttemptSession
 from dlbench.telemetry.server import TelemetryServer
+from tests.functional.waiting import wait_until
 
 LONGEST_WAIT_S = 60.0
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[TelemetryServer]:
-    # Who is hung up on is not hung up on for its silence.
+    # No connection is closed for its silence, where a test closes one for another reason.
     monkeypatch.setattr(server_module, "_HELLO_TIMEOUT_S", 10 * LONGEST_WAIT_S)
     with TelemetryServer() as opened:
         yield opened
@@ -72,14 +73,14 @@ class Client:
         return int(json.loads(self.answers.readline())["ack"])
 
     def is_refused(self) -> bool:
-        return is_hung_up(self.socket)
+        return is_closed(self.socket)
 
 
 def called(place: tuple[str, int]) -> socket.socket:
     return socket.create_connection(place, timeout=LONGEST_WAIT_S)
 
 
-def is_hung_up(connection: socket.socket) -> bool:
+def is_closed(connection: socket.socket) -> bool:
     """Whether the other side closes; a reset is what follows where it had not read everything."""
     try:
         return connection.recv(1) == b""
@@ -96,13 +97,11 @@ def kept(journal: Path) -> list[dict[str, Any]]:
 
 
 def wait_for(session: AttemptSession, rank: int, **wanted: Any) -> None:
-    deadline = time.monotonic() + LONGEST_WAIT_S
-    while time.monotonic() < deadline:
-        view = session.workers()[rank]
-        if all(getattr(view, name) == value for name, value in wanted.items()):
-            return
-        time.sleep(0.01)
-    pytest.fail(f"worker {rank} is {session.workers()[rank]}, wanted {wanted}")
+    wait_until(
+        lambda: all(getattr(session.workers()[rank], name) == value for name, value in wanted.items()),
+        lambda: f"worker {rank} is {session.workers()[rank]}, wanted {wanted}",
+        LONGEST_WAIT_S,
+    )
 
 
 def test_what_is_acknowledged_is_on_disk_with_its_worker(server: TelemetryServer, tmp_path: Path) -> None:
@@ -163,7 +162,7 @@ STRANGERS: tuple[dict[str, Any], ...] = (
 GARBAGE = (b"GET / HTTP/1.1\r\n\r\n", b"\x00\xff" * 100 + b"\n", b"[1]\n", b"[" * 15_000 + b"\n", b"x" * 40_000)
 
 
-def test_strangers_are_turned_away_and_harm_no_worker(server: TelemetryServer, tmp_path: Path) -> None:
+def test_unknown_clients_are_refused_and_harm_no_worker(server: TelemetryServer, tmp_path: Path) -> None:
     assignment = expected(server)
     assert assignment.endpoint is not None
     with server.expect(assignment, tmp_path / "j") as session, Client(assignment) as client:
@@ -174,13 +173,13 @@ def test_strangers_are_turned_away_and_harm_no_worker(server: TelemetryServer, t
         for data in GARBAGE:
             with called((assignment.endpoint.address, assignment.endpoint.port)) as other:
                 other.sendall(data)
-                assert is_hung_up(other), data[:20]
+                assert is_closed(other), data[:20]
         assert not session.workers()[1].has_connected
         client.send(note(1))
         assert client.ack() == 1
 
 
-def test_a_stranger_that_says_nothing_is_hung_up_on(
+def test_a_silent_connection_is_closed(
     server: TelemetryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_module, "_HELLO_TIMEOUT_S", 0.2)
@@ -205,7 +204,7 @@ def test_garbage_and_over_long_lines_of_a_worker(
     assert [line["seq"] for line in kept(tmp_path / "j")] == [1]
 
 
-def test_a_worker_cannot_speak_for_another(server: TelemetryServer, tmp_path: Path) -> None:
+def test_a_worker_cannot_send_as_another(server: TelemetryServer, tmp_path: Path) -> None:
     assignment = expected(server)
     with server.expect(assignment, tmp_path / "j"), Client(assignment, 0) as client:
         client.ack()
@@ -261,9 +260,7 @@ def test_a_full_disk_acknowledges_nothing_and_keeps_whole_lines(
 
         monkeypatch.setattr("dlbench.telemetry.journal.os.write", full)
         client.send(note(2))
-        deadline = time.monotonic() + LONGEST_WAIT_S
-        while not session.failure and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda: session.failure)
         monkeypatch.undo()
         client.send(note(3))
         client.socket.settimeout(0.3)

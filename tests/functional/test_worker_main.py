@@ -13,14 +13,14 @@ import pytest
 from dlbench.records import files
 from dlbench.telemetry.journal import read_journal
 from dlbench.telemetry.watchdog import ORPHAN_EXIT_CODE
+from tests.functional.waiting import wait_until
 from tests.functional.worker_runs import SCRIPTS, process, raw_messages, spec, work, working
-from tests.unit.telemetry.fake_server import wait_until
 
 ENDLESS = {"epochs": 1_000_000}
 
 
 def pid_of(session):
-    wait_until(lambda: session.workers()[0].has_trained, 60)
+    wait_until(lambda: session.workers()[0].has_trained, timeout_s=60)
     return session.workers()[0].pid
 
 

@@ -194,7 +194,7 @@ def outcome(text: str) -> str:
 
 @dataclass
 class Outcomes:
-    """What came of mutants: how many by (change, outcome), and each defect with the mutant's number."""
+    """What mutants led to: how many by (change, outcome), and each defect with the mutant's number."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     defects: list[str] = field(default_factory=list)

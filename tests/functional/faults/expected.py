@@ -1,4 +1,4 @@
-"""What must come of a fault: the status, what the reason must say, and what must be found afterwards."""
+"""What a fault must lead to: the status of the run, and the pattern of its reason."""
 
 import re
 from dataclasses import dataclass
@@ -7,18 +7,18 @@ from tests.functional.faults.fault import STARTING, Fault
 from tests.functional.faults.study import Shape
 
 # What a worker is seen doing, by the phase of the fault; the only worker of `single` runs its whole step as one call.
-SEEN = {"meet": "rendezvous", "first": "compute", "gradient": "compute"}
+SEEN = {"first": "compute", "gradient": "compute"}
 SEEN_IN_ONE_CALL = SEEN | {"all_reduce": "compute", "update": "compute"}
-GONE = "ended without handing in its result"
+VANISHED = "ended without handing in its result"
 AFTER = "handed in its result and then ended wrongly"
 LEFT = "which has handed in its result and not ended"
-# Where all workers are in the same call, nobody can see from outside which of them hangs inside it.
+# Where all workers are in the same call, it cannot be seen from outside which of them hangs.
 ALIKE = ("broadcast", "all_reduce", "finish")
 # Python shows an exception at the interpreter's end and goes on, as it does without dlbench; there nothing is lost.
 HARMLESS_AT_EXIT = ("raise", "sysexit0", "exit0", "memory")
 HANGS = ("hang", "hang_gil")
-# The worker is there until it has said why it ends, so every step that it ended comes home.
-SPOKEN = ("raise", "sysexit0", "memory")
+# The worker reports why it ends, so every step that it completed is received.
+REPORTED = ("raise", "sysexit0", "memory")
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Expected:
 
 
 def expected(fault: Fault, shape: Shape) -> Expected:
-    """Return what must come of a fault in a run of this shape."""
+    """Return what a fault in a run of this shape must lead to."""
     who, is_exit = f"worker {fault.rank}", fault.phase == "exit"
     if fault.kind == "gigabyte" or (is_exit and fault.kind in HARMLESS_AT_EXIT):
         return Expected(("completed",), "")
     if fault.kind in HANGS:
         return _hang(fault, shape)
-    how = AFTER if is_exit else GONE
+    how = AFTER if is_exit else VANISHED
     table = {
         "raise": ("failed", f"{who}: RuntimeError: struck in {fault.phase}"),
         "sysexit0": ("failed", f"{who}: exited early with code 0"),
@@ -58,9 +58,9 @@ def expected(fault: Fault, shape: Shape) -> Expected:
 
 
 def _hang(fault: Fault, shape: Shape) -> Expected:
-    """A hang is put down to the worker that hangs, and to it alone where that can be seen."""
+    """A hang is blamed on the worker that hangs, and on it alone where that can be seen."""
     seen = (SEEN if shape.workers > 1 else SEEN_IN_ONE_CALL).get(fault.phase, fault.phase)
-    # With the interpreter's lock held the last heartbeat may be one of a moment before.
+    # With the interpreter's lock held the last heartbeat may be from a moment before.
     place = (
         LEFT if fault.phase == "exit" else f"in phase {seen if fault.kind == 'hang' else '[a-z_]+'}( at step [0-9]+)?"
     )
@@ -73,6 +73,6 @@ def _hang(fault: Fault, shape: Shape) -> Expected:
     if fault.phase in STARTING:
         return Expected(("timeout",), starting)
     if fault.phase == "first" and fault.kind == "hang_gil":
-        # It may be gone before it has ever told that it trains.
+        # It may hang before its first report that it trains.
         return Expected(("stalled", "timeout"), f"{stalled}|{starting}")
     return Expected(("stalled",), stalled)

@@ -21,8 +21,8 @@ from dlbench.worker.process.rank import identify
 FAULT = "FAULT"
 GIGABYTE = 10**9
 MEMORY_GROUPS = Path("/sys/fs/cgroup/memory")
-# In the order a worker comes through them.
-STARTING = ("meet", "build", "broadcast")
+# In the order in which a worker passes them.
+STARTING = ("rendezvous", "build", "broadcast")
 STEPPING = ("first", "gradient", "all_reduce", "update")
 PHASES = (*STARTING, *STEPPING, "evaluate", "finish", "exit")
 
@@ -88,11 +88,11 @@ def _memory(_: Fault) -> None:
     """Fill the memory that this process may have: in large pieces, then to the last one."""
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + (64 << 20), resource.RLIM_INFINITY))
-    hoard: list[object] = []
+    held: list[object] = []
     import numpy as np
 
     while True:
-        hoard.append(np.ones(1 << 20))
+        held.append(np.ones(1 << 20))
 
 
 def _oom(_: Fault) -> None:
@@ -101,9 +101,9 @@ def _oom(_: Fault) -> None:
     group.mkdir()
     (group / "memory.limit_in_bytes").write_text(str(32 << 20))
     (group / "cgroup.procs").write_text(str(os.getpid()))
-    hoard = []
+    held = []
     while True:
-        hoard.append(bytearray(os.urandom(1 << 10)) * (1 << 10))
+        held.append(bytearray(os.urandom(1 << 10)) * (1 << 10))
 
 
 def _gigabyte(_: Fault) -> None:

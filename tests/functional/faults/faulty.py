@@ -7,7 +7,7 @@ from typing import Any
 from dlbench.trainers import Array, numpy
 from tests.functional.faults.fault import of_this_process, strike
 
-# Long enough for rows to be on their way home when the fault strikes.
+# Long enough for rows to be in flight when the fault strikes.
 PACE_S = 0.005
 
 

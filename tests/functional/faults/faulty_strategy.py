@@ -1,4 +1,4 @@
-"""The strategies `single` and `mpi`, except that a fault may strike in them: inside a collective, or at its door."""
+"""The strategies `single` and `mpi`, except that a fault may strike in them: inside a collective, or before it."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ class Single:
     def create(options: Any, communicator: Any, algorithm: str | None) -> Any:
         """Return the strategy `single`, which may be struck."""
         fault = of_this_process()
-        strike(fault, "meet")
+        strike(fault, "rendezvous")
         strategy = single.create(options, communicator, algorithm)
         count = [0]
 
@@ -41,7 +41,7 @@ class Mpi:
     def create(options: Any, communicator: Any, algorithm: str | None) -> Any:
         """Return the strategy `mpi`, which may be struck; `own-ring` between two of its messages."""
         fault = of_this_process()
-        strike(fault, "meet")
+        strike(fault, "rendezvous")
         strategy = mpi.create(options, communicator, algorithm)
         all_reduce, send, count = strategy.all_reduce, communicator.sendrecv, [0]
         is_ring = algorithm == "own-ring" and communicator.size > 1

@@ -24,11 +24,6 @@ LIMITS = {"startup_timeout_s": 60.0, "stall_timeout_s": 60.0, "orphan_timeout_s"
 Moment = Callable[[Study], bool]
 
 
-def journaled(study: Study) -> int:
-    """Return how many step rows are on disk."""
-    return sum(len(rows) for attempt in study.attempts() for rows in attempt.steps().values())
-
-
 def count(pattern: str) -> Callable[[Study], int]:
     """Return a function that counts files of a study."""
     return lambda study: len(list(study.folder.glob(f"studies/*/{pattern}")))
@@ -48,13 +43,13 @@ MOMENTS: dict[str, Moment] = {
     "attempt": lambda study: count("runs/*/1")(study) > 0,
     "launch": lambda study: count("runs/*/1/plan.json")(study) > 0,
     "log": lambda study: count("runs/*/1/worker-0.log")(study) > 0,
-    "training": lambda study: journaled(study) > 0,
+    "training": lambda study: study.num_rows() > 0,
     "outcome": lambda study: count("runs/*/1/outcome.json")(study) > 0,
     "collecting": lambda study: any(len(path.read_text().splitlines()) > 1 for path in tables(study)),
     "second run": lambda study: count("runs/*/1/journal.jsonl")(study) > 1,
     "second outcome": lambda study: count("runs/*/1/outcome.json")(study) > 1,
 }
-# Workers that cannot notice that their connection is gone.
+# Workers that cannot notice that their connection is lost.
 STRUCK = ("stop", "hang_gil", "hang")
 
 
@@ -103,8 +98,8 @@ def examine(folder: Path, kill: Kill) -> tuple[str, list[str]]:
     study = Study(folder, kill.shape)
     try:
         kill_at(study, kill)
-        before, last_life_s = journaled(study), life_s(study, 2 * kill.longest_life_s)
-        said = f"{len(study.attempts())} attempts, {before} rows, workers lived on for {last_life_s:.1f} s"
+        before, last_life_s = study.num_rows(), life_s(study, 2 * kill.longest_life_s)
+        found = f"{len(study.attempts())} attempts, {before} rows, workers lived on for {last_life_s:.1f} s"
         complaints = list(continued(study, before))
         if last_life_s > kill.longest_life_s:
             complaints.append(f"workers lived on for {last_life_s:.1f} s, not {kill.longest_life_s:.1f} s")
@@ -114,7 +109,7 @@ def examine(folder: Path, kill: Kill) -> tuple[str, list[str]]:
         study.clean_up()
     if not complaints:
         shutil.rmtree(folder)
-    return said, complaints
+    return found, complaints
 
 
 def kill_at(study: Study, kill: Kill) -> None:
@@ -144,7 +139,7 @@ def wait_for(process: subprocess.Popen[bytes], condition: Callable[[], bool], ti
 
 
 def life_s(study: Study, timeout_s: float) -> float:
-    """Return for how long workers live on, with nobody to end them."""
+    """Return for how long workers live on, with no dlbench to end them."""
     begun = time.monotonic()
     while study.left_running() and time.monotonic() - begun < timeout_s:
         time.sleep(0.05)
@@ -163,8 +158,8 @@ def continued(study: Study, before: int) -> Iterator[str]:
         return
     if left := study.left_running():
         yield f"processes {left} are still running"
-    if journaled(study) < before:
-        yield f"{before} rows were acknowledged, {journaled(study)} are left"
+    if study.num_rows() < before:
+        yield f"{before} rows were acknowledged, {study.num_rows()} are left"
     yield from study.lost_rows()
     yield from about_runs(study)
 
@@ -181,7 +176,7 @@ def lock_is_free(study: Study, within_s: float = 20.0) -> bool:
 
 
 def can_be_locked(study: Study) -> bool:
-    """Whether nobody holds the lock now."""
+    """Whether the lock is free now."""
     paths = list(study.folder.glob("studies/*/lock"))
     for path in paths:
         with path.open("rb") as file:

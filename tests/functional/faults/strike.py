@@ -10,11 +10,12 @@ from pathlib import Path
 
 from dlbench.launch.logs import LIMIT_BYTES
 from dlbench.records.outcome import Outcome
-from tests.functional.faults.expected import HANGS, SPOKEN, expected
+from tests.functional.faults.expected import HANGS, REPORTED, expected
 from tests.functional.faults.fault import FAULT, KINDS, MEMORY_GROUPS, STEPPING, Fault, as_text
-from tests.functional.faults.study import AttemptFolder, Shape, Study
+from tests.functional.faults.study import Shape, Study
+from tests.functional.studies import AttemptFolder
 
-# Ends that need no time limit: the launcher sees them, or dlbench does after its patience of 2 s and 1 s of grace.
+# Ends that need no time limit: the launcher sees them, or dlbench does after waiting for 2 s and 1 s of grace.
 QUICK = ("raise", "sysexit0", "exit0", "kill", "segfault", "memory", "oom")
 # Faults that end at a time limit, which is short for them; no other fault may come near a limit.
 WAITED_FOR = (*HANGS, "stop")
@@ -24,7 +25,7 @@ LONG = {"startup_timeout_s": 60.0, "stall_timeout_s": 40.0}
 
 @dataclass
 class Report:
-    """What one fault led to."""
+    """What one fault led to, and what is wrong about it."""
 
     fault: Fault
     shape: Shape
@@ -36,9 +37,9 @@ class Report:
         fault, shape, outcome = self.fault, self.shape, self.outcome
         end = "-" if self.end_s is None else f"{self.end_s:.1f}"
         where = f"worker {fault.rank} of {shape.workers} {shape.algorithm or 'single'}"
-        what = f"{fault.kind:9} {fault.phase:9} step {fault.step:3} {where:34} {end:>5} s"
-        said = f"{outcome.status:13} {outcome.reason[:150]}" if outcome else "no outcome"
-        return f"{what}  {said}" + "".join(f"\n    WRONG: {complaint}" for complaint in self.complaints)
+        what = f"{fault.kind:9} {fault.phase:10} step {fault.step:3} {where:34} {end:>5} s"
+        ended = f"{outcome.status:13} {outcome.reason[:150]}" if outcome else "no outcome"
+        return f"{what}  {ended}" + "".join(f"\n    WRONG: {complaint}" for complaint in self.complaints)
 
 
 def kinds() -> list[str]:
@@ -126,11 +127,11 @@ def about_log(report: Report, attempt: AttemptFolder) -> Iterator[str]:
 def about_rows(report: Report, attempt: AttemptFolder) -> Iterator[str]:
     """Yield which steps are lost of a worker that could still send its rows."""
     fault = report.fault
-    if fault.kind in SPOKEN and fault.phase in STEPPING:
+    if fault.kind in REPORTED and fault.phase in STEPPING:
         last = (1 if fault.phase == "first" else fault.step) - 1
         received = len(attempt.steps().get(fault.rank, ()))
         if received != last:
-            yield f"{received} steps of the struck worker were received, it had ended {last}"
+            yield f"{received} steps of the struck worker were received, it had completed {last}"
 
 
 def end_s(attempt: AttemptFolder, fault: Fault) -> float | None:

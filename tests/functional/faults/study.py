@@ -1,22 +1,15 @@
 """A study of short runs with faults: started as a process of its own, and examined afterwards."""
 
-import csv
-import json
 import os
-import signal
 import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dlbench.launch.processes import leftovers
-from dlbench.records.outcome import Outcome
-from dlbench.telemetry.journal import read_journal
-from dlbench.telemetry.messages import STEP_FIELDS
+from tests.functional.studies import StudyFolder
 
 ROOT = Path(__file__).parents[3]
 SCENARIO = """\
@@ -71,43 +64,11 @@ _IN_SCENARIO = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class AttemptFolder:
-    """One attempt on disk."""
-
-    path: Path
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """Run and attempt, as the tables have them."""
-        return self.path.parent.name, self.path.name
-
-    @cached_property
-    def attempt_id(self) -> str:
-        return str(json.loads((self.path / "assignment.json").read_text())["attempt_id"])
-
-    @cached_property
-    def outcome(self) -> Outcome:
-        return Outcome.model_validate_json((self.path / "outcome.json").read_text())
-
-    def log(self, rank: int) -> str:
-        path = self.path / f"worker-{rank}.log"
-        return path.read_text(errors="replace") if path.exists() else ""
-
-    def steps(self) -> dict[int, list[dict[str, float]]]:
-        """Return the step rows that were acknowledged, by worker."""
-        journal = read_journal(self.path / "journal.jsonl")
-        return {
-            worker: [dict(zip(STEP_FIELDS, row, strict=True)) for row in rows.tolist()]
-            for worker, rows in journal.steps.items()
-        }
-
-
-class Study:
+class Study(StudyFolder):
     """A folder with a scenario, and the study that `dlbench run` makes of it."""
 
     def __init__(self, folder: Path, shape: Shape) -> None:
-        self.folder = folder
+        super().__init__(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.scenario = folder / "faults.yaml"
         self.scenario.write_text(shape.scenario())
@@ -139,24 +100,6 @@ class Study:
     def output(self) -> str:
         path = self.folder / "output.txt"
         return path.read_text(errors="replace") if path.exists() else ""
-
-    def attempts(self) -> list[AttemptFolder]:
-        return [AttemptFolder(path) for path in sorted(self.folder.glob("studies/*/runs/*/*")) if path.is_dir()]
-
-    def rows(self, table: str) -> list[dict[str, str]]:
-        (path,) = self.folder.glob(f"studies/*/{table}.csv")
-        with path.open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file))
-
-    def left_running(self) -> list[int]:
-        """Return the processes that carry the id of one of this study's attempts."""
-        launched = [attempt for attempt in self.attempts() if (attempt.path / "assignment.json").exists()]
-        return [pid for attempt in launched for pid in leftovers(attempt.attempt_id)]
-
-    def clean_up(self) -> None:
-        """End whatever a defect has left running."""
-        for pid in self.left_running():
-            os.kill(pid, signal.SIGKILL)
 
     def lost_rows(self) -> Iterator[str]:
         """Say what of the acknowledged step rows is not in `steps.csv`, and where steps are missing."""

@@ -1,4 +1,4 @@
-"""The kinds of faults that strike a cluster: how each is done from outside, how it is undone, what must come of it."""
+"""The kinds of faults that strike a cluster: how each is done from outside and undone, and what it must lead to."""
 
 import contextlib
 import math
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cluster.host import Host
-from tests.functional.faults.study import AttemptFolder
-from tests.functional.host_faults.study import FIRST_PORT, NUM_PORTS, HostShape, HostStudy, gone, words_of
+from tests.functional.host_faults.study import FIRST_PORT, NUM_PORTS, HostShape, HostStudy, wait_until_ended, words_of
+from tests.functional.studies import AttemptFolder
 
 KILLED = "dlbench itself was ended while this attempt ran"
 _START_S = 60.0
-# An end that nobody waits for: patience of 2 s, grace of 1 s, then hosts are asked over ssh, which may be cut off.
-# All of it takes its time where hosts share slow cores.
+# An end without a time limit: dlbench waits for 2 s, gives 1 s of grace, and asks hosts over ssh, which may be cut off.
+# All of it is slow where hosts share slow cores.
 LONGEST_END_S = 30.0
 # Listens on all ports of a range until it is killed, on those that a run has as soon as they are free; says so.
 _LISTEN = """\
@@ -65,16 +65,16 @@ class Kind:
 
     Attributes:
         strike: Does it.
-        undo: Makes the cluster as it was.
+        undo: Restores the cluster.
         status: What the run must end as.
         reason: Pattern of the whole reason, in which {rank}, {host} and {address} stand for the struck worker's; one of
             worker 0, beside dlbench, may have its own.
         reason_beside: That one; empty for none.
-        is_ahead: Whether it strikes what is launched next, not what runs.
-        ends_dlbench: Whether dlbench ends over it, and has to be started again.
+        is_ahead: Whether it strikes the next attempt, not the one that runs.
+        ends_dlbench: Whether dlbench ends because of it, and has to be started again.
         outlives: Whether the host cannot be reached: what runs there must end by itself before it is undone.
         ranks: The workers that it may strike; empty for all.
-        least_rows: How many rows must be home before it strikes: before, another end would be right.
+        least_rows: How many rows must be received before it strikes: earlier, another end would be right.
         limit: Name of the time limit after which the run ends; empty where it ends at once.
     """
 
@@ -108,7 +108,7 @@ class Kind:
 
 
 def _order(struck: Struck, order: str) -> Path:
-    """Return the file that says to the worker what to do."""
+    """Return the file whose presence orders the worker to do something."""
     return struck.study.folder / f"{order}-{struck.host.name}"
 
 
@@ -128,12 +128,12 @@ def _fill_studies(struck: Struck) -> None:
 
 
 def _filler(struck: Struck) -> Path:
-    return struck.study.path.parent / ".full"
+    return struck.study.study().parent / ".full"
 
 
 def _wrong_key(struck: Struck) -> None:
-    """Let the host's key be another than the one that is known."""
-    known = struck.study.made.known_hosts
+    """Replace the host's known key by another host's."""
+    known = struck.study.made.folder.known_hosts
     struck.keys = known.read_text()
     lines = struck.keys.splitlines()
     other = next(line for line in lines if not line.startswith(struck.host.name))
@@ -146,19 +146,19 @@ def _wrong_key(struck: Struck) -> None:
 
 
 def _right_key(struck: Struck) -> None:
-    struck.study.made.known_hosts.write_text(struck.keys)
+    struck.study.made.folder.known_hosts.write_text(struck.keys)
 
 
 def _take_ports(struck: Struck) -> None:
     """Listen on every port that MPI may use on the host."""
-    told = struck.study.folder / "listening"
-    told.unlink(missing_ok=True)
+    output = struck.study.folder / "listening"
+    output.unlink(missing_ok=True)
     words = [sys.executable, "-I", "-c", _LISTEN, str(FIRST_PORT), str(FIRST_PORT + NUM_PORTS)]
     before = set(struck.host.processes())
-    struck.listener = struck.host.start(words, output=told)
-    while not told.read_text():
+    struck.listener = struck.host.start(words, output=output)
+    while not output.read_text():
         assert struck.listener.poll() is None, "the ports cannot be taken"
-    struck.study.at_rest[struck.host.name] |= set(struck.host.processes()) - before
+    struck.study.processes_before[struck.host.name] |= set(struck.host.processes()) - before
 
 
 def _give_ports(struck: Struck) -> None:
@@ -167,19 +167,19 @@ def _give_ports(struck: Struck) -> None:
     for who in listening:
         os.kill(who.pid, signal.SIGKILL)
     struck.listener.wait()
-    gone(listening, 5.0)
+    wait_until_ended(listening, 5.0)
 
 
 def _second_dlbench(struck: Struck) -> None:
     """Start another dlbench on the same study, in another host: it must be refused at once."""
     study = struck.study
-    told = study.folder / "second.txt"
-    argv = [sys.executable, "-m", "dlbench", "run", "--study", str(study.path)]
+    output = study.folder / "second.txt"
+    argv = [sys.executable, "-m", "dlbench", "run", "--study", str(study.study())]
     done = struck.study.made.hosts[-1].run(argv, cwd=study.folder, timeout_s=60, check=False)
-    told.write_text(done.stdout + done.stderr)
-    assert done.returncode == 2, told.read_text()
-    assert "another dlbench is running in" in done.stderr, told.read_text()
-    assert "measuring" not in told.read_text(), "it has disturbed the other"
+    output.write_text(done.stdout + done.stderr)
+    assert done.returncode == 2, output.read_text()
+    assert "another dlbench is running in" in done.stderr, output.read_text()
+    assert "measuring" not in output.read_text(), "it has disturbed the other"
 
 
 def _kill_mpirun(struck: Struck) -> None:
@@ -198,7 +198,7 @@ def _stop_daemon(struck: Struck) -> None:
 def kill(study: HostStudy) -> None:
     """Kill dlbench itself (-9)."""
     for pid in study.dlbench():
-        with contextlib.suppress(ProcessLookupError):  # it was told before
+        with contextlib.suppress(ProcessLookupError):  # it has ended since
             os.kill(pid, signal.SIGKILL)
 
 
@@ -212,15 +212,15 @@ _LATE = (
 _WHERE = r", (in phase \w+( at step \d+)?|before it connected)"
 _MPIRUN_ENDED = r"the launcher ended \(killed by SIGKILL\) before its workers.*"
 _ELSEWHERE, _BESIDE = (1, 2), (0,)
-# So many rows are home once every worker trains.
+# So many rows are received once every worker trains.
 _ALL_TRAIN = 12
 
 KINDS: dict[str, Kind] = {
     "none": Kind(lambda _: None),
     "killed": Kind(
         lambda struck: struck.signal(signal.SIGKILL),
-        # Where a process ends before all have met, Open MPI's launcher may wait for ever, or name another process that
-        # it has ended over the first.
+        # Where a process ends before the rendezvous, Open MPI's launcher may wait without end, or name another process
+        # that it has ended because of the first.
         status="failed|timeout",
         reason=rf"{_ENDED} \((killed by SIGKILL|its launcher does not say how)\){_WHERE}.*"
         rf"|{_LATE}|{_ANY_ENDED} \(killed by SIGKILL\), (in phase rendezvous at step 0|before it connected)",
@@ -234,21 +234,21 @@ KINDS: dict[str, Kind] = {
         limit="stall_timeout_s",
     ),
     "memory": Kind(
-        lambda struck: _order(struck, "hoard").touch(),
-        lambda struck: _order(struck, "hoard").unlink(),
+        lambda struck: _order(struck, "fill-memory").touch(),
+        lambda struck: _order(struck, "fill-memory").unlink(),
         status="out-of-memory",
         reason=r"worker {rank}: (\w+\.)*_?\w*MemoryError.*",
     ),
     "slow": Kind(
-        lambda struck: _order(struck, "dawdle").touch(),
-        lambda struck: _order(struck, "dawdle").unlink(),
+        lambda struck: _order(struck, "slow-down").touch(),
+        lambda struck: _order(struck, "slow-down").unlink(),
     ),
     "cut off": Kind(
         lambda struck: struck.host.cut(),
         lambda struck: struck.host.restore(),
         status="failed",
         reason=rf"{_ENDED} \(the host {{host}} is down, or cannot be reached\){_WHERE}.*",
-        # Without its own link dlbench cannot tell which of the others is cut off.
+        # Without its own link dlbench cannot see which of the others is cut off.
         reason_beside=rf"{_ANY_ENDED} \(the host node\d+ is down, or cannot be reached\){_WHERE}.*",
         outlives=True,
         least_rows=_ALL_TRAIN,

@@ -1,4 +1,4 @@
-"""Where hosts are struck: a cluster, a small disk for studies, and small ones for the hosts' temporary files."""
+"""A cluster for faults: its studies and its hosts' temporary files are on small disks of their own."""
 
 import subprocess
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _STUDIES_SIZE, _TEMPORARY_SIZE = "256m", "32m"
 
 @contextmanager
 def struck_study(folder: Path, num_hosts: int, shape: HostShape) -> Iterator[HostStudy]:
-    """Give a study on a cluster of its own; whatever becomes of it, both are taken down again."""
+    """Give a study on a cluster of its own; both are always taken down again."""
     small = folder / "small"
     small.mkdir(parents=True)
     (folder / "studies").symlink_to(small)

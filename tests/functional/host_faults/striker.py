@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dlbench.telemetry.journal import read_journal
-from tests.functional.faults.study import AttemptFolder
 from tests.functional.host_faults.kinds import KINDS, Kind, Struck, kill
-from tests.functional.host_faults.study import HostStudy, gone, num_rows, told
+from tests.functional.host_faults.study import HostStudy, describe, wait_until_ended
+from tests.functional.studies import AttemptFolder
 
-_POLL_S = 0.01
+_POLL_S = 0.03
 # A run that is not struck takes some three seconds on hosts that share two cores.
 LONGEST_ATTEMPT_S = 120.0
-# What must end by itself is given twice the time it has, and a moment.
+# What must end by itself is given twice its time limit, and some seconds.
 PATIENCE_S = 15.0
 MOST_RESUMES = 4
 # Of the launcher's log, where something is wrong.
@@ -30,7 +30,7 @@ class Fault:
     Attributes:
         kind: One of `KINDS`.
         rank: The worker.
-        after: So many rows of all workers are home; 0: as soon as the run is launched.
+        after: So many rows of all workers are received; 0: as soon as the run is launched.
         start_s: In place of that: so many seconds after dlbench was started, or after the fault before, whatever it
             does then. For dlbench itself.
     """
@@ -43,7 +43,7 @@ class Fault:
 
 @dataclass
 class Report:
-    """What came of a fault."""
+    """What one fault led to, and what is wrong about it."""
 
     fault: Fault
     attempt: AttemptFolder | None = None
@@ -51,24 +51,24 @@ class Report:
     status: str = ""
     reason: str = ""
     end_s: float | None = None
-    home_before: int = 0
+    received_before: int = 0
     acknowledged: int = 0
     kept: int = 0
-    launcher_said: str = ""
+    launcher_log: str = ""
     left: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
     def line(self) -> str:
         end = "-" if self.end_s is None else f"{self.end_s:.1f}"
         what = f"{self.fault.kind:14} worker {self.fault.rank}  {self.moment:28} {end:>5} s"
-        rows = f"{self.acknowledged:4} rows home, {self.kept:4} kept, {len(self.left)} left"
-        said = f"{self.status:13} {self.reason[:150]}"
+        rows = f"{self.acknowledged:4} rows received, {self.kept:4} kept, {len(self.left)} left"
+        ended = f"{self.status:13} {self.reason[:150]}"
         wrong = "".join(f"\n    WRONG: {complaint}" for complaint in self.complaints)
-        return f"{what}  {rows}  {said}{wrong}" + (f"\n{self.launcher_said}" if wrong else "")
+        return f"{what}  {rows}  {ended}{wrong}" + (f"\n{self.launcher_log}" if wrong else "")
 
 
 class Striker:
-    """Makes a study, strikes it, and starts dlbench again wherever that has ended over it.
+    """Makes a study, strikes it, and starts dlbench again where that has ended because of a fault.
 
     Args:
         study: The study, not begun.
@@ -82,7 +82,7 @@ class Striker:
         self._seen: set[tuple[str, str]] = set()
 
     def run(self) -> list[Report]:
-        """Let every fault strike, complete the study, and return what came of each."""
+        """Let every fault strike, complete the study, and return a report of each."""
         while self._faults:
             num_left = len(self._faults)
             self._make(self._strike_all)
@@ -104,12 +104,12 @@ class Striker:
         finally:
             process.kill()
             process.wait()
-        if (left := self._study.rest(self._patience_s)) and self.reports:
+        if (left := self._study.still_running(self._patience_s)) and self.reports:
             self.reports[-1].left += left
         return code
 
     def _resuming(self) -> list[str]:
-        """Return the word that continues the study; what is no study yet is removed, as its user would."""
+        """Return the option that continues the study; what is no study yet is removed, as its user would."""
         if any(self._study.folder.glob("studies/*/study.json")):
             return ["--resume"]
         for half_made in self._study.folder.glob("studies/*"):
@@ -130,11 +130,11 @@ class Striker:
         self.reports.append(report)
         time.sleep(fault.start_s or 0.0)
         before, begun = self._study.of_runs(), time.monotonic()
-        while process.poll() is None:  # it may not have become itself yet
+        while process.poll() is None:  # it may still be the program that starts it
             kill(self._study)
             time.sleep(_POLL_S)
-        left = gone(before, self._patience_s)
-        report.end_s, report.left = time.monotonic() - begun, [told(who) for who in left]
+        left = wait_until_ended(before, self._patience_s)
+        report.end_s, report.left = time.monotonic() - begun, [describe(process) for process in left]
         new = [attempt for attempt in self._study.attempts() if attempt.key not in self._seen]
         self._seen |= {attempt.key for attempt in new}
         struck = [attempt for attempt in new if not _has_ended(attempt) and _is_launched(attempt)]
@@ -147,7 +147,7 @@ class Striker:
             return
         report.moment = "before the launch" if kind.is_ahead else _moment(struck.attempt)
         before, begun = self._study.of_runs(), time.monotonic()
-        report.home_before = 0 if kind.is_ahead else num_rows(struck.attempt)
+        report.received_before = 0 if kind.is_ahead else struck.attempt.num_rows()
         kind.strike(struck)
         try:
             if kind.is_ahead:
@@ -155,15 +155,15 @@ class Striker:
                 report.attempt, begun = self._next_attempt(process), time.monotonic()
             if kind.outlives:
                 on_host = before & self._study.of_runs(struck.host)
-                report.left += map(told, gone(on_host, self._patience_s))
+                report.left += map(describe, wait_until_ended(on_host, self._patience_s))
             else:
                 self._see_the_end(report, kind, process)
         finally:
             kind.undo(struck)
         self._see_the_end(report, kind, process)
         report.end_s = time.monotonic() - begun
-        report.left += map(told, gone(before, self._patience_s))
-        if kind.ends_dlbench:  # nobody was there to end the run
+        report.left += map(describe, wait_until_ended(before, self._patience_s))
+        if kind.ends_dlbench:  # no dlbench was there to end the run
             report.end_s = time.monotonic() - begun
 
     def _see_the_end(self, report: Report, kind: Kind, process: subprocess.Popen[bytes]) -> None:
@@ -187,7 +187,7 @@ class Striker:
         return found[0]
 
     def _wait(self, is_so: Callable[[], bool], process: subprocess.Popen[bytes]) -> bool:
-        """Wait while dlbench is there; return whether it came to be so."""
+        """Wait while dlbench is there; return whether the condition holds."""
         deadline = time.monotonic() + LONGEST_ATTEMPT_S
         while not (found := is_so()) and process.poll() is None:
             assert time.monotonic() < deadline, self._study.output[-3000:]
@@ -199,7 +199,7 @@ class Striker:
         return 2 * self._study.shape.orphan_timeout_s + PATIENCE_S
 
     def _examine(self, report: Report) -> None:
-        """Compare what came of a fault with what must come of it."""
+        """Compare what a fault led to with what it must lead to."""
         kind, attempt = KINDS[report.fault.kind], report.attempt
         if attempt is None:
             if report.fault.start_s is None:
@@ -208,8 +208,8 @@ class Striker:
             return
         report.status, report.reason = str(attempt.outcome.status), attempt.outcome.reason
         log = attempt.path / "launcher.log"
-        report.launcher_said = log.read_text(errors="replace")[-SHOWN:] if log.exists() else ""
-        report.acknowledged = num_rows(attempt)
+        report.launcher_log = log.read_text(errors="replace")[-SHOWN:] if log.exists() else ""
+        report.acknowledged = attempt.num_rows()
         report.kept = len(self._rows_of(attempt))
         report.complaints += self._wrong(report, kind, Struck(self._study, attempt, report.fault.rank))
 
@@ -224,8 +224,8 @@ class Striker:
             longest_s := kind.longest_end_s(self._study.shape, report.status)
         ):
             yield f"it ended after {report.end_s:.1f} s, not {longest_s:.0f} s"
-        if report.acknowledged < report.home_before:
-            yield f"{report.home_before} rows were in the journal, {report.acknowledged} are left"
+        if report.acknowledged < report.received_before:
+            yield f"{report.received_before} rows were in the journal, {report.acknowledged} are left"
         if report.kept != report.acknowledged:
             yield f"{report.acknowledged} rows are in the journal, {report.kept} in steps.csv"
 
@@ -245,11 +245,11 @@ def incomplete(study: HostStudy) -> list[str]:
     wrong = [f"{run}: {status}" for run, status in last.items() if status != "completed"]
     if len(last) != study.shape.repeats:
         wrong.append(f"{len(last)} of {study.shape.repeats} runs were made")
-    return [*wrong, *study.lost_rows(), *(f"left running: {line}" for line in study.rest())]
+    return [*wrong, *study.lost_rows(), *(f"left running: {line}" for line in study.still_running())]
 
 
 def _is_due(attempt: AttemptFolder, after: int) -> bool:
-    return _has_ended(attempt) or num_rows(attempt) >= after
+    return _has_ended(attempt) or attempt.num_rows() >= after
 
 
 def _is_launched(attempt: AttemptFolder) -> bool:
@@ -261,6 +261,6 @@ def _has_ended(attempt: AttemptFolder) -> bool:
 
 
 def _moment(attempt: AttemptFolder) -> str:
-    """Say where an attempt is."""
+    """Describe how far an attempt is."""
     rows = {worker: len(found) for worker, found in read_journal(attempt.path / "journal.jsonl").steps.items()}
     return f"steps {' '.join(str(rows[worker]) for worker in sorted(rows))}" if rows else "launched"

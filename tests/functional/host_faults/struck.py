@@ -1,4 +1,4 @@
-"""The NumPy trainer at a pace; it dawdles, or takes all the memory it can get, while a file beside this one says so.
+"""The NumPy trainer at a pace; it slows down, or fills its memory, while the file of that order lies beside this one.
 
 It is copied beside a scenario, as a module of a user's own, because hosts import it from there.
 """
@@ -13,10 +13,12 @@ import numpy as np
 
 from dlbench.trainers import Array, numpy
 
-# Long enough for rows to be on their way home when something strikes.
+# Long enough for rows to be in flight when something strikes.
 PACE_S = 0.01
-SLOW_PACE_S = 0.1
-HOARD, DAWDLE = (Path(__file__).with_name(f"{order}-{os.uname().nodename}") for order in ("hoard", "dawdle"))
+SLOW_PACE_S = 0.04
+FILL_MEMORY, SLOW_DOWN = (
+    Path(__file__).with_name(f"{order}-{os.uname().nodename}") for order in ("fill-memory", "slow-down")
+)
 
 
 class Trainer:
@@ -35,19 +37,19 @@ class Trainer:
         gradient = trainer.gradient
 
         def paced(x: Array, y: Array, scale: float) -> tuple[Array, float, int]:
-            time.sleep(SLOW_PACE_S if DAWDLE.exists() else PACE_S)
-            if HOARD.exists():
-                hoard()
+            time.sleep(SLOW_PACE_S if SLOW_DOWN.exists() else PACE_S)
+            if FILL_MEMORY.exists():
+                fill_memory()
             return gradient(x, y, scale)
 
         vars(trainer)["gradient"] = paced
         return trainer
 
 
-def hoard() -> None:
+def fill_memory() -> None:
     """Fill the memory that this process may have."""
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + (64 << 20), resource.RLIM_INFINITY))
-    hoarded: list[object] = []
+    held: list[object] = []
     while True:
-        hoarded.append(np.ones(1 << 20))
+        held.append(np.ones(1 << 20))

@@ -14,7 +14,8 @@ from dlbench.records.assignment import ATTEMPT_VARIABLE
 from tests.cluster.cluster import Cluster
 from tests.cluster.host import Host
 from tests.cluster.identity import Identity, end_all
-from tests.functional.faults.study import AttemptFolder, Study
+from tests.functional.faults.study import Study
+from tests.functional.studies import AttemptFolder
 
 DLBENCH = ("-m", "dlbench", "run")
 _STRUCK = Path(__file__).with_name("struck.py")
@@ -68,13 +69,7 @@ class HostStudy(Study):
         self.cluster_file.write_text(
             json.dumps({"hosts": hosts, "ssh": str(made.ssh), "environment": ONLY_PORTS}), encoding="utf-8"
         )
-        self.at_rest = {host.name: set(host.processes()) for host in made.hosts}
-
-    @property
-    def path(self) -> Path:
-        """The study's own folder."""
-        (found,) = self.folder.glob("studies/*/study.json")
-        return found.parent
+        self.processes_before = {host.name: set(host.processes()) for host in made.hosts}
 
     def start(
         self, *arguments: str, variables: Mapping[str, str] | None = None, host: Host | None = None
@@ -95,7 +90,8 @@ class HostStudy(Study):
     def of_runs(self, host: Host | None = None) -> set[Identity]:
         """Return the processes that runs have brought to the hosts, or to one.
 
-        Neither dlbench itself is one, nor a session of a host's sshd, which may wait for ever for one who was cut off.
+        Neither dlbench itself is one, nor a session of a host's sshd: it may wait without end for a client that was cut
+        off.
         """
         found = self._extra(host)
         return {who for who in found if not _is_dlbench(who.pid) and not words_of(who.pid)[0].startswith("sshd:")}
@@ -121,12 +117,12 @@ class HostStudy(Study):
     def left_running(self) -> list[int]:
         return [who.pid for who in self._extra()]
 
-    def rest(self, within_s: float = 30.0) -> list[str]:
-        """Wait until nothing runs but what did before; return what still does."""
+    def still_running(self, within_s: float = 30.0) -> list[str]:
+        """Wait until nothing runs but what did before; return what runs even then."""
         deadline = time.monotonic() + within_s
         while (left := self._extra()) and time.monotonic() < deadline:
             time.sleep(_POLL_S)
-        return [told(who) for who in left]
+        return [describe(process) for process in left]
 
     def clean_up(self) -> None:
         """End whatever a defect has left running."""
@@ -134,15 +130,10 @@ class HostStudy(Study):
 
     def _extra(self, host: Host | None = None) -> list[Identity]:
         hosts = self.made.hosts if host is None else (host,)
-        return [who for one in hosts for who in one.processes() if who not in self.at_rest[one.name]]
+        return [who for one in hosts for who in one.processes() if who not in self.processes_before[one.name]]
 
 
-def num_rows(attempt: AttemptFolder) -> int:
-    """Return how many step rows of an attempt are on disk: acknowledged ones are among them."""
-    return sum(len(rows) for rows in attempt.steps().values())
-
-
-def gone(processes: set[Identity], within_s: float) -> set[Identity]:
+def wait_until_ended(processes: set[Identity], within_s: float) -> set[Identity]:
     """Wait until processes have ended; return those that have not."""
     deadline = time.monotonic() + within_s
     while (left := {who for who in processes if who.is_alive}) and time.monotonic() < deadline:
@@ -150,9 +141,9 @@ def gone(processes: set[Identity], within_s: float) -> set[Identity]:
     return left
 
 
-def told(who: Identity) -> str:
+def describe(process: Identity) -> str:
     """Return a process as a line: its id and its command."""
-    return f"{who.pid} {' '.join(words_of(who.pid))[:120]}"
+    return f"{process.pid} {' '.join(words_of(process.pid))[:120]}"
 
 
 def _begun_at(folder: Path) -> tuple[float, str]:

@@ -14,12 +14,12 @@ from pathlib import Path
 
 ASSIGNMENT = json.loads(os.environ["DLBENCH_ASSIGNMENT"])
 RANK = int(os.environ.get("DLBENCH_RANK") or os.environ["OMPI_COMM_WORLD_RANK"])
-# Modes in which the others come to a good end of their own.
+# Modes in which the others end well by themselves.
 HARMLESS = {"finish", "print", "fork", "teardown"}
 
 
 class Line:
-    """The connection home."""
+    """The connection to dlbench."""
 
     def __init__(self) -> None:
         endpoint = ASSIGNMENT["endpoint"]
@@ -43,7 +43,7 @@ class Line:
     def beat(self, phase: str, step: int | None = None) -> None:
         self.send({"kind": "beat", "phase": phase, "step": step, "epoch": None, "loss": 0.5})
 
-    def beat_for_ever(self, phase: str, step: int | None = None) -> None:
+    def beat_without_end(self, phase: str, step: int | None = None) -> None:
         while True:
             self.beat(phase, step)
             time.sleep(0.1)
@@ -76,7 +76,7 @@ def act(mode: str, line: Line) -> None:
         finish(line)
         time.sleep(600)
     elif mode == "hang-start":
-        line.beat_for_ever("build")
+        line.beat_without_end("build")
     else:
         line.beat("compute", 17)
         misbehave(mode, line)
@@ -110,7 +110,7 @@ def misbehave(mode: str, line: Line) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)
     if mode == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    line.beat_for_ever("compute", 17)
+    line.beat_without_end("compute", 17)
 
 
 def main() -> None:
@@ -126,9 +126,9 @@ def main() -> None:
     elif mode in HARMLESS or mode == "disagree":
         act("finish", line)
     elif mode == "hang-start":
-        line.beat_for_ever("broadcast")
+        line.beat_without_end("broadcast")
     else:
-        line.beat_for_ever("all_reduce", 17)
+        line.beat_without_end("all_reduce", 17)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ if len(sys.argv) < 3 or run.rank == int(sys.argv[2]):
     if how == "wait":
         time.sleep(60)
 elif how in ("raise", "exit"):
-    MPI.COMM_WORLD.Barrier()  # in which the others would wait for ever
+    MPI.COMM_WORLD.Barrier()  # in which the others would wait without end
 run.finish()
 if how == "after":
     raise ValueError("after the end")

@@ -1,4 +1,4 @@
-"""What a careless user writes, with the real plugins: refused by `check` and by `run` before anything is made."""
+"""Mistakes of users, with the real plugins: refused by `check` and by `run` before anything is made."""
 
 import os
 import shutil
@@ -42,7 +42,7 @@ def refused(text: str, *arguments: str) -> str:
 
 @pytest.mark.usefixtures("here")
 def test_a_run_that_cannot_be_is_refused_with_file_and_line(subtests: pytest.Subtests) -> None:
-    for base, said in [
+    for base, problem in [
         ("model: resnet20, dataset: synthetic, dataset.shape: [64]", "it takes images [height, width, channels]"),
         ("model: cnn, dataset: synthetic, dataset.shape: [8, 8]", "the model cnn refuses the data set synthetic"),
         ("model: cnn, model.filters: [4, 4, 4, 4]", "4 poolings need images of at least 16x16 pixels"),
@@ -81,10 +81,10 @@ def test_a_run_that_cannot_be_is_refused_with_file_and_line(subtests: pytest.Sub
         with subtests.test(base=base):
             message = refused(f"base: {{{base}}}")
             assert message.startswith("dlbench: s.yaml:1: ")
-            assert said in message
+            assert problem in message
 
 
-def test_a_home_that_is_not_known_is_no_traceback(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_home_folder_is_no_traceback(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
     assert "no home folder is known" in refused("base: {dataset: image_folder, dataset.path: '~/x'}")
 
@@ -99,7 +99,7 @@ def test_class_folders_without_pictures(here: Path) -> None:
 
 @pytest.mark.usefixtures("here")
 def test_mistakes_of_the_scenario_and_the_command_line(subtests: pytest.Subtests) -> None:
-    for text, arguments, said in [
+    for text, arguments, message in [
         (f"base: {{{FAST}}}", ["--only", "wrokers=2"], "did you mean 'workers'?"),
         (f"base: {{{FAST}}}", ["--only", "workers=x"], "must be a valid integer"),
         (f"base: {{{FAST}}}", ["--only", ""], "is not of the form axis=value"),
@@ -113,7 +113,7 @@ def test_mistakes_of_the_scenario_and_the_command_line(subtests: pytest.Subtests
         ("", [], "is empty"),
     ]:
         with subtests.test(text=text, arguments=arguments):
-            assert said in refused(text, *arguments)
+            assert message in refused(text, *arguments)
 
 
 def run_refused(*arguments: str) -> str:
@@ -146,7 +146,7 @@ def test_an_output_that_is_no_folder(subtests: pytest.Subtests, here: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("base", "variables", "said"),
+    ("base", "variables", "message"),
     [
         (FAST, {"DLBENCH_CACHE": "/proc/none"}, "set DLBENCH_CACHE to a writable folder"),
         ("trainer: numpy, dataset: 'os:getcwd'", {}, "name a function that is defined in a .py file"),
@@ -157,8 +157,8 @@ def test_an_output_that_is_no_folder(subtests: pytest.Subtests, here: Path) -> N
         ),
     ],
 )
-def test_data_that_cannot_be_prepared_is_said_once_and_leaves_no_study(
-    base: str, variables: dict[str, str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_data_that_cannot_be_prepared_is_reported_once_and_leaves_no_study(
+    base: str, variables: dict[str, str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DLBENCH_CACHE", str(tmp_path / "cache"))
     for name, value in variables.items():
@@ -169,12 +169,12 @@ def test_data_that_cannot_be_prepared_is_said_once_and_leaves_no_study(
         (work.folder / "s.yaml").write_text(f"base: {{{base}}}\n")
         code, output = work.run("s.yaml")
         assert code == 2, output
-        assert output.count(said) == 1
+        assert output.count(message) == 1
         assert list((work.folder / "studies").iterdir()) == []
 
 
 @pytest.mark.mpi
-def test_odd_but_right(tmp_path: Path) -> None:
+def test_odd_names_that_are_allowed(tmp_path: Path) -> None:
     scenario = f"""\
 name: 시험 🎉
 baseline: none
@@ -189,7 +189,7 @@ include:
     folder.mkdir(parents=True)
     with bench(folder) as work:
         (folder / "con.yaml").write_text(scenario, encoding="utf-8")
-        # A folder that is called like the scenario stands in nobody's way.
+        # A folder that is called like the scenario does no harm.
         (folder / "시험 🎉").mkdir()
         code, output = work.run("con.yaml")
         assert code == 0, output

@@ -1,4 +1,4 @@
-"""Nothing of a test cluster is left, whatever became of what made it; and what a machine lacks is named."""
+"""Nothing of a test cluster is left, however its maker ended; and what a machine lacks is named."""
 
 import os
 import shlex
@@ -179,7 +179,7 @@ def test_a_reused_id_is_not_ended() -> None:
         assert sleeping.wait() == -signal.SIGKILL
 
 
-def test_root_is_asked_for_by_the_command_that_mends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_is_asked_for_with_the_command_that_fixes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "tests.cluster", "up", "3"])
     assert lacking() == f"network namespaces need root; fix it with: sudo {sys.executable} -m tests.cluster up 3"

@@ -5,7 +5,6 @@ import io
 import json
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -16,12 +15,10 @@ import pytest
 from dlbench.records import files
 from tests.cluster.cluster import Cluster
 from tests.cluster.host import Host
+from tests.functional import studies
 from tests.functional.waiting import wait_until
 
-BASE: dict[str, Any] = {
-    "workers": 2, "mode": "scale-out", "trainer": "numpy", "model": "softmax", "dataset": "digits", "strategy": "mpi",
-    "learning_rate": 0.1, "cores_per_worker": 1, "epochs": 3,
-}  # fmt: skip
+BASE = studies.BASE | {"mode": "scale-out", "epochs": 3}
 MODULE = """\
 import os
 import time
@@ -81,9 +78,9 @@ def inside(host: Host, *argv: str) -> str:
 
 
 def call(made: Cluster, folder: Path, name: str, **parts: Any) -> dict[str, Any]:
-    """Return how a host is told to run dlbench, in the folder that each host has of its own."""
+    """Return the arguments with which a host runs dlbench, in the folder that each host has of its own."""
     put(made.hosts[0], folder / f"{name}.yaml", json.dumps({"baseline": "none", "stall_timeout_s": 60, **parts}))
-    argv = [sys.executable, "-m", "dlbench", "run", f"{name}.yaml", "--hosts", made.slots(1), "--output", "studies"]
+    argv = [*studies.DLBENCH, "run", f"{name}.yaml", "--hosts", made.slots(1), "--output", "studies"]
     variables = {"PRTE_MCA_plm_ssh_agent": str(made.ssh), "DLBENCH_CACHE": str(folder / "cache")}
     return {"argv": argv, "cwd": folder, "variables": variables}
 
@@ -135,7 +132,7 @@ def test_code_must_be_the_same_data_is_prepared_everywhere_and_rows_and_logs_arr
     assert inside(second, "sh", "-c", 'find "$TMPDIR" -name "*worker-*"') == ""
 
 
-def test_the_cause_of_a_worker_s_death_elsewhere_is_known(apart: tuple[Cluster, Path]) -> None:
+def test_the_cause_of_a_workers_end_on_another_host_is_reported(apart: tuple[Cluster, Path]) -> None:
     made, folder = apart
     for host in made.hosts:
         put(host, folder / "abort.py", SCRIPT)
