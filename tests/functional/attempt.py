@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from dlbench.launch.execute import CollectRemote, Progress, execute
 from dlbench.launch.plan import LaunchPlan, plan
 from dlbench.launch.processes import leftovers
-from dlbench.records.assignment import Assignment
+from dlbench.records.assignment import Assignment, Endpoint
 from dlbench.records.outcome import Outcome
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.run_spec import Limits, RunSpec
@@ -22,6 +23,20 @@ from dlbench.scenario.settings import Settings
 from dlbench.telemetry.server import TelemetryServer
 
 FAKE_WORKER = Path(__file__).parent / "scripts" / "fake_worker.py"
+
+
+def assignment(run: RunSpec, folder: Path | str = "", endpoint: Endpoint | None = None, **place: Any) -> Assignment:
+    """Return the assignment of a run on this machine, with a process for each worker."""
+    ranks = range(run.settings.workers)
+    places = (Place(**{"rank": rank, "workers": (rank,), "local_index": rank, **place}) for rank in ranks)
+    return Assignment(
+        run=run,
+        attempt=1,
+        attempt_id=secrets.token_hex(8),
+        layout=Layout(places=tuple(places), intra_op_threads=1, inter_op_threads=1),
+        endpoint=endpoint,
+        log_folder=str(folder),
+    )
 
 
 @dataclass
@@ -65,34 +80,23 @@ def fake_attempt(
     folder: Path, launcher: str, mode: str, *, workers: int = 2, rank: int = 1, **limits: float
 ) -> Iterator[FakeAttempt]:
     """Prepare an attempt in which the worker of one rank does as the mode says; whatever is left of it is killed."""
-    attempt_id = secrets.token_hex(8)
+    run = RunSpec(
+        scenario="fake",
+        label="fake",
+        repeat=0,
+        settings=Settings(trainer="numpy", launcher=launcher, workers=workers, cores_per_worker=1),
+        # A beat that a busy machine holds back for seconds is no silence: four of these are.
+        limits=Limits(**{"grace_s": 2.0, "timeout_s": 120.0, "flush_interval_s": 5.0, **limits}),
+    )
     with TelemetryServer() as server:
-        assignment = Assignment(
-            run=RunSpec(
-                scenario="fake",
-                label="fake",
-                repeat=0,
-                settings=Settings(trainer="numpy", launcher=launcher, workers=workers, cores_per_worker=1),
-                # A beat that a busy machine holds back for seconds is no silence: four of these are.
-                limits=Limits(**{"grace_s": 2.0, "timeout_s": 120.0, "flush_interval_s": 5.0, **limits}),
-            ),
-            attempt=1,
-            attempt_id=attempt_id,
-            layout=Layout(
-                places=tuple(Place(rank=r, workers=(r,), local_index=r) for r in range(workers)),
-                intra_op_threads=1,
-                inter_op_threads=1,
-            ),
-            endpoint=server.endpoint(),
-            log_folder=str(folder),
-        )
-        made = plan(assignment, os.environ | {"FAKE_MODE": mode, "FAKE_RANK": str(rank)})
+        given = assignment(run, folder, server.endpoint())
+        made = plan(given, os.environ | {"FAKE_MODE": mode, "FAKE_RANK": str(rank)})
         program = made.argv.index("dlbench.worker")
         argv = (*made.argv[: program - 1], str(FAKE_WORKER), *made.argv[program + 1 :])
         assert argv[argv.index(str(FAKE_WORKER)) - 1] == sys.executable
         try:
-            yield FakeAttempt(assignment, made.model_copy(update={"argv": argv}), folder, server)
+            yield FakeAttempt(given, made.model_copy(update={"argv": argv}), folder, server)
         finally:
-            for pid in leftovers(attempt_id):
+            for pid in leftovers(given.attempt_id):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

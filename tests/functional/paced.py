@@ -1,12 +1,25 @@
-"""The NumPy trainer, except that a step, the first step, an evaluation and a late start take times that are known."""
+"""The NumPy trainer, except that a step, the first step, an evaluation and a late start take times that are known.
 
+A step takes longer, or fills the memory, while a file beside this one orders that on its host. Tests copy this file
+beside a scenario, as a module of a user's own, where hosts import it from there.
+"""
+
+import os
+import resource
 import time
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import Field
 
 from dlbench.plugins import Options
 from dlbench.trainers import Array, Threads, numpy
+
+SLOW_STEP_S = 0.04
+FILL_MEMORY, SLOW_DOWN = (
+    Path(__file__).with_name(f"{order}-{os.uname().nodename}") for order in ("fill-memory", "slow-down")
+)
 
 
 class PacedOptions(Options):
@@ -24,6 +37,23 @@ def sleep(seconds: float) -> float:
     began = time.perf_counter()
     time.sleep(seconds)
     return time.perf_counter() - began
+
+
+def obey() -> None:
+    """Do what the files beside this one order."""
+    if SLOW_DOWN.exists():
+        time.sleep(SLOW_STEP_S)
+    if FILL_MEMORY.exists():
+        fill_memory()
+
+
+def fill_memory() -> None:
+    """Fill the memory that this process may have, until Python raises `MemoryError`."""
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + (64 << 20), resource.RLIM_INFINITY))
+    held: list[object] = []
+    while True:
+        held.append(np.ones(1 << 20))
 
 
 class Trainer:
@@ -51,6 +81,7 @@ class Trainer:
 
         def paced_gradient(x: Array, y: Array, scale: float) -> tuple[Array, float, int]:
             time.sleep(waits.pop() if waits else 0.0)
+            obey()
             slept_s.append(sleep(options.step_s + options.straggler_s * is_second))
             return gradient(x, y, scale)
 

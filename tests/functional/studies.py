@@ -6,12 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from dlbench.launch.processes import end, leftovers
 from dlbench.records import files
@@ -98,10 +97,16 @@ class AttemptFolder:
 
 
 class StudyFolder:
-    """A folder in which dlbench makes one study."""
+    """A folder in which dlbench makes one study; what is left of its attempts at the end of `with` is ended."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clean_up()
 
     def study(self) -> Path:
         return study(self.folder)
@@ -161,16 +166,6 @@ class Bench(StudyFolder):
             finally:
                 process.kill()
         return process.returncode, output
-
-
-@contextmanager
-def bench(folder: Path) -> Iterator[Bench]:
-    """Give a bench; end what is left of its attempts whatever the test did."""
-    found = Bench(folder)
-    try:
-        yield found
-    finally:
-        found.clean_up()
 
 
 def wait_for(process: subprocess.Popen[str], condition: Callable[[], object], timeout_s: float = 120) -> None:

@@ -4,7 +4,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +13,8 @@ import pytest
 
 from dlbench.launch.processes import leftovers
 from dlbench.telemetry.journal import read_journal
-from tests.functional.studies import Bench, bench, interrupt, wait_for
+from tests.functional.small_disk import small_disk
+from tests.functional.studies import Bench, interrupt, wait_for
 
 SEED = int(os.environ.get("DLBENCH_TEST_SEED", "1"))
 NUMPY = "trainer: numpy, model: mlp, model.hidden: [64, 64], optimizer: {optimizer}"
@@ -148,7 +148,7 @@ def interrupted(work: Bench, *arguments: str) -> None:
 @contextmanager
 def left_alone(folder: Path, base: str, workers: int, **settings: int) -> Iterator[Bench]:
     folder.mkdir()
-    with bench(folder) as work:
+    with Bench(folder) as work:
         code, output = work.run(scenario(work, base, workers, **settings))
         assert code == 0, output
         yield work
@@ -176,7 +176,7 @@ def test_killed_again_and_again_at_random_moments(tmp_path: Path) -> None:
     base = "trainer: numpy, model: mlp, model.hidden: [256, 256], optimizer: sgd, momentum: 0.9, nesterov: true"
     settings = {"epochs": 150, "evaluate_every": 7}
     (tmp_path / "cut").mkdir()
-    with left_alone(tmp_path / "whole", base, 2, **settings) as whole, bench(tmp_path / "cut") as work:
+    with left_alone(tmp_path / "whole", base, 2, **settings) as whole, Bench(tmp_path / "cut") as work:
         arguments = [scenario(work, base, 2, **settings)]
         for victim in draw.sample(["dlbench", "0", "1"], 3):
             cut(work, arguments, has_made(1, work), draw.uniform(0, 0.3), victim)
@@ -212,7 +212,7 @@ def test_killed_while_a_checkpoint_is_written(tmp_path: Path) -> None:
     base = "trainer: numpy, model: mlp, model.hidden: [900, 900], optimizer: adam"
     settings = {"epochs": 8, "checkpoint_every": 1, "evaluate_every": 5}
     (tmp_path / "cut").mkdir()
-    with left_alone(tmp_path / "whole", base, 1, **settings) as whole, bench(tmp_path / "cut") as work:
+    with left_alone(tmp_path / "whole", base, 1, **settings) as whole, Bench(tmp_path / "cut") as work:
         name = scenario(work, base, 1, **settings)
 
         def is_writing() -> bool:
@@ -229,7 +229,7 @@ def test_a_network_with_a_memory_resumes_to_the_bit(tmp_path: Path) -> None:
     """Two workers of Keras: Adam's slots, each worker's own moving statistics, dropout's and augmentation's draws."""
     base = KERAS.format(optimizer="optimizer: adam")
     (tmp_path / "cut").mkdir()
-    with left_alone(tmp_path / "whole", base, 2, epochs=8) as whole, bench(tmp_path / "cut") as work:
+    with left_alone(tmp_path / "whole", base, 2, epochs=8) as whole, Bench(tmp_path / "cut") as work:
         name = scenario(work, base, 2, epochs=8)
         cut(work, [name], lambda: newest_epoch(work) >= 4, 0.0, "1")
         (_, last) = must_be_resumed(work, whole)
@@ -237,7 +237,7 @@ def test_a_network_with_a_memory_resumes_to_the_bit(tmp_path: Path) -> None:
 
 
 def test_a_time_out_an_interruption_and_a_damaged_checkpoint(tmp_path: Path) -> None:
-    with bench(tmp_path) as work:
+    with Bench(tmp_path) as work:
         name = scenario(work, NUMPY.format(optimizer="adam"), 1, "timeout_s: 10", epochs=100_000)
         assert work.run(name)[0] == 1
         at_time_out = newest_epoch(work)
@@ -259,7 +259,7 @@ def test_a_time_out_an_interruption_and_a_damaged_checkpoint(tmp_path: Path) -> 
 
 
 def test_checkpoints_stay_where_they_are_asked_for(tmp_path: Path) -> None:
-    with bench(tmp_path) as work:
+    with Bench(tmp_path) as work:
         name = scenario(work, NUMPY.format(optimizer="sgd"), 1, "keep_checkpoints: true", epochs=6)
         assert work.run(name)[0] == 0
         assert work.run(name, "--resume")[0] == 0
@@ -268,30 +268,19 @@ def test_checkpoints_stay_where_they_are_asked_for(tmp_path: Path) -> None:
 
 def test_a_script_cannot_have_checkpoints(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text("base: {command: python t.py, checkpoint_every: 2}\n")
-    with bench(tmp_path) as work:
+    with Bench(tmp_path) as work:
         code, output = work.run("s.yaml")
         assert code == 2
         assert "dlbench cannot make checkpoints of a script" in " ".join(output.split())
 
 
 def test_a_full_disk_costs_the_checkpoint_not_the_run(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root")
-    with bench(tmp_path) as work:
+    (tmp_path / "studies").mkdir()
+    with small_disk(tmp_path / "studies", "2m"), Bench(tmp_path) as work:
         name = scenario(work, "trainer: numpy, model: mlp, model.hidden: [512, 512], optimizer: adam", 1, epochs=4)
-        (tmp_path / "studies").mkdir()
-        mounted = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(tmp_path / "studies")],
-            check=False, capture_output=True, text=True,
-        )  # fmt: skip
-        if mounted.returncode != 0:
-            pytest.skip(f"this machine lets not even root mount: {mounted.stderr.strip()}")
-        try:
-            code, output = work.run(name)
-            assert code == 0, output
-            (row,) = work.rows()
-            assert row["status"] == "completed"
-            assert row["checkpoint_bytes"] == ""
-            assert "after epoch 2 could not be written: No space left on device" in row["checkpoint_note"]
-        finally:
-            subprocess.run(["umount", "-l", str(tmp_path / "studies")], check=True)
+        code, output = work.run(name)
+        assert code == 0, output
+        (row,) = work.rows()
+        assert row["status"] == "completed"
+        assert row["checkpoint_bytes"] == ""
+        assert "after epoch 2 could not be written: No space left on device" in row["checkpoint_note"]

@@ -14,15 +14,9 @@ from tests.cluster.host import DeadHostError, Host
 from tests.cluster.make import ROOT
 from tests.cluster.ready import wait_for_ssh
 from tests.cluster.testing import cluster
+from tests.functional.mpi_programs.launch import BASE, MPIRUN
 from tests.functional.waiting import wait_until
 
-MPIRUN = str(Path(sys.executable).parent / "mpirun")
-MPI = {
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "OMPI_MCA_pml": "ob1",
-    "OMPI_MCA_btl": "self,sm,tcp",
-}
 SUM = """
 import socket
 from mpi4py import MPI
@@ -93,19 +87,19 @@ def test_a_wrong_host_key_is_refused(pair: Cluster, tmp_path: Path) -> None:
 def test_mpirun_starts_ranks_over_ssh(pair: Cluster) -> None:
     first = pair.hosts[0]
     placing = ["--prefix", sys.prefix, "--bind-to", "none", "-H", pair.slots(1)]
-    argv = [MPIRUN, "--prtemca", "plm_ssh_agent", str(pair.ssh), *placing]
-    assert lines(first.run([*argv, "hostname"], variables=MPI).stdout) == ["node1", "node2"]
+    argv = [str(MPIRUN), "--prtemca", "plm_ssh_agent", str(pair.ssh), *placing]
+    assert lines(first.run([*argv, "hostname"], variables=BASE).stdout) == ["node1", "node2"]
     # By names, and with nothing but ssh's settings in the hosts.
-    argv = [MPIRUN, "--prefix", sys.prefix, "--bind-to", "none", "-H", "node1:1,node2:2"]
-    done = first.run([*argv, sys.executable, "-m", "mpi4py", "-c", SUM], variables=MPI)
+    argv = [str(MPIRUN), "--prefix", sys.prefix, "--bind-to", "none", "-H", "node1:1,node2:2"]
+    done = first.run([*argv, sys.executable, "-m", "mpi4py", "-c", SUM], variables=BASE)
     assert sorted(done.stdout.splitlines()) == ["node1 111", "node2 111", "node2 111"]
 
 
 @pytest.mark.mpi
 def test_mpirun_on_this_machine_starts_ranks_on_hosts(pair: Cluster) -> None:
-    argv = [MPIRUN, "--prtemca", "plm_ssh_agent", str(pair.ssh), "--prefix", sys.prefix, "--bind-to", "none"]
+    argv = [str(MPIRUN), "--prtemca", "plm_ssh_agent", str(pair.ssh), "--prefix", sys.prefix, "--bind-to", "none"]
     argv += ["-H", pair.slots(1), sys.executable, "-m", "mpi4py", "-c", SUM]
-    done = subprocess.run(argv, env=os.environ | MPI, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(argv, env=os.environ | BASE, capture_output=True, text=True, timeout=120, check=False)
     assert sorted(done.stdout.splitlines()) == ["node1 11", "node2 11"], done.stderr
 
 

@@ -13,9 +13,8 @@ import pytest
 from dlbench.cli import group
 from tests.cluster.cluster import Cluster
 from tests.cluster.testing import cluster
-from tests.functional.host_faults.place import struck_study
 from tests.functional.host_faults.striker import Fault, Striker, incomplete
-from tests.functional.host_faults.study import HostShape, HostStudy
+from tests.functional.host_faults.study import HostShape, HostStudy, struck_study
 
 # Each strikes an attempt; what is ahead (a key, ports) strikes the one after it.
 FAULTS = (
@@ -71,13 +70,10 @@ def test_every_fault_on_hosts(tmp_path: Path) -> None:
 @pytest.mark.mpi
 @pytest.mark.timeout(600)
 def test_two_studies_at_once_in_one_folder(pair: Cluster, tmp_path: Path) -> None:
-    study = HostStudy(pair, tmp_path, HostShape(workers=2, epochs=4, **PATIENT))
-    try:
+    with HostStudy(pair, tmp_path, HostShape(workers=2, epochs=4, **PATIENT)) as study:
         begun = [study.start(host=host) for host in pair.hosts]
         assert [process.wait(240) for process in begun] == [0, 0], study.output
         assert study.still_running() == []
-    finally:
-        study.clean_up()
     tables = sorted((tmp_path / "studies").glob("*/runs.csv"))
     assert len(tables) == 2
     for table in tables:
@@ -108,11 +104,8 @@ def test_a_host_may_have_any_name(tmp_path: Path) -> None:
     with cluster(2) as made:
         name = "a b;touch struck"
         made.hosts[1].run([sys.executable, "-c", "import socket, sys; socket.sethostname(sys.argv[1])", name])
-        study = HostStudy(made, tmp_path, HostShape(workers=2, repeats=1, epochs=4, **PATIENT))
-        try:
+        with HostStudy(made, tmp_path, HostShape(workers=2, repeats=1, epochs=4, **PATIENT)) as study:
             assert study.run() == 0, study.output
-        finally:
-            study.clean_up()
         assert incomplete(study) == []
         assert not list(tmp_path.rglob("struck"))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dlbench.study.fit import RESOLUTION
-from tests.functional.studies import Bench, bench, interrupt, wait_for
+from tests.functional.studies import Bench, interrupt, wait_for
 
 LIMIT = 700_000_000
 # A sample's activations take 512 KiB in each of several arrays: few sizes need to be tried.
@@ -31,7 +31,7 @@ TENSORFLOW = (
 @pytest.fixture
 def work(tmp_path, monkeypatch):
     monkeypatch.setenv("DLBENCH_CACHE", str(tmp_path / "cache"))
-    with bench(tmp_path) as found:
+    with Bench(tmp_path) as found:
         yield found
 
 

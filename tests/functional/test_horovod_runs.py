@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.functional.faults.fault import FAULT, Fault
-from tests.functional.studies import Bench, bench
+from tests.functional.studies import Bench
 
 pytestmark = [pytest.mark.mpi, pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -65,7 +65,7 @@ def importable(pytestconfig: pytest.Config) -> Iterator[pytest.MonkeyPatch]:
 @pytest.fixture(scope="module")
 def study(importable: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bench, Rows]]:
     """Return one study of every sound and unsound arm, and its rows by arm."""
-    with bench(tmp_path_factory.mktemp("horovod")) as found:
+    with Bench(tmp_path_factory.mktemp("horovod")) as found:
         code, output = found.run(scenario(found.folder, [*SOUND.values(), *UNSOUND.values()]), timeout_s=800)
         assert code == 1, output
         assert found.left_running() == []
@@ -119,7 +119,7 @@ def struck(folder: Path, kind: str) -> tuple[dict[str, str], str]:
     folder.mkdir()
     limits = {"stall_timeout_s": STALL_TIMEOUT_S, "startup_timeout_s": 120, "orphan_timeout_s": 10, "grace_s": 1}
     point = {"strategy": f"{PLUGINS}:Horovod", "trainer": f"{PLUGINS}:Faulty", "collectives": FAULTS[kind][0]}
-    with bench(folder) as found:
+    with Bench(folder) as found:
         path = scenario(folder, [point], **limits)
         code, output = found.run(path, timeout_s=400, variables={FAULT: Fault(kind, "gradient", 1, 5, 0).text()})
         assert code == 1, output

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.functional.studies import bench
+from tests.functional.studies import Bench
 
 pytestmark = pytest.mark.mpi
 
@@ -27,7 +27,7 @@ Rows = dict[tuple[str, str, str], dict[str, str]]
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rows]:
     """Return the rows of one study by (input, augmentation, workers)."""
     folder: Path = tmp_path_factory.mktemp("inputs")
-    with bench(folder) as found:
+    with Bench(folder) as found:
         (folder / "s.yaml").write_text(SCENARIO)
         code, output = found.run("s.yaml")
         assert code == 0, output

@@ -40,13 +40,20 @@ def write(folder: Path, *lines: str, **base: Any) -> None:
     )
 
 
-def start(folder: Path, fake: Path, *words: str) -> "subprocess.Popen[str]":
+@contextlib.contextmanager
+def started(folder: Path, fake: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
+    """Start dlbench; whatever the test does, it is ended."""
     argv = [*DLBENCH, "run", "s.yaml", "--cluster", "c.yaml", *words]
     environment = {**os.environ, "FAKE_KUBERNETES": str(fake), "PATH": f"{fake / 'bin'}:{os.environ['PATH']}"}
     with (folder / "log").open("w") as log:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             argv, cwd=folder, env=environment, stdout=log, stderr=log, text=True, preexec_fn=restore_hangup
         )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 def restore_hangup() -> None:
@@ -55,12 +62,8 @@ def restore_hangup() -> None:
 
 
 def run(folder: Path, fake: Path, *words: str) -> tuple[int, str]:
-    process = start(folder, fake, *words)
-    try:
+    with started(folder, fake, *words) as process:
         code = process.wait(timeout=240)
-    finally:
-        process.kill()
-        process.wait()
     return code, (folder / "log").read_text()
 
 
@@ -94,14 +97,10 @@ def test_a_study_is_made_in_a_pod_and_collected(tmp_path: Path, fake: Path) -> N
 @pytest.mark.mpi
 def test_ctrl_c_ends_the_run_cleanly_and_collects_it(tmp_path: Path, fake: Path) -> None:
     write(tmp_path, epochs=100_000)
-    process = start(tmp_path, fake)
-    try:
+    with started(tmp_path, fake) as process:
         wait_until(lambda: has_rows(fake), "nothing is trained")
         process.send_signal(signal.SIGINT)
         code = process.wait(timeout=120)
-    finally:
-        process.kill()
-        process.wait()
     assert code == 130, (tmp_path / "log").read_text()
     assert [row["status"] for row in rows(tmp_path)] == ["interrupted"]
     assert not (fake / "job.json").exists()
@@ -122,14 +121,10 @@ def test_a_study_on_a_volume_claim_goes_on_in_the_next_job(tmp_path: Path, fake:
 @pytest.mark.mpi
 def test_what_a_job_made_while_it_was_not_followed_is_collected_later(tmp_path: Path, fake: Path) -> None:
     write(tmp_path, workers=1, strategy="single")
-    process = start(tmp_path, fake)
-    try:
+    with started(tmp_path, fake) as process:
         wait_until(lambda: "runs in the pod" in (tmp_path / "log").read_text(), "nothing runs")
         process.send_signal(signal.SIGHUP)
         assert process.wait(timeout=120) == 128 + signal.SIGHUP
-    finally:
-        process.kill()
-        process.wait()
     assert "goes on and completes the study" in (tmp_path / "log").read_text()
     assert not calls(fake, "delete")
     wait_until((fake / "root" / "dlbench" / "state" / files.EXIT_CODE).exists, "it does not end")
@@ -143,16 +138,12 @@ def test_what_a_job_made_while_it_was_not_followed_is_collected_later(tmp_path: 
 def test_ctrl_c_deletes_a_job_that_waits(tmp_path: Path, fake: Path) -> None:
     write(tmp_path)
     (fake / "waiting").write_text("ImagePullBackOff")
-    process = start(tmp_path, fake)
-    try:
+    with started(tmp_path, fake) as process:
         wait_until(
             lambda: "waits: ImagePullBackOff: it says so" in (tmp_path / "log").read_text(), "the reason is not shown"
         )
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=120) == 130, (tmp_path / "log").read_text()
-    finally:
-        process.kill()
-        process.wait()
     assert not (fake / "job.json").exists()
 
 

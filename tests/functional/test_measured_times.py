@@ -4,7 +4,6 @@ Sleeps last longer on a busy machine, so rates are compared with what the sleeps
 such a machine delays all else, too; sabotages miss them by far.
 """
 
-import csv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +24,7 @@ from dlbench.worker.train.loop import Loop
 from dlbench.worker.train.warm_up import WarmUp
 from tests.fakes import KeptReporter, SumStrategy, ThreadCommunicator, in_threads
 from tests.functional.paced import PacedOptions, Trainer, sleep
-from tests.functional.studies import Bench, bench
+from tests.functional.studies import Bench
 
 # A rate is at most this much above the arithmetic one, and at least this share of it.
 MOST, LEAST = 1.01, 0.7
@@ -215,7 +214,7 @@ def work(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) 
     """Run two workers, one of them slow, and the base line, from the command line."""
     folder: Path = tmp_path_factory.mktemp("paced")
     (folder / "paced.yaml").write_text(SCENARIO)
-    with pytest.MonkeyPatch.context() as patch, bench(folder) as found:
+    with pytest.MonkeyPatch.context() as patch, Bench(folder) as found:
         patch.setenv("PYTHONPATH", str(pytestconfig.rootpath))
         code, output = found.run("paced.yaml")
         assert code == 0, output
@@ -248,8 +247,7 @@ def test_a_study_names_the_wait_for_the_slow_worker(work: Bench, rows: dict[int,
     # One of two workers waits. Without the barrier of marked steps the wait would be the wire's.
     assert 0.4 * more_s < float(row["peer_wait_s"]) < 1.5 * more_s
     assert float(row["wire_time_s"]) < float(row["peer_wait_s"])
-    with (work.study() / "steps.csv").open(newline="") as file:
-        timed = [step for step in csv.DictReader(file) if step["phase"] in ("timed", "extended")]
+    timed = [step for step in work.rows("steps") if step["phase"] in ("timed", "extended")]
     exposed = [
         np.median([float(step["communication_time_s"]) for step in timed if step["worker"] == worker
                    and step["run_id"] == row["run_id"]])

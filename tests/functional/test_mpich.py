@@ -4,6 +4,8 @@ import json
 import os
 import signal
 import subprocess
+import sys
+import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,12 +14,13 @@ from typing import Any
 import pytest
 
 from tests.cluster.cluster import Cluster
-from tests.functional.mpich_environment import make_environment
 from tests.functional.studies import StudyFolder, trains
 from tests.functional.waiting import wait_until
 
 pytestmark = pytest.mark.mpi
 
+# No part of what the tests install: two MPIs in one environment break each other.
+PACKAGES = ("mpich==5.0.2", "mpi4py==4.1.2")
 BASE: dict[str, Any] = {
     "workers": 2, "trainer": "numpy", "model": "softmax", "dataset": "digits", "strategy": "mpi", "learning_rate": 0.1,
     "epochs": 3, "launcher": "mpirun",
@@ -27,7 +30,15 @@ LONG = {"epochs": 100_000, "evaluate_every": 100_000}
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_environment(tmp_path_factory.mktemp("mpich") / "environment")
+    """Return the interpreter of an environment with MPICH and its mpi4py; all other packages are the tests'."""
+    folder = tmp_path_factory.mktemp("mpich") / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    options = ("--disable-pip-version-check", "--quiet", "--no-deps", "--only-binary", ":all:")
+    subprocess.run([sys.executable, "-m", "pip", "--python", str(python), "install", *options, *PACKAGES], check=True)
+    own = Path(sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
+    (own / "other_packages.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+    return python
 
 
 class Work(StudyFolder):

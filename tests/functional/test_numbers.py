@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from dlbench.api import Study, load_study
-from tests.functional.studies import bench
+from tests.functional.studies import Bench
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(600)]
 
@@ -36,7 +36,7 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> list[Study]:
     """Run both scenarios from the command line."""
     found = []
     for text in (UNEQUAL, DIVIDED):
-        with bench(tmp_path_factory.mktemp("numbers")) as work:
+        with Bench(tmp_path_factory.mktemp("numbers")) as work:
             (work.folder / "s.yaml").write_text(text)
             code, output = work.run("s.yaml")
             assert code == 0, output

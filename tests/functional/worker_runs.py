@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dlbench.records import files
-from dlbench.records.assignment import ATTEMPT_VARIABLE, VARIABLE, Assignment
-from dlbench.scenario.layout import Layout, Place
+from dlbench.records.assignment import ATTEMPT_VARIABLE, VARIABLE
 from dlbench.scenario.run_spec import Limits, RunSpec, Target
 from dlbench.scenario.settings import Settings
 from dlbench.study.prepare import prepare
 from dlbench.telemetry.journal import Journal, read_journal
 from dlbench.telemetry.server import TelemetryServer
+from tests.functional.attempt import assignment
 from tests.functional.mpi_programs.launch import BASE, MPIRUN
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -55,18 +55,8 @@ def assigned(run, folder, endpoint, **place):
     """Return the assignment of a run on this machine, its data prepared."""
     ready = {} if run.settings.command else prepare([run], lambda line: None, threading.Event())
     prepared = next(iter(ready.values()), None)
-    workers = run.settings.workers
-    places = tuple(Place(**{"rank": rank, "workers": (rank,), "local_index": rank, **place}) for rank in range(workers))
-    return Assignment(
-        run=run,
-        attempt=1,
-        attempt_id=f"{folder.name}-{os.getpid()}-{os.urandom(4).hex()}",
-        layout=Layout(places=places, intra_op_threads=1, inter_op_threads=1),
-        endpoint=endpoint,
-        data_folder=str(prepared.folder) if prepared else "",
-        data_checksum=prepared.checksum if prepared else "",
-        log_folder=str(folder),
-    )
+    data = {"data_folder": str(prepared.folder), "data_checksum": prepared.checksum} if prepared else {}
+    return assignment(run, folder, endpoint, **place).model_copy(update=data)
 
 
 @contextmanager
@@ -92,24 +82,24 @@ def working(run, folder, launcher=None, environ=None, **place):
         launcher if launcher is not None else (*MPI, str(run.settings.workers)) if run.settings.workers > 1 else ()
     )
     with TelemetryServer() as server:
-        assignment = assigned(run, folder, server.endpoint(), **place)
-        with server.expect(assignment, folder / files.JOURNAL) as session:
-            variables = {VARIABLE: assignment.model_dump_json(), ATTEMPT_VARIABLE: assignment.attempt_id}
+        given = assigned(run, folder, server.endpoint(), **place)
+        with server.expect(given, folder / files.JOURNAL) as session:
+            variables = {VARIABLE: given.model_dump_json(), ATTEMPT_VARIABLE: given.attempt_id}
             argv = (*launcher, sys.executable, "-m", "dlbench.worker")
             with process(argv, variables | (environ or {})) as started:
-                yield started, session, assignment
+                yield started, session, given
 
 
 def work(run, folder, timeout_s=240, launcher=None, environ=None, **place):
     """Run the worker processes of a run to their end."""
-    with working(run, folder, launcher, environ, **place) as (started, _, assignment):
+    with working(run, folder, launcher, environ, **place) as (started, _, given):
         output, _ = started.communicate(timeout=timeout_s)
     logs = tuple(
         (folder / files.worker_log(rank)).read_text()
         for rank in range(run.settings.workers)
         if (folder / files.worker_log(rank)).exists()
     )
-    return Ended(started.returncode, output, logs, read_journal(folder / files.JOURNAL), assignment.attempt_id)
+    return Ended(started.returncode, output, logs, read_journal(folder / files.JOURNAL), given.attempt_id)
 
 
 def raw_messages(folder):

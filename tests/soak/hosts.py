@@ -11,9 +11,8 @@ from pathlib import Path
 import click
 
 from tests.functional.host_faults.kinds import KINDS
-from tests.functional.host_faults.place import struck_study
 from tests.functional.host_faults.striker import Fault, Report, Striker, incomplete
-from tests.functional.host_faults.study import HostShape, HostStudy
+from tests.functional.host_faults.study import HostShape, HostStudy, struck_study
 from tests.soak.page import machine, table, write_table
 
 NUM_HOSTS = 3

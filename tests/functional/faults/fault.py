@@ -7,7 +7,6 @@ the variable continues the same study and completes it.
 import ctypes
 import json
 import os
-import resource
 import signal
 import sys
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from dlbench.records.assignment import VARIABLE, Assignment
 from dlbench.worker.process.rank import identify
+from tests.functional.paced import fill_memory
 
 FAULT = "FAULT"
 GIGABYTE = 10**9
@@ -84,17 +84,6 @@ def _segfault(_: Fault) -> None:
     ctypes.string_at(0)
 
 
-def _memory(_: Fault) -> None:
-    """Fill the memory that this process may have: in large pieces, then to the last one."""
-    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (size + (64 << 20), resource.RLIM_INFINITY))
-    held: list[object] = []
-    import numpy as np
-
-    while True:
-        held.append(np.ones(1 << 20))
-
-
 def _oom(_: Fault) -> None:
     """Fill a control group of this process's own until the kernel kills it."""
     group = MEMORY_GROUPS / f"faults-{os.getpid()}"
@@ -129,7 +118,7 @@ KINDS: dict[str, Callable[[Fault], object]] = {
     "kill": lambda _: os.kill(os.getpid(), signal.SIGKILL),
     "segfault": _segfault,
     "stop": _stop,
-    "memory": _memory,
+    "memory": lambda _: fill_memory(),
     "oom": _oom,
     "gigabyte": _gigabyte,
     "hang": _hang,

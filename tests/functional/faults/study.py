@@ -14,7 +14,8 @@ from tests.functional.studies import StudyFolder
 ROOT = Path(__file__).parents[3]
 SCENARIO = """\
 base:
-  {{dataset: digits, model: softmax, trainer: "tests.functional.faults.faulty:Trainer", batch_size: 16,
+  {{dataset: digits, model: softmax, trainer: "tests.functional.faults.faulty:Trainer",
+   trainer.step_s: {step_s}, batch_size: 16,
    strategy: "tests.functional.faults.faulty_strategy:{strategy}", {algorithm} workers: {workers}, cores_per_worker: 1,
    epochs: {epochs}, train_samples: {samples}, validation_samples: 100, evaluation_batch_size: 20}}
 repeats: {repeats}
@@ -27,6 +28,8 @@ flush_interval_s: 0.05
 grace_s: 1
 timeout_s: 600
 """
+# Long enough for rows to be in flight when a fault strikes.
+STEP_S = 0.005
 SAMPLES = 480
 BATCH_SIZE = 16
 
@@ -53,6 +56,7 @@ class Shape:
 
     def scenario(self) -> str:
         return SCENARIO.format(
+            step_s=STEP_S,
             strategy="Mpi" if self.algorithm else "Single",
             algorithm=f"algorithm: {self.algorithm}," if self.algorithm else "",
             **{name: getattr(self, name) for name in _IN_SCENARIO},

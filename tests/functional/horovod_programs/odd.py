@@ -14,11 +14,7 @@ class Horovod:
     OPTIONS = horovod.OPTIONS
     NEEDS = horovod.NEEDS.model_copy(update={"trainers": ()})
     environment = staticmethod(horovod.environment)
-
-    @staticmethod
-    def create(options: Any, communicator: Any, algorithm: str | None) -> Any:
-        """Return the strategy as it is."""
-        return horovod.create(options, communicator, algorithm)
+    create = staticmethod(horovod.create)
 
 
 class Unreduced(Horovod):

@@ -6,7 +6,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,11 +15,14 @@ from dlbench.records.assignment import ATTEMPT_VARIABLE
 from tests.cluster.cluster import Cluster
 from tests.cluster.host import Host
 from tests.cluster.identity import Identity, end_all
+from tests.cluster.testing import cluster
+from tests.functional import paced
 from tests.functional.faults.study import Study
+from tests.functional.small_disk import small_disk
 from tests.functional.studies import AttemptFolder
 
 DLBENCH = ("-m", "dlbench", "run")
-_STRUCK = Path(__file__).with_name("struck.py")
+_STUDIES_SIZE, _TEMPORARY_SIZE = "256m", "32m"
 _POLL_S = 0.02
 # Every worker's MPI listens on one of these alone, as where a firewall lets nothing else through. The kernel keeps a
 # port for a minute after it was used.
@@ -43,8 +47,9 @@ class HostShape:
     def scenario(self) -> str:
         base = {
             "workers": self.workers, "mode": "scale-out", "cores_per_worker": 1, "strategy": "mpi", "batch_size": 16,
-            "trainer": "struck:Trainer", "model": "softmax", "dataset": "digits", "train_samples": 480,
-            "validation_samples": 100, "epochs": self.epochs, "evaluate_every": 1000, "learning_rate": 0.1,
+            "trainer": "paced:Trainer", "trainer.step_s": 0.01, "model": "softmax", "dataset": "digits",
+            "train_samples": 480, "validation_samples": 100, "epochs": self.epochs, "evaluate_every": 1000,
+            "learning_rate": 0.1,
         }  # fmt: skip
         limits = {
             "startup_timeout_s": self.startup_timeout_s, "stall_timeout_s": self.stall_timeout_s,
@@ -59,7 +64,7 @@ class HostStudy(Study):
     def __init__(self, made: Cluster, folder: Path, shape: HostShape) -> None:
         super().__init__(folder, shape)
         self.made, self.shape = made, shape
-        shutil.copy(_STRUCK, folder)
+        shutil.copy(paced.__file__, folder)
         cores = sorted(os.sched_getaffinity(0))
         hosts = [
             {"address": host.address, "slots": 1, "cores": [cores[number % len(cores)]]}
@@ -131,6 +136,21 @@ class HostStudy(Study):
     def _extra(self, host: Host | None = None) -> list[Identity]:
         hosts = self.made.hosts if host is None else (host,)
         return [who for one in hosts for who in one.processes() if who not in self.processes_before[one.name]]
+
+
+@contextmanager
+def struck_study(folder: Path, num_hosts: int, shape: HostShape) -> Iterator[HostStudy]:
+    """Give a study on a cluster of its own, on a small disk; hosts have small disks for their temporary files."""
+    small = folder / "small"
+    small.mkdir(parents=True)
+    (folder / "studies").symlink_to(small)
+    # Mounted before the hosts are made, which then have it, too.
+    with small_disk(small, _STUDIES_SIZE), cluster(num_hosts) as made:
+        for host in made.hosts:
+            size = f"size={_TEMPORARY_SIZE},mode=1777"
+            host.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", host.variables["TMPDIR"]])
+        with HostStudy(made, folder, shape) as study:
+            yield study
 
 
 def wait_until_ended(processes: set[Identity], within_s: float) -> set[Identity]:
