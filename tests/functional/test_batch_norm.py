@@ -150,7 +150,7 @@ def test_statistics_are_the_same_on_all_workers_bit_for_bit() -> None:
             assert np.array_equal(one, two)
 
 
-def test_without_the_reduction_they_do_not() -> None:
+def test_without_the_reduction_they_differ() -> None:
     x = samples("float64")
     assert difference(together(x, objective_weights(x), False), alone(x, objective_weights(x))) > 0.1
 

@@ -309,7 +309,7 @@ def test_an_interrupted_build_leaves_nothing(machine: Machine) -> None:
     assert machine.build().returncode == 0
 
 
-def test_of_two_builds_at_once_one_compiles_and_both_end_well(machine: Machine) -> None:
+def test_of_two_builds_at_once_one_compiles_and_both_succeed(machine: Machine) -> None:
     with machine.start(COMPILES_S="60") as first:
         wait_until(lambda: machine.num_builds() == 1)
         with machine.start() as second:

@@ -37,7 +37,7 @@ def dlbench(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def check(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Call `dlbench check` in this process: a start less, with the same answers."""
+    """Call `dlbench check` in this process, which saves the start of one, with the same answers."""
     with contextlib.chdir(cwd):
         done = CliRunner().invoke(group, ["check", *arguments])
     return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)

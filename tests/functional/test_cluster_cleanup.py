@@ -64,7 +64,7 @@ def killed_maker() -> Iterator[tuple[str, list[Identity]]]:
         take_down(name)
 
 
-def test_after_a_test_that_passed() -> None:
+def test_nothing_is_left_after_a_test_that_passed() -> None:
     with cluster(2, slurm=True) as made:
         first, second = made.hosts
         first.run(["srun", "-N2", "hostname"])
@@ -74,7 +74,7 @@ def test_after_a_test_that_passed() -> None:
     assert_gone(made.name, processes)
 
 
-def test_after_a_test_that_raised() -> None:
+def test_nothing_is_left_after_a_test_that_raised() -> None:
     seen: list[tuple[str, list[Identity]]] = []
     with pytest.raises(ZeroDivisionError):
         _use_and_raise(seen)
@@ -90,7 +90,7 @@ def _use_and_raise(seen: list[tuple[str, list[Identity]]]) -> None:
 
 
 @pytest.mark.usefixtures("shared_hosts")
-def test_after_a_kill_by_the_command() -> None:
+def test_nothing_is_left_after_a_kill_and_the_command() -> None:
     with killed_maker() as (name, processes):
         assert f"{name}  2 hosts" in command("list").stdout
         assert "its maker is gone" in command("list").stdout
@@ -101,14 +101,14 @@ def test_after_a_kill_by_the_command() -> None:
 
 
 @pytest.mark.usefixtures("shared_hosts")
-def test_after_a_kill_by_the_next_test() -> None:
+def test_nothing_is_left_after_a_kill_and_the_next_test() -> None:
     with killed_maker() as (name, processes):
         with cluster(1):
             pass
         assert_gone(name, processes)
 
 
-def test_after_a_test_run_that_was_terminated(tmp_path: Path) -> None:
+def test_nothing_is_left_after_a_test_run_that_was_terminated(tmp_path: Path) -> None:
     """`kill` and `timeout` send SIGTERM."""
     test = tmp_path / "test_that_waits.py"
     test.write_text("def test_waits(trio):\n    print(trio.name, flush=True)\n    __import__('time').sleep(600)\n")
@@ -124,21 +124,21 @@ def test_after_a_test_run_that_was_terminated(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("shared_hosts")
-def test_when_a_host_does_not_come_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_left_when_a_host_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
     names: list[str] = []
 
     def fails(name: str, address: str) -> None:
         names.append(name)
-        raise RuntimeError("no bridge today")
+        raise RuntimeError("no bridge")
 
     monkeypatch.setattr(network, "make_bridge", fails)
-    with pytest.raises(RuntimeError, match="no bridge today"):
+    with pytest.raises(RuntimeError, match="no bridge"):
         make(2, with_slurm=False)
     assert remains(names[0]) == []
 
 
 @pytest.mark.usefixtures("shared_hosts")
-def test_the_command_leaves_one_up(tmp_path: Path) -> None:
+def test_up_leaves_a_cluster_up(tmp_path: Path) -> None:
     made = command("up", "2", "--rate", "1gbit", "--private", str(tmp_path))
     assert made.returncode == 0, made.stderr
     name = made.stdout.split()[1].rstrip(":")
@@ -194,7 +194,7 @@ def test_missing_tools_are_named_with_their_packages(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(("is_required", "end"), [(False, pytest.skip.Exception), (True, pytest.fail.Exception)])
-def test_a_lack_is_a_skip_unless_clusters_are_required(
+def test_missing_requirements_skip_unless_clusters_are_required(
     monkeypatch: pytest.MonkeyPatch, is_required: bool, end: type[BaseException]
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

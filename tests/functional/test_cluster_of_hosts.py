@@ -69,7 +69,7 @@ def test_a_command_that_takes_too_long_is_ended(pair: Cluster) -> None:
     before = set(host.processes())
     with pytest.raises(subprocess.TimeoutExpired):
         host.run(["sh", "-c", "sleep 600; true"], timeout_s=0.5)
-    wait_until(lambda: not set(host.processes()) - before, "it goes on")
+    wait_until(lambda: not set(host.processes()) - before, "it still runs")
 
 
 def test_a_wrong_host_key_is_refused(pair: Cluster, tmp_path: Path) -> None:

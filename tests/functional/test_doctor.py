@@ -398,7 +398,7 @@ def test_hosts_without_routes_ports_and_libraries(trio: Cluster) -> None:
     assert f"run on one machine and share its {CORES} cores for {CORES + 2} slots" in text
 
 
-def test_names_that_resolve_to_the_host_itself(pair: Cluster, tmp_path: Path) -> None:
+def test_names_that_resolve_to_the_host_itself_are_reported(pair: Cluster, tmp_path: Path) -> None:
     first, faulty = pair.hosts
     own = hosts_file(tmp_path / "hosts", f"127.0.1.1 {faulty.name} {first.name}")
     argv = [*DLBENCH, "doctor", "--json", "--hosts", f"{first.name}:1,{faulty.name}:1"]

@@ -62,7 +62,7 @@ def must_have_run_out(row: dict[str, str]) -> bool:
 @pytest.mark.parametrize(
     "text", [pytest.param(NUMPY, id="numpy"), pytest.param(TENSORFLOW, id="tensorflow", marks=pytest.mark.tensorflow)]
 )
-def test_what_is_found_trains_to_the_end_and_much_more_does_not(work, text):
+def test_the_size_found_fits_and_four_times_as_much_does_not(work, text):
     path = write(work, text)
     code, output = work.run(path, "--json", command="fit", timeout_s=600)
     assert code == 0, output

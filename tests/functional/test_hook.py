@@ -109,7 +109,7 @@ def test_an_mpi_script_that_does_not_synchronise_is_found_out(tmp_path):
     assert workers_agree(ended.journal.results.values()) == "no"
 
 
-def test_what_goes_wrong_in_a_script_is_reported(tmp_path):
+def test_errors_of_a_script_are_reported(tmp_path):
     """Each row: how the script ends, its exit code, its error, and how many rows of steps arrive at least."""
     rows = (
         ("raise", 1, "ValueError: went wrong", 20),

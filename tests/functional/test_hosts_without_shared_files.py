@@ -100,7 +100,7 @@ def logs(made: Cluster, folder: Path, name: str, rank: int) -> str:
     return inside(made.hosts[0], "sh", "-c", f"cat {folder}/studies/{name}-*/runs/*/1/{files.worker_log(rank)}")
 
 
-def test_code_must_be_the_same_data_is_prepared_everywhere_and_rows_and_logs_arrive(
+def test_different_code_is_refused_and_data_rows_and_logs_are_complete(
     apart: tuple[Cluster, Path],
 ) -> None:
     made, folder = apart

@@ -52,7 +52,7 @@ def test_workers_augment_as_one_does(rows: Rows) -> None:
     assert alone["augmentation_padding"] == "1"
 
 
-def test_a_synthetic_batch_teaches_nothing_and_validation_stays_real(rows: Rows) -> None:
+def test_synthetic_batches_teach_nothing_and_validation_stays_real(rows: Rows) -> None:
     synthetic, mapped = rows["synthetic", "none", "1"], rows["mapped", "none", "1"]
     assert synthetic["validation_samples"] == mapped["validation_samples"]
     assert float(synthetic["validation_accuracy"]) < 0.3

@@ -158,6 +158,6 @@ def test_unknown() -> None:
         assert _keras_cost.products(model()) is None, name
 
 
-def test_an_own_layer_may_say_that_it_has_no_products() -> None:
+def test_an_own_layer_may_declare_that_it_has_no_products() -> None:
     assert _keras_cost.products(own_layer(False)) == 0
     assert _keras_cost.products(own_layer(True)) is None

@@ -66,7 +66,7 @@ def write_files(folder: Path) -> None:
     np.savez(folder / "reuters.npz", x=ragged(TEXTS), y=np.arange(40) % 46)
 
 
-def test_what_is_prepared_is_what_the_files_hold(tmp_path: Path) -> None:
+def test_prepared_arrays_equal_the_files(tmp_path: Path) -> None:
     write_files(tmp_path / "keras" / "datasets")
     requests = [{"dataset": name, "options": options, "cache": "cache"} for name, options in DATASETS.items()]
     # The proxy is nowhere, so that nothing is downloaded even where there is a network.

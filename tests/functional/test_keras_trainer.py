@@ -286,7 +286,7 @@ def test_own_models_that_cannot_be_trained() -> None:
         assert words in str(caught.value), function.__name__
 
 
-def test_what_it_cannot_do_is_refused() -> None:
+def test_unsupported_settings_are_refused() -> None:
     assert "did you mean 'adam'?" in contract.refused(KERAS, "mlp", WHAT, optimizer="adan")
     assert "not samples of shape [64]" in contract.refused(KERAS, "cnn", contract.problem(64))
 

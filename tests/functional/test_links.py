@@ -66,7 +66,7 @@ def test_each_pair_has_its_own_link_of_which_the_slower_direction_counts(trio: c
     assert [(link.a, link.b) for link in found] == [(0, 1), (0, 2), (1, 2)]
     assert {(link.interface_a, link.interface_b) for link in found} == {("eth0", "eth0")}
     assert all(0 < link.round_trip_s < 0.5 for link in found)
-    wait_until(lambda: nothing_is_added(trio, before), "an agent goes on")
+    wait_until(lambda: nothing_is_added(trio, before), "an agent still runs")
 
 
 def test_this_machine_may_be_a_host_in_any_place(trio: clusters.Cluster) -> None:
@@ -162,7 +162,7 @@ def test_no_agent_outlives_a_measurement_that_is_killed(trio: clusters.Cluster) 
             wait_until(lambda: all(has_agent(host) for host in trio.hosts[:2]), "there is no agent")
         finally:
             begun.send_signal(signal.SIGKILL)
-    wait_until(lambda: nothing_is_added(trio, before), "an agent goes on")
+    wait_until(lambda: nothing_is_added(trio, before), "an agent still runs")
 
 
 def nothing_is_added(made: clusters.Cluster, before: list[set[Identity]]) -> bool:

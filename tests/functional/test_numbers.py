@@ -150,7 +150,7 @@ def test_a_step_is_the_sum_of_its_parts_and_the_row_their_mean(runs: list[Run]) 
             assert run.row[name] == pytest.approx(stated, abs=NANOSECONDS, nan_ok=True)
 
 
-def test_times_of_training_leave_room_for_each_other(runs: list[Run]) -> None:
+def test_training_time_covers_its_steps_and_wall_time_covers_training(runs: list[Run]) -> None:
     for run in runs:
         row, ends = run.row, run.epochs[run.epochs["epoch"] == run.done]
         assert row["train_time_s"] >= ends["train_time_s"].max()

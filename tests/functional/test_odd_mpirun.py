@@ -54,21 +54,21 @@ def run(
         return attempt.run() if act is None else attempt.run_and(act)
 
 
-def test_its_refusal_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_refusal_of_mpirun_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = "import sys; print('-' * 70); print('There are not enough slots available'); print('-' * 70); sys.exit(1)"
     outcome = run(tmp_path, monkeypatch, code)
     assert (outcome.status, outcome.exit_code) == (Status.FAILED, 1)
     assert outcome.reason.endswith("before it connected: There are not enough slots available")
 
 
-def test_one_that_leaves_its_workers_running_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_mpirun_that_leaves_its_workers_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = START + f"while not os.path.exists({str(tmp_path / 'reported')!r}):\n    time.sleep(0.02)\n"
     outcome = run(tmp_path, monkeypatch, code, act=lambda _: (tmp_path / "reported").touch())
     assert (outcome.status, outcome.exit_code) == (Status.FAILED, 0)
     assert outcome.reason == "the launcher ended (exit code 0) before its workers"
 
 
-def test_one_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_mpirun_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = START + "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)\n"
     outcome = run(tmp_path, monkeypatch, code, "finish", stall_timeout_s=4, grace_s=0.5)
     assert (outcome.status, outcome.reason) == (
@@ -77,13 +77,13 @@ def test_one_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.Monkey
     )
 
 
-def test_one_that_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_mpirun_that_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = run(tmp_path, monkeypatch, "import sys; sys.exit(0)")
     assert (outcome.status, outcome.exit_code) == (Status.FAILED, 0)
     assert "before it connected" in outcome.reason
 
 
-def test_what_a_killed_dlbench_leaves_is_found_and_ended(tmp_path: Path, root: Path) -> None:
+def test_processes_of_a_killed_dlbench_are_found_and_ended(tmp_path: Path, root: Path) -> None:
     program = [sys.executable, "-c", KILLED, str(tmp_path)]
     with subprocess.Popen(program, cwd=root, stdout=subprocess.PIPE, text=True) as killed:
         assert killed.stdout is not None

@@ -102,7 +102,7 @@ def numbers(texts):
 
 
 @pytest.mark.parametrize("name", ["small", "hostile", "large"])
-def test_it_loads_nothing_and_complains_of_nothing(opened, pages, name):
+def test_the_page_loads_nothing_and_reports_no_error(opened, pages, name):
     page = opened(name)
     own = (pages / f"{name}.html").as_uri()
     assert [url for url in page.requests() if not url.startswith("data:")] == [own]
@@ -110,7 +110,7 @@ def test_it_loads_nothing_and_complains_of_nothing(opened, pages, name):
     assert page.ask("document.scripts.length") == 1
 
 
-def test_what_the_policy_must_refuse_is_refused_and_seen(opened, pages):
+def test_the_content_policy_refuses_and_reports(opened, pages):
     html = (pages / "small.html").read_text(encoding="utf-8")
     bad = '<script>window.hit = 1</script><img src="http://127.0.0.1:9/x.png" onerror="window.hit = 2">'
     (pages / "broken.html").write_text(html.replace("</main>", f"{bad}</main>"), encoding="utf-8")
@@ -169,7 +169,7 @@ def test_sorting_by_key(opened, key):
     assert page.ask("document.activeElement.parentElement.cellIndex") == 2
 
 
-def test_what_has_the_focus_is_seen(opened):
+def test_the_focus_is_visible(opened):
     page = opened()
     seen = []
     for _ in range(30):

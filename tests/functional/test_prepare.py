@@ -144,7 +144,7 @@ def test_an_error_in_the_users_code_keeps_its_traceback(preparing: Preparing) ->
     assert preparing.left() == []
 
 
-def test_of_many_at_once_one_prepares_and_the_others_wait_for_it(preparing: Preparing) -> None:
+def test_of_many_processes_one_prepares_and_the_others_wait(preparing: Preparing) -> None:
     first = preparing.start(wait=True)
     preparing.wait_for("started")
     others = [preparing.start(wait=True) for _ in range(3)]
@@ -160,8 +160,8 @@ def test_of_many_at_once_one_prepares_and_the_others_wait_for_it(preparing: Prep
     assert preparing.num_calls == 1
 
 
-def test_a_killed_process_leaves_nothing_that_blocks(preparing: Preparing) -> None:
-    """Not even where a child that it forked lives on."""
+def test_a_killed_process_blocks_no_other(preparing: Preparing) -> None:
+    """Not even where a child that it forked still runs."""
     killed = preparing.start(wait=True, fork=True)
     preparing.wait_for("started")
     killed.kill()

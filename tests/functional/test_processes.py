@@ -49,7 +49,7 @@ def test_only_the_attempt_s_own_are_found(attempt_id: str) -> None:
 
 @pytest.mark.parametrize("code", [SLEEP, STUBBORN])
 @pytest.mark.parametrize("is_stopped", [False, True])
-def test_all_are_ended_in_one_grace(attempt_id: str, code: str, is_stopped: bool) -> None:
+def test_all_processes_end_within_one_grace_period(attempt_id: str, code: str, is_stopped: bool) -> None:
     children = [start(attempt_id, code) for _ in range(4)]
     if is_stopped:
         for child in children:
@@ -82,7 +82,7 @@ def test_a_zombie_is_no_leftover(attempt_id: str) -> None:
     child.wait()
 
 
-def test_what_is_not_there_is_ended_already() -> None:
+def test_a_process_that_has_ended_counts_as_ended() -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
     assert state(child.pid) is None

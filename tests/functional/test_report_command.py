@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 # Two of them are one scenario, made over different networks.
 RESULTS = ROOT / "results"
 STUDIES = [
-    RESULTS / "digits-batch-workers",
+    RESULTS / "cifar10-resnet20",
     RESULTS / "kim2018-four-hosts-small",
     RESULTS / "kim2018-four-hosts-small-1gbit",
 ]
@@ -84,7 +84,7 @@ def test_one_figure_in_one_format_and_its_table_of_what_was_measured(tmp_path: P
 
 
 def test_mistakes(subtests: pytest.Subtests, tmp_path: Path) -> None:
-    """Refused in this process: a start less for each."""
+    """They are refused in this process, which saves the start of one for each."""
     (tmp_path / "file").write_text("")
     (tmp_path / "empty").mkdir()
     for study, output, words, message in [

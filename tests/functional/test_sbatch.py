@@ -1,4 +1,4 @@
-"""`dlbench run` with `submitter: sbatch` on a real Slurm: it submits, follows, collects, and ends in good order."""
+"""`dlbench run` with `submitter: sbatch` on a real Slurm: it submits, follows, collects, and ends cleanly."""
 
 import contextlib
 import json
@@ -188,7 +188,7 @@ def test_ctrl_c_ends_the_run_cleanly_and_resume_submits_again(made: Cluster, fol
         press_ctrl_c(made, folder)
         assert process.wait(timeout=60) == 130, printed(folder)
     assert "interrupted; continue with: dlbench run --study" in printed(folder)
-    wait_until(lambda: not queue(made), "the job goes on")
+    wait_until(lambda: not queue(made), "the job still runs")
     (row,) = rows(folder)
     assert (row["status"], row["reason"]) == ("interrupted", "interrupted")
     with begun(made, folder, "--resume"):

@@ -119,7 +119,7 @@ def machine(root: Path, tmp_path: Path) -> Machine:
 INSTALLED = ["venv", "pip", "run"]
 
 
-def test_what_is_installed_is_used_again_until_versions_change(machine: Machine) -> None:
+def test_an_installation_is_used_again_until_versions_change(machine: Machine) -> None:
     machine.horovod(exit_code=2)
     first = machine.make("quickstart")
     assert first.returncode == 0, first.stderr
@@ -132,7 +132,7 @@ def test_what_is_installed_is_used_again_until_versions_change(machine: Machine)
     assert machine.num_builds() == 0, "the quickstart needs no Horovod"
 
 
-def test_what_python_lacks_is_named_with_its_remedy(machine: Machine) -> None:
+def test_what_python_lacks_is_named_with_the_command_that_installs_it(machine: Machine) -> None:
     for lacks, remedies in (
         (
             {"FAKE_VERSION": "3.10.13"},
@@ -200,7 +200,7 @@ def test_horovod_is_built_once_and_again_after_a_failure_or_new_versions(machine
     assert machine.asked() == ["venv", "pip", "pip"]
 
 
-def test_no_two_pips_at_once(machine: Machine) -> None:
+def test_pip_never_runs_twice_at_once(machine: Machine) -> None:
     ended = machine.make("-j4", "quickstart", ".venv/installed-test")
     assert ended.returncode == 0, ended.stderr
     assert machine.asked() == ["venv", "pip", "run", "pip"]

@@ -48,7 +48,7 @@ def calls(slurm: Path) -> list[str]:
     return (slurm / "calls").read_text().splitlines() if (slurm / "calls").exists() else []
 
 
-def test_slurm_is_asked_now_and_then_only(slurm: Path, tmp_path: Path) -> None:
+def test_slurm_is_asked_at_intervals(slurm: Path, tmp_path: Path) -> None:
     answers(slurm, "squeue", "RUNNING|None|n1\n")
     clock = Clock()
     job = SlurmJob("7", tmp_path, clock)

@@ -42,7 +42,7 @@ def refused(text: str, *arguments: str) -> str:
 
 
 @pytest.mark.usefixtures("here")
-def test_a_run_that_cannot_be_is_refused_with_file_and_line(subtests: pytest.Subtests) -> None:
+def test_a_run_that_is_not_possible_is_refused_with_file_and_line(subtests: pytest.Subtests) -> None:
     for base, problem in [
         ("model: resnet20, dataset: synthetic, dataset.shape: [64]", "it takes images [height, width, channels]"),
         ("model: cnn, dataset: synthetic, dataset.shape: [8, 8]", "the model cnn refuses the data set synthetic"),

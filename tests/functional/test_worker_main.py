@@ -104,7 +104,7 @@ def test_a_log_folder_that_is_not_on_this_host_is_no_error(tmp_path):
     assert (tmp_path / f"dlbench-{os.getuid()}" / f"{assignment.attempt_id}-{files.worker_log(0)}").exists()
 
 
-def test_without_an_assignment_it_says_so():
+def test_without_an_assignment_the_error_says_so():
     clean = {name: value for name, value in os.environ.items() if not name.startswith("DLBENCH_A")}
     argv = [sys.executable, "-m", "dlbench.worker"]
     for text, words in ((None, "is not set"), ("{", "cannot be read"), ("{}", "is the same version of dlbench")):

@@ -99,10 +99,10 @@ def examine(folder: Path, kill: Kill) -> tuple[str, list[str]]:
     try:
         kill_at(study, kill)
         before, last_life_s = study.num_rows(), life_s(study, 2 * kill.longest_life_s)
-        found = f"{len(study.attempts())} attempts, {before} rows, workers lived on for {last_life_s:.1f} s"
+        found = f"{len(study.attempts())} attempts, {before} rows, workers lived for {last_life_s:.1f} s"
         complaints = list(continued(study, before))
         if last_life_s > kill.longest_life_s:
-            complaints.append(f"workers lived on for {last_life_s:.1f} s, not {kill.longest_life_s:.1f} s")
+            complaints.append(f"workers lived for {last_life_s:.1f} s, not {kill.longest_life_s:.1f} s")
     except Exception as error:  # noqa: BLE001 - one study that is broken must not hide the others
         return "broken", [f"{type(error).__name__}: {error}\n{study.output[-2000:]}"]
     finally:

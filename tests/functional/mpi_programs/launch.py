@@ -92,7 +92,7 @@ def _dump_stacks(pid: int) -> None:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End mpirun in good order, so that it ends its ranks, and then by force."""
+    """Ask mpirun to end, so that it ends its ranks, and then kill it."""
     if process.poll() is None:
         process.terminate()
         try:
