@@ -156,16 +156,19 @@ class Bench(StudyFolder):
     def run(
         self,
         *arguments: object,
+        code: int = 0,
         command: str = "run",
         timeout_s: float = 280,
         variables: Mapping[str, str] | None = None,
-    ) -> tuple[int, str]:
+    ) -> str:
+        """Run dlbench to its end, which must be with this exit code, and return what it printed."""
         with self.start(*arguments, command=command, variables=variables) as process:
             try:
                 output, _ = process.communicate(timeout=timeout_s)
             finally:
                 process.kill()
-        return process.returncode, output
+        assert process.returncode == code, output
+        return output
 
 
 def wait_for(process: subprocess.Popen[str], condition: Callable[[], object], timeout_s: float = 120) -> None:
@@ -179,8 +182,9 @@ def wait_for(process: subprocess.Popen[str], condition: Callable[[], object], ti
     wait_until(holds, timeout_s=timeout_s)
 
 
-def interrupt(process: subprocess.Popen[str], number: signal.Signals) -> tuple[int, str]:
-    """Send a signal, and return the exit code with the output."""
+def interrupt(process: subprocess.Popen[str], number: signal.Signals = signal.SIGINT) -> str:
+    """Send a signal that interrupts dlbench, and return what it printed."""
     process.send_signal(number)
     output, _ = process.communicate(timeout=120)
-    return process.returncode, output
+    assert process.returncode == 130, output
+    return str(output)

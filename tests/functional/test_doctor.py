@@ -18,6 +18,7 @@ from dlbench.hosts.doctor.checks import FIRST, NAMES, OF_A_HOST
 from tests.cluster.cluster import Cluster
 from tests.cluster.host import Host
 from tests.cluster.make import ROOT
+from tests.functional.executables import write_executable
 from tests.functional.firewall import closed
 from tests.functional.studies import DLBENCH
 from tests.functional.waiting import wait_until
@@ -204,10 +205,7 @@ def commanded(host: Host, *done: str, undone: tuple[str, ...]) -> Iterator[None]
 
 def fake_mpirun(folder: Path, says: str) -> Path:
     folder.mkdir()
-    program = folder / "mpirun"
-    program.write_text(f"#!/bin/sh\necho {shlex.quote(says)}\n")
-    program.chmod(0o755)
-    return program
+    return write_executable(folder / "mpirun", f"echo {shlex.quote(says)}")
 
 
 def hosts_file(path: Path, *lines: str) -> str:

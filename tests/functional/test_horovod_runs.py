@@ -66,8 +66,7 @@ def importable(pytestconfig: pytest.Config) -> Iterator[pytest.MonkeyPatch]:
 def study(importable: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bench, Rows]]:
     """Return one study of every sound and unsound arm, and its rows by arm."""
     with Bench(tmp_path_factory.mktemp("horovod")) as found:
-        code, output = found.run(scenario(found.folder, [*SOUND.values(), *UNSOUND.values()]), timeout_s=800)
-        assert code == 1, output
+        found.run(scenario(found.folder, [*SOUND.values(), *UNSOUND.values()]), timeout_s=800, code=1)
         assert found.left_running() == []
         yield found, dict(zip([*SOUND, *UNSOUND], found.rows(), strict=True))
 
@@ -121,8 +120,7 @@ def struck(folder: Path, kind: str) -> tuple[dict[str, str], str]:
     point = {"strategy": f"{PLUGINS}:Horovod", "trainer": f"{PLUGINS}:Faulty", "collectives": FAULTS[kind][0]}
     with Bench(folder) as found:
         path = scenario(folder, [point], **limits)
-        code, output = found.run(path, timeout_s=400, variables={FAULT: Fault(kind, "gradient", 1, 5, 0).text()})
-        assert code == 1, output
+        found.run(path, timeout_s=400, variables={FAULT: Fault(kind, "gradient", 1, 5, 0).text()}, code=1)
         assert found.left_running() == []
         (row,) = found.rows()
         (log,) = folder.glob("studies/*/runs/*/*/worker-1.log")

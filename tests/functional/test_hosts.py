@@ -15,6 +15,7 @@ from dlbench.hosts.describe import describe_hosts
 from dlbench.hosts.remote import Agents, command
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.cluster.host_list import parse_hosts as cluster
+from tests.functional.executables import write_executable
 
 LIBRARIES = {"numpy": "2.4.6", "pandas": "3.0"}
 HERE = {"software": {"python": "3.11.7", "libraries": LIBRARIES, "dlbench": {"commit": "abc"}}}
@@ -27,10 +28,9 @@ def ssh(tmp_path: Path) -> Ssh:
     """Return what makes a program in ssh's place; it writes its words down and does as the host's script says."""
 
     def make(**scripts: str) -> dict[str, str]:
-        program = tmp_path / "agent"
-        cases = "\n".join(f"{name}) {script} ;;" for name, script in scripts.items())
-        program.write_text(f'#!/bin/sh\necho "$@" >> "{tmp_path}/words"\ncase $1 in\n{cases}\nesac\n')
-        program.chmod(0o755)
+        cases = [f"{name}) {script} ;;" for name, script in scripts.items()]
+        lines = [f'echo "$@" >> "{tmp_path}/words"', "case $1 in", *cases, "esac"]
+        program = write_executable(tmp_path / "agent", *lines)
         return {"PRTE_MCA_plm_ssh_agent": str(program)}
 
     return make

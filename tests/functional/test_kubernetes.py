@@ -14,6 +14,7 @@ import pytest
 
 from dlbench.records import files
 from tests.functional import fake_kubectl
+from tests.functional.executables import write_executable
 from tests.functional.studies import BASE, DLBENCH, rows, study
 from tests.functional.waiting import wait_until
 
@@ -23,9 +24,7 @@ def fake(tmp_path: Path) -> Iterator[Path]:
     """Return the folder of a Kubernetes; its pod ends with the test."""
     folder = tmp_path / "kubernetes"
     (folder / "bin").mkdir(parents=True)
-    program = folder / "bin" / "kubectl"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} {fake_kubectl.__file__} "$@"\n')
-    program.chmod(0o755)
+    write_executable(folder / "bin" / "kubectl", f'exec {sys.executable} {fake_kubectl.__file__} "$@"')
     yield folder
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         os.killpg(int((folder / "pid").read_text()), signal.SIGKILL)

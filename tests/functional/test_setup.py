@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.functional.executables import write_executable
+
+BASH = shutil.which("bash") or "bash"
 MAKE = shutil.which("make") or "make"
 TOOLS = ("bash", "cat", "dirname", "env", "expand", "grep", "id", "mkdir", "rm", "sed", "touch", "uname")
 
@@ -71,10 +74,7 @@ class Machine:
 
     def script(self, name: str, *lines: str) -> None:
         """Put an executable on PATH."""
-        path = self.bin / name
-        path.unlink(missing_ok=True)  # it may be a link to the machine's own
-        path.write_text("\n".join((f"#!{shutil.which('bash')}", *lines, "")))
-        path.chmod(0o755)
+        write_executable(self.bin / name, *lines, interpreter=BASH)
 
     def make(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Call `make`."""
@@ -90,9 +90,8 @@ class Machine:
     def horovod(self, exit_code: int) -> None:
         """Put a script in the place of the one that builds Horovod: it counts its calls and ends as asked."""
         (self.folder / "docker").mkdir(exist_ok=True)
-        script = self.folder / "docker/build-horovod"
-        script.write_text(f"#!{shutil.which('bash')}\necho built for $1 >>$HOME/builds\nexit {exit_code}\n")
-        script.chmod(0o755)
+        lines = ["echo built for $1 >>$HOME/builds", f"exit {exit_code}"]
+        write_executable(self.folder / "docker/build-horovod", *lines, interpreter=BASH)
 
     def num_builds(self) -> int:
         """Return how often Horovod was built, always for `.venv`."""

@@ -11,6 +11,7 @@ from dlbench.launch.submitters import sbatch
 from dlbench.launch.submitters._slurm_job import SlurmJob
 from dlbench.records import files
 from dlbench.scenario.cluster import Cluster, Host
+from tests.functional.executables import write_executable
 
 TWO = Cluster(hosts=tuple(Host(address=f"queue-{n}", slots=4) for n in range(2)), submitter="sbatch")
 
@@ -40,8 +41,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def answers(slurm: Path, name: str, stdout: str = "", stderr: str = "", code: int = 0) -> None:
     lines = [f"echo {name} \"$@\" >>'{slurm}/calls'", f"printf '%s' '{stdout}'", f"printf '%s' '{stderr}' >&2"]
-    (slurm / name).write_text("\n".join(["#!/bin/sh", *lines, f"exit {code}\n"]))
-    (slurm / name).chmod(0o755)
+    write_executable(slurm / name, *lines, f"exit {code}")
 
 
 def calls(slurm: Path) -> list[str]:
