@@ -111,33 +111,24 @@ class Reference:
         return tuple((place, tuple(found[place])) for place in sorted(found))
 
 
-def beside(scenario: Path) -> tuple[Path, ...]:
-    """Return the folders in which a scenario file's reference is looked for, the first one first."""
-    return (scenario.parent / FOLDER, PROJECT)
-
-
-def kept_beside(scenario: Path) -> Path | None:
-    """Return a study's copy of its reference, where the scenario is a study's copy; None elsewhere."""
-    return scenario.with_name(KEPT) if scenario.with_name(OF_A_STUDY).is_file() else None
-
-
-def find(name: str, folders: Sequence[Path] = (PROJECT,), where: str = "", kept: Path | None = None) -> Path:
+def find(name: str, scenario: Path | None = None, where: str = "") -> Path:
     """Return the file of a reference.
 
     Args:
         name: Its name.
-        folders: Where to look, the first one first.
+        scenario: The file of the scenario that names it; None for a scenario that has none.
         where: Where it is named, for the message.
-        kept: A study's copy, which serves where none of that name is found.
 
     Raises:
         UserError: There is none of that name; says which there are.
     """
+    folders = [PROJECT] if scenario is None else [scenario.parent / FOLDER, PROJECT]
     known = {path.stem: path for folder in reversed(folders) for path in _files(folder)}
     if name in known:
         return known[name]
-    if kept is not None and kept.is_file():
-        return kept
+    # The scenario may be a study's copy, beside which the study keeps one of the reference.
+    if scenario is not None and scenario.with_name(OF_A_STUDY).is_file() and scenario.with_name(KEPT).is_file():
+        return scenario.with_name(KEPT)
     there = f"there are: {', '.join(sorted(known))}" if known else "there is none at all"
     places = " or ".join(map(str, dict.fromkeys(folders)))
     raise UserError(

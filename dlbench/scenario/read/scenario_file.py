@@ -50,9 +50,7 @@ def reference_of(scenario: Scenario, path: Path | None = None) -> Reference | No
     """
     if not scenario.reference:
         return None
-    folders = (reference.PROJECT,) if path is None else reference.beside(path)
-    kept = None if path is None else reference.kept_beside(path)
-    return reference.read(reference.find(scenario.reference, folders, scenario.source.where(("reference",)), kept))
+    return reference.read(reference.find(scenario.reference, path, scenario.source.where(("reference",))))
 
 
 def _scenario(found: document.Document, name: str) -> Scenario:

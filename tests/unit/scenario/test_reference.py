@@ -253,9 +253,10 @@ def test_an_unknown_reference_is_refused_with_those_there_are(project: Path) -> 
     assert "did you mean 'theirs'?" in message
 
 
-def test_where_there_is_no_reference_at_all_that_is_said(tmp_path: Path) -> None:
+def test_where_there_is_no_reference_at_all_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=r"there is none at all[\s\S]*published numbers"):
-        find("any", (tmp_path / "absent",))
+        find("any", tmp_path / "absent" / "s.yaml")
 
 
 def test_a_broken_reference_is_found_when_the_scenario_is_read(project: Path) -> None:
