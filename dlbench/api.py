@@ -71,9 +71,9 @@ class Study:
 
         import pandas as pd
 
-        from dlbench.report import arms_table
+        from dlbench.report import table
 
-        return pd.read_csv(StringIO(arms_table.text(self.report_data)), dtype={"emulated": "string"})
+        return pd.read_csv(StringIO(table.arms(self.report_data)), dtype={"emulated": "string"})
 
     @cached_property
     def report_data(self) -> "ReportData":

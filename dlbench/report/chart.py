@@ -45,6 +45,11 @@ class Mark:
     num_failed: int = 0
 
 
+def line_mark(x: float, value: float, n: int = 1) -> Mark:
+    """Return a mark that has a value alone, of `n` runs or of none: of ideals, fits and published numbers."""
+    return Mark(x, interval=Interval(value, None, None, n, None))
+
+
 @dataclass(frozen=True)
 class Series:
     """Marks that belong together: one line.

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.groups import (
@@ -17,7 +17,7 @@ from dlbench.analysis.groups import (
     is_shared,
     varying,
 )
-from dlbench.analysis.statistics.intervals import median_interval
+from dlbench.analysis.statistics.intervals import censored_median, median_interval
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Mark, Panel, Role, Series
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # More lines than this in one panel are hard to distinguish; further ones get panels of their own.
 MOST_SERIES = 7
+# What `series` asks of runs beside what is shown; it cuts them into many pieces, each as wide as its columns.
+NEEDED = ("baseline", "status", "emulated", "strategy", "workers")
 
 
 @dataclass(frozen=True)
@@ -61,15 +63,16 @@ def parts(runs: "pd.DataFrame", *, x: str, always: Iterable[str] = TASK) -> list
     found = []
     for values, rows in groups(runs[own], apart):
         common = {key: value for key, value in values.items() if is_shared(key)}
-        found.append(Part(described(values), pd.concat([rows, _like(runs[~own], common)]), tuple(left)))
+        found.append(Part(described(values), pd.concat([rows, having(runs[~own], common)]), tuple(left)))
     return found or [Part("", runs, tuple(left))]
 
 
-def _like(runs: "pd.DataFrame", values: dict[str, Any]) -> "pd.DataFrame":
+def having(runs: "pd.DataFrame", values: Mapping[str, Any]) -> "pd.DataFrame":
+    """Return the runs that have these values; a value that is unknown is equal to none but unknown ones."""
     import pandas as pd
 
     for key, value in values.items():
-        runs = runs[(runs[key] == value).fillna(False).astype(bool) if not pd.isna(value) else runs[key].isna()]
+        runs = runs[runs[key].isna() if pd.isna(value) else (runs[key] == value).fillna(False).astype(bool)]
     return runs
 
 
@@ -126,6 +129,41 @@ def marks(rows: "pd.DataFrame", x: str, column: str) -> tuple[Mark, ...]:
 
 def _mark(place: float, points: tuple[float, ...], num_failed: int) -> Mark:
     return Mark(place, points, median_interval(points) if points else None, num_failed=num_failed)
+
+
+def censored_series(part: Part, x: str, reached: str, ended: str) -> tuple[Series, ...]:
+    """Return the series of a part as `series` does, with censored values and medians that allow for them.
+
+    Values of runs that ended before they reached what is shown are in the chart too, as at least so much.
+
+    Args:
+        part: The runs.
+        x: The column of the horizontal axis.
+        reached: The column with the values of runs that reached what is shown, unknown in those that did not.
+        ended: The column with what these had come to when they ended, unknown in those that reached it.
+    """
+    part = replace(part, runs=part.runs[list(dict.fromkeys((*NEEDED, *part.keys, x, reached, ended)))])
+    known = part.runs[reached].fillna(part.runs[ended])
+    whole = series(replace(part, runs=part.runs.assign(known=known)), x, "known")
+    values = {column: {_key(one): one.marks for one in series(part, x, column)} for column in (reached, ended)}
+    return tuple(
+        replace(one, marks=_joined(one.marks, values[reached].get(_key(one), ()), values[ended].get(_key(one), ())))
+        for one in whole
+    )
+
+
+def _key(one: Series) -> tuple[Role, str, str]:
+    return one.role, one.label, one.emulated
+
+
+def _joined(marks: tuple[Mark, ...], reached: tuple[Mark, ...], ended: tuple[Mark, ...]) -> tuple[Mark, ...]:
+    points = {mark.x: mark.points for mark in reached}
+    late = {mark.x: mark.points for mark in ended}
+    return tuple(_censored(mark, points.get(mark.x, ()), late.get(mark.x, ())) for mark in marks)
+
+
+def _censored(mark: Mark, points: tuple[float, ...], ended: tuple[float, ...]) -> Mark:
+    return replace(mark, points=points, ended=ended, interval=censored_median(points, ended))
 
 
 def has_several(panel: Panel) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from dlbench.analysis.claims.claim_check import ClaimCheck, ClaimState, check_claims
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
 from dlbench.records import files
-from dlbench.report.chart import Axis, Mark, Panel, Role, Series
+from dlbench.report.chart import Axis, Mark, Panel, Role, Series, line_mark
 from dlbench.report.data import ReportData, StudyData
 from dlbench.scenario import reference
 from dlbench.scenario.claims import PLACES
@@ -52,14 +52,14 @@ def of(source: StudyData) -> Reference | None:
     return reference.read(path) if path.is_file() else None
 
 
-def compared(evidence: ReportData) -> tuple[Compared, ...]:
+def compared(data: ReportData) -> tuple[Compared, ...]:
     """Return each reference once, with all studies of the report that are compared with it.
 
     Raises:
         UserError: A `reference.csv` is not of the form.
     """
     found: list[tuple[Reference, list[str]]] = []
-    for source in evidence.studies:
+    for source in data.studies:
         own = of(source)
         if own is None:
             continue
@@ -71,7 +71,7 @@ def compared(evidence: ReportData) -> tuple[Compared, ...]:
     return tuple(Compared(known, tuple(studies)) for known, studies in found)
 
 
-def verdicts(evidence: ReportData) -> tuple[Judged, ...]:
+def verdicts(data: ReportData) -> tuple[Judged, ...]:
     """Return what the report's runs say of each claim of each reference, in the references' order.
 
     Studies that name the same reference are judged together: a claim may be about two of them.
@@ -80,8 +80,8 @@ def verdicts(evidence: ReportData) -> tuple[Judged, ...]:
         UserError: A `reference.csv` is not of the form.
     """
     found = []
-    for one in compared(evidence):
-        runs = evidence.runs[evidence.runs["study"].isin(one.studies)]
+    for one in compared(data):
+        runs = data.runs[data.runs["study"].isin(one.studies)]
         found += _said(check_claims(runs, one.reference), one.reference)
     return tuple(found)
 
@@ -172,7 +172,7 @@ def _relative(mark: Mark, first: Mark, unit: float) -> Mark:
 
 def _mark(place: float, values: tuple[float, ...]) -> Mark:
     if len(values) == 1:
-        return Mark(place, interval=Interval(values[0], None, None, 1, None))
+        return line_mark(place, values[0])
     return Mark(place, values, median_interval(values))
 
 

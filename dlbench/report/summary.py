@@ -62,9 +62,9 @@ def _shapes(content: Content) -> Iterator[list[str]]:
     )
 
 
-def _arms(evidence: ReportData) -> Iterator[list[str]]:
+def _arms(data: ReportData) -> Iterator[list[str]]:
     """Yield the arms, each study's in a table of its own: arms of two studies are never one."""
-    found = {source.name: _in_order(evidence, source.name) for source in evidence.studies}
+    found = {source.name: _in_order(data, source.name) for source in data.studies}
     every = [arm for own in found.values() for arm in own]
     if not every:
         return
@@ -77,11 +77,11 @@ def _arms(evidence: ReportData) -> Iterator[list[str]]:
         yield [f"Efficiency: {OF_EFFICIENCY.meaning}"]
 
 
-def _in_order(evidence: ReportData, study: str) -> list[Arm]:
+def _in_order(data: ReportData, study: str) -> list[Arm]:
     """Return the arms of a study in the order of reading."""
-    runs: pd.DataFrame = in_order(evidence.completed[evidence.completed["study"] == study].reset_index(drop=True))
+    runs: pd.DataFrame = in_order(data.completed[data.completed["study"] == study].reset_index(drop=True))
     places = {str(name): place for place, name in enumerate(dict.fromkeys(runs["arm"]))}
-    return sorted(evidence.arms[study], key=lambda arm: places[arm.name])
+    return sorted(data.arms[study], key=lambda arm: places[arm.name])
 
 
 def _meaning(found: Sequence[Arm]) -> str:

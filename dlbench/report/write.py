@@ -9,7 +9,7 @@ from dlbench import plugins
 from dlbench.analysis.answer.answers import Statement, answers
 from dlbench.errors import UserError
 from dlbench.records import files
-from dlbench.report import arms_table, references, summary, table
+from dlbench.report import references, summary, table
 from dlbench.report.caption import caption
 from dlbench.report.chart import Chart, MissingRowsError
 from dlbench.report.data import ReportData
@@ -188,7 +188,7 @@ def _shown(figure: Figure, request: ReportRequest, svg: str) -> Drawn:
 
 
 def _write_page(content: Content, request: ReportRequest, made: ReportFiles) -> None:
-    texts = {PAGE: html.render(content), MARKDOWN: summary.markdown(content), ARMS: arms_table.text(content.data)}
+    texts = {PAGE: html.render(content), MARKDOWN: summary.markdown(content), ARMS: table.arms(content.data)}
     for name, text in texts.items():
         files.write_text(request.output / name, text)
         made.written.append(request.output / name)

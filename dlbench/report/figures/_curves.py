@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dlbench.analysis.statistics.intervals import median_interval
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Mark, MissingRowsError, Series
+from dlbench.report.data import RUN
 from dlbench.report.figures._rows import learned
 from dlbench.report.lines import Part, series
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from dlbench.report.data import ReportData
 
-RUN = ["study", "run_id"]
 # What a run is called here, so that its epochs are found fast.
 NUMBER = "number"
 # Columns of `epochs.csv` that say how far a run was.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 RATE = "samples_per_s"
 RATE_AXIS = Axis("throughput (samples/s)", low=0.0)
 WINDOW = f"a timed window of at least {MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s"
-# So many panels are named in one sentence.
-MOST_NAMES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,12 +125,10 @@ def rate_note(runs: "pd.DataFrame") -> tuple[str, ...]:
 
 def left_out_note(titles: Iterable[str], why: str) -> tuple[str, ...]:
     """Name what has no panel; nothing where all has."""
-    named = named_panels(title for title in titles if title)
+    named = listed_titles(title for title in titles if title)
     return (f"Left out, {why}: {named}.",) if named else ()
 
 
-def named_panels(titles: Iterable[str]) -> str:
+def listed_titles(titles: Iterable[str]) -> str:
     """Return the titles of panels for a sentence, the first few of them; they hold commas themselves."""
-    named = [title or "this chart" for title in dict.fromkeys(titles)]
-    more = f" and {len(named) - MOST_NAMES} more" if len(named) > MOST_NAMES else ""
-    return "; ".join(named[:MOST_NAMES]) + more
+    return listed((title or "this chart" for title in dict.fromkeys(titles)), separator="; ")

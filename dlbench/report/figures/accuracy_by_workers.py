@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, hued
 from dlbench.report.figures._rows import learned, synthetic_note
+from dlbench.report.figures._scaling import WORKERS
 from dlbench.report.figures._shown import in_chart, kept, left_out_note, needs_two
 from dlbench.report.lines import Part, parts, series
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 OPTIONS = Options
 ORDER = 55
-X = Axis("workers", "log2")
 # Accuracies before losses and validation first, two in a row: that is what the question is about.
 SHOWN = {
     "validation_accuracy": Axis("validation accuracy"),
@@ -54,7 +54,7 @@ def chart(data: "ReportData") -> Chart:
 
 def _panels(part: Part, shown: list[str]) -> Iterator[Panel]:
     for column in shown:
-        yield Panel(part.title, X, SHOWN[column], series(part, "workers", column))
+        yield Panel(part.title, WORKERS, SHOWN[column], series(part, "workers", column))
 
 
 def _notes(runs: "pd.DataFrame") -> Iterator[str]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, hued
+from dlbench.report.data import RUN
 from dlbench.report.figures._rows import identities, is_completed
 from dlbench.report.figures._shown import left_out_note
 from dlbench.report.lines import Part, has_several, parts, series
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 OPTIONS = Options
 ORDER = 110
 GIB = 2.0**30
-RUN = ["study", "run_id"]
 WORKER = [*RUN, "worker"]
 X = Axis("time since the first step (s)", low=0.0)
 # Places along the longest run of a panel: more are hard to distinguish.

@@ -10,7 +10,7 @@ from dlbench.analysis.formatting import listed
 from dlbench.analysis.groups import is_alone
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.plugins import Options
-from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, hued
+from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, hued, line_mark
 from dlbench.report.figures._scaling import WORKERS, meanings, scaled
 from dlbench.report.figures._shown import RATE, in_chart, rate_note, with_rate
 from dlbench.report.lines import Part, series
@@ -109,7 +109,7 @@ def _judged(mark: Mark, numbers: set[float], found: list[Arm]) -> Mark:
 def _whole(made: tuple[Series, ...]) -> Series:
     """Return the line at 100 %, from one worker to the most."""
     places = sorted({1.0, *(mark.x for one in made for mark in one.marks)})
-    return Series(WHOLE, tuple(Mark(x, interval=Interval(1.0, None, None, 1, None)) for x in places), Role.IDEAL)
+    return Series(WHOLE, tuple(line_mark(x, 1.0) for x in places), Role.IDEAL)
 
 
 def _without_base_line(completed: "pd.DataFrame", found: Mapping[tuple[str, str], Arm]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, hued
 from dlbench.report.figures._curves import NUMBER, Curves, Line, curves, lines
 from dlbench.report.figures._rows import identities, synthetic_note
-from dlbench.report.figures._shown import named_panels
+from dlbench.report.figures._shown import listed_titles
 from dlbench.report.lines import MOST_SERIES, Part, has_several, parts
 
 if TYPE_CHECKING:
@@ -168,4 +168,4 @@ def _absent(sizes: Sequence[int], left_out: Sequence[str]) -> Iterator[str]:
     if sizes:
         yield f"Of all batch sizes {len(sizes)} are shown: {listed(map(str, sizes), len(sizes))}."
     if left_out:
-        yield f"Left out for want of room or of curves: {named_panels(left_out)}."
+        yield f"Left out for want of room or of curves: {listed_titles(left_out)}."

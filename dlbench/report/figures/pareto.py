@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.groups import TASK, described, groups
 from dlbench.analysis.metrics.pareto import Point, front, knee
-from dlbench.analysis.statistics.intervals import Interval
 from dlbench.plugins import Options
-from dlbench.report.censored import censored_series
-from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, hued
+from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, hued, line_mark
 from dlbench.report.figures._rows import is_completed, learned, numbers
 from dlbench.report.figures._scaling import is_emulated
 from dlbench.report.figures._shown import in_chart, left_out_note
 from dlbench.report.figures._target import TARGET, target_name
 from dlbench.report.formatting import brief
-from dlbench.report.lines import Part, parts
+from dlbench.report.lines import Part, censored_series, parts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -184,7 +182,7 @@ def _named(series: Iterable[Series], turn: Point | None) -> Iterator[Series]:
 def _line(best: list[Point]) -> Iterator[Series]:
     """Yield the line through the front."""
     if best:
-        marks = tuple(Mark(hours, interval=Interval(time_s, None, None, 1, None)) for hours, time_s in best)
+        marks = tuple(line_mark(hours, time_s) for hours, time_s in best)
         yield Series(FRONT, marks, Role.FITTED)
 
 

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import groups
 from dlbench.analysis.metrics.critical_batch import CriticalBatch, NotIdentifiableError, critical_batch
-from dlbench.analysis.statistics.intervals import Interval
 from dlbench.plugins import Options
-from dlbench.report.censored import censored_series
-from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, hued
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, hued, line_mark
 from dlbench.report.figures._rows import numbers, synthetic_note
 from dlbench.report.figures._shown import in_chart, kept, left_out_note, needs_two
 from dlbench.report.figures._target import TARGET, end_notes, ended, target_name, with_ends, with_target
 from dlbench.report.formatting import brief
-from dlbench.report.lines import Part, parts
+from dlbench.report.lines import Part, censored_series, parts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,7 +87,7 @@ def _with_ideal(panel: Panel) -> Panel:
         return panel
     x, steps = min(known, key=lambda place: place[0])
     places = sorted({mark.x for one in panel.series for mark in one.marks})
-    marks = tuple(_line_mark(place, steps * x / place) for place in places)
+    marks = tuple(line_mark(place, steps * x / place) for place in places)
     return replace(panel, series=(*panel.series, Series("perfect scaling", marks, Role.IDEAL)))
 
 
@@ -116,12 +114,8 @@ def _fit(one: Series) -> CriticalBatch:
 
 
 def _fitted_line(one: Series, found: CriticalBatch) -> Series:
-    marks = tuple(_line_mark(mark.x, found.steps(mark.x)) for mark in one.marks)
+    marks = tuple(line_mark(mark.x, found.steps(mark.x)) for mark in one.marks)
     return Series(f"fit of {one.label}", marks, Role.FITTED, one.emulated, one.hue)
-
-
-def _line_mark(x: float, value: float) -> Mark:
-    return Mark(x, interval=Interval(value, None, None, 1, None))
 
 
 def _fit_note(name: str, found: CriticalBatch) -> str:

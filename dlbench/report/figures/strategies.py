@@ -10,7 +10,7 @@ from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Panel, Role, Series
 from dlbench.report.figures._scaling import SCALING, meanings
 from dlbench.report.figures._shown import RATE, RATE_AXIS, in_chart, left_out_note, needs_two, rate_note, with_rate
-from dlbench.report.lines import Part, series
+from dlbench.report.lines import Part, having, series
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +60,7 @@ def _parts(runs: "pd.DataFrame") -> Iterator[Part]:
     ways = tuple(key for key in varying(runs, x="workers") if _is_way(key))
     is_base = is_base_line(runs)
     for values, rows in groups(runs[~is_base], ["batch_scope", *_apart(runs[~is_base])]):
-        base = _equal(runs[is_base], values)
+        base = having(runs[is_base], values)
         yield Part(_title(values), pd.concat([rows, base]) if len(base) else rows, ways)
 
 
@@ -82,15 +82,6 @@ def _follows(runs: "pd.DataFrame", name: str, lead: str) -> bool:
 
 def _is_way(key: str) -> bool:
     return key in WAYS or key.startswith(WAYS_OPTIONS)
-
-
-def _equal(runs: "pd.DataFrame", values: Mapping[str, Any]) -> "pd.DataFrame":
-    """Return the runs that have these values; a value that is unknown is equal to none but unknown ones."""
-    import pandas as pd
-
-    for key, value in values.items():
-        runs = runs[runs[key].isna() if pd.isna(value) else (runs[key] == value).fillna(False).astype(bool)]
-    return runs
 
 
 def _title(values: Mapping[str, Any]) -> str:

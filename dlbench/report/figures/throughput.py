@@ -6,17 +6,16 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.groups import ALONE, described, groups, is_alone
-from dlbench.analysis.statistics.intervals import Interval
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
-from dlbench.report.chart import Axis, Chart, Mark, Panel, Role, Series, hued
+from dlbench.report.chart import Axis, Chart, Panel, Role, Series, hued, line_mark
 from dlbench.report.figures._scaling import WORKERS, equal_settings, is_emulated, meanings, reasons, scaled
 from dlbench.report.figures._shown import (
     RATE,
     RATE_AXIS,
     in_chart,
     left_out_note,
-    named_panels,
+    listed_titles,
     needs_two,
     num_known,
     rate_note,
@@ -136,7 +135,7 @@ def _line(label: str, single: "pd.DataFrame", rows: "pd.DataFrame") -> Series:
     """Return a straight line through the median of single workers, from one worker as far as the rows go."""
     rate = median(single[RATE].astype("float64").tolist())
     places = sorted({1.0, *map(float, rows["workers"].dropna().tolist())})
-    marks = tuple(Mark(x, interval=Interval(rate * x, None, None, len(single), None)) for x in places)
+    marks = tuple(line_mark(x, rate * x, len(single)) for x in places)
     return Series(label, marks, Role.IDEAL, reasons(single))
 
 
@@ -149,11 +148,11 @@ def _ideal_notes(ideals: Sequence[tuple[str, Ideal]]) -> Iterator[str]:
         yield "The ideal line is the measured median of one worker alone, without any communication library, x workers."
     if titles[OWN]:
         yield (
-            f"No run of one worker alone is the equal of the arms of {named_panels(titles[OWN])}: there the ideal line "
-            "goes through the strategy's own single worker."
+            f"No run of one worker alone is the equal of the arms of {listed_titles(titles[OWN])}: there the ideal "
+            "line goes through the strategy's own single worker."
         )
     if titles[NOTHING]:
-        yield f"No ideal line where no single worker was measured: {named_panels(titles[NOTHING])}."
+        yield f"No ideal line where no single worker was measured: {listed_titles(titles[NOTHING])}."
 
 
 def _called(title: str, ideal: Ideal) -> str:

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.groups import groups
 from dlbench.plugins import Options
-from dlbench.report.censored import censored_series
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, hued
 from dlbench.report.figures._rows import batch_axis, by_scope, synthetic_note
+from dlbench.report.figures._scaling import WORKERS
 from dlbench.report.figures._shown import in_chart, kept, left_out_note
 from dlbench.report.figures._target import TARGET, end_notes, ended, target_name, with_ends, with_target
-from dlbench.report.lines import Part, parts
+from dlbench.report.lines import Part, censored_series, parts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 OPTIONS = Options
 ORDER = 80
-WORKERS = Axis("workers", "log2")
 SHOWN = {
     "time_to_target_s": Axis("training time to the target (s)", low=0.0),
     "epochs_to_target": Axis("epochs to the target", low=0.0),

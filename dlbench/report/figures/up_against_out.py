@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.formatting import counted, listed
 from dlbench.analysis.groups import SETTINGS, TASK, is_base_line, varying, with_placement
-from dlbench.analysis.statistics.intervals import Interval
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
-from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, hued
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, hued, line_mark
 from dlbench.report.figures._rows import identities, numbers
 from dlbench.report.figures._scaling import WORKERS, is_emulated
 from dlbench.report.figures._shown import RATE, RATE_AXIS
@@ -200,9 +199,7 @@ def _equal(made: Sequence[Series]) -> Series:
     """Return the line where both modes are as good, a little beyond the outermost workers."""
     places = [mark.x for one in made for mark in one.marks]
     ends = (min(places) / BEYOND, max(places) * BEYOND)
-    return Series(
-        "no difference", tuple(Mark(x, interval=Interval(1.0, None, None, 1, None)) for x in ends), Role.IDEAL
-    )
+    return Series("no difference", tuple(line_mark(x, 1.0) for x in ends), Role.IDEAL)
 
 
 def _notes(pairs: Pairs) -> Iterator[str]:

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from dlbench.report.formatting import readable
-from dlbench.report.page.content import NOTHING_SAID, Content, Drawn
+from dlbench.report.page.content import NOTHING_SAID, Content
 from dlbench.report.page.definitions import definitions
 from dlbench.report.page.failures import failures
 from dlbench.report.page.machines import machines
@@ -22,8 +22,6 @@ from dlbench.report.page.runs_table import table
 
 if TYPE_CHECKING:
     from dlbench.report.references import Judged
-
-__all__ = ["Content", "Drawn", "render"]
 
 HERE = Path(__file__).parent
 TEMPLATE, STYLE, SCRIPT = "page.html.j2", "page.css", "page.js"

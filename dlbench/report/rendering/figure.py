@@ -20,6 +20,7 @@ from matplotlib.patches import Patch
 from matplotlib.transforms import Bbox
 
 from dlbench.errors import UserError, shown
+from dlbench.records import files
 from dlbench.report.chart import Axis, Chart, Mark, Panel, Series
 from dlbench.report.formatting import one_line
 from dlbench.report.rendering.cells import cell_pt, columns_of
@@ -106,7 +107,8 @@ def save_all(chart: Chart, caption: str, paths: Sequence[Path], style: Style) ->
         box = _box(figure)
         pictures = [_bytes(figure, path.suffix, one_line(chart.title), box) for path in paths]
     for path, data in zip(paths, pictures, strict=True):
-        _replace(path, data)
+        with files.replacing(path, "wb") as file:
+            file.write(data)
 
 
 def svg(chart: Chart, style: Style, prefix: str) -> str:
@@ -301,13 +303,3 @@ def _bytes(figure: Figure, suffix: str, title: str, box: Bbox) -> bytes:
     buffer = BytesIO()
     figure.savefig(buffer, format=suffix[1:], metadata=metadata, bbox_inches=box, dpi="figure")
     return buffer.getvalue()
-
-
-def _replace(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.partial")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from dlbench.analysis.statistics.intervals import Interval, median_interval
-from dlbench.report.chart import Axis, Chart, Mark, Panel, Role, Series
+from dlbench.analysis.statistics.intervals import median_interval
+from dlbench.report.chart import Axis, Chart, Mark, Panel, Role, Series, line_mark
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -26,11 +26,6 @@ EFFICIENCY = Axis("efficiency", percent=True)
 def mark(x: float, *points: float, failed: int = 0, ended: tuple[float, ...] = ()) -> Mark:
     """Return a mark of runs with their median and interval."""
     return Mark(x, points, median_interval(points) if points else None, ended, failed)
-
-
-def line_mark(x: float, value: float) -> Mark:
-    """Return a mark of a line without points."""
-    return Mark(x, interval=Interval(value, None, None, 1, None))
 
 
 def measured(label: str = "mpi", **settings: object) -> Series:

@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from dlbench.report.censored import censored_series
 from dlbench.report.chart import Role
-from dlbench.report.lines import Part
+from dlbench.report.lines import Part, censored_series
 from tests.unit.report.figures.makers import base_line, repeats, report_data, run
 
 

@@ -4,9 +4,9 @@ import csv
 from pathlib import Path
 
 from dlbench.analysis.statistics.intervals import Interval
-from dlbench.report.chart import Axis, Mark, Role, Series
+from dlbench.report.chart import Axis, Mark, Role, Series, line_mark
 from dlbench.report.table import COLUMNS, FORMULA, rows, write
-from tests.unit.report.charts import EVERY, HOSTILE, bars, hostile, line_mark, lines, mark
+from tests.unit.report.charts import EVERY, HOSTILE, bars, hostile, lines, mark
 
 
 def read(path: Path) -> list[dict[str, str]]:

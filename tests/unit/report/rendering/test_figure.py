@@ -17,7 +17,7 @@ from matplotlib.transforms import Bbox
 from PIL import Image
 
 from dlbench.errors import UserError
-from dlbench.report.chart import Axis, Chart, Panel, Role, Series
+from dlbench.report.chart import Axis, Chart, Panel, Role, Series, line_mark
 from dlbench.report.rendering import figure as rendering
 from dlbench.report.rendering.cells import cell_text
 from dlbench.report.rendering.figure import AT_LEAST, FAILED, MAX_WIDTH_IN, NO_VALUE, described, picture, save_all, svg
@@ -25,7 +25,7 @@ from dlbench.report.rendering.panels import MAX_POINTS, bars, note, num_left_out
 from dlbench.report.rendering.series_style import POINT_PT, STAR_PT
 from dlbench.report.rendering.style import CURRENT, STYLES, applied, style_of
 from tests.unit.report import charts
-from tests.unit.report.charts import EVERY, HOSTILE, cells, hostile, line_mark, lines, many_panels, mark, measured
+from tests.unit.report.charts import EVERY, HOSTILE, cells, hostile, lines, many_panels, mark, measured
 
 LIGHT, PAGE = style_of("light"), style_of("page")
 SLACK = 2.5  # a pixel or two of rounding
