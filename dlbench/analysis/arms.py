@@ -33,7 +33,6 @@ LOWER_IS_BETTER = {
 SCORES = ("validation_accuracy", "validation_loss")
 WORKER_RATE = "samples_per_s_per_worker"
 
-
 # An arm is compared with a base line that is its equal in what decides the time of a step on one worker, and in epochs.
 # With one worker there is nothing to divide, so neither `batch_scope` nor `divide` is among them.
 _OF_A_STEP = (Affects.STEP, Affects.ARITHMETIC)

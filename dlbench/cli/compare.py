@@ -11,7 +11,6 @@ from dlbench.errors import UserError, nearest, shown
 
 if TYPE_CHECKING:
     from dlbench.analysis.compare.comparison import Comparison
-    from dlbench.report.data import ReportData
 
 COMPLETED = 0
 REGRESSION = 3
@@ -78,9 +77,9 @@ def command(
 
     ignored, share = read_ignored(ignore), read_share(noise)
     allowed = None if fail_above is None else read_share(fail_above)
-    studies: list[ReportData] = [read([path]) for path in (base, new)]
-    machines = (studies[0].studies[0].machine, studies[1].studies[0].machine)
-    found = compare(studies[0].runs, studies[1].runs, share, machines=machines)
+    before, after = read([base]), read([new])
+    machines = (before.studies[0].machine, after.studies[0].machine)
+    found = compare(before.runs, after.runs, share, machines=machines)
     if output is not None or not found.refused:
         _write(_rendered(found, form), output)
     _refuse(found)

@@ -34,7 +34,7 @@ EMULATED = "being emulated"
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedMetric:
     """What is compared: its column, axis and name, and what a ratio above 1 means."""
 
     column: str
@@ -44,8 +44,8 @@ class Compared:
 
 
 COMPARED = (
-    Compared("train_time_s", Axis("training time (s)", low=0.0), "training time", "scale-up is faster"),
-    Compared(RATE, RATE_AXIS, "throughput", "scale-up is slower"),
+    ComparedMetric("train_time_s", Axis("training time (s)", low=0.0), "training time", "scale-up is faster"),
+    ComparedMetric(RATE, RATE_AXIS, "throughput", "scale-up is slower"),
 )
 # What starts the processes: it may differ between one host and several, but need not.
 LAUNCHING = ("launcher", "submitter")
