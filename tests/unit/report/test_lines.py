@@ -1,24 +1,23 @@
 """Runs turned into series: what shares a panel, what is counted, what is never joined."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dlbench.analysis.groups import ALONE, is_shared
-from dlbench.records.tables import write_table
 from dlbench.report.chart import Axis, Panel, Role
-from dlbench.report.data import ReportData, read
-from dlbench.report.lines import MOST_SERIES, has_several, parts, series
+from dlbench.report.data import ReportData
+from dlbench.report.lines import MOST_SERIES, Part, censored_series, has_several, parts, series
+from tests.unit.report.figures.makers import base_line, repeats, report_data, run
 
 BATCH, RATE = Axis("batch size", "log2"), Axis("samples/s")
 
 
-def report_data(folder: Path, *rows: dict[str, object]) -> ReportData:
-    common = {"attempt": 1, "status": "completed", "model": "cnn", "dataset": "digits", "strategy": "mpi", "workers": 2}
-    common |= {"batch_size": 32, "baseline": False, "mode": "scale-up", "repeat": 0}
-    full = [common | {"run_id": f"arm{number}-r0"} | row for number, row in enumerate(rows)]
-    write_table(folder / "runs.csv", "runs", full)
-    return read([folder])
+def numbered(tmp_path: Path, *rows: dict[str, object]) -> ReportData:
+    """Return runs of two workers, each an arm of its own."""
+    common = {"model": "cnn", "workers": 2}
+    return report_data(*(common | {"run_id": f"a{n}-r0"} | row for n, row in enumerate(rows)), tmp_path=tmp_path)
 
 
 def panels(found: ReportData) -> list[Panel]:
@@ -28,7 +27,7 @@ def panels(found: ReportData) -> list[Panel]:
 
 def test_one_series_has_every_run_at_its_place(tmp_path: Path) -> None:
     rows = [{"batch_size": b, "samples_per_s": r} for b, r in ((8, 1.0), (8, 3.0), (8, 2.0), (16, 5.0))]
-    (panel,) = panels(report_data(tmp_path, *rows))
+    (panel,) = panels(numbered(tmp_path, *rows))
     (line,) = panel.series
     assert [mark.x for mark in line.marks] == [8, 16]
     assert sorted(line.marks[0].points) == [1, 2, 3]
@@ -42,7 +41,7 @@ def test_one_series_has_every_run_at_its_place(tmp_path: Path) -> None:
 
 def test_failed_runs_are_counted_and_their_numbers_are_not_shown(tmp_path: Path) -> None:
     rows = [{"samples_per_s": 1.0}, {"samples_per_s": 9.0, "status": "failed"}, {"batch_size": 64, "status": "stalled"}]
-    (panel,) = panels(report_data(tmp_path, *rows))
+    (panel,) = panels(numbered(tmp_path, *rows))
     (line,) = panel.series
     assert [(mark.x, mark.points, mark.num_failed) for mark in line.marks] == [(32, (1.0,), 1), (64, (), 1)]
     assert not has_several(panel)
@@ -50,7 +49,7 @@ def test_failed_runs_are_counted_and_their_numbers_are_not_shown(tmp_path: Path)
 
 def test_emulated_and_real_runs_never_share_a_series(tmp_path: Path) -> None:
     rows = [{"samples_per_s": 1.0}, {"samples_per_s": 2.0, "emulated": "simulated;oversubscribed"}]
-    (panel,) = panels(report_data(tmp_path, *rows))
+    (panel,) = panels(numbered(tmp_path, *rows))
     assert [(line.emulated, line.marks[0].points) for line in panel.series] == [
         ("", (1.0,)),
         ("oversubscribed;simulated", (2.0,)),
@@ -65,7 +64,7 @@ def test_base_lines_are_a_series_of_their_own_beside_their_arms(tmp_path: Path) 
         base | {"samples_per_s": 1.0, "precision": "float32"},
         base | {"samples_per_s": 1.5, "precision": "mixed_bfloat16"},
     ]
-    (panel,) = panels(report_data(tmp_path, *rows))
+    (panel,) = panels(numbered(tmp_path, *rows))
     assert [(line.label, line.role) for line in panel.series] == [
         ("float32", Role.MEASURED),
         ("mixed_bfloat16", Role.MEASURED),
@@ -77,7 +76,7 @@ def test_base_lines_are_a_series_of_their_own_beside_their_arms(tmp_path: Path) 
 def test_base_lines_go_with_the_task_they_belong_to(tmp_path: Path) -> None:
     base = {"baseline": True, "strategy": "single", "workers": 1, "samples_per_s": 1.0}
     rows = [{"samples_per_s": 2.0}, {"samples_per_s": 3.0, "model": "lstm"}, base, base | {"model": "lstm"}]
-    found = panels(report_data(tmp_path, *rows))
+    found = panels(numbered(tmp_path, *rows))
     assert [[line.label for line in panel.series] for panel in found] == [["measured", ALONE]] * 2
 
 
@@ -88,14 +87,14 @@ def test_more_series_than_can_be_told_apart_become_panels(tmp_path: Path) -> Non
         for strategy in ("mpi", "horovod", "mirrored")
         for w in (1, 2, 4)
     ]
-    found = parts(report_data(tmp_path, *rows).runs, x="batch_size")
+    found = parts(numbered(tmp_path, *rows).runs, x="batch_size")
     assert len(found) == 3
     assert all(len(series(part, "batch_size", "samples_per_s")) <= MOST_SERIES for part in found)
     assert sum(len(part.runs) for part in found) == len(rows)
 
 
 def test_what_nobody_measured_has_no_series(tmp_path: Path) -> None:
-    found = report_data(tmp_path, {"samples_per_s": 1.0})
+    found = numbered(tmp_path, {"samples_per_s": 1.0})
     (part,) = parts(found.runs, x="batch_size")
     assert series(part, "batch_size", "energy_j") == ()
 
@@ -103,3 +102,48 @@ def test_what_nobody_measured_has_no_series(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("key", "shared"), [("batch_size", True), ("workers", False), ("strategy.groups", False)])
 def test_what_a_base_line_shares_with_its_arms(key: str, shared: bool) -> None:
     assert is_shared(key) is shared
+
+
+def part_of(*rows: dict[str, Any], tmp_path: Path, keys: tuple[str, ...] = ()) -> Part:
+    runs = report_data(*rows, tmp_path=tmp_path).runs
+    late = runs["train_time_s"].where(runs["time_to_target_s"].isna())
+    return Part("", runs.assign(late=late), keys)
+
+
+def test_every_run_is_a_point_or_has_ended_or_failed(tmp_path: Path) -> None:
+    rows = [
+        *repeats(3, batch_size=8, time_to_target_s=[3.0, 1.0, None], train_time_s=[9.0, 9.0, 9.5]),
+        run(batch_size=8, repeat=3, status="stalled"),
+        *repeats(2, batch_size=16, time_to_target_s=[None, None], train_time_s=[7.0, 8.0]),
+    ]
+    (line,) = censored_series(part_of(*rows, tmp_path=tmp_path), "batch_size", "time_to_target_s", "late")
+    first, second = line.marks
+    assert (first.x, sorted(first.points), first.ended, first.num_failed) == (8, [1, 3], (9.5,), 1)
+    assert first.interval is not None
+    assert (first.interval.value, first.interval.high) == (3, None)
+    assert (second.x, second.points, second.ended, second.interval) == (16, (), (7, 8), None)
+
+
+def test_censored_emulated_runs_and_base_lines_stay_apart(tmp_path: Path) -> None:
+    rows = [
+        run(time_to_target_s=2.0, workers=2),
+        run(time_to_target_s=None, train_time_s=5.0, workers=2, emulated="simulated", run_id="other-r0"),
+        *base_line(time_to_target_s=4.0),
+    ]
+    found = censored_series(part_of(*rows, tmp_path=tmp_path), "workers", "time_to_target_s", "late")
+    assert [(one.role, one.emulated, one.marks[0].points, one.marks[0].ended) for one in found] == [
+        (Role.MEASURED, "", (2,), ()),
+        (Role.MEASURED, "simulated", (), (5,)),
+        (Role.BASE_LINE, "", (4,), ()),
+    ]
+
+
+def test_an_arm_of_which_none_reached_it_is_not_lost(tmp_path: Path) -> None:
+    rows = [run(strategy="mpi", time_to_target_s=2.0), run(strategy="horovod", time_to_target_s=None, train_time_s=3.0)]
+    found = censored_series(
+        part_of(*rows, tmp_path=tmp_path, keys=("strategy",)), "workers", "time_to_target_s", "late"
+    )
+    assert {one.label: (one.marks[0].points, one.marks[0].ended) for one in found} == {
+        "horovod": ((), (3,)),
+        "mpi": ((2,), ()),
+    }

@@ -91,17 +91,13 @@ def test_studies_have_tables_of_their_own(tmp_path):
     assert line_of(text, "| two |")
 
 
-def test_nothing_completed(tmp_path):
+def test_what_a_study_lacks_is_said(tmp_path):
     text = markdown(content(report_data(run(status="failed"), tmp_path=tmp_path), statements=()))
     assert NOTHING_SAID in text
     assert "## Arms" not in text
     assert "1 run: 0 completed, 1 failed" in text
-
-
-def test_nothing_failed(tmp_path):
-    assert "Nothing: every run completed at its first attempt." in markdown(
-        content(report_data(run(), tmp_path=tmp_path))
-    )
+    completed = markdown(content(report_data(run(), tmp_path=tmp_path)))
+    assert "Nothing: every run completed at its first attempt." in completed
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "# a", "- a", "+ a", "1. a", "1) a", "= a", "---", "`", "_a_", "__init__"])
