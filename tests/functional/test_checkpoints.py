@@ -263,13 +263,6 @@ def test_checkpoints_stay_where_they_are_asked_for(tmp_path: Path) -> None:
         assert newest_epoch(work) == 6
 
 
-def test_a_script_cannot_have_checkpoints(tmp_path: Path) -> None:
-    (tmp_path / "s.yaml").write_text("base: {command: python t.py, checkpoint_every: 2}\n")
-    with Bench(tmp_path) as work:
-        output = work.run("s.yaml", code=2)
-        assert "dlbench cannot make checkpoints of a script" in " ".join(output.split())
-
-
 def test_a_full_disk_costs_the_checkpoint_not_the_run(tmp_path: Path) -> None:
     (tmp_path / "studies").mkdir()
     with small_disk(tmp_path / "studies", "2m"), Bench(tmp_path) as work:

@@ -22,7 +22,6 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.cluster import Cluster
-from tests.cluster.commands import tool
 from tests.cluster.host import Host
 from tests.cluster.ready import wait_until as wait_until_hosts
 from tests.functional.studies import BASE, rows, study
@@ -406,8 +405,3 @@ def test_dlbench_runs_over_two_containers(containers: Containers) -> None:
     assert (row["status"], row["hosts"], row["workers_per_host"]) == ("completed", "2", "1")
     assert (row["workers_agree"], row["launcher"]) == ("exact", "mpirun")
     assert {path.stat().st_uid for path in study(work).rglob("*")} == {USER}
-
-
-def test_the_tools_of_these_tests_are_there() -> None:
-    assert all((BIN / name).exists() for name in ("hadolint", "shellcheck", "check-jsonschema"))
-    assert all(tool(name) and shutil.which(str(tool(name))) for name in ("sshd", "ssh-keygen", "setpriv", "unshare"))

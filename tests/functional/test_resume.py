@@ -1,10 +1,6 @@
 import json
-import os
-import random
-import shutil
 import signal
 import subprocess
-import time
 
 import pytest
 
@@ -27,26 +23,6 @@ def must_be_complete(work, runs: int) -> None:
     assert {row["status"] for row in rows} <= {"completed", "interrupted", "failed"}
     assert len(work.rows("steps")) == work.num_rows()
     assert work.left_running() == []
-
-
-@pytest.mark.slow
-def test_a_killed_study_is_completed_by_resume_whenever_it_was_killed(work):
-    draw = random.Random(int(os.environ.get("DLBENCH_TEST_SEED", "1")))
-    path = work.scenario(epochs=60)
-    arguments: list[object] = [path]
-    for _ in range(8):
-        with work.start(*arguments) as process:
-            time.sleep(draw.uniform(0.3, 2.5))
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-        before = work.num_rows()
-        studies = list(work.folder.glob("studies/*/study.json"))
-        arguments = [path, "--resume"] if studies else [path]
-        if not studies:
-            shutil.rmtree(work.folder / "studies", ignore_errors=True)
-        assert work.num_rows() >= before * bool(studies)
-    work.run(*arguments)
-    must_be_complete(work, 3)
 
 
 def test_a_run_that_was_killed_is_repeated_and_the_old_attempt_stays(work):

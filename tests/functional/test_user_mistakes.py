@@ -73,6 +73,7 @@ def test_a_run_that_is_not_possible_is_refused_with_file_and_line(subtests: pyte
         ("model: 'no.such:net'", "cannot import 'no.such:net'"),
         ("trainer: 'os:getcwd'", "is not one of the trainers"),
         ("command: 'python train.py {workrs}'", "did you mean 'workers'?"),
+        ("command: python t.py, checkpoint_every: 2", "dlbench cannot make checkpoints of a script"),
         ("dataset: image_folder", "image_folder needs dataset.path"),
         ("dataset: image_folder, dataset.path: /nowhere/at all", "cannot read /nowhere/at all"),
         ("dataset: image_folder, dataset.path: '~nobody-is-called-so/x'", "there is no such user"),

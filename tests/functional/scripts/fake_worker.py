@@ -59,10 +59,8 @@ def finish(line: Line, agreement: str = "exact") -> None:
 
 
 def act(mode: str, line: Line) -> None:
-    if mode == "finish":
-        finish(line)
-    elif mode == "disagree":
-        finish(line, agreement="no")
+    if mode in ("finish", "disagree"):
+        finish(line, agreement="no" if mode == "disagree" else "exact")
     elif mode == "print":
         for _ in range(200):
             sys.stdout.write(("x" * 99 + "\n") * 10_000)
@@ -88,26 +86,25 @@ STUBBORN_CHILD = (
 )
 
 
+ERRORS = {
+    "raise": {"error": "ValueError: all is lost", "traceback": "", "out_of_memory": False},
+    "diverge": {"error": "the loss is not finite at step 17", "status": "diverged"},
+    "memory": {"error": "MemoryError", "out_of_memory": True},
+}
+EXIT_CODES = {"exit-0": 0, "exit-3": 3}
+SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
+
+
 def misbehave(mode: str, line: Line) -> None:
-    if mode == "raise":
-        line.keep({"kind": "error", "error": "ValueError: all is lost", "traceback": "", "out_of_memory": False})
+    if mode in ERRORS:
+        line.keep({"kind": "error", **ERRORS[mode]})
         sys.exit(1)
     if mode == "raise-in-silence":
         raise ValueError("only my log knows")
-    if mode == "diverge":
-        line.keep({"kind": "error", "error": "the loss is not finite at step 17", "status": "diverged"})
-        sys.exit(1)
-    if mode == "memory":
-        line.keep({"kind": "error", "error": "MemoryError", "out_of_memory": True})
-        sys.exit(1)
-    if mode == "exit-0":
-        os._exit(0)
-    if mode == "exit-3":
-        os._exit(3)
-    if mode == "kill":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if mode == "stop":
-        os.kill(os.getpid(), signal.SIGSTOP)
+    if mode in EXIT_CODES:
+        os._exit(EXIT_CODES[mode])
+    if mode in SIGNALS:
+        os.kill(os.getpid(), SIGNALS[mode])
     if mode == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     line.beat_without_end("compute", 17)
