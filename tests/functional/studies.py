@@ -19,6 +19,7 @@ from dlbench.telemetry.journal import read_journal
 from dlbench.telemetry.messages import STEP_FIELDS
 from tests.functional.waiting import wait_until
 
+ROOT = Path(__file__).parents[2]
 DLBENCH = [sys.executable, "-m", "dlbench"]
 # Two workers that train for a moment.
 BASE: dict[str, Any] = {
@@ -34,6 +35,11 @@ baseline: none
 order: written
 orphan_timeout_s: {orphan_timeout_s:g}
 """
+
+
+def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the variables of a dlbench that finds the plugins of the tests from any folder."""
+    return os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"} | dict(variables or {})
 
 
 def study(folder: Path) -> Path:
@@ -149,7 +155,7 @@ class Bench(StudyFolder):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"} | dict(variables or {}),
+            env=environment(variables),
             start_new_session=True,
         )
 

@@ -54,16 +54,8 @@ def scenario(folder: Path, points: list[dict[str, Any]], **more: Any) -> Path:
     return path
 
 
-@pytest.fixture(scope="module", autouse=True)
-def importable(pytestconfig: pytest.Config) -> Iterator[pytest.MonkeyPatch]:
-    """The plugins of these tests are found from any folder."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(pytestconfig.rootpath))
-        yield patch
-
-
 @pytest.fixture(scope="module")
-def study(importable: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bench, Rows]]:
+def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bench, Rows]]:
     """Return one study of every sound and unsound arm, and its rows by arm."""
     with Bench(tmp_path_factory.mktemp("horovod")) as found:
         found.run(scenario(found.folder, [*SOUND.values(), *UNSOUND.values()]), timeout_s=800, code=1)

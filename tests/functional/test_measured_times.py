@@ -210,12 +210,11 @@ base: {trainer: "tests.functional.paced:Trainer", trainer.step_s: 0.04, trainer.
 
 
 @pytest.fixture(scope="module")
-def work(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Bench]:
+def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """Run two workers, one of them slow, and the base line, from the command line."""
     folder: Path = tmp_path_factory.mktemp("paced")
     (folder / "paced.yaml").write_text(SCENARIO)
-    with pytest.MonkeyPatch.context() as patch, Bench(folder) as found:
-        patch.setenv("PYTHONPATH", str(pytestconfig.rootpath))
+    with Bench(folder) as found:
         found.run("paced.yaml")
         yield found
 

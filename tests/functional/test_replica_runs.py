@@ -44,13 +44,13 @@ Rows = dict[str, Row]
 
 
 @pytest.fixture(scope="module")
-def found(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """Return one study of all points."""
     with Bench(tmp_path_factory.mktemp("replicas")) as work:
         path = work.folder / "s.yaml"
         points = list(POINTS.values())
         path.write_text(json.dumps({"base": BASE, "include": points, "baseline": "none", "order": "written"}))
-        work.run(path, timeout_s=600, variables={"PYTHONPATH": str(pytestconfig.rootpath)}, code=1)
+        work.run(path, timeout_s=600, code=1)
         yield work
 
 

@@ -1,6 +1,5 @@
 """A study of short runs with faults: started as a process of its own, and examined afterwards."""
 
-import os
 import subprocess
 import sys
 from collections import defaultdict
@@ -9,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.functional.studies import StudyFolder
+from tests.functional.studies import StudyFolder, environment
 
-ROOT = Path(__file__).parents[3]
 SCENARIO = """\
 base:
   {{dataset: digits, model: softmax, trainer: "tests.functional.faults.faulty:Trainer",
@@ -79,7 +77,6 @@ class Study(StudyFolder):
 
     def start(self, *arguments: str, variables: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
         """Start `dlbench run`; what it prints goes to a file."""
-        environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"} | dict(variables or {})
         with (self.folder / "output.txt").open("ab") as output:
             return subprocess.Popen(
                 [sys.executable, "-m", "dlbench", "run", str(self.scenario), *arguments],
@@ -87,7 +84,7 @@ class Study(StudyFolder):
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=environment,
+                env=environment(variables),
                 start_new_session=True,
             )
 
