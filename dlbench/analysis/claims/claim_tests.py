@@ -24,6 +24,7 @@ three parts four, of more parts five.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from itertools import chain, pairwise
 from statistics import median
 
@@ -120,12 +121,12 @@ class ClaimPart:
         """Difference of the levels."""
         return self.levels[0] - self.levels[1]
 
-    @property
+    @cached_property
     def p(self) -> float:
         """p-value of the claimed direction."""
         return max(self.p_direction, float(mann_whitney(self.greater, self.less, "greater")[0]))
 
-    @property
+    @cached_property
     def p_against(self) -> float:
         """p-value of the other direction."""
         return max(self.p_direction, float(mann_whitney(self.less, self.greater, "greater")[0]))
