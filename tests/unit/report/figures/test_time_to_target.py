@@ -36,6 +36,11 @@ CASES = (
             1: {"measured": {8: see(2, 3, ended=(4,)), 16: see(1, ended=(4,)), 32: see(ended=(4,))}},
         },
     ),
+    Case(
+        "a failed run is none of them",
+        [*LATE, reached(None, None, batch_size=8, train_time_s=9.0, status="failed", repeat=4)],
+        says=["3 runs of 6 that completed ended before the target"], num_runs=7,
+    ),
     Case("half of them: no median", LATE, {0: {"measured": {8: 11, 16: None, 32: None}}}),
     Case(
         "how finely the moment is known", [reached(4.0, 2, workers=w, evaluate_every=2) for w in (1, 2)],

@@ -8,12 +8,12 @@ import pytest
 
 from dlbench.report.rendering import pool
 from dlbench.report.rendering.pool import RenderPool, Task
-from tests.unit.report.charts import hostile, lines
+from tests.unit.report.charts import bars, lines
 
 
 def files(folder: Path, name: str = "one") -> Task:
     folder.mkdir(exist_ok=True)
-    return Task(name, hostile(), "light", (folder / f"{name}.png", folder / f"{name}.svg"), "A caption.")
+    return Task(name, bars(), "light", (folder / f"{name}.png", folder / f"{name}.svg"), "A caption.")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
