@@ -15,14 +15,12 @@ from dlbench.strategies import horovod
 from tests.functional.horovod_programs.launch import start
 from tests.functional.horovod_programs.train import CASES, SABOTAGES
 from tests.functional.mpi_programs.launch import run
+from tests.functional.mpi_programs.train import FAR, TOLERANCES
 
 pytestmark = [pytest.mark.mpi, pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.timeout(900)]
 
-TOLERANCES = {"float64": 1e-12, "float32": 1e-5}
 # float16 has a mantissa of 11 bits, and a network of ReLUs enlarges what it leaves out.
 COARSE = 5e-2
-# A sabotaged run differs by far more than rounding.
-FAR = 1e-3
 # Collectives, launcher, workers, parts of the program: one start for each serves all tests.
 LAUNCHES: dict[str, tuple[str, str, int, tuple[str, ...]]] = {
     "mpi-mpirun-4": ("mpi", "mpirun", 4, ("operations", "rules")),

@@ -7,13 +7,10 @@ from typing import Any
 import pytest
 
 from tests.functional.mpi_programs.launch import run
+from tests.functional.mpi_programs.train import FAR, TOLERANCES
 from tests.functional.replica_programs.train import CASES
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.timeout(700)]
-
-TOLERANCES = {"float64": 1e-12, "float32": 1e-5}
-# A sabotaged run differs by far more than rounding.
-FAR = 1e-3
 
 Case = dict[str, Any]
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.functional.mpi_programs.train import TOLERANCES
 from tests.functional.studies import Bench
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.mpi, pytest.mark.slow, pytest.mark.timeout(700)]
 
-TOLERANCES = {"float64": 1e-12, "float32": 1e-5}
 EPOCHS, SAMPLES, BATCH, EVALUATED = 2, 210, 25, 101
 STEPS, DROPPED = EPOCHS * (SAMPLES // BATCH), EPOCHS * (SAMPLES % BATCH)
 BASE = {

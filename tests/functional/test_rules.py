@@ -7,13 +7,9 @@ import pytest
 
 from dlbench.strategies import mpi
 from tests.functional.mpi_programs.launch import mpirun
-from tests.functional.mpi_programs.train import ALGORITHMS, NETWORKS, SABOTAGES
+from tests.functional.mpi_programs.train import ALGORITHMS, FAR, NETWORKS, SABOTAGES, TOLERANCES
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(700)]
-
-TOLERANCES = {"float64": 1e-12, "float32": 1e-5}
-# A sabotaged run differs by far more than rounding, at least a hundred times the wider tolerance.
-FAR = 1e-3
 
 Case = dict[str, Any]
 # Only gradients pass between trainer and strategy: every number of workers with NumPy, one with TensorFlow's memory.

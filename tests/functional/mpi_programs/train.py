@@ -30,6 +30,10 @@ PROBLEM = Problem(input_shape=(8, 8, 1), num_classes=5)
 GLOBAL_BATCH = 25  # divisible by none of 2, 3, 4
 STEPS = 4
 LEARNING_RATE = 0.2
+# By precision: the largest relative difference to one worker that rounding explains.
+TOLERANCES = {"float64": 1e-12, "float32": 1e-5}
+# A sabotaged run differs by far more than rounding, at least a hundred times the wider tolerance.
+FAR = 1e-3
 
 
 def main(trainer_name: str, workers: int) -> None:
