@@ -10,6 +10,7 @@ import numpy as np
 
 from dlbench.telemetry.messages import STEP_FIELDS
 from dlbench.telemetry.reporter import Reporter
+from dlbench.worker.observer import Observer
 
 # A worker that compiles on a busy machine takes its time; no other wait is longer.
 PATIENCE_S = 120.0
@@ -219,3 +220,19 @@ class KeptReporter(Reporter):
 
     def column(self, name: str) -> np.ndarray:
         return self.rows[:, STEP_FIELDS.index(name)]
+
+
+class IdleObserver(Observer):
+    """An observer without sensors; keeps what it was asked for, in order."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def baseline(self) -> None:
+        self.asked.append("baseline")
+
+    def zero(self, moment: float) -> None:
+        self.asked.append("zero")
+
+    def mark(self) -> None:
+        self.asked.append("mark")

@@ -37,6 +37,7 @@ class Observer:
         self._held: deque[tuple[float, dict[str, Reading]]] = deque(maxlen=HELD_READINGS)
         self._sensors: dict[str, Sensor] = {}
         self._summary = Summary()
+        self._totals: dict[str, Any] | None = None
         self._zero: float | None = None
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -53,20 +54,26 @@ class Observer:
         if self._thread.is_alive():
             self._thread.join(PATIENCE_S)
 
-    def zero(self, moment: float) -> None:
-        """Take this moment on `time.perf_counter` as 0 s and as the start of training."""
-        self._zero = moment
-        self.baseline()
-
     def baseline(self) -> None:
         """Read all sensors now, as the start of what `totals` covers."""
         self._opened.wait(PATIENCE_S)
         self._observe(self._summary.begin)
 
+    def zero(self, moment: float) -> None:
+        """Take this moment on `time.perf_counter` as 0 s."""
+        self._zero = moment
+
+    def mark(self) -> None:
+        """Read all sensors now: training may end here. `totals` reaches to the last mark."""
+        if not self._observe(self._summary.add):
+            self._summary.forget_start()
+        self._totals = self._summary.columns()
+
     def totals(self) -> dict[str, Any]:
-        """Read all sensors now and return what they saw since `baseline`, by column of `runs.csv`."""
-        self._observe(self._summary.add)
-        return self._summary.columns()
+        """Return what the sensors saw from `baseline` to the last `mark`, or to now, by column of `runs.csv`."""
+        if self._totals is None:
+            self.mark()
+        return dict(self._totals or {})
 
     def _run(self) -> None:
         self._reporter.register_thread()
@@ -89,10 +96,10 @@ class Observer:
         # `totals` covers the whole training even where it is called after the end.
         self._observe(self._summary.add)
 
-    def _observe(self, take: Callable[[dict[str, Reading]], None]) -> None:
-        """Read all sensors once; `take` gets their readings. Nothing happens while another reading hangs."""
+    def _observe(self, take: Callable[[dict[str, Reading]], None]) -> bool:
+        """Read all sensors once; `take` gets their readings. Return False, having read none, while a reading hangs."""
         if not self._lock.acquire(timeout=PATIENCE_S):
-            return
+            return False
         try:
             moment = time.perf_counter()
             readings = {name: self._read(name) for name in tuple(self._sensors)}
@@ -102,6 +109,7 @@ class Observer:
                 self._send()
         finally:
             self._lock.release()
+        return True
 
     def _open(self) -> None:
         for name in plugins.names("sensors"):

@@ -22,7 +22,7 @@ from dlbench.worker.train import loop
 from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.loop import Loop
 from dlbench.worker.train.warm_up import WarmUp
-from tests.fakes import KeptReporter, SumStrategy, ThreadCommunicator, in_threads
+from tests.fakes import IdleObserver, KeptReporter, SumStrategy, ThreadCommunicator, in_threads
 from tests.functional.paced import PacedOptions, Trainer, sleep
 from tests.functional.studies import Bench
 
@@ -129,7 +129,7 @@ def train(workers: int = 1, batch_s: float = 0.0, sample_every: int = 1000, **pa
             Threads(1, 1, communicator.rank),
         )
         reporter = KeptReporter()
-        result = Loop(run, trainer, SumStrategy(communicator), communicator, samples, reporter).train(lambda zero: None)
+        result = Loop(run, trainer, SumStrategy(communicator), communicator, samples, reporter, IdleObserver()).train()
         return result, reporter.rows, np.add(trainer.slept_s, samples.slept_s)  # type: ignore[attr-defined]
 
     results, steps, slept_s = zip(*in_threads(workers, work), strict=True)

@@ -11,9 +11,6 @@ import numpy.typing as npt
 from dlbench.records.columns import FIELD
 from dlbench.telemetry.journal import Journal, Rows, SensorReading
 
-# A counter is read before, during and after training; less of the training than this says nothing about all of it.
-MIN_COVERED = 0.9
-
 # Number of the epoch in the rows of an extended window.
 EXTENDED_EPOCH = 0
 
@@ -24,7 +21,7 @@ Readings = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 def counted(journal: Journal, sensor: str, quantity: str) -> float | None:
     """Return by how much a counter grew while the run trained: sum over the workers that read it.
 
-    None where no worker read it, or one that did has readings for less than nine tenths of its training.
+    None where no worker read it, or one that did lacks a reading before its first step or after its last one.
     """
     grown = list(counted_by_worker(journal, sensor, quantity).values())
     known = [value for value in grown if value is not None]
@@ -32,7 +29,7 @@ def counted(journal: Journal, sensor: str, quantity: str) -> float | None:
 
 
 def counted_by_worker(journal: Journal, sensor: str, quantity: str) -> dict[int, float | None]:
-    """Return the same of each worker that read it; None where its readings cover too little of its training."""
+    """Return the same of each worker that read it; None where it lacks a reading before or after its training."""
     found = _readings(journal, sensor, quantity)
     return {worker: _growth(readings, journal.steps.get(worker)) for worker, readings in found}
 
@@ -72,11 +69,14 @@ def _arrays(readings: Iterable[SensorReading]) -> Readings:
 
 
 def _growth(readings: Readings, rows: Rows | None) -> float | None:
-    """Return a counter's growth over training, interpolated between the readings about its two ends."""
+    """Return a counter's growth from the last reading before training to the first one after it.
+
+    Workers read just before their first step and just after the last one of an epoch. Nothing is interpolated: a short
+    run sends all it sends in a few milliseconds of a second between two readings.
+    """
     at_s, values = readings
     end = training_end(rows)
-    covered = min(end, at_s[-1]) - max(0.0, at_s[0])
-    if end <= 0 or covered < MIN_COVERED * end:
+    before, after = np.flatnonzero(at_s <= 0), np.flatnonzero(at_s >= end)
+    if end <= 0 or not len(before) or not len(after):
         return None
-    start_value, end_value = np.interp([0.0, end], at_s, values)
-    return float(end_value - start_value)
+    return float(values[after[0]] - values[before[-1]])

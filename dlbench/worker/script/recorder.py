@@ -17,6 +17,7 @@ import numpy.typing as npt
 from dlbench.records.result import Result
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.telemetry.reporter import Reporter
+from dlbench.worker.observer import Observer
 from dlbench.worker.process.memory import resident_peak_bytes
 from dlbench.worker.recorder import Marks, StepRecorder, Window
 from dlbench.worker.train.agreement import weights_hash
@@ -33,7 +34,7 @@ class ScriptRecorder:
     Args:
         run: The run.
         reporter: Sends rows and messages.
-        on_zero: Called before the first step with the moment that counts as 0 s.
+        observer: Reads the sensors before the first step.
         barrier: Waits for every worker, or None: then nothing is timed.
     """
 
@@ -41,12 +42,12 @@ class ScriptRecorder:
         self,
         run: RunSpec,
         reporter: Reporter,
-        on_zero: Callable[[float], None],
+        observer: Observer,
         barrier: Callable[[], object] | None,
     ) -> None:
         self.reporter = reporter
         self.epochs = 0
-        self._run, self._on_zero, self._barrier = run, on_zero, barrier
+        self._run, self._observer, self._barrier = run, observer, barrier
         self._recorder = StepRecorder(reporter, run.limits.flush_interval_s)
         self._window = Window(barrier or (lambda: None), reporter.observer_cpu_s)
         # Up to here every moment is a step's or a pause's.
@@ -61,7 +62,8 @@ class ScriptRecorder:
         """A step begins; return the moment."""
         self.reporter.phase = "compute"
         if self._recorder.ready_at is None:
-            self._recorder.start(self._on_zero)
+            self._observer.baseline()
+            self._recorder.start(self._observer.zero)
             self._counted_to = perf_counter()
             return self._counted_to
         return perf_counter()

@@ -51,7 +51,7 @@ class Session:
         barrier: Callable[[], object] | None,
     ) -> None:
         self.rank = rank
-        self.recorder = ScriptRecorder(assignment.run, reporter, observer.zero, barrier)
+        self.recorder = ScriptRecorder(assignment.run, reporter, observer, barrier)
         self._assignment, self._reporter, self._observer = assignment, reporter, observer
         self._is_finished = self._has_failed = False
         self._process = os.getpid()

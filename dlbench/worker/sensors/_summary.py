@@ -31,6 +31,10 @@ class Summary:
                 self._largest[key] = max(value, self._largest.get(key, value))
                 self._sums[key] = total + value, count + 1
 
+    def forget_start(self) -> None:
+        """Forget where counters began: what they grew by is unknown where a reading of the end is missing."""
+        self._first = {}
+
     def columns(self) -> dict[str, Any]:
         """Return this worker's value of each column; None where it was not observed.
 

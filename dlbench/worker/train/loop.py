@@ -11,6 +11,7 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Communicator, Strategy
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Array, Trainer
+from dlbench.worker.observer import Observer
 from dlbench.worker.recorder import StepRecorder, Window
 from dlbench.worker.train.agreement import Diverged, compare, worst
 from dlbench.worker.train.batches import TrainingData
@@ -39,6 +40,7 @@ class Loop:
         communicator: Barriers and sums over all workers.
         data: What it trains and evaluates on.
         reporter: Sends rows and messages.
+        observer: Reads the sensors, at the start of training and before each evaluation among others.
         checkpoints: Where the run's checkpoints go; None where it makes none.
         earlier: How far an earlier attempt had come, its weights being in the trainer already.
         workers: Those this process holds; none stands for the one of its rank.
@@ -52,12 +54,13 @@ class Loop:
         communicator: Communicator,
         data: TrainingData,
         reporter: Reporter,
+        observer: Observer,
         checkpoints: Checkpoints | None = None,
         earlier: TrainingProgress | None = None,
         workers: tuple[int, ...] = (),
     ) -> None:
         self.run, self.trainer, self.strategy, self.communicator = run, trainer, strategy, communicator
-        self.data, self.reporter, self.checkpoints = data, reporter, checkpoints
+        self.data, self.reporter, self.observer, self.checkpoints = data, reporter, observer, checkpoints
         self.workers = workers or (communicator.rank,)
         self.order = DataOrder.of(run, self.workers, len(data.train))
         self.progress = earlier or TrainingProgress()
@@ -78,11 +81,8 @@ class Loop:
         rows, self.progress.rows = self.progress.rows, []
         self._send_epochs([{**row, "ended_at_s": None} for row in rows])
 
-    def train(self, on_zero: Callable[[float], None]) -> Result:
+    def train(self) -> Result:
         """Train all epochs, extend the window if the run asks for it, and return this worker's account.
-
-        Args:
-            on_zero: Called just before the first step with the moment on `perf_counter` that counts as 0 s.
 
         Raises:
             Diverged: Workers disagree, or a loss is not finite.
@@ -91,7 +91,10 @@ class Loop:
         self.reporter.phase = "barrier"
         self.reporter.drain(ANNOUNCE_S)
         self.communicator.barrier()
-        self.recorder.start(on_zero)
+        # Counters begin before the first step, and reading them is no training.
+        self.observer.baseline()
+        self.communicator.barrier()
+        self.recorder.start(self.observer.zero)
         try:
             self._train_epochs()
             self._sum_up()
@@ -162,6 +165,7 @@ class Loop:
     def _evaluate(self) -> None:
         """Evaluate over all workers, send the rows of the epochs since the last evaluation, look at the target."""
         progress, train_time_s = self.progress, self._train_time(perf_counter())
+        self._pausing(self.observer.mark)
         seconds = self._pausing(self._score)
         progress.evaluation_time_s += seconds
         scores = progress.scores

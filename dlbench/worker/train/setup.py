@@ -50,8 +50,8 @@ def train(assignment: Assignment, rank: int, reporter: Reporter, observer: Obser
     earlier = checkpoints.restore() if checkpoints else None
     workers = assignment.layout.places[rank].workers
     data = data_of(run, arrays, workers)
-    loop = Loop(run, trainer, strategy, communicator, data, reporter, checkpoints, earlier, workers)
-    result = loop.train(observer.zero)
+    loop = Loop(run, trainer, strategy, communicator, data, reporter, observer, checkpoints, earlier, workers)
+    result = loop.train()
     reporter.phase = "finish"
     # Some of the strategy's are known only now, such as what a library tuned while it trained.
     reporter.send_facts({**strategy.facts(), **observer.totals()})

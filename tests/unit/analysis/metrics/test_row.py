@@ -58,7 +58,7 @@ def row(journal: Journal, outcome: Outcome = OUTCOME, layout: Layout | None = LA
 
 
 def test_what_one_of_two_hosts_sent_is_no_total():
-    readings = tuple(SensorReading(0, at_s, "network", "wire_sent_bytes", at_s) for at_s in (0.0, 14.0))
+    readings = tuple(SensorReading(0, at_s, "network", "wire_sent_bytes", at_s) for at_s in (0.0, 10.0))
     journal = Journal(steps={0: steps(0.01), 1: steps(0.03)}, facts={0: {"wire_bytes": 10}}, sensors=readings)
     assert row(journal)["wire_bytes"] is None
     one_host = Layout(places=(LAYOUT.places[0],), intra_op_threads=1, inter_op_threads=1)
@@ -69,7 +69,7 @@ def test_a_completed_run_fills_its_row():
     readings = tuple(
         SensorReading(worker, at_s, "network", "sent_bytes", value)
         for worker in (0, 1)
-        for at_s, value in [(-1.0, 0.0), (4.0, 250.0), (14.0, 750.0)]
+        for at_s, value in [(-0.01, 0.0), (4.0, 250.0), (10.0, 500.0), (14.0, 750.0)]
     )
     journal = Journal(
         steps={0: steps(0.01), 1: steps(0.03)},
@@ -151,10 +151,16 @@ def extended_journal(readings: tuple[SensorReading, ...], facts: dict) -> Journa
 
 
 def test_what_an_extended_window_costs_is_no_cost_of_the_training():
-    readings = tuple(SensorReading(0, at_s, "rapl", "energy_j", 10.0 * at_s) for at_s in (-1.0, 0.5, 3.0, 5.0, 12.0))
-    found = row(extended_journal(readings, {}))
+    def energy(*moments: float) -> dict:
+        readings = tuple(SensorReading(0, at_s, "rapl", "energy_j", 10.0 * at_s) for at_s in moments)
+        return row(extended_journal(readings, {}))
+
+    found = energy(-9.0, -0.1, 0.5, 3.9, 4.5, 12.0)
     assert found["extended_steps"] == 80
-    assert found["energy_j"] == pytest.approx(40.0)
+    # From the last reading before training to the first one after it, at 4.5 s.
+    assert found["energy_j"] == pytest.approx(46.0)
+    for lacking in ((0.1, 3.0, 4.5), (-0.1, 3.0, 3.9)):
+        assert energy(*lacking)["energy_j"] is None, lacking
     assert row(extended_journal((), {"energy_j": 120.0, "device_name": "x"}))["energy_j"] is None
 
 

@@ -17,7 +17,7 @@ from dlbench.worker.script import recorder as recorder_module
 from dlbench.worker.script.command import arguments, values
 from dlbench.worker.script.recorder import WARMUP_STEPS, ScriptRecorder, hash_of
 from dlbench.worker.train.agreement import Diverged
-from tests.fakes import KeptReporter
+from tests.fakes import IdleObserver, KeptReporter
 
 
 class Clock:
@@ -51,7 +51,7 @@ class Script:
         self.clock, self.barriers = clock, 0
         spec = RunSpec(scenario="", label="", repeat=0, settings=Settings(), target=target, limits=Limits())
         barrier = None if barrier_s is None else lambda: self.wait(barrier_s)
-        self.recorder = ScriptRecorder(spec, reporter, lambda moment: None, barrier)
+        self.recorder = ScriptRecorder(spec, reporter, IdleObserver(), barrier)
 
     def wait(self, seconds):
         self.barriers += 1

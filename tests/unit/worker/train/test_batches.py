@@ -13,7 +13,7 @@ from dlbench.worker.train.batches import batches_of
 from dlbench.worker.train.loop import Loop
 from dlbench.worker.train.order import DataOrder
 from dlbench.worker.train.setup import data_of
-from tests.fakes import KeptReporter, LinearTrainer, SumStrategy, ThreadCommunicator, in_threads
+from tests.fakes import IdleObserver, KeptReporter, LinearTrainer, SumStrategy, ThreadCommunicator, in_threads
 
 NUM = 61
 PICTURES = np.random.default_rng(0).integers(0, 256, (NUM, 8, 8, 3)).astype(np.uint8)
@@ -165,7 +165,7 @@ def test_the_loop_trains_on_what_each_epoch_is_given() -> None:
 
         changed = {"validation_x": PICTURES.reshape(NUM, -1) / 255, "validation_y": CLASSES, "validation": np.arange(9)}
         given, trainer = replace(data, batches=flat, **changed), LinearTrainer(192, 5)
-        Loop(run, trainer, SumStrategy(communicator), communicator, given, KeptReporter()).train(lambda zero: None)
+        Loop(run, trainer, SumStrategy(communicator), communicator, given, KeptReporter(), IdleObserver()).train()
         return trainer.weights, epochs
 
     ((alone, _),) = in_threads(1, body)

@@ -18,7 +18,7 @@ from dlbench.scenario.run_spec import Limits, RunSpec, Target
 from dlbench.worker.train import checkpoints
 from dlbench.worker.train.checkpoints import Checkpoints, identity
 from dlbench.worker.train.loop import Loop
-from tests.fakes import KeptReporter, LinearTrainer, SumStrategy, ThreadCommunicator, in_threads
+from tests.fakes import IdleObserver, KeptReporter, LinearTrainer, SumStrategy, ThreadCommunicator, in_threads
 from tests.unit.worker.train.test_loop import samples, spec
 
 # Fields of a result, and columns of an epoch's row, that an interruption must not change: neither times nor windows.
@@ -82,10 +82,9 @@ class Attempt:
             trainer = Rich(communicator.rank, dies_at if communicator.rank == workers - 1 else None)
             checkpoints = Checkpoints(assignment, trainer, communicator, reporter)
             earlier = checkpoints.restore()
-            loop = Loop(
-                run, trainer, SumStrategy(communicator), communicator, samples(), reporter, checkpoints, earlier
-            )
-            return trainer, loop.train(lambda zero: None)
+            strategy, observer = SumStrategy(communicator), IdleObserver()
+            loop = Loop(run, trainer, strategy, communicator, samples(), reporter, observer, checkpoints, earlier)
+            return trainer, loop.train()
 
         try:
             ended = in_threads(workers, body)

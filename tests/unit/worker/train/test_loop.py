@@ -1,17 +1,21 @@
 import math
+from time import sleep
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dlbench.records.columns import STEP_PHASES
+from dlbench.records.columns import FIELD, STEP_PHASES
 from dlbench.records.result import MIN_TIMED_STEPS, Result
 from dlbench.scenario.run_spec import RunSpec, Target
 from dlbench.scenario.settings import Settings
 from dlbench.worker.train.agreement import Diverged
 from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.loop import Loop
-from tests.fakes import KeptReporter, LinearTrainer, SumStrategy, ThreadCommunicator, in_threads
+from tests.fakes import IdleObserver, KeptReporter, LinearTrainer, SumStrategy, ThreadCommunicator, in_threads
+
+# Far longer than all steps of a test.
+SLOW_S = 0.3
 
 NUM_SAMPLES, NUM_VALIDATION = 103, 37
 
@@ -39,10 +43,10 @@ class Worker:
     """What one worker of a test run ended with."""
 
     def __init__(self, run: RunSpec, communicator: ThreadCommunicator, sabotaged: bool) -> None:
-        self.trainer, self.reporter = LinearTrainer(6, 3, seed=0), KeptReporter()
+        self.trainer, self.reporter, self.observer = LinearTrainer(6, 3, seed=0), KeptReporter(), IdleObserver()
         strategy = SumStrategy(communicator, sabotaged=sabotaged)
-        self.loop = Loop(run, self.trainer, strategy, communicator, samples(), self.reporter)
-        self.result: Result = self.loop.train(lambda zero: None)
+        self.loop = Loop(run, self.trainer, strategy, communicator, samples(), self.reporter, self.observer)
+        self.result: Result = self.loop.train()
 
     @property
     def epoch_rows(self) -> list[dict[str, Any]]:
@@ -163,10 +167,32 @@ def test_the_rows_before_an_error_are_handed_on() -> None:
     reporter = KeptReporter()
 
     def body(communicator: ThreadCommunicator) -> None:
-        Loop(spec(), Breaking(6, 3), SumStrategy(communicator), communicator, samples(), reporter).train(
-            lambda zero: None
-        )
+        strategy, observer = SumStrategy(communicator), IdleObserver()
+        Loop(spec(), Breaking(6, 3), strategy, communicator, samples(), reporter, observer).train()
 
     with pytest.raises(RuntimeError, match="out of luck"):
         in_threads(1, body)
     assert reporter.rows[:, 0].tolist() == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_sensors_are_read_where_training_begins_and_may_end_outside_its_time() -> None:
+    class Slow(IdleObserver):
+        def baseline(self) -> None:
+            super().baseline()
+            sleep(SLOW_S)
+
+        def mark(self) -> None:
+            super().mark()
+            sleep(SLOW_S)
+
+    reporter, observer = KeptReporter(), Slow()
+
+    def body(communicator: ThreadCommunicator) -> Result:
+        run, strategy = spec(epochs=4, evaluate_every=2), SumStrategy(communicator)
+        return Loop(run, LinearTrainer(6, 3, 0), strategy, communicator, samples(), reporter, observer).train()
+
+    (result,) = in_threads(1, body)
+    assert observer.asked == ["baseline", "zero", "mark", "mark"]
+    assert reporter.rows[0, FIELD["started_at_s"]] < SLOW_S
+    assert result.train_time_s < reporter.rows[-1, FIELD["started_at_s"]] - SLOW_S / 2
+    assert result.evaluation_time_s < SLOW_S
