@@ -239,7 +239,10 @@ def _how_of(rank: int, evidence: Evidence) -> str:
     if host is not None and host.exit_code is not None:
         return f"its launcher could not begin on the host {host.address}, {_how(host.exit_code)}"
     if host is not None:
-        return f"the host {host.address or evidence.hosts[rank]} is down, or cannot be reached"
+        # As the cluster names it: its launcher says the name in one message and the address in another.
+        is_own = host.address in ("", evidence.views[rank].host)
+        name = evidence.hosts.get(rank, host.address) if is_own else host.address
+        return f"the host {name} is down, or cannot be reached"
     if first is None and not evidence.is_over_a_lost_peer:
         return _how(evidence.exit_code)
     return "its launcher does not say how"

@@ -198,7 +198,8 @@ def test_a_host_that_dies_ends_its_run_which_goes_on_when_it_is_back(pair: Clust
         begun.kill()
     (row,) = rows(tmp_path)
     assert row["status"] == "failed", row["reason"]
-    assert row["reason"].startswith("worker 1 ended without handing in its result (the host node2 is down, or cannot")
+    lost = f"worker 1 ended without handing in its result (the host {second.address} is down, or cannot be reached)"
+    assert row["reason"].startswith(lost)
     assert set(first.processes()) <= before
     revive(pair)
     done = run(pair, path, tmp_path / "cluster.yaml", "--resume")

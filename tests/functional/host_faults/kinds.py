@@ -247,9 +247,9 @@ KINDS: dict[str, Kind] = {
         lambda struck: struck.host.cut(),
         lambda struck: struck.host.restore(),
         status="failed",
-        reason=rf"{_ENDED} \(the host {{host}} is down, or cannot be reached\){_WHERE}.*",
+        reason=rf"{_ENDED} \(the host {{address}} is down, or cannot be reached\){_WHERE}.*",
         # Without its own link dlbench cannot see which of the others is cut off.
-        reason_beside=rf"{_ANY_ENDED} \(the host node\d+ is down, or cannot be reached\){_WHERE}.*",
+        reason_beside=rf"{_ANY_ENDED} \(the host [\d.]+ is down, or cannot be reached\){_WHERE}.*",
         outlives=True,
         least_rows=_ALL_TRAIN,
         limit="orphan_timeout_s",
