@@ -119,7 +119,7 @@ class ProcessExit:
 
 @dataclass(frozen=True)
 class MissingHost:
-    """A host that a launcher has lost, or could not begin on: then with the exit code of its daemon there.
+    """A host that a launcher has lost, or could not start on: then with the exit code of its daemon there.
 
     `address` is how the launcher calls it, "" where it does not name it.
     """

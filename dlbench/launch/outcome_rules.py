@@ -215,9 +215,7 @@ def _unexplained(evidence: Evidence) -> str:
     view = evidence.views[rank]
     how = _how_of(rank, evidence)
     if view.result is not None and view.has_left:
-        return _joined(
-            f"worker {rank} handed in its result and then ended wrongly ({how})", evidence.lines.get(rank, "")
-        )
+        return _joined(f"worker {rank} sent its result, then failed ({how})", evidence.lines.get(rank, ""))
     if how == _FINE and view.has_connected:
         return early_end(view, how)
     quoted = evidence.lines.get(rank, "") or ("" if view.has_connected else evidence.launcher_log.line)
@@ -229,7 +227,7 @@ def _perhaps_memory(evidence: Evidence) -> str:
     limit = evidence.memory_limit_bytes
     if limit is None or _signal_of(evidence) not in (signal.SIGSEGV, signal.SIGBUS):
         return ""
-    return f"; it could take {limit / 2**20:.0f} MiB (memory_limit_bytes), and libraries crash where they get no more"
+    return f"; memory_limit_bytes is {limit / 2**20:.0f} MiB: this may be a failed allocation"
 
 
 def _how_of(rank: int, evidence: Evidence) -> str:
@@ -237,7 +235,7 @@ def _how_of(rank: int, evidence: Evidence) -> str:
     if first is not None and first.rank in (rank, None):
         return _how(first.code)
     if host is not None and host.exit_code is not None:
-        return f"its launcher could not begin on the host {host.address}, {_how(host.exit_code)}"
+        return f"its launcher could not start on the host {host.address}, {_how(host.exit_code)}"
     if host is not None:
         # As the cluster names it: its launcher says the name in one message and the address in another.
         is_own = host.address in ("", evidence.views[rank].host)
@@ -245,7 +243,7 @@ def _how_of(rank: int, evidence: Evidence) -> str:
         return f"the host {name} is down, or cannot be reached"
     if first is None and not evidence.is_over_a_lost_peer:
         return _how(evidence.exit_code)
-    return "its launcher does not say how"
+    return "its launcher does not report how"
 
 
 def _first_to_fail(evidence: Evidence) -> int | None:

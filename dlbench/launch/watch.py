@@ -100,7 +100,7 @@ class Watch:
         return Termination(Status.STALLED, f"no progress for stall_timeout_s ({limit:g} s): {blame}")
 
     def _silent(self, now: float, views: Iterable[WorkerView]) -> frozenset[int]:
-        """Return the ranks that have called and give no sign of life: their interpreter's lock is held for ever."""
+        """Return the ranks that have called and send no heartbeat: their interpreter's lock is held for ever."""
         patience = max(self.limits.stall_timeout_s / 2, _MISSED_BEATS * self.limits.flush_interval_s)
         called = [view for view in views if view.has_connected and not view.has_left]
         return frozenset(view.rank for view in called if now - (view.beat_at or self.started_at) > patience)
@@ -116,7 +116,7 @@ class Watch:
 def early_end(view: WorkerView, how: str) -> str:
     """Say that a worker ended before it should, where it was, and how it ended."""
     where = f", {_place(view)}" if view.has_connected else ", before it connected"
-    return f"worker {view.rank} ended without handing in its result ({how}){where}"
+    return f"worker {view.rank} exited before sending its result ({how}){where}"
 
 
 def _first_stopped(views: Iterable[WorkerView], states: WorkerStates) -> Termination | None:
@@ -137,7 +137,7 @@ def _blame(views: Mapping[int, WorkerView], silent: frozenset[int], states: Work
     culprits = _culprits(busy, silent) if busy else ending
     others = [view for view in ending if view not in culprits]
     quiet = sorted(silent & {view.rank for view in culprits})
-    note = f" (no sign of life from {_ranks(quiet)})" if quiet else ""
+    note = f" (no heartbeat from {_ranks(quiet)})" if quiet else ""
     return f"{_where(culprits)}{note}{_while(others)}"
 
 
@@ -180,7 +180,7 @@ def _named(view: WorkerView) -> str:
 
 def _place(view: WorkerView) -> str:
     if view.has_left:
-        return "which has handed in its result and not ended"
+        return "which has sent its result and is still running"
     at = f" at step {view.step}" if view.step is not None else ""
     return f"in phase {view.phase or 'start'}{at}"
 

@@ -35,7 +35,7 @@ class Row(NamedTuple):
     limits: Mapping[str, float] = {}
 
 
-ENDED = "worker 1 ended without handing in its result"
+ENDED = "worker 1 exited before sending its result"
 AT_17 = "in phase compute at step 17"
 ROWS = (
     Row("raise", Status.FAILED, "worker 1: ValueError: all is lost"),
@@ -69,7 +69,7 @@ ROWS = (
     Row(
         "teardown",
         Status.STALLED,
-        "no progress for stall_timeout_s (5 s): worker 1 (which has handed in its result and not ended)",
+        "no progress for stall_timeout_s (5 s): worker 1 (which has sent its result and is still running)",
         {"stall_timeout_s": 5.0},
     ),
     Row(

@@ -100,8 +100,8 @@ FAULTS = {
     "stop": ("gloo", "stalled", "worker 1 (in phase "),
     "hang": ("mpi", "stalled", f"no progress for stall_timeout_s ({STALL_TIMEOUT_S} s): "),
     "raise": ("mpi", "failed", "worker 1: RuntimeError: struck in gradient"),
-    "kill": ("gloo", "failed", "worker 1 ended without handing in its result (killed by SIGKILL)"),
-    "exit0": ("mpi", "failed", "worker 1 ended without handing in its result ("),
+    "kill": ("gloo", "failed", "worker 1 exited before sending its result (killed by SIGKILL)"),
+    "exit0": ("mpi", "failed", "worker 1 exited before sending its result ("),
 }
 
 

@@ -218,6 +218,6 @@ def test_a_host_that_dies_is_named(pair: Cluster, work: Work) -> None:
         process.kill()
     (row,) = work.rows()
     assert row["status"] == "failed"
-    lost = f"worker 1 ended without handing in its result (the host {second.address} is down, or cannot be reached)"
+    lost = f"worker 1 exited before sending its result (the host {second.address} is down, or cannot be reached)"
     assert row["reason"].startswith(lost)
     assert set(first.processes()) <= before

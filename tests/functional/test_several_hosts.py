@@ -198,7 +198,7 @@ def test_a_host_that_dies_ends_its_run_which_goes_on_when_it_is_back(pair: Clust
         begun.kill()
     (row,) = rows(tmp_path)
     assert row["status"] == "failed", row["reason"]
-    lost = f"worker 1 ended without handing in its result (the host {second.address} is down, or cannot be reached)"
+    lost = f"worker 1 exited before sending its result (the host {second.address} is down, or cannot be reached)"
     assert row["reason"].startswith(lost)
     assert set(first.processes()) <= before
     revive(pair)

@@ -9,9 +9,9 @@ from tests.functional.faults.study import Shape
 # What a worker is seen doing, by the phase of the fault; the only worker of `single` runs its whole step as one call.
 SEEN = {"first": "compute", "gradient": "compute"}
 SEEN_IN_ONE_CALL = SEEN | {"all_reduce": "compute", "update": "compute"}
-VANISHED = "ended without handing in its result"
-AFTER = "handed in its result and then ended wrongly"
-LEFT = "which has handed in its result and not ended"
+VANISHED = "exited before sending its result"
+AFTER = "sent its result, then failed"
+LEFT = "which has sent its result and is still running"
 # Where all workers are in the same call, it cannot be seen from outside which of them hangs.
 ALIKE = ("broadcast", "all_reduce", "finish")
 # Python shows an exception at the interpreter's end and goes on, as it does without dlbench; there nothing is lost.
@@ -65,7 +65,7 @@ def _hang(fault: Fault, shape: Shape) -> Expected:
         LEFT if fault.phase == "exit" else f"in phase {seen if fault.kind == 'hang' else '[a-z_]+'}( at step [0-9]+)?"
     )
     before = r"(worker \d+ \([^()]*\), )*" if fault.phase in ALIKE and fault.kind == "hang" else ""
-    alone = rf"( \(no sign of life from worker {fault.rank}\))?(, while .*)?"
+    alone = rf"( \(no heartbeat from worker {fault.rank}\))?(, while .*)?"
     after = ".*" if before else alone
     blamed = rf"{before}worker {fault.rank} \({place}\){after}"
     starting = rf"start-up took longer than startup_timeout_s \({shape.startup_timeout_s:g} s\): {blamed}"

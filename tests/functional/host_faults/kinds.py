@@ -202,8 +202,8 @@ def kill(study: HostStudy) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-_ENDED = r"worker {rank} ended without handing in its result"
-_ANY_ENDED = r"worker \d+ ended without handing in its result"
+_ENDED = r"worker {rank} exited before sending its result"
+_ANY_ENDED = r"worker \d+ exited before sending its result"
 # Before its call, a worker is known by its absence alone.
 _LATE = (
     r"start-up took longer than startup_timeout_s \([\d.]+ s\): .*"
@@ -222,14 +222,14 @@ KINDS: dict[str, Kind] = {
         # Where a process ends before the rendezvous, Open MPI's launcher may wait without end, or name another process
         # that it has ended because of the first.
         status="failed|timeout",
-        reason=rf"{_ENDED} \((killed by SIGKILL|its launcher does not say how)\){_WHERE}.*"
+        reason=rf"{_ENDED} \((killed by SIGKILL|its launcher does not report how)\){_WHERE}.*"
         rf"|{_LATE}|{_ANY_ENDED} \(killed by SIGKILL\), (in phase rendezvous at step 0|before it connected)",
     ),
     "stopped": Kind(
         lambda struck: struck.signal(signal.SIGSTOP),
         status="stalled|timeout",
         reason=r"no progress for stall_timeout_s \([\d.]+ s\): worker {rank} \([^()]*\)"
-        rf" \(no sign of life from worker {{rank}}\), while .*|{_LATE}",
+        rf" \(no heartbeat from worker {{rank}}\), while .*|{_LATE}",
         reason_beside=rf"worker 0 \([^()]*\) is stopped: process \d+ was sent a signal such as SIGSTOP|{_LATE}",
         limit="stall_timeout_s",
     ),

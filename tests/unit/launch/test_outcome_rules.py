@@ -9,7 +9,7 @@ from dlbench.records.outcome import Status
 from dlbench.telemetry.attempt_session import WorkerView
 from tests.unit.launch.fakes import error, view, views, well_ended
 
-EARLY = "ended without handing in its result"
+EARLY = "exited before sending its result"
 AT_5 = "in phase compute at step 5"
 
 
@@ -46,7 +46,7 @@ def test_completed_needs_every_result_every_leave_and_a_good_exit() -> None:
         failed(well_ended(0), other, exit_code=0)
     assert failed(well_ended(0), exit_code=3) == "the launcher ended (exit code 3)"
     assert failed(well_ended(0), well_ended(1), exit_code=139, first=(1, -11), lines={1: "boom"}) == (
-        "worker 1 handed in its result and then ended wrongly (killed by SIGSEGV): boom"
+        "worker 1 sent its result, then failed (killed by SIGSEGV): boom"
     )
     assert failed(well_ended(0), exit_code=0, remaining=(12, 13)) == "processes that SIGKILL does not end: 12, 13"
 
@@ -82,7 +82,7 @@ def test_a_kill_by_the_kernel_of_another_host() -> None:
 def test_a_crash_under_a_memory_limit_says_so() -> None:
     reason = failed(lost(0), memory_limit_bytes=2**30, exit_code=139, first=(0, -11))
     assert "killed by SIGSEGV" in reason
-    assert "1024 MiB (memory_limit_bytes)" in reason
+    assert "memory_limit_bytes is 1024 MiB" in reason
     assert "memory_limit" not in failed(lost(0), exit_code=139, first=(0, -11))
     assert "memory_limit" not in failed(lost(0), memory_limit_bytes=2**30, exit_code=3)
 
@@ -181,7 +181,7 @@ def test_of_horovods_workers_the_one_that_failed_by_itself_is_blamed() -> None:
     """Horovodrun names as the first whichever of its processes it looked at first."""
     follower = follower_of_horovod(0, 2.0)
     for first, how in (
-        ((1, 137), "killed by SIGKILL"), ((0, 1), "its launcher does not say how"), (None, "exit code 1"),
+        ((1, 137), "killed by SIGKILL"), ((0, 1), "its launcher does not report how"), (None, "exit code 1"),
     ):  # fmt: skip
         assert failed(follower, lost(1, 1.0), first=first) == f"worker 1 {EARLY} ({how}), {AT_5}"
     cause = lost(1, 3.0, errors=(error(1, "RuntimeError: the cause", 2.5),))
@@ -211,7 +211,7 @@ def test_a_crash_is_named_before_the_process_that_was_ended_over_it() -> None:
     # Over a network the end of a peer comes first; its exit code is not that of the worker that failed.
     for first in (None, (0, 14)):
         reason = failed(lost(0, at=2.0), lost(1, at=1.0), exit_code=14, first=first)
-        assert reason == f"worker 1 {EARLY} (its launcher does not say how), {AT_5}"
+        assert reason == f"worker 1 {EARLY} (its launcher does not report how), {AT_5}"
 
 
 def test_the_worker_on_the_missing_host_is_blamed_whoever_was_heard_to_end_first() -> None:
@@ -228,5 +228,5 @@ def test_the_worker_on_the_missing_host_is_blamed_whoever_was_heard_to_end_first
     # A process that is known to have ended otherwise did so before.
     assert failed(*seen, missing_host=MissingHost("node3"), first=(1, -9)).startswith("worker 1 ")
     reason = failed(WorkerView(0), WorkerView(1), missing_host=MissingHost("b", 213), hosts={0: "a", 1: "b"})
-    how = "its launcher could not begin on the host b, exit code 213"
+    how = "its launcher could not start on the host b, exit code 213"
     assert reason == f"worker 1 {EARLY} ({how}), before it connected"

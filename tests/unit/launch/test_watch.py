@@ -82,7 +82,7 @@ def test_a_stall_names_whom_the_others_wait_for() -> None:
         ((beats(0, "all_reduce", 6), beats(1, "all_reduce")), "(in phase all_reduce at step 5)"),
         # What a worker whose interpreter's lock is held last reported is from a moment before.
         *(
-            ((beats(0, other), silent(1, phase)), f"(in phase {phase} at step 5) (no sign of life from worker 1)")
+            ((beats(0, other), silent(1, phase)), f"(in phase {phase} at step 5) (no heartbeat from worker 1)")
             for other, phase in (("all_reduce", "compute"), ("data", "all_reduce"))
         ),
     ]
@@ -90,7 +90,7 @@ def test_a_stall_names_whom_the_others_wait_for() -> None:
         found = reason(check(20.0, *seen), Status.STALLED)
         assert found.startswith(f"no progress for stall_timeout_s (20 s): worker 1 {said}, while worker 0"), seen
     rare = reason(check(20.0, beats(0, "all_reduce"), silent(1, "compute"), flush_interval_s=5.0), Status.STALLED)
-    assert "no sign of life" not in rare
+    assert "no heartbeat" not in rare
 
 
 def test_a_stopped_worker_is_named_before_a_time_out() -> None:
@@ -106,7 +106,7 @@ def test_a_stopped_worker_is_named_before_a_time_out() -> None:
 def test_a_stall_after_the_end_names_who_has_not_ended() -> None:
     seen = (well_ended(0), well_ended(1))
     said = reason(check(20.0, *seen, sight=WorkerStates(gone=frozenset({0}))), Status.STALLED)
-    assert said.endswith("worker 1 (which has handed in its result and not ended)")
+    assert said.endswith("worker 1 (which has sent its result and is still running)")
     said = reason(check(20.0, *seen, sight=WorkerStates(gone=frozenset({0, 1}))), Status.STALLED)
     assert said.endswith("every worker has ended, the launcher has not")
 
@@ -138,7 +138,7 @@ def test_a_worker_that_is_gone_is_named_soon() -> None:
     lost, sight = view(1, is_connected=False, closed_at=1.0), WorkerStates(gone=frozenset({1}))
     assert follow(lost, sight, DEATH_PATIENCE_S - 0.2) is None
     said = reason(follow(lost, sight, DEATH_PATIENCE_S + 0.2), Status.FAILED)
-    assert said == "worker 1 ended without handing in its result (exit code 0), in phase compute at step 5"
+    assert said == "worker 1 exited before sending its result (exit code 0), in phase compute at step 5"
 
 
 def test_a_worker_out_of_sight_may_call_again() -> None:
