@@ -37,7 +37,7 @@ horovod: .venv/installed-horovod  ## Build Horovod, install it into .venv and pr
 check: .venv/installed-test  ## Run lint, types and unit tests: two minutes
 	@$(BIN)/python -m tests.parts lint format types imports unit
 
-test: .venv/installed-test .venv/installed-horovod  ## Run everything that must hold: fifteen minutes
+test: .venv/installed-test .venv/installed-horovod  ## Run all checks and tests: fifteen minutes
 	@$(BIN)/python -m tests.parts
 
 soak: .venv/installed-test .venv/installed-horovod  ## Run the long campaigns and write their tables to results/soak (root)

@@ -1,4 +1,4 @@
-"""dlbench measures which batch size, how many workers, up or out, and which way of synchronising."""
+"""dlbench measures which batch size, how many workers, scale-up or scale-out, and which synchronisation strategy."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""Everything that must hold, part by part: `python -m tests.parts`, which `make test` calls.
+"""All checks and tests, part by part: `python -m tests.parts`, which `make test` calls.
 
 It prints the time of each part and the twenty slowest tests. The exit code is 1 if a part fails; the others run
 nevertheless. Functional tests start MPI, ssh, Slurm and Horovod on cores that two of them share: those that fail run

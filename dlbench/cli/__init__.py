@@ -83,7 +83,7 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
-    help="Measure which batch size, how many workers, up or out, and which way of synchronising.",
+    help="Measure which batch size, how many workers, scale-up or scale-out, and which synchronisation strategy.",
 )
 @click.version_option(__version__, prog_name="dlbench", message="%(prog)s %(version)s")
 def group() -> None:
