@@ -169,7 +169,7 @@ def parse(text: str, name: str) -> Reference:
         UserError: It is not of the form; says the line.
     """
     if len(text) > document.MAX_BYTES:
-        raise UserError(f"larger than {document.MAX_BYTES} bytes, which no published table is", where=name)
+        raise UserError(f"exceeds the limit of {document.MAX_BYTES} bytes", where=name)
     lines = text.splitlines()
     length = next((number for number, line in enumerate(lines) if not line.startswith(HEAD)), len(lines))
     head, source = _head(lines[:length], name)
@@ -209,7 +209,7 @@ def _cells(lines: Sequence[str], name: str, offset: int) -> list[tuple[int, list
         raise UserError(f"not readable as CSV: {error}", where=f"{name}:{offset + reader.line_num}") from error
     found = [(line, cells) for line, cells in rows if any(cells)]
     if len(found) > MAX_ROWS:
-        raise UserError(f"more than {MAX_ROWS} rows, which no published table has", where=name)
+        raise UserError(f"exceeds the limit of {MAX_ROWS} rows", where=name)
     if not found:
         raise UserError("has no table below its head", where=name, hint="a line of column names, then one a place")
     return found
@@ -269,7 +269,7 @@ def _check_claims(head: _Head, series: set[str], source: Source) -> None:
     """Refuse claims that are made twice, are about series that are not in the table, or mirror nothing."""
     for index, claim in enumerate(head.claims):
         if claim in head.claims[:index]:
-            raise UserError("this claim stands there already", where=source.where(("claims", index)))
+            raise UserError("duplicate claim", where=source.where(("claims", index)))
         for key in ("series", "than"):
             named: Any = getattr(claim, key)
             if named is not None and named not in series:
@@ -282,7 +282,9 @@ def _check_claims(head: _Head, series: set[str], source: Source) -> None:
 
 def _check_mirror(claim: Claim, head: _Head, where: str) -> None:
     if not gates(claim, head.claims):
-        raise UserError(f"`mirrors` needs another claim on {claim.of}: no shape has no mirror image", where=where)
+        raise UserError(
+            f"`mirrors` needs another claim on {claim.of}, which states its shape, such as `falls`", where=where
+        )
     if head.series is not None and claim.series is None:
         raise UserError("`mirrors` needs `series` in a file that has several", where=where)
 

@@ -138,7 +138,7 @@ def why_not(code: int | None, text: str, batch_size: int, timeout_s: float) -> s
     if signs:
         return signs[-1].strip()[:_LONGEST_REASON]
     if code < 0:
-        return f"ended by {signal.Signals(-code).name} without an answer, as programs do that cannot allocate"
+        return f"ended by {signal.Signals(-code).name} without an answer: probably a failed allocation"
     lines = "\n  ".join(printed[-_SHOWN_LINES:])
     if code == _USAGE:
         raise UserError(f"the largest batch cannot be found: {lines}")

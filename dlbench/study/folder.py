@@ -225,7 +225,7 @@ def _make_unused(parent: Path, name: str) -> Path:
         except FileExistsError:
             continue
         return path
-    raise UserError(f"{parent / name} and 998 more of that name exist")
+    raise UserError(f"all 999 names are taken, from {parent / name} to {name}-999")
 
 
 def write_record(path: Path, record: Record) -> None:

@@ -181,7 +181,9 @@ def _scenario(request: Request, folder: Folder | None) -> tuple[Scenario, str]:
         text = yaml.safe_dump(dict(request.scenario), allow_unicode=True, sort_keys=False)
         return parse(text, NAME_OF_A_MAPPING), text
     if folder is None:
-        raise UserError("which scenario?", hint="dlbench run scenarios/quickstart.yaml, or --study DIR to continue one")
+        raise UserError(
+            "no scenario given", hint="dlbench run scenarios/quickstart.yaml, or --study DIR to continue one"
+        )
     return scenario_of(folder), scenario_text(folder)
 
 

@@ -130,7 +130,7 @@ def test_mistakes_of_the_words_after_run(subtests: pytest.Subtests, here: Path) 
     (here / "s.yaml").write_text(f"base: {{{FAST}}}\nmatrix: {{batch_size: [8]}}\n")
     for words, message in [
         ("none.yaml", "there is no such file"),
-        ("", "which scenario"),
+        ("", "no scenario given"),
         ("s.yaml --only workers", "axis=value"),
         ("s.yaml --only batch_size=7", "leaves nothing to run"),
         ("s.yaml --resume", "no study of 's'"),

@@ -57,7 +57,7 @@ def _shared(facts: ClusterFacts, report: HostReport) -> Finding | None:
     if num_slots <= len(there):
         text = f"{names} run on one machine, and workers of several would get the same cores of it"
     fix = f"--hosts {siblings[0].name}:{len(there)}, or `cores:` of its own for each host in a cluster file"
-    return warned(f"{text}: measurements on them do not show what several hosts do", fix)
+    return warned(f"{text}: measurements do not represent separate hosts", fix)
 
 
 def _cores(report: HostReport) -> tuple[int, ...]:

@@ -153,7 +153,7 @@ def text(submission: Submission, options: OPTIONS) -> str:
         files.JOB_SCRIPT: _script(submission, options),
     }
     if sum(len(text.encode()) for text in content.values()) > _MOST_BYTES:
-        raise UserError(f"the scenario and what goes with it are larger than {_MOST_BYTES} bytes, which no job may be")
+        raise UserError(f"the scenario and its files exceed the limit of {_MOST_BYTES} bytes for a ConfigMap")
     return yaml.dump_all(
         _documents(submission, options, content), Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=120
     )

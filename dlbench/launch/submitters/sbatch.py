@@ -35,7 +35,7 @@ def available() -> str:
     missing = [name for name in _PROGRAMS if shutil.which(name) is None]
     if not missing:
         return ""
-    return f"there is no {', '.join(missing)} on PATH; is this a machine that jobs are submitted from?"
+    return f"there is no {', '.join(missing)} on PATH: run dlbench on a login node"
 
 
 def inside(cluster: Cluster, environment: Mapping[str, str]) -> Cluster | None:

@@ -15,7 +15,7 @@ def choice(what: str, value: str | None, allowed: tuple[str, ...], who: str) -> 
     if value is None or value in allowed:
         return ""
     if not allowed:
-        return f"the {who} has no choice of {what}, such as {shown(value)}"
+        return f"the {who} has no `{what}` setting"
     near = nearest(value, allowed)
     return f"the {who} has no {what} {shown(value)}; it has: {', '.join(allowed)}" + (f" ({near})" if near else "")
 
@@ -56,7 +56,7 @@ def _optimizer_settings(case: Case) -> str:
         if not getattr(settings, name) or settings.optimizer in optimizers:
             continue
         if not optimizers:
-            return f"the {_who(case)} knows no {name}"
+            return f"the {_who(case)} does not support {name}"
         return f"{name} belongs to the optimizer {' or '.join(optimizers)}, not to {settings.optimizer}"
     return "nesterov needs a momentum above 0" if settings.nesterov and not settings.momentum else ""
 

@@ -112,7 +112,7 @@ def _twins(first: PlannedArm, second: PlannedArm, scenario: Scenario) -> UserErr
     place = max(differing, key=source.line, default=())
     chosen = {key: second.point.values[key] for key in second.point.values if not second.point.is_common(key)}
     return UserError(
-        f"this makes a run that is there already: {inline(chosen)[1:-1]}",
+        f"duplicate run: {inline(chosen)[1:-1]}",
         hint="name each value once; write `repeats` to run it again",
         where=source.where(place),
     )

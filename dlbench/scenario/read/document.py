@@ -50,7 +50,7 @@ def read_text(path: FilePath, kind: str) -> str:
         kind: What it should be, for messages: `scenario`, `cluster`.
 
     Raises:
-        UserError: It cannot be read, is no UTF-8, or is larger than such a file ever is.
+        UserError: It cannot be read, is no UTF-8, or exceeds `MAX_BYTES`.
     """
     name = str(path)
     try:
@@ -64,7 +64,7 @@ def read_text(path: FilePath, kind: str) -> str:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UserError(f"cannot be read: {reason}", where=name) from error
     if len(content) > MAX_BYTES:
-        raise UserError(f"larger than {MAX_BYTES} bytes, which no {kind} is", where=name)
+        raise UserError(f"exceeds the limit of {MAX_BYTES} bytes", where=name)
     return _decoded(content, name)
 
 
@@ -96,7 +96,7 @@ def parse(text: str, name: str) -> Document:
         UserError: The text is not the YAML described above; says the line.
     """
     if len(text) > MAX_BYTES:
-        raise UserError(f"larger than {MAX_BYTES} bytes, which no scenario is", where=name)
+        raise UserError(f"exceeds the limit of {MAX_BYTES} bytes", where=name)
     try:
         # No meaning of plain words is wanted of the library: those of YAML 1.1 are not ours.
         node = yaml.compose(text, yaml.BaseLoader)

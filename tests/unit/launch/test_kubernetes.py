@@ -70,7 +70,7 @@ def test_hosts_with_names_or_different_slots_cannot_be_asked_for(hosts: tuple[Ho
 
 
 def test_a_scenario_that_no_config_map_can_hold_is_refused() -> None:
-    with pytest.raises(UserError, match="larger than 1000000 bytes"):
+    with pytest.raises(UserError, match="exceed the limit of 1000000 bytes for a ConfigMap"):
         kubernetes.text(submission(study_files={"scenario.yaml": "가" * 400_000}), OPTIONS)
 
 

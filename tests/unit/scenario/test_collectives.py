@@ -62,7 +62,7 @@ def test_what_cannot_be_is_refused_with_the_reason(subtests: pytest.Subtests, re
             "the launcher mpirun does not provide gloo to the strategy wide",
         ),
         ("strategy: wide, workers: 2, launcher: local", "the launcher local does not provide"),
-        ("strategy: single, collectives: mpi", "the strategy single has no choice of collectives, such as 'mpi'"),
+        ("strategy: single, collectives: mpi", "the strategy single has no `collectives` setting"),
         ("strategy: wide, workers: 2, strategy.steep: true", "steep does not go over mpi"),
     ]:
         with subtests.test(base=base):

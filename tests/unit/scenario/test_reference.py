@@ -130,7 +130,7 @@ def test_what_is_wrong_is_said_with_its_line(text: str, where: str, said: str) -
         (["{claim: starts-behind, column: train_loss, series: a}"], "starts-behind needs `than`"),
         (["{claim: starts-behind, column: train_loss, series: a, than: a}"], "compares 'a' with itself"),
         (["{claim: starts-behind, column: train_loss, series: a, than: b}"], "there is no series 'a'; the file has no"),
-        (["{claim: falls, column: train_loss}"] * 2, "stands there already"),
+        (["{claim: falls, column: train_loss}"] * 2, "duplicate claim"),
         (["falls"], "claims[0]"),
     ],
 )

@@ -103,7 +103,7 @@ def test_an_alias_may_be_used_twice() -> None:
 
 
 def test_a_text_beyond_a_mebibyte_is_refused() -> None:
-    assert "larger than" in refused("#" * (MAX_BYTES + 1))
+    assert "exceeds the limit" in refused("#" * (MAX_BYTES + 1))
 
 
 def test_an_empty_text_is_nothing() -> None:

@@ -154,7 +154,7 @@ def test_a_path_no_system_has(tmp_path: Path) -> None:
 
 
 def test_a_device_without_end_is_too_large() -> None:
-    assert "larger than" in unreadable(Path("/dev/zero"))
+    assert "exceeds the limit" in unreadable(Path("/dev/zero"))
 
 
 def test_bytes_that_are_no_text_name_the_line(tmp_path: Path) -> None:
