@@ -23,7 +23,7 @@ def read_share(text: str) -> float:
     """Return a share of one, written as `5%` or `0.05`.
 
     Raises:
-        UserError: It is no share, or a plain 5, which may mean either.
+        UserError: It is not a share, or a plain 5, which may mean either.
     """
     digits = text.strip()
     try:
@@ -31,7 +31,7 @@ def read_share(text: str) -> float:
     except ValueError:
         share = math.nan
     if not 0 <= share < math.inf or (share >= 1 and not digits.endswith("%")):
-        raise UserError(f"{shown(text)} is no share: write 5% or 0.05")
+        raise UserError(f"{shown(text)} is not a percentage: write 5% or 0.05")
     return share
 
 
@@ -48,9 +48,9 @@ def read_share(text: str) -> float:
 )  # fmt: skip
 @click.option(
     "--format", "form", type=click.Choice(["text", "markdown", "csv"]), default="text", show_default=True,
-    help="Of what is written; markdown suits a pull request.",
+    help="Output format; markdown suits a pull request.",
 )  # fmt: skip
-@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write it there.")
+@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Output file.")
 @click.option(
     "--ignore", multiple=True, metavar="machine,versions",
     help="Let --fail-above judge although these differ, or are not known.",
@@ -152,11 +152,11 @@ def _refuse_gate(found: "Comparison", ignored: frozenset[str]) -> None:
     """
     differing = [difference for difference in found.warnings if difference.kind in set(IGNORABLE) - ignored]
     if differing:
-        kinds = ",".join(kind for kind in IGNORABLE if any(difference.kind == kind for difference in differing))
+        kinds = [kind for kind in IGNORABLE if any(difference.kind == kind for difference in differing)]
         reasons = "; ".join(difference.text for difference in differing[:MOST_REASONS])
         raise UserError(
-            f"--fail-above cannot judge, what changed may come from elsewhere: {reasons}",
-            hint=f"if you know that it does not matter: --ignore {kinds}",
+            f"--fail-above cannot judge: the studies differ, or may differ, in {' and '.join(kinds)}: {reasons}",
+            hint=f"to ignore this: --ignore {','.join(kinds)}",
         )
 
 

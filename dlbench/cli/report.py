@@ -14,12 +14,12 @@ COMPLETED = 0
     help="Folder of the report; default: `report` in the study, or here where there are several studies.",
 )  # fmt: skip
 @click.option("--figure", "figures", multiple=True, metavar="NAME", help="Only this figure; may be given again.")
-@click.option("--format", "formats", default="png,svg", show_default=True, metavar="png,svg", help="Of the pictures.")
+@click.option("--format", "formats", default="png,svg", show_default=True, metavar="png,svg", help="Image formats.")
 @click.option("--style", default="light", show_default=True, metavar="NAME", help="light, dark or print.")
 def command(studies: tuple[Path, ...], output: Path | None, figures: tuple[str, ...], formats: str, style: str) -> int:
     """Turn one or several STUDY folders into figures, a page (report.html), a summary (report.md) and CSV tables.
 
-    A figure whose rows are not there is left out, and the reason is said. `dlbench list figures` shows all of them.
+    A figure without data is skipped, with a reason. `dlbench list figures` shows all of them.
     """
     from dlbench.report.rendering.pool import RenderPool, num_processes
 

@@ -1,4 +1,4 @@
-"""`dlbench run`: make every run of a scenario, and say what was found."""
+"""`dlbench run`: make every run of a scenario, and print the results."""
 
 import contextlib
 import signal
@@ -39,7 +39,7 @@ PLAIN_WIDTH = 200
 )  # fmt: skip
 @click.option("--repeats", type=click.IntRange(min=1), metavar="N", help="In place of the scenario's repeats.")
 @click.option("--part", hidden=True, metavar="I/N", help="Make the run of this number alone: a job does.")
-@click.option("--followed", is_flag=True, hidden=True, help="Another dlbench shows what was found.")
+@click.option("--followed", is_flag=True, hidden=True, help="Another dlbench prints the results.")
 def command(
     scenario: Path | None,
     where: "ClusterOptions",
@@ -52,7 +52,7 @@ def command(
     part: str | None,
     followed: bool,
 ) -> int:
-    """Make every run of SCENARIO, one at a time, and say what was found.
+    """Make every run of SCENARIO, one at a time, and print the results.
 
     Exit code: 0 where every run completed, 1 where some did not, 2 for a mistake in what was asked, 130 after Ctrl-C.
     """
@@ -78,7 +78,7 @@ def command(
 
 
 def _run(request: "Request", *, is_followed: bool) -> int:
-    """Make the runs, show what was found, and return the exit code; one that is followed leaves the showing to that."""
+    """Make the runs, print the results, and return the exit code; one that is followed leaves the showing to that."""
     from dlbench.study.follow import Detached, Stop
     from dlbench.study.measure import measure
     from dlbench.study.prepare import NotPrepared

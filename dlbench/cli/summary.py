@@ -1,4 +1,4 @@
-"""What was found: the arms, what cannot be told apart, which runs failed and why, and where the files are."""
+"""Results of a study: the arms, what cannot be told apart, which runs failed and why, and where the files are."""
 
 import math
 import shlex
@@ -33,7 +33,7 @@ UNKNOWN = "-"
 
 
 def show(console: "Console", study: Path, rows: Sequence[Row], order: Sequence[str] = ()) -> None:
-    """Print what was found in a study, from the rows of `runs.csv`, the arms in this order of their names."""
+    """Print the results of a study, from the rows of `runs.csv`, the arms in this order of their names."""
     from rich.text import Text
 
     places_of = {name: place for place, name in enumerate(order)}
@@ -72,7 +72,7 @@ def answer(rows: Sequence[Row], study: Path) -> list[str]:
     if not rows:
         return []
     lines = [statement.text for statement in answers(frame(rows)) if statement.kind == "use"]
-    return [*lines, f"why, and what speaks against it: dlbench report {shlex.quote(str(study))}"] if lines else []
+    return [*lines, f"evidence and warnings: dlbench report {shlex.quote(str(study))}"] if lines else []
 
 
 def hints(rows: Iterable[Row]) -> list[str]:
@@ -135,9 +135,9 @@ def _title(found: Sequence[Arm]) -> str:
     shown = [interval for arm in found for interval in (*arm.metrics.values(), arm.efficiency)]
     repeated = [interval for interval in shown if interval and interval.coverage]
     if not repeated:
-        return "What was found (one repeat: no intervals)"
+        return "Results (one repeat: no intervals)"
     lowest = math.floor(100 * min(interval.coverage or 0.0 for interval in repeated))
-    return f"What was found: median [interval that covers at least {lowest}%] of n repeats"
+    return f"Results: median [interval that covers at least {lowest}%] of n repeats"
 
 
 def _runs(count: int) -> str:

@@ -36,7 +36,7 @@ _METRICS = {
 }
 # What a reader looks for first.
 _NOTABLE = tuple(finding for finding in ChangeKind if finding not in (ChangeKind.CANNOT_BE_TOLD, ChangeKind.TOO_FEW))
-_KINDS = {"machine": "the machines", "versions": "the versions"}
+_KINDS = {"machine": "machines", "versions": "versions"}
 _ORDER = {finding: place for place, finding in enumerate(ChangeKind)}
 
 # GitHub takes these for people and for other pull requests; an HTML comment that is not shown separates them.
@@ -66,10 +66,10 @@ def rules(comparison: Comparison) -> list[str]:
             f"{comparison.repeats_needed} of each arm in both studies can."
         )
         if alone := sum(map(_would_differ, comparison.changes)):
-            said.append(f"Each for itself, {counted(alone, 'number')} would be: first among them in the table.")
+            said.append(f"Tested alone, {alone} would be significant (listed first among these).")
     kinds = {difference.kind for difference in comparison.warnings}
     if differ := [word for kind, word in _KINDS.items() if kind in kinds]:
-        said.append(f"Not alike, or not known to be: {' and '.join(differ)}; what changed may be theirs.")
+        said.append(f"The {' and '.join(differ)} differ or are unknown and may explain the changes.")
     return said
 
 
@@ -137,7 +137,7 @@ def _names(comparison: Comparison) -> str:
 
 
 def _ordered(changes: Iterable[Change]) -> list[Change]:
-    """Return the changes by what was found, the worst first, then those that would differ each for itself."""
+    """Return the changes by what was found, the worst first, then those that would differ if tested alone."""
     return sorted(changes, key=lambda change: (_ORDER[change.kind], not _would_differ(change), _place(change)))
 
 

@@ -137,7 +137,7 @@ def _same(path: Path, other: Path) -> bool:
 
 def _read_study(path: Path, taken: set[str]) -> StudyData:
     if not path.is_dir():
-        raise UserError(f"{path} is no folder of a study", hint="`dlbench run` says where it wrote one")
+        raise UserError(f"{path} is not a study folder", hint="`dlbench run` prints its path")
     if not (path / files.table("runs")).is_file():
         raise UserError(f"{path} is not a study: it has no {files.table('runs')}", hint=_inside(path))
     attempts = read_table(path / files.table("runs"))
@@ -199,4 +199,4 @@ def _machine(path: Path) -> Mapping[str, Any]:
 
 def _inside(path: Path) -> str:
     found = sorted(folder.name for folder in path.iterdir() if (folder / files.table("runs")).is_file())
-    return f"in it there are studies: {', '.join(found[:5])}" if found else "`dlbench run` says where it wrote one"
+    return f"in it there are studies: {', '.join(found[:5])}" if found else "`dlbench run` prints its path"

@@ -9,7 +9,7 @@ from dlbench.analysis.statistics.intervals import Interval
 from dlbench.report.data import ReportData
 from dlbench.report.formatting import number
 from dlbench.report.markdown import escaped, items, picture, table
-from dlbench.report.page.content import NOTHING_SAID, Content, Drawn
+from dlbench.report.page.content import NO_CONCLUSION, Content, Drawn
 from dlbench.report.page.definitions import OF_EFFICIENCY
 from dlbench.report.page.failures import FailedRun, failures
 from dlbench.report.page.runs_table import EFFICIENCY, MEASURES, UNITS, in_order
@@ -44,8 +44,8 @@ def _answer(content: Content) -> Iterator[list[str]]:
         yield [f"### {title}"]
         yield items(escaped(text, WHOLE) for text in texts)
     if not content.answer:
-        yield [NOTHING_SAID]
-    yield ["### What it stands on"]
+        yield [NO_CONCLUSION]
+    yield ["### Evidence"]
     yield items(f"{escaped(study.name)}: {study.runs}" for study in content.studies)
 
 

@@ -37,8 +37,8 @@ class ReportRequest:
     Attributes:
         output: The folder; made where it is absent, files of the same names are replaced, others stay.
         figures: Names of figures; all, with page and summary, where it is empty.
-        formats: Of the pictures, among FORMATS.
-        style: Of the pictures: see `dlbench.report.rendering.style`.
+        formats: Image formats, among FORMATS.
+        style: Name of the images' style: see `dlbench.report.rendering.style`.
     """
 
     output: Path

@@ -131,7 +131,7 @@ def added_time(case: Case, pairs: int) -> tuple[list[float], list[float]]:
     """Return the seconds dlbench adds to the plain script around the same few steps, pair by pair.
 
     First of one run, from its launch to its end; then of the whole command, which also checks the scenario, opens a
-    study, finds the prepared data, writes the tables and says what was found.
+    study, finds the prepared data, writes the tables and prints the results.
     """
     data = prepared(case.dataset, dict(case.options))
     run_s: list[float] = []

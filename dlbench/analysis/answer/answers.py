@@ -1,7 +1,7 @@
 """The answer that a report begins with: what to use, why, and what speaks against trusting it.
 
 Sentences with numbers, made from rows alone. Nothing is recommended without its price, nothing is called better that
-chance may have made so, and where nothing can be said, that is said.
+chance may have made so, and where no conclusion is possible, that is said.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def answers(runs: "pd.DataFrame") -> tuple[Statement, ...]:
     if any(group.completed for group in found):
         made += [*evidence(found), *warnings(found)]
     else:
-        made = [Statement("No run completed: nothing can be said.", "warning"), *warnings(found)]
+        made = [Statement("No run completed: no conclusion is possible.", "warning"), *warnings(found)]
     return tuple(sorted(made, key=lambda statement: _ORDER.index(statement.kind)))
 
 
@@ -50,7 +50,7 @@ def _said_of(group: ComparisonGroup) -> Iterator[Statement]:
         yield Statement(f"This is not real hardware at work ({group.emulated}); real devices may differ.", "warning")
     if not group.completed:
         runs = sum(len(arm.rows) for arm in group.arms)
-        yield Statement(f"No run completed ({counted(runs, 'run')} tried): nothing can be said.", "warning")
+        yield Statement(f"No run completed ({counted(runs, 'run')} tried): no conclusion is possible.", "warning")
         return
     yield from best(group)
     yield from workers(group)

@@ -34,7 +34,7 @@ def ranked(arms: Sequence[Arm], goal: Goal) -> Ranking | None:
 
 
 def targets(group: ComparisonGroup) -> Iterator[Statement]:
-    """Say which arm reaches each target of a group first; a run that never did counts as later than all others."""
+    """Say which arm reaches each target of a group first; a run that never did is ranked last."""
     asked = {_target(row): None for arm in group.arms for row in arm.rows}
     for target in asked:
         arms = [arm for arm in group.arms if _target(arm.first) == target and arm.scores_mean_something]
@@ -58,8 +58,8 @@ def _reached(target: str, arms: Sequence[Arm]) -> Iterator[Statement]:
         return
     own = ranking.values[ranking.best]
     count = sum(map(math.isfinite, own))
-    later = "" if count == len(own) else ", the others count as later"
-    yield Statement(f"{_use(ranking)}; {count} of {counted(len(own), 'run')} reached it{later}.", "use")
+    rest = "" if count == len(own) else "; the others are ranked last"
+    yield Statement(f"{_use(ranking)}; {count} of {counted(len(own), 'run')} reached it{rest}.", "use")
     yield from _why(ranking)
 
 
@@ -127,27 +127,28 @@ def _chance(goal: Goal) -> str:
 
 
 def _price(time: Ranking, accuracy: Ranking | None) -> str:
-    """Say what the quickest arm costs in accuracy, and which is the quickest that costs none; with a full stop."""
-    quickest = time.best
-    if accuracy is None or quickest is accuracy.best or quickest not in accuracy.values:
+    """Say what the fastest arm costs in accuracy, and which is the fastest that costs none; with a full stop."""
+    fastest = time.best
+    if accuracy is None or fastest is accuracy.best or fastest not in accuracy.values:
         return "."
-    numbers = f"{ACCURACY.spread(quickest)} against {ACCURACY.spread(accuracy.best)} of {accuracy.best.title}"
-    word = accuracy.judgements[quickest].verdict
+    numbers = f"{ACCURACY.spread(fastest)} against {ACCURACY.spread(accuracy.best)} of {accuracy.best.title}"
+    word = accuracy.judgements[fastest].verdict
     if word is Verdict.BETTER:
         return f". But its validation accuracy is {numbers}: lower by more than chance. {_spared(time, accuracy)}"
-    lost = accuracy.median(quickest) < (1 - NOISE) * accuracy.median(accuracy.best)
+    lost = accuracy.median(fastest) < (1 - NOISE) * accuracy.median(accuracy.best)
     if word is Verdict.TOO_FEW and lost:
-        return f". Its validation accuracy is {numbers}: whether that is chance, the repeats are too few to say."
+        return f". Its validation accuracy is {numbers}: too few repeats to tell whether this is noise."
     return "."
 
 
 def _spared(time: Ranking, accuracy: Ranking) -> str:
-    """Name the quickest arm that does not end with a lower accuracy by more than chance."""
+    """Name the fastest arm that does not end with a lower accuracy by more than chance."""
     lower = accuracy.of(Verdict.BETTER)
     arm = next((arm for arm in time.values if arm in accuracy.values and arm not in lower), None)
     if arm is None:
-        return "No arm with a training time is without that."
-    return f"The quickest without that is {arm.title}: {TIME.spread(arm)}, validation accuracy {ACCURACY.spread(arm)}."
+        return "No arm with a training time is without this loss."
+    numbers = f"{TIME.spread(arm)}, validation accuracy {ACCURACY.spread(arm)}"
+    return f"The fastest arm without this loss is {arm.title}: {numbers}."
 
 
 def _runs(arm: Arm) -> str:

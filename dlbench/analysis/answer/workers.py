@@ -10,7 +10,7 @@ from dlbench.analysis.answer.ranking import TIME, Ranking, rank
 from dlbench.analysis.arms import Arm, arm_name
 from dlbench.analysis.compare.judgement import NOISE, Verdict
 from dlbench.analysis.formatting import RATIO, SHARE, Statement, counted, one_line
-from dlbench.analysis.groups import ALONE, described, varying
+from dlbench.analysis.groups import described, varying
 from dlbench.analysis.statistics.intervals import ratio_interval
 
 # More series than this are counted together.
@@ -104,18 +104,19 @@ def _statement(series: ScalingSeries, ranking: Ranking) -> Statement:
     base = series.arms[0]
     if arm is base:
         arm = min(series.arms[1:], key=ranking.median)
-    numbers = _numbers(arm, base)
+    numbers, count = _numbers(arm, base), counted(arm.workers, "worker")
     if advice is Advice.UNDECIDED:
         repeats = f"{ranking.repeats} repeats" if ranking.repeats > 1 else "one repeat"
-        return Statement(_led(series, f"whether more workers pay, {repeats} cannot show: {numbers}."), "warning")
+        return Statement(
+            _led(series, f"whether more workers pay, {repeats} cannot show: with {count}, {numbers}."), "warning"
+        )
     if advice is Advice.STAY:
         fewest = counted(base.workers, "worker")
         return Statement(
-            _led(series, f"do not add workers, use {fewest}: {numbers}{_apart(ranking, base, arm)}."), "use"
+            _led(series, f"do not add workers, use {fewest}: with {count}, {numbers}{_apart(ranking, base, arm)}."),
+            "use",
         )
-    return Statement(
-        _led(series, f"use {counted(arm.workers, 'worker')}: {numbers}{_more(series, ranking, arm)}."), "use"
-    )
+    return Statement(_led(series, f"use {count}: {numbers}{_more(series, ranking, arm)}."), "use")
 
 
 def _led(series: ScalingSeries, text: str) -> str:
@@ -144,8 +145,8 @@ def _more(series: ScalingSeries, ranking: Ranking, arm: Arm) -> str:
 def _numbers(arm: Arm, base: Arm) -> str:
     """Say what an arm took against its base, with the ratio and the efficiency."""
     took, before = TIME.values(arm), TIME.values(base)
-    alone = ALONE if base.is_alone else counted(base.workers, "worker")
-    text = f"{counted(arm.workers, 'worker')} took {TIME.spread(arm)} to train, {alone} {TIME.spread(base)}"
+    fewest = "one worker" if base.workers == 1 else counted(base.workers, "worker")
+    text = f"training took {TIME.spread(arm)} against {TIME.spread(base)} with {fewest}"
     if min(before) > 0:
         text += f" ({RATIO.with_ends(ratio_interval(took, before))})"
     if not base.is_alone or arm.efficiency is None:

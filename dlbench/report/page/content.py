@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # The kinds of statements, and what each is called, in the order of reading.
 KINDS = {"use": "What to use", "why": "Why", "warning": "What speaks against it"}
-NOTHING_SAID = "Nothing can be said from these runs."
+NO_CONCLUSION = "No conclusion is possible from these runs."
 TIME = "%Y-%m-%d %H:%M UTC"
 
 

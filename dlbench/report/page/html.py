@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from dlbench.report.formatting import readable
-from dlbench.report.page.content import NOTHING_SAID, Content
+from dlbench.report.page.content import NO_CONCLUSION, Content
 from dlbench.report.page.definitions import definitions
 from dlbench.report.page.failures import failures
 from dlbench.report.page.machines import machines
@@ -35,7 +35,7 @@ def render(content: Content) -> str:
     template = _environment().get_template(TEMPLATE)
     return template.render(
         content=content,
-        nothing_said=NOTHING_SAID,
+        no_conclusion=NO_CONCLUSION,
         verdicts=_by_reference(content.judged),
         table=runs,
         failures=failed,

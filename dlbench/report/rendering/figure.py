@@ -98,7 +98,7 @@ def save_all(chart: Chart, caption: str, paths: Sequence[Path], style: Style) ->
     for path in paths:
         if path.suffix not in FORMATS:
             allowed = " or ".join(FORMATS)
-            raise UserError(f"a picture is no {shown(path.suffix)} file; it can be {allowed}", where=str(path))
+            raise UserError(f"unsupported image format {shown(path.suffix)}; use {allowed}", where=str(path))
     with applied(style):
         figure = _composed(chart, style, chart.title)
         width_pt = figure.get_figwidth() * POINTS

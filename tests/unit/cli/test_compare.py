@@ -148,7 +148,7 @@ def test_no_study(tmp_path, monkeypatch):
     monkeypatch.setitem(COMMANDS, "compare", "Compare two studies.")
     result = CliRunner().invoke(group, ["compare", str(tmp_path / "no"), str(tmp_path / "where")])
     assert result.exit_code == USAGE
-    assert "is no folder of a study" in result.stderr
+    assert "is not a study folder" in result.stderr
 
 
 @pytest.mark.parametrize(

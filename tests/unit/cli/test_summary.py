@@ -50,7 +50,7 @@ def test_failures_are_named_with_their_reason():
     failed = row("x-r0", status="failed", reason="worker 1: ValueError: [red]no\nmore", attempt=2)
     text = shown([row("x-r0"), failed])
     assert "1 run not completed:\n  x-r0 (attempt 2): failed: worker 1: ValueError: [red]no\n" in text
-    assert "What was found" not in text
+    assert "Results" not in text
 
 
 def test_an_empty_rate_gets_a_hint():

@@ -70,7 +70,7 @@ def test_refused_studies_have_the_reasons_and_no_table():
 def test_other_machines_are_said_in_the_open():
     runs = table(measured("a", 9.0, 1))
     text = outside(comparison.markdown(compare(runs, runs)))
-    assert "Not alike, or not known to be: the machines; what changed may be theirs." in text
+    assert "The machines differ or are unknown and may explain the changes." in text
 
 
 def test_long_comparisons_fit_into_a_comment():
@@ -152,5 +152,5 @@ def test_what_would_differ_as_the_only_comparison_is_shown_first():
     text = outside(comparison.markdown(found))
     assert text.count("| too few repeats | batch_size=9 |") == 2
     assert "batch_size=8" not in text
-    assert "Each for itself, 2 numbers would be" in text
+    assert "Tested alone, 2 would be significant" in text
     assert "batch_size=9" in comparison.text(found, plain).splitlines()[3]

@@ -81,7 +81,7 @@ def test_what_is_not_known_of_scenario_and_machine_stays_unknown(tmp_path: Path)
 def test_no_study(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no study is given"):
         read([])
-    with pytest.raises(UserError, match="no folder of a study"):
+    with pytest.raises(UserError, match="not a study folder"):
         read([tmp_path / "absent"])
     with pytest.raises(UserError, match=r"it has no runs\.csv"):
         read([tmp_path])

@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 from dlbench.report.data import read
 from dlbench.report.markdown import escaped, table
-from dlbench.report.page.content import NOTHING_SAID, Drawn
+from dlbench.report.page.content import NO_CONCLUSION, Drawn
 from dlbench.report.summary import markdown
 from tests.unit.report.figures.makers import base_line, repeats, report_data, run
 from tests.unit.report.page.pages import HOSTILE, NUL, UNSEEN, content, hostile, large, read_html, study
@@ -93,7 +93,7 @@ def test_studies_have_tables_of_their_own(tmp_path):
 
 def test_what_a_study_lacks_is_said(tmp_path):
     text = markdown(content(report_data(run(status="failed"), tmp_path=tmp_path), statements=()))
-    assert NOTHING_SAID in text
+    assert NO_CONCLUSION in text
     assert "## Arms" not in text
     assert "1 run: 0 completed, 1 failed" in text
     completed = markdown(content(report_data(run(), tmp_path=tmp_path)))

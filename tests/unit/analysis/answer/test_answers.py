@@ -47,7 +47,7 @@ PARTLY_FAILED = [
 
 # Kind, arms, and what is said of them.
 CASES = {
-    "the quickest arm with its number and how sure that is": ("use",
+    "the fastest arm with its number and how sure that is": ("use",
         [timed("a", 10.0, batch_size=8), timed("b", 5.0, batch_size=16, seed=3)],
         "For the least training time: batch 16: 4.9", ", 5 runs; ahead of the other one by more than chance and 2.0%."),
     "arms that are as quick": ("use", CLOSE, "not ahead of 1 of 2 others by more than chance and 2.0%."),
@@ -56,25 +56,25 @@ CASES = {
     "accuracy is not given up for speed without saying so": ("use", [timed("a", 10.0, batch_size=8, accuracy=0.95),
         FAST_AND_WORSE, timed("c", 7.0, batch_size=64, seed=6)], "For the least training time: batch 256",
         "But its validation accuracy is 0.8", "against 0.9",
-        "lower by more than chance. The quickest without that is batch 64: 7",
+        "lower by more than chance. The fastest arm without this loss is batch 64: 7",
         "For the highest validation accuracy: batch"),
     "a lower accuracy that may be chance": ("use",
         [timed("a", 10.0, 1, accuracy=0.95, batch_size=8), timed("b", 5.0, 1, accuracy=0.5, batch_size=16)],
-        "whether that is chance, the repeats are too few to say", "one repeat says nothing about chance"),
+        "too few repeats to tell whether this is noise", "one repeat says nothing about chance"),
     "arms that end lower": ("why", [timed("a", 10.0, batch_size=8), FAST_AND_WORSE],
         "In validation accuracy these are behind batch 8 by more than chance: batch 256 (0.8"),
-    "a second worker that pays": ("use", [TWO, ONE], "Use 2 workers: 2 workers took", "one worker alone 9.",
-        "; efficiency 9"),
+    "a second worker that pays": ("use", [TWO, ONE], "Use 2 workers: training took 5", " s [",
+        " with one worker (0.5", "; efficiency 9"),
     "a second worker that does not pay": ("use", [timed("a", 12.0), ONE],
-        "Do not add workers, use 1 worker: 2 workers took", "efficiency 4"),
+        "Do not add workers, use 1 worker: with 2 workers, training took", "efficiency 4"),
     "a second worker that changes nothing": ("use", [timed("a", 10.0), timed("b", 10.0, seed=3, **ALONE)],
         "Do not add workers", "the two times cannot be told apart"),
     "a second worker in one repeat": ("warning", [timed("a", 5.0, 1), timed("b", 9.8, 1, seed=3, **ALONE)],
-        "Whether more workers pay, one repeat cannot show: 2 workers took", "One run of each arm"),
+        "Whether more workers pay, one repeat cannot show: with 2 workers, training took", "One run of each arm"),
     "a gain that may be chance is no advice against more workers": ("warning", MAYBE,
-        "batch 32: whether more workers pay, 5 repeats cannot show: 2 workers took"),
+        "batch 32: whether more workers pay, 5 repeats cannot show: with 2 workers, training took"),
     "the fewest workers that are as quick are enough": ("use", by_workers(32, 20.0, 10.0, 10.0, count=8),
-        "Use 2 workers: 2 workers took", "1 worker", "4 workers are not quicker"),
+        "Use 2 workers: training took", "with one worker", "4 workers are not quicker"),
     "other batch sizes are judged apart": ("use", [*by_workers(8, 11.0, 12.0), *by_workers(16, 6.0, 3.0)],
         "batch 16: use 2 workers", "batch 8: do not add workers"),
     "very many batch sizes are counted": ("why",
@@ -83,7 +83,7 @@ CASES = {
     "the least time to the target": ("use",
         [target("a", noisy(9.0, 5, 1), batch_size=8), target("b", noisy(5.0, 5, 2), batch_size=16)],
         "For the least time to a validation accuracy of 0.95: batch 16: ", "5 of 5 runs reached it"),
-    "runs that never reach the target count as later": ("why",
+    "runs that never reach the target are ranked last": ("why",
         [target("a", [1.0, None, None, None, None], batch_size=8), target("b", noisy(5.0, 5, 2), batch_size=16)],
         "batch 8 (not reached by half of its runs)"),
     "a target that no run reaches": ("warning", [target("a", [None] * 5, batch_size=8),
@@ -140,7 +140,7 @@ def test_one_arm_is_no_choice():
 
 def test_nothing_completed():
     found = answers(table(failed("a", 3), failed("b", 2, "timeout")))
-    assert found[0] == Statement("No run completed: nothing can be said.", "warning")
+    assert found[0] == Statement("No run completed: no conclusion is possible.", "warning")
     assert all(statement.kind == "warning" for statement in found)
     assert any("5 of 5 runs did not complete (3 failed, 2 timeout)" in statement.text for statement in found)
 

@@ -12,7 +12,7 @@ import pytest
 
 from dlbench.report.data import read
 from dlbench.report.page import html as page
-from dlbench.report.page.content import NOTHING_SAID
+from dlbench.report.page.content import NO_CONCLUSION
 from dlbench.report.page.html import policy, render, ticked
 from dlbench.report.rendering.style import contrast, luminance
 from tests.unit.report.figures.makers import report_data, run
@@ -36,7 +36,7 @@ def spaced(text):
 def test_everything_is_said_in_order(html):
     text = read_html(html).text("body")
     parts = [
-        "Report of dlbench", "Does a second worker pay?", "The answer", "What to use", "Two workers at batch 64.",
+        "dlbench report", "Does a second worker pay?", "The answer", "What to use", "Two workers at batch 64.",
         "Why", "They took 2.1 s", "What speaks against it", "Three repeats are few",
         "study: 11 runs: 10 completed, 1 out-of-memory, 12 attempts", "Published shapes", "kim2023",
         "holds training time falls", "cannot be told", "Charts", "Training time", "n = 3.",
@@ -61,7 +61,7 @@ def test_the_same_content_gives_the_same_page(tmp_path):
 
 def test_without_statements_it_says_so_and_parts_without_content_are_left_out(tmp_path):
     reader = read_html(render(content(study(tmp_path), statements=(), judged=(), drawn=(), left_out=())))
-    assert NOTHING_SAID in reader.text("main")
+    assert NO_CONCLUSION in reader.text("main")
     assert {"shapes", "charts"} & {attributes.get("id") for attributes in reader.all("section")} == set()
     assert "#charts" not in [attributes["href"] for attributes in reader.all("a")]
 
@@ -183,7 +183,7 @@ def test_what_a_study_lacks_is_said(tmp_path):
     lacking = report_data(run(), tmp_path=tmp_path)
     failed = report_data(*(run(repeat=n, status="failed", reason=None) for n in range(2)), tmp_path=tmp_path)
     for found, parts in (
-        (lacking, ("study came without its scenario.", "machine.json is not there or cannot be read")),
+        (lacking, ("study has no scenario.yaml.", "machine.json is not there or cannot be read")),
         (lacking, ("Nothing: every run completed at its first attempt.",)),
         (failed, ("2 runs: 0 completed, 2 failed", "no reason was recorded")),
     ):
