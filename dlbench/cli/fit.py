@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dlbench.cli import options, tables
-from dlbench.cli.signals import heeded
+from dlbench.cli.signals import stop_on_signals
 
 if TYPE_CHECKING:
     from dlbench.study.fit import LargestBatch
@@ -44,7 +44,7 @@ def command(scenario: Path, only: tuple[str, ...], workers: int | None, as_json:
     runs = expand(found, cluster, options.read_only(only))
     most = workers or max(run.settings.workers for run in expand(found, cluster))
     try:
-        with heeded(stop):
+        with stop_on_signals(stop):
             largest = find_largest_batches(runs, cluster, most, partial(click.echo, err=as_json), stop)
     except Stopped as error:
         raise KeyboardInterrupt from error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dlbench.cli import INTERRUPTED, options
-from dlbench.cli.signals import heeded
+from dlbench.cli.signals import stop_on_signals
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -87,7 +87,7 @@ def _run(request: "Request", *, is_followed: bool) -> int:
     console = _console()
     stop = Stop()
     try:
-        with heeded(stop), _watcher(console) as watcher:
+        with stop_on_signals(stop), _watcher(console) as watcher:
             result = measure(request, watcher, stop)
     except (DiskFull, NotPrepared) as error:
         click.echo(f"dlbench: {error}", err=True)

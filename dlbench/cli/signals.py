@@ -13,7 +13,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextlib.contextmanager
-def heeded(stop: "Stop") -> Iterator[None]:
+def stop_on_signals(stop: "Stop") -> Iterator[None]:
     """Let Ctrl-C, SIGTERM and SIGHUP set `stop`; a second Ctrl-C ends dlbench at once.
 
     SIGHUP, which a lost terminal sends, leaves a job of a queue alone. A signal that the shell has us ignore, such as

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dlbench.hosts.remote import Agents, HostError, elsewhere, in_parallel
+from dlbench.hosts.remote import Agents, HostError, in_parallel, remote_hosts
 from dlbench.records import files
 from dlbench.records.assignment import Assignment
 from dlbench.scenario.cluster import Cluster, Host
@@ -33,7 +33,7 @@ def collect_remote(
     places = assignment.layout.places
     ranks = {
         host: [place.rank for place in places if place.host == host.address]
-        for host in elsewhere(cluster)
+        for host in remote_hosts(cluster)
         if any(place.host == host.address for place in places)
     }
     logs = [folder / files.worker_log(rank) for own in ranks.values() for rank in own]

@@ -12,7 +12,7 @@ from typing import Any
 from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.hosts.agent import describe
-from dlbench.hosts.remote import Agents, HostError, command, elsewhere, in_parallel
+from dlbench.hosts.remote import Agents, HostError, command, in_parallel, remote_hosts
 from dlbench.records.machine import found_in, library_versions, other_versions
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.run_spec import RunSpec
@@ -53,7 +53,7 @@ def describe_hosts(
     Raises:
         UserError: Some do not answer, lack the interpreter or dlbench, or have other versions or files; names all.
     """
-    others, agents = elsewhere(cluster), Agents(cluster, environment, python)
+    others, agents = remote_hosts(cluster), Agents(cluster, environment, python)
     answers = in_parallel(lambda host: _ask(agents, host, files), others)
     here = describe(files, machine)
     known: dict[str, dict[str, Any] | str] = {host.address: here for host in cluster.hosts}

@@ -15,7 +15,7 @@ from itertools import combinations, pairwise
 from typing import Any
 
 from dlbench.errors import UserError
-from dlbench.hosts.remote import Agent, Agents, HostError, elsewhere, started
+from dlbench.hosts.remote import Agent, Agents, HostError, remote_hosts, started
 from dlbench.scenario.cluster import Cluster
 
 # Up to so many hosts every pair is measured, above it each host and its next: pairs grow with the square of hosts.
@@ -170,7 +170,7 @@ class _Pair:
         if not address:
             # Only ssh knows its name.
             return self._ask(listener, "address", interface="")["address"], ""
-        is_remote = any(self.cluster.hosts[number] in elsewhere(self.cluster) for number in (caller, listener))
+        is_remote = any(self.cluster.hosts[number] in remote_hosts(self.cluster) for number in (caller, listener))
         if route["is_loopback"] and is_remote:
             raise HostError(f"one of them takes the other for itself: it resolves the other's name to {address}")
         return address, ""

@@ -41,7 +41,7 @@ class HostError(Exception):
     """A host cannot be reached, or cannot do what it was asked; the text says why, without the host's name."""
 
 
-def elsewhere(cluster: Cluster) -> list[Host]:
+def remote_hosts(cluster: Cluster) -> list[Host]:
     """Return the hosts that are not this machine by any of its names."""
     own_names = {socket.gethostname(), socket.getfqdn()}
     return [host for host in cluster.hosts if not host.is_here and host.address not in own_names]
@@ -103,7 +103,7 @@ class Agents:
 
     def start(self, host: Host) -> "Agent":
         """Start the agent on a host, over ssh where it is not this machine."""
-        if host in elsewhere(self.cluster):
+        if host in remote_hosts(self.cluster):
             return Agent(argv(self.cluster, host, _AGENT, self.environment, self.python), self.python)
         return Agent([self.python, *_AGENT], self.python)
 

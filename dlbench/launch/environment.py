@@ -1,4 +1,4 @@
-"""The environment of a launcher process, made from an explicit base: what leaks into a job is taken out, pools set."""
+"""The environment of a launcher process, made from an explicit base: leaking variables removed, thread pools set."""
 
 import shlex
 from collections.abc import Mapping
@@ -80,7 +80,7 @@ def cleaned(base: Mapping[str, str], *, keep_slurm: bool) -> dict[str, str]:
     return {name: value for name, value in base.items() if name not in _LEAKING and not name.startswith(prefixes)}
 
 
-def pools(layout: Layout) -> dict[str, str]:
+def thread_variables(layout: Layout) -> dict[str, str]:
     """Return the variables that set every thread pool to the layout's number of threads."""
     intra, inter = str(layout.intra_op_threads), str(layout.inter_op_threads)
     return {
@@ -92,8 +92,8 @@ def pools(layout: Layout) -> dict[str, str]:
     }
 
 
-def manners() -> dict[str, str]:
-    """Return the variables that make Python and TensorFlow say what matters at once, and nothing else."""
+def logging_variables() -> dict[str, str]:
+    """Return the variables that make Python dump its stacks and flush its output, and silence TensorFlow's notes."""
     return {"PYTHONFAULTHANDLER": "1", "PYTHONUNBUFFERED": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
 
 

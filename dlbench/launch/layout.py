@@ -30,7 +30,7 @@ class _Share:
 Shared = Sequence[tuple[Host, Sequence[_Share]]]
 
 
-def arrange(run: RunSpec, cluster: Cluster) -> Layout:
+def plan_layout(run: RunSpec, cluster: Cluster) -> Layout:
     """Return the layout of a run over a cluster.
 
     Raises:

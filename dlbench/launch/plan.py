@@ -9,7 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dlbench import plugins
 from dlbench.errors import UserError
-from dlbench.launch.environment import LOCAL_VARIABLES, agent, cleaned, manners, pools, search_paths
+from dlbench.launch.environment import (
+    LOCAL_VARIABLES,
+    agent,
+    cleaned,
+    logging_variables,
+    search_paths,
+    thread_variables,
+)
 from dlbench.plugins import Options, Plugin
 from dlbench.records import files
 from dlbench.records.assignment import ATTEMPT_VARIABLE, VARIABLE, Assignment
@@ -60,7 +67,7 @@ def plan(
     launcher = plugins.load("launchers", settings.launcher)
     options = _options(launcher, assignment)
     # What every process needs, on whatever host.
-    common = pools(layout) | manners() | _of_strategy(assignment)
+    common = thread_variables(layout) | logging_variables() | _of_strategy(assignment)
     common |= {VARIABLE: assignment.model_dump_json(), ATTEMPT_VARIABLE: assignment.attempt_id}
     passed = tuple(sorted({*common, *cluster.environment, "PATH"}))
     argv = launcher.target.argv(layout, (python, *_PROGRAM), options, settings, passed)

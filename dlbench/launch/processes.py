@@ -61,7 +61,7 @@ def state(pid: int) -> ProcessState | None:
     return ProcessState(pid, fields[0], int(fields[3])) if len(fields) > 3 else None
 
 
-def carries(pid: int, attempt_id: str) -> bool:
+def has_attempt_id(pid: int, attempt_id: str) -> bool:
     """Whether a process was started with the attempt's id in its environment."""
     try:
         environment = (_PROC / str(pid) / "environ").read_bytes()
@@ -77,7 +77,7 @@ def worker_states(attempt_id: str, views: Mapping[int, WorkerView], host: str) -
     worker's only if the worker is on this host and the process carries the attempt's id.
     """
     here = {rank: view.pid for rank, view in views.items() if view.pid > 0 and view.host == host}
-    found = {rank: state(pid) if carries(pid, attempt_id) else None for rank, pid in here.items()}
+    found = {rank: state(pid) if has_attempt_id(pid, attempt_id) else None for rank, pid in here.items()}
     return WorkerStates(
         stopped=frozenset(rank for rank, seen in found.items() if seen is not None and seen.is_stopped),
         gone=frozenset(rank for rank, seen in found.items() if seen is None or not seen.is_alive),
@@ -141,4 +141,4 @@ def _belongs(pid: int, attempt_id: str, session: int | None) -> bool:
     seen = state(pid)
     if seen is None or not seen.is_alive or pid == os.getpid():
         return False
-    return seen.session == session or carries(pid, attempt_id)
+    return seen.session == session or has_attempt_id(pid, attempt_id)

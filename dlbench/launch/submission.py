@@ -98,7 +98,7 @@ class Job(Protocol):
 
     name: str
 
-    def look(self) -> JobStatus:
+    def status(self) -> JobStatus:
         """Return how it stands; may be called several times a second."""
 
     def output(self) -> str:
@@ -110,7 +110,7 @@ class Job(Protocol):
     def kill(self) -> None:
         """End it at once."""
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """Follow it no more; it goes on."""
 
     def collect(self) -> None:

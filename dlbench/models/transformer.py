@@ -146,7 +146,7 @@ def _normal(deviation: float) -> Any:
     return initializers.RandomNormal(stddev=deviation)
 
 
-def waves(steps: int, width: int) -> npt.NDArray[np.float64]:
+def sinusoidal_encoding(steps: int, width: int) -> npt.NDArray[np.float64]:
     """Return [steps, width], sines in even columns and cosines in odd ones (Vaswani et al. 2017, section 3.5).
 
     Column 2i and 2i + 1 hold waves of position / 10000^(2i / width).
@@ -178,7 +178,7 @@ def learned_positions_layer() -> Any:
 
 @functools.cache
 def fixed_positions_layer() -> Any:
-    """Return the class of a layer that adds `waves`."""
+    """Return the class of a layer that adds `sinusoidal_encoding`."""
     import keras
 
     class FixedPositions(keras.layers.Layer):  # type: ignore[misc]  # keras is untyped
@@ -186,6 +186,6 @@ def fixed_positions_layer() -> Any:
 
         def call(self, inputs: Any) -> Any:
             _, steps, width = inputs.shape
-            return inputs + keras.ops.convert_to_tensor(waves(steps, width), dtype=inputs.dtype)
+            return inputs + keras.ops.convert_to_tensor(sinusoidal_encoding(steps, width), dtype=inputs.dtype)
 
     return FixedPositions

@@ -10,7 +10,7 @@ PROGRAM = ("-m", "dlbench.worker.probe")
 ANSWER = "dlbench-probe-answer: "
 
 
-class Answer(BaseModel):
+class ProbeResult(BaseModel):
     """What a trial found.
 
     Attributes:

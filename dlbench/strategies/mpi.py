@@ -86,7 +86,7 @@ def refuse(options: MpiOptions, settings: Settings) -> str:
     )
 
 
-def prove(algorithm: str, components: Sequence[str], read: Callable[[str], str | None]) -> str:
+def verify_algorithm(algorithm: str, components: Sequence[str], read: Callable[[str], str | None]) -> str:
     """Return what the library itself reports about the all-reduce it uses; pure.
 
     Args:
@@ -143,7 +143,7 @@ class LibraryAllReduce(_AllReduce):
         super().__init__(communicator)
         self.proof = ""
         if communicator.size > 1:
-            self.proof = prove(algorithm, communicator.components, communicator.control_variable)
+            self.proof = verify_algorithm(algorithm, communicator.components, communicator.control_variable)
         self._volume = _volume.LIBRARY.get(algorithm)
         self.bytes_sent = None if self._volume is None else 0
 

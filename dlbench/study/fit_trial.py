@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import IO
 
 from dlbench.errors import UserError
-from dlbench.launch.layout import arrange
+from dlbench.launch.layout import plan_layout
 from dlbench.launch.plan import plan
 from dlbench.launch.processes import end_all, leftovers
 from dlbench.records.assignment import Assignment
 from dlbench.records.outcome import says_out_of_memory
-from dlbench.records.probe import ANSWER, PROGRAM, Answer
+from dlbench.records.probe import ANSWER, PROGRAM, ProbeResult
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Affects, Settings, option_prefixes_of, settings_of
@@ -51,7 +51,7 @@ class Trial:
     reason: str
     is_slow: bool
     wall_time_s: float
-    answer: Answer | None = None
+    answer: ProbeResult | None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Trials:
             run=run,
             attempt=1,
             attempt_id=f"probe-{secrets.token_hex(8)}",
-            layout=arrange(run, self.cluster),
+            layout=plan_layout(run, self.cluster),
             data_folder=str(self.data.folder),
             data_checksum=self.data.checksum,
         )
@@ -154,9 +154,9 @@ def _tail(output: IO[bytes]) -> str:
     return output.read().decode(errors="replace")
 
 
-def _answer(text: str) -> Answer | None:
+def _answer(text: str) -> ProbeResult | None:
     lines = [line for line in text.splitlines() if line.startswith(ANSWER)]
-    return Answer.model_validate_json(lines[-1].removeprefix(ANSWER)) if lines else None
+    return ProbeResult.model_validate_json(lines[-1].removeprefix(ANSWER)) if lines else None
 
 
 def _end(process: subprocess.Popen[bytes], assignment: Assignment) -> None:

@@ -59,7 +59,7 @@ def follow(job: Job, watcher: Watcher, stop: threading.Event) -> JobStatus:
         job.kill()
         raise
     except BaseException:
-        job.leave()
+        job.detach()
         raise
     job.collect()
     if status.exit_code == _REFUSED:
@@ -75,7 +75,7 @@ def _wait(job: Job, output: "_Output", watcher: Watcher, stop: threading.Event) 
     """Return how a job has ended; once `stop` is set it is cancelled, and killed where it does not end in time."""
     shown, kill_at = "", None
     while True:
-        status = job.look()
+        status = job.status()
         output.take(job)
         if status.text != shown:
             shown = status.text

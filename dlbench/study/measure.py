@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 
 from dlbench.errors import UserError
-from dlbench.launch.layout import arrange
+from dlbench.launch.layout import plan_layout
 from dlbench.launch.plan import plan as launch_plan
 from dlbench.launch.plan import render
 from dlbench.launch.submission import NotCollected
@@ -59,7 +59,7 @@ def dry_run(request: Request) -> Iterator[str]:
         yield Queue(plan, request).dry_run_text(folder)
     yield "# The endpoint (address, port, token), the prepared data and the log folder are added at the launch."
     for run in plan.runs:
-        assignment = Assignment(run=run, attempt=1, attempt_id="<attempt>", layout=arrange(run, plan.cluster))
+        assignment = Assignment(run=run, attempt=1, attempt_id="<attempt>", layout=plan_layout(run, plan.cluster))
         launch = launch_plan(assignment, os.environ, cluster=plan.cluster)
         yield f"\n# {run.run_id}: {' '.join(run.label.split())}, repeat {run.repeat}\n{render(launch)}"
 

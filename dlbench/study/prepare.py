@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from dlbench.errors import PREPARATION_REFUSED, UserError
-from dlbench.hosts.remote import argv, elsewhere, in_parallel
+from dlbench.hosts.remote import argv, in_parallel, remote_hosts
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.run_spec import RunSpec
 
@@ -80,7 +80,7 @@ def prepare(
     """
     recipes = dict.fromkeys(recipe for run in runs if (recipe := recipe_of(run)) is not None)
     found = {recipe: _prepare(recipe, [sys.executable, *_words(recipe)], say, stop) for recipe in recipes}
-    if cluster is None or not (others := elsewhere(cluster)):
+    if cluster is None or not (others := remote_hosts(cluster)):
         return found
     return {recipe: _everywhere(recipe, here, cluster, others, say, stop) for recipe, here in found.items()}
 

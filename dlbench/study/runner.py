@@ -16,7 +16,7 @@ from typing import Any
 from dlbench.errors import UserError
 from dlbench.hosts.collect_remote import collect_remote
 from dlbench.launch.execute import Progress, execute, write_outcome
-from dlbench.launch.layout import arrange
+from dlbench.launch.layout import plan_layout
 from dlbench.launch.plan import plan
 from dlbench.launch.processes import end, leftovers
 from dlbench.records.assignment import Assignment, Endpoint
@@ -188,7 +188,7 @@ class _Runner:
             run=run,
             attempt=attempt.number,
             attempt_id=f"{run.run_id}-{attempt.number}-{secrets.token_hex(8)}",
-            layout=arrange(run, self.cluster),
+            layout=plan_layout(run, self.cluster),
             endpoint=endpoint,
             data_folder=str(prepared.folder) if prepared else "",
             data_folders=dict(prepared.elsewhere) if prepared else {},

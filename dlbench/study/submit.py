@@ -120,7 +120,7 @@ class Queue:
         except FileNotFoundError:
             return folder
         job = self._target.job(name, last, self._options)
-        status = job.look()
+        status = job.status()
         if status.stage in (Stage.WAITING, Stage.RUNNING):
             raise UserError(
                 f"a job of this study is there already: {status.text}",

@@ -49,7 +49,7 @@ class _Itimerspec(ctypes.Structure):
     )
 
 
-class DeadMan:
+class KillTimer:
     """A timer of the kernel that kills this process unless it is armed anew or disarmed in time."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class Watchdog:
         self._limits = limits
         self._stuck_s = limits.orphan_timeout_s + max(limits.stall_timeout_s, limits.startup_timeout_s)
         self._log = os.dup(2)  # stays the worker's log whatever the user's code does to sys.stderr
-        self._dead_man = DeadMan()
+        self._kill_timer = KillTimer()
         self._mark: tuple[str, int] | None = None
         self._contact_at = monotonic()
         self._was_open: bool | None = None
@@ -112,18 +112,18 @@ class Watchdog:
         if is_open:
             self._contact_at = monotonic()
             # While this thread cannot run, dlbench may still be alive: leave its stall check enough time.
-            self._dead_man.arm(self._stuck_s)
+            self._kill_timer.arm(self._stuck_s)
         elif monotonic() - self._contact_at > self._limits.orphan_timeout_s:
             self._end(reason)
         elif self._was_open is not False:
-            self._dead_man.arm(self._limits.orphan_timeout_s + MARGIN_S)
+            self._kill_timer.arm(self._limits.orphan_timeout_s + MARGIN_S)
         self._was_open = is_open
 
     def stop(self) -> None:
         """Watch no more."""
         faulthandler.cancel_dump_traceback_later()
-        self._dead_man.disarm()
-        self._dead_man.close()
+        self._kill_timer.disarm()
+        self._kill_timer.close()
         os.close(self._log)
 
     def _end(self, reason: str) -> NoReturn:

@@ -23,7 +23,7 @@ class Layer:
         self.output: Array = np.empty((0, num_outputs), parameters.dtype)
         self.delta: Array = np.empty((0, num_outputs), parameters.dtype)
 
-    def make_room(self, num_samples: int) -> None:
+    def allocate_buffers(self, num_samples: int) -> None:
         """Hold at least so many samples; room never shrinks."""
         shape = (num_samples, self.kernel.shape[1])
         self.output = np.empty(shape, self.output.dtype)
@@ -89,7 +89,7 @@ class DenseStack:
         if len(x) > self._room:
             self._room = len(x)
             for layer in self.layers:
-                layer.make_room(self._room)
+                layer.allocate_buffers(self._room)
         outputs = [x]
         for layer in self.layers[:-1]:
             output = layer.forward(outputs[-1])

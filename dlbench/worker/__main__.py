@@ -104,7 +104,7 @@ def work(assignment: Assignment, rank: int, cores_enforced: str) -> int:
 
 def leave(assignment: Assignment, rank: int, reporter: "Reporter") -> int:
     """Wait until everything is acknowledged, and return the exit code; ends the process where that takes too long."""
-    from dlbench.telemetry.watchdog import DUMP_FRACTION, DeadMan, dump_later
+    from dlbench.telemetry.watchdog import DUMP_FRACTION, KillTimer, dump_later
 
     limits = assignment.run.limits
     if not reporter.close(limits.orphan_timeout_s):
@@ -112,7 +112,7 @@ def leave(assignment: Assignment, rank: int, reporter: "Reporter") -> int:
         end_now()
     # The interpreter's end is left, in which a library may hang; the sender's thread no longer watches.
     dump_later(DUMP_FRACTION * limits.stall_timeout_s, 2)
-    DeadMan().arm(limits.orphan_timeout_s + limits.stall_timeout_s)
+    KillTimer().arm(limits.orphan_timeout_s + limits.stall_timeout_s)
     cores.leave_group(assignment.attempt_id, rank)
     return 0
 

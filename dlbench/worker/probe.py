@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from dlbench.errors import UserError
 from dlbench.records.assignment import Assignment
-from dlbench.records.probe import ANSWER, Answer
+from dlbench.records.probe import ANSWER, ProbeResult
 from dlbench.telemetry.failure import is_out_of_memory, one_line
 from dlbench.worker.process import cores, memory
 from dlbench.worker.process.rank import read_assignment
@@ -32,7 +32,7 @@ FAILED = 1
 
 
 @dataclass(frozen=True)
-class Subject:
+class ProbeReplica:
     """What is tried: a replica ready for steps, its data, and the device it is on."""
 
     trainer: "Trainer"
@@ -41,9 +41,9 @@ class Subject:
     device_name: str
     on_accelerator: bool
 
-    def answer(self, *, reason: str = "") -> Answer:
+    def result(self, *, reason: str = "") -> ProbeResult:
         """Return what was found; without a reason it fits."""
-        return Answer(
+        return ProbeResult(
             fits=not reason,
             reason=reason,
             train_samples=len(self.data.train),
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     _end(0)
 
 
-def attempt(assignment: Assignment, memory_bytes: int) -> Answer:
+def attempt(assignment: Assignment, memory_bytes: int) -> ProbeResult:
     """Build the run's replica, make steps with its batch, and say whether that fits.
 
     Raises:
@@ -75,19 +75,19 @@ def attempt(assignment: Assignment, memory_bytes: int) -> Answer:
     """
     cores.limit_threads(assignment.layout.intra_op_threads)
     cores.bind(assignment.layout.places[0], assignment.attempt_id)
-    subject = prepare(assignment)
-    if not subject.on_accelerator or assignment.run.settings.memory_limit_bytes is not None:
+    replica = prepare(assignment)
+    if not replica.on_accelerator or assignment.run.settings.memory_limit_bytes is not None:
         memory.limit(memory_bytes)
     try:
-        train_a_little(subject, assignment.run)
+        train_a_little(replica, assignment.run)
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        return subject.answer(reason=one_line(error))
-    return subject.answer()
+        return replica.result(reason=one_line(error))
+    return replica.result()
 
 
-def prepare(assignment: Assignment) -> Subject:
+def prepare(assignment: Assignment) -> ProbeReplica:
     """Build the replica of the only worker, as it is built for training."""
     from dlbench.datasets._format import open_arrays
     from dlbench.trainers import processor_name
@@ -99,18 +99,18 @@ def prepare(assignment: Assignment) -> Subject:
     trainer.compile(strategy.in_graph, strategy.in_forward)
     device_name = str(trainer.facts().get("device_name", ""))
     data = data_of(assignment.run, arrays)
-    return Subject(trainer, data, communicator, device_name, device_name != processor_name())
+    return ProbeReplica(trainer, data, communicator, device_name, device_name != processor_name())
 
 
-def train_a_little(subject: Subject, run: "RunSpec") -> None:
+def train_a_little(replica: ProbeReplica, run: "RunSpec") -> None:
     """Do all that training does: common first weights, both ways of a step, agreement, evaluation, a checkpoint."""
-    trainer = subject.trainer
+    trainer = replica.trainer
     parameters = trainer.parameters()
     trainer.set_parameters(parameters)
-    make_steps(subject, run, apart=True)
-    disagree(subject)
-    make_steps(subject, run, apart=False)
-    data = subject.data
+    make_steps(replica, run, apart=True)
+    disagree(replica)
+    make_steps(replica, run, apart=False)
+    data = replica.data
     chosen = data.validation[: run.settings.evaluation_batch_size]
     trainer.evaluate(data.validation_x[chosen], data.validation_y[chosen])
     if run.settings.checkpoint_every is not None:
@@ -121,11 +121,11 @@ def train_a_little(subject: Subject, run: "RunSpec") -> None:
     del parameters
 
 
-def make_steps(subject: Subject, run: "RunSpec", *, apart: bool) -> None:
+def make_steps(replica: ProbeReplica, run: "RunSpec", *, apart: bool) -> None:
     """Make steps with the run's batch: gradient and update apart, with another gradient arrived, or in one call."""
     import numpy as np
 
-    trainer, data = subject.trainer, subject.data
+    trainer, data = replica.trainer, replica.data
     size, rate = run.local_batch_size(0), run.full_learning_rate
     batches = data.batches or data.batch
     for number in range(STEPS):
@@ -137,14 +137,14 @@ def make_steps(subject: Subject, run: "RunSpec", *, apart: bool) -> None:
             trainer.step(x, y, 1 / size, rate)
 
 
-def disagree(subject: Subject) -> None:
+def disagree(replica: ProbeReplica) -> None:
     """Compare weights that differ: it takes more memory than those that are equal."""
     from dlbench.worker.train.agreement import compare
 
-    first, *others = subject.trainer.replicas()
+    first, *others = replica.trainer.replicas()
     other = first.copy()
     other[:1] += 1
-    compare(first, subject.communicator, (*others, other))
+    compare(first, replica.communicator, (*others, other))
 
 
 def _turned(indices: "Array", step: int, num_samples: int) -> "Array":

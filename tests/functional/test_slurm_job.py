@@ -53,7 +53,7 @@ def test_slurm_is_asked_at_intervals(slurm: Path, tmp_path: Path) -> None:
     clock = Clock()
     job = SlurmJob("7", tmp_path, clock)
     for _ in range(600):
-        assert job.look().stage is Stage.RUNNING
+        assert job.status().stage is Stage.RUNNING
         clock.now += 0.25
     assert 10 < len(calls(slurm)) < 25
 
@@ -61,9 +61,9 @@ def test_slurm_is_asked_at_intervals(slurm: Path, tmp_path: Path) -> None:
 def test_dlbench_in_the_job_has_ended_as_soon_as_its_exit_code_is_there(slurm: Path, tmp_path: Path) -> None:
     answers(slurm, "squeue", "RUNNING|None|n1\n")
     job = SlurmJob("7", tmp_path, Clock())
-    assert job.look().stage is Stage.RUNNING
+    assert job.status().stage is Stage.RUNNING
     (tmp_path / files.EXIT_CODE).write_text("130\n")
-    assert job.look() == JobStatus(Stage.ENDED, "job 7 has ended", 130)
+    assert job.status() == JobStatus(Stage.ENDED, "job 7 has ended", 130)
 
 
 def test_a_job_that_slurm_ended_is_over_and_then_ended_with_slurms_reason(slurm: Path, tmp_path: Path) -> None:
@@ -71,18 +71,18 @@ def test_a_job_that_slurm_ended_is_over_and_then_ended_with_slurms_reason(slurm:
     (tmp_path / files.JOB_OUTPUT).write_text("x")
     clock = Clock()
     job = SlurmJob("7", tmp_path, clock)
-    assert job.look().stage is Stage.OVER
+    assert job.status().stage is Stage.OVER
     clock.now = 30.0
-    assert job.look() == JobStatus(Stage.ENDED, "Slurm reports job 7: TIMEOUT (TimeLimit)")
+    assert job.status() == JobStatus(Stage.ENDED, "Slurm reports job 7: TIMEOUT (TimeLimit)")
 
 
 def test_a_job_that_wrote_nothing_probably_does_not_see_the_folder(slurm: Path, tmp_path: Path) -> None:
     answers(slurm, "squeue", "FAILED|NonZeroExitCode|n1\n")
     clock = Clock()
     job = SlurmJob("7", tmp_path, clock)
-    job.look()
+    job.status()
     clock.now = 30.0
-    assert "the hosts of the job must see the study's folder" in job.look().text
+    assert "the hosts of the job must see the study's folder" in job.status().text
 
 
 @pytest.mark.parametrize(
@@ -104,19 +104,19 @@ def test_a_job_that_squeue_has_forgotten_is_looked_up(
     (tmp_path / files.JOB_OUTPUT).write_text("x")
     clock = Clock()
     job = SlurmJob("7", tmp_path, clock)
-    assert job.look().stage is Stage.OVER
+    assert job.status().stage is Stage.OVER
     clock.now = 30.0
-    assert job.look() == JobStatus(Stage.ENDED, text)
+    assert job.status() == JobStatus(Stage.ENDED, text)
 
 
 def test_a_slurm_that_does_not_answer_is_asked_again(slurm: Path, tmp_path: Path) -> None:
     clock = Clock()
     job = SlurmJob("7", tmp_path, clock)
     answers(slurm, "squeue", stderr="slurm_load_jobs error: Unable to contact slurm controller\n", code=1)
-    assert job.look() == JobStatus(Stage.WAITING, "job 7: Slurm does not answer; asked again until it does")
+    assert job.status() == JobStatus(Stage.WAITING, "job 7: Slurm does not answer; asked again until it does")
     answers(slurm, "squeue", "RUNNING|None|n1\n")
     clock.now = 10.0
-    assert job.look() == JobStatus(Stage.RUNNING, "job 7 runs on n1")
+    assert job.status() == JobStatus(Stage.RUNNING, "job 7 runs on n1")
 
 
 def test_output_comes_piece_by_piece_and_whole_letters_only(tmp_path: Path) -> None:

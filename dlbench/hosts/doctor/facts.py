@@ -102,7 +102,7 @@ class ClusterFacts:
         hosts: Their reports, in order.
         here: The report of this machine, whether it is one of the hosts or not.
         links: What was measured between them, by position.
-        home: The address that other hosts call this machine by.
+        telemetry_address: The address that other hosts call this machine by.
         python: The interpreter, here and there.
         prefix: The environment it belongs to.
         root: The folder that dlbench itself is imported from.
@@ -112,7 +112,7 @@ class ClusterFacts:
     hosts: tuple[HostReport, ...]
     here: HostReport
     links: tuple[LinkMeasurement | BrokenLink, ...]
-    home: str
+    telemetry_address: str
     python: str
     prefix: str
     root: str

@@ -16,7 +16,7 @@ from dlbench.errors import UserError
 from dlbench.hosts.doctor.facts import ClusterFacts, HostReport
 from dlbench.hosts.doctor.probes import PROBING_S
 from dlbench.hosts.links import measure_each
-from dlbench.hosts.remote import Agent, Agents, HostError, elsewhere, ssh_words, started
+from dlbench.hosts.remote import Agent, Agents, HostError, remote_hosts, ssh_words, started
 from dlbench.records.machine import found_in
 from dlbench.scenario.cluster import Cluster, Host, this_machine
 from dlbench.telemetry.server import own_address
@@ -48,15 +48,15 @@ def gather(
             hint="put `dlbench doctor` in place of `dlbench run` into the job: it finds the job's hosts",
         )
     names = [host.address.strip("[]") for host in cluster.hosts if not host.is_here]
-    others = elsewhere(cluster)
-    home = own_address(names) if others else _LOCAL
+    others = remote_hosts(cluster)
+    telemetry_address = own_address(names) if others else _LOCAL
     # This machine comes last where it is none of the hosts.
     asked = list(cluster.hosts) + ([this_machine().hosts[0]] if len(others) == len(cluster.hosts) else [])
     agents = Agents(cluster.model_copy(update={"hosts": tuple(asked)}), environment, python)
     with started(agents) as found, _clock_server("" if others else _LOCAL) as port:
         request = {
-            "names": [*names, *([home] if others and len(names) < len(cluster.hosts) else [])],
-            "home": [home, port],
+            "names": [*names, *([telemetry_address] if others and len(names) < len(cluster.hosts) else [])],
+            "home": [telemetry_address, port],
             "folders": {name: str(path) for name, path in folders.items()},
         }
         ssh = ssh_words(cluster, environment)
@@ -71,7 +71,7 @@ def gather(
             hosts=tuple(reports[: len(cluster.hosts)]),
             here=next(report for report in reports if report.is_here),
             links=(),
-            home=home,
+            telemetry_address=telemetry_address,
             python=python,
             prefix=sys.prefix,
             root=str(Path(dlbench.__file__).parents[1]),

@@ -31,7 +31,7 @@ def route(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
 
 def _path_to(facts: ClusterFacts, report: HostReport, other: HostReport) -> dict[str, Any]:
     """Return how a host reaches another one; this machine, where it is called localhost, by its address."""
-    name = facts.home if other.host.is_here else other.name.strip("[]")
+    name = facts.telemetry_address if other.host.is_here else other.name.strip("[]")
     return report.get("routes", name) or {"error": report.get("routes", "error") or "it was not asked"}
 
 
@@ -132,15 +132,16 @@ def home(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
     """Whether a host can connect to this machine, where workers send their rows."""
     problem = report.get("home", "error")
     if problem is None:
-        yield passed(f"{facts.home} answers in {1e3 * report.get('home', 'round_trip_s'):.2f} ms")
+        yield passed(f"{facts.telemetry_address} answers in {1e3 * report.get('home', 'round_trip_s'):.2f} ms")
     else:
-        text = f"it cannot connect to this machine at {facts.home}: {problem}; no row of a worker there would arrive"
+        address = facts.telemetry_address
+        text = f"it cannot connect to this machine at {address}: {problem}; no row of a worker there would arrive"
         yield failed(text, _firewall_fix(facts, report, str(problem)))
 
 
 def _firewall_fix(facts: ClusterFacts, report: HostReport, problem: str) -> str:
     if "unreachable" in problem or "No route" in problem or "Invalid argument" in problem:
-        return report.command(f"ip route get {facts.home}")
+        return report.command(f"ip route get {facts.telemetry_address}")
     return shlex.join(["sudo", "iptables", "--insert", "INPUT", "--source", report.name, "-p", "tcp", "-j", "ACCEPT"])
 
 

@@ -43,7 +43,7 @@ class SlurmJob:
         self._over_since: float | None = None
         self._tail = Tail(folder / files.JOB_OUTPUT)
 
-    def look(self) -> JobStatus:
+    def status(self) -> JobStatus:
         """Return how it stands; asks Slurm now and then, and sees at once when dlbench in the job has ended."""
         code = self._exit_code()
         if code is not None:
@@ -68,7 +68,7 @@ class SlurmJob:
         """End it; Slurm sends SIGTERM, waits as long as it is set up to, and kills what is left."""
         ask("scancel", self.name)
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """Do nothing: its output is a file."""
 
     def collect(self) -> None:

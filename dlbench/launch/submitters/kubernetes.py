@@ -103,7 +103,7 @@ class KubernetesJob:
         self._log: subprocess.Popen[bytes] | None = None
         self._tail = Tail(submission.folder / files.JOB_OUTPUT)
 
-    def look(self) -> JobStatus:
+    def status(self) -> JobStatus:
         """Return how it stands; asks every few seconds."""
         if self._status.stage is not Stage.ENDED and time.monotonic() >= self._ask_at:
             self._status = self._asked()
@@ -127,11 +127,11 @@ class KubernetesJob:
 
     def kill(self) -> None:
         """Delete all that was created."""
-        self.leave()
+        self.detach()
         manifest = self._submission.folder / files.JOB_MANIFEST
         self._answer("delete", f"--filename={manifest}", "--ignore-not-found", "--wait=false")
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """End what reads its log here."""
         if self._log is not None:
             self._log.terminate()
@@ -143,7 +143,7 @@ class KubernetesJob:
         Raises:
             NotCollected: It cannot be had; the job is left as it is.
         """
-        self.leave()
+        self.detach()
         if self._status.exit_code is not None:
             with tempfile.TemporaryDirectory(dir=self._submission.study.parent, prefix=".collected-") as place:
                 self._copy(Path(place))

@@ -8,7 +8,7 @@ from dlbench.scenario.cluster.spread import spread
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Divide, Input
 
-# Rates come from at least so many steps after warm-up (design: the timed window).
+# Rates come from at least so many steps after warm-up: `MIN_TIMED_STEPS` of `records.result`, a layer above this one.
 _WINDOW_STEPS = 50
 
 

@@ -29,7 +29,7 @@ _PREFIX = "epoch-"
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
-class Unusable(Exception):  # noqa: N818 - it says what the checkpoint is
+class CheckpointError(Exception):
     """A checkpoint that cannot be resumed from, and why."""
 
 
@@ -74,17 +74,17 @@ def read(folder: Path, epoch: int, identity: str) -> Checkpoint:
     """Return the checkpoint of an epoch.
 
     Raises:
-        Unusable: It is damaged, of another run, or of another version of the format.
+        CheckpointError: It is damaged, of another run, or of another version of the format.
     """
     arrays = _arrays_path(folder, epoch)
     try:
         content = _content(arrays.with_suffix(".json").read_bytes(), identity)
         if content["epoch"] != epoch or _checksum(arrays) != content["arrays"]:
-            raise Unusable("its arrays are damaged or another's")
+            raise CheckpointError("its arrays are damaged or another's")
         with np.load(arrays, allow_pickle=False) as loaded:
             return Checkpoint(identity, epoch, content["states"], {name: loaded[name] for name in loaded.files})
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
-        raise Unusable(f"it cannot be read ({type(error).__name__}: {error})") from error
+        raise CheckpointError(f"it cannot be read ({type(error).__name__}: {error})") from error
 
 
 def newest(folder: Path, identity: str) -> tuple[Checkpoint | None, list[str]]:
@@ -93,7 +93,7 @@ def newest(folder: Path, identity: str) -> tuple[Checkpoint | None, list[str]]:
     for epoch in _epochs(folder):
         try:
             return read(folder, epoch, identity), notes
-        except Unusable as error:
+        except CheckpointError as error:
             notes.append(f"the checkpoint after epoch {epoch} was not used: {error}")
     return None, notes
 
@@ -157,7 +157,7 @@ def _content(text: bytes, identity: str) -> dict[str, Any]:
     """Return what a manifest says.
 
     Raises:
-        Unusable: It is damaged, of another run, or of another version of the format.
+        CheckpointError: It is damaged, of another run, or of another version of the format.
         ValueError: It is no JSON.
         KeyError: It is no manifest.
         TypeError: It is no manifest.
@@ -165,9 +165,9 @@ def _content(text: bytes, identity: str) -> dict[str, Any]:
     manifest = json.loads(text)
     content: dict[str, Any] = manifest["content"]
     if _checksum_of(content) != manifest["checksum"]:
-        raise Unusable("its manifest is damaged")
+        raise CheckpointError("its manifest is damaged")
     if (content["format"], content["version"]) != (FORMAT, FORMAT_VERSION):
-        raise Unusable(f"it is a {content['format']} of version {content['version']}, not {FORMAT_VERSION}")
+        raise CheckpointError(f"it is a {content['format']} of version {content['version']}, not {FORMAT_VERSION}")
     if content["identity"] != identity:
-        raise Unusable("it is of another run, other data or another layout of processes")
+        raise CheckpointError("it is of another run, other data or another layout of processes")
     return content

@@ -2,7 +2,7 @@ import signal
 
 import pytest
 
-from dlbench.cli.signals import heeded
+from dlbench.cli.signals import stop_on_signals
 from dlbench.study.follow import Stop
 
 
@@ -13,7 +13,7 @@ def test_only_a_lost_terminal_is_a_hangup_and_an_ignored_signal_stays_ignored(nu
         for handler, is_heeded in ((signal.SIG_DFL, True), (signal.SIG_IGN, False)):  # in a shell, and under nohup
             signal.signal(number, handler)
             stop = Stop()
-            with heeded(stop):
+            with stop_on_signals(stop):
                 signal.raise_signal(number)
             assert (stop.is_set(), stop.is_hangup) == (is_heeded, is_heeded and number == signal.SIGHUP)
             assert signal.getsignal(number) is handler

@@ -213,7 +213,7 @@ def test_a_study_that_does_not_come_whole_stays_in_its_pod(
 def test_the_log_of_a_job_that_is_left_is_followed_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kubectl = FakeKubectl()
     found, log = ended_job(tmp_path, kubectl, monkeypatch)
-    found.leave()
+    found.detach()
     assert log.ended
     assert kubectl.calls == []
 

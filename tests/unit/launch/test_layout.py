@@ -7,7 +7,7 @@ import pytest
 from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.launch import layout as layout_module
-from dlbench.launch.layout import arrange, inter_op_threads
+from dlbench.launch.layout import inter_op_threads, plan_layout
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.needs import Needs
@@ -43,14 +43,14 @@ def test_workers_sit_on_hosts_as_the_mode_says() -> None:
         ({"workers": 5, "workers_per_host": 2}, three, [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("c", 0)]),
         ({"workers": 5}, three[:2], [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("b", 2)]),  # filled in order
     ):
-        made = arrange(run(cores_per_worker=1, **settings), cluster(*hosts))
+        made = plan_layout(run(cores_per_worker=1, **settings), cluster(*hosts))
         assert where(made) == expected, settings
         assert [place.rank for place in made.places] == list(range(len(expected)))
         assert made.emulated == ()
 
 
 def test_more_workers_than_slots_go_around_and_are_marked() -> None:
-    made = arrange(run(workers=5, cores_per_worker=1), cluster(host("a", 1), host("b", 2)))
+    made = plan_layout(run(workers=5, cores_per_worker=1), cluster(host("a", 1), host("b", 2)))
     assert [place.host for place in made.places] == ["a", "a", "b", "b", "b"]
     assert made.emulated == ("oversubscribed",)
 
@@ -58,19 +58,19 @@ def test_more_workers_than_slots_go_around_and_are_marked() -> None:
 @pytest.mark.parametrize("settings", [{"mode": Mode.SCALE_OUT}, {"workers_per_host": 2}])
 def test_too_few_hosts(settings: dict[str, object]) -> None:
     with pytest.raises(UserError, match=r"5 workers with \d on each host need \d hosts; the cluster has 2"):
-        arrange(run(workers=5, **settings), cluster(host("a"), host("b")))
+        plan_layout(run(workers=5, **settings), cluster(host("a"), host("b")))
 
 
 def test_whole_cores_are_disjoint() -> None:
-    made = arrange(run(workers=3, cores_per_worker=2), cluster(host("localhost", 8, 8)))
+    made = plan_layout(run(workers=3, cores_per_worker=2), cluster(host("localhost", 8, 8)))
     assert cores(made) == [(0, 1), (2, 3), (4, 5)]
     assert {place.quota for place in made.places} == {None}
     assert (made.intra_op_threads, made.inter_op_threads, made.emulated) == (2, 2, ())
 
 
 def test_a_worker_has_the_same_cores_however_many_there_are() -> None:
-    alone = arrange(run(strategy="single", workers=1, cores_per_worker=2), cluster(host("localhost", 4, 4)))
-    together = arrange(run(workers=2, cores_per_worker=2), cluster(host("localhost", 4, 4)))
+    alone = plan_layout(run(strategy="single", workers=1, cores_per_worker=2), cluster(host("localhost", 4, 4)))
+    together = plan_layout(run(workers=2, cores_per_worker=2), cluster(host("localhost", 4, 4)))
     assert alone.places[0].cores == together.places[0].cores == (0, 1)
     assert alone.intra_op_threads == together.intra_op_threads == 2
 
@@ -81,7 +81,7 @@ def test_where_cores_are_too_few_workers_share_them_by_quota_and_are_marked() ->
         (4, 1, [((0,), 0.5), ((0,), 0.5), ((1,), 0.5), ((1,), 0.5)]),  # fewer than promised
         (3, 2 / 3, [((0, 1), pytest.approx(2 / 3))] * 3),  # thirds of two cores roam over both
     ):
-        made = arrange(run(workers=workers, cores_per_worker=wanted), cluster(host("localhost", 4, 2)))
+        made = plan_layout(run(workers=workers, cores_per_worker=wanted), cluster(host("localhost", 4, 2)))
         assert [(place.cores, place.quota) for place in made.places] == expected, wanted
         assert (made.intra_op_threads, made.inter_op_threads, made.emulated) == (1, 1, ("oversubscribed",))
 
@@ -89,16 +89,16 @@ def test_where_cores_are_too_few_workers_share_them_by_quota_and_are_marked() ->
 def test_a_layout_has_the_cores_that_are_bound() -> None:
     here = cluster(host("localhost", 4, 4))
     bound = [
-        arrange(run(workers=workers, cores_per_worker=wanted), here).cores_per_worker
+        plan_layout(run(workers=workers, cores_per_worker=wanted), here).cores_per_worker
         for workers, wanted in [(1, 4.0), (2, 2.0), (3, 2.0), (4, 2.0), (8, 1.0), (2, 0.25)]
     ]
     assert bound == [4.0, 2.0, 1.0, 1.0, 0.5, 0.25]
-    assert arrange(run(workers=2, cores_per_worker=3), cluster(host("a", 2, 0))).cores_per_worker is None
+    assert plan_layout(run(workers=2, cores_per_worker=3), cluster(host("a", 2, 0))).cores_per_worker is None
 
 
 def test_no_core_is_promised_twice() -> None:
     for workers, num_cores, wanted in itertools.product(range(1, 10), range(1, 6), [None, 0.3, 0.5, 1.0, 2.0, 3.0]):
-        made = arrange(run(workers=workers, cores_per_worker=wanted), cluster(host("localhost", 9, num_cores)))
+        made = plan_layout(run(workers=workers, cores_per_worker=wanted), cluster(host("localhost", 9, num_cores)))
         row = f"{workers} workers, {num_cores} cores, {wanted} for each"
         assert len(made.places) == workers, row
         total = sum(len(place.cores) if place.quota is None else place.quota for place in made.places)
@@ -109,25 +109,25 @@ def test_no_core_is_promised_twice() -> None:
 
 
 def test_hosts_whose_cores_are_not_known_are_not_bound() -> None:
-    made = arrange(run(workers=2, cores_per_worker=3), cluster(host("a", 2, 0)))
+    made = plan_layout(run(workers=2, cores_per_worker=3), cluster(host("a", 2, 0)))
     assert cores(made) == [(), ()]
     assert (made.intra_op_threads, made.emulated) == (3, ())
 
 
 def test_one_process_may_hold_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout_module, "needs_of", lambda _: Needs(one_process=True))
-    made = arrange(run(workers=3, cores_per_worker=2), cluster(host("a", 3, 8), host("b", 3, 8)))
+    made = plan_layout(run(workers=3, cores_per_worker=2), cluster(host("a", 3, 8), host("b", 3, 8)))
     (place,) = made.places
     assert (place.workers, place.cores, place.quota) == ((0, 1, 2), (0, 1, 2, 3, 4, 5), None)
     assert (made.intra_op_threads, made.emulated) == (6, ("logical-devices",))
     with pytest.raises(UserError, match="do not fit on one host"):
-        arrange(run(workers=2, mode=Mode.SCALE_OUT), cluster(host("a"), host("b")))
+        plan_layout(run(workers=2, mode=Mode.SCALE_OUT), cluster(host("a"), host("b")))
 
 
 def test_one_process_of_all_workers_gets_the_sum_of_their_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     """As much as the workers of other strategies have, not every core that is there."""
     monkeypatch.setattr(layout_module, "needs_of", lambda _: Needs(one_process=True))
-    made = arrange(run(workers=2, cores_per_worker=2 / 3), cluster(host("a", 2, 2)))
+    made = plan_layout(run(workers=2, cores_per_worker=2 / 3), cluster(host("a", 2, 2)))
     (place,) = made.places
     assert place.quota == pytest.approx(4 / 3)
     assert made.cores_per_worker == pytest.approx(2 / 3)
@@ -152,12 +152,12 @@ def test_every_strategy_says_its_needs(strategy: str) -> None:
 
 def test_cores_are_given_out_in_the_order_they_are_said() -> None:
     first, second = (Host(address=name, slots=2, cores=order) for name, order in (("a", (0, 1)), ("b", (1, 0))))
-    out = arrange(run(workers=2, mode=Mode.SCALE_OUT, cores_per_worker=1), cluster(first, second))
+    out = plan_layout(run(workers=2, mode=Mode.SCALE_OUT, cores_per_worker=1), cluster(first, second))
     assert cores(out) == [(0,), (1,)]
     numbered = [host.model_copy(update={"machine": number}) for number, host in enumerate((first, second))]
-    there = arrange(run(workers=2, mode=Mode.SCALE_OUT, cores_per_worker=1), cluster(*numbered))
+    there = plan_layout(run(workers=2, mode=Mode.SCALE_OUT, cores_per_worker=1), cluster(*numbered))
     assert [place.machine for place in there.places] == [0, 1]
-    up = arrange(run(workers=2, mode=Mode.SCALE_UP, cores_per_worker=1), cluster(first, second))
+    up = plan_layout(run(workers=2, mode=Mode.SCALE_UP, cores_per_worker=1), cluster(first, second))
     assert cores(up) == [(0,), (1,)]
     assert out.emulated == up.emulated == ()
 
@@ -166,7 +166,7 @@ def test_hosts_that_share_cores_of_one_machine_are_marked() -> None:
     def out(*orders: tuple[int, ...], machine: int | None, share: float = 1) -> tuple[str, ...]:
         hosts = [Host(address=f"h{i}", slots=1, cores=order, machine=machine) for i, order in enumerate(orders)]
         settings = run(workers=len(orders), mode=Mode.SCALE_OUT, cores_per_worker=share)
-        return arrange(settings, cluster(*hosts)).emulated
+        return plan_layout(settings, cluster(*hosts)).emulated
 
     assert out((0, 1), (0, 1), machine=0) == ("oversubscribed",)
     assert out((0, 1), (1, 0), machine=0) == ()
@@ -177,5 +177,5 @@ def test_hosts_that_share_cores_of_one_machine_are_marked() -> None:
 
 def test_what_the_cluster_says_of_itself_is_in_every_layout() -> None:
     slow = cluster(host("a"), host("b")).model_copy(update={"emulated": ("throttled-link",)})
-    assert arrange(run(workers=2, cores_per_worker=1), slow).emulated == ("throttled-link",)
-    assert arrange(run(workers=5, cores_per_worker=1), cluster(*slow.hosts[:1])).emulated == ("oversubscribed",)
+    assert plan_layout(run(workers=2, cores_per_worker=1), slow).emulated == ("throttled-link",)
+    assert plan_layout(run(workers=5, cores_per_worker=1), cluster(*slow.hosts[:1])).emulated == ("oversubscribed",)

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from dlbench import plugins
 from dlbench.models._layers import BatchNorm
-from dlbench.models.transformer import waves
+from dlbench.models.transformer import sinusoidal_encoding
 from dlbench.trainers import Problem
 
 BUILDERS = {
@@ -139,11 +139,11 @@ def test_samples_they_refuse() -> None:
 
 
 def test_waves_are_sines_and_cosines_of_falling_frequencies() -> None:
-    table = waves(7, 6)
+    table = sinusoidal_encoding(7, 6)
     assert table.shape == (7, 6)
     for position in range(7):
         for i in range(3):
             angle = position / 10000 ** (2 * i / 6)
             assert math.isclose(table[position, 2 * i], math.sin(angle), abs_tol=1e-12)
             assert math.isclose(table[position, 2 * i + 1], math.cos(angle), abs_tol=1e-12)
-    assert len(np.unique(waves(500, 32).round(6), axis=0)) == 500
+    assert len(np.unique(sinusoidal_encoding(500, 32).round(6), axis=0)) == 500

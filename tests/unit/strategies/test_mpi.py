@@ -52,10 +52,10 @@ def test_the_librarys_report_is_a_fact_or_ends_the_run() -> None:
 
 def test_reports_that_prove_an_algorithm_and_reports_that_do_not() -> None:
     proof = "component tuned; coll_tuned_use_dynamic_rules = true; coll_tuned_allreduce_algorithm = ring"
-    assert mpi.prove("ring", ("basic", "libnbc", "tuned"), RING.get) == proof
-    assert mpi.prove("ring", ("tuned", "monitoring"), RING.get) == proof, "monitoring passes every call on"
-    assert mpi.prove("auto", ("tuned", "han", "monitoring"), RING.get) == "component han"
-    assert mpi.prove("auto", (), {}.get) == "", "a silent library"
+    assert mpi.verify_algorithm("ring", ("basic", "libnbc", "tuned"), RING.get) == proof
+    assert mpi.verify_algorithm("ring", ("tuned", "monitoring"), RING.get) == proof, "monitoring passes every call on"
+    assert mpi.verify_algorithm("auto", ("tuned", "han", "monitoring"), RING.get) == "component han"
+    assert mpi.verify_algorithm("auto", (), {}.get) == "", "a silent library"
     contradictions: list[tuple[tuple[str, ...], dict[str, str | None]]] = [
         (("tuned", "han"), {}),
         ((), {}),
@@ -66,7 +66,7 @@ def test_reports_that_prove_an_algorithm_and_reports_that_do_not() -> None:
     ]
     for components, changed in contradictions:
         with pytest.raises(RuntimeError, match=r"should be ring, but the MPI library reports.*mpirun --mca"):
-            mpi.prove("ring", components, (RING | changed).get)
+            mpi.verify_algorithm("ring", components, (RING | changed).get)
 
 
 def test_an_unknown_algorithm_gets_the_nearest() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dlbench.errors import UserError
-from dlbench.records.probe import Answer
+from dlbench.records.probe import ProbeResult
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.read.scenario_file import parse
@@ -130,7 +130,7 @@ class FakeTrials:
         self.sizes.append(size)
         fits = size <= self.limit
         reason = "" if fits else "MemoryError"
-        answer = Answer(
+        answer = ProbeResult(
             fits=fits, reason=reason, train_samples=self.samples, device_name="A device",
             on_accelerator=self.on_accelerator, resident_peak_bytes=1,
         )  # fmt: skip

@@ -134,7 +134,7 @@ class FakeJob:
         self._output = list(output)
         self.calls: list[str] = []
 
-    def look(self) -> JobStatus:
+    def status(self) -> JobStatus:
         return self._sights.pop(0) if len(self._sights) > 1 else self._sights[0]
 
     def output(self) -> str:
@@ -147,8 +147,8 @@ class FakeJob:
         self.calls.append("kill")
         self._sights = [JobStatus(Stage.ENDED, "gone")]
 
-    def leave(self) -> None:
-        self.calls.append("leave")
+    def detach(self) -> None:
+        self.calls.append("detach")
 
     def collect(self) -> None:
         self.calls.append("collect")
@@ -225,8 +225,8 @@ def test_a_second_ctrl_c_ends_the_job_and_other_failures_here_leave_it_alone() -
 
     for error, calls in (
         (KeyboardInterrupt(), ["kill"]),
-        (OSError(errno.ESTALE, "Stale file handle"), ["leave"]),
-        (BrokenPipeError(), ["leave"]),
+        (OSError(errno.ESTALE, "Stale file handle"), ["detach"]),
+        (BrokenPipeError(), ["detach"]),
     ):
         job = Broken(error)
         with pytest.raises(type(error)):
@@ -240,4 +240,4 @@ def test_a_lost_terminal_leaves_the_job_alone(monkeypatch: pytest.MonkeyPatch) -
     job = FakeJob(RUNNING)
     with pytest.raises(Detached, match="job 7 goes on"):
         followed(job, stop)
-    assert job.calls == ["leave"]
+    assert job.calls == ["detach"]

@@ -6,7 +6,7 @@ import pytest
 
 from dlbench.scenario.run_spec import Limits
 from dlbench.telemetry import watchdog as watchdog_module
-from dlbench.telemetry.watchdog import DUMP_FRACTION, MARGIN_S, ORPHAN_EXIT_CODE, DeadMan, Watchdog
+from dlbench.telemetry.watchdog import DUMP_FRACTION, MARGIN_S, ORPHAN_EXIT_CODE, KillTimer, Watchdog
 
 LIMITS = Limits(orphan_timeout_s=10, stall_timeout_s=100, startup_timeout_s=50)
 
@@ -47,7 +47,7 @@ def dumps(monkeypatch):
 @pytest.fixture
 def watchdog(monkeypatch, clock, dumps):
     timer = Timer()
-    monkeypatch.setattr(watchdog_module, "DeadMan", lambda: timer)
+    monkeypatch.setattr(watchdog_module, "KillTimer", lambda: timer)
     made = Watchdog(LIMITS)
     made.timer = timer
     yield made
@@ -92,7 +92,7 @@ def test_a_worker_ends_itself_after_the_timeout_and_not_before(watchdog, clock, 
 
 
 def test_the_real_timer_can_be_armed_disarmed_and_given_back():
-    timer = DeadMan()
+    timer = KillTimer()
     timer.arm(0.05)
     timer.disarm()
     timer.arm(30)
@@ -104,7 +104,7 @@ def test_the_real_timer_can_be_armed_disarmed_and_given_back():
 
 def test_stopping_leaves_nothing_armed(monkeypatch, dumps, clock):
     timer = Timer()
-    monkeypatch.setattr(watchdog_module, "DeadMan", lambda: timer)
+    monkeypatch.setattr(watchdog_module, "KillTimer", lambda: timer)
     made = Watchdog(LIMITS)
     made.stop()
     assert (timer.delays, dumps) == ([0], [None])

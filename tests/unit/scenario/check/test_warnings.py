@@ -1,4 +1,5 @@
-from dlbench.scenario.check.warnings import warnings
+from dlbench.records.result import MIN_TIMED_STEPS
+from dlbench.scenario.check.warnings import _WINDOW_STEPS, warnings
 from dlbench.scenario.expand.arms import unused_excludes
 from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.read.scenario_file import parse
@@ -21,6 +22,7 @@ def test_an_exclude_that_matches_nothing_is_named() -> None:
 
 
 def test_too_few_steps_for_a_rate() -> None:
+    assert _WINDOW_STEPS == MIN_TIMED_STEPS
     text = "base: {batch_size: 80, epochs: 5}"
     assert "no samples_per_s: [strategy=single workers=1]" in found(text)
     assert found("base: {batch_size: 80, epochs: 5, extend_window: true}") == ""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dlbench.worker.train import checkpoint_files
-from dlbench.worker.train.checkpoint_files import Checkpoint, Unusable, newest, read, write
+from dlbench.worker.train.checkpoint_files import Checkpoint, CheckpointError, newest, read, write
 
 IDENTITY = "this run"
 
@@ -75,11 +75,11 @@ def test_files_that_are_cut_short_missing_or_something_else_are_refused(tmp_path
         whole = path.read_bytes()
         for content in (*(whole[:length] for length in (0, 1, len(whole) // 2, len(whole) - 2)), *others):
             path.write_bytes(content)
-            with pytest.raises(Unusable):
+            with pytest.raises(CheckpointError):
                 read(tmp_path, 4, IDENTITY)
         path.write_bytes(whole)
     (tmp_path / "epoch-4.npz").unlink()
-    with pytest.raises(Unusable, match="cannot be read"):
+    with pytest.raises(CheckpointError, match="cannot be read"):
         read(tmp_path, 4, IDENTITY)
 
 
@@ -105,7 +105,7 @@ def test_another_version_of_the_format_is_refused_with_both_numbers(
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint_files, "FORMAT_VERSION", 7)
         write(tmp_path, made(4))
-    with pytest.raises(Unusable, match="version 7, not 1"):
+    with pytest.raises(CheckpointError, match="version 7, not 1"):
         read(tmp_path, 4, IDENTITY)
 
 
@@ -116,7 +116,7 @@ def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
     manifest["content"]["arrays"] = checkpoint_files._checksum(tmp_path / "epoch-4.npz")
     manifest["checksum"] = checkpoint_files._checksum_of(manifest["content"])
     (tmp_path / "epoch-4.json").write_text(json.dumps(manifest))
-    with pytest.raises(Unusable, match="allow_pickle"):
+    with pytest.raises(CheckpointError, match="allow_pickle"):
         read(tmp_path, 4, IDENTITY)
 
 
