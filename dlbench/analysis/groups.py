@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,15 +49,21 @@ def with_placement(runs: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def frame(rows: Iterable[Row]) -> "pd.DataFrame":
-    """Return rows that were not read from a file as the table that the answer is made from: typed, lists as text."""
+    """Return rows that were not read from a file as the table that the answer is made from: typed, lists as text.
+
+    A column in which a worker has reported what is not of its type stays as it is.
+    """
     import pandas as pd
 
     plain = [
         {name: repr(value) if isinstance(value, list | dict) else value for name, value in row.items()} for row in rows
     ]
     found = pd.DataFrame(plain)
-    types = {column.name: DTYPES[column.kind] for column in RUNS if column.name in found}
-    return with_placement(found.astype(types))
+    for column in RUNS:
+        if column.name in found:
+            with suppress(TypeError, ValueError):
+                found = found.astype({column.name: DTYPES[column.kind]})
+    return with_placement(found)
 
 
 def is_base_line(runs: "pd.DataFrame") -> "pd.Series[bool]":

@@ -236,8 +236,8 @@ class Settings(BaseModel):
     )
     gradient_accumulation_steps: Annotated[Count, Setting(Affects.STEP, before=())] = Field(
         1,
-        description="A worker's batch is computed in so many parts, whose gradients are added before the one exchange "
-        "and update: less memory, the same mathematics (batch norm and dropout aside).",
+        description="A worker's batch is computed in so many parts, whose gradients are added before the one "
+        "all-reduce and update: less memory, the same mathematics (batch norm and dropout aside).",
     )
     learning_rate: Annotated[Rate, Setting(Affects.TRAINING)] = Field(
         0.01, description="Learning rate at `learning_rate_base_batch`."

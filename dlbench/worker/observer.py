@@ -37,8 +37,8 @@ class Observer:
         self._held: deque[tuple[float, dict[str, Reading]]] = deque(maxlen=HELD_READINGS)
         self._sensors: dict[str, Sensor] = {}
         self._summary = Summary()
-        self._totals: dict[str, Any] | None = None
         self._zero: float | None = None
+        self._patience_s = PATIENCE_S
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._opened = threading.Event()
@@ -64,16 +64,14 @@ class Observer:
         self._zero = moment
 
     def mark(self) -> None:
-        """Read all sensors now: training may end here. `totals` reaches to the last mark."""
-        if not self._observe(self._summary.add):
-            self._summary.forget_start()
-        self._totals = self._summary.columns()
+        """Read all sensors now: training may end here, and counters count up to the last mark."""
+        if not self._observe(self._summary.mark):
+            self._summary.mark({})
 
     def totals(self) -> dict[str, Any]:
-        """Return what the sensors saw from `baseline` to the last `mark`, or to now, by column of `runs.csv`."""
-        if self._totals is None:
-            self.mark()
-        return dict(self._totals or {})
+        """Read all sensors now and return what they saw since `baseline`, by column of `runs.csv`."""
+        self._observe(self._summary.add)
+        return self._summary.columns()
 
     def _run(self) -> None:
         self._reporter.register_thread()
@@ -98,7 +96,8 @@ class Observer:
 
     def _observe(self, take: Callable[[dict[str, Reading]], None]) -> bool:
         """Read all sensors once; `take` gets their readings. Return False, having read none, while a reading hangs."""
-        if not self._lock.acquire(timeout=PATIENCE_S):
+        if not self._lock.acquire(timeout=self._patience_s):
+            self._patience_s = 0.0  # what hung once holds up training no more
             return False
         try:
             moment = time.perf_counter()

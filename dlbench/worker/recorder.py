@@ -161,9 +161,10 @@ class Window:
         self._steps += 1
         self._samples += num_samples
 
-    def mark_end(self) -> None:
-        """Let the open piece end here, unless it is called again."""
-        self._ended = self._clocks()
+    def mark_end(self, moment: float | None = None) -> None:
+        """Let the open piece end now, or at a moment on `perf_counter` just past, unless it is called again."""
+        now, cpu_s, observer_s = self._clocks()
+        self._ended = (now if moment is None else moment, cpu_s, observer_s)
 
     def close_at_barrier(self, zero: float) -> None:
         """Close the open piece, if there is one; a collective. `zero` is the moment that counts as 0 s."""

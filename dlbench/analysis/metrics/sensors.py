@@ -14,6 +14,9 @@ from dlbench.telemetry.journal import Journal, Rows, SensorReading
 # Number of the epoch in the rows of an extended window.
 EXTENDED_EPOCH = 0
 
+# Attempts of before 0.1.0 read the start of training just after 0 s.
+START_S = 1e-3
+
 # Moments and values.
 Readings = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
@@ -76,7 +79,7 @@ def _growth(readings: Readings, rows: Rows | None) -> float | None:
     """
     at_s, values = readings
     end = training_end(rows)
-    before, after = np.flatnonzero(at_s <= 0), np.flatnonzero(at_s >= end)
+    before, after = np.flatnonzero(at_s <= START_S), np.flatnonzero(at_s >= end)
     if end <= 0 or not len(before) or not len(after):
         return None
     return float(values[after[0]] - values[before[-1]])

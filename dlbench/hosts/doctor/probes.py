@@ -136,13 +136,27 @@ def _route(name: str) -> _Facts:
 def _mpi() -> _Facts:
     """Return the mpirun that runs would use, the one that is first on PATH, and the library that mpi4py loads."""
     used, first = str(mpirun_path() or ""), shutil.which("mpirun") or ""
+    version = _mpi_version(used)
+    is_same = bool(used and first) and Path(used).samefile(first)
     return {
         "mpirun": used,
-        "mpirun_version": in_one_line(version_text(used)),
+        "mpirun_version": version,
         "on_path": first,
-        "on_path_version": in_one_line(version_text(first)),
+        "on_path_version": version if is_same else _mpi_version(first),
         **mpi_library([sys.executable, "-m", "dlbench.hosts.agent", '{"do": "load mpi"}']),
     }
+
+
+def _mpi_version(mpirun: str) -> str:
+    """Return an mpirun's version; "" where there is none.
+
+    Raises:
+        OSError: It does not answer.
+    """
+    text = version_text(mpirun, _PROGRAM_S / 2)
+    if mpirun and not text:
+        raise OSError(f"`{mpirun} --version` does not answer")
+    return in_one_line(text)
 
 
 def mpi_library(argv: Sequence[str]) -> _Facts:

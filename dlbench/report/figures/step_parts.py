@@ -31,7 +31,7 @@ PARTS = {
     "compute": "forward and backward",
     "one_call": "whole step in one compiled call",
     "peers": "waiting for slower workers",
-    "exchange": "exchange",
+    "all_reduce": "all-reduce",
     "communication": "exposed communication",
     "update": "update",
     "rest": "other",
@@ -103,7 +103,7 @@ def _per_step(runs: "pd.DataFrame") -> "pd.DataFrame":
         compute=compute.where(exposed.notna()),
         one_call=compute.where(exposed.isna()),
         peers=exposed * waited,
-        exchange=exposed * (1 - waited),
+        all_reduce=exposed * (1 - waited),
         communication=exposed.where(waited.isna()),
         update=numbers(runs, "update_time_s") * scale,
     )
@@ -182,8 +182,8 @@ def _notes(num_completed: int, observed: "pd.DataFrame") -> Iterator[str]:
         )
     if observed["peers"].notna().any():
         yield (
-            "Exposed communication is split into waiting and exchange as in the marked steps, in which a barrier stood "
-            "before the exchange."
+            "Exposed communication is split into waiting and all-reduce as in the marked steps, in which a barrier "
+            "stood before the all-reduce."
         )
     if num_completed > len(observed):
         missing = counted(num_completed - len(observed), "run")

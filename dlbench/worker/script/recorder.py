@@ -82,7 +82,7 @@ class ScriptRecorder:
         self._recorder.add(self._steps, self.epochs + 1, phase, num_samples, marks, loss)
         if phase == "timed":
             self._window.count(num_samples)
-            self._window.mark_end()
+            self._window.mark_end(marks.ended)
         else:
             self._warmup_steps += 1
         self._counted_to = marks.ended
@@ -142,7 +142,8 @@ class ScriptRecorder:
             self.reporter.phase = "barrier"
             self._window.open()
             self._pause_until_now()
-        self.reporter.phase = "data"
+        if self._steps:  # before, it starts up
+            self.reporter.phase = "data"
 
     def _pause_until_now(self) -> None:
         """Leave the time since the last step out of training."""

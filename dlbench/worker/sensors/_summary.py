@@ -8,18 +8,19 @@ _Key = tuple[str, str]
 
 
 class Summary:
-    """First, last, largest and mean reading of every quantity since `begin`."""
+    """First, last, largest and mean reading of every quantity since `begin`; counters count up to the last `mark`."""
 
     def __init__(self) -> None:
         self._first: dict[_Key, float] = {}
         self._last: dict[_Key, float] = {}
+        self._marked: dict[_Key, float] | None = None
         self._largest: dict[_Key, float] = {}
         self._sums: dict[_Key, tuple[float, int]] = {}
 
     def begin(self, readings: dict[str, Reading]) -> None:
         """Take these readings, by sensor, as the start of training."""
         self._first = {(sensor, name): value for sensor, reading in readings.items() for name, value in reading}
-        self._last, self._largest, self._sums = dict(self._first), dict(self._first), {}
+        self._last, self._largest, self._sums, self._marked = dict(self._first), dict(self._first), {}, None
 
     def add(self, readings: dict[str, Reading]) -> None:
         """Take in readings made while training."""
@@ -31,9 +32,10 @@ class Summary:
                 self._largest[key] = max(value, self._largest.get(key, value))
                 self._sums[key] = total + value, count + 1
 
-    def forget_start(self) -> None:
-        """Forget where counters began: what they grew by is unknown where a reading of the end is missing."""
-        self._first = {}
+    def mark(self, readings: dict[str, Reading]) -> None:
+        """Take in readings made where training may end; without any, what counters grew by is unknown."""
+        self.add(readings)
+        self._marked = dict(self._last) if readings else {}
 
     def columns(self) -> dict[str, Any]:
         """Return this worker's value of each column; None where it was not observed.
@@ -53,7 +55,8 @@ class Summary:
         }
 
     def _growth(self, sensor: str, name: str) -> float | None:
-        first, last = self._first.get((sensor, name)), self._last.get((sensor, name))
+        ends = self._last if self._marked is None else self._marked
+        first, last = self._first.get((sensor, name)), ends.get((sensor, name))
         return None if first is None or last is None else last - first
 
     def _mean(self, sensor: str, name: str) -> float | None:

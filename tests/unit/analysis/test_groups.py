@@ -108,3 +108,8 @@ def test_rows_that_were_not_read_from_a_file_have_the_same_placements_and_lists_
 def test_one_worker_without_a_library_is_alone() -> None:
     found = runs({"strategy": "single", "workers": 1}, {"strategy": "mpi", "workers": 1}, {"strategy": None})
     assert list(is_alone(found)) == [True, False, False]
+
+
+def test_a_cell_that_does_not_fit_its_column_breaks_no_table() -> None:
+    found = frame([{"mode": "scale-up", "workers_per_host": 2, "seed": 2**63, "workers": 2}])
+    assert (int(found["seed"][0]), found["workers"][0], found["workers"].dtype.name) == (2**63, 2, "Int64")

@@ -59,7 +59,7 @@ def bars(**settings: object) -> Chart:
     series = (
         Series("waiting for data", (mark(0, 1.0, 1.2, 1.1), mark(1, 1.3, 1.2), mark(2, failed=3)), hue=0),
         Series("forward and backward", (mark(0, 8.0, 8.2, 8.1), mark(1, 8.3, 8.2)), hue=1),
-        Series("exchange", (mark(1, 2.3, 2.2),), hue=2, emulated="oversubscribed"),
+        Series("all-reduce", (mark(1, 2.3, 2.2),), hue=2, emulated="oversubscribed"),
     )
     panel = Panel("mlp", axis, Axis("time per step (ms)", low=0.0), series, form="bars")
     return Chart("Where the time of a step goes", (replace(panel, **settings),))  # type: ignore[arg-type]

@@ -180,6 +180,21 @@ def test_totals_reach_to_the_last_mark_or_to_the_end(sensors, observing):
         assert observer.totals()["network_bytes"] == 100 * num_readings, num_marks
 
 
+def test_a_peak_after_the_last_mark_counts(sensors, observing):
+    class Memory(Counter):
+        def read(self):
+            super().read()
+            return [("peak_rss_bytes", 100.0 * self.count)]
+
+    sensors["memory"], sensors["network"] = plugin_of(Memory()), plugin_of(Traffic())
+    observer, _ = observing(interval_s=100.0)
+    wait_for(lambda: observer._held)
+    begin(observer)
+    observer.mark()
+    totals = observer.totals()
+    assert (totals["host_memory_peak_bytes"], totals["network_bytes"]) == (400, 100)
+
+
 def test_what_counters_grew_by_is_unknown_without_a_reading_at_both_ends(sensors, observing, monkeypatch):
     monkeypatch.setattr(observer_module, "PATIENCE_S", 0.05)
     for missing in ("baseline", "mark"):

@@ -45,8 +45,7 @@ def test_slow_programs_are_not_reported_as_absent(monkeypatch: pytest.MonkeyPatc
     mpirun.write_text("#!/bin/sh\nexec sleep 2\n")
     mpirun.chmod(0o755)
     monkeypatch.setattr(probes, "mpirun_path", lambda: mpirun)
-    monkeypatch.setattr(probes, "PROBING_S", 0.2)
-    assert probes.in_time({"mpi": probes._mpi}) == {"mpi": {"error": "no answer within 0.2 s"}}
+    assert probes.in_time({"mpi": probes._mpi}) == {"mpi": {"error": f"`{mpirun} --version` does not answer"}}
     assert version_text(str(mpirun), 0.1) == ""
 
 

@@ -16,13 +16,13 @@ LONG = [run(divide=d, learning_rate_scale=s) for d in ("data", "epochs") for s i
 CASES = (
     Case("in milliseconds", [run(timed_window_s=6.0)], {0: USUAL | {EXPOSED: {0: 5}, REST: {0: 10}}}),
     Case(
-        "marked steps split waiting from the exchange", [run(peer_wait_s=0.001, wire_time_s=0.003)],
-        {0: USUAL | {"waiting for slower workers": {0: 1.25}, "exchange": {0: 3.75}, REST: {0: 0}}},
+        "marked steps split waiting from the all-reduce", [run(peer_wait_s=0.001, wire_time_s=0.003)],
+        {0: USUAL | {"waiting for slower workers": {0: 1.25}, "all-reduce": {0: 3.75}, REST: {0: 0}}},
         says=["as in the marked steps"],
     ),
     *(
         Case(
-            "marked steps without an exchange split nothing", [run(peer_wait_s=waited, wire_time_s=moved)],
+            "marked steps without an all-reduce split nothing", [run(peer_wait_s=waited, wire_time_s=moved)],
             {0: USUAL | {EXPOSED: {0: 5}, REST: {0: 0}}}, silent=["marked steps"],
         )
         for waited, moved in ((0.0, 0.0), (0.1, None))

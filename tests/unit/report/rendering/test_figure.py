@@ -331,7 +331,7 @@ def test_parts_of_a_bar_stand_on_each_other_and_negative_ones_hang() -> None:
     figure = drawn(charts.bars())
     assert figure.axes[0].get_ylim()[0] == 0
     assert figure.axes[0].get_ylim()[1] > 1.25 + 8.3 + 2.3
-    assert {"waiting for data", "exchange (emulated)", "3"} <= set(said(figure))
+    assert {"waiting for data", "all-reduce (emulated)", "3"} <= set(said(figure))
     assert len(figure.axes[0].patches) == 5
     (panel,) = charts.bars(series=(Series("a", (mark(0, -2.0),)), Series("b", (mark(0, 3.0),)))).panels
     assert [(bar.bottom, bar.height) for bar in bars(panel)] == [(0.0, -2.0), (0.0, 3.0)]
