@@ -199,6 +199,13 @@ def test_horovod_is_built_once_and_again_after_a_failure_or_new_versions(machine
     assert machine.asked() == ["venv", "pip", "pip"]
 
 
+def test_what_uses_horovod_needs_its_build(machine: Machine) -> None:
+    machine.horovod(exit_code=2)
+    for target in ("test", "soak", "bench"):
+        assert machine.make(target).returncode == 2, target
+    assert machine.num_builds() == 3
+
+
 def test_pip_never_runs_twice_at_once(machine: Machine) -> None:
     ended = machine.make("-j4", "quickstart", ".venv/installed-test")
     assert ended.returncode == 0, ended.stderr
