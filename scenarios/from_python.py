@@ -42,6 +42,6 @@ judgement = better(scores[16], scores[256])
 print(f"batch 16 against 256: {judgement.verdict}, p = {judgement.p}, A12 = {judgement.a12:.2f}")
 
 # 4. Draw: a figure of matplotlib's, to be shown or changed, and the whole report.
-figure = study.figure("learning-curves")
-figure.savefig(study.path / "learning-curves.png")
+figure = study.figure("learning_curves")
+figure.savefig(study.path / "learning_curves.png")
 print(study.report() / "report.html")

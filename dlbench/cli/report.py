@@ -31,7 +31,7 @@ def command(studies: tuple[Path, ...], output: Path | None, figures: tuple[str, 
         chosen = tuple(word.strip() for word in formats.split(",") if word.strip())
         made = write_report(read(studies), ReportRequest(folder, figures, chosen, style), pool)
     for name, reason in made.left_out:
-        click.echo(f"not drawn: {name.replace('_', '-')}: {reason}")
+        click.echo(f"not drawn: {name}: {reason}")
     click.echo(f"{len(made.written)} files in {folder}")
     if (folder / PAGE) in made.written:
         click.echo(f"page: {folder / PAGE}")
