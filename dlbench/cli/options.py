@@ -23,7 +23,7 @@ _cluster = click.option(
     "--cluster",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The same from a cluster file, with all that hosts have in common (see the README).",
+    help="The same from a cluster file, with all that hosts have in common (see docs/hosts.md).",
 )
 only = click.option(
     "--only", "only", multiple=True, metavar="AXIS=VALUE", help="Only runs with this value; may be given again."

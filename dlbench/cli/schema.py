@@ -10,7 +10,7 @@ def command() -> None:
     Write it to a file and name that in the first line of a scenario, and editors that speak YAML's language server
     complete and check as you type:
 
-    # yaml-language-server: $schema=dlbench.schema.json
+    # yaml-language-server: $schema=scenario.schema.json
     """
     import json
 

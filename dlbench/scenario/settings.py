@@ -1,8 +1,8 @@
 """The settings of one run: every axis a scenario can hold, with what each means and which values it takes.
 
-The field descriptions are the documentation: `dlbench schema`, `dlbench list settings` and the README's table are
-drawn from them. Options of plugins are not here: they are dotted keys (`model.batch_norm`, `strategy.chunk_bytes`)
-checked against the plugin's own `OPTIONS`.
+The field descriptions are the documentation: `dlbench schema` and `dlbench list settings` print them. Options of
+plugins are not here: they are dotted keys (`model.batch_norm`, `strategy.chunk_bytes`) checked against the plugin's
+own `OPTIONS`.
 """
 
 from dataclasses import dataclass
