@@ -22,7 +22,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from dlbench.datasets import Description
-from dlbench.datasets._download import Published
+from dlbench.datasets._download import RemoteFile
 from dlbench.datasets._writer import ArrayWriter
 from dlbench.errors import UserError
 from dlbench.plugins import Options
@@ -134,7 +134,7 @@ class Cifar:
 
     doc: str
     OPTIONS: type[Cifar10Options]
-    source: Published
+    source: RemoteFile
     binary: Archive
     python: Archive
     class_names: Mapping[str, tuple[str, ...]]

@@ -13,7 +13,7 @@ PROGRESS_INTERVAL_S = 1.0
 
 
 @dataclass(frozen=True)
-class Published:
+class RemoteFile:
     """A published file: its address, and its sha256 as 64 hexadecimal digits."""
 
     url: str
@@ -25,7 +25,7 @@ class Published:
         return self.url.rpartition("/")[2]
 
 
-def download(file: Published, folder: Path, say: Say) -> Path:
+def download(file: RemoteFile, folder: Path, say: Say) -> Path:
     """Return a published file in `folder`; download it if it is not there or is damaged.
 
     A download is written to a temporary file, verified and then renamed. One that was interrupted starts again.

@@ -6,7 +6,7 @@
 from collections.abc import Mapping
 
 from dlbench.datasets._cifar import Archive, Cifar, Cifar10Options, Cifar100Options
-from dlbench.datasets._download import Published
+from dlbench.datasets._download import RemoteFile
 from dlbench.datasets._keras import Images, Words
 
 CIFAR = "https://www.cs.toronto.edu/~kriz"
@@ -46,7 +46,7 @@ TABLE: Mapping[str, Cifar | Images | Words] = {
     "cifar10": Cifar(
         doc="CIFAR-10: 50,000 + 10,000 color images of 32 x 32 in 10 classes; the official archive.",
         OPTIONS=Cifar10Options,
-        source=Published(
+        source=RemoteFile(
             f"{CIFAR}/cifar-10-binary.tar.gz", "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
         ),
         binary=Archive(
@@ -78,7 +78,7 @@ TABLE: Mapping[str, Cifar | Images | Words] = {
     "cifar100": Cifar(
         doc="CIFAR-100: 50,000 + 10,000 color images of 32 x 32 in 100 classes or 20 groups of them.",
         OPTIONS=Cifar100Options,
-        source=Published(
+        source=RemoteFile(
             f"{CIFAR}/cifar-100-binary.tar.gz", "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"
         ),
         binary=Archive(

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dlbench.datasets._disk import ELSEWHERE, Say, disk_errors
-from dlbench.datasets._download import Published, download
+from dlbench.datasets._download import RemoteFile, download
 from dlbench.datasets._format import PARTS, ArrayMeta, DatasetContent
 from dlbench.errors import UserError
 
@@ -101,7 +101,7 @@ class ArrayWriter:
         with suppress(OSError):
             self._open_files.close()
 
-    def download(self, file: Published) -> Path:
+    def download(self, file: RemoteFile) -> Path:
         """Return a published file, downloaded into the cache that is written to if it is not there yet.
 
         Raises:

@@ -18,7 +18,7 @@ APART = 2.0
 
 
 @dataclass(frozen=True)
-class Judged:
+class ClaimResult:
     """What is said of one claim of a published study.
 
     Attributes:
@@ -35,7 +35,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ReferenceComparison:
     """One reference and the studies that name it."""
 
     reference: Reference
@@ -52,7 +52,7 @@ def of(source: StudyData) -> Reference | None:
     return reference.read(path) if path.is_file() else None
 
 
-def compared(data: ReportData) -> tuple[Compared, ...]:
+def compared(data: ReportData) -> tuple[ReferenceComparison, ...]:
     """Return each reference once, with all studies of the report that are compared with it.
 
     Raises:
@@ -68,10 +68,10 @@ def compared(data: ReportData) -> tuple[Compared, ...]:
             found.append((own, [source.name]))
         else:
             same.append(source.name)
-    return tuple(Compared(known, tuple(studies)) for known, studies in found)
+    return tuple(ReferenceComparison(known, tuple(studies)) for known, studies in found)
 
 
-def verdicts(data: ReportData) -> tuple[Judged, ...]:
+def verdicts(data: ReportData) -> tuple[ClaimResult, ...]:
     """Return what the report's runs say of each claim of each reference, in the references' order.
 
     Studies that name the same reference are judged together: a claim may be about two of them.
@@ -180,14 +180,14 @@ def _medians(curves: Iterable[Series]) -> list[float]:
     return [mark.interval.value for one in curves for mark in one.marks if mark.interval is not None]
 
 
-def _said(found: Iterable[ClaimCheck], known: Reference) -> list[Judged]:
+def _said(found: Iterable[ClaimCheck], known: Reference) -> list[ClaimResult]:
     """Return the checks in words; where groups of runs get the same words on a claim, that is said once."""
-    families: dict[Judged, list[str]] = {}
+    families: dict[ClaimResult, list[str]] = {}
     num_families: Counter[str] = Counter()
     for one in found:
         emulated = f"on emulated hardware ({one.emulated.replace(';', ', ')}): " if one.emulated else ""
         claim = one.claim.said(known.x)
-        words = Judged(known.source, claim, one.verdict.state, f"{emulated}{one.verdict.why}")
+        words = ClaimResult(known.source, claim, one.verdict.state, f"{emulated}{one.verdict.why}")
         families.setdefault(words, []).append(one.family)
         num_families[claim] += 1
     return [

@@ -9,7 +9,7 @@ from dlbench.analysis.statistics.intervals import Interval
 from dlbench.report.data import ReportData
 from dlbench.report.formatting import number
 from dlbench.report.markdown import escaped, items, picture, table
-from dlbench.report.page.content import NO_CONCLUSION, Content, Drawn
+from dlbench.report.page.content import NO_CONCLUSION, Content, RenderedFigure
 from dlbench.report.page.definitions import OF_EFFICIENCY
 from dlbench.report.page.failures import FailedRun, failures
 from dlbench.report.page.runs_table import EFFICIENCY, MEASURES, UNITS, in_order
@@ -129,7 +129,7 @@ def _charts(content: Content) -> Iterator[list[str]]:
         yield items(f"{escaped(name)}: {escaped(reason, WHOLE)}" for name, reason in content.left_out)
 
 
-def _pictures(chart: Drawn) -> list[str]:
+def _pictures(chart: RenderedFigure) -> list[str]:
     """Return the files that Markdown can show, the one first that every reader of it shows."""
     return [file for suffix in PICTURES for file in chart.files if file.endswith(suffix)]
 

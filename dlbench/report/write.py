@@ -14,7 +14,7 @@ from dlbench.report.caption import caption
 from dlbench.report.chart import Chart, MissingRowsError
 from dlbench.report.data import ReportData
 from dlbench.report.page import html
-from dlbench.report.page.content import Content, Drawn
+from dlbench.report.page.content import Content, RenderedFigure
 from dlbench.report.page.machines import unsteady
 from dlbench.report.rendering.pool import RenderPool, Task
 
@@ -66,7 +66,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Begun:
+class PendingFigure:
     """A figure that is being rendered: into its files, and as an element of the page where there is one."""
 
     figure: Figure
@@ -99,13 +99,13 @@ def write_report(data: ReportData, request: ReportRequest, pool: RenderPool | No
     try:
         request.output.mkdir(parents=True, exist_ok=True)
         # While figures are rendered, the charts of others are made, and then the answer.
-        begun = [_begun(figure, request, pool or RenderPool(0)) for figure in figures]
+        pending = [_start(figure, request, pool or RenderPool(0)) for figure in figures]
         content = None if request.figures else _content(data, made)
-        for one in begun:
+        for one in pending:
             one.files()
             _write_table(one.figure, request, made)
         if content is not None:
-            shown = tuple(_shown(one.figure, request, one.element()) for one in begun if one.element)
+            shown = tuple(_shown(one.figure, request, one.element()) for one in pending if one.element)
             _write_page(replace(content, drawn=shown), request, made)
     except OSError as error:
         raise UserError(f"cannot be written: {error.strerror or error}", where=str(request.output)) from error
@@ -149,10 +149,10 @@ def _figures(data: ReportData, names: Iterable[str], made: ReportFiles) -> Itera
         yield Figure(name, plugin.doc, chart, caption(chart, data))
 
 
-def _begun(figure: Figure, request: ReportRequest, pool: RenderPool) -> Begun:
+def _start(figure: Figure, request: ReportRequest, pool: RenderPool) -> PendingFigure:
     pictures = Task(figure.name, figure.chart, request.style, _pictures(figure, request), figure.caption)
     element = None if request.figures else pool.submit(Task(figure.name, figure.chart, PAGE_STYLE))
-    return Begun(figure, pool.submit(pictures), element)
+    return PendingFigure(figure, pool.submit(pictures), element)
 
 
 def _pictures(figure: Figure, request: ReportRequest) -> tuple[Path, ...]:
@@ -176,8 +176,8 @@ def _content(data: ReportData, made: ReportFiles) -> Content:
     )
 
 
-def _shown(figure: Figure, request: ReportRequest, svg: str) -> Drawn:
-    return Drawn(
+def _shown(figure: Figure, request: ReportRequest, svg: str) -> RenderedFigure:
+    return RenderedFigure(
         name=figure.name,
         doc=figure.doc,
         title=figure.chart.title,

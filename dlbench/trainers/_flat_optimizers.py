@@ -90,7 +90,7 @@ class Adam:
         _fill([self._mean, self._square, self._steps], flat)
 
 
-class Decaying:
+class DecoupledWeightDecay:
     """Decoupled weight decay before another optimizer's step: p -= rate x decay x p (Loshchilov and Hutter 2019)."""
 
     def __init__(self, inner: FlatOptimizer, weight_decay: float) -> None:

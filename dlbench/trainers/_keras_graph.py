@@ -20,8 +20,8 @@ Everywhere = Callable[[Callable[..., Any], int], Callable[..., Any]]
 
 
 @dataclass(frozen=True)
-class Kinds:
-    """What a graph is made for: the kinds of numbers of samples and classes, and the batch size, None for any."""
+class InputSpecs:
+    """What a graph is made for: the types of samples and classes, and the batch size, None for any."""
 
     x: Any
     y: Any
@@ -71,7 +71,7 @@ class Graph:
         other._everywhere = None
         return other
 
-    def gradient(self, kinds: Kinds) -> Any:
+    def gradient(self, specs: InputSpecs) -> Any:
         """Return f(x, y, scale) -> one vector: all gradients, then the sum of the losses and the correct ones."""
         tf = self._tf
 
@@ -79,7 +79,7 @@ class Graph:
             gradients, sums = self._differentiate(x, y, scale)
             return tf.concat([*(tf.reshape(g, [-1]) for g in gradients), sums], 0)
 
-        return self._compile(gradient, self._batch(kinds), tf.TensorSpec([], self.dtype))
+        return self._compile(gradient, self._batch(specs), tf.TensorSpec([], self.dtype))
 
     def apply(self) -> Any:
         """Return f(update): one optimizer step with a flat gradient."""
@@ -93,7 +93,7 @@ class Graph:
 
         return self._compile(apply, (), tf.TensorSpec([sum(sizes)], self.dtype))
 
-    def step(self, kinds: Kinds, reduce: Reduce | None) -> Any:
+    def step(self, specs: InputSpecs, reduce: Reduce | None) -> Any:
         """Return f(x, y, scale) -> [sum of the losses, correct ones]: gradient, `reduce` and update."""
 
         def step(x: Any, y: Any, scale: Any) -> Any:
@@ -101,17 +101,17 @@ class Graph:
             self._update(gradients if reduce is None else list(reduce(gradients)))
             return sums
 
-        return self._compile(step, self._batch(kinds), self._tf.TensorSpec([], self.dtype))
+        return self._compile(step, self._batch(specs), self._tf.TensorSpec([], self.dtype))
 
-    def evaluate(self, kinds: Kinds) -> Any:
+    def evaluate(self, specs: InputSpecs) -> Any:
         """Return f(x, y) -> [sum of the losses, correct ones] in inference mode."""
 
         def evaluate(x: Any, y: Any) -> Any:
             return self._sums(*self._losses(x, y, training=False))
 
-        return self._compile(evaluate, self._batch(kinds))
+        return self._compile(evaluate, self._batch(specs))
 
-    def add(self, kinds: Kinds) -> Any:
+    def add(self, specs: InputSpecs) -> Any:
         """Return f(x, y, scale) -> [sum of the losses, correct ones], and keep the gradients."""
 
         def add(x: Any, y: Any, scale: Any) -> Any:
@@ -120,7 +120,7 @@ class Graph:
                 added.assign_add(gradient)
             return sums
 
-        return self._compile(add, self._batch(kinds), self._tf.TensorSpec([], self.dtype))
+        return self._compile(add, self._batch(specs), self._tf.TensorSpec([], self.dtype))
 
     def _differentiate(self, x: Any, y: Any, scale: Any) -> tuple[list[Any], Any]:
         """Return (gradients and all that were kept, [sum of the losses, correct ones]), and keep none any longer."""
@@ -197,13 +197,13 @@ class Graph:
     def _unscaled(self, value: Any) -> Any:
         return value if self._loss_scale is None else value / self._tf.cast(self._loss_scale, self.dtype)
 
-    def _batch(self, kinds: Kinds) -> tuple[Any, Any]:
+    def _batch(self, specs: InputSpecs) -> tuple[Any, Any]:
         spec, problem = self._tf.TensorSpec, self.problem
-        shapes = [kinds.num_samples, *problem.input_shape], [kinds.num_samples, *problem.target_shape]
-        return spec(shapes[0], kinds.x), spec(shapes[1], kinds.y)
+        shapes = [specs.num_samples, *problem.input_shape], [specs.num_samples, *problem.target_shape]
+        return spec(shapes[0], specs.x), spec(shapes[1], specs.y)
 
     def _compile(self, function: Callable[..., Any], batch: tuple[Any, ...], *others: Any) -> Any:
-        """Return function(*batch, *others), compiled for tensors of these kinds."""
+        """Return function(*batch, *others), compiled for tensors of these types and shapes."""
         if self._everywhere is not None:
             function = self._everywhere(function, len(batch))
         compiled = self._tf.function(function, (*batch, *others), autograph=False, jit_compile=self._jit_compile)

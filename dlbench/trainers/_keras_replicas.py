@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dlbench.trainers import Array, flatten
-from dlbench.trainers._keras_graph import Graph, Kinds
+from dlbench.trainers._keras_graph import Graph, InputSpecs
 from dlbench.trainers._keras_trainer import KerasTrainer, assign, read
 
 Function = Callable[..., Any]
@@ -103,7 +103,7 @@ class ReplicatedTrainer(KerasTrainer):
         """
         if len(y) >= self._devices.num_replicas:
             return super().evaluate(x, y)
-        call = self._call("evaluate a few", Kinds(x.dtype, y.dtype), self._first.evaluate)
+        call = self._call("evaluate a few", InputSpecs(x.dtype, y.dtype), self._first.evaluate)
         return self._as_sums(call(self._tensor(x), self._tensor(y)).numpy())
 
     def _read(self, variables: list[Any]) -> Array:

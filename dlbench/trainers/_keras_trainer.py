@@ -7,7 +7,7 @@ import numpy as np
 
 from dlbench.errors import UserError
 from dlbench.trainers import Array, _keras_model, flatten, parts_of_batch, processor_name
-from dlbench.trainers._keras_graph import Graph, Kinds
+from dlbench.trainers._keras_graph import Graph, InputSpecs
 
 # What Eigen aligns tensors to; TensorFlow aborts the process on a tensor that is aligned to less.
 ALIGNMENT = 64
@@ -79,7 +79,7 @@ class KerasTrainer:
         self._statistics = [v for v, is_float in others if is_float]
         self._remembered = [*graph.optimizer.variables, *(v for v, is_float in others if not is_float)]
         self._dtype = np.dtype(graph.dtype.as_numpy_dtype)
-        self._compiled: dict[tuple[str, Kinds | None], Any] = {}
+        self._compiled: dict[tuple[str, InputSpecs | None], Any] = {}
         self._reduce: Callable[[list[Any]], list[Any]] | None = None
         self._scale: tuple[float, Any] = (float("nan"), None)
         self._learning_rate = float("nan")
@@ -119,7 +119,7 @@ class KerasTrainer:
     def compile(
         self, in_graph: Callable[[list[Any]], list[Any]] | None, in_forward: Callable[[Any], Any] | None = None
     ) -> None:
-        """Keep the hooks; each call is traced when first used, for its kinds of numbers and batch size.
+        """Keep the hooks; each call is traced when first used, for its types and batch size.
 
         Raises:
             UserError: A layer needs a sum over workers in the forward pass, and there is none.
@@ -134,7 +134,7 @@ class KerasTrainer:
         The gradient is TensorFlow's own memory, fresh in each call, not a copy of it.
         """
         x, y, loss, correct = self._add_all_but_the_last(x, y, scale)
-        call = self._call("gradient", Kinds(x.dtype, y.dtype, len(y)), self._graph.gradient)
+        call = self._call("gradient", InputSpecs(x.dtype, y.dtype, len(y)), self._graph.gradient)
         packed = _memory_of(call(self._tensor(x), self._tensor(y), self._scalar(scale)))
         last_loss, last_correct = self._as_sums(packed[-2:])
         return packed[:-2], loss + last_loss, correct + last_correct
@@ -152,14 +152,16 @@ class KerasTrainer:
         """Run gradient, hook and update in one compiled call; return (sum of the losses, correct predictions)."""
         self._set_learning_rate(learning_rate)
         x, y, loss, correct = self._add_all_but_the_last(x, y, scale)
-        call = self._call("step", Kinds(x.dtype, y.dtype, len(y)), lambda kinds: self._graph.step(kinds, self._reduce))
+        call = self._call(
+            "step", InputSpecs(x.dtype, y.dtype, len(y)), lambda specs: self._graph.step(specs, self._reduce)
+        )
         sums = _memory_of(call(self._tensor(x), self._tensor(y), self._scalar(scale)))
         last_loss, last_correct = self._as_sums(sums)
         return loss + last_loss, correct + last_correct
 
     def evaluate(self, x: Array, y: Array) -> tuple[float, float]:
         """Return (sum of the losses, correct predictions) of one batch of any size, in inference mode."""
-        call = self._call("evaluate", Kinds(x.dtype, y.dtype), self._graph.evaluate)
+        call = self._call("evaluate", InputSpecs(x.dtype, y.dtype), self._graph.evaluate)
         return self._as_sums(_memory_of(call(self._tensor(x), self._tensor(y))))
 
     def synchronize(self) -> None:
@@ -194,15 +196,15 @@ class KerasTrainer:
             return x, y, loss, correct
         *parts, last = parts_of_batch(len(y), self._graph.num_parts)
         for part in parts:
-            call = self._call("add", Kinds(x.dtype, y.dtype, len(y[part])), self._graph.add)
+            call = self._call("add", InputSpecs(x.dtype, y.dtype, len(y[part])), self._graph.add)
             sums = _memory_of(call(self._tensor(x[part]), self._tensor(y[part]), self._scalar(scale)))
             loss, correct = (a + b for a, b in zip((loss, correct), self._as_sums(sums), strict=True))
         return x[last], y[last], loss, correct
 
-    def _call(self, name: str, kinds: Kinds, make: Callable[[Kinds], Any]) -> Any:
-        call = self._compiled.get((name, kinds))
+    def _call(self, name: str, specs: InputSpecs, make: Callable[[InputSpecs], Any]) -> Any:
+        call = self._compiled.get((name, specs))
         if call is None:
-            call = self._compiled[name, kinds] = make(kinds)
+            call = self._compiled[name, specs] = make(specs)
         return call
 
     def _tensor(self, array: Array) -> Any:

@@ -11,7 +11,7 @@ from dlbench.plugins import Options, Plugin
 from dlbench.scenario.settings import Settings
 from dlbench.trainers import Array, Problem, Threads, parts_of_batch, processor_name
 from dlbench.trainers._dense import DenseStack
-from dlbench.trainers._flat_optimizers import Adam, Decaying, FlatOptimizer, Sgd
+from dlbench.trainers._flat_optimizers import Adam, DecoupledWeightDecay, FlatOptimizer, Sgd
 
 OPTIONS = Options
 BUILDER = "numpy"
@@ -183,7 +183,7 @@ def _optimizer(settings: Settings, parameters: Array) -> FlatOptimizer:
     plain: FlatOptimizer = Adam(parameters)
     if settings.optimizer == "sgd":
         plain = Sgd(parameters, settings.momentum, settings.nesterov)
-    return Decaying(plain, settings.weight_decay) if settings.weight_decay else plain
+    return DecoupledWeightDecay(plain, settings.weight_decay) if settings.weight_decay else plain
 
 
 def _limit_threads(num_threads: int) -> int:

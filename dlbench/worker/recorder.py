@@ -20,7 +20,7 @@ from dlbench.worker.train.agreement import Diverged
 NAN = float("nan")
 
 
-class Marks(NamedTuple):
+class StepTimestamps(NamedTuple):
     """Moments of one step on `perf_counter`; NaN where a moment was not observed.
 
     Attributes:
@@ -65,13 +65,15 @@ class StepRecorder:
         self.ready_at, self.zero = time(), perf_counter()
         on_zero(self.zero)
 
-    def add(self, step: int, epoch: int, phase: str, num_samples: int, marks: Marks, loss: float | None) -> None:
+    def add(
+        self, step: int, epoch: int, phase: str, num_samples: int, timestamps: StepTimestamps, loss: float | None
+    ) -> None:
         """Record one step, about a microsecond's work; `epoch` is 0 in an extended window, `loss` a mean.
 
         Raises:
             Diverged: The loss of a step that counts is not finite.
         """
-        started, batch_ready, gradient_ready, peers_ready, reduced, ended = marks
+        started, batch_ready, gradient_ready, peers_ready, reduced, ended = timestamps
         self._rows[self._count] = (  # in the order of STEP_FIELDS
             step,
             1,

@@ -20,7 +20,7 @@ WINDOW = f"a timed window of at least {MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class PanelSelection:
     """What a chart shows.
 
     Attributes:
@@ -34,7 +34,7 @@ class Kept:
     left_out: tuple[str, ...]
 
 
-def kept(candidates: Iterable[tuple[Part, Sequence[Panel]]], lacking: MissingRowsError) -> Kept:
+def select_panels(candidates: Iterable[tuple[Part, Sequence[Panel]]], lacking: MissingRowsError) -> PanelSelection:
     """Sort parts with their panels into what is shown and what is not.
 
     Raises:
@@ -55,7 +55,7 @@ def kept(candidates: Iterable[tuple[Part, Sequence[Panel]]], lacking: MissingRow
     if not panels:
         raise lacking
     runs = pd.concat(shown).drop_duplicates(["study", "run_id"]).reset_index(drop=True)
-    return Kept(tuple(panels), runs, tuple(left_out))
+    return PanelSelection(tuple(panels), runs, tuple(left_out))
 
 
 def num_known(panel: Panel) -> int:

@@ -7,7 +7,7 @@ from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, hued
 from dlbench.report.figures._rows import learned, synthetic_note
 from dlbench.report.figures._scaling import WORKERS
-from dlbench.report.figures._shown import in_chart, kept, left_out_note, needs_two
+from dlbench.report.figures._shown import in_chart, left_out_note, needs_two, select_panels
 from dlbench.report.lines import Part, parts, series
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def chart(data: "ReportData") -> Chart:
         raise MissingRowsError("needs completed runs with a loss or an accuracy, on data that can be learned")
     candidates = [(part, list(_panels(part, shown))) for part in parts(runs, x="workers")]
     counts = sorted(completed["workers"].dropna().unique().tolist())
-    found = kept(candidates, needs_two("completed runs with two or more numbers of workers", counts))
+    found = select_panels(candidates, needs_two("completed runs with two or more numbers of workers", counts))
     return Chart(
         title="Loss and accuracy at the end of training by number of workers",
         panels=hued(found.panels),

@@ -7,7 +7,7 @@ from dlbench.analysis.formatting import counted
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, hued
 from dlbench.report.figures._rows import batch_axis, by_scope, is_completed, numbers
-from dlbench.report.figures._shown import in_chart, kept, left_out_note, needs_two
+from dlbench.report.figures._shown import in_chart, left_out_note, needs_two, select_panels
 from dlbench.report.lines import Part, parts, series
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def chart(data: "ReportData") -> Chart:
         (part, list(_panels(part, shown))) for _, rows in by_scope(runs) for part in parts(rows, x="batch_size")
     ]
     sizes = sorted(completed["batch_size"].dropna().unique().tolist())
-    found = kept(candidates, needs_two("completed runs at two or more batch sizes", sizes))
+    found = select_panels(candidates, needs_two("completed runs at two or more batch sizes", sizes))
     return Chart(
         title="Utilisation and memory of devices by batch size",
         panels=hued(found.panels),

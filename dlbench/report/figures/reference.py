@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dlbench.report.data import ReportData
-    from dlbench.report.references import Compared
+    from dlbench.report.references import ReferenceComparison
     from dlbench.scenario.reference import Reference
 
 OPTIONS = Options
@@ -55,7 +55,7 @@ def chart(data: "ReportData") -> Chart:
     )
 
 
-def _rows(one: "Compared", data: "ReportData") -> "Iterator[tuple[Panel, ...]]":
+def _rows(one: "ReferenceComparison", data: "ReportData") -> "Iterator[tuple[Panel, ...]]":
     """Yield a row of panels for each part of the runs and each column: as they are, then relative."""
     from dlbench.analysis.groups import is_base_line
     from dlbench.report.lines import parts, series

@@ -39,7 +39,7 @@ PARTS = {
 
 
 @dataclass(frozen=True, eq=False)
-class _Arm:
+class _StepBreakdown:
     """Runs of equal settings, which are one bar.
 
     Attributes:
@@ -122,39 +122,39 @@ def _panels(part: Part) -> Iterator[Panel]:
     emulated = is_emulated(part.runs)
     for word, chosen in (("", ~emulated), ("emulated", emulated)):
         rows = part.runs[chosen]
-        arms = list(_arms(part, rows))
-        series = _series(arms, reasons(rows))
+        bars = list(_bars(part, rows))
+        series = _series(bars, reasons(rows))
         if series:
-            yield Panel(": ".join(filter(None, (part.title, word))), _axis(arms), Y, series, form="bars")
+            yield Panel(": ".join(filter(None, (part.title, word))), _axis(bars), Y, series, form="bars")
 
 
-def _axis(arms: list[_Arm]) -> Axis:
+def _axis(bars: list[_StepBreakdown]) -> Axis:
     """Return the arms as categories; where their names are long, settings are named once, in the axis's label."""
-    names = tuple(arm.name for arm in arms)
+    names = tuple(bar.name for bar in bars)
     if max(map(len, names)) <= LONGEST_NAME:
         return Axis("", categories=names)
-    label = max((tuple(arm.values) for arm in arms), key=len)
-    return Axis(", ".join(label), categories=tuple(arm.short_name for arm in arms))
+    label = max((tuple(bar.values) for bar in bars), key=len)
+    return Axis(", ".join(label), categories=tuple(bar.short_name for bar in bars))
 
 
-def _arms(part: Part, rows: "pd.DataFrame") -> Iterator[_Arm]:
+def _bars(part: Part, rows: "pd.DataFrame") -> Iterator[_StepBreakdown]:
     """Yield base lines, then the other arms."""
     added = is_base_line(rows)
     if added.any():
         for values, alike in groups(rows[added], [key for key in part.keys if is_shared(key)]):
-            yield _Arm(values, alike, ALONE)
+            yield _StepBreakdown(values, alike, ALONE)
     own = rows[~added]
     lead = ("strategy",) if own["strategy"].nunique() > 1 or not part.keys else ()
     if len(own):
         for values, alike in groups(own, (*lead, *part.keys)):
-            yield _Arm(values, alike)
+            yield _StepBreakdown(values, alike)
 
 
-def _series(arms: list[_Arm], emulated: str) -> tuple[Series, ...]:
+def _series(bars: list[_StepBreakdown], emulated: str) -> tuple[Series, ...]:
     """Return one series for each part that any arm has; an arm in which it is unknown has no mark there."""
     found = []
     for number, (name, label) in enumerate(PARTS.items()):
-        marks = [_mark(place, arm.runs, name, with_failed=number == 0) for place, arm in enumerate(arms)]
+        marks = [_mark(place, bar.runs, name, with_failed=number == 0) for place, bar in enumerate(bars)]
         known = tuple(mark for mark in marks if mark.points or mark.num_failed)
         if known:
             found.append(Series(label, known, emulated=emulated))

@@ -10,7 +10,7 @@ from dlbench.analysis.metrics.critical_batch import CriticalBatch, NotIdentifiab
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, hued, line_mark
 from dlbench.report.figures._rows import numbers, synthetic_note
-from dlbench.report.figures._shown import in_chart, kept, left_out_note, needs_two
+from dlbench.report.figures._shown import in_chart, left_out_note, needs_two, select_panels
 from dlbench.report.figures._target import TARGET, end_notes, ended, target_name, with_ends, with_target
 from dlbench.report.formatting import brief
 from dlbench.report.lines import Part, censored_series, parts
@@ -41,7 +41,7 @@ def chart(data: "ReportData") -> Chart:
         for values, rows in targets
         for part in parts(rows, x=X)
     ]
-    found = kept(candidates, _lacking(runs))
+    found = select_panels(candidates, _lacking(runs))
     fitted = [_with_fits(_with_ideal(panel)) for panel in hued(found.panels)]
     return Chart(
         title=f"Updates to a {only} by global batch" if only else "Updates to the targets by global batch",

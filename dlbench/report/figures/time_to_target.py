@@ -8,7 +8,7 @@ from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, hued
 from dlbench.report.figures._rows import batch_axis, by_scope, synthetic_note
 from dlbench.report.figures._scaling import WORKERS
-from dlbench.report.figures._shown import in_chart, kept, left_out_note
+from dlbench.report.figures._shown import in_chart, left_out_note, select_panels
 from dlbench.report.figures._target import TARGET, end_notes, ended, target_name, with_ends, with_target
 from dlbench.report.lines import Part, censored_series, parts
 
@@ -40,7 +40,7 @@ def chart(data: "ReportData") -> Chart:
         for part, x, axis in _places(rows)
     ]
     lacking = MissingRowsError("needs completed runs with one target at two or more batch sizes or numbers of workers")
-    found = kept(candidates, lacking)
+    found = select_panels(candidates, lacking)
     return Chart(
         title=f"Time and epochs to a {only}" if only else "Time and epochs to the targets",
         panels=hued(found.panels),

@@ -13,7 +13,7 @@ from dlbench.report.data import ReportData, StudyData
 from dlbench.report.formatting import values
 
 if TYPE_CHECKING:
-    from dlbench.report.references import Judged
+    from dlbench.report.references import ClaimResult
 
 # The kinds of statements, and what each is called, in the order of reading.
 KINDS = {"use": "What to use", "why": "Why", "warning": "What speaks against it"}
@@ -22,7 +22,7 @@ TIME = "%Y-%m-%d %H:%M UTC"
 
 
 @dataclass(frozen=True)
-class Drawn:
+class RenderedFigure:
     """One figure of the report.
 
     Attributes:
@@ -69,8 +69,8 @@ class Content:
 
     data: ReportData
     statements: tuple[Statement, ...] = ()
-    judged: "tuple[Judged, ...]" = ()
-    drawn: tuple[Drawn, ...] = ()
+    judged: "tuple[ClaimResult, ...]" = ()
+    drawn: tuple[RenderedFigure, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
 
     @cached_property

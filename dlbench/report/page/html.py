@@ -21,7 +21,7 @@ from dlbench.report.page.machines import machines
 from dlbench.report.page.runs_table import table
 
 if TYPE_CHECKING:
-    from dlbench.report.references import Judged
+    from dlbench.report.references import ClaimResult
 
 HERE = Path(__file__).parent
 TEMPLATE, STYLE, SCRIPT = "page.html.j2", "page.css", "page.js"
@@ -77,8 +77,8 @@ def ticked(text: str) -> Markup:
     return Markup("").join(code.format(part) if place % 2 else escape(part) for place, part in enumerate(parts))
 
 
-def _by_reference(judged: "Iterable[Judged]") -> "dict[str, list[Judged]]":
-    found: dict[str, list[Judged]] = {}
+def _by_reference(judged: "Iterable[ClaimResult]") -> "dict[str, list[ClaimResult]]":
+    found: dict[str, list[ClaimResult]] = {}
     for one in judged:
         found.setdefault(one.reference, []).append(one)
     return found

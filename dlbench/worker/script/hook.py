@@ -29,7 +29,7 @@ from dlbench.records.assignment import VARIABLE
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.worker.process.rank import read_assignment
-from dlbench.worker.recorder import NAN, Marks
+from dlbench.worker.recorder import NAN, StepTimestamps
 from dlbench.worker.script.recorder import EpochScores, ScriptRecorder
 from dlbench.worker.script.session import Session
 
@@ -70,8 +70,10 @@ class Step:
     ) -> None:
         if self._recorder is not None and kind is None:
             loss = None if self.loss is None else float(self.loss)
-            marks = Marks(self._entered, self._data_ready, self._gradient_ready, NAN, self._reduced, perf_counter())
-            self._recorder.add(self._num_samples, marks, loss)
+            timestamps = StepTimestamps(
+                self._entered, self._data_ready, self._gradient_ready, NAN, self._reduced, perf_counter()
+            )
+            self._recorder.add(self._num_samples, timestamps, loss)
 
     def _mark(self, phase: str) -> float:
         if self._recorder is not None:

@@ -19,7 +19,7 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.telemetry.reporter import Reporter
 from dlbench.worker.observer import Observer
 from dlbench.worker.process.memory import resident_peak_bytes
-from dlbench.worker.recorder import Marks, StepRecorder, Window
+from dlbench.worker.recorder import StepRecorder, StepTimestamps, Window
 from dlbench.worker.train.agreement import weights_hash
 
 # A script's workers cannot agree on a warm-up that is detected.
@@ -68,24 +68,24 @@ class ScriptRecorder:
             return self._counted_to
         return perf_counter()
 
-    def add(self, num_samples: int, marks: Marks, loss: float | None) -> None:
-        """A step has ended; its `marks` start where the script entered it.
+    def add(self, num_samples: int, timestamps: StepTimestamps, loss: float | None) -> None:
+        """A step has ended; its `timestamps` start where the script entered it.
 
         Raises:
             Diverged: Its loss is not a finite number.
         """
-        marks = marks._replace(started=min(self._counted_to, marks.started))
+        timestamps = timestamps._replace(started=min(self._counted_to, timestamps.started))
         self._steps += 1
         self._epoch_samples += num_samples
         self._samples += num_samples
         phase = "first" if self._steps == 1 else "timed" if self._window.is_open else "warm-up"
-        self._recorder.add(self._steps, self.epochs + 1, phase, num_samples, marks, loss)
+        self._recorder.add(self._steps, self.epochs + 1, phase, num_samples, timestamps, loss)
         if phase == "timed":
             self._window.count(num_samples)
-            self._window.mark_end(marks.ended)
+            self._window.mark_end(timestamps.ended)
         else:
             self._warmup_steps += 1
-        self._counted_to = marks.ended
+        self._counted_to = timestamps.ended
         self._open_if_warm()
 
     def end_epoch(self, scores: EpochScores, learning_rate: float | None) -> bool:

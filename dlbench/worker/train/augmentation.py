@@ -25,7 +25,7 @@ _BITS = 24
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class CropOffsets:
     """What is done to each of n pictures.
 
     Attributes:
@@ -39,7 +39,7 @@ class Places:
     mirrored: Array
 
 
-def draw(seed: int, turns: Array, samples: Array, padding: int) -> Places:
+def draw(seed: int, turns: Array, samples: Array, padding: int) -> CropOffsets:
     """Return what is done to these samples in these turns.
 
     Args:
@@ -52,10 +52,10 @@ def draw(seed: int, turns: Array, samples: Array, padding: int) -> Places:
     # Arrays wrap around silently, as a hash must; NumPy's scalars warn.
     turn_keys = _mixed(key + np.atleast_1d(turns).astype(np.uint64) * _GOLDEN)
     bits = _mixed(turn_keys + samples.astype(np.uint64) * _GOLDEN)
-    places, mask = np.uint64(2 * padding + 1), np.uint64(2**_BITS - 1)
-    row = (bits & mask) * places >> np.uint64(_BITS)
-    column = (bits >> np.uint64(_BITS) & mask) * places >> np.uint64(_BITS)
-    return Places(row.astype(np.int64), column.astype(np.int64), bits >> np.uint64(63) != 0)
+    num_places, mask = np.uint64(2 * padding + 1), np.uint64(2**_BITS - 1)
+    row = (bits & mask) * num_places >> np.uint64(_BITS)
+    column = (bits >> np.uint64(_BITS) & mask) * num_places >> np.uint64(_BITS)
+    return CropOffsets(row.astype(np.int64), column.astype(np.int64), bits >> np.uint64(63) != 0)
 
 
 def _mixed(bits: Array) -> Array:
@@ -76,7 +76,7 @@ class CropFlip:
     padding: int
     _frame: Array = field(default_factory=lambda: np.zeros((0, 0, 0, 0), np.uint8), init=False, repr=False)
 
-    def __call__(self, pictures: Array, places: Places) -> Array:
+    def __call__(self, pictures: Array, offsets: CropOffsets) -> Array:
         """Return new pictures [n, height, width, channels] of the same type, each cropped and mirrored at its place."""
         n, height, width, channels = pictures.shape
         frame = self._filled(pictures)
@@ -87,8 +87,8 @@ class CropFlip:
             frame.data,
             strides=frame.strides[:3],
         )
-        chosen = rows[np.arange(n)[:, None], places.row[:, None] + np.arange(height), places.column[:, None]]
-        _mirror(chosen.view(np.dtype((np.void, channels * pictures.itemsize))).reshape(n, height, width), places)
+        chosen = rows[np.arange(n)[:, None], offsets.row[:, None] + np.arange(height), offsets.column[:, None]]
+        _mirror(chosen.view(np.dtype((np.void, channels * pictures.itemsize))).reshape(n, height, width), offsets)
         cropped: Array = chosen.view(pictures.dtype).reshape(pictures.shape)
         return cropped
 
@@ -102,6 +102,6 @@ class CropFlip:
         return self._frame
 
 
-def _mirror(pixels: Array, places: Places) -> None:
+def _mirror(pixels: Array, offsets: CropOffsets) -> None:
     """Mirror the chosen ones of pictures [n, height, width], one element a pixel, in place."""
-    pixels[places.mirrored] = pixels[places.mirrored][:, :, ::-1]
+    pixels[offsets.mirrored] = pixels[offsets.mirrored][:, :, ::-1]

@@ -140,12 +140,12 @@ class Loop:
         elif self.warm_up.is_over and not self.window.is_open:
             self.window.open()
         phase = self._phase(marked)
-        marks, loss_sum, correct = self._run_step(indices, epoch, rate, marked)
+        timestamps, loss_sum, correct = self._run_step(indices, epoch, rate, marked)
         if self.window.is_open:
             self.window.count(len(indices))
         elif phase == "warm-up":
-            self.warm_up.count(marks.ended - marks.started)
-        self.recorder.add(self._step, epoch, phase, len(indices), marks, loss_sum / len(indices))
+            self.warm_up.count(timestamps.ended - timestamps.started)
+        self.recorder.add(self._step, epoch, phase, len(indices), timestamps, loss_sum / len(indices))
         return loss_sum, correct
 
     @property

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dlbench.datasets import _download
-from dlbench.datasets._download import Published, download
+from dlbench.datasets._download import RemoteFile, download
 from dlbench.errors import UserError
 
 CONTENT = bytes(range(256)) * 10_000
@@ -34,11 +34,11 @@ class Server:
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
 
-    def file(self, name: str, content: bytes) -> Published:
+    def file(self, name: str, content: bytes) -> RemoteFile:
         """Publish a file with the checksum of `content`."""
         (self.folder / name).write_bytes(content)
         url = f"http://127.0.0.1:{self.http.server_address[1]}/{name}"
-        return Published(url, hashlib.sha256(content).hexdigest())
+        return RemoteFile(url, hashlib.sha256(content).hexdigest())
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_what_is_not_the_published_file_is_not_kept(server: Server, tmp_path: Pa
 def test_what_cannot_be_downloaded_is_reported_with_what_to_do(server: Server, tmp_path: Path) -> None:
     file = server.file("a.tar.gz", CONTENT)
     (server.folder / "a.tar.gz").unlink()
-    nowhere = Published("http://127.0.0.1:9/a.tar.gz", file.sha256)
+    nowhere = RemoteFile("http://127.0.0.1:9/a.tar.gz", file.sha256)
     for published in (file, nowhere):
         with pytest.raises(UserError) as caught:
             download(published, tmp_path / "downloads", lambda line: None)

@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 from dlbench.report.data import read
 from dlbench.report.markdown import escaped, table
-from dlbench.report.page.content import NO_CONCLUSION, Drawn
+from dlbench.report.page.content import NO_CONCLUSION, RenderedFigure
 from dlbench.report.summary import markdown
 from tests.unit.report.figures.makers import base_line, repeats, report_data, run
 from tests.unit.report.page.pages import HOSTILE, NUL, UNSEEN, content, hostile, large, read_html, study
@@ -148,9 +148,9 @@ def test_a_picture_is_the_png_where_there_is_one(tmp_path):
     found = report_data(run(), tmp_path=tmp_path)
     files = {"a.svg a.png a.csv": "a.png", "a.svg a.csv": "a.svg"}
     for names, shown in files.items():
-        drawn = (Drawn("a", "A.", "A [x]", "<svg/>", "c", tuple(names.split())),)
+        drawn = (RenderedFigure("a", "A.", "A [x]", "<svg/>", "c", tuple(names.split())),)
         assert f"![A \\[x\\]]({shown})" in markdown(content(found, drawn=drawn))
-    assert "![" not in markdown(content(found, drawn=(Drawn("a", "A.", "A", "<svg/>", "c", ("a.csv",)),)))
+    assert "![" not in markdown(content(found, drawn=(RenderedFigure("a", "A.", "A", "<svg/>", "c", ("a.csv",)),)))
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.name)

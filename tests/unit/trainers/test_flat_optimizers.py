@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dlbench.trainers._flat_optimizers import Adam, Decaying, FlatOptimizer, Sgd
+from dlbench.trainers._flat_optimizers import Adam, DecoupledWeightDecay, FlatOptimizer, Sgd
 
 GRADIENTS = np.random.default_rng(0).normal(size=(5, 3))
 RATES = (0.1, 0.1, 0.05, 0.2, 0.1)
@@ -42,7 +42,10 @@ def test_they_follow_their_formulas() -> None:
         "sgd": (lambda p: Sgd(p, 0.0), sgd(0.0)),
         "momentum": (lambda p: Sgd(p, 0.9), sgd(0.9)),
         "nesterov": (lambda p: Sgd(p, 0.9, nesterov=True), sgd(0.9, look_ahead=True)),
-        "decay": (lambda p: Decaying(Sgd(p, 0.0), 0.5), lambda p, gradient, rate: -rate * (0.5 * p + gradient)),
+        "decay": (
+            lambda p: DecoupledWeightDecay(Sgd(p, 0.0), 0.5),
+            lambda p, gradient, rate: -rate * (0.5 * p + gradient),
+        ),
         "adam": (Adam, adam()),
     }
     for name, (make, change) in formulas.items():
@@ -61,7 +64,7 @@ MAKERS = {
     "momentum": lambda p: Sgd(p, 0.9),
     "nesterov": lambda p: Sgd(p, 0.9, nesterov=True),
     "adam": Adam,
-    "adamw": lambda p: Decaying(Adam(p), 0.1),
+    "adamw": lambda p: DecoupledWeightDecay(Adam(p), 0.1),
 }
 
 

@@ -3,7 +3,7 @@ import pytest
 
 from dlbench.records.columns import FIELD
 from dlbench.worker import recorder as recorder_module
-from dlbench.worker.recorder import NAN, Marks, StepRecorder, Window
+from dlbench.worker.recorder import NAN, StepRecorder, StepTimestamps, Window
 from dlbench.worker.train.agreement import Diverged
 from tests.fakes import KeptReporter
 
@@ -47,7 +47,7 @@ def test_rows_leave_in_whole_blocks_and_none_is_lost() -> None:
     reporter = KeptReporter()
     recorder = StepRecorder(reporter, interval_s=1e9, capacity=4)
     for step in range(1, 11):
-        recorder.add(step, 1, "timed", 8, Marks(0.0, 0.0, NAN, NAN, NAN, 0.0), 0.5)
+        recorder.add(step, 1, "timed", 8, StepTimestamps(0.0, 0.0, NAN, NAN, NAN, 0.0), 0.5)
     assert [len(block) for block in reporter.blocks] == [4, 4]
     recorder.flush()
     assert reporter.column("step").tolist() == list(range(1, 11))
@@ -57,28 +57,28 @@ def test_a_row_holds_what_lies_between_the_marks() -> None:
     parts = ("started_at_s", "step_time_s", "data_wait_s", "compute_time_s", "peer_wait_s", "communication_time_s",
              "update_time_s")  # fmt: skip
     rows = {
-        Marks(11.0, 12.0, 14.0, 18.0, 34.0, 66.0): (1, 55, 1, 2, 4, 16, 32),
-        Marks(11.0, 12.0, 14.0, NAN, 34.0, 66.0): (1, 55, 1, 2, NAN, 20, 32),
-        Marks(11.0, 12.0, NAN, NAN, NAN, 66.0): (1, 55, 1, 54, NAN, NAN, NAN),
+        StepTimestamps(11.0, 12.0, 14.0, 18.0, 34.0, 66.0): (1, 55, 1, 2, 4, 16, 32),
+        StepTimestamps(11.0, 12.0, 14.0, NAN, 34.0, 66.0): (1, 55, 1, 2, NAN, 20, 32),
+        StepTimestamps(11.0, 12.0, NAN, NAN, NAN, 66.0): (1, 55, 1, 54, NAN, NAN, NAN),
     }
-    for marks, expected in rows.items():
+    for timestamps, expected in rows.items():
         reporter = KeptReporter()
         recorder = StepRecorder(reporter, interval_s=1e9)
         recorder.zero = 10.0
-        recorder.add(7, 2, "sampled", 8, marks, None)
+        recorder.add(7, 2, "sampled", 8, timestamps, None)
         recorder.flush()
-        np.testing.assert_array_equal(reporter.rows[0, [FIELD[name] for name in parts]], expected, str(marks))
+        np.testing.assert_array_equal(reporter.rows[0, [FIELD[name] for name in parts]], expected, str(timestamps))
         named = ("step", "num_steps", "epoch", "phase", "num_samples", "loss")
         np.testing.assert_array_equal(reporter.rows[0, [FIELD[name] for name in named]], (7, 1, 2, 3, 8, NAN))
 
 
 def test_a_loss_that_is_not_finite_ends_the_run_and_its_row_is_kept() -> None:
-    marks = Marks(0.0, 0.0, NAN, NAN, NAN, 0.0)
+    timestamps = StepTimestamps(0.0, 0.0, NAN, NAN, NAN, 0.0)
     for loss in (NAN, float("inf")):
         reporter = KeptReporter()
         recorder = StepRecorder(reporter, interval_s=1e9)
         with pytest.raises(Diverged, match=r"in step 7 \(epoch 2\)"):
-            recorder.add(7, 2, "timed", 8, marks, loss)
-        recorder.add(8, 0, "extended", 8, marks, loss)
+            recorder.add(7, 2, "timed", 8, timestamps, loss)
+        recorder.add(8, 0, "extended", 8, timestamps, loss)
         recorder.flush()
         assert reporter.column("step").tolist() == [7, 8], "steps of an extended window count in the rate alone"

@@ -8,8 +8,8 @@ from typing import Any
 
 from dlbench.analysis.formatting import Statement
 from dlbench.report.data import ReportData
-from dlbench.report.page.content import Content, Drawn
-from dlbench.report.references import Judged
+from dlbench.report.page.content import Content, RenderedFigure
+from dlbench.report.references import ClaimResult
 from tests.unit.report.figures.makers import base_line, repeats, report_data, run
 
 # What a name, a label or an error may hold. Each must be read as it is written, and do nothing.
@@ -139,12 +139,14 @@ def content(found: ReportData, **others: Any) -> Content:
             Statement("Three repeats are few: `repeats: 5` or more.", "warning"),
         ),
         "judged": (
-            Judged("kim2023", "training time falls", "holds", "six batch sizes"),
-            Judged("kim2023", "accuracy falls at the end", "cannot be told", "one repeat"),
-            Judged("kim2018", "scale-out closes in", "does not hold", "it is 5% slower at 4 workers"),
+            ClaimResult("kim2023", "training time falls", "holds", "six batch sizes"),
+            ClaimResult("kim2023", "accuracy falls at the end", "cannot be told", "one repeat"),
+            ClaimResult("kim2018", "scale-out closes in", "does not hold", "it is 5% slower at 4 workers"),
         ),
         "drawn": (
-            Drawn("batch_size", "Against batch size.", "Training time", SVG, "n = 3.", ("b.png", "b.svg", "b.csv")),
+            RenderedFigure(
+                "batch_size", "Against batch size.", "Training time", SVG, "n = 3.", ("b.png", "b.svg", "b.csv")
+            ),
         ),
         "left_out": (("strategies", "needs two strategies; there is `mpi` only"),),
     }
@@ -172,8 +174,8 @@ def hostile(tmp_path: Path) -> Content:
     return content(
         found,
         statements=tuple(Statement(" ".join((*texts, NUL)), kind) for kind in ("use", "why", "warning")),
-        judged=(Judged(bad, bad, "holds", bad + NUL),),
-        drawn=(Drawn(bad, bad, bad, SVG, "\n".join((*texts, NUL)), (f"{bad}.png", "javascript:alert(1)")),),
+        judged=(ClaimResult(bad, bad, "holds", bad + NUL),),
+        drawn=(RenderedFigure(bad, bad, bad, SVG, "\n".join((*texts, NUL)), (f"{bad}.png", "javascript:alert(1)")),),
         left_out=((bad, bad),),
     )
 

@@ -1,17 +1,17 @@
 import numpy as np
 
-from dlbench.worker.train.augmentation import CropFlip, Places, draw
+from dlbench.worker.train.augmentation import CropFlip, CropOffsets, draw
 
 
 def pictures(n: int, height: int = 32, width: int = 32, channels: int = 3, dtype: str = "uint8") -> np.ndarray:
     return np.random.default_rng(0).integers(1, 255, (n, height, width, channels)).astype(dtype)
 
 
-def plainly(x: np.ndarray, places: Places, padding: int) -> np.ndarray:
+def plainly(x: np.ndarray, offsets: CropOffsets, padding: int) -> np.ndarray:
     """Crop and mirror one picture after the other, as it would be written down."""
     height, width = x.shape[1:3]
     found = []
-    for one, row, column, mirrored in zip(x, places.row, places.column, places.mirrored, strict=True):
+    for one, row, column, mirrored in zip(x, offsets.row, offsets.column, offsets.mirrored, strict=True):
         padded = np.pad(one, ((padding, padding), (padding, padding), (0, 0)))
         cropped = padded[row : row + height, column : column + width]
         found.append(cropped[:, ::-1] if mirrored else cropped)
@@ -24,10 +24,10 @@ def test_it_is_what_padding_cropping_and_mirroring_one_by_one_gives() -> None:
             x = pictures(200, height, width, channels, dtype)
             before, crop_flip = x.copy(), CropFlip(padding)
             for turn, num in ((1, 200), (1, 200), (2, 7)):  # the frame is kept between steps
-                places = draw(3, np.array(turn), np.arange(num), padding)
-                found = crop_flip(x[:num], places)
+                offsets = draw(3, np.array(turn), np.arange(num), padding)
+                found = crop_flip(x[:num], offsets)
                 assert found.dtype == x.dtype
-                assert np.array_equal(found, plainly(x[:num], places, padding)), (dtype, height, turn)
+                assert np.array_equal(found, plainly(x[:num], offsets, padding)), (dtype, height, turn)
             assert np.array_equal(x, before)
 
 
@@ -41,8 +41,8 @@ def test_what_is_returned_is_not_overwritten_by_the_next_step() -> None:
 
 def test_every_place_is_as_likely_as_any_other_and_independent_of_mirroring() -> None:
     num = 81 * 2 * 500
-    places = draw(7, np.array(3), np.arange(num), 4)
-    cells = (places.row * 9 + places.column) * 2 + places.mirrored
+    offsets = draw(7, np.array(3), np.arange(num), 4)
+    cells = (offsets.row * 9 + offsets.column) * 2 + offsets.mirrored
     counts = np.bincount(cells, minlength=162)
     assert len(counts) == 162
     chi_square = ((counts - 500) ** 2 / 500).sum()
@@ -62,8 +62,8 @@ def test_seed_turn_and_sample_each_change_what_is_drawn() -> None:
 
 def test_it_is_the_same_in_every_version() -> None:
     # Written down once: a change of these numbers would change what every published study trained on.
-    places = draw(1, np.array(2), np.array([0, 1, 49_999]), 4)
-    assert (places.row.tolist(), places.column.tolist(), places.mirrored.tolist()) == (
+    offsets = draw(1, np.array(2), np.array([0, 1, 49_999]), 4)
+    assert (offsets.row.tolist(), offsets.column.tolist(), offsets.mirrored.tolist()) == (
         [0, 7, 2],
         [1, 1, 8],
         [False, True, False],
