@@ -101,7 +101,7 @@ class Arm:
 
     @property
     def emulated(self) -> str:
-        """Reasons why it is not real hardware at work, joined by `;`; a run that failed early may not know them."""
+        """Reasons why it was not on representative hardware, joined by `;`; unknown for a run that failed early."""
         return self.known("emulated") or ""
 
     @property

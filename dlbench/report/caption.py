@@ -17,7 +17,7 @@ from dlbench.report.page.machines import VERSIONS
 if TYPE_CHECKING:
     import pandas as pd
 
-# What a run was, where it was no real hardware at work, by the word in its row.
+# What a run was, where the hardware was not representative, by the word in its row.
 EMULATION = {
     "oversubscribed": "workers had less than a core of their own, or less than they were promised",
     "logical-devices": "several logical devices shared one real one",
@@ -108,7 +108,7 @@ def _ended(chart: Chart) -> Iterator[str]:
 
 
 def _emulation(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:
-    """Yield how many runs were no real hardware at work, and why."""
+    """Yield how many runs were not on representative hardware, and why."""
     texts = runs["emulated"].dropna()
     emulated = [str(text) for text in texts if text]
     drawn = (series.emulated for panel in chart.panels for series in panel.series)
@@ -116,7 +116,7 @@ def _emulation(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:
         named = (f"{EMULATION.get(reason, 'see the documentation')} ({reason})" for reason in reasons.split(";"))
         why = "; ".join(named)
         count = f"{len(emulated)} of {counted(len(runs), 'run')}" if emulated else "what is drawn hollow"
-        yield f"Emulated, no real hardware at work: {count}: {why}"
+        yield f"Emulated, not representative hardware: {count}: {why}"
 
 
 def _hardware(runs: "pd.DataFrame", data: ReportData) -> Iterator[str]:

@@ -41,7 +41,7 @@ class Layout(BaseModel):
         places: The processes, by rank.
         intra_op_threads: Threads inside one operation.
         inter_op_threads: Operations at once.
-        emulated: Reasons why it is not real hardware at work; empty where it is.
+        emulated: Reasons why it is not representative hardware; empty where it is.
         interface: The network interface that messages between hosts are to take: its name or network, or empty for the
             one that leads there.
         machines: Number of machines that the hosts are; None where it is not known.

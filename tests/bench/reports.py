@@ -59,7 +59,7 @@ def _resident(pid: int) -> int:
 def large_study(folder: Path) -> Path:
     """Write a study of 1,000 runs with 1,000,000 rows of steps, and rows of epochs and sensors; return its folder.
 
-    Ten repeats of a hundred arms: three ways of synchronising at four numbers of workers and eight batch sizes, and
+    Ten repeats of a hundred arms: three strategies at four numbers of workers and eight batch sizes, and
     base lines. Numbers scatter by 3%, and some runs failed.
     """
     generator = np.random.default_rng(0)

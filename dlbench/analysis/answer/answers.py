@@ -47,7 +47,7 @@ def _of(group: ComparisonGroup, *, is_one_of_several: bool) -> Iterator[Statemen
 
 def _said_of(group: ComparisonGroup) -> Iterator[Statement]:
     if group.emulated:
-        yield Statement(f"This is not real hardware at work ({group.emulated}); real devices may differ.", "warning")
+        yield Statement(f"This is not representative hardware ({group.emulated}); real devices may differ.", "warning")
     if not group.completed:
         runs = sum(len(arm.rows) for arm in group.arms)
         yield Statement(f"No run completed ({counted(runs, 'run')} tried): no conclusion is possible.", "warning")

@@ -19,7 +19,7 @@ class ComparisonGroup:
 
     Attributes:
         title: Model and data set, or the command.
-        emulated: Reasons why its runs are not real hardware at work, for a sentence; empty where they are real.
+        emulated: Reasons why its runs were not on representative hardware, for a sentence; empty where they are real.
         arms: In the order of their first runs, each with a title of its own.
         runs: Their rows as a table.
     """

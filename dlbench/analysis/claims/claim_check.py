@@ -31,7 +31,7 @@ class ClaimCheck:
     Attributes:
         claim: The claim.
         family: What these runs have in common and others of the report have not; empty where there are no others.
-        emulated: Reasons why they are not real hardware at work, joined by `;`.
+        emulated: Reasons why they were not on representative hardware, joined by `;`.
         verdict: What is said of it.
     """
 

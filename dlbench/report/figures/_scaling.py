@@ -41,7 +41,7 @@ def meanings(runs: "pd.DataFrame") -> tuple[str, ...]:
 
 
 def is_emulated(runs: "pd.DataFrame") -> "pd.Series[bool]":
-    """Whether each run was no real hardware at work."""
+    """Whether each run was not on representative hardware."""
     return runs["emulated"].fillna("") != ""
 
 

@@ -25,10 +25,10 @@ WAYS_OPTIONS = ("strategy.", "launcher.")
 
 
 def chart(data: "ReportData") -> Chart:
-    """Return median samples/s by way of synchronising (rows) and number of workers (columns).
+    """Return median samples/s by strategy (rows) and number of workers (columns).
 
     Raises:
-        MissingRowsError: No completed runs of two ways of synchronising with samples/s are equal in all else.
+        MissingRowsError: No completed runs of two strategies with samples/s are equal in all else.
     """
     import pandas as pd
 
@@ -54,7 +54,7 @@ def chart(data: "ReportData") -> Chart:
 
 
 def _parts(runs: "pd.DataFrame") -> Iterator[Part]:
-    """Yield the runs of each map: equal in all but their way of synchronising and their workers."""
+    """Yield the runs of each map: equal in all but their strategy and their workers."""
     import pandas as pd
 
     ways = tuple(key for key in varying(runs, x="workers") if _is_way(key))

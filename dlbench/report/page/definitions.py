@@ -37,7 +37,7 @@ WORDS = (
         "said, whatever the distribution; that of a ratio is the bootstrap's. One repeat has none.",
     ),
     Definition(
-        "emulated", "", "", "Not real hardware at work, for the reasons named. Never compared with runs that are not."
+        "emulated", "", "", "Not representative hardware, for the reasons named. Never compared with runs that are not."
     ),
 )
 OF_EFFICIENCY = Definition(

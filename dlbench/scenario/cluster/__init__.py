@@ -104,7 +104,7 @@ class Cluster(BaseModel):
             for the one that leads to the other hosts.
         environment: Variables of every process; they win over what dlbench sets.
         prices: What it costs; None where the cluster file has no prices.
-        emulated: Why runs on it are not real hardware at work: reasons for the column of that name.
+        emulated: Why runs on it are not on representative hardware: reasons for the column of that name.
         links: What was measured between its hosts; empty before.
     """
 

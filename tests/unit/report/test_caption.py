@@ -91,7 +91,7 @@ CAPTIONS: tuple[tuple[Chart, list[dict[str, Any]], tuple[str, ...], tuple[str, .
     ),
     (
         lines(series(ONE, emulated="oversubscribed")), [{}, {"emulated": "oversubscribed"}],
-        ("Emulated, no real hardware at work: 1 of 2 runs: ", "less than a core of their own"), (),
+        ("Emulated, not representative hardware: 1 of 2 runs: ", "less than a core of their own"), (),
     ),
     (
         lines(series(ONE, emulated="logical-devices;throttled-link")), [{"emulated": "throttled-link;of-tomorrow"}],

@@ -149,7 +149,7 @@ def test_emulated_arms_are_judged_apart_and_called_so():
     arms = timed("a", 9.0, batch_size=8), timed("b", 10.0, batch_size=16), timed("c", 0.1, 5, emulated="simulated")
     lines = said("use", *arms).split("\n")
     assert not any("batch 32" in line for line in lines if "emulated" not in line)
-    assert "emulated: This is not real hardware at work (simulated)" in said("warning", *arms)
+    assert "emulated: This is not representative hardware (simulated)" in said("warning", *arms)
 
 
 @pytest.mark.parametrize("value", [0.0, 1e-12, 1e12])

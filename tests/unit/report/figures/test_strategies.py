@@ -1,4 +1,4 @@
-"""The map of strategies and workers: a row for each way of synchronising, medians in its cells."""
+"""The map of strategies and workers: a row for each strategy, medians in its cells."""
 
 from pathlib import Path
 
