@@ -80,7 +80,7 @@ def _grouped(arms: Sequence[Arm], keys: Sequence[str]) -> Iterable[list[Arm]]:
 
 
 def advised(ranking: Ranking) -> tuple[Advice, Arm]:
-    """Return what to do, and the arm it is about: the fewest workers that are as quick as the quickest.
+    """Return what to do, and the arm it is about: the fewest workers that are as fast as the fastest.
 
     Where the fewest workers took longer by more than noise, and that may yet be chance, nothing is advised.
     """
@@ -139,7 +139,7 @@ def _more(series: ScalingSeries, ranking: Ranking, arm: Arm) -> str:
         return ""
     is_best = ranking.best is arm
     counts = " or ".join(str(other.workers) for other in more)
-    return f"; {counts} workers are {'not quicker' if is_best else 'not quicker by more than chance and noise'}"
+    return f"; {counts} workers are {'not faster' if is_best else 'not faster by more than chance and noise'}"
 
 
 def _numbers(arm: Arm, base: Arm) -> str:

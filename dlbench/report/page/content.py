@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dlbench.report.references import ClaimResult
 
 # The kinds of statements, and what each is called, in the order of reading.
-KINDS = {"use": "What to use", "why": "Why", "warning": "What speaks against it"}
+KINDS = {"use": "What to use", "why": "Why", "warning": "Warnings"}
 NO_CONCLUSION = "No conclusion is possible from these runs."
 TIME = "%Y-%m-%d %H:%M UTC"
 

@@ -39,7 +39,7 @@ def test_everything_is_said_in_order(tmp_path):
     text = html_of(markdown(content(study(tmp_path)))).text()
     parts = [
         "study", "Newest run started on 2026-11-21 04:15 UTC.", "The answer", "What to use", "Two workers at batch 64.",
-        "Why", "What speaks against it", "study: 11 runs: 10 completed, 1 out-of-memory, 12 attempts",
+        "Why", "Warnings", "study: 11 runs: 10 completed, 1 out-of-memory, 12 attempts",
         "Published shapes", "training time falls", "cannot be told", "Arms", "Median [interval that covers at least",
         "throughput, samples/s", "Efficiency:", "Charts", "Training time", "n = 3.", "Charts that could not be drawn",
         "strategies: needs two strategies", "What failed", "out-of-memory", "worker 1: RuntimeError: first line",

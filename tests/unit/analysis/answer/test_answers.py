@@ -74,7 +74,7 @@ CASES = {
     "a gain that may be chance is no advice against more workers": ("warning", MAYBE,
         "batch 32: whether more workers pay, 5 repeats cannot show: with 2 workers, training took"),
     "the fewest workers that are as quick are enough": ("use", by_workers(32, 20.0, 10.0, 10.0, count=8),
-        "Use 2 workers: training took", "with one worker", "4 workers are not quicker"),
+        "Use 2 workers: training took", "with one worker", "4 workers are not faster"),
     "other batch sizes are judged apart": ("use", [*by_workers(8, 11.0, 12.0), *by_workers(16, 6.0, 3.0)],
         "batch 16: use 2 workers", "batch 8: do not add workers"),
     "very many batch sizes are counted": ("why",

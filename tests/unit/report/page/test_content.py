@@ -42,4 +42,4 @@ def test_a_study_says_how_its_runs_ended(tmp_path):
 def test_statements_are_in_the_order_of_reading(tmp_path):
     statements = (Statement("c", "warning"), Statement("a", "use"), Statement("b", "use"))
     answer = Content(report_data(run(), tmp_path=tmp_path), statements).answer
-    assert list(answer.items()) == [("What to use", ("a", "b")), ("What speaks against it", ("c",))]
+    assert list(answer.items()) == [("What to use", ("a", "b")), ("Warnings", ("c",))]

@@ -37,7 +37,7 @@ def test_everything_is_said_in_order(html):
     text = read_html(html).text("body")
     parts = [
         "dlbench report", "Does a second worker pay?", "The answer", "What to use", "Two workers at batch 64.",
-        "Why", "They took 2.1 s", "What speaks against it", "Three repeats are few",
+        "Why", "They took 2.1 s", "Warnings", "Three repeats are few",
         "study: 11 runs: 10 completed, 1 out-of-memory, 12 attempts", "Published shapes", "kim2023",
         "holds training time falls", "cannot be told", "Charts", "Training time", "n = 3.",
         "batch_size Against batch size. b.png b.svg b.csv", "1 chart could not be drawn",
