@@ -168,6 +168,8 @@ def _out_of_memory(evidence: Evidence) -> tuple[Status, str] | None:
         return None
     if evidence.first_exit and evidence.first_exit.rank is not None:
         rank = evidence.first_exit.rank
+    elif len(evidence.views) == 1 and not evidence.was_launcher_killed:
+        (rank,) = evidence.views  # also where it had sent its result
     who = "a worker" if rank is None else f"worker {rank}"
     return Status.OUT_OF_MEMORY, f"the kernel killed {who} for lack of memory (SIGKILL)"
 

@@ -1,5 +1,6 @@
 """Status and reason of an attempt, from what is known at its end."""
 
+from dataclasses import replace
 from typing import Any
 
 from dlbench.launch.logs import LauncherLog, MissingHost, ProcessExit
@@ -65,6 +66,11 @@ def test_a_kill_by_the_kernel() -> None:
     for how in ({"exit_code": -9}, {"exit_code": 137}, {"first": (1, -9)}):
         assert ended(lost(1, pid=7), was_oom=True, launcher_pid=7, **how) == killed, how
         failed(lost(1, pid=7), was_oom=False, launcher_pid=7, **how)
+    # Also after it has sent its result; of several it is not known which.
+    sent = replace(well_ended(1), pid=7)
+    assert ended(sent, exit_code=-9, was_oom=True, launcher_pid=7) == killed
+    several = ended(well_ended(0), well_ended(1), exit_code=137, was_oom=True)
+    assert several == (Status.OUT_OF_MEMORY, "the kernel killed a worker for lack of memory (SIGKILL)")
     # Where Hydra does not say whom a signal ended, it is the first to go.
     seen = (lost(0, at=2.0), lost(1, at=1.0))
     assert ended(*seen, exit_code=9, first=(None, -9), was_oom=True) == killed
