@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,11 +58,15 @@ def frame(rows: Iterable[Row]) -> "pd.DataFrame":
         {name: repr(value) if isinstance(value, list | dict) else value for name, value in row.items()} for row in rows
     ]
     found = pd.DataFrame(plain)
-    for column in RUNS:
-        if column.name in found:
-            with suppress(TypeError, ValueError):
-                found = found.astype({column.name: DTYPES[column.kind]})
-    return with_placement(found)
+    typed = {column.name: _typed(found[column.name], DTYPES[column.kind]) for column in RUNS if column.name in found}
+    return with_placement(found.assign(**typed))
+
+
+def _typed(values: "pd.Series[Any]", dtype: Any) -> "pd.Series[Any]":
+    try:
+        return values.astype(dtype)
+    except (TypeError, ValueError):
+        return values
 
 
 def is_base_line(runs: "pd.DataFrame") -> "pd.Series[bool]":
