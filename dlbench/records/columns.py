@@ -5,12 +5,14 @@ Unknown is an empty cell, never 0 or "NA". `SCHEMA_VERSION` grows when a column'
 History:
     1: first version.
     2: `driver` is called `communicator`; `batch_size_origin` (`found` where dlbench searched for the batch) is gone.
+    3: `warmup_steps` and `warmup_detected` are those of a truncation by MSER-5 in place of a rolling median; the
+        window of every strategy is cut at the same steps, which are `sampled`.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 Kind = Literal["text", "int", "float", "bool", "time"]
 
@@ -133,11 +135,14 @@ RUNS = _table(
     ("compute_time_s", "float", "s", "From batch to local gradient ready inside the window, mean over workers."),
     ("communication_time_s", "float", "s", "Inside the window, from the last local gradient ready to the reduced gradient usable, waiting for peers included; mean over workers. Empty where it cannot be observed."),
     ("update_time_s", "float", "s", "Applying updates inside the window, mean over workers."),
+    ("bookkeeping_time_s", "float", "s", "Inside the window, between steps: from the end of one to the start of the next, and from a piece's last step to its closing barrier; mean over workers."),
+    ("closing_wait_s", "float", "s", "Inside the window, at the barriers that close its pieces: waiting for the device and for every worker, mean over workers."),
     ("wall_time_s", "float", "s", "From the launcher's start until every process had ended."),
     ("cost", "float", "", "Price of the run as the cluster file has it: wall_time_s on its hosts and its workers' slots. Empty without prices."),
     ("cost_currency", "text", "", "What cost is counted in."),
     ("samples_per_s", "float", "samples/s", "Samples of all workers in the window / its time; empty below 50 steps or 5 s."),
     ("samples_per_s_per_worker", "float", "samples/s", "samples_per_s / workers."),
+    ("rate_drift", "float", "", "Rate of the second half of the window's steps / that of the first half - 1, by the step times of all workers; beyond +-0.05 the run is flagged. Empty where samples_per_s is."),
     ("step_time_p50_s", "float", "s", "Median step inside the window, all workers' steps together."),
     ("step_time_p95_s", "float", "s", "95th percentile of the same."),
     ("train_loss", "float", "nats", "Sum over count of all workers' samples in the last epoch, as they were trained on."),
