@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from dlbench.scenario.check.warnings import warnings
-from dlbench.scenario.cluster import Cluster, Host
+from dlbench.scenario.cluster import Cluster, Host, cluster_file
 from dlbench.scenario.cluster.host_list import parse_hosts
 from dlbench.scenario.expand.arms import unused_excludes
 from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.read.scenario_file import read, reference_of
 
 SCENARIOS = sorted((Path(__file__).parents[2] / "scenarios").glob("*.y*ml"))
+CLUSTERS = {path.name: path for path in (Path(__file__).parents[2] / "scenarios/clusters").iterdir()}
 TWO_CORES = Cluster(hosts=(Host(address="localhost", slots=2, cores=(0, 1)),))
 FOUR_GPUS = Cluster(hosts=(Host(address="localhost", slots=4, cores=(0, 1, 2, 3)),))
 
@@ -57,7 +58,7 @@ def test_a_repeated_study_is_compared_with_its_numbers(subtests: pytest.Subtests
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with what scenarios expect under data/: names and numbers of files, nothing to look at."""
     place = tmp_path_factory.mktemp("scenarios")
-    for part, count in (("train", 520), ("test", 200)):
+    for part, count in (("train", 1100), ("test", 200)):
         for label in range(10):
             pictures = place / "data/cifar10" / part / f"class-{label}"
             pictures.mkdir(parents=True)
@@ -86,3 +87,24 @@ def test_a_scenario_opens_with_purpose_command_hardware_and_expectation(subtests
             assert "cores" in said
             assert "Expect" in said
             assert read(path).description
+
+
+def test_the_arms_of_the_placebo_do_identical_work() -> None:
+    path = next(path for path in SCENARIOS if path.name == "placebo.yaml")
+    runs = expand(read(path), TWO_CORES, {})
+    work = {run.settings.model_copy(update={"learning_rate_base_batch": None, "seed": 0}) for run in runs}
+    arms = {run.settings.learning_rate_base_batch for run in runs}
+    assert len(work) == 1
+    assert work.pop().learning_rate_scale == "none"
+    assert (len(arms), len(runs)) == (18, 90)
+
+
+def test_a_cluster_file_holds_the_hosts_of_each_scenario_that_names_it(subtests: pytest.Subtests) -> None:
+    used = [(path, name) for path in SCENARIOS for name in CLUSTERS if name in header(path)]
+    assert {name for _, name in used} == set(CLUSTERS)
+    for path, name in used:
+        with subtests.test(path=path, name=name):
+            cluster = cluster_file.read(CLUSTERS[name])
+            runs = expand(read(path), cluster, {})
+            assert [host.slots for host in cluster.hosts] == [host.slots for host in cluster_of(path).hosts]
+            assert warnings(runs, cluster) == ()
