@@ -37,7 +37,7 @@ _TRIED = {
     "system files of its own": ("mount", "-t", "sysfs", "sysfs", "/sys"),
     "processes of its own": ("mount", "-t", "proc", "proc", "/proc"),
 }
-_LIMIT = ("tc", "qdisc", "add", "dev", "lo", "root", "tbf", "rate", "1gbit", "burst", "256kb", "latency", "100ms")
+_LIMIT = ("tc", "qdisc", "add", "dev", "lo", "root", "handle", "1:", "htb", "default", "1")
 
 
 class LackingError(RuntimeError):

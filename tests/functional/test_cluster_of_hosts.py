@@ -12,6 +12,8 @@ from tests.cluster.bandwidth import bandwidth_bits_per_s
 from tests.cluster.cluster import Cluster
 from tests.cluster.host import DeadHostError, Host
 from tests.cluster.make import ROOT
+from tests.cluster.messages import message_times_s
+from tests.cluster.network import rate_bits_per_s
 from tests.cluster.ready import wait_for_ssh
 from tests.cluster.testing import cluster
 from tests.functional.mpi_programs.launch import BASE, MPIRUN
@@ -122,6 +124,32 @@ def test_a_limited_link_is_slower_in_both_directions() -> None:
         # What a busy machine keeps waiting comes later, or at once.
         assert 0.5 * 100e6 < rate < 1.25 * 100e6
         assert free > 3 * rate
+
+
+# What Ethernet, IP and TCP send for each byte of a stream.
+ON_THE_WIRE = 1514 / 1448
+MESSAGES = (131_072, 287_000, 427_000, 1 << 20, 4 << 20)
+
+
+def shares_of_expected(rate: str, pairs: list[tuple[Host, Host]]) -> dict[int, float]:
+    """Return what messages take over size / rate, by size: of some rounds the shortest, for others compute beside."""
+    rounds = [found for _ in range(3) for found in message_times_s(pairs, MESSAGES, number=5)]
+    bytes_per_s = rate_bits_per_s(rate) / 8 / ON_THE_WIRE
+    return {size: min(found[size] for found in rounds) / (size / bytes_per_s) for size in MESSAGES}
+
+
+@pytest.mark.alone
+def test_messages_of_every_size_take_their_size_over_the_rate_also_the_first_after_a_pause() -> None:
+    """A token bucket that holds 250 kB lets messages of 287 kB through at three times the rate."""
+    with cluster(4, rate="1gbit") as made:
+        hosts = made.hosts
+        alone = shares_of_expected("1gbit", [(hosts[0], hosts[1])])
+        for host in hosts:
+            host.limit("200mbit")
+        ring = list(zip(hosts, (*hosts[1:], hosts[0]), strict=True))
+        together = shares_of_expected("200mbit", ring)
+    for found in (alone, together):
+        assert found == pytest.approx(dict.fromkeys(MESSAGES, 1.0), abs=0.12), (alone, together)
 
 
 def test_a_cut_host_is_unreachable_until_it_is_restored(pair: Cluster) -> None:
