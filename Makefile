@@ -24,7 +24,7 @@ ifneq ($(shell $(is-sound)),yes)
 .PHONY: .venv/bin/python .venv/installed-cpu .venv/installed-test .venv/installed-horovod
 endif
 
-.PHONY: help quickstart horovod check test soak bench clean
+.PHONY: help quickstart horovod check test soak bench results clean
 
 help:  ## Show what there is
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -45,6 +45,9 @@ soak: .venv/installed-test .venv/installed-horovod  ## Run the long campaigns an
 
 bench: .venv/installed-test .venv/installed-horovod  ## Measure dlbench's own cost in interleaved pairs (keep the machine quiet)
 	$(BIN)/python -m tests.bench
+
+results: .venv/installed-test  ## Write the pages and figures of results/ from their rows
+	$(BIN)/python -m tests.results
 
 clean:  ## Remove the environment and what tools left; studies stay
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dlbench.egg-info

@@ -1,0 +1,77 @@
+"""What a table shows of an arm: settings as they are, measurements as medians with their intervals."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from dlbench.analysis.arms import Arm
+from dlbench.analysis.formatting import number, percent
+from dlbench.analysis.statistics.intervals import median_interval
+from tests.results.comparisons import interval_text, samples
+
+# A rate of which steps after training are a part is marked so.
+EXTENDED = "†"
+Cell = Callable[[Arm], str]
+
+
+def _spread(column: str, written: Callable[[float], str] = number) -> Cell:
+    return lambda arm: _of(arm.values(column), written)
+
+
+def _of(values: Iterable[float], written: Callable[[float], str] = number) -> str:
+    known = list(values)
+    return interval_text(median_interval(known) if known else None, written)
+
+
+def _rate(arm: Arm) -> str:
+    return _spread("samples_per_s")(arm) + EXTENDED * any(arm.values("extended_steps"))
+
+
+def _exchange(arm: Arm) -> str:
+    parts = [(row.get("communication_time_s"), row.get("timed_window_s")) for row in arm.completed]
+    return _of((part / window for part, window in parts if part is not None and window), percent)
+
+
+def _sent(arm: Arm) -> str:
+    has_peers = int(arm.first.get("hosts") or 1) > 1
+    return _of(value / 1e6 for value in arm.values("network_bytes")) if has_peers else ""
+
+
+_SCORE = "{:.3f}".format
+MEASURED: Mapping[str, tuple[str, Cell]] = {
+    "train_time_s": ("training time, s", _spread("train_time_s")),
+    "time_to_target_s": ("time to target, s", _spread("time_to_target_s")),
+    "samples_seen": ("samples seen", lambda arm: f"{samples(arm):,}"),
+    "steps": ("updates", _spread("steps")),
+    "samples_per_s": ("steady throughput, samples/s", _rate),
+    "efficiency": ("efficiency of steady throughput", lambda arm: interval_text(arm.efficiency, percent)),
+    "exchange": ("share of the window in the exchange", _exchange),
+    "sent_mb": ("sent by all hosts, MB", _sent),
+    "device_utilization": ("device busy", _spread("device_utilization", percent)),
+    "train_loss": ("training loss", _spread("train_loss", "{:.4f}".format)),
+    "train_accuracy": ("training accuracy", _spread("train_accuracy", _SCORE)),
+    "validation_loss": ("validation loss", _spread("validation_loss", _SCORE)),
+    "validation_accuracy": ("validation accuracy", _spread("validation_accuracy", _SCORE)),
+    "emulated": ("emulated", lambda arm: arm.emulated.replace(";", ", ")),
+}
+
+
+def plain(value: Any) -> str:
+    """Return a setting as it is written: whole numbers without a point."""
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def order(value: Any) -> tuple[int, float, str]:
+    """Return what sorts settings: unknown ones, numbers by size, words by letter."""
+    if value is None:
+        return 0, 0.0, ""
+    return (2, 0.0, value) if isinstance(value, str) else (1, float(value), "")
+
+
+def counts(found: Mapping[Any, int]) -> str:
+    """Return how often each value occurs: `exact in 60 runs, close in 2 runs`."""
+    return ", ".join(f"{value} in {count}" for value, count in found.items())
+
+
+def items(texts: Iterable[str]) -> str:
+    """Return a list in Markdown."""
+    return "\n".join(f"- {text}" for text in texts)

@@ -1,0 +1,301 @@
+"""A committed study as the template of its README sees it: every number in the text is the value of a function here."""
+
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pandas as pd
+
+import dlbench
+from dlbench import plugins
+from dlbench.analysis.answer.answers import Statement, answers
+from dlbench.analysis.answer.warnings import MUCH_STEAL
+from dlbench.analysis.arms import Arm
+from dlbench.analysis.claims.claim_check import ClaimState
+from dlbench.analysis.formatting import counted, listed, number, percent
+from dlbench.analysis.groups import described
+from dlbench.report import references, table
+from dlbench.report.chart import Chart
+from dlbench.report.markdown import escaped
+from dlbench.report.markdown import table as markdown_table
+from dlbench.report.page.machines import machines, unsteady
+from dlbench.scenario.read.scenario_file import read
+from tests.results import comparisons
+from tests.results.cells import EXTENDED, MEASURED, counts, items, order, plain
+from tests.results.comparisons import Comparison, samples
+
+# Settings that may be alike in all arms, in the order of reading.
+SETTINGS = (
+    "model", "dataset", "train_samples", "validation_samples", "strategy", "workers", "mode", "cores_per_worker",
+    "cores_enforced", "batch_size", "batch_scope", "divide", "epochs", "remainder", "optimizer", "momentum",
+    "learning_rate_base", "learning_rate_base_batch", "learning_rate_scale", "warmup_epochs",
+)  # fmt: skip
+FACTS = ("Processor", "Cores", "Memory", "Virtual", "Operating system", "Versions in the runs", "Slowest link of a run")
+WHOLE = 100_000
+# From this share on the rate of a run is flagged as drifting.
+DRIFT = 0.05
+
+
+class StudyText:
+    """One study of results/; the public functions are the names that its template knows."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.data = dlbench.load_study(path).report_data
+        self._arms = [arm for arms in self.data.arms.values() for arm in arms]
+        self._charts: dict[str, Chart] = {}
+
+    @property
+    def figures(self) -> list[str]:
+        """The figures that its page shows, once it was made."""
+        return list(self._charts)
+
+    @property
+    def name(self) -> str:
+        """Name of the folder."""
+        return self.path.name
+
+    @property
+    def description(self) -> str:
+        """What the scenario says that it is for."""
+        scenario = self.data.studies[0].scenario
+        return scenario.description if scenario else ""
+
+    @property
+    def day(self) -> str:
+        """When it began (UTC)."""
+        return f"{self.data.attempts['started_at'].min():%Y-%m-%d}"
+
+    @property
+    def schema(self) -> str:
+        """Version of its columns."""
+        return self.known("schema_version")
+
+    def links(self) -> str:
+        """Say how hosts were linked, where there are several."""
+        link = next((text for name, text in machines(self.data)[0].facts if name == "Slowest link of a run"), "")
+        return f" (links: {link})" if link else ""
+
+    def known(self, column: str) -> str:
+        """Return the values that occur in a column, in words."""
+        return listed([plain(value) for value in self.values(column)], comparisons.ALL)
+
+    def values(self, column: str, **settings: Any) -> list[Any]:
+        """Return the values that occur in a column of the arms with these settings, in their order."""
+        found = {arm.first.get(column) for arm in self.arms(**settings)} - {None}
+        return sorted(found, key=lambda value: (isinstance(value, str), value))
+
+    def arms(self, **settings: Any) -> list[Arm]:
+        """Return the arms with these settings; a list of values matches each of them."""
+        return [
+            arm
+            for arm in self._arms
+            if all(
+                arm.first.get(key) in (value if isinstance(value, list) else [value]) for key, value in settings.items()
+            )
+        ]
+
+    def arm(self, **settings: Any) -> Arm:
+        """Return the one arm with these settings."""
+        found = self.arms(**settings)
+        if len(found) != 1:
+            raise LookupError(f"{self.name}: {len(found)} arms have {settings}: {[arm.label for arm in found]}")
+        return found[0]
+
+    def command(self, cluster: str = "") -> str:
+        """Return the commands that measure it again and draw its report; say so where the scenario has changed."""
+        where = f" --cluster scenarios/clusters/{cluster}.yaml" if cluster else ""
+        path = self.path.parents[1] / f"scenarios/{self.data.runs['scenario'].iloc[0]}.yaml"
+        lines = f"    dlbench run scenarios/{path.name}{where}\n    dlbench report results/{self.name} --output report"
+        then = self.data.studies[0].scenario
+        if then is not None and then.model_dump() == read(path).model_dump():
+            return lines
+        return f"{lines}\n\nThe scenario has changed since; [scenario.yaml](scenario.yaml) is what was run here."
+
+    def ran(self) -> str:
+        """Say when and on what it was measured, from `machine.json` and the rows."""
+        (machine,) = machines(self.data)
+        facts = [f"{name.lower()}: {text}" for name, text in machine.facts if name in FACTS]
+        return f"Measured on {self.day} (UTC). {'; '.join(facts)}."
+
+    @property
+    def num_runs(self) -> int:
+        """Number of runs."""
+        return len(self.data.runs)
+
+    def runs(self) -> str:
+        """Say how many runs there are, how they ended, how long all took, whether workers agreed."""
+        runs, attempts = self.data.runs, self.data.attempts
+        ended = (attempts["started_at"] + pd.to_timedelta(attempts["wall_time_s"].fillna(0), unit="s")).max()
+        minutes = (ended - attempts["started_at"].min()).total_seconds() / 60
+        repeats = sorted({arm.n for arm in self._arms})
+        each = " to ".join(dict.fromkeys([str(repeats[0]), str(repeats[-1])]))
+        states = Counter(runs["status"])
+        how = "all completed" if set(states) == {"completed"} else counts(states)
+        again = len(attempts) - len(runs)
+        tries = f"{again} of them needed a further attempt" if again else "at the first attempt"
+        agree = Counter(runs.loc[runs["workers"] > 1, "workers_agree"].fillna("not compared"))
+        alike = f" Weights of all workers after training (`workers_agree`): {counts(agree)} runs." if agree else ""
+        return (
+            f"{counted(len(runs), 'run')} of {counted(len(self._arms), 'arm')}, {each} repeats each, in "
+            f"{minutes:.0f} minutes; {how}, {tries}.{alike}"
+        )
+
+    def settings(self, *but: str) -> str:
+        """Return the settings that all arms share, base lines aside."""
+        others = [arm for arm in self._arms if not arm.baseline]
+        alike = [key for key in SETTINGS if key not in but and len({arm.first.get(key) for arm in others}) == 1]
+        known = {key: value for key in alike if (value := others[0].first.get(key)) is not None}
+        return ", ".join(f"`{key}` {plain(value)}" for key, value in known.items())
+
+    def samples(self) -> str:
+        """Say whether all arms trained on equally many samples: times are compared only then."""
+        seen = [samples(arm) for arm in self._arms]
+        if min(seen) == max(seen):
+            return f"Every arm trained on {seen[0]:,} samples."
+        return (
+            f"**Arms did not train on equally many samples**: {min(seen):,} to {max(seen):,}. Training times of arms "
+            "with unequal samples are not compared."
+        )
+
+    def brackets(self) -> str:
+        """Say what the numbers in tables are."""
+        found = [interval.coverage for arm in self._arms if (interval := arm.metrics["train_time_s"])]
+        covered = min(share for share in found if share is not None)
+        extended = any(any(arm.values("extended_steps")) for arm in self._arms)
+        mark = f" {EXTENDED}: the rate is wholly or partly of steps that were added after training." * extended
+        least = f"{math.floor(100 * covered)}%"
+        return f"Medians [interval that covers the true one with a probability of at least {least}].{mark}"
+
+    def table(self, by: Sequence[str], show: Sequence[str], **settings: Any) -> str:
+        """Return a row for each arm with these settings, ordered by and named by some of them."""
+        rows = [
+            [*(plain(arm.first.get(key)) for key in by), *(MEASURED[name][1](arm) for name in show)]
+            for arm in sorted(self.arms(**settings), key=lambda arm: [order(arm.first.get(key)) for key in by])
+        ]
+        headings = [*(key.replace("_", " ") for key in by), *(MEASURED[name][0] for name in show)]
+        return "\n".join(markdown_table(headings, rows))
+
+    def pivot(self, rows: str, columns: Sequence[str], show: str, **settings: Any) -> str:
+        """Return a row for each value of one setting and a column for each combination of others."""
+        arms = self.arms(**settings)
+        keys = sorted({tuple(arm.first.get(key) for key in columns) for arm in arms}, key=lambda k: [*map(order, k)])
+        found = {(arm.first.get(rows), tuple(arm.first.get(key) for key in columns)): arm for arm in arms}
+        headings = [rows.replace("_", " "), *(described(dict(zip(columns, key, strict=True))) for key in keys)]
+        cell = MEASURED[show][1]
+        lines = [
+            [plain(place), *(cell(found[place, key]) if (place, key) in found else "" for key in keys)]
+            for place in self.values(rows, **settings)
+        ]
+        return "\n".join(markdown_table(headings, lines))
+
+    def versus(
+        self,
+        of: Mapping[str, Any],
+        against: Mapping[str, Any],
+        over: str = "batch_size",
+        column: str = "train_time_s",
+    ) -> tuple[Comparison, ...]:
+        """Compare arms with settings `of` with those of `against` at each value of an axis that both have."""
+        places = [value for value in self.values(over, **of) if self.arms(**{**against, over: value})]
+        pairs = [(value, self.arm(**{**of, over: value}), self.arm(**{**against, over: value})) for value in places]
+        return comparisons.compared(pairs, column)
+
+    def differ(self, column: str, within: str, **settings: Any) -> str:
+        """Return by how much runs of one repeat differ at most in a column, at each value of a setting they share."""
+        found: dict[str, list[str]] = {}
+        for place in self.values(within, **settings):
+            repeats: dict[Any, list[float]] = {}
+            for row in (row for arm in self.arms(**{**settings, within: place}) for row in arm.completed):
+                repeats.setdefault(row["repeat"], []).append(row[column])
+            most = max(max(values) - min(values) for values in repeats.values())
+            found.setdefault("equal" if most == 0 else f"{most:.1g}", []).append(plain(place))
+        return "; ".join(f"{most} at {listed(places, comparisons.ALL)}" for most, places in found.items())
+
+    def cell(self, name: str, arm: Arm) -> str:
+        """Return what a table shows of an arm."""
+        return MEASURED[name][1](arm)
+
+    def published(self, column: str, place: float, series: str = "") -> str:
+        """Return what the published study has at a place; empty where it has nothing."""
+        value = self._published(column, place, series)
+        return "" if value is None else number(value)
+
+    def published_ratio(self, column: str, place: float, over: str, under: str) -> str:
+        """Return the ratio of two published series at a place; empty where one has nothing."""
+        a, b = (self._published(column, place, series) for series in (over, under))
+        return "" if a is None or b is None else f"{a / b:.2f}"
+
+    def _published(self, column: str, place: float, series: str) -> float | None:
+        known = references.of(self.data.studies[0])
+        curve = dict(known.curve(column, series)) if known else {}
+        return median(curve[place]) if place in curve else None
+
+    def claims(self) -> str:
+        """Return the verdicts on the published claims: those that hold or do not, and why others cannot be told."""
+        found = references.verdicts(self.data)
+        told = [one for one in found if one.state != ClaimState.CANNOT_BE_TOLD]
+        rows = [[escaped(one.claim, WHOLE), f"**{one.state}**", escaped(one.why, WHOLE)] for one in told]
+        reasons: dict[str, list[str]] = {}
+        for one in found:
+            if one not in told:
+                reasons.setdefault(one.why, []).append(one.claim)
+        texts = [f"**Cannot be told**, {why}: {'; '.join(claims)}." for why, claims in reasons.items()]
+        lines = markdown_table(["claim", "verdict", "why"], rows) if rows else []
+        return "\n".join([*lines, "", items(escaped(text, WHOLE).replace("\\*\\*", "**") for text in texts)]).strip()
+
+    @cached_property
+    def _statements(self) -> tuple[Statement, ...]:
+        return answers(self.data.runs)
+
+    def answer(self) -> str:
+        """Return what `dlbench report` says to use."""
+        return items(one.text for one in self._statements if one.kind == "use")
+
+    def warnings(self) -> str:
+        """Return what speaks against trusting it: the report's own warnings, steal and drift."""
+        texts = [one.text for one in self._statements if one.kind == "warning"]
+        steal = float(self.data.completed["steal_fraction"].max())
+        if steal < MUCH_STEAL:
+            texts.append(f"The hypervisor took at most {steal:.2%} of the CPU time of a run.")
+        drifts = [drift for arm in self._arms for drift in arm.values("rate_drift")]
+        if num_drifting := sum(abs(drift) > DRIFT for drift in drifts):
+            texts.append(f"In {num_drifting} of {len(drifts)} runs the rate drifted by more than {percent(DRIFT)}.")
+        return items([*texts, *unsteady(self.data)])
+
+    def notes(self) -> str:
+        """Return what rows cannot tell of how they came about (`notes.md`), which names the study that it is of."""
+        path = self.path / "notes.md"
+        mark, _, text = path.read_text(encoding="utf-8").partition("\n") if path.exists() else ("", "", "")
+        if mark and mark != f"<!-- {self.data.studies[0].name} -->":
+            raise ValueError(f"{path} is of {mark}, the rows are of {self.data.studies[0].name}: write or remove it")
+        return text.strip()
+
+    def figure(self, name: str) -> str:
+        """Return a figure of the report as a picture beside the README."""
+        return f"![{escaped(self._chart(name).title)}]({name}.png)"
+
+    def digest(self, name: str) -> str:
+        """Return a checksum of the numbers that a figure shows, to six digits."""
+        rows = [
+            [f"{v:.6g}" if isinstance(v, float) else v for v in row.values()]
+            for row in table.rows(name, self._chart(name))
+        ]
+        return hashlib.sha256(json.dumps(rows, default=str).encode()).hexdigest()
+
+    def _chart(self, name: str) -> Chart:
+        if name not in self._charts:
+            self._charts[name] = plugins.load("figures", name).get("chart")(self.data)
+        return self._charts[name]
+
+    @cached_property
+    def names(self) -> dict[str, Any]:
+        """The names of a template."""
+        own = {name: getattr(self, name) for name in dir(type(self)) if not name.startswith("_") and name != "names"}
+        return own | {"dict": dict} | {name: getattr(comparisons, name) for name in ("verdicts", "ratios", "unequal")}
