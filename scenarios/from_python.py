@@ -33,12 +33,12 @@ study = dlbench.run(
 print(study.runs.groupby("status").size().to_string())
 print(study.epochs.groupby(["batch_size", "epoch"])["train_loss"].median().unstack()[[1, 10, 30]].to_string())
 
-# 3. Judge: medians with intervals of each arm, and a rank test between two of them.
+# 3. Judge: medians with intervals of each arm, and a test between two of them.
 arms = study.arms[study.arms["metric"] == "validation_accuracy"]
 print(arms[["label", "n", "median", "low", "high"]].to_string(index=False))
 completed = study.runs[study.runs["status"] == "completed"]
 scores = {size: rows["validation_accuracy"].tolist() for size, rows in completed.groupby("batch_size")}
-judgement = better(scores[16], scores[256])
+judgement = better(scores[16], scores[256], is_score=True)
 print(f"batch 16 against 256: {judgement.verdict}, p = {judgement.p}, A12 = {judgement.a12:.2f}")
 
 # 4. Draw: a figure of matplotlib's, to be shown or changed, and the whole report.

@@ -166,6 +166,8 @@ def _judge(found: "Comparison", allowed: float) -> int:
     Raises:
         UserError: Nothing could have been found worse: such a gate passes whatever happens.
     """
+    from dlbench.analysis.compare.judgement import LEAST_REPEATS
+
     regressions = found.regressions(allowed)
     for change in regressions:
         by = f"{change.metric} worse by {100 * change.worsening:.3g}%" if change.metric else str(change.kind)
@@ -175,6 +177,6 @@ def _judge(found: "Comparison", allowed: float) -> int:
     if not found.can_show_anything:
         raise UserError(
             "--fail-above cannot judge: with so few repeats nothing can be significant",
-            hint=f"run both studies with `--repeats {found.repeats_needed}` or more",
+            hint=f"run both studies with `--repeats {LEAST_REPEATS}` or more",
         )
     return COMPLETED

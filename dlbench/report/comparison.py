@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from dlbench.analysis.compare.comparison import Change, ChangeKind, Comparison
-from dlbench.analysis.compare.judgement import SIGNIFICANCE
+from dlbench.analysis.compare.judgement import LEAST_REPEATS, SIGNIFICANCE
 from dlbench.analysis.formatting import SCORE, Unit, chance, counted, number, one_line, percent
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.errors import shorten
@@ -63,10 +63,8 @@ def rules(comparison: Comparison) -> list[str]:
     if few := comparison.count(ChangeKind.TOO_FEW):
         said.append(
             f"{counted(few, 'number')} cannot be significant with so few repeats: "
-            f"{comparison.repeats_needed} of each arm in both studies can."
+            f"{LEAST_REPEATS} of each arm in both studies can, more where a target was not reached."
         )
-        if alone := sum(map(_would_differ, comparison.changes)):
-            said.append(f"Tested alone, {alone} would be significant (listed first among these).")
     kinds = {difference.kind for difference in comparison.warnings}
     if differ := [word for kind, word in _KINDS.items() if kind in kinds]:
         said.append(f"The {' and '.join(differ)} differ or are unknown and may explain the changes.")
@@ -95,7 +93,7 @@ def markdown(comparison: Comparison) -> str:
     if comparison.refused:
         parts += ["", *items(map(_escaped, comparison.refused))]
     ordered = _ordered(comparison.changes)
-    notable = [change for change in ordered if change.kind in _NOTABLE or _would_differ(change)]
+    notable = [change for change in ordered if change.kind in _NOTABLE]
     if notable:
         parts += ["", *_table(notable, MOST_NOTED)]
     if comparison.changes:
@@ -137,18 +135,12 @@ def _names(comparison: Comparison) -> str:
 
 
 def _ordered(changes: Iterable[Change]) -> list[Change]:
-    """Return the changes by what was found, the worst first, then those that would differ if tested alone."""
-    return sorted(changes, key=lambda change: (_ORDER[change.kind], not _would_differ(change), _place(change)))
+    """Return the changes by what was found, the worst first."""
+    return sorted(changes, key=lambda change: (_ORDER[change.kind], _place(change)))
 
 
 def _place(change: Change) -> float:
     return -change.worsening if change.kind is ChangeKind.WORSE else 0.0
-
-
-def _would_differ(change: Change) -> bool:
-    """Whether a change has too few repeats for all comparisons together, and would be significant as the only one."""
-    p = change.judgement.p_alone if change.judgement else None
-    return change.kind is ChangeKind.TOO_FEW and p is not None and p <= SIGNIFICANCE
 
 
 def _interval(interval: Interval | None, unit: Unit) -> str:

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
 from dlbench.analysis.answer.ranking import ACCURACY, SPEED, TIME, Goal, Ranking, rank
 from dlbench.analysis.arms import TIME_TO_TARGET, Arm, Row
-from dlbench.analysis.compare.judgement import NOISE, SIGNIFICANCE, Verdict, repeats_needed
-from dlbench.analysis.formatting import SECONDS, Statement, chance, counted, listed, one_line, percent
+from dlbench.analysis.compare.judgement import NOISE, Judgement, Verdict
+from dlbench.analysis.formatting import SECONDS, Statement, Unit, chance, counted, listed, number, one_line, percent
+
+_OF_BEST = Unit(number, " times the best")
 
 
 def best(group: ComparisonGroup) -> Iterator[Statement]:
@@ -88,11 +90,6 @@ def _sure(ranking: Ranking) -> str:
         return f"ahead of {'the other one' if others == 1 else f'all {others} others'} {beyond}"
     if few and ranking.repeats == 1:
         return "one repeat says nothing about chance"
-    # Arms with too few repeats for all comparisons that would have enough for one.
-    p_alone = [ranking.judgements[arm].p_alone for arm in few]
-    if alone := sum(p is not None and p <= SIGNIFICANCE for p in p_alone):
-        family = f"{ranking.repeats} repeats are too few for {counted(len(few), 'comparison')} at once"
-        return f"{family}; each made alone, {alone} would be significant"
     which = f"{alike} of {others} others" if alike < others else f"any of {others} others"
     which = "the other one" if others == 1 else which
     if few:
@@ -109,16 +106,15 @@ def _why(ranking: Ranking) -> Iterator[Statement]:
         said = listed((f"{arm.title} ({goal.median(arm)})" for arm in same), separator="; ")
         yield Statement(f"In {goal.what} these do not differ from {name} by more than {_chance(goal)}: {said}.", "why")
     if behind := ranking.of(Verdict.BETTER):
-        parts = (f"{arm.title} ({goal.median(arm)}), {chance(ranking.judgements[arm].p)}" for arm in behind)
+        parts = (f"{arm.title} ({goal.median(arm)}{_times(ranking.judgements[arm])})" for arm in behind)
         said = listed(parts, separator="; ")
         yield Statement(f"In {goal.what} these are behind {name} by more than chance: {said}.", "why")
-    if any(ranking.judgements[arm].p is not None for arm in ranking.of(Verdict.TOO_FEW)):
-        over = counted(ranking.family, "comparison")
-        yield Statement(
-            f"In {goal.what} {over} with {ranking.repeats} repeats cannot be significant after Holm's correction; "
-            f"with {repeats_needed(ranking.family)} repeats they can.",
-            "warning",
-        )
+
+
+def _times(judgement: Judgement) -> str:
+    """Return the ratio to the best arm with its interval, and the p-value."""
+    ratio = f", {_OF_BEST.with_ends(judgement.ratio)}" if judgement.ratio else ""
+    return f"{ratio}, {chance(judgement.p)}"
 
 
 def _chance(goal: Goal) -> str:

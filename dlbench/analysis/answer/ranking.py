@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from dlbench.analysis.arms import LOWER_IS_BETTER, Arm
-from dlbench.analysis.compare.judgement import NOISE, Judgement, JudgementCase, Verdict, judge
+from dlbench.analysis.arms import LOWER_IS_BETTER, SCORES, Arm
+from dlbench.analysis.compare.judgement import NOISE, Judgement, Verdict, judge_best
 from dlbench.analysis.formatting import RATE, SCORE, SECONDS, Unit
 
 
@@ -61,8 +61,7 @@ ACCURACY = Goal("validation accuracy", "validation_accuracy", 0.0, SCORE)
 class Ranking:
     """Arms in the order of their medians.
 
-    Every arm is compared with the one that came out best, and with no other: the truly best arm is among those that do
-    not differ from it. Two of these may well differ.
+    Every arm is compared with the one that came out best. Two of those that do not differ from it may well differ.
 
     Attributes:
         goal: By what they are ranked.
@@ -97,14 +96,9 @@ class Ranking:
         """Most repeats of an arm."""
         return max(map(len, self.values.values()))
 
-    @property
-    def family(self) -> int:
-        """Number of comparisons that were tested together."""
-        return max((judgement.family for judgement in self.judgements.values()), default=0)
-
 
 def rank(groups: Sequence[Sequence[Arm]], goal: Goal) -> list[Ranking]:
-    """Return a ranking of each group; all comparisons of all groups are one family.
+    """Return a ranking of each group; all comparisons of all groups hold together.
 
     Args:
         groups: One or more arms each, all of which have values of the goal.
@@ -114,6 +108,9 @@ def rank(groups: Sequence[Sequence[Arm]], goal: Goal) -> list[Ranking]:
     for arms in groups:
         values = {arm: goal.values(arm) for arm in arms}
         ordered.append(dict(sorted(values.items(), key=lambda item: median(item[1]), reverse=not goal.lower)))
-    cases = [JudgementCase(best, other, goal.lower) for best, *others in map(dict.values, ordered) for other in others]
-    judgements = iter(judge(cases, goal.noise))
-    return [Ranking(goal, values, {arm: next(judgements) for arm in list(values)[1:]}) for values in ordered]
+    groups_values = [list(values.values()) for values in ordered]
+    judged = judge_best(groups_values, goal.noise, lower=goal.lower, is_score=goal.metric in SCORES)
+    return [
+        Ranking(goal, values, dict(zip(list(values)[1:], judgements, strict=True)))
+        for values, judgements in zip(ordered, judged, strict=True)
+    ]

@@ -68,13 +68,13 @@ def _failed(arms: Sequence[Arm]) -> str:
 
 
 def _repeats(arms: Sequence[Arm]) -> str:
-    """Say that repeats are too few for any test; whether they are too few for many tests is said where those are."""
+    """Say that repeats are too few for any test."""
     most = max((arm.n for arm in arms), default=0)
     if most == 0 or can_differ(most, most):
         return ""
     if most == 1:
         return "One run of each arm: how much of any difference is chance is unknown (`repeats: 5` or more shows it)."
-    return f"{most} runs of each arm can never be significant, however far they lie apart (`repeats: 5` or more can)."
+    return f"{most} runs of each arm are too few for any test of a difference (`repeats: 5` or more is enough)."
 
 
 def _warm_up(rows: Sequence[Row]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.arms import LOWER_IS_BETTER, SCORES, Arm
 from dlbench.analysis.compare.comparability import Difference, refusals, warnings
-from dlbench.analysis.compare.judgement import NOISE, Judgement, JudgementCase, judge, repeats_needed
+from dlbench.analysis.compare.judgement import NOISE, Judgement, JudgementCase, judge
 from dlbench.analysis.compare.matching import Pair, matched
 from dlbench.analysis.formatting import counted, one_line
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
@@ -104,12 +104,6 @@ class Comparison:
         """Whether any metric has so many repeats that a difference could have been seen."""
         return any(change.metric and change.kind is not ChangeKind.TOO_FEW for change in self.changes)
 
-    @property
-    def repeats_needed(self) -> int:
-        """Repeats of each arm in both studies that could show a difference in any one of the comparisons."""
-        tested = sum(bool(change.metric) for change in self.changes)
-        return repeats_needed(tested)
-
 
 def compare(
     base: "pd.DataFrame",
@@ -166,9 +160,10 @@ def _case(pair: Pair, metric: str) -> JudgementCase | None:
     if not base or not new:
         return None
     # Scores of one seed belong together, times do not.
-    paired = metric in SCORES and base.keys() == new.keys()
+    is_score = metric in SCORES
+    paired = is_score and base.keys() == new.keys()
     a, b = (tuple(found[key] for key in (sorted(found) if paired else found)) for found in (new, base))
-    return JudgementCase(a, b, LOWER_IS_BETTER[metric], paired)
+    return JudgementCase(a, b, LOWER_IS_BETTER[metric], is_score, paired)
 
 
 def _change(pair: Pair, metric: str, case: JudgementCase, judgement: Judgement) -> Change:

@@ -1,23 +1,33 @@
 """The one judgement of dlbench: whether two groups of repeats differ by more than chance and noise.
 
-Terminal, page and `dlbench compare` all ask `judge`, so that they never contradict each other. Few values can never be
-significant, whatever they are: that is a verdict of its own, never "no difference".
+Terminal, page, `dlbench compare` and the API all ask it, so that they never contradict each other. Every comparison is
+Welch's t of two arms, of logarithms where values are times or rates, of values as they are where they are scores.
+Families differ in how they come about: `judge` takes comparisons that were planned before any value was known (Holm),
+`judge_best` those with an arm that was chosen by its values (Games and Howell). Few values can never be significant,
+whatever they are: that is a verdict of its own, never "no difference".
 """
 
 import math
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 
-from dlbench.analysis.statistics.rank_tests import a12, holm, mann_whitney, signed_rank
+import numpy as np
+
+from dlbench.analysis.statistics.intervals import Floats, Interval
+from dlbench.analysis.statistics.rank_tests import a12, holm, mann_whitney
+from dlbench.analysis.statistics.welch import from_best, paired, smallest_step, studentized_range_quantile, welch
 
 # Two groups differ where equal ones would differ so much only this rarely.
 SIGNIFICANCE = 0.05
 # The timed window opens once step times have settled within 2% (`warmup_detected`): what differs by less is within
 # what the steps of one run still vary by.
 NOISE = 0.02
+# Fewer repeats than this show next to nothing of how they scatter.
+LEAST_REPEATS = 3
+
+Values = tuple[float, ...]
 
 
 class Verdict(StrEnum):
@@ -37,12 +47,14 @@ class JudgementCase:
         a: Values of the first group, one for each repeat; infinite where something was never reached.
         b: Values of the second.
         lower: Whether smaller values are better.
+        is_score: Whether values are compared as they are; times and rates are compared by their logarithms.
         paired: Whether a[i] and b[i] belong together, as repeats with one seed do.
     """
 
-    a: tuple[float, ...]
-    b: tuple[float, ...]
+    a: Values
+    b: Values
     lower: bool = False
+    is_score: bool = False
     paired: bool = False
 
 
@@ -51,11 +63,13 @@ class Judgement:
     """What came out of one comparison.
 
     Attributes:
-        verdict: `better` and `worse` need significance after Holm and medians that differ by more than noise.
+        verdict: `better` and `worse` need significance in the family and medians that differ by more than noise.
         a12: Probability that a value of the first group is above one of the second (Vargha and Delaney 2000).
-        p: Two-sided p-value after Holm over the family; None where there are too few repeats to test.
-        p_alone: The same without Holm.
+        p: Two-sided p-value in the family; None where there are too few repeats to test.
+        p_alone: The same of this comparison by itself.
         family: Number of comparisons that were tested together.
+        ratio: Of times or rates in `judge_best`: geometric mean of b / that of a; all intervals of a family hold
+            together.
     """
 
     verdict: Verdict
@@ -63,9 +77,12 @@ class Judgement:
     p: float | None
     p_alone: float | None
     family: int
+    ratio: Interval | None = None
 
 
-def better(a: Sequence[float], b: Sequence[float], noise: float = NOISE, *, lower: bool = False) -> Judgement:
+def better(
+    a: Sequence[float], b: Sequence[float], noise: float = NOISE, *, lower: bool = False, is_score: bool = False
+) -> Judgement:
     """Judge whether `a` is better than `b`, as the only comparison that is made.
 
     Args:
@@ -73,74 +90,136 @@ def better(a: Sequence[float], b: Sequence[float], noise: float = NOISE, *, lowe
         b: Values of the second, at least one.
         noise: Medians that differ by no more than this share of b's are neither better nor worse.
         lower: Whether smaller values are better.
+        is_score: Whether values are scores, such as accuracies, rather than times or rates.
 
     Raises:
         ValueError: A group is empty, or a value is not a number.
     """
-    return judge([JudgementCase(tuple(map(float, a)), tuple(map(float, b)), lower)], noise)[0]
+    return judge([JudgementCase(tuple(map(float, a)), tuple(map(float, b)), lower, is_score)], noise)[0]
 
 
 def judge(cases: Sequence[JudgementCase], noise: float = NOISE) -> tuple[Judgement, ...]:
-    """Judge a family of comparisons together: Holm over those with enough repeats to differ at all.
+    """Judge a family of comparisons that was planned: Holm over those with enough repeats to differ at all.
 
     Which they are follows from the number of repeats alone, never from values, so leaving them out is no choice.
 
     Raises:
         ValueError: A group is empty, or a value is not a number.
     """
-    tested = [place for place, case in enumerate(cases) if can_differ(len(case.a), len(case.b))]
-    alone = _p_values([cases[place] for place in tested])
-    found = dict(zip(tested, zip(alone, holm(alone), strict=True), strict=True))
-    return tuple(_judgement(case, found.get(place), len(tested), noise) for place, case in enumerate(cases))
-
-
-def can_differ(n: int, m: int, family: int = 1) -> bool:
-    """Whether n and m repeats that lie wholly apart are significant among so many comparisons.
-
-    Alone: 4 and 4 or more, 3 and 5, never 2 and 7 or 3 and 3: the smallest two-sided p-value of Mann and Whitney is
-    2 / (n + m choose n).
-    """
-    return 2 * max(family, 1) / math.comb(n + m, n) <= SIGNIFICANCE
-
-
-def repeats_needed(family: int = 1) -> int:
-    """Return how many repeats of each arm can be significant among so many comparisons: 4 for one, 5 for two to six."""
-    return next(n for n in range(1, 100) if can_differ(n, n, family))
-
-
-def _p_values(cases: Sequence[JudgementCase]) -> list[float]:
-    """Return the p-value of each case, cases of one size at once.
-
-    Pairs count as pairs only where so many of them can be significant.
-    """
-    shapes: dict[tuple[int, int, bool], list[int]] = defaultdict(list)
+    for case in cases:
+        _check(case.a, case.b)
+    found = {place: _tested(case) for place, case in enumerate(cases) if can_differ(len(case.a), len(case.b))}
+    adjusted = iter(holm([p for p, _ in found.values()]))
+    judged = []
     for place, case in enumerate(cases):
-        is_paired = case.paired and len(case.a) == len(case.b)
-        is_paired = is_paired and len(cases) * 2.0 ** (1 - len(case.a)) <= SIGNIFICANCE
-        shapes[len(case.a), len(case.b), is_paired].append(place)
-    found = [1.0] * len(cases)
-    for (_, _, is_paired), places in shapes.items():
-        test = signed_rank if is_paired else mann_whitney
-        for place, p in zip(places, test([cases[i].a for i in places], [cases[i].b for i in places]), strict=True):
-            found[place] = float(p)
-    return found
+        alone, estimate = found.get(place, (None, 0.0))
+        after = None if alone is None else next(adjusted)
+        verdict = _verdict(case, after, estimate, len(found), noise)
+        judged.append(Judgement(verdict, a12(case.a, case.b), after, alone, len(found)))
+    return tuple(judged)
 
 
-def _judgement(case: JudgementCase, found: tuple[float, float] | None, family: int, noise: float) -> Judgement:
-    alone, after = found or (None, None)
-    effect = a12(case.a, case.b)
-    if after is None or (after > SIGNIFICANCE and not can_differ(len(case.a), len(case.b), family)):
-        verdict = Verdict.TOO_FEW
-    else:
-        verdict = _direction(case, effect, noise) if after <= SIGNIFICANCE else Verdict.CANNOT_BE_TOLD
-    return Judgement(verdict, effect, after, alone, family)
+def judge_best(
+    groups: Sequence[Sequence[Values]], noise: float = NOISE, *, lower: bool = False, is_score: bool = False
+) -> list[tuple[Judgement, ...]]:
+    """Judge in each group of arms the first one against each other; it may be first because its values are the best.
+
+    Arms with too few repeats are left out of a group's family, and p-values of several groups are multiplied by their
+    number (Bonferroni).
+
+    Args:
+        groups: One or more groups of one or more arms each, values of each arm.
+        noise: Medians that differ by no more than this share of the other's are neither better nor worse.
+        lower: Whether smaller values are better.
+        is_score: Whether values are compared as they are; times and rates are compared by their logarithms.
+
+    Raises:
+        ValueError: An arm has no value, or a value is not a number.
+    """
+    num = sum(len(arms) > 1 for arms in groups)
+    return [tuple(_against_best(arms, num, noise, lower=lower, is_score=is_score)) for arms in groups]
 
 
-def _direction(case: JudgementCase, effect: float, noise: float) -> Verdict:
-    """Return which of two groups that differ by more than chance is ahead, where medians and ranks agree on it."""
+def can_differ(n: int, m: int) -> bool:
+    """Whether n and m repeats can be compared at all."""
+    return min(n, m) >= LEAST_REPEATS
+
+
+def _against_best(
+    arms: Sequence[Values], num_groups: int, noise: float, *, lower: bool, is_score: bool
+) -> Iterator[Judgement]:
+    _check(*arms)
+    best, *others = arms
+    tested = [other for other in others if can_differ(len(best), len(other))]
+    judged = _of_best(best, tested, num_groups, noise, lower=lower, is_score=is_score)
+    for other in others:
+        if can_differ(len(best), len(other)):
+            yield next(judged)
+        else:
+            yield Judgement(Verdict.TOO_FEW, a12(best, other), None, None, len(tested))
+
+
+def _of_best(
+    best: Values, others: Sequence[Values], num_groups: int, noise: float, *, lower: bool, is_score: bool
+) -> Iterator[Judgement]:
+    """Yield the judgements of one family, all of whose arms have enough repeats."""
+    scaled, is_log = _scaled([best, *others], is_score=is_score)
+    found = from_best(scaled[0], scaled[1:])
+    estimates, num_arms = found.difference.estimate, len(scaled)
+    is_ratio = is_log and all(np.isfinite(arm).all() for arm in scaled)
+    q = studentized_range_quantile(SIGNIFICANCE / num_groups, num_arms, found.difference.freedom)
+    margins = q / math.sqrt(2) * found.difference.error
+    for place, other in enumerate(others):
+        p, estimate = min(1.0, num_groups * float(found.p[place])), float(estimates[place])
+        case = JudgementCase(best, other, lower, is_score)
+        verdict = _verdict(case, p, -estimate, num_groups * num_arms * (num_arms - 1) // 2, noise)
+        value, low, high = np.exp(estimate + margins[place] * np.array([0, -1, 1])).tolist()
+        ratio = Interval(value, low, high, min(len(best), len(other)), 1 - SIGNIFICANCE) if is_ratio else None
+        yield Judgement(verdict, a12(best, other), p, float(found.p_alone[place]), len(others), ratio)
+
+
+def _tested(case: JudgementCase) -> tuple[float, float]:
+    """Return the p-value of a comparison by itself, and mean(a) - mean(b) on its scale."""
+    if not all(map(math.isfinite, (*case.a, *case.b))):
+        return float(mann_whitney(case.a, case.b)[0]), math.nan
+    (a, b), _ = _scaled([case.a, case.b], is_score=case.is_score)
+    test = paired if case.paired else welch
+    found = test(a, b, smallest_step(np.concatenate([a, b])))
+    return float(found.p), float(found.estimate)
+
+
+def _scaled(groups: Sequence[Values], *, is_score: bool) -> tuple[list[Floats], bool]:
+    """Return the values of a family on the scale they are compared on, and whether these are logarithms.
+
+    Differences of logarithms are ratios, and spreads of times grow with them. Other values are shares of the largest.
+    """
+    arrays = [np.asarray(values, dtype=np.float64) for values in groups]
+    if not is_score and min(map(min, groups)) > 0:
+        return [np.log(array) for array in arrays], True
+    largest = max((abs(value) for values in groups for value in values if math.isfinite(value)), default=0.0)
+    return [array / (largest or 1.0) for array in arrays], False
+
+
+def _check(*groups: Values) -> None:
+    if not all(groups) or any(map(math.isnan, (value for values in groups for value in values))):
+        raise ValueError("a comparison needs values on both sides, all of them numbers")
+
+
+def _verdict(case: JudgementCase, p: float | None, estimate: float, num_tests: int, noise: float) -> Verdict:
+    """Return the verdict of a p-value in its family; infinite values have no p-value below that of their ranks."""
+    if p is not None and p <= SIGNIFICANCE:
+        return _direction(case, estimate, noise)
+    by_ranks = not all(map(math.isfinite, (*case.a, *case.b)))
+    least = 2 * num_tests / math.comb(len(case.a) + len(case.b), len(case.a))
+    return Verdict.TOO_FEW if p is None or (by_ranks and least > SIGNIFICANCE) else Verdict.CANNOT_BE_TOLD
+
+
+def _direction(case: JudgementCase, estimate: float, noise: float) -> Verdict:
+    """Return which of two groups that differ by more than chance is ahead, where medians, means and ranks agree."""
     first, second = median(case.a), median(case.b)
     is_below = bool(first < second)
-    # Both medians may be infinite; their difference is then not a number, and above nothing.
-    if not abs(first - second) > noise * abs(second) or is_below != (effect < 0.5):
+    # One median may be infinite, or both; their difference is then not a number, and above nothing.
+    is_apart = abs(first - second) > noise * abs(first if math.isinf(second) else second)
+    if not is_apart or is_below != (a12(case.a, case.b) < 0.5) or (estimate > 0 if is_below else estimate < 0):
         return Verdict.CANNOT_BE_TOLD
     return Verdict.BETTER if is_below == case.lower else Verdict.WORSE

@@ -1,7 +1,6 @@
-"""Rank tests of two groups of repeats, for many pairs of groups at once, and Holm's correction over a family of tests.
+"""Mann and Whitney's (1947) rank test of two groups, for many pairs of groups at once, and Holm's correction.
 
-Ranks ask nothing of the shape of a distribution, which five repeats cannot show: Mann and Whitney (1947) for groups
-that were drawn apart, Wilcoxon (1945) where values belong together by their seed.
+Ranks ask nothing of the shape of a distribution, and infinite values have them too.
 """
 
 import math
@@ -15,11 +14,9 @@ from dlbench.analysis.statistics.intervals import Floats
 
 Alternative = Literal["two-sided", "greater"]
 
-# Where values are equal, up to so many arrangements are counted one by one: 8 and 8 values, or 14 pairs. Above, the
+# Where values are equal, up to so many arrangements are counted one by one: 8 and 8 values. Above, the
 # normal approximation, corrected for equal values, serves. `scipy.stats.mannwhitneyu` counts only distinct values.
 EXACT_UP_TO = 20_000
-# Differences that are equal to so many digits of the largest value differ by rounding alone.
-_SAME_DIGITS = 12
 # Numbers in one block of arrangements: 32 MB.
 _BLOCK = 4_000_000
 
@@ -53,27 +50,9 @@ def mann_whitney(a: npt.ArrayLike, b: npt.ArrayLike, alternative: Alternative = 
             first, second = ranks[chosen, :n], ranks[chosen, n:]
             found[chosen] = mannwhitneyu(first, second, axis=1, method=method, alternative=alternative).pvalue
     if counted.any():
-        found[counted] = _permuted((ranks[counted, :n], ranks[counted, n:]), "independent", alternative)
+        found[counted] = _permuted(ranks[counted, :n], ranks[counted, n:], alternative)
     found[joined.min(axis=1) == joined.max(axis=1)] = 1.0
     return np.minimum(found, 1.0)
-
-
-def signed_rank(a: npt.ArrayLike, b: npt.ArrayLike) -> Floats:
-    """Return the two-sided p-value of Wilcoxon's signed rank test, where a[:, i] and b[:, i] belong together.
-
-    Pairs without a difference are left out. Five pairs give 0.0625 at least.
-
-    Args:
-        a: First groups, [pairs of groups, n].
-        b: Second groups, as long as the first.
-
-    Raises:
-        ValueError: The groups are not equally long, are empty, or a value is not a finite number.
-    """
-    first, second = (np.atleast_2d(np.asarray(one, dtype=np.float64)) for one in (a, b))
-    if first.shape != second.shape or not first.size or not np.isfinite([first, second]).all():
-        raise ValueError("pairs need two groups of the same length, all of them finite numbers")
-    return np.array([_signed_rank(*pair) for pair in zip(first, second, strict=True)])
 
 
 def a12(a: Sequence[float], b: Sequence[float]) -> float:
@@ -94,35 +73,17 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     return tuple(adjusted.tolist())
 
 
-def _signed_rank(a: Floats, b: Floats) -> float:
-    from scipy.stats import rankdata, wilcoxon
-
-    # In units of the largest value 0.9 - 0.8 is 0.8 - 0.7.
-    largest = max(np.abs(a).max(), np.abs(b).max()) or 1.0
-    differences = np.round((a - b) / largest, _SAME_DIGITS)
-    differences = differences[differences != 0]
-    if len(differences) < 2:
-        return 1.0
-    if 2 ** len(differences) > EXACT_UP_TO:
-        return float(wilcoxon(differences, correction=True, method="asymptotic").pvalue)
-    ranks = np.sign(differences) * rankdata(np.abs(differences))
-    return float(_permuted((ranks[None, :],), "samples")[0])
-
-
-def _permuted(
-    groups: tuple[Floats, ...], kind: Literal["independent", "samples"], alternative: Alternative = "two-sided"
-) -> Floats:
+def _permuted(first: Floats, second: Floats, alternative: Alternative) -> Floats:
     """Return the p-value of the sum of the first group's ranks over every arrangement of them."""
     from scipy.stats import permutation_test
 
-    size = sum(group.size for group in groups)
     found = permutation_test(
-        groups,
-        lambda first, *_, axis: first.sum(axis=axis),
-        permutation_type=kind,
+        (first, second),
+        lambda chosen, *_, axis: chosen.sum(axis=axis),
+        permutation_type="independent",
         vectorized=True,
         n_resamples=EXACT_UP_TO,
-        batch=max(1, _BLOCK // size),
+        batch=max(1, _BLOCK // (first.size + second.size)),
         alternative=alternative,
         axis=-1,
     )

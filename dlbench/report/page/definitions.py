@@ -34,7 +34,7 @@ WORDS = (
         "",
         "",
         "Lies between two of the repeats (order statistics) and holds the true median with the probability that is "
-        "said, whatever the distribution; that of a ratio is the bootstrap's. One repeat has none.",
+        "said, whatever the distribution; that of a ratio is Welch's, of logarithms (95%). One repeat has none.",
     ),
     Definition(
         "emulated", "", "", "Not representative hardware, for the reasons named. Never compared with runs that are not."

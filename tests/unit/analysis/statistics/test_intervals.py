@@ -1,18 +1,14 @@
-import itertools
 import math
-from collections import Counter
-from statistics import median
 
 import numpy as np
 import pytest
-from scipy.stats import binom, bootstrap
+from scipy.stats import binom
 
 from dlbench.analysis.statistics.intervals import (
     median_interval,
     order_statistic_coverage,
     order_statistic_depth,
     ratio_interval,
-    resampled_medians,
 )
 
 
@@ -85,44 +81,21 @@ def test_no_ratio_without_values(top, bottom):
         ratio_interval(top, bottom)
 
 
-@pytest.mark.parametrize(("n", "coverage"), [(2, 2 / 3), (3, 0.9), (4, 0.95), (20, 0.95)])
-def test_a_ratio_of_few_values_claims_no_more_than_it_can(n, coverage):
-    values = [1.0 + index / 100 for index in range(n)]
-    assert ratio_interval(values, values).coverage == pytest.approx(coverage)
+def test_a_ratio_of_scattered_values_covers_what_it_says_at_unequal_spreads():
+    """The percentile bootstrap of both medians, which said 90% and 95%, covered 81% and 89% here."""
+    generator = np.random.default_rng(4)
+    for n in (3, 4):
+        logs = generator.normal(size=(2, 1000, n)) * np.array([0.08, 0.01])[:, None, None]
+        found = [ratio_interval(*pair) for pair in zip(*np.exp(logs).tolist(), strict=True)]
+        hits = sum(interval.low <= 1 <= interval.high for interval in found)
+        assert {interval.coverage for interval in found} == {0.95}
+        assert binom.ppf(0.001, 1000, 0.95) <= hits <= binom.ppf(0.999, 1000, 0.97), n
 
 
-def test_a_resampled_median_counts_every_resample_once():
-    for values in ([2.0], [1.0, 4.0], [1.0, 2.0, 5.0], [3.0, 1.0, 2.0, 9.0], [1.0, 1.0, 2.0, 2.0, 2.0, 7.0]):
-        counted = Counter(median(drawn) for drawn in itertools.product(values, repeat=len(values)))
-        known = dict.fromkeys(counted, 0.0)
-        for value, probability in zip(*map(np.ndarray.tolist, resampled_medians(values)), strict=True):
-            known[value] += probability
-        assert known == pytest.approx({value: count / counted.total() for value, count in counted.items()})
+def test_a_ratio_from_zero_has_no_interval():
+    assert ratio_interval([0.0, 1.0, 2.0], [1.0, 1.1, 1.2]).low is None
 
 
-@pytest.mark.parametrize("level", [0.5, 0.95, 0.998])
-def test_a_ratio_combines_all_medians_of_both(level):
-    for top, bottom in (
-        ([3.0, 5.0, 6.0], [1.0, 2.0]),
-        ([2.0] * 3, [0.5] * 4),
-        ([-3.0, 0.0, 4.0, 9.0], [1.0, 3.0, 7.0]),
-    ):
-        resamples = [[median(drawn) for drawn in itertools.product(one, repeat=len(one))] for one in (top, bottom)]
-        ratios = sorted(one / other for one, other in itertools.product(*resamples))
-        found = ratio_interval(top, bottom, level)
-        for end, share in ((found.low, (1 - level) / 2), (found.high, (1 + level) / 2)):
-            assert end == pytest.approx(ratios[max(0, math.ceil(share * len(ratios) - 1e-6) - 1)])
-
-
-def test_a_ratio_of_many_values_is_scipys_where_that_draws_very_often():
-    generator = np.random.default_rng(5)
-    top, bottom = generator.normal(10, 1, size=80), generator.normal(5, 0.5, size=91)
-    found = ratio_interval(top.tolist(), bottom.tolist())
-    theirs = bootstrap(
-        (top, bottom),
-        lambda a, b, axis: np.median(a, axis=axis) / np.median(b, axis=axis),
-        n_resamples=20_000,
-        method="percentile",
-        rng=np.random.default_rng(1),
-    ).confidence_interval
-    assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high), rel=0.002)
+def test_a_ratio_of_equal_values_is_exact():
+    found = ratio_interval([3.0] * 4, [2.0] * 5)
+    assert (found.low, found.high) == pytest.approx((1.5, 1.5))
