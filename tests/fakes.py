@@ -97,7 +97,7 @@ def in_threads(size: int, body: Callable[[Any], Any], kind: type[ThreadCommunica
 class SumStrategy:
     """Sums gradients over all workers; `sabotaged` leaves each with its own."""
 
-    in_graph = None
+    in_graph: Any = None
     in_forward = None
 
     def __init__(self, communicator: ThreadCommunicator, *, sabotaged: bool = False) -> None:
@@ -141,6 +141,8 @@ class LinearTrainer:
     def replicas(self) -> list[np.ndarray]:
         return [self.parameters()]
 
+    in_graph: Any = None
+
     def compile(self, in_graph: Any, in_forward: Any = None) -> None:
         self.in_graph = in_graph
 
@@ -162,7 +164,7 @@ class LinearTrainer:
 
     def step(self, x: np.ndarray, y: np.ndarray, scale: float, learning_rate: float) -> tuple[float, int]:
         gradient, loss, correct = self.gradient(x, y, scale)
-        self.apply(gradient, learning_rate)
+        self.apply(gradient if self.in_graph is None else self.in_graph(gradient), learning_rate)
         return loss, correct
 
     def evaluate(self, x: np.ndarray, y: np.ndarray) -> tuple[float, int]:

@@ -39,8 +39,23 @@ _OF_A_STEP = (Affects.STEP, Affects.ARITHMETIC)
 EQUAL = ("dataset_checksum", "epochs", *settings_of(*_OF_A_STEP))
 _EQUAL_OPTIONS = option_prefixes_of(*_OF_A_STEP)
 
+# A rate that changes by more within the timed window depends on when it was measured.
+MOST_DRIFT = 0.05
+
 # More patience would not have brought a run that ended so to its target.
 ENDED = (Status.COMPLETED, Status.DIVERGED)
+
+
+def has_drifted(row: Row) -> bool:
+    """Whether the rate changed by more than 5% within the timed window."""
+    drift = row.get("rate_drift")
+    return drift is not None and abs(drift) > MOST_DRIFT
+
+
+def is_unsteady(row: Row) -> bool:
+    """Whether step times had not settled, or the rate changed within the timed window."""
+    has_settled = row.get("warmup_detected")
+    return has_drifted(row) or (has_settled is not None and not has_settled)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +88,11 @@ class Arm:
     def n(self) -> int:
         """Completed repeats."""
         return len(self.completed)
+
+    @property
+    def unsteady(self) -> int:
+        """Completed repeats whose rate was not steady."""
+        return sum(is_unsteady(row) for row in self.completed)
 
     @property
     def study(self) -> str | None:

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 # Column heading, metric, and how its values are written.
+RATE = "samples/s"
 SHOWN: tuple[tuple[str, str, Callable[[float], str]], ...] = (
-    ("samples/s", "samples_per_s", shown_rate),
+    (RATE, "samples_per_s", shown_rate),
     ("validation accuracy", "validation_accuracy", "{:.4f}".format),
     ("validation loss", "validation_loss", "{:.4f}".format),
     ("training s", "train_time_s", "{:.2f}".format),
@@ -30,6 +31,8 @@ SHOWN: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 SCALING = {"per-worker": "each worker (weak scaling)", "global": "all workers (strong scaling)"}
 MAX_FAILURES = 20
 UNKNOWN = "-"
+# Stands behind a rate that depends on when it was measured.
+UNSTEADY = " ~"
 
 
 def show(console: "Console", study: Path, rows: Sequence[Row], order: Sequence[str] = ()) -> None:
@@ -56,12 +59,14 @@ def shown_interval(interval: Interval | None, written: Callable[[float], str]) -
 
 
 def meanings(found: Sequence[Arm]) -> list[str]:
-    """Say what efficiency compares; the same word means two things in weak and in strong scaling."""
-    scopes = {arm.batch_scope for arm in found if arm.efficiency and arm.batch_scope}
-    if not scopes:
-        return []
-    held = "; ".join(f"of {SCALING[scope]}" for scope in sorted(scopes))
-    return [f"efficiency: samples/s of one worker / samples/s of its base line, at the same batch size {held}"]
+    """Say what efficiency compares, which word means two things in weak and in strong scaling, and what is marked."""
+    lines = []
+    if scopes := {arm.batch_scope for arm in found if arm.efficiency and arm.batch_scope}:
+        held = "; ".join(f"of {SCALING[scope]}" for scope in sorted(scopes))
+        lines.append(f"efficiency: samples/s of one worker / samples/s of its base line, at the same batch size {held}")
+    if any(arm.unsteady for arm in found):
+        lines.append(f"{UNSTEADY.strip()}: not steady in some repeats; `warmup_detected` and `rate_drift` say which")
+    return lines
 
 
 def answer(rows: Sequence[Row], study: Path) -> list[str]:
@@ -125,6 +130,8 @@ def _table(found: Sequence[Arm]) -> "Table":
         metrics = {heading: shown_interval(arm.metrics[metric], written) for heading, metric, written in SHOWN}
         efficiency = shown_interval(arm.efficiency, "{:.2f}".format)
         others = {"n": str(arm.n), "efficiency": efficiency, "emulated": arm.emulated.replace(";", ", ")}
+        if arm.unsteady:
+            metrics[RATE] += UNSTEADY
         cells = {"arm": arm.label, **metrics, **others}
         return [cells[column] for column in columns]
 

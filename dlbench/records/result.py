@@ -1,23 +1,39 @@
 """What a worker hands in at its end: sums, counts and times as it observed them; rates are made from them later."""
 
-from pydantic import BaseModel, ConfigDict
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, model_validator
 
 # A rate comes from at least so much of the timed window; below it, it stays empty.
 MIN_TIMED_STEPS = 50
 MIN_TIMED_S = 5.0
 # How workers' weights agree, from best to worst.
 AGREEMENTS = ("exact", "close", "no")
+# What results of schema versions before 3 held of the warm-up and the window as a whole.
+_FORMER = ("warmup_steps", "warmup_detected", "cpu_time_s", "observer_cpu_s")
 
 
 class Segment(BaseModel):
-    """One piece of the timed window, from barrier to barrier, as one worker saw it (seconds since its first step)."""
+    """One piece of the steps after the first, from barrier to barrier, as one worker saw it.
+
+    Attributes:
+        opened_at_s: End of the barrier at its beginning, in seconds since the worker's first step.
+        closing_at_s: Beginning of the barrier at its end; None before schema version 3.
+        closed_at_s: End of that barrier.
+        cpu_time_s: CPU time of this process inside it; None before schema version 3.
+        observer_cpu_s: Of it, CPU time of dlbench's own threads.
+        extended: Whether it lies after training.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     opened_at_s: float
+    closing_at_s: float | None = None
     closed_at_s: float
     steps: int
     samples: int
+    cpu_time_s: float | None = None
+    observer_cpu_s: float | None = None
     extended: bool = False
 
 
@@ -30,17 +46,13 @@ class Result(BaseModel):
         weights_hash: Hash of this worker's trainable weights at the end.
         bytes_sent: Bytes the strategy sent in training steps (without extended ones), this worker.
         checkpoint_time_s: Making checkpoints in this attempt; None where the run makes none.
-        segments: The timed window.
-        cpu_time_s: CPU time of this process inside the window.
-        observer_cpu_s: Of it, CPU time of dlbench's own threads.
+        segments: The pieces that rates may be made from, those of the warm-up among them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     steps: int
     extended_steps: int = 0
-    warmup_steps: int = 0
-    warmup_detected: bool | None = None
     epochs_completed: int = 0
     samples_seen: int = 0
     samples_dropped: int | None = None
@@ -54,8 +66,6 @@ class Result(BaseModel):
     evaluation_time_s: float = 0.0
     checkpoint_time_s: float | None = None
     segments: tuple[Segment, ...] = ()
-    cpu_time_s: float | None = None
-    observer_cpu_s: float | None = None
     train_loss: float | None = None
     train_accuracy: float | None = None
     validation_loss: float | None = None
@@ -70,3 +80,9 @@ class Result(BaseModel):
     bytes_sent: int | None = None
     host_memory_peak_bytes: int | None = None
     device_memory_peak_bytes: int | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_former_fields(cls, data: Any) -> Any:
+        """Read the journals of studies that an older dlbench began."""
+        return {name: value for name, value in data.items() if name not in _FORMER} if isinstance(data, dict) else data

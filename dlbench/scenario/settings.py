@@ -295,12 +295,13 @@ class Settings(BaseModel):
     )
     extend_window: Annotated[bool, Setting(Affects.OBSERVATION)] = Field(
         False,
-        description="If training ends before the timed window holds 50 steps and 5 s, step on until it does; "
-        "these steps count in what is measured inside the window and in no cost or result of the training.",
+        description="If training ends before the timed window holds 50 steps and 5 s without warm-up, step on until "
+        "it does; these steps count in what is measured inside the window and in no cost or result of the training.",
     )
     sample_every: Annotated[Count, Setting(Affects.OBSERVATION, "steps")] = Field(
         50,
-        description="One marked step in so many separates waiting for peers from moving bytes; not in the rates.",
+        description="The timed window of every arm is cut at each such step, which is in no rate; where gradients are "
+        "reduced between two calls, it separates waiting for peers from moving bytes.",
     )
     sensor_interval_s: Annotated[Seconds, Setting(Affects.OBSERVATION, "s")] = Field(
         1.0, description="Time between two readings of the sensors."

@@ -15,6 +15,7 @@ import numpy as np
 
 from dlbench.analysis.metrics.row import AttemptRecords, run_row
 from dlbench.analysis.metrics.topology import topology
+from dlbench.analysis.metrics.warm_up import without_warm_up
 from dlbench.records import files
 from dlbench.records.columns import EPOCHS, FIELD, STEP_PHASES, STEPS, TOPOLOGY, Column, names
 from dlbench.records.outcome import Outcome
@@ -148,6 +149,7 @@ class Collector:
 def _derived_lines(attempt: Attempt, journal: Journal, places: Iterable[Mapping[str, Any]]) -> dict[str, Iterable[str]]:
     """Return one attempt's lines of `epochs.csv`, `steps.csv`, `sensors.csv` and `topology.csv`."""
     start = (attempt.run_id, attempt.number)
+    journal, _ = without_warm_up(journal)
     epoch_columns = [column.name for column in EPOCHS[2:]]
     return {
         "topology": (line((*start, *(row.get(column.name) for column in TOPOLOGY[2:]))) for row in places),

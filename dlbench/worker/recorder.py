@@ -3,9 +3,13 @@
 Two ranks in lock step, each timing its own loop, report different rates for the same run: one waits inside its
 window, the other before it. So each piece of the window opens at a barrier, with devices synchronised, and a rate is
 the samples of all workers divided by the longest time that any of them saw.
+
+All steps after the first are recorded in such pieces, cut at the same steps whatever the strategy. Which of them are
+warm-up is found later, from the step times of all workers: see `dlbench.records.warm_up`.
 """
 
 import math
+from array import array
 from collections.abc import Callable
 from time import perf_counter, process_time, time
 from typing import NamedTuple
@@ -13,11 +17,22 @@ from typing import NamedTuple
 import numpy as np
 
 from dlbench.records.columns import PHASE, STEP_FIELDS
-from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS, Segment
+from dlbench.records.result import Segment
 from dlbench.telemetry.reporter import Reporter
 from dlbench.worker.train.agreement import Diverged
 
 NAN = float("nan")
+# Before `sample_every` the window is cut at 8, 16, 32, ... steps: the warm-up takes whole pieces with it.
+FIRST_CUT_STEP = 8
+
+
+def is_cut(step: int, sample_every: int) -> bool:
+    """Whether step 1, 2, ... of an attempt lies outside the window, between two of its pieces.
+
+    It depends on nothing else, so that the windows of all arms and strategies are cut alike.
+    """
+    is_power_of_two = step & (step - 1) == 0
+    return step % sample_every == 0 or (FIRST_CUT_STEP <= step < sample_every and is_power_of_two)
 
 
 class StepTimestamps(NamedTuple):
@@ -124,32 +139,18 @@ class Window:
 
     Attributes:
         segments: The closed pieces.
+        step_times: Durations of all steps counted, in seconds.
         extended: Whether pieces opened from now on lie after training.
-        cpu_time_s: CPU time of this process in the closed pieces; of it `observer_cpu_s` is dlbench's own.
     """
 
     def __init__(self, barrier: Callable[[], object], observer_cpu_s: Callable[[], float]) -> None:
         self.segments: list[Segment] = []
+        self.step_times = array("d")
         self.is_open = self.extended = False
-        self.cpu_time_s = self.observer_cpu_s = 0.0
         self._barrier, self._read_observer = barrier, observer_cpu_s
         self._steps = self._samples = 0
+        self._closing = 0.0
         self._opened = self._ended = (0.0, 0.0, 0.0)
-
-    @property
-    def timed_steps(self) -> int:
-        """Steps inside the window so far."""
-        return sum(segment.steps for segment in self.segments) + self._steps
-
-    @property
-    def timed_s(self) -> float:
-        """Seconds inside the closed pieces so far, by this worker's clock."""
-        return sum(segment.closed_at_s - segment.opened_at_s for segment in self.segments)
-
-    @property
-    def is_sufficient(self) -> bool:
-        """Whether the closed pieces hold enough for a rate, by this worker's clock."""
-        return self.timed_steps >= MIN_TIMED_STEPS and self.timed_s >= MIN_TIMED_S
 
     def open(self) -> None:
         """Open a piece; a collective."""
@@ -158,35 +159,41 @@ class Window:
         self._steps = self._samples = 0
         self._opened = self._clocks()
 
-    def count(self, num_samples: int) -> None:
+    def count(self, num_samples: int, step_time_s: float) -> None:
         """Count one step into the open piece."""
         self._steps += 1
         self._samples += num_samples
+        self.step_times.append(step_time_s)
 
     def mark_end(self, moment: float | None = None) -> None:
         """Let the open piece end now, or at a moment on `perf_counter` just past, unless it is called again."""
         now, cpu_s, observer_s = self._clocks()
         self._ended = (now if moment is None else moment, cpu_s, observer_s)
+        self._closing = self._ended[0]
 
     def close_at_barrier(self, zero: float) -> None:
         """Close the open piece, if there is one; a collective. `zero` is the moment that counts as 0 s."""
         if self.is_open:
+            closing = perf_counter()
             self._barrier()
             self.mark_end()
+            self._closing = closing
             self.close(zero)
 
     def close(self, zero: float) -> None:
         """Close the open piece, if there is one, where its end was marked; an empty one is dropped."""
         if self.is_open and self._steps:
-            spent = [end - start for start, end in zip(self._opened, self._ended, strict=True)]
-            self.cpu_time_s += spent[1]
-            self.observer_cpu_s += spent[2]
+            opened, cpu_s, observer_cpu_s = self._opened
+            ended, cpu_ended_s, observer_ended_s = self._ended
             self.segments.append(
                 Segment(
-                    opened_at_s=self._opened[0] - zero,
-                    closed_at_s=self._ended[0] - zero,
+                    opened_at_s=opened - zero,
+                    closing_at_s=self._closing - zero,
+                    closed_at_s=ended - zero,
                     steps=self._steps,
                     samples=self._samples,
+                    cpu_time_s=cpu_ended_s - cpu_s,
+                    observer_cpu_s=observer_ended_s - observer_cpu_s,
                     extended=self.extended,
                 )
             )

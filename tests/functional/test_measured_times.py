@@ -7,21 +7,20 @@ such a machine delays all else, too; sabotages miss them by far.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from dlbench import plugins
 from dlbench.analysis.metrics import rates
+from dlbench.analysis.metrics.warm_up import without_warm_up
 from dlbench.records.result import Result
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
+from dlbench.telemetry.journal import Journal
 from dlbench.trainers import Problem, Threads
-from dlbench.worker.train import loop
 from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.loop import Loop
-from dlbench.worker.train.warm_up import WarmUp
 from tests.fakes import IdleObserver, KeptReporter, SumStrategy, ThreadCommunicator, in_threads
 from tests.functional.paced import PacedOptions, Trainer, sleep
 from tests.functional.studies import Bench
@@ -38,26 +37,24 @@ Sabotage = Callable[[pytest.MonkeyPatch], None]
 
 
 def count_evaluations(patch: pytest.MonkeyPatch) -> None:
-    """Close the window after evaluations in place of before them."""
-    evaluate = Loop._evaluate
+    """Close the window at cuts alone, so that it holds evaluations."""
+    close = Loop._close_window
+    patch.setattr(Loop, "_close_window", lambda self: close(self) if self._phase() == "sampled" else None)
+    patch.setattr(Loop, "_evaluate", _closing_after(Loop._evaluate))
 
+
+def _closing_after(evaluate: Callable[[Loop], None]) -> Callable[[Loop], None]:
     def evaluate_inside(self: Loop) -> None:
         evaluate(self)
         self.window.close_at_barrier(self.recorder.zero)
 
-    patch.setattr(Loop, "_close_window", lambda self: None)
-    patch.setattr(Loop, "_evaluate", evaluate_inside)
+    return evaluate_inside
 
 
 def count_the_first_step(patch: pytest.MonkeyPatch) -> None:
     """Open the window before anything."""
-
-    class NoWarmUp(WarmUp):
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
-            self.is_over = True
-
-    patch.setattr(loop, "WarmUp", NoWarmUp)
+    phase = Loop._phase
+    patch.setattr(Loop, "_phase", lambda self: phase(self).replace("first", "timed"))
 
 
 def train_while_evaluating(patch: pytest.MonkeyPatch) -> None:
@@ -133,7 +130,8 @@ def train(workers: int = 1, batch_s: float = 0.0, sample_every: int = 1000, **pa
         return result, reporter.rows, np.add(trainer.slept_s, samples.slept_s)  # type: ignore[attr-defined]
 
     results, steps, slept_s = zip(*in_threads(workers, work), strict=True)
-    return Trained(list(results), list(steps), list(slept_s))
+    journal, _ = without_warm_up(Journal(steps=dict(enumerate(steps)), results=dict(enumerate(results))))
+    return Trained(list(journal.results.values()), list(journal.steps.values()), list(slept_s))
 
 
 def is_honest(measured: float, known: float) -> bool:

@@ -142,11 +142,38 @@ def test_a_step_is_the_sum_of_its_parts_and_the_row_their_mean(runs: list[Run]) 
             assert run.row[name] == pytest.approx(sums.mean(), abs=len(run.timed) * NANOSECONDS, nan_ok=True)
         assert pd.isna(run.row["communication_time_s"]) == (run.row["strategy"] == "single")
         marked = run.steps[run.steps["phase"] == "sampled"]
-        assert bool(len(marked)) is (run.workers > 1)
-        assert run.steps["peer_wait_s"].notna().equals(run.steps["phase"] == "sampled")
+        assert len(marked)
+        # Marked steps of the warm-up are not called so.
+        outside = run.steps["phase"].isin(["sampled", "warm-up"])
+        assert marked["peer_wait_s"].notna().all() == run.steps["peer_wait_s"].notna().any() == (run.workers > 1)
+        assert (outside | run.steps["peer_wait_s"].isna()).all()
         for name, column in (("peer_wait_s", "peer_wait_s"), ("wire_time_s", "communication_time_s")):
             stated = run.by_worker(column, marked).median().mean()
             assert run.row[name] == pytest.approx(stated, abs=NANOSECONDS, nan_ok=True)
+
+
+def test_the_parts_of_the_window_leave_less_than_a_hundredth_of_it(runs: list[Run]) -> None:
+    for run in runs:
+        row, steps = run.row, run.timed
+        known = [row[name] for name in (*PARTS, "bookkeeping_time_s", "closing_wait_s") if pd.notna(row[name])]
+        between = row["bookkeeping_time_s"] / row["timed_steps"]
+        assert 0 < between < 0.001
+        assert row["closing_wait_s"] > 0
+        # The window lasts as long as the slowest worker saw, parts are means over workers.
+        assert sum(known) <= row["timed_window_s"] + len(steps) * NANOSECONDS
+        if row["extended_steps"]:  # the others' windows are some milliseconds
+            assert sum(known) > 0.99 * row["timed_window_s"]
+
+
+def test_drift_is_that_of_the_windows_halves(runs: list[Run]) -> None:
+    for run in runs:
+        if pd.isna(run.row["samples_per_s"]):
+            assert pd.isna(run.row["rate_drift"])
+            continue
+        half = run.row["timed_steps"] // 2
+        times = [rows.to_numpy() for _, rows in run.by_worker("step_time_s")]
+        stated = sum(worker[:half].sum() for worker in times) / sum(worker[-half:].sum() for worker in times) - 1
+        assert run.row["rate_drift"] == pytest.approx(stated, abs=1e-6)
 
 
 def test_training_time_covers_its_steps_and_wall_time_covers_training(runs: list[Run]) -> None:

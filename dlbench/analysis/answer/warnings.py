@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
-from dlbench.analysis.arms import Arm, Row
+from dlbench.analysis.arms import MOST_DRIFT, Arm, Row, has_drifted
 from dlbench.analysis.compare.judgement import can_differ
 from dlbench.analysis.formatting import SECONDS, Statement, counted, listed, one_line, percent
 from dlbench.analysis.statistics.intervals import LEVEL, order_statistic_coverage
@@ -49,7 +49,7 @@ def warnings(found: Sequence[ComparisonGroup]) -> Iterator[Statement]:
     """Yield what speaks against trusting the answer."""
     arms = [arm for group in found for arm in group.arms]
     completed = [row for arm in arms for row in arm.completed]
-    lines = [_failed(arms), _repeats(arms)]
+    lines = [_failed(arms), _repeats(arms), _unsteady(arms)]
     lines += [line(completed) for line in _ABOUT_RUNS] if completed else []
     lines += [_data(group) for group in found] + [_learning_rate(group) for group in found]
     for line in dict.fromkeys(filter(None, lines)):
@@ -77,14 +77,18 @@ def _repeats(arms: Sequence[Arm]) -> str:
     return f"{most} runs of each arm are too few for any test of a difference (`repeats: 5` or more is enough)."
 
 
-def _warm_up(rows: Sequence[Row]) -> str:
-    known = [row for row in rows if row.get("warmup_detected") is not None]
-    unsettled = sum(not row["warmup_detected"] for row in known)
-    if not unsettled:
+def _unsteady(arms: Sequence[Arm]) -> str:
+    """Say in how many runs throughput depends on when it was measured, and of which arms they are."""
+    found = [arm for arm in arms if arm.unsteady]
+    if not found:
         return ""
+    rows = [row for arm in arms for row in arm.completed]
+    unsettled = sum(row.get("warmup_detected") is not None and not row["warmup_detected"] for row in rows)
     return (
-        f"In {unsettled} of {counted(len(known), 'run')} step times had not settled within 2% when the timed window "
-        "opened: their rates may hold some of the warm-up."
+        f"In {sum(arm.unsteady for arm in found)} of {counted(len(rows), 'run')} throughput was not steady: in "
+        f"{unsettled} step times had not settled when the timed window began, in {sum(map(has_drifted, rows))} the "
+        f"window's second half was more than {percent(MOST_DRIFT)} faster or slower than its first. "
+        f"{listed([f'{arm.title}: {arm.unsteady} of {arm.n}' for arm in found], separator='; ')}."
     )
 
 
@@ -168,7 +172,7 @@ def _one_machine(rows: Sequence[Row]) -> str:
 
 
 _ABOUT_RUNS: tuple[Callable[[Sequence[Row]], str], ...] = (
-    _warm_up, _window, _steal, _first_step, _synthetic, _unbound, _devices, _one_machine,
+    _window, _steal, _first_step, _synthetic, _unbound, _devices, _one_machine,
 )  # fmt: skip
 
 

@@ -21,8 +21,7 @@ from dlbench.analysis.statistics.welch import from_best, paired, smallest_step, 
 
 # Two groups differ where equal ones would differ so much only this rarely.
 SIGNIFICANCE = 0.05
-# The timed window opens once step times have settled within 2% (`warmup_detected`): what differs by less is within
-# what the steps of one run still vary by.
+# What differs by less is within what the steps of one run still vary by.
 NOISE = 0.02
 # Fewer repeats than this show next to nothing of how they scatter.
 LEAST_REPEATS = 3

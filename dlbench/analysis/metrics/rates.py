@@ -1,5 +1,7 @@
 """What a throughput is: samples of all workers / common time, inside windows that open and close at barriers.
 
+The rows and results here are those of `dlbench.analysis.metrics.warm_up`, which has cut the warm-up off.
+
 Each worker's clock has a zero of its own (its first step), so moments of different workers are never compared. A
 piece of the window opens and closes at a barrier: it took as long as it took for the slowest worker to see it.
 """
@@ -57,6 +59,50 @@ def window(results: Collection[Result]) -> RateWindow | None:
     )
 
 
+def between_steps(results: Collection[Result], steps: Collection[Rows]) -> tuple[float, float] | None:
+    """Return what no step of the window holds, each mean over workers: time between steps, and at closing barriers.
+
+    Between steps is from a piece's opening to its first step, from the end of one step to the start of the next, and
+    from the last one to where the closing barrier begins. None where there is no window, or that moment is unknown.
+    """
+    found = [_between_steps(result, in_window(rows)) for result, rows in zip(results, steps, strict=True)]
+    known = [parts for parts in found if parts is not None]
+    if not known or len(known) < len(found):
+        return None
+    between, closing = np.mean(known, axis=0)
+    return float(between), float(closing)
+
+
+def _between_steps(result: Result, rows: Rows) -> tuple[float, float] | None:
+    """Return one worker's; `rows` are those of its pieces, in order."""
+    closings = [piece.closing_at_s for piece in result.segments if piece.closing_at_s is not None]
+    if not closings or len(closings) < len(result.segments):
+        return None
+    started = rows[:, FIELD["started_at_s"]]
+    ended = started + rows[:, FIELD["step_time_s"]]
+    last = np.cumsum([piece.steps for piece in result.segments]) - 1
+    before = np.concatenate([[np.nan], ended[:-1]])
+    before[np.concatenate([[0], last[:-1] + 1])] = [piece.opened_at_s for piece in result.segments]
+    closed = np.array([piece.closed_at_s for piece in result.segments])
+    between = (started - before).sum() + (closings - ended[last]).sum()
+    return float(between), float((closed - closings).sum())
+
+
+def drift(steps: Collection[Rows]) -> float | None:
+    """Return the rate of the window's second half / that of the first half - 1, by the step times of all workers.
+
+    Halves have equal numbers of steps, hence of samples; of an odd number the middle one is in none. None where a
+    worker has fewer than two steps in the window.
+    """
+    times = [single_step_times(in_window(rows)) for rows in steps]
+    halves = [len(worker) // 2 for worker in times]
+    if not times or not all(halves):
+        return None
+    first = sum(float(worker[:half].sum()) for worker, half in zip(times, halves, strict=True))
+    second = sum(float(worker[-half:].sum()) for worker, half in zip(times, halves, strict=True))
+    return first / second - 1 if second else None
+
+
 def in_window(rows: Rows) -> Rows:
     """Return the step rows that lie inside the timed window."""
     inside: Rows = rows[np.isin(rows[:, FIELD["phase"]], IN_WINDOW)]
@@ -74,7 +120,7 @@ def step_time_percentiles(steps: Iterable[Rows]) -> tuple[float, float] | None:
 
     A row that stands for several steps counts as so many steps of equal time.
     """
-    times = [_single_step_times(in_window(rows)) for rows in steps]
+    times = [single_step_times(in_window(rows)) for rows in steps]
     joined = np.concatenate([*times, np.empty(0)])
     if not len(joined):
         return None
@@ -93,6 +139,12 @@ def time_in_window(steps: Collection[Rows], name: str) -> float | None:
     return float(np.mean([part.sum() for part in parts]))
 
 
+def single_step_times(rows: Rows) -> Rows:
+    """Return the time of each step; of rows that stand for several, so many equal ones."""
+    counts = rows[:, FIELD["num_steps"]]
+    return np.repeat(rows[:, FIELD["step_time_s"]] / counts, counts.astype(np.int64))
+
+
 def peer_wait(steps: Collection[Rows]) -> float | None:
     """Return the wait for the slowest peer in a marked step: the median of each worker, mean over workers."""
     return _mean_of_medians([in_phase(rows, "sampled")[:, FIELD["peer_wait_s"]] for rows in steps])
@@ -104,14 +156,9 @@ def wire_time(steps: Collection[Rows]) -> float | None:
     return _mean_of_medians([in_phase(rows, "sampled")[:, FIELD["communication_time_s"]] for rows in steps])
 
 
-def count_steps(rows: Rows, phase: str) -> int:
-    """Return the number of steps in one phase."""
-    return int(in_phase(rows, phase)[:, FIELD["num_steps"]].sum())
-
-
-def _single_step_times(rows: Rows) -> Rows:
-    counts = rows[:, FIELD["num_steps"]]
-    return np.repeat(rows[:, FIELD["step_time_s"]] / counts, counts.astype(np.int64))
+def count_steps(rows: Rows, *phases: str) -> int:
+    """Return the number of steps in some phases."""
+    return int(sum(in_phase(rows, phase)[:, FIELD["num_steps"]].sum() for phase in phases))
 
 
 def _mean_of_medians(parts: list[Rows]) -> float | None:

@@ -1,6 +1,6 @@
 """One attempt as a row of `runs.csv`: from its specification, its layout and its journal. None is unknown."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -8,14 +8,15 @@ from typing import Any
 import dlbench
 from dlbench import plugins
 from dlbench.analysis.metrics import rates, sensors
+from dlbench.analysis.metrics.warm_up import without_warm_up
 from dlbench.errors import UserError
 from dlbench.records.columns import SCHEMA_VERSION, names
 from dlbench.records.outcome import Outcome
-from dlbench.records.result import AGREEMENTS, Result
+from dlbench.records.result import AGREEMENTS, Result, Segment
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.telemetry.journal import Journal
+from dlbench.telemetry.journal import Journal, Rows
 
 # Columns that a result holds under the same name, and how the workers' values become one. Values that were summed or
 # agreed over all workers before they were handed in are the same in all, so the first known one is taken.
@@ -28,8 +29,6 @@ FIRST = (
     "validation_samples",
     "samples_dropped",
     "steps",
-    "warmup_steps",
-    "warmup_detected",
     "train_loss",
     "train_accuracy",
     "validation_loss",
@@ -48,7 +47,7 @@ LARGEST = (
 )
 # What a worker counts until its end: steps that only lengthen the window are in it and cannot be taken out.
 TOTALS = ("energy_j", "network_bytes", "wire_bytes", "steal_fraction")
-SUM = ("samples_seen", "observer_cpu_s", "bytes_sent")
+SUM = ("samples_seen", "bytes_sent")
 
 
 @dataclass(frozen=True)
@@ -80,14 +79,20 @@ def run_row(
         machine: `machine.json`; fills versions that no worker reported.
     """
     processes = run.settings.workers if layout is None else sum(bool(place.workers) for place in layout.places)
+    journal, warmup_detected = without_warm_up(journal)
     results = journal.results if len(journal.results) == processes else {}
     row: dict[str, Any] = dict.fromkeys(names("runs"))
     row |= _specification(run)
     row |= _attempt(attempt, outcome)
     row |= _layout(layout) | _cost(attempt.prices, layout, outcome)
     row |= _results(journal.results.values(), complete=bool(results))
+    row["warmup_detected"] = warmup_detected
     row |= _window(run, results, row["cores_per_worker"])
     row |= _steps(journal, processes)
+    if row["timed_steps"]:
+        row |= _between_steps(results, journal.steps)
+    if row["samples_per_s"] is not None:
+        row["rate_drift"] = rates.drift(journal.steps.values())
     row |= _sensors(journal, 1 if layout is None else len(layout.hosts))
     row["startup_time_s"] = startup_time(outcome.started_at, results.values())
     row |= _facts(run, journal, machine, row)
@@ -253,21 +258,32 @@ def _window(run: RunSpec, results: Mapping[int, Result], cores: float | None) ->
     if window is None:
         return {}
     rate = window.samples_per_s
+    pieces = [piece for result in results.values() for piece in result.segments]
     return {
         "timed_window_s": window.time_s,
         "timed_steps": window.steps,
         "extended_steps": window.extended_steps,
         "samples_per_s": rate,
         "samples_per_s_per_worker": None if rate is None else rate / run.settings.workers,
-        "device_utilization": _cpu_utilization(cores, run.settings.workers, list(results.values()), window.time_s),
+        "device_utilization": _cpu_utilization(cores, run.settings.workers, pieces, window.time_s),
+        "observer_cpu_s": _sum([piece.observer_cpu_s for piece in pieces]),
     }
 
 
-def _cpu_utilization(cores: float | None, workers: int, results: list[Result], time_s: float) -> float | None:
-    times = [result.cpu_time_s for result in results]
-    if cores is None or not time_s or None in times:
-        return None
-    return sum(time for time in times if time is not None) / (workers * time_s * cores)
+def _cpu_utilization(cores: float | None, workers: int, pieces: Sequence[Segment], time_s: float) -> float | None:
+    cpu_time_s = _sum([piece.cpu_time_s for piece in pieces])
+    return cpu_time_s / (workers * time_s * cores) if cores and time_s and cpu_time_s is not None else None
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    """Return the sum, None where a value is unknown."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _between_steps(results: Mapping[int, Result], steps: Mapping[int, Rows]) -> dict[str, Any]:
+    between = rates.between_steps(results.values(), [steps[worker] for worker in results])
+    return {} if between is None else {"bookkeeping_time_s": between[0], "closing_wait_s": between[1]}
 
 
 def _steps(journal: Journal, processes: int) -> dict[str, Any]:
@@ -277,6 +293,7 @@ def _steps(journal: Journal, processes: int) -> dict[str, Any]:
         return {}
     percentiles = rates.step_time_percentiles(steps)
     return {
+        "warmup_steps": min(rates.count_steps(rows, "first", "warm-up") for rows in steps),
         "step_time_p50_s": percentiles[0] if percentiles else None,
         "step_time_p95_s": percentiles[1] if percentiles else None,
         "sampled_steps": min(rates.count_steps(rows, "sampled") for rows in steps),

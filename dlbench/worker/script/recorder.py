@@ -4,7 +4,8 @@ The script keeps its loop, so some things are known only afterwards. Steps follo
 end of one and the beginning of the next is waiting for data. What lies between an epoch's last step and `epoch()` is
 evaluation, and is left out of training time and of the timed window, which therefore ends with the epoch's last
 step. A piece of the window begins at a barrier and ends with this worker's own last step; the common time of a piece
-is the longest that any worker saw, which is what a barrier at its end would have shown.
+is the longest that any worker saw, which is what a barrier at its end would have shown. Pieces are cut at the same
+steps as those of dlbench's own loop.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,11 +20,8 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.telemetry.reporter import Reporter
 from dlbench.worker.observer import Observer
 from dlbench.worker.process.memory import resident_peak_bytes
-from dlbench.worker.recorder import StepRecorder, StepTimestamps, Window
+from dlbench.worker.recorder import StepRecorder, StepTimestamps, Window, is_cut
 from dlbench.worker.train.agreement import weights_hash
-
-# A script's workers cannot agree on a warm-up that is detected.
-WARMUP_STEPS = 10
 
 EpochScores = dict[str, float | None]
 
@@ -52,7 +50,7 @@ class ScriptRecorder:
         self._window = Window(barrier or (lambda: None), reporter.observer_cpu_s)
         # Up to here every moment is a step's or a pause's.
         self._counted_to = self._evaluation_s = 0.0
-        self._steps = self._warmup_steps = self._samples = self._epoch_samples = 0
+        self._steps = self._samples = self._epoch_samples = 0
         self._last: EpochScores = {}
         self._best: float | None = None
         self._reached: tuple[float, int] | None = None
@@ -78,15 +76,14 @@ class ScriptRecorder:
         self._steps += 1
         self._epoch_samples += num_samples
         self._samples += num_samples
-        phase = "first" if self._steps == 1 else "timed" if self._window.is_open else "warm-up"
-        self._recorder.add(self._steps, self.epochs + 1, phase, num_samples, timestamps, loss)
-        if phase == "timed":
-            self._window.count(num_samples)
+        self._recorder.add(self._steps, self.epochs + 1, self._phase(), num_samples, timestamps, loss)
+        if self._window.is_open:
+            self._window.count(num_samples, timestamps.ended - timestamps.started)
             self._window.mark_end(timestamps.ended)
-        else:
-            self._warmup_steps += 1
         self._counted_to = timestamps.ended
-        self._open_if_warm()
+        if self._is_cut(self._steps + 1):
+            self._window.close(self._recorder.zero)
+        self._open_before_step()
 
     def end_epoch(self, scores: EpochScores, learning_rate: float | None) -> bool:
         """An epoch has ended; return whether the run's target is reached and ends it."""
@@ -98,7 +95,7 @@ class ScriptRecorder:
         self.reporter.send_epoch(self._epoch_row(scores, pause))
         self._look_at(scores)
         self._epoch_samples = 0
-        self._open_if_warm()
+        self._open_before_step()
         self._pause_until_now()
         target = self._run.target
         return self._reached is not None and target is not None and target.stop
@@ -112,11 +109,8 @@ class ScriptRecorder:
         self._window.close(self._recorder.zero)
         self.flush()
         arrays = None if weights is None else [np.asarray(array) for array in weights]
-        timed = bool(self._window.segments)
         return Result(
             steps=self._steps,
-            warmup_steps=self._warmup_steps,
-            warmup_detected=False if timed else None,
             epochs_completed=self.epochs,
             samples_seen=self._samples,
             num_parameters=None if arrays is None else sum(array.size for array in arrays),
@@ -125,8 +119,6 @@ class ScriptRecorder:
             train_time_s=self._train_time() if self._steps else None,
             evaluation_time_s=self._evaluation_s,
             segments=tuple(self._window.segments),
-            cpu_time_s=self._window.cpu_time_s if timed else None,
-            observer_cpu_s=self._window.observer_cpu_s if timed else None,
             best_validation_accuracy=self._best,
             time_to_target_s=self._reached[0] if self._reached else None,
             epochs_to_target=self._reached[1] if self._reached else None,
@@ -136,14 +128,25 @@ class ScriptRecorder:
             **self._last,
         )
 
-    def _open_if_warm(self) -> None:
-        """Begin a piece of the window; the wait at its barrier is no part of training."""
-        if self._barrier is not None and self._steps > WARMUP_STEPS and not self._window.is_open:
+    def _open_before_step(self) -> None:
+        """Begin a piece of the window unless the next step is at a cut; the wait at its barrier is no training."""
+        if self._barrier is not None and self._steps and not (self._window.is_open or self._is_cut(self._steps + 1)):
             self.reporter.phase = "barrier"
             self._window.open()
             self._pause_until_now()
         if self._steps:  # before, it starts up
             self.reporter.phase = "data"
+
+    def _phase(self) -> str:
+        """Return the phase of the step that has ended; without a barrier nothing is ever timed."""
+        if self._steps == 1:
+            return "first"
+        if self._window.is_open:
+            return "timed"
+        return "warm-up" if self._barrier is None else "sampled"
+
+    def _is_cut(self, step: int) -> bool:
+        return is_cut(step, self._run.settings.sample_every)
 
     def _pause_until_now(self) -> None:
         """Leave the time since the last step out of training."""

@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS, Result
+from dlbench.records.warm_up import batch_medians, pieces_left_out, truncation
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Communicator, Strategy
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Array, Trainer
 from dlbench.worker.observer import Observer
-from dlbench.worker.recorder import StepRecorder, Window
+from dlbench.worker.recorder import StepRecorder, Window, is_cut
 from dlbench.worker.train.agreement import Diverged, compare, worst
 from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.checkpoints import Checkpoints
@@ -20,10 +23,8 @@ from dlbench.worker.train.evaluation import evaluate
 from dlbench.worker.train.order import DataOrder, learning_rate
 from dlbench.worker.train.progress import Epoch, TrainingProgress, epoch_rows
 from dlbench.worker.train.step import RunStep, all_reduce_step, compiled_step
-from dlbench.worker.train.warm_up import SyncPoint, WarmUp
+from dlbench.worker.train.sync_point import SyncPoint
 
-# No window waits longer than this many steps for step times to settle.
-LATEST_WARMUP_STEP = 512
 # The longest wait for the acknowledgement of what was sent before the first step.
 ANNOUNCE_S = 2.0
 # An extended window is planned no further ahead than this: steps may become slower.
@@ -70,7 +71,6 @@ class Loop:
         self._earlier_bytes, self._bytes_before = self.progress.bytes_sent, strategy.bytes_sent or 0
         self.sync_point = SyncPoint(communicator, trainer, reporter)
         self.recorder = StepRecorder(reporter, run.limits.flush_interval_s)
-        self.warm_up = WarmUp(self.sync_point.any, self._latest_warmup())
         self.window = Window(self.sync_point.barrier, reporter.observer_cpu_s)
         self._run_step = self._make_step()
         self._can_mark = strategy.in_graph is None and communicator.size > 1
@@ -134,17 +134,14 @@ class Loop:
             Diverged: Its loss is not finite.
         """
         self._step += 1
-        marked = self._can_mark and self.warm_up.is_over and self._step % self.run.settings.sample_every == 0
-        if marked:
+        phase = self._phase()
+        if phase == "sampled":
             self._close_window()
-        elif self.warm_up.is_over and not self.window.is_open:
+        elif phase != "first" and not self.window.is_open:
             self.window.open()
-        phase = self._phase(marked)
-        timestamps, loss_sum, correct = self._run_step(indices, epoch, rate, marked)
+        timestamps, loss_sum, correct = self._run_step(indices, epoch, rate, self._can_mark and phase == "sampled")
         if self.window.is_open:
-            self.window.count(len(indices))
-        elif phase == "warm-up":
-            self.warm_up.count(timestamps.ended - timestamps.started)
+            self.window.count(len(indices), timestamps.ended - timestamps.started)
         self.recorder.add(self._step, epoch, phase, len(indices), timestamps, loss_sum / len(indices))
         return loss_sum, correct
 
@@ -153,13 +150,12 @@ class Loop:
         """Whether the step is the first one of this attempt."""
         return self._step == self._first_step
 
-    def _phase(self, marked: bool) -> str:
+    def _phase(self) -> str:
+        """Return the phase of the step: all but the first and those at cuts lie in pieces of the window."""
         if self._is_first:
             return "first"
-        if marked:
+        if is_cut(self._step - self._first_step + 1, self.run.settings.sample_every):
             return "sampled"
-        if not self.window.is_open:
-            return "warm-up"
         return "extended" if self.window.extended else "timed"
 
     def _evaluate(self) -> None:
@@ -236,8 +232,8 @@ class Loop:
         """Step on until the window holds enough for a rate; nothing of these steps counts but the rate."""
         self.window.extended = True
         source = self._endless()
-        while self.sync_point.any(not self.window.is_sufficient):
-            for indices in itertools.islice(source, self._steps_missing()):
+        while missing := self._steps_missing():
+            for indices in itertools.islice(source, missing):
                 self._train_step(indices, self.run.full_learning_rate, 0)
             self._close_window()
 
@@ -246,14 +242,19 @@ class Loop:
             yield from self.order.epoch(epoch)
 
     def _steps_missing(self) -> int:
-        """Return how many more steps the worker that misses most asks for; a collective, so that all run as many."""
-        window = self.window
-        steps = MIN_TIMED_STEPS - window.timed_steps
-        if window.timed_steps:
-            step_s = window.timed_s / window.timed_steps
-            missing_s = min(LOOK_AGAIN_S, MIN_TIMED_S - window.timed_s)
-            steps = max(steps, math.ceil(1.02 * missing_s / step_s))
-        return max(1, round(self.sync_point.most(float(steps))))
+        """Return how many more steps to plan, 0 where a rate can be made without the warm-up; a collective.
+
+        The worker that misses most decides, so that all run as many.
+        """
+        segments = self.window.segments
+        warm_up = truncation(self.sync_point.largest(batch_medians(np.array(self.window.step_times))))
+        segments = segments[pieces_left_out([segment.steps for segment in segments], warm_up.steps) :]
+        steps = sum(segment.steps for segment in segments)
+        seconds = sum(segment.closed_at_s - segment.opened_at_s for segment in segments)
+        missing_s, missing_steps = MIN_TIMED_S - seconds, MIN_TIMED_STEPS - steps
+        if steps and missing_s > 0:
+            missing_steps = max(missing_steps, math.ceil(1.02 * min(LOOK_AGAIN_S, missing_s) * steps / seconds))
+        return max(0, round(self.sync_point.most(float(missing_steps))))
 
     def _close_window(self) -> None:
         self.window.close_at_barrier(self.recorder.zero)
@@ -282,12 +283,9 @@ class Loop:
         return self._earlier_train_time_s + self.recorder.train_time_s(now)
 
     def _rate_so_far(self) -> float | None:
-        seconds, samples = self.window.timed_s, self.window.timed_steps * self.run.global_batch_size
-        return samples / seconds if seconds else None
-
-    def _latest_warmup(self) -> int:
-        planned = self.order.steps_per_epoch * (self.run.epochs_per_worker - self.progress.epoch)
-        return min(LATEST_WARMUP_STEP, max(8, planned // 4, 32 if self.run.settings.extend_window else 0))
+        segments = self.window.segments
+        seconds = sum(segment.closed_at_s - segment.opened_at_s for segment in segments)
+        return sum(segment.steps for segment in segments) * self.run.global_batch_size / seconds if seconds else None
 
     def _make_step(self) -> RunStep:
         batches, scale = self.data.batches or self.data.batch, 1.0 / self.run.global_batch_size
@@ -302,8 +300,6 @@ class Loop:
         return Result(
             steps=progress.steps,
             extended_steps=sum(segment.steps for segment in window.segments if segment.extended),
-            warmup_steps=self.warm_up.steps + 1,
-            warmup_detected=self.warm_up.detected,
             epochs_completed=progress.epoch,
             samples_seen=progress.steps * self.order.own_batch,
             samples_dropped=progress.epoch * self.order.dropped_per_epoch,
@@ -317,8 +313,6 @@ class Loop:
             evaluation_time_s=progress.evaluation_time_s,
             checkpoint_time_s=None if self.checkpoints is None else self._checkpoint_s,
             segments=tuple(window.segments),
-            cpu_time_s=window.cpu_time_s,
-            observer_cpu_s=window.observer_cpu_s,
             train_loss=progress.train_loss,
             train_accuracy=progress.train_accuracy,
             validation_loss=progress.scores.loss,

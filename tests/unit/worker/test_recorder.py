@@ -3,7 +3,7 @@ import pytest
 
 from dlbench.records.columns import FIELD
 from dlbench.worker import recorder as recorder_module
-from dlbench.worker.recorder import NAN, StepRecorder, StepTimestamps, Window
+from dlbench.worker.recorder import NAN, StepRecorder, StepTimestamps, Window, is_cut
 from dlbench.worker.train.agreement import Diverged
 from tests.fakes import KeptReporter
 
@@ -17,30 +17,37 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_pieces_open_and_close_at_barriers_and_hold_what_was_counted_between(now: list[float]) -> None:
     barriers: list[float] = []
-    mine = Window(lambda: barriers.append(now[0]), lambda: now[0] / 10)
+
+    def barrier() -> None:
+        barriers.append(now[0])
+        now[0] += 0.25
+
+    mine = Window(barrier, lambda: now[0] / 10)
     for steps in (3, 2, 0):
         mine.open()
         for _ in range(steps):
             now[0] += 1
-            mine.count(4)
+            mine.count(4, 1.0)
         mine.close_at_barrier(100.0)
         now[0] += 50
     mine.close_at_barrier(100.0)
     assert len(barriers) == 6
-    pieces = [(piece.opened_at_s, piece.closed_at_s, piece.steps, piece.samples) for piece in mine.segments]
-    assert pieces == [(0, 3, 3, 12), (53, 55, 2, 8)]
-    assert (mine.timed_steps, mine.timed_s, mine.observer_cpu_s) == (5, 5, pytest.approx(0.5))
+    pieces = [
+        (piece.opened_at_s, piece.closing_at_s, piece.closed_at_s, piece.steps, piece.samples)
+        for piece in mine.segments
+    ]
+    assert pieces == [(0.25, 3.25, 3.5, 3, 12), (53.75, 55.75, 56, 2, 8)]
+    assert [piece.observer_cpu_s for piece in mine.segments] == pytest.approx([0.325, 0.225])
+    assert list(mine.step_times) == [1.0] * 5
 
 
-def test_enough_means_fifty_steps_and_five_seconds(now: list[float]) -> None:
-    mine = Window(lambda: None, lambda: 0.0)
-    for steps, seconds, is_sufficient in ((49, 4.9, False), (1, 0.0, False), (1, 0.2, True)):
-        mine.open()
-        for _ in range(steps):
-            mine.count(1)
-        now[0] += seconds
-        mine.close_at_barrier(0.0)
-        assert mine.is_sufficient is is_sufficient
+def test_cuts_come_at_ever_longer_distances_then_every_so_many_steps() -> None:
+    def cuts(sample_every: int, steps: int) -> list[int]:
+        return [step for step in range(1, steps + 1) if is_cut(step, sample_every)]
+
+    assert cuts(50, 210) == [8, 16, 32, 50, 100, 150, 200]
+    assert cuts(10, 35) == [8, 10, 20, 30]
+    assert cuts(1000, 2100) == [8, 16, 32, 64, 128, 256, 512, 1000, 2000]
 
 
 def test_rows_leave_in_whole_blocks_and_none_is_lost() -> None:

@@ -77,3 +77,43 @@ def test_waiting_and_wire_are_medians_of_marked_steps():
     assert rates.peer_wait([first, second]) == pytest.approx(2.0)
     assert rates.wire_time([first, second]) == pytest.approx(0.3)
     assert rates.peer_wait([rows(3)]) is None
+
+
+def in_pieces(*pieces: tuple[float, list[tuple[float, float]], float, float]) -> tuple[Result, np.ndarray]:
+    """Return one worker's result and rows: of each piece its opening, its steps (start, end), its closing and end."""
+    table = rows(sum(len(steps) for _, steps, _, _ in pieces))
+    spans = np.array([span for _, steps, _, _ in pieces for span in steps])
+    table[:, rates.FIELD["started_at_s"]], table[:, rates.FIELD["step_time_s"]] = spans[:, 0], spans[:, 1] - spans[:, 0]
+    segments = tuple(
+        Segment(opened_at_s=opened, closing_at_s=closing, closed_at_s=closed, steps=len(steps), samples=1)
+        for opened, steps, closing, closed in pieces
+    )
+    return Result(steps=9, segments=segments), table
+
+
+def test_time_between_steps_and_at_closing_barriers_is_a_mean_over_workers():
+    first, first_rows = in_pieces((1, [(1.5, 2), (3, 4)], 4.25, 6), (10, [(10, 20)], 20, 20.5))
+    second, second_rows = in_pieces((0, [(0, 2), (2, 4)], 4, 4), (9, [(9, 19)], 19, 19))
+    assert rates.between_steps([first], [first_rows]) == (0.5 + 1 + 0.25, 1.75 + 0.5)
+    assert rates.between_steps([second], [second_rows]) == (0, 0)
+    assert rates.between_steps([first, second], [first_rows, second_rows]) == (0.875, 1.125)
+
+
+def test_time_between_steps_is_unknown_where_a_worker_does_not_say_when_it_came_to_a_barrier():
+    known, known_rows = in_pieces((0, [(0, 1)], 1, 1))
+    assert rates.between_steps([known, result((0, 1, 1, 1))], [known_rows, known_rows]) is None
+    assert rates.between_steps([result()], [known_rows[:0]]) is None
+
+
+def test_drift_compares_the_halves_of_the_window_over_all_workers():
+    def stepping(*times: float) -> np.ndarray:
+        table = rows(len(times))
+        table[:, rates.FIELD["step_time_s"]] = times
+        return table
+
+    outside = rows(9, step_time_s=100.0, phase=rates.PHASE["warm-up"])
+    assert rates.drift([stepping(2, 2, 1, 1)]) == 1.0  # twice as fast
+    assert rates.drift([np.concatenate([outside, stepping(1, 1, 50, 2, 2)])]) == -0.5
+    assert rates.drift([stepping(3, 3, 1, 1), stepping(3, 3, 3, 3)]) == 0.5
+    assert rates.drift([stepping(1, 1), stepping(1)]) is None
+    assert rates.drift([]) is None

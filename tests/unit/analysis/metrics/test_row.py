@@ -32,10 +32,11 @@ START = 1767225600.0
 
 
 def result(**values) -> Result:
-    segment = Segment(opened_at_s=1.0, closed_at_s=11.0, steps=100, samples=3200)
-    defaults = {"steps": 120, "samples_seen": 3840, "segments": (segment,), "cpu_time_s": 5.0, "bytes_sent": 600,
-                "ready_at": START + 2, "first_step_s": 0.1, "train_time_s": 12.0, "evaluation_time_s": 1.0,
-                "agreement": "exact", "samples_dropped": 5, "observer_cpu_s": 0.01}  # fmt: skip
+    segment = Segment(opened_at_s=0.0, closing_at_s=9.95, closed_at_s=10.0, steps=100, samples=3200, cpu_time_s=5.0,
+                      observer_cpu_s=0.01)  # fmt: skip
+    defaults = {"steps": 120, "samples_seen": 3840, "segments": (segment,), "bytes_sent": 600, "ready_at": START + 2,
+                "first_step_s": 0.1, "train_time_s": 12.0, "evaluation_time_s": 1.0, "agreement": "exact",
+                "samples_dropped": 5}  # fmt: skip
     return Result(**(defaults | values))
 
 
@@ -45,7 +46,7 @@ def steps(data_wait_s: float) -> np.ndarray:
         "num_steps": 1,
         "epoch": 1,
         "phase": PHASE["timed"],
-        "step_time_s": 0.1,
+        "step_time_s": 0.09,
         "data_wait_s": data_wait_s,
     }.items():
         table[:, FIELD[name]] = value
@@ -86,7 +87,9 @@ def test_a_completed_run_fills_its_row():
         "bytes_sent": 1200, "bytes_sent_per_step": 5.0, "device_utilization": 0.5, "data_wait_s": pytest.approx(2.0),
         "workers_agree": "exact", "workers_max_difference": None, "device_name": "CPU", "keras_version": "3",
         "python_version": "3.11.7", "model.hidden": [128], "target_value": 0.9, "dataset_checksum": "sum",
-        "observer_cpu_s": 0.02, "network_bytes": 1000, "sampled_steps": 0,
+        "observer_cpu_s": 0.02, "network_bytes": 1000, "sampled_steps": 0, "warmup_steps": 0, "warmup_detected": True,
+        "rate_drift": pytest.approx(0.0), "bookkeeping_time_s": pytest.approx(0.95),
+        "closing_wait_s": pytest.approx(0.05),
     }  # fmt: skip
     assert {name: found[name] for name in expected} == expected
     assert set(found) == {*names("runs"), "model.hidden"}
@@ -145,7 +148,8 @@ def extended_journal(readings: tuple[SensorReading, ...], facts: dict) -> Journa
     """Return two workers' journal whose last 60 of 100 steps, from 4 s on, only lengthen the window."""
     table = steps(0.0)
     table[40:, FIELD["epoch"]] = 0
-    piece = Segment(opened_at_s=2.0, closed_at_s=9.0, steps=80, samples=2560, extended=True)
+    table[:20, FIELD["phase"]] = PHASE["sampled"]
+    piece = Segment(opened_at_s=2.0, closed_at_s=10.0, steps=80, samples=2560, extended=True)
     results = {worker: result(segments=(piece,)) for worker in (0, 1)}
     return Journal(steps={0: table, 1: table}, results=results, facts={0: facts}, sensors=readings)
 
@@ -165,6 +169,6 @@ def test_what_an_extended_window_costs_is_no_cost_of_the_training():
 
 
 def test_a_device_is_used_as_much_as_inside_the_window():
-    values = {-1.0: 0.0, 1.0: 0.1, 3.0: 0.8, 8.0: 0.6, 9.5: 0.0}
+    values = {-1.0: 0.0, 1.0: 0.1, 3.0: 0.8, 8.0: 0.6, 10.5: 0.0}
     readings = tuple(SensorReading(0, at_s, "nvml", "utilization", value) for at_s, value in values.items())
     assert row(extended_journal(readings, {}))["device_utilization"] == pytest.approx(0.7)

@@ -15,7 +15,7 @@ from dlbench.worker import recorder as window_module
 from dlbench.worker.script import hook
 from dlbench.worker.script import recorder as recorder_module
 from dlbench.worker.script.command import arguments, values
-from dlbench.worker.script.recorder import WARMUP_STEPS, ScriptRecorder, hash_of
+from dlbench.worker.script.recorder import ScriptRecorder, hash_of
 from dlbench.worker.train.agreement import Diverged
 from tests.fakes import IdleObserver, KeptReporter
 
@@ -100,29 +100,30 @@ def test_the_parts_of_a_step_are_those_between_its_marks(reporter, clock):
         np.testing.assert_array_equal(reporter.column(name), seconds, name)
 
 
-def test_the_window_opens_at_a_barrier_after_warm_up_and_closes_with_the_epochs_last_step(reporter, clock):
+def test_pieces_open_at_barriers_are_cut_where_all_runs_are_and_close_with_the_epochs_last_step(reporter, clock):
     script = Script(reporter, clock, barrier_s=100)
-    script.steps(1 + WARMUP_STEPS + 5)
+    script.steps(17)
     script.epoch(evaluation_s=1000, validation_accuracy=0.5)
     script.steps(3)
     script.epoch(evaluation_s=1000, validation_accuracy=0.6)
     result = script.recorder.result(None)
-    assert [(piece.steps, piece.samples) for piece in result.segments] == [(5, 20), (3, 12)]
-    assert [piece.closed_at_s - piece.opened_at_s for piece in result.segments] == [5 * 15, 3 * 15]
-    assert script.barriers == 3
+    assert [(piece.steps, piece.samples) for piece in result.segments] == [(6, 24), (7, 28), (1, 4), (3, 12)]
+    assert [piece.closed_at_s - piece.opened_at_s for piece in result.segments] == [6 * 15, 7 * 15, 15, 3 * 15]
+    assert [piece.closing_at_s for piece in result.segments] == [piece.closed_at_s for piece in result.segments]
+    assert script.barriers == 5
     phases = [STEP_PHASES[int(number)] for number in reporter.column("phase")]
-    assert phases == ["first"] + ["warm-up"] * WARMUP_STEPS + ["timed"] * 8
-    assert result.train_time_s == 14 + 15 * (WARMUP_STEPS + 8)  # neither barriers nor evaluations
+    cut = ["sampled"]
+    assert phases == ["first"] + ["timed"] * 6 + cut + ["timed"] * 7 + cut + ["timed"] * 4
+    assert result.train_time_s == 14 + 15 * 19  # neither barriers nor evaluations
     assert result.evaluation_time_s == 2000
-    assert result.warmup_steps == 1 + WARMUP_STEPS
 
 
 def test_without_a_barrier_nothing_is_timed(reporter, clock):
     script = Script(reporter, clock)
     script.steps(40)
     result = script.recorder.result(None)
-    assert (result.segments, result.cpu_time_s, result.steps) == ((), None, 40)
-    assert "timed" not in [STEP_PHASES[int(number)] for number in reporter.column("phase")]
+    assert (result.segments, result.steps) == ((), 40)
+    assert {STEP_PHASES[int(number)] for number in reporter.column("phase")} == {"first", "warm-up"}
 
 
 def test_workers_that_wait_inside_and_before_their_window_see_the_same_time(clock):
@@ -132,10 +133,9 @@ def test_workers_that_wait_inside_and_before_their_window_see_the_same_time(cloc
         reporter = KeptReporter()
         script = Script(reporter, clock, barrier_s=500 - start_delay_s)  # the early one waits for the late one
         clock.now += start_delay_s
-        script.steps(1 + WARMUP_STEPS + 60)
-        (piece,) = script.recorder.result(None).segments
-        lengths.append(piece.closed_at_s - piece.opened_at_s)
-    assert lengths[0] == lengths[1] == 60 * 15
+        script.steps(63)
+        lengths.append([piece.closed_at_s - piece.opened_at_s for piece in script.recorder.result(None).segments])
+    assert lengths[0] == lengths[1] == [steps * 15 for steps in (6, 7, 15, 17, 13)]
 
 
 def test_epoch_rows_have_only_columns_of_the_file(reporter, clock):

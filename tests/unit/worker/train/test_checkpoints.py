@@ -25,7 +25,7 @@ from tests.unit.worker.train.test_loop import samples, spec
 RESULT = [
     name
     for name in Result.model_fields
-    if not name.endswith(("_s", "_at")) and not name.startswith(("warmup_", "segments", "extended_"))
+    if not name.endswith(("_s", "_at")) and not name.startswith(("segments", "extended_"))
 ]
 ROW = [name for name in names("epochs")[3:] if not name.endswith("_s") and name != "trained_in_attempt"]
 
@@ -223,8 +223,7 @@ def test_a_checkpoint_after_the_last_epoch_leaves_nothing_to_train(tmp_path: Pat
 def test_an_interrupted_extension_of_the_window_goes_on_from_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("recorder", "train.loop"):
-        monkeypatch.setattr(f"dlbench.worker.{module}.MIN_TIMED_S", 0.02)
+    monkeypatch.setattr("dlbench.worker.train.loop.MIN_TIMED_S", 0.02)
     run = checkpointed(workers=2, epochs=4, extend_window=True)
     whole = Attempt(run, tmp_path / "whole")
     assert Attempt(run, tmp_path / "cut", 1, dies_at=50).has_died

@@ -1,3 +1,4 @@
+import itertools
 import math
 from time import sleep
 from typing import Any
@@ -5,10 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dlbench.analysis.metrics.warm_up import without_warm_up
 from dlbench.records.columns import FIELD, STEP_PHASES
 from dlbench.records.result import MIN_TIMED_STEPS, Result
 from dlbench.scenario.run_spec import RunSpec, Target
 from dlbench.scenario.settings import Settings
+from dlbench.telemetry.journal import Journal
 from dlbench.worker.train.agreement import Diverged
 from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.loop import Loop
@@ -16,6 +19,8 @@ from tests.fakes import IdleObserver, KeptReporter, LinearTrainer, SumStrategy, 
 
 # Far longer than all steps of a test.
 SLOW_S = 0.3
+# How many the first steps are that take longer where a test wants them to.
+SLOW_STEPS = 20
 
 NUM_SAMPLES, NUM_VALIDATION = 103, 37
 
@@ -39,12 +44,31 @@ def spec(target: Target | None = None, **settings: Any) -> RunSpec:
     return RunSpec(scenario="s", label="", repeat=0, settings=Settings(**settings), target=target)
 
 
+class WarmingTrainer(LinearTrainer):
+    """A trainer whose first steps take longer."""
+
+    def __init__(self, transient_s: float) -> None:
+        super().__init__(6, 3, seed=0)
+        self.steps, self.transient_s = 0, transient_s
+
+    def gradient(self, x: np.ndarray, y: np.ndarray, scale: float) -> tuple[np.ndarray, float, int]:
+        self.steps += 1
+        if self.steps <= SLOW_STEPS:
+            sleep(self.transient_s)
+        return super().gradient(x, y, scale)
+
+
 class Worker:
     """What one worker of a test run ended with."""
 
-    def __init__(self, run: RunSpec, communicator: ThreadCommunicator, sabotaged: bool) -> None:
-        self.trainer, self.reporter, self.observer = LinearTrainer(6, 3, seed=0), KeptReporter(), IdleObserver()
+    def __init__(
+        self, run: RunSpec, communicator: ThreadCommunicator, sabotaged: bool, in_graph: bool, transient_s: float
+    ) -> None:
+        self.trainer, self.reporter, self.observer = WarmingTrainer(transient_s), KeptReporter(), IdleObserver()
         strategy = SumStrategy(communicator, sabotaged=sabotaged)
+        if in_graph:
+            strategy.in_graph = strategy.all_reduce
+        self.trainer.compile(strategy.in_graph)
         self.loop = Loop(run, self.trainer, strategy, communicator, samples(), self.reporter, self.observer)
         self.result: Result = self.loop.train()
 
@@ -57,8 +81,10 @@ class Worker:
         return [STEP_PHASES[int(number)] for number in self.reporter.rows[:, 3]]
 
 
-def train(run: RunSpec, sabotaged: bool = False) -> list[Worker]:
-    return in_threads(run.settings.workers, lambda communicator: Worker(run, communicator, sabotaged))
+def train(run: RunSpec, sabotaged: bool = False, in_graph: bool = False, transient_s: float = 0.0) -> list[Worker]:
+    return in_threads(
+        run.settings.workers, lambda communicator: Worker(run, communicator, sabotaged, in_graph, transient_s)
+    )
 
 
 @pytest.mark.parametrize("workers", [2, 3, 4])
@@ -102,31 +128,61 @@ def test_the_rows_of_epochs_wait_for_the_next_evaluation() -> None:
     assert len(worker.reporter.rows) == 50
 
 
-def test_marked_steps_are_outside_the_window_and_alone_know_the_wait_for_peers() -> None:
-    workers = train(spec(workers=2, epochs=20, sample_every=10))
-    for worker in workers:
-        rows, phases = worker.reporter.rows, np.array(worker.phases)
-        assert phases[0] == "first"
-        assert set(phases) == {"first", "warm-up", "timed", "sampled"}
-        assert np.array_equal(~np.isnan(rows[:, 9]), phases == "sampled")
-        assert sum(segment.steps for segment in worker.result.segments) == (phases == "timed").sum()
-        assert (phases != "timed")[: worker.result.warmup_steps].all()
+def test_the_window_is_cut_at_the_same_steps_whatever_the_strategy() -> None:
+    """Only where several workers reduce between two calls has a cut's step a barrier before the all-reduce."""
+    settings = {"epochs": 12, "sample_every": 50, "evaluate_every": 4}
+    cases = [
+        (train(spec(**settings)), False),
+        (train(spec(workers=2, **settings)), True),
+        (train(spec(workers=2, **settings), in_graph=True), False),
+    ]
+    for workers, is_marked in cases:
+        for worker in workers:
+            rows, phases = worker.reporter.rows, np.array(worker.phases)
+            assert phases[0] == "first"
+            assert rows[phases == "sampled", 0].tolist() == [8, 16, 32, 50, 100]
+            assert np.array_equal(~np.isnan(rows[:, 9]), (phases == "sampled") & is_marked)
+            # Evaluations close a piece, too: after steps 40, 80 and 120.
+            assert [segment.steps for segment in worker.result.segments] == [6, 7, 15, 8, 9, 30, 19, 20]
+            assert sum(segment.samples for segment in worker.result.segments) == (phases == "timed").sum() * rows[1, 4]
 
 
-def test_an_extended_window_adds_steps_that_count_in_the_rates_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("recorder", "train.loop"):
-        monkeypatch.setattr(f"dlbench.worker.{module}.MIN_TIMED_S", 0.05)
+def test_every_step_lies_inside_its_piece() -> None:
+    for worker in train(spec(workers=2, epochs=12)):
+        rows, phases, segments = worker.reporter.rows, np.array(worker.phases), worker.result.segments
+        started = rows[phases == "timed", FIELD["started_at_s"]]
+        ended = started + rows[phases == "timed", FIELD["step_time_s"]]
+        counts = [segment.steps for segment in segments]
+        assert (started >= np.repeat([segment.opened_at_s for segment in segments], counts)).all()
+        closing = np.repeat([segment.closing_at_s for segment in segments], counts)
+        assert (ended <= closing + 1e-9).all()
+        assert all(earlier.closed_at_s < later.opened_at_s for earlier, later in itertools.pairwise(segments))
+
+
+@pytest.mark.parametrize("transient_s", [0.0, 0.02])
+def test_an_extended_window_holds_enough_for_a_rate_without_the_warm_up(
+    transient_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dlbench.worker.train.loop.MIN_TIMED_S", 0.05)
     plain = train(spec(workers=2, epochs=1))
-    extended = train(spec(workers=2, epochs=1, extend_window=True))
+    extended = train(spec(workers=2, epochs=1, extend_window=True), transient_s=transient_s)
+    journal = Journal(
+        steps={rank: worker.reporter.rows for rank, worker in enumerate(extended)},
+        results={rank: worker.result for rank, worker in enumerate(extended)},
+    )
+    without, _ = without_warm_up(journal)
     for before, after in zip(plain, extended, strict=True):
         for name in ("steps", "samples_seen", "samples_dropped", "validation_loss", "train_loss", "bytes_sent",
                      "weights_hash"):  # fmt: skip
             assert getattr(before.result, name) == getattr(after.result, name)
         assert after.result.extended_steps >= MIN_TIMED_STEPS
-        assert after.loop.window.is_sufficient
-        assert not before.loop.window.is_sufficient
         assert (after.reporter.rows[10:, 2] == 0).all()
     assert extended[0].result.extended_steps == extended[1].result.extended_steps
+    for result in without.results.values():
+        assert sum(segment.steps for segment in result.segments) >= MIN_TIMED_STEPS
+        assert sum(segment.closed_at_s - segment.opened_at_s for segment in result.segments) >= 0.05
+        if transient_s:
+            assert min(segment.opened_at_s for segment in result.segments) > SLOW_STEPS * transient_s
 
 
 def test_a_target_ends_the_run_at_the_evaluation_that_reaches_it() -> None:

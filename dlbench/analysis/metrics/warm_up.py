@@ -1,0 +1,82 @@
+"""Cuts the warm-up off what an attempt's workers recorded: the rule is that of `dlbench.records.warm_up`.
+
+Workers record all steps after the first as `timed` or `extended`, in pieces between barriers, and `sampled` ones
+between pieces. Only here is the truncation found that all workers share, since a user's script cannot ask the others.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from dlbench.analysis.metrics import rates
+from dlbench.records.columns import FIELD, PHASE
+from dlbench.records.result import Result, Segment
+from dlbench.records.warm_up import WarmUp, batch_medians, pieces_left_out, truncation
+from dlbench.telemetry.journal import Journal, Rows
+
+# Moments are differences of `perf_counter`: what they differ by less than is rounding.
+ROUNDING_S = 1e-6
+
+
+def without_warm_up(journal: Journal) -> tuple[Journal, bool | None]:
+    """Return the journal with the warm-up's steps in a phase of their own, and only the window's pieces in results.
+
+    Where the pieces of a worker do not hold its rows, or workers saw different pieces, none are left: no rate can be
+    made. Where a worker handed in no result, the truncation is not rounded up to whole pieces.
+
+    Returns:
+        The journal, and whether step times had settled; None where there are too few steps to say.
+    """
+    warm_up = _found(journal.steps)
+    pieces = _pieces(journal.results, journal.steps)
+    left_out = pieces_left_out(pieces, warm_up.steps)
+    warmup_steps = sum(pieces[:left_out]) if pieces else warm_up.steps
+    kept = slice(left_out, None) if pieces else slice(0)
+    results = {
+        worker: result.model_copy(update={"segments": result.segments[kept]})
+        for worker, result in journal.results.items()
+    }
+    steps = {worker: _relabelled(rows, warmup_steps) for worker, rows in journal.steps.items()}
+    return replace(journal, results=results, steps=steps), warm_up.detected
+
+
+def _found(steps: Mapping[int, Rows]) -> WarmUp:
+    """Return the warm-up of all workers' steps together; those that not all of them made are left out."""
+    times = [rates.single_step_times(rates.in_window(rows)) for rows in steps.values()]
+    common = min(map(len, times), default=0)
+    batches = [batch_medians(worker[:common]) for worker in times]
+    return truncation(np.max(batches, axis=0) if batches else np.empty(0))
+
+
+def _pieces(results: Mapping[int, Result], steps: Mapping[int, Rows]) -> list[int]:
+    """Return the steps of each piece; none where they are not the same for all workers, or do not fit their rows."""
+    found = [[piece.steps for piece in result.segments] for result in results.values()]
+    if not found or set(results) != set(steps) or any(pieces != found[0] for pieces in found):
+        return []
+    inside = all(_are_inside(rates.in_window(steps[worker]), result.segments) for worker, result in results.items())
+    return found[0] if inside else []
+
+
+def _are_inside(rows: Rows, segments: tuple[Segment, ...]) -> bool:
+    """Whether the rows [n, fields] are the steps of the pieces, and each lies within its own."""
+    counts = [piece.steps for piece in segments]
+    if len(rows) != sum(counts):
+        return False
+    started = rows[:, FIELD["started_at_s"]]
+    ended = started + rows[:, FIELD["step_time_s"]]
+    opened = np.repeat([piece.opened_at_s for piece in segments], counts)
+    closed = np.repeat([piece.closed_at_s for piece in segments], counts)
+    return bool(np.all(started >= opened - ROUNDING_S) and np.all(ended <= closed + ROUNDING_S))
+
+
+def _relabelled(rows: Rows, warmup_steps: int) -> Rows:
+    """Return the rows with the phase `warm-up` for the first steps of the window and what was sampled among them."""
+    phases = rows[:, FIELD["phase"]]
+    counted = np.where(np.isin(phases, rates.IN_WINDOW), rows[:, FIELD["num_steps"]], 0)
+    before = np.cumsum(counted) - counted
+    found = rows.copy()
+    found[(before < warmup_steps) & np.isin(phases, (*rates.IN_WINDOW, PHASE["sampled"])), FIELD["phase"]] = PHASE[
+        "warm-up"
+    ]
+    return found

@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+
+from dlbench.analysis.metrics import rates
+from dlbench.analysis.metrics.rates import FIELD, PHASE
+from dlbench.analysis.metrics.warm_up import without_warm_up
+from dlbench.records.result import Result, Segment
+from dlbench.telemetry.journal import Journal
+from dlbench.telemetry.messages import STEP_FIELDS
+
+# Steps of each piece; between them one is sampled.
+PIECES = (6, 7, 15, 17, 49)
+
+
+def worker(step_times: list[float]) -> tuple[np.ndarray, Result]:
+    """Return the rows and the result of a worker whose steps in pieces take so long; others take 1 s."""
+    phases, segments, moment, given = ["first"], [], 1.0, iter(step_times)
+    rows = [(0.0, 1.0)]
+    for steps in PIECES:
+        opened = moment
+        for _ in range(steps):
+            rows.append((moment, next(given)))
+            moment += rows[-1][1]
+        segments.append(
+            Segment(opened_at_s=opened, closing_at_s=moment, closed_at_s=moment, steps=steps, samples=4 * steps)
+        )
+        rows.append((moment, 1.0))
+        moment += 1.0
+        phases += ["timed"] * steps + ["sampled"]
+    table = np.zeros((len(rows), len(STEP_FIELDS)))
+    table[:, [FIELD["started_at_s"], FIELD["step_time_s"]]] = rows
+    table[:, FIELD["num_steps"]], table[:, FIELD["step"]] = 1, np.arange(len(rows)) + 1
+    table[:, FIELD["phase"]] = [PHASE[phase] for phase in phases]
+    return table, Result(steps=len(rows), segments=tuple(segments))
+
+
+def journal(*workers: tuple[np.ndarray, Result]) -> Journal:
+    return Journal(
+        steps={rank: rows for rank, (rows, _) in enumerate(workers)},
+        results={rank: result for rank, (_, result) in enumerate(workers)},
+    )
+
+
+def step_times(slow_steps: int) -> list[float]:
+    return [3.0] * slow_steps + [1.0, 1.01] * 47
+
+
+def phase_steps(found: Journal, rank: int, phase: str) -> list[int]:
+    return rates.in_phase(found.steps[rank], phase)[:, FIELD["step"]].astype(int).tolist()
+
+
+def test_the_warm_up_takes_whole_pieces_and_what_was_sampled_among_them():
+    found, detected = without_warm_up(journal(worker(step_times(10))))
+    assert detected is True
+    # 10 steps reach into the second piece, which ends with step 15.
+    assert phase_steps(found, 0, "warm-up") == list(range(2, 16))
+    assert phase_steps(found, 0, "sampled") == [16, 32, 50, 100]
+    assert phase_steps(found, 0, "timed")[0] == 17
+    assert [piece.steps for piece in found.results[0].segments] == [15, 17, 49]
+    assert rates.window(found.results.values()).time_s == pytest.approx(sum(step_times(10)[13:94]))
+
+
+def test_the_worker_that_warms_up_last_decides_for_all():
+    found, _ = without_warm_up(journal(worker(step_times(0)), worker(step_times(20))))
+    for rank in (0, 1):
+        assert phase_steps(found, rank, "timed")[0] == 33
+        assert [piece.steps for piece in found.results[rank].segments] == [17, 49]
+
+
+def test_without_a_transient_nothing_but_the_first_step_is_left_out():
+    given = journal(worker(step_times(0)))
+    found, _ = without_warm_up(given)
+    assert np.array_equal(found.steps[0], given.steps[0])
+    assert found.results == given.results
+
+
+def test_a_run_that_failed_is_cut_too_where_its_rows_say():
+    rows, _ = worker(step_times(10))
+    found, detected = without_warm_up(Journal(steps={0: rows[:70]}))
+    assert detected is True
+    assert phase_steps(found, 0, "warm-up") == list(range(2, 13))
+    assert without_warm_up(Journal()) == (Journal(), None)
+
+
+def moved(rows: np.ndarray) -> np.ndarray:
+    rows[20, FIELD["started_at_s"]] -= 10.0
+    return rows
+
+
+def longer(rows: np.ndarray) -> np.ndarray:
+    rows[30, FIELD["step_time_s"]] += 0.5  # beyond the barrier that closes its piece
+    return rows
+
+
+def counted(rows: np.ndarray) -> np.ndarray:
+    rows[49, FIELD["phase"]] = PHASE["timed"]  # the sampled one
+    return rows
+
+
+@pytest.mark.parametrize("sabotage", [moved, longer, counted])
+def test_no_rate_comes_from_steps_that_are_not_inside_their_piece(sabotage):
+    rows, result = worker(step_times(0))
+    honest, _ = without_warm_up(journal((rows, result)))
+    assert rates.window(honest.results.values()) is not None
+    found, _ = without_warm_up(journal((sabotage(rows.copy()), result)))
+    assert found.results[0].segments == ()
+    assert rates.window(found.results.values()) is None
+
+
+def test_no_rate_where_workers_saw_different_pieces():
+    rows, result = worker(step_times(0))
+    joined = result.model_copy(update={"segments": result.segments[:-1]})
+    found, _ = without_warm_up(journal((rows, result), (rows, joined)))
+    assert rates.window(found.results.values()) is None
+
+
+def test_a_journal_of_an_older_dlbench_is_read():
+    old = Result.model_validate({"steps": 9, "warmup_steps": 11, "warmup_detected": False, "cpu_time_s": 1.0})
+    assert old == Result(steps=9)
