@@ -48,6 +48,9 @@ class Shape(StrEnum):
     SLIGHTLY_BETTER = "slightly-better"
 
 
+# Changes below these count as flat where a claim names no `flat` of its own. A loss moves by a fifth where accuracy
+# moves by a point (kim2023: 0.1765 and 0.1490 beside 0.9381 and 0.9464).
+FLAT, FLAT_LOSS = 0.02, 0.2
 # What a claim needs beside `claim` and `column`; those that take none may name a `series`, else all of them must do it.
 NEEDED: dict[Shape, tuple[str, ...]] = {
     Shape.MIRRORS: ("of",),
@@ -58,6 +61,10 @@ NEEDED: dict[Shape, tuple[str, ...]] = {
 }
 # Claims that compare two series.
 COMPARING = (Shape.STARTS_BEHIND, Shape.CLOSES_IN, Shape.OVERTAKES)
+# Claims of which there are mirror images.
+MIRRORED = (Shape.FALLS, Shape.SPEEDS_UP, Shape.RISES_AND_FALLS)
+# Claims for which it matters what is flat.
+_WITH_FLAT = (Shape.FALLS, Shape.RISES_AND_FALLS, Shape.MIRRORS)
 
 
 def column_name(value: str) -> str:
@@ -89,6 +96,7 @@ class Claim(BaseModel):
         than: The series that `series` is compared with.
         beyond: The place after which `overtakes` is claimed.
         most: By how much at most `slightly-better` is better, in the column's unit.
+        flat: The change, as a share, below which a step counts as flat; None: `FLAT`, of a loss `FLAT_LOSS`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -100,6 +108,7 @@ class Claim(BaseModel):
     than: SeriesName | None = None
     beyond: Positive | None = None
     most: Positive | None = None
+    flat: Annotated[float, Field(gt=0, lt=1)] | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -107,8 +116,8 @@ class Claim(BaseModel):
         missing = [name for name in needed if getattr(self, name) is None]
         if missing:
             raise ValueError(f"{self.claim} needs `{missing[0]}`")
-        taken = {*needed, "series"}
-        optional = [name for name in ("of", "than", "beyond", "most") if name not in taken]
+        taken = {*needed, "series", *(("flat",) if self.claim in _WITH_FLAT else ())}
+        optional = [name for name in ("of", "than", "beyond", "most", "flat") if name not in taken]
         extra = [name for name in optional if getattr(self, name) is not None]
         if extra:
             raise ValueError(f"{self.claim} takes no `{extra[0]}`")
@@ -118,18 +127,23 @@ class Claim(BaseModel):
             raise ValueError(f"{self.column} cannot be the mirror image of itself")
         return self
 
+    @property
+    def margin(self) -> float:
+        """The change, as a share, below which a step counts as flat."""
+        return self.flat or (FLAT_LOSS if self.column.endswith("_loss") else FLAT)
+
     def said(self, x: str) -> str:
-        """Return the claim as a sentence without a full stop: `training time falls at each step of batch size`."""
+        """Return the claim as a sentence without a full stop: `training time falls with batch size`."""
         place, column = PLACES.get(x, x), COLUMNS[self.column]
         who = f"{column} of {self.series}" if self.series is not None else column
         than = f"that of {self.than}"
         other = COLUMNS.get(self.of or "", "")
-        most = self.most or 0.0
+        most, flat = self.most or 0.0, f"{100 * self.margin:g}%"
         return {
-            Shape.FALLS: f"{who} falls at each step of {place}",
-            Shape.GAINS_SHRINK: f"{who} falls at each step of {place}, each time by less",
-            Shape.RISES_AND_FALLS: f"{who} rises with {place} to a plateau and falls at the end",
-            Shape.MIRRORS: f"{who} falls where {other} rises with {place}, and rises where it falls",
+            Shape.FALLS: f"{who} falls with {place}, and rises by {flat} or more at no step",
+            Shape.GAINS_SHRINK: f"{who} falls with {place}, by ever less",
+            Shape.RISES_AND_FALLS: f"{who} rises with {place} to a plateau (within {flat}) and falls at the end",
+            Shape.MIRRORS: f"{who} has the shape of {other} by {place} upside down (flat within {flat})",
             Shape.SPEEDS_UP: f"{who} is less at the largest {place} than at the smallest",
             Shape.STARTS_BEHIND: f"{who} is above {than} at the smallest {place}",
             Shape.CLOSES_IN: f"{who} begins above {than} and closes in with a growing {place}",

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from dlbench.errors import UserError, nearest, shown
-from dlbench.scenario.claims import COLUMNS, Claim, Shape
+from dlbench.scenario.claims import COLUMNS, MIRRORED, Claim, Shape
 from dlbench.scenario.read import document
 from dlbench.scenario.source import Path as DataPath
 from dlbench.scenario.source import Source, translate
@@ -281,16 +281,17 @@ def _check_claims(head: _Head, series: set[str], source: Source) -> None:
 
 
 def _check_mirror(claim: Claim, head: _Head, where: str) -> None:
-    if not gates(claim, head.claims):
+    if mirrored(claim, head.claims) is None:
         raise UserError(
-            f"`mirrors` needs another claim on {claim.of}, which states its shape, such as `falls`", where=where
+            f"`mirrors` needs another claim on {claim.of}, which states its shape: {', '.join(MIRRORED)}", where=where
         )
     if head.series is not None and claim.series is None:
         raise UserError("`mirrors` needs `series` in a file that has several", where=where)
 
 
-def gates(claim: Claim, claims: Iterable[Claim]) -> tuple[Claim, ...]:
-    """Return the claims that must hold before this one can: those on the column that it mirrors."""
+def mirrored(claim: Claim, claims: Iterable[Claim]) -> Claim | None:
+    """Return the claim of whose shape this one is the mirror image; None where it is none, or there is no shape."""
     if claim.claim is not Shape.MIRRORS:
-        return ()
-    return tuple(other for other in claims if other.column == claim.of and other.claim is not Shape.MIRRORS)
+        return None
+    own = (claim.series, None)
+    return next((one for one in claims if one.column == claim.of and one.claim in MIRRORED and one.series in own), None)

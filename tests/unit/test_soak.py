@@ -2,10 +2,10 @@
 
 from collections import Counter
 
-from dlbench.scenario.claims import Shape
 from tests.functional.host_faults.kinds import KINDS
 from tests.soak import claims
 from tests.soak.hosts import COLUMNS, draw, page
+from tests.unit.analysis.claims.truths import NOISES, published, truths
 
 
 def test_every_kind_comes_before_any_comes_again() -> None:
@@ -31,10 +31,18 @@ def test_the_page_has_every_fault_and_counts_them_by_kind() -> None:
     assert "took 3 minutes on " in text
 
 
-def test_claims_that_hold_too_often_are_wrong() -> None:
-    assert [claims.most(shuffles) for shuffles in (10, 1000)] == [4, 73]
-    row = claims.found_of(Shape.SPEEDS_UP, 5, 20)
-    assert row[:4] == ["speeds-up", "5", "values", "20"]
+def test_verdicts_that_are_false_too_often_are_wrong() -> None:
+    assert [claims.most(studies) for studies in (10, 1000)] == [4, 73]
+    (row,) = claims.drawn(next(truths()), "outliers", 3, 20)
+    assert row[:4] == ["falls: no effect", "outliers", "3", "20"]
     assert claims.wrong([row]) == 0
     assert claims.wrong([[*row[:4], "8", *row[5:]], [*row[:5], "8", *row[6:]], row]) == 2
-    assert row[0] in claims.page([row], "`soak`", 1.0)
+    found = [row, *(one for noise in NOISES for one in claims.drawn(next(published()), noise, 5, 2))]
+    assert claims.wrong([[*one[:4], "2", *one[5:]] for one in found[1:]]) == 0
+    assert row[0] in claims.page(found, "`soak`", 1.0)
+
+
+def test_shuffled_runs_are_a_row_of_the_table() -> None:
+    row = claims.shuffled(claims.DESIGNS[0], 3)
+    assert row[:4] == ["all of 2023, shuffled columns", "shuffled", "3", "3"]
+    assert claims.wrong([row]) == 0

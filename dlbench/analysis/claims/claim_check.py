@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.claims.claim_tests import ClaimState, ClaimTest, ClaimVerdict, Curve, decide, examine, lacking
+from dlbench.analysis.claims.claim_tests import ClaimState, ClaimTest, ClaimVerdict, Curve, decide, examine
 from dlbench.analysis.groups import SETTINGS, by_emulation, described, follows, groups, is_base_line, varying
 from dlbench.records.outcome import Status
 from dlbench.scenario.claims import COMPARING, Claim, Shape
-from dlbench.scenario.reference import Reference, gates
+from dlbench.scenario.reference import Reference, mirrored
 from dlbench.scenario.settings import Input
 
 if TYPE_CHECKING:
@@ -52,14 +52,8 @@ def check_claims(runs: "pd.DataFrame", reference: Reference) -> tuple[ClaimCheck
     """
     claims, found = reference.claims, list(families(runs, reference))
     tests = [_test(rows, claim, reference) for _, _, rows in found for claim in claims]
-    # The gates of a claim are of the same family.
-    numbers = [
-        [place * len(claims) + claims.index(gate) for gate in gates(claim, claims)]
-        for place in range(len(found))
-        for claim in claims
-    ]
     asked = [(claim, family, emulated) for family, emulated, _ in found for claim in claims]
-    return tuple(ClaimCheck(*one, verdict) for one, verdict in zip(asked, decide(tests, numbers), strict=True))
+    return tuple(ClaimCheck(*one, verdict) for one, verdict in zip(asked, decide(tests), strict=True))
 
 
 def families(runs: "pd.DataFrame", reference: Reference) -> "Iterator[tuple[str, str, pd.DataFrame]]":
@@ -87,20 +81,20 @@ def _test(rows: "pd.DataFrame", claim: Claim, reference: Reference) -> ClaimTest
     for name, column, series in _wanted(claim, reference):
         own = _of_series(rows, series, reference)
         if own.empty:
-            return lacking(claim, f"there are no runs with {reference.series} {series}")
+            return ClaimTest(claim, problem=f"there are no runs with {reference.series} {series}")
         # Of a mirror image both columns, so that it is the same runs' values.
         needed = [column] if claim.of is None else [claim.column, claim.of]
         known = _known(own, reference.x, needed)
         if problem := _gap(own, known, reference.x, needed):
             is_series = reference.series is not None and claim.claim is not Shape.MIRRORS
-            return lacking(claim, f"{name}: {problem}" if is_series else problem)
+            return ClaimTest(claim, problem=f"{name}: {problem}" if is_series else problem)
         curves[name] = _curve(known, reference.x, column)
     if claim.claim in COMPARING:
         shared = set.intersection(*map(set, curves.values()))
         if not shared:
-            return lacking(claim, f"both have no completed runs at the same {reference.x}")
+            return ClaimTest(claim, problem=f"both have no completed runs at the same {reference.x}")
         curves = {name: {x: values for x, values in own.items() if x in shared} for name, own in curves.items()}
-    return replace(examine(claim, curves), note=_note(rows, claim, reference))
+    return replace(examine(claim, curves, mirrored(claim, reference.claims)), note=_note(rows, claim, reference))
 
 
 def _wanted(claim: Claim, reference: Reference) -> list[tuple[str, str, str]]:

@@ -80,9 +80,9 @@ def test_studies_of_one_reference_are_compared_together(tmp_path: Path) -> None:
 def test_a_verdict_says_whose_claim_it_is_and_why(tmp_path: Path) -> None:
     (judged,) = verdicts(studies(tmp_path, TEXT))
     assert judged.reference == "Who & <b>Whom</b> 2024"
-    assert judged.claim == "training time falls at each step of batch size"
+    assert judged.claim == "training time falls with batch size, and rises by 2% or more at no step"
     assert judged.state == "holds"
-    assert judged.why.startswith("least certain from 16 to 32: +2 s; p = ")
+    assert judged.why.startswith("least certain: from 16 to 32 -28.2% (95% interval ")
 
 
 def test_a_verdict_on_emulated_rows_says_so(tmp_path: Path) -> None:

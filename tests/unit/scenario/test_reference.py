@@ -12,7 +12,7 @@ from dlbench.scenario.claims import COLUMNS, NEEDED, PLACES, Claim, Shape
 from dlbench.scenario.read.scenario_file import parse as parse_scenario
 from dlbench.scenario.read.scenario_file import read as read_scenario
 from dlbench.scenario.read.scenario_file import reference_of
-from dlbench.scenario.reference import KEPT, OF_A_STUDY, Reference, find, gates, parse, read
+from dlbench.scenario.reference import KEPT, OF_A_STUDY, Reference, find, mirrored, parse, read
 
 PROJECT = Path(__file__).parents[3] / "scenarios" / "reference"
 HEAD = "# source: Who 2024\n# x: workers\n"
@@ -115,6 +115,8 @@ def test_what_is_wrong_is_said_with_its_line(text: str, where: str, said: str) -
     ("claims", "said"),
     [
         (["{claim: falls}"], "claims[0].column is missing"),
+        (["{claim: falls, column: train_loss, flat: 1}"], "less than 1"),
+        (["{claim: speeds-up, column: train_loss, flat: 0.1}"], "speeds-up takes no `flat`"),
         (["{claim: fals, column: train_loss}"], "did you mean 'falls'?"),
         (["{claim: falls, column: train_los}"], "did you mean 'train_loss'?"),
         (["{claim: falls, column: train_loss, of: train_loss}"], "falls takes no `of`"),
@@ -164,6 +166,13 @@ def test_every_claim_can_be_said() -> None:
         assert "None" not in said
 
 
+def test_what_is_flat_depends_on_the_column() -> None:
+    claims = [Claim(claim=Shape.FALLS, column=column) for column in ("train_time_s", "validation_loss")]
+    assert [claim.margin for claim in claims] == [0.02, 0.2]
+    assert "rises by 20% or more at no step" in claims[1].said("workers")
+    assert Claim(claim=Shape.FALLS, column="train_loss", flat=0.005).said("workers").endswith("0.5% or more at no step")
+
+
 def test_what_a_reference_may_hold_are_columns_of_runs() -> None:
     kinds = {column.name: column.kind for column in TABLES["runs"]}
     assert all(kinds[column] in ("float", "int") for column in COLUMNS)
@@ -196,10 +205,11 @@ def test_the_two_studies_hold_their_numbers() -> None:
     assert [values[0] for _, values in workers.curve("train_time_s", "scale-out")] == [166, 143, 89]
 
 
-def test_a_mirror_image_waits_for_the_claims_on_what_it_mirrors() -> None:
+def test_a_mirror_image_has_the_shape_of_the_claim_on_the_other_column() -> None:
     claims = read(PROJECT / "kim2023.csv").claims
-    assert [gates(claim, claims) for claim in claims[:3]] == [(), (), ()]
-    assert gates(claims[3], claims) == (claims[2],)
+    assert [mirrored(claim, claims) for claim in claims] == [None, None, None, claims[2]]
+    of_one = claims[2].model_copy(update={"series": "a"})
+    assert mirrored(claims[3].model_copy(update={"series": "b"}), [of_one, claims[2]]) == claims[2]
 
 
 @pytest.fixture

@@ -1,0 +1,152 @@
+"""Contrasts of groups of repeats, and what follows from several of them.
+
+A contrast is a weighted sum of the groups' means. Each group has a variance of its own: the standard error is Welch's,
+the degrees of freedom are Satterthwaite's (Welch 1947, Biometrika 34:28; Satterthwaite 1946, Biometrics 2:110).
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from dlbench.analysis.statistics.intervals import LEVEL
+
+# Smaller p-values are not printed: five repeats do not show so much of a distribution's tails.
+LEAST_P = 0.0001
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A contrast that is claimed to be on one side of a bound.
+
+    Attributes:
+        label: What is contrasted.
+        estimate: Its value; where `unit` is None a difference of logarithms.
+        error: Standard error; 0 where all repeats of each group are equal, so that their noise is not known.
+        df: Degrees of freedom.
+        bound: What it is claimed to be above or below.
+        above: Whether it is claimed to be above.
+        unit: Unit of the estimate; None: it is the logarithm of a ratio.
+    """
+
+    label: str
+    estimate: float
+    error: float
+    df: float
+    bound: float
+    above: bool
+    unit: str | None = None
+
+    @property
+    def p(self) -> float:
+        """p-value of the claim: how rarely a contrast at the bound comes out so far on the claimed side of it."""
+        return self._tail(above=self.above)
+
+    @property
+    def p_against(self) -> float:
+        """p-value of the contrary: how rarely a contrast at the bound comes out so far on the other side of it."""
+        return self._tail(above=not self.above)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The two-sided 95% interval of the estimate."""
+        from scipy.special import stdtrit
+
+        half = float(stdtrit(self.df, (1 + LEVEL) / 2)) * self.error if self.error else 0.0
+        return self.estimate - half, self.estimate + half
+
+    def __str__(self) -> str:
+        low, high = (self._said(value) for value in self.interval)
+        spread = f"95% interval {low} to {high}" if self.error else "no repeats differ, so that noise is not known"
+        bound = self._said(self.bound) if self.bound else "0"
+        return f"{self.label} {self._said(self.estimate)} ({spread}; claimed {'>' if self.above else '<'} {bound})"
+
+    def _tail(self, *, above: bool) -> float:
+        from scipy.special import stdtr
+
+        if not self.error:
+            return 1.0
+        distance = (self.estimate - self.bound) / self.error
+        return float(stdtr(self.df, -distance if above else distance))
+
+    def _said(self, value: float) -> str:
+        if self.unit is None:
+            return f"{math.expm1(value):+.1%}"
+        return f"{value:+.3g} {self.unit}".rstrip()
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the repeats say of a statement about contrasts.
+
+    Attributes:
+        p: p-value of the statement: small where it is shown.
+        p_against: p-value of its contrary: small where it is refuted.
+        weakest: The contrast that is shown least.
+        worst: The contrast that speaks most against it.
+    """
+
+    p: float
+    p_against: float
+    weakest: Contrast
+    worst: Contrast
+
+    def of(self, name: str) -> "Evidence":
+        """Return the same, whose contrasts say what they are of: `training loss, from 8 to 16`."""
+        named = (replace(one, label=f"{name}, {one.label}") for one in (self.weakest, self.worst))
+        return Evidence(self.p, self.p_against, *named)
+
+
+def contrast(
+    label: str,
+    groups: Iterable[tuple[float, Sequence[float]]],
+    *,
+    above: bool,
+    bound: float = 0.0,
+    unit: str | None = None,
+) -> Evidence:
+    """Return the evidence for a contrast on one side of a bound.
+
+    Args:
+        label: What is contrasted.
+        groups: Weight and repeats of each group, two or more repeats each; logarithms where `unit` is None.
+        above: Whether it is claimed to be above the bound, or below.
+        bound: The bound.
+        unit: Unit of the values.
+    """
+    terms = [(weight, values, fmean(values)) for weight, values in groups]
+    estimate = sum(weight * mean for weight, _, mean in terms)
+    # Equal numbers have a variance of rounding alone.
+    parts = [
+        (weight**2 * _variance(values, mean) / len(values) if min(values) < max(values) else 0.0, len(values) - 1)
+        for weight, values, mean in terms
+    ]
+    total = sum(part for part, _ in parts)
+    df = total**2 / sum(part**2 / free for part, free in parts) if total else math.nan
+    made = Contrast(label, estimate, math.sqrt(total), df, bound, above, unit)
+    return Evidence(made.p, made.p_against, made, made)
+
+
+def _variance(values: Sequence[float], mean: float) -> float:
+    return sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+
+
+def every(parts: Sequence[Evidence]) -> Evidence:
+    """Return the evidence for all of several statements.
+
+    They are shown where each is: the largest p-value counts (intersection-union test; Berger 1982, Technometrics
+    24:295). They are refuted where one is, corrected for their number (Bonferroni).
+    """
+    weakest, worst = max(parts, key=lambda part: part.p), min(parts, key=lambda part: part.p_against)
+    return Evidence(weakest.p, min(1.0, len(parts) * worst.p_against), weakest.weakest, worst.worst)
+
+
+def some(parts: Sequence[Evidence]) -> Evidence:
+    """Return the evidence for at least one of several statements: the contrary of `every`."""
+    best, worst = min(parts, key=lambda part: part.p), max(parts, key=lambda part: part.p_against)
+    return Evidence(min(1.0, len(parts) * best.p), worst.p_against, best.weakest, worst.worst)
+
+
+def said_p(p: float) -> str:
+    """Return a p-value as text: `= 0.012`; one that is too small to be known is `< 0.0001`."""
+    return f"< {LEAST_P:g}" if p < LEAST_P else f"= {p:.2g}"

@@ -1,0 +1,126 @@
+"""Curves in which a claim is true, or is not, by no more than its bounds, and studies drawn from them with noise."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dlbench.analysis.claims.claim_tests import ClaimTest, ClaimVerdict, Curve, decide, examine
+from dlbench.scenario.claims import Claim, Shape
+from dlbench.scenario.reference import mirrored
+from tests.unit.analysis.claims.made import BATCH, WORKERS, claim
+
+Factors = npt.NDArray[np.float64]
+Levels = Mapping[str, Mapping[float, float]]
+SIZES = (8, 16, 32, 64, 128, 256)
+TIME = (14892, 8282, 5379, 2977, 2300, 2069)
+ACCURACY = (0.3282, 0.9106, 0.9381, 0.9464, 0.9465, 0.8907)
+LOSS = (1.7422, 0.2614, 0.1765, 0.1490, 0.1497, 0.3073)
+
+# Factors of mean 1 that repeats differ by.
+NOISES: dict[str, Callable[[np.random.Generator, int], Factors]] = {
+    "normal 5%": lambda generator, n: 1 + 0.05 * generator.standard_normal(n),
+    "lognormal 30%": lambda generator, n: np.exp(0.3 * generator.standard_normal(n) - 0.045),
+    "normal 3%": lambda generator, n: 1 + 0.03 * generator.standard_normal(n),
+    "two values": lambda generator, n: 1 + 0.05 * generator.choice((-1, 1), n),
+    # One run of ten takes half as long again.
+    "outliers": lambda generator, n: (
+        (1 + 0.02 * generator.standard_normal(n)) * (1 + 0.5 * (generator.random(n) < 0.1)) / 1.05
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Claims and levels of the curves they are about.
+
+    Attributes:
+        name: What is true.
+        claims: The claims.
+        levels: The level of each column (of one curve) or series (of two that are compared) at each place.
+        may_hold: Whether one of the claims is true; at their bounds they are not, but none may be refuted.
+    """
+
+    name: str
+    claims: tuple[Claim, ...]
+    levels: Levels
+    may_hold: bool = False
+
+    def drawn(self, generator: np.random.Generator, noise: str, repeats: int) -> dict[str, Curve]:
+        """Return the curves of one study; accuracies have a tenth of the noise, the same at each place."""
+        return {
+            name: {
+                x: (y + (0.1 if name == "train_accuracy" else y) * (NOISES[noise](generator, repeats) - 1)).tolist()
+                for x, y in own.items()
+            }
+            for name, own in self.levels.items()
+        }
+
+    def judged(self, curves: Mapping[str, Curve]) -> list[ClaimVerdict]:
+        """Return the verdicts on such curves, all claims together."""
+        return decide([self._test(one, curves) for one in self.claims])
+
+    def _test(self, one: Claim, curves: Mapping[str, Curve]) -> ClaimTest:
+        names = (one.column, one.of) if one.of else (one.series, one.than) if one.than else (one.series or one.column,)
+        shape = mirrored(one, (*self.claims, claim(Shape.RISES_AND_FALLS, "train_accuracy")))
+        return examine(one, {str(name): curves[str(name)] for name in names}, shape)
+
+
+def _one(shape: Shape, name: str, *values: float, **flags: bool) -> Truth:
+    column = "train_accuracy" if shape in (Shape.RISES_AND_FALLS, Shape.SLIGHTLY_BETTER) else "train_time_s"
+    return Truth(f"{shape}: {name}", (claim(shape, column),), {column: dict(zip(SIZES, values, strict=False))}, **flags)
+
+
+def _two(shape: Shape, name: str, out: tuple[float, ...], up: tuple[float, ...], **flags: bool) -> Truth:
+    levels = {
+        "out": dict(zip((1, 2, 4, 8, 16), out, strict=False)),
+        "up": dict(zip((1, 2, 4, 8, 16), up, strict=False)),
+    }
+    return Truth(f"{shape}: {name}", (claim(shape),), levels, **flags)
+
+
+def _mirror(name: str, accuracy: tuple[float, ...], loss: tuple[float, ...], **flags: bool) -> Truth:
+    levels = {
+        column: dict(zip(SIZES, own, strict=True))
+        for column, own in (("train_accuracy", accuracy), ("train_loss", loss))
+    }
+    return Truth(f"mirrors: {name}", (claim(Shape.MIRRORS, "train_loss"),), levels, **flags)
+
+
+def truths() -> Iterator[Truth]:
+    """Yield for each shape: no effect; untrue by one bound; true at its bounds; true."""
+    same, good = (1.0,) * 6, (0.9,) * 6
+    yield _one(Shape.FALLS, "no effect", *same)
+    yield _one(Shape.FALLS, "one step rises by 2%", 14, 8, 5, 3, 3.06, 2)
+    yield _one(Shape.FALLS, "all other steps rise by less than 2%", 2, *(1.01999**n for n in range(5)), may_hold=True)
+    yield _one(Shape.FALLS, "as published", *TIME, may_hold=True)
+    yield _one(Shape.GAINS_SHRINK, "no effect", *same)
+    yield _one(Shape.GAINS_SHRINK, "a straight line", 10, 9, 8, 7, 6, 5)
+    yield _one(Shape.GAINS_SHRINK, "as published", *TIME, may_hold=True)
+    yield _one(Shape.RISES_AND_FALLS, "no effect", *good)
+    yield _one(Shape.RISES_AND_FALLS, "a plateau of 2%", 0.3, 0.8, 0.9, 0.918, 0.7, 0.5)
+    yield _one(Shape.RISES_AND_FALLS, "no higher than its ends", 0.9, 0.9, 0.917, 0.9, 0.9, 0.9)
+    yield _one(Shape.RISES_AND_FALLS, "as published", *ACCURACY, may_hold=True)
+    yield _mirror("no effect", good, same)
+    yield _mirror("a plateau of 20%", ACCURACY, (1.7, 0.26, 0.18, 0.12, 0.144, 0.31))
+    yield _mirror("no effect on the loss", ACCURACY, same)
+    yield _mirror("as published", ACCURACY, LOSS, may_hold=True)
+    yield _one(Shape.SPEEDS_UP, "no effect", *same)
+    yield _two(Shape.STARTS_BEHIND, "level at the first place", (10, 6, 4), (10, 5, 2))
+    yield _two(Shape.CLOSES_IN, "no effect", same[:3], same[:3])
+    yield _two(Shape.CLOSES_IN, "the gap stays", (12, 6, 3), (10, 5, 2.5))
+    yield _two(Shape.OVERTAKES, "no effect", same[:5], same[:5])
+    yield _two(Shape.OVERTAKES, "level at the last place", (10, 6, 4, 2, 2), (10, 6, 4, 3, 2))
+    yield _one(Shape.SLIGHTLY_BETTER, "no effect", *good)
+    yield _one(Shape.SLIGHTLY_BETTER, "by all that it may be", 0.9, 0.93, 0.95)
+
+
+def published() -> Iterator[Truth]:
+    """Yield all claims of the two studies at once, on their own numbers."""
+    levels = {column: dict(BATCH.curve(column)) for column in BATCH.columns}
+    plain = {column: {x: own[0] for x, own in curve.items()} for column, curve in levels.items()}
+    yield Truth("all of kim2023", BATCH.claims, plain, may_hold=True)
+    series = {name: {x: own[0] for x, own in WORKERS.curve("train_time_s", name)} for name in WORKERS.names}
+    claims = tuple(one for one in WORKERS.claims if one.column == "train_time_s" and one.beyond is None)
+    yield Truth("all of kim2018", claims, series, may_hold=True)
