@@ -121,7 +121,7 @@ def _verdict(evidence: Evidence, p: float, p_against: float, family: int, note: 
     """Return the verdict from the corrected p-values of a claim and of its contrary."""
     is_against = evidence.p_against < evidence.p
     alone, corrected = (evidence.p_against, p_against) if is_against else (evidence.p, p)
-    why = f"most against it: {evidence.worst}" if is_against else f"least certain: {evidence.weakest}"
+    why = f"most against it {evidence.worst}" if is_against else f"least certain {evidence.weakest}"
     after = f"{said_p(corrected).removeprefix('= ')} after Holm's correction over {counted(family, 'claim')}"
     shown = ClaimState.DOES_NOT_HOLD if is_against else ClaimState.HOLDS
     state = shown if corrected <= SIGNIFICANCE else ClaimState.CANNOT_BE_TOLD

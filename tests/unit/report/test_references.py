@@ -82,7 +82,7 @@ def test_a_verdict_says_whose_claim_it_is_and_why(tmp_path: Path) -> None:
     assert judged.reference == "Who & <b>Whom</b> 2024"
     assert judged.claim == "training time falls with batch size, and rises by 2% or more at no step"
     assert judged.state == "holds"
-    assert judged.why.startswith("least certain: from 16 to 32 -28.2% (95% interval ")
+    assert judged.why.startswith("least certain from 16 to 32: -28.2% (95% interval ")
 
 
 def test_a_verdict_on_emulated_rows_says_so(tmp_path: Path) -> None:

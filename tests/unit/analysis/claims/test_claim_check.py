@@ -112,7 +112,7 @@ def test_shuffled_runs_hold_hardly_anything(tmp_path: Path) -> None:
 
 def test_several_families_share_the_level(tmp_path: Path) -> None:
     """With four variants of the matrix there are four times as many claims, and Holm's correction is over all."""
-    runs = report_data(*four_families(), tmp_path=tmp_path).runs
+    runs = report_data(*four_families(5), tmp_path=tmp_path).runs
     assert len(list(families(runs, BATCH))) == 4
     found = check_claims(runs, BATCH)
     assert set(states(found).values()) == {ClaimState.HOLDS}
@@ -129,7 +129,7 @@ def test_families_are_what_follows_from_no_place_and_series(tmp_path: Path) -> N
 
 
 def test_emulated_rows_are_a_family_of_their_own_and_say_so(tmp_path: Path) -> None:
-    rows = [*batch_rows(3), *batch_rows(3, emulated="oversubscribed;logical-devices", study="other")]
+    rows = [*batch_rows(5), *batch_rows(5, emulated="oversubscribed;logical-devices", study="other")]
     found = check_claims(report_data(*rows, tmp_path=tmp_path).runs, BATCH)
     assert {one.emulated for one in found} == {"", "logical-devices;oversubscribed"}
     assert len(found) == 2 * len(BATCH.claims)

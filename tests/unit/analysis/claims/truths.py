@@ -23,6 +23,8 @@ NOISES: dict[str, Callable[[np.random.Generator, int], Factors]] = {
     "normal 5%": lambda generator, n: 1 + 0.05 * generator.standard_normal(n),
     "lognormal 30%": lambda generator, n: np.exp(0.3 * generator.standard_normal(n) - 0.045),
     "normal 3%": lambda generator, n: 1 + 0.03 * generator.standard_normal(n),
+    # Ten times as much at some places as at others.
+    "unequal": lambda generator, n: 1 + generator.choice((0.005, 0.05)) * generator.standard_normal(n),
     "two values": lambda generator, n: 1 + 0.05 * generator.choice((-1, 1), n),
     # One run of ten takes half as long again.
     "outliers": lambda generator, n: (
