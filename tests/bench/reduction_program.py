@@ -8,7 +8,7 @@ import numpy as np
 from mpi4py import MPI
 
 from dlbench import plugins
-from tests.bench.pairs import compare
+from tests.bench.pairs import interleaved
 
 # Trainable parameters of the CIFAR variant of ResNet-18: 45 MB in float32.
 NUM_PARAMETERS = 11_173_962
@@ -16,9 +16,9 @@ REPEATS = 10
 
 
 def main() -> None:
-    """Print one JSON line from rank 0 with the times of both, in seconds per reduction, and of packing."""
+    """Print one JSON line from rank 0: the seconds of each way and of packing, turn by turn."""
     comm = MPI.COMM_WORLD
-    pairs = int(sys.argv[1])
+    turns = int(sys.argv[1])
     communicator = plugins.load("communicators", "mpi").get("connect")(comm.size)
     plugin = plugins.load("strategies", "mpi")
     strategy = plugin.get("create")(plugin.options(), communicator, "auto")
@@ -48,13 +48,15 @@ def main() -> None:
     def packing() -> float:
         return timed(lambda: np.concatenate(layers, out=packed))
 
-    found = {
-        "two buffers": compare(ours, separate, pairs),
-        "in place": compare(ours, in_place, pairs),
+    sides = {
+        "dlbench": ours,
+        "bare Allreduce, in place": in_place,
+        "bare Allreduce, two buffers": separate,
+        "packing 62 layers into one buffer": packing,
     }
-    packing_s = min(packing() for _ in range(5))
+    found = interleaved(sides, turns)
     if comm.rank == 0:
-        print(json.dumps({name: [each.ours, each.plain] for name, each in found.items()} | {"packing": packing_s}))
+        print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -1,163 +1,199 @@
-"""Samples per second of dlbench against plain scripts over mpi4py and Horovod, and the time dlbench adds to a run."""
+"""The same training by dlbench, by plain scripts and by others: two workers, one core each, the same steps."""
 
+import json
+import os
+import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from time import perf_counter
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from math import ceil
+from pathlib import Path
 from typing import Any
 
-from tests.bench.commands import dlbench_row, last_json, mpirun, output, prepared
-from tests.bench.pairs import Comparison, compare
+from tests.bench.commands import dlbench_row, last_json, mpirun, output, prepared, variables
+from tests.bench.rows import Found
 
-WINDOW_S = 20.0
-# Where many ways are compared and no aim is to be proven.
-SHORT_S = 10.0
-# The script of each strategy that people write without dlbench.
-PLAIN = {"mpi": "tests.bench.plain_keras_mpi", "horovod": "tests.bench.plain_keras_horovod"}
-# Open MPI waits as it does for dlbench's own ranks; what Horovod loses where it polls is measured by `bench_waiting`.
-VARIABLES: dict[str, dict[str, str]] = {"mpi": {}, "horovod": {"OMPI_MCA_mpi_yield_when_idle": "1"}}
+# Names an interpreter that has PyTorch, which dlbench's environment need not have.
+TORCH_PYTHON = "DLBENCH_BENCH_TORCH_PYTHON"
+BATCH_SIZE, WORKERS = 32, 2
+
+Measure = Callable[[], Found]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One training both sides run."""
+    """One training.
+
+    Attributes:
+        samples: Train on so many: a multiple of the global batch, so that none is left over.
+        scale: Stored number x scale = network input.
+        look: Steps of a quick look at how long one takes.
+        warmup: Steps before the window of a plain script.
+        in_steps: Its values are microseconds per step, not samples/s.
+    """
 
     model: str
-    batch_size: int
-    workers: int
     dataset: str
+    samples: int
+    scale: float
+    look: int
+    warmup: int
+    in_steps: bool
     options: tuple[tuple[str, Any], ...] = ()
-    scale: float = 1.0
-    strategy: str = "mpi"
-    extra: tuple[tuple[str, Any], ...] = ()
 
     @property
     def title(self) -> str:
         """Return what is trained, for people."""
-        extra = "".join(f", {key}={value}" for key, value in self.extra)
-        sizes = f"batch {self.batch_size} x {self.workers} workers"
-        return f"{self.model} on {self.dataset}, {sizes}, {self.strategy}{extra}"
+        return f"{self.model}, {self.dataset}, batch {BATCH_SIZE} of each worker"
+
+    def found(self, samples_per_s: float, workers: int = WORKERS) -> Found:
+        """Return a rate of all workers in the unit of the case."""
+        if self.in_steps:
+            return {self.title: (1e6 * workers * BATCH_SIZE / samples_per_s, "us/step")}
+        return {self.title: (samples_per_s, "samples/s")}
 
 
 IMAGES = (("num_samples", 2000), ("shape", [32, 32, 3]))
-CASES = (
-    Case("mlp", 32, 2, "digits", scale=1 / 16),
-    Case("cnn", 32, 2, "digits", scale=1 / 16),
-    Case("resnet20", 32, 2, "synthetic", IMAGES),
-)
-GROUPS = "strategy.groups"
-HOROVOD_CASES = (
-    Case("resnet20", 32, 2, "synthetic", IMAGES, strategy="horovod"),
-    Case("lstm", 32, 2, "digits", scale=1 / 16, strategy="horovod"),
-)
-# Both sides with all gradients in one group, as scripts have it that call `grouped_allreduce`.
-IN_ONE_GROUP = tuple(replace(case, extra=((GROUPS, 1),)) for case in HOROVOD_CASES)
+CASES = {
+    "resnet20": Case("resnet20", "synthetic", 1600, 1.0, 20, 20, False, IMAGES),
+    "mlp": Case("mlp", "digits", 1408, 1 / 16, 2000, 200, True),
+    "cnn": Case("cnn", "digits", 1408, 1 / 16, 500, 100, True),
+}
 
 
-def plain(case: Case, folder: str, window_s: float, script: str = "", python: str = sys.executable) -> dict[str, float]:
-    """Run the plain script and return its samples, seconds and steps."""
-    variables = VARIABLES[case.strategy]
-    words = ["-m", script or PLAIN[case.strategy], "--data", folder, "--model", case.model]
-    words += ["--batch-size", str(case.batch_size), "--scale", str(case.scale), "--window-s", str(window_s)]
-    if case.strategy == "horovod" and not script:
-        words += ["--groups", str(dict(case.extra).get(GROUPS, 0))]
-    found: dict[str, float] = last_json(output(mpirun(case.workers, *words, python=python), variables))
-    return found
+def plain(
+    case: Case,
+    script: str,
+    steps: int,
+    strategy: str = "mpi",
+    workers: int = WORKERS,
+    words: tuple[str, ...] = (),
+    python: str = sys.executable,
+) -> float:
+    """Run a plain script under the variables of a strategy; return the samples/s of all workers."""
+    argv = mpirun(workers, *script_words(case, script, steps), *words, python=python)
+    return rate_of(last_json(output(argv, variables(strategy))))
 
 
-def settings_of(case: Case, epochs: int) -> dict[str, Any]:
-    """Return the scenario's settings of a case."""
+def script_words(case: Case, script: str, steps: int) -> tuple[str, ...]:
+    """Return what an interpreter is called with for a plain script."""
+    options = {
+        "data": prepared(case.dataset, dict(case.options))["folder"],
+        "samples": case.samples,
+        "model": case.model,
+        "batch-size": BATCH_SIZE,
+        "scale": case.scale,
+        "warmup-steps": case.warmup,
+        "steps": steps,
+    }
+    return ("-m", f"tests.bench.{script}", *(f"--{name}={value}" for name, value in options.items()))
+
+
+def rate_of(found: dict[str, float]) -> float:
+    """Return the samples/s of a script's line."""
+    return found["samples"] / found["seconds"]
+
+
+def settings_of(case: Case, steps: int, workers: int = WORKERS) -> dict[str, Any]:
+    """Return the scenario's settings of a case; its epochs hold at least so many steps and a warm-up."""
+    epochs = ceil((steps + case.warmup) / (case.samples // (workers * BATCH_SIZE)))
     return {
         "model": case.model,
         "dataset": case.dataset,
+        "train_samples": case.samples,
         "trainer": "keras_tensorflow",
-        "strategy": case.strategy,
-        "workers": case.workers,
-        "batch_size": case.batch_size,
+        "strategy": "mpi",
+        "workers": workers,
+        "batch_size": BATCH_SIZE,
         "epochs": epochs,
         "evaluate_every": epochs,
         "learning_rate": 0.01,
         "cores_per_worker": 1,
         **{f"dataset.{key}": value for key, value in case.options},
-        **dict(case.extra),
     }
 
 
-def epochs_of_a_window(case: Case, window_s: float = WINDOW_S) -> int:
-    """Return how many epochs fill a little more than the window, by a quick look at the plain script."""
-    data = prepared(case.dataset, dict(case.options))
-    first = plain(case, data["folder"], 5.0)
-    return max(1, round(1.1 * window_s * first["samples"] / first["seconds"] / (0.8 * data["num_train"])))
+def dlbench(case: Case, steps: int, workers: int = WORKERS, **changes: Any) -> float:
+    """Run dlbench; return the samples/s of all workers."""
+    return float(dlbench_row(settings_of(case, steps, workers) | changes)["samples_per_s"])
 
 
-def rates(case: Case, pairs: int) -> Comparison:
-    """Compare samples per second over windows of 20 s."""
-    data = prepared(case.dataset, dict(case.options))
-    epochs = epochs_of_a_window(case)
-
-    def ours() -> float:
-        return float(dlbench_row(settings_of(case, epochs))["samples_per_s"])
-
-    def theirs() -> float:
-        found = plain(case, data["folder"], WINDOW_S)
-        return found["samples"] / found["seconds"]
-
-    return compare(ours, theirs, pairs)
+@cache
+def steps_of(case: Case, window_s: float) -> int:
+    """Return how many steps fill the window, by a quick look at the plain script."""
+    rate = plain(case, "plain_keras_mpi", case.look)
+    return max(60, ceil(window_s * rate / (WORKERS * BATCH_SIZE)))
 
 
-def two_ways(case: Case, ours: Mapping[str, Any], other: Mapping[str, Any], pairs: int) -> Comparison:
-    """Compare samples per second of two ways to run the same case; the second stands where `plain` does."""
-    settings = settings_of(case, epochs_of_a_window(case, SHORT_S))
-
-    def rate(changes: Mapping[str, Any]) -> float:
-        return float(dlbench_row(settings | dict(changes))["samples_per_s"])
-
-    return compare(lambda: rate(ours), lambda: rate(other), pairs)
-
-
-def against_torch(case: Case, python: str, pairs: int) -> Comparison:
-    """Compare samples per second with PyTorch's DistributedDataParallel, run by another interpreter if need be."""
-    data = prepared(case.dataset, dict(case.options))
-    settings = settings_of(case, epochs_of_a_window(case, SHORT_S))
-
-    def theirs() -> float:
-        found = plain(case, data["folder"], SHORT_S, "tests.bench.plain_torch_ddp", python)
-        return found["samples"] / found["seconds"]
-
-    return compare(lambda: float(dlbench_row(settings)["samples_per_s"]), theirs, pairs)
-
-
-def added_time(case: Case, pairs: int) -> tuple[list[float], list[float]]:
-    """Return the seconds dlbench adds to the plain script around the same few steps, pair by pair.
-
-    First of one run, from its launch to its end; then of the whole command, which also checks the scenario, opens a
-    study, finds the prepared data, writes the tables and prints the results.
-    """
-    data = prepared(case.dataset, dict(case.options))
-    run_s: list[float] = []
-    command_s: list[float] = []
-
-    def ours() -> float:
-        row = dlbench_row(settings_of(case, 2))
-        run_s.append(float(row["wall_time_s"]))
-        command_s.append(row["command_s"])
-        return command_s[-1]
-
-    def theirs() -> float:
-        started = perf_counter()
-        plain(case, data["folder"], 0.1)
-        return perf_counter() - started
-
-    plain_s = compare(ours, theirs, pairs).plain
-    return _minus(run_s, plain_s), _minus(command_s, plain_s)
+def sides(case: Case, window_s: float) -> dict[str, Measure]:
+    """Return all ways to train a case; those that are compared closely stand beside each other."""
+    steps = steps_of(case, window_s)
+    found: dict[str, Measure] = {
+        "dlbench mpi": lambda: case.found(dlbench(case, steps)),
+        "plain mpi": lambda: case.found(plain(case, "plain_keras_mpi", steps)),
+        "dlbench horovod": lambda: case.found(dlbench(case, steps, strategy="horovod")),
+        "plain horovod": lambda: case.found(plain(case, "plain_keras_horovod", steps, "horovod")),
+        "plain horovod, one group": lambda: case.found(
+            plain(case, "plain_keras_horovod", steps, "horovod", words=("--groups=1",))
+        ),
+        "dlbench horovod, one group": lambda: case.found(
+            dlbench(case, steps, strategy="horovod", **{"strategy.groups": 1})
+        ),
+        "MultiWorkerMirroredStrategy": lambda: case.found(plain(case, "plain_keras_multi_worker", steps)),
+        "Keras fit, 1 worker": lambda: case.found(plain(case, "plain_keras_fit", steps, workers=1), 1),
+    }
+    if case.in_steps:
+        found = {name: measure for name, measure in found.items() if "group" not in name}
+    if python := torch_python():
+        found["PyTorch DDP over Gloo"] = lambda: case.found(plain(case, "plain_torch_ddp", steps, python=python))
+    return found
 
 
-def _minus(ours: Sequence[float], plain: Sequence[float]) -> list[float]:
-    return [mine - theirs for mine, theirs in zip(ours, plain, strict=True)]
+def torch_python() -> str:
+    """Return an interpreter that has PyTorch, or "" after saying that there is none."""
+    python = os.environ.get(TORCH_PYTHON, sys.executable)
+    if subprocess.run([python, "-c", "import torch"], stderr=subprocess.DEVNULL, check=False).returncode:
+        print(f"PyTorch is left out: {python} has none; {TORCH_PYTHON} may name an interpreter that has", flush=True)
+        return ""
+    return python
 
 
-def observer_share(settings: dict[str, Any]) -> float:
-    """Return the share of the window's CPU time that dlbench's own threads took, all workers."""
-    row = dlbench_row(settings)
-    cpu_s = float(row["timed_window_s"]) * float(row["cores_per_worker"]) * int(row["workers"])
-    return float(row["observer_cpu_s"]) / cpu_s
+def hook(case: Case, window_s: float) -> dict[str, Measure]:
+    """Return the plain script alone and started by dlbench, where it reports every step; the script's own window."""
+    steps = steps_of(case, window_s)
+    return {
+        "reporting": lambda: case.found(_hooked(case, steps)),
+        "alone": lambda: case.found(plain(case, "plain_keras_mpi", steps)),
+    }
+
+
+def _hooked(case: Case, steps: int) -> float:
+    with tempfile.TemporaryDirectory(prefix="dlbench-bench-") as folder:
+        line = Path(folder) / "line.json"
+        words = script_words(case, "plain_keras_mpi", steps)
+        command = " ".join(["python", *words, "--hook", f"--output={line}"])
+        dlbench_row(settings_of(case, steps) | {"command": command})
+        return rate_of(json.loads(line.read_text()))
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "single (1 worker)": {"strategy": "single", "workers": 1},
+    "mpi, auto": {"strategy": "mpi"},
+    "mpi, own-ring": {"strategy": "mpi", "algorithm": "own-ring"},
+    "horovod over MPI": {"strategy": "horovod", "collectives": "mpi"},
+    "horovod over Gloo": {"strategy": "horovod", "collectives": "gloo"},
+    "multi_worker": {"strategy": "multi_worker"},
+    "mirrored": {"strategy": "mirrored"},
+}
+
+
+def ways(case: Case, window_s: float, ways: dict[str, dict[str, Any]], **base: Any) -> dict[str, Measure]:
+    """Return dlbench's runs of a case with each of some changes, by name."""
+    steps = steps_of(case, window_s)
+
+    def measure(changes: dict[str, Any]) -> Measure:
+        return lambda: case.found(dlbench(case, steps, **{**base, **changes}), changes.get("workers", WORKERS))
+
+    return {name: measure(changes) for name, changes in ways.items()}

@@ -1,0 +1,151 @@
+"""What dlbench costs beside training: start, reports, reduction, reporter and sensors, telemetry."""
+
+import secrets
+import subprocess
+import tempfile
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from dlbench.records.assignment import ATTEMPT_VARIABLE, VARIABLE, Assignment
+from dlbench.scenario.layout import Layout, Place
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import Settings
+from dlbench.telemetry.messages import STEP_FIELDS
+from dlbench.telemetry.reporter import Reporter
+from dlbench.telemetry.server import TelemetryServer
+from tests.bench import reports, telemetry, training
+from tests.bench.commands import BIN, ROOT, dlbench_row, last_json, mpirun, output, prepared, variables
+from tests.bench.rows import Found
+from tests.bench.training import Case, Measure
+from tests.unit.telemetry.fake_server import FakeServer, Unwatched
+
+NUMPY_RUN = {"trainer": "numpy", "model": "softmax", "dataset": "digits", "epochs": 3, "cores_per_worker": 1}
+REDUCED_MB = 44.7
+
+
+def show_help() -> Found:
+    """Measure `dlbench --help`."""
+    started = perf_counter()
+    subprocess.run([str(BIN / "dlbench"), "--help"], stdout=subprocess.DEVNULL, check=True)
+    return {"dlbench --help": (perf_counter() - started, "s")}
+
+
+def numpy_run() -> Found:
+    """Measure one NumPy run from launch to end, and as a whole command."""
+    row = dlbench_row(NUMPY_RUN | {"strategy": "single"})
+    return {
+        "NumPy run, launch to end": (float(row["wall_time_s"]), "s"),
+        "NumPy run, whole command, start to row": (row["command_s"], "s"),
+    }
+
+
+def added(case: Case) -> dict[str, Measure]:
+    """Return two epochs by dlbench, as the whole command and as the run within it, and by the plain script."""
+    case = replace(case, warmup=0)
+    steps = 2 * case.samples // (training.WORKERS * training.BATCH_SIZE)
+    command, run = (f"{case.model}, {steps} steps, {part}" for part in ("whole command", "run from launch to end"))
+
+    def ours() -> Found:
+        row = dlbench_row(training.settings_of(case, steps))
+        return {command: (row["command_s"], "s"), run: (float(row["wall_time_s"]), "s")}
+
+    def script() -> Found:
+        started = perf_counter()
+        training.plain(case, "plain_keras_mpi", steps)
+        took = (perf_counter() - started, "s")
+        return {command: took, run: took}
+
+    return {"dlbench": ours, "plain mpi": script}
+
+
+@cache
+def small_and_large() -> tuple[tempfile.TemporaryDirectory[str], Path, Path]:
+    """Return a folder that lives as long as this process, a study of the quickstart, and one of a thousand runs."""
+    folder = tempfile.TemporaryDirectory(prefix="dlbench-bench-")
+    here = Path(folder.name)
+    scenario = ROOT / "scenarios" / "quickstart.yaml"
+    output([str(BIN / "dlbench"), "run", str(scenario), "--output", str(here / "studies")])
+    return folder, next((here / "studies").iterdir()), reports.large_study(here / "large")
+
+
+def report(title: str, place: int) -> Found:
+    """Measure `dlbench report` of one of these studies."""
+    folder, *studies = small_and_large()
+    took_s, memory = reports.report_of([studies[place]], Path(folder.name) / "report")
+    return {title: (took_s, "s"), f"{title}, most memory of its processes": (memory / 2**20, "MiB")}
+
+
+def reduction(turns: int) -> list[dict[str, Found]]:
+    """Return, turn by turn, the speed of each way to reduce ResNet-18's gradients over two ranks."""
+    found = last_json(output(mpirun(2, "-m", "tests.bench.reduction_program", str(turns)), variables("mpi")))
+    what = f"{REDUCED_MB} MB, 2 workers"
+    return [
+        {side: {what: (REDUCED_MB / 1e3 / took[turn], "GB/s")} for side, took in found.items()} for turn in range(turns)
+    ]
+
+
+def send() -> Found:
+    """Measure how long 400,000 rows of steps take from the training thread to the server's side of a connection."""
+    block = np.random.default_rng(0).random((4000, len(STEP_FIELDS)))
+    with FakeServer() as server:
+        reporter = Reporter(server.assignment(flush_interval_s=0.5), 0, Unwatched)
+        started = perf_counter()
+        for _ in range(100):
+            reporter.send_steps(block)
+        if not reporter.close(600):
+            raise RuntimeError("the rows did not arrive")
+        return {f"{100 * block.nbytes / 1e6:.1f} MB of step rows are acknowledged": (perf_counter() - started, "s")}
+
+
+def telemetry_of(num_workers: int, seconds: float) -> Found:
+    """Measure one telemetry server under the reports of so many workers."""
+    load = telemetry.measure(num_workers, seconds)
+    p50, p99 = np.percentile(load.delays_s, [50, 99])
+    title = f"{num_workers:,} workers, {load.rows / load.seconds:,.0f} rows/s"
+    return {
+        f"{title}: rows lost of {load.rows:,}": (load.rows_lost, "rows"),
+        f"{title}: server": (100 * load.server_cpu, "% of a core"),
+        f"{title}: memory": (load.server_memory_bytes / 2**20, "MiB"),
+        f"{title}: acknowledged after, median": (1e3 * p50, "ms"),
+        f"{title}: acknowledged after, 99%": (1e3 * p99, "ms"),
+        f"{title}: the imitated workers were late, 99%": (1e3 * load.lag_s, "ms"),
+    }
+
+
+def observers(case: Case, window_s: float) -> dict[str, Measure]:
+    """Return dlbench's loop with reporter and sensors, and without both."""
+    steps = training.steps_of(case, window_s)
+    return {
+        "reporter and sensors": lambda: case.found(observed(case, steps, True)),
+        "neither": lambda: case.found(observed(case, steps, False)),
+    }
+
+
+def observed(case: Case, steps: int, is_observed: bool) -> float:
+    """Run dlbench's loop on two ranks; return the samples/s of both after the first step."""
+    settings: dict[str, Any] = training.settings_of(case, steps) | {"communicator": "mpi", "algorithm": "auto"}
+    options = {name: settings.pop(name) for name in list(settings) if "." in name}
+    run = RunSpec(scenario="bench", label="", repeat=0, settings=Settings(**settings), options=options)
+    ranks = range(training.WORKERS)
+    places = tuple(Place(rank=rank, workers=(rank,), local_index=rank, cores=(rank,)) for rank in ranks)
+    data = prepared(case.dataset, dict(case.options))
+    with tempfile.TemporaryDirectory(prefix="dlbench-bench-") as logs, TelemetryServer() as server:
+        given = Assignment(
+            run=run,
+            attempt=1,
+            attempt_id=secrets.token_hex(8),
+            layout=Layout(places=places, intra_op_threads=1, inter_op_threads=1),
+            endpoint=server.endpoint() if is_observed else None,
+            data_folder=data["folder"],
+            data_checksum=data["checksum"],
+            log_folder=logs,
+        )
+        with server.expect(given, Path(logs) / "journal.jsonl"):
+            words = {VARIABLE: given.model_dump_json(), ATTEMPT_VARIABLE: given.attempt_id}
+            argv = mpirun(training.WORKERS, "-m", "tests.bench.observed_program")
+            return training.rate_of(last_json(output(argv, variables("mpi") | words)))

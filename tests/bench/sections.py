@@ -1,0 +1,184 @@
+"""The sections of `python -m tests.bench`, in this one place: what each measures and compares, how long it takes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.bench import costs, training
+from tests.bench.rows import Recorder
+from tests.bench.tables import Comparison
+from tests.bench.training import CASES, WAYS
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured.
+
+    Attributes:
+        window_s: Length of a timed window.
+        telemetry_s: How long imitated workers report.
+    """
+
+    window_s: float = 6.5
+    telemetry_s: float = 60.0
+
+
+# `dlbench run` gives no rate below 5 s; a quick try is about whether everything works.
+QUICK = Effort(window_s=5.7, telemetry_s=3.0)
+QUICK_TURNS = 2
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section.
+
+    Attributes:
+        about: What it measures.
+        turns: How often every side is measured; six give an interval of 97%.
+        minutes: About how long it takes on two quiet cores.
+        measure: Measures so many turns.
+        comparisons: Which sides are compared within each turn.
+        is_extra: Run only where it is named.
+    """
+
+    about: str
+    turns: int
+    minutes: float
+    measure: Callable[[Recorder, int, Effort], None]
+    comparisons: tuple[Comparison, ...] = ()
+    is_extra: bool = False
+
+
+def start(record: Recorder, turns: int, effort: Effort) -> None:
+    record.turns({"": costs.show_help}, turns)
+    record.turns({"": costs.numpy_run}, turns)
+
+
+def report(record: Recorder, turns: int, effort: Effort) -> None:
+    record.turns({"": lambda: costs.report("9 runs of the quickstart", 0)}, turns)
+    record.turns({"": lambda: costs.report("1,000 runs with 1,000,000 rows of steps", 1)}, max(2, turns // 3))
+
+
+def telemetry(record: Recorder, turns: int, effort: Effort) -> None:
+    for num_workers in (1024, 4096):
+        record.turns({"": lambda: costs.telemetry_of(num_workers, effort.telemetry_s)}, turns)  # noqa: B023
+
+
+def training_of(model: str) -> Callable[[Recorder, int, Effort], None]:
+    return lambda record, turns, effort: record.turns(training.sides(CASES[model], effort.window_s), turns)
+
+
+def hook(record: Recorder, turns: int, effort: Effort) -> None:
+    for model in ("resnet20", "mlp"):
+        record.turns(training.hook(CASES[model], effort.window_s), turns)
+
+
+def observers(record: Recorder, turns: int, effort: Effort) -> None:
+    for model in ("resnet20", "mlp"):
+        record.turns(costs.observers(CASES[model], effort.window_s), turns)
+
+
+def overlap(record: Recorder, turns: int, effort: Effort) -> None:
+    found = {f"overlap {name}": {"strategy.overlap": on} for name, on in (("on", True), ("off", False))}
+    record.turns(training.ways(CASES["resnet20"], effort.window_s, found, strategy="horovod"), turns)
+
+
+def waiting(record: Recorder, turns: int, effort: Effort) -> None:
+    found = {
+        name: {"launcher.mca": {"mpi_yield_when_idle": value}} for name, value in (("yielding", "1"), ("polling", "0"))
+    }
+    record.turns(training.ways(CASES["resnet20"], effort.window_s, found, strategy="horovod"), turns)
+
+
+def strategies(record: Recorder, turns: int, effort: Effort) -> None:
+    found = {
+        f"{precision}, {name}": {**changes, "precision": precision}
+        for precision in ("float32", "mixed_bfloat16")
+        for name, changes in WAYS.items()
+    }
+    record.turns(training.ways(CASES["resnet20"], effort.window_s, found), turns)
+
+
+def of_sides(is_difference: bool) -> tuple[Comparison, ...]:
+    """Return what is compared of the sides of a training, as a ratio of rates or a difference of times."""
+    aim = "" if is_difference else ">= 0.99"
+    pairs = (
+        ("dlbench mpi", "plain mpi", aim),
+        ("dlbench horovod", "plain horovod", aim),
+        ("dlbench horovod, one group", "plain horovod, one group", aim),
+        ("dlbench mpi", "Keras fit, 1 worker", ""),
+        ("dlbench mpi", "MultiWorkerMirroredStrategy", ""),
+        ("dlbench mpi", "PyTorch DDP over Gloo", ""),
+    )
+    return tuple(Comparison(first, second, aim, is_difference) for first, second, aim in pairs)
+
+
+SECTIONS = {
+    "resnet20": Section(
+        "resnet20 by dlbench, plain scripts and peers: samples/s", 6, 14, training_of("resnet20"), of_sides(False)
+    ),
+    "mlp": Section(
+        "mlp, a step of a fraction of a millisecond: microseconds per step", 6, 8, training_of("mlp"), of_sides(True)
+    ),
+    "cnn": Section(
+        "cnn, a step of about a millisecond: microseconds per step", 6, 8, training_of("cnn"), of_sides(True)
+    ),
+    "hook": Section(
+        "the plain script with and without reporting each step through `dlbench.worker`",
+        6,
+        5,
+        hook,
+        (Comparison("reporting", "alone", ">= 0.99"),),
+    ),
+    "observers": Section(
+        "dlbench's loop with and without its reporter and sensors",
+        6,
+        5,
+        observers,
+        (Comparison("reporter and sensors", "neither", ">= 0.99"),),
+    ),
+    "added": Section(
+        "seconds that dlbench adds to a run of few steps",
+        6,
+        2,
+        lambda record, turns, effort: record.turns(costs.added(CASES["mlp"]), turns),
+        (Comparison("dlbench", "plain mpi", "<= 1 s", True),),
+    ),
+    "start": Section("`dlbench --help`, and a run of the NumPy trainer", 10, 0.5, start),
+    "report": Section("`dlbench report` of a small study and of a large one", 9, 2.5, report),
+    "reduction": Section(
+        "the all-reduce of ResNet-18's gradients against a bare `Allreduce`",
+        30,
+        1,
+        lambda record, turns, effort: record.given(costs.reduction(turns)),
+        (
+            Comparison("dlbench", "bare Allreduce, in place", ">= 0.95"),
+            Comparison("dlbench", "bare Allreduce, two buffers"),
+        ),
+    ),
+    "sender": Section(
+        "rows of steps from the training thread to the server",
+        10,
+        0.5,
+        lambda record, turns, effort: record.turns({"": costs.send}, turns),
+    ),
+    "telemetry": Section("one telemetry server under thousands of workers", 1, 2.5, telemetry),
+    "overlap": Section(
+        "Horovod: gradients reduced while others are computed, against not",
+        6,
+        3,
+        overlap,
+        (Comparison("overlap on", "overlap off"),),
+        is_extra=True,
+    ),
+    "waiting": Section(
+        "Horovod: a rank that waits in MPI gives its core away, against Open MPI's own polling",
+        6,
+        4,
+        waiting,
+        (Comparison("yielding", "polling"),),
+        is_extra=True,
+    ),
+    "strategies": Section(
+        "all strategies side by side, in float32 and mixed_bfloat16", 3, 11, strategies, is_extra=True
+    ),
+}
