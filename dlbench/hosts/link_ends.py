@@ -1,4 +1,4 @@
-"""Both ends of one TCP connection that is timed: round trips, then a stream. The agent runs one end on each host.
+"""Both ends of a TCP connection that is timed: round trips, messages, a stream. The agent runs one end on each host.
 
 | `do` | request | answer |
 | --- | --- | --- |
@@ -6,7 +6,7 @@
 | address | interface: its name, or a network; empty: any | address of this host on it |
 | listen | address, token | port; then, once called, bandwidth_bytes_per_s, interface |
 | stop | | none: `listen` waits for no caller any more |
-| call | address, port, token, own (empty: any) | round_trip_s, interface |
+| call | address, port, token, own (empty: any), sizes: of messages to time | round_trip_s, messages, interface |
 """
 
 import contextlib
@@ -16,19 +16,24 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from dlbench.records.interfaces import UnknownNameError, address_on, interface_of, route_to
 
-_PING, _STREAM, _WELCOME = b"p", b"s", b"k"
+_PING, _MESSAGE, _STREAM, _WELCOME = b"p", b"m", b"s", b"k"
+_LENGTH = struct.Struct("!q")
 _BLOCK_BYTES = 256 << 10
 _CONNECT_S, _CALLED_S, _SILENCE_S = 5.0, 8.0, 5.0
 _MAX_PINGS, _MIN_PINGS, _PINGS_S = 500, 5, 0.15
 # The first round trips of a connection find caches cold.
 _COLD_PINGS = 3
+# A message comes after a pause, as a gradient does, in which a limiter may save up what it then lets through at once.
+NUM_MESSAGES, _PAUSE_S = 7, 0.005
+# Where a message takes longer, larger ones are left out.
+_LONG_S = 0.05
 
 _Answers = Iterator[dict[str, Any]]
 
@@ -123,7 +128,7 @@ def _stop() -> _Answers:
     yield from ()
 
 
-def _call(address: str, port: int, token: str, own: str) -> _Answers:
+def _call(address: str, port: int, token: str, own: str, sizes: Sequence[int] = ()) -> _Answers:
     source = (own, 0) if own else None
     with socket.create_connection((address, port), timeout=_CONNECT_S, source_address=source) as connection:
         prepare(connection)
@@ -131,7 +136,8 @@ def _call(address: str, port: int, token: str, own: str) -> _Answers:
         if connection.recv(1) != _WELCOME:
             raise ConnectionError("the other end refuses the connection")
         interface = interface_of(connection.getsockname()[0])
-        yield {"round_trip_s": send(connection), "interface": interface}
+        round_trip_s, messages = send(connection, sizes)
+        yield {"round_trip_s": round_trip_s, "messages": messages, "interface": interface}
 
 
 def prepare(connection: socket.socket) -> None:
@@ -140,19 +146,44 @@ def prepare(connection: socket.socket) -> None:
     connection.settimeout(_SILENCE_S)
 
 
-def send(connection: socket.socket) -> float:
-    """Time round trips, then stream until the other end closes; return the median round trip in seconds.
+def send(connection: socket.socket, sizes: Sequence[int] = ()) -> tuple[float, list[tuple[int, float, float]]]:
+    """Time round trips and messages, then stream until the other end closes.
+
+    Args:
+        connection: The connection.
+        sizes: Bytes of the messages, from small to large.
+
+    Returns:
+        The median round trip in seconds, and what messages took (see `_message_times`).
 
     Raises:
         OSError: The other end is gone.
     """
-    round_trip_s = _round_trip(connection)
+    round_trip_s, messages = _round_trip(connection), _message_times(connection, sizes)
     connection.sendall(_STREAM)
     block = bytes(_BLOCK_BYTES)
     with contextlib.suppress(ConnectionError):  # the other end has seen enough
         while True:
             connection.sendall(block)
-    return round_trip_s
+    return round_trip_s, messages
+
+
+def _message_times(connection: socket.socket, sizes: Sequence[int]) -> list[tuple[int, float, float]]:
+    """Return size, median and least time of messages: until a byte comes back, less the least time of one byte."""
+    found: list[tuple[int, float, float]] = []
+    for size in (1, *sizes) if sizes else ():
+        message, times = _MESSAGE + _LENGTH.pack(size) + bytes(size), []
+        for _ in range(NUM_MESSAGES):
+            time.sleep(_PAUSE_S)
+            started = time.perf_counter()
+            connection.sendall(message)
+            _receive_byte(connection)
+            times.append(time.perf_counter() - started)
+        found.append((size, median(times), min(times)))
+        if min(times) > _LONG_S:
+            break
+    latency_s = found[0][2] if found else 0.0
+    return [(size, typical_s - latency_s, least_s - latency_s) for size, typical_s, least_s in found[1:]]
 
 
 def _round_trip(connection: socket.socket) -> float:
@@ -168,12 +199,14 @@ def _round_trip(connection: socket.socket) -> float:
 
 
 def receive(connection: socket.socket) -> float:
-    """Answer round trips, then time what streams in; return the rate in bytes per second.
+    """Answer round trips and messages, then time what streams in; return the rate in bytes per second.
 
     Raises:
         OSError: The other end is gone.
     """
-    while (word := _receive_byte(connection)) == _PING:
+    while (word := _receive_byte(connection)) in (_PING, _MESSAGE):
+        if word == _MESSAGE:
+            _take_message(connection)
         connection.sendall(_PING)
     if word != _STREAM:
         raise ConnectionError(f"the other end sends {word!r}")
@@ -198,6 +231,15 @@ def _rate(connection: socket.socket) -> float:
                 opened_at, opened_count = now, count
         elif TIMED.is_over(now - opened_at, count - opened_count):
             return (count - opened_count) / (now - opened_at)
+
+
+def _take_message(connection: socket.socket) -> None:
+    head = connection.recv(_LENGTH.size, socket.MSG_WAITALL)
+    _checked(len(head) == _LENGTH.size)
+    (left,) = _LENGTH.unpack(head)
+    block = bytearray(_BLOCK_BYTES)
+    while left:
+        left -= _checked(connection.recv_into(block, min(left, _BLOCK_BYTES)))
 
 
 def _receive_byte(connection: socket.socket) -> bytes:

@@ -1,7 +1,8 @@
-"""Measure the links between the hosts of a cluster: round trip and bandwidth of one TCP connection.
+"""Measure the links between the hosts of a cluster: round trip, messages and bandwidth of one TCP connection.
 
-Pairs are measured one after the other, for they may share wires; each takes some 1.5 s. Of two hosts each calls the
-other and streams to it, on ports and addresses as MPI uses them, so that a firewall in either direction is found.
+Pairs are measured one after the other, for they may share wires; each takes some 1.5 s, and with messages 3 s. Of two
+hosts each calls the other and streams to it, on ports and addresses as MPI uses them, so that a firewall in either
+direction is found.
 One TCP connection may not fill a very fast link (above some 20 Gbit/s), and what a cloud lets through for minutes
 before it limits a host counts as what the link can do.
 """
@@ -10,11 +11,12 @@ import contextlib
 import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Any
 
 from dlbench.errors import UserError
+from dlbench.hosts.link_ends import NUM_MESSAGES
 from dlbench.hosts.remote import Agent, Agents, HostError, remote_hosts, started
 from dlbench.scenario.cluster import Cluster
 
@@ -22,6 +24,59 @@ from dlbench.scenario.cluster import Cluster
 ALL_PAIRS_HOSTS = 8
 # Longer than an agent takes over anything: it reports itself what goes wrong, and ssh that a host is down.
 _ANSWER_S = 15.0
+
+
+# Sizes of gradients. A stream shows what a link carries in the long run, not what it lets through after a pause.
+MESSAGE_SIZES = tuple(8192 * 2**power for power in range(10))
+# What Ethernet, IP and TCP leave of a frame of 1514 bytes to a program.
+PAYLOAD_SHARE = 1448 / 1514
+# A measured time may differ from the declared one by so much of it, and by what a timer of the kernel may be late.
+# Smaller messages may leave a host as one segment, which a limiter lets through as a whole.
+TOLERANCE, TOLERANCE_S, LEAST_JUDGED_BYTES = 0.1, 1e-4, 65536
+# Other work on a host makes messages late: a pair that is not as declared is measured so often before that is said.
+_TRIES = 3
+
+
+@dataclass(frozen=True)
+class MessageTime:
+    """What messages of one size took from one host to another, each sent after a pause.
+
+    Attributes:
+        sender: Position of the sender in the cluster.
+        receiver: Position of the receiver.
+        size_bytes: Their size.
+        time_s: The median time, less the least of a message of one byte: what its size costs.
+        least_time_s: The least time, likewise.
+        number: How many were sent.
+    """
+
+    sender: int
+    receiver: int
+    size_bytes: int
+    time_s: float
+    least_time_s: float
+    number: int
+
+    @property
+    def rate_bytes_per_s(self) -> float | None:
+        """Size over time; None where it takes no longer than one byte."""
+        return self.size_bytes / self.time_s if self.time_s > 0 else None
+
+    def excess(self, rate_bytes_per_s: float) -> float:
+        """Return by what share of its time on a link of this rate, which carries headers too, it takes longer.
+
+        Other work on a host makes messages late: all of them are too slow, or half of them are too fast.
+        """
+        typical, least = (
+            time_s * PAYLOAD_SHARE * rate_bytes_per_s / self.size_bytes - 1
+            for time_s in (self.time_s, self.least_time_s)
+        )
+        return min(typical, max(least, 0.0))
+
+    def is_as_declared(self, rate_bytes_per_s: float) -> bool:
+        """Whether it takes what a link of this rate needs for it; small ones always do."""
+        allowed = TOLERANCE + TOLERANCE_S * PAYLOAD_SHARE * rate_bytes_per_s / self.size_bytes
+        return self.size_bytes < LEAST_JUDGED_BYTES or abs(self.excess(rate_bytes_per_s)) <= allowed
 
 
 @dataclass(frozen=True)
@@ -37,6 +92,7 @@ class LinkMeasurement:
             slower direction.
         interface_a: The interface on `a` that was used; empty where it is unknown.
         interface_b: The interface on `b`.
+        messages: What messages took, in both directions; empty where none were sent.
     """
 
     a: int
@@ -45,6 +101,23 @@ class LinkMeasurement:
     bandwidth_bytes_per_s: float
     interface_a: str
     interface_b: str
+    messages: tuple[MessageTime, ...] = ()
+
+    def not_as_declared(self, rate_bytes_per_s: float) -> list[MessageTime]:
+        """Return the messages that take another time than on a link of this rate."""
+        return [one for one in self.messages if not one.is_as_declared(rate_bytes_per_s)]
+
+    def nearer(self, again: "LinkMeasurement", rate_bytes_per_s: float) -> "LinkMeasurement":
+        """Return it with what took more nearly its time on a link of this rate when it was measured again.
+
+        Other work on the hosts makes messages, or the one of a byte that is subtracted, late.
+        """
+        both = [{(one.sender, one.receiver, one.size_bytes): one for one in found.messages} for found in (self, again)]
+        kept = [
+            min((found[key] for found in both if key in found), key=lambda one: abs(one.excess(rate_bytes_per_s)))
+            for key in sorted({*both[0], *both[1]})
+        ]
+        return replace(self, messages=tuple(kept))
 
 
 @dataclass(frozen=True)
@@ -65,26 +138,59 @@ class BrokenLink:
 def measure(
     cluster: Cluster, environment: Mapping[str, str], python: str = sys.executable
 ) -> tuple[LinkMeasurement, ...]:
-    """Measure every pair of up to 8 hosts, and of more each host and its next; nothing for one host.
+    """Measure every pair of up to 8 hosts, and of more each host and its next, with messages; nothing for one host.
 
     Args:
-        cluster: The hosts, and how they are reached; its `interface` is what is measured, where it names one.
+        cluster: The hosts, and how they are reached; its `interface` is what is measured, where it names one, and its
+            `link` is what is to be found.
         environment: Says how hosts are reached where the cluster does not.
         python: The interpreter that has dlbench, here and there.
 
     Raises:
-        UserError: Two hosts cannot connect; names them.
+        UserError: Two hosts cannot connect, or their link is not as declared; names them.
     """
     if len(cluster.hosts) == 1:
         return ()
     found = []
     with started(Agents(cluster, environment, python)) as agents:
-        for link in measure_each(cluster, agents):
-            if isinstance(link, BrokenLink):
-                names = " and ".join(cluster.hosts[number].address for number in (link.a, link.b))
-                raise UserError(f"{names} cannot connect: {link.problem}", hint="`dlbench doctor` examines all hosts")
-            found.append(link)
+        for a, b in pairs(len(cluster.hosts)):
+            names = " and ".join(cluster.hosts[number].address for number in (a, b))
+            try:
+                found.append(_as_declared(_Pair(cluster, agents, a, b)))
+            except HostError as error:
+                raise UserError(
+                    f"{names} cannot connect: {error}", hint="`dlbench doctor` examines all hosts"
+                ) from error
     return tuple(found)
+
+
+def _as_declared(pair: "_Pair") -> LinkMeasurement:
+    """Measure a pair.
+
+    Raises:
+        HostError: One of the hosts does not answer, or they cannot connect.
+        UserError: Its link is not as declared, however often it is measured.
+    """
+    found = pair.measure(MESSAGE_SIZES)
+    if pair.cluster.link is None:
+        return found
+    rate = pair.cluster.link.rate_bytes_per_s
+    for _ in range(_TRIES - 1):
+        if not found.not_as_declared(rate):
+            break
+        found = found.nearer(pair.measure(MESSAGE_SIZES), rate)
+    if wrong := found.not_as_declared(rate):
+        worst = max(wrong, key=lambda one: abs(one.excess(rate)))
+        sender, receiver = (pair.cluster.hosts[number].address for number in (worst.sender, worst.receiver))
+        expected_s = worst.size_bytes / (PAYLOAD_SHARE * rate)
+        raise UserError(
+            f"the link from {sender} to {receiver} does not have the rate that the cluster file declares, "
+            f"{pair.cluster.link.rate}: a message of {worst.size_bytes} bytes takes {1e3 * worst.time_s:.3g} ms beyond "
+            f"the latency, not {1e3 * expected_s:.3g}; a stream has {found.bandwidth_bytes_per_s / 125e3:.4g} Mbit/s",
+            hint="declare the rate that it has, or remove `link`; or fix what limits it: a token bucket lets messages "
+            "through at once",
+        )
+    return found
 
 
 def measure_each(cluster: Cluster, agents: Sequence[Agent]) -> Iterator[LinkMeasurement | BrokenLink]:
@@ -117,13 +223,13 @@ class _Pair:
     a: int
     b: int
 
-    def measure(self) -> LinkMeasurement:
-        """Measure both directions.
+    def measure(self, sizes: Sequence[int] = ()) -> LinkMeasurement:
+        """Measure both directions, with messages of these sizes.
 
         Raises:
             HostError: One of the hosts does not answer, or they cannot connect.
         """
-        there, back = self._one_way(self.a, self.b), self._one_way(self.b, self.a)
+        there, back = self._one_way(self.a, self.b, sizes), self._one_way(self.b, self.a, sizes)
         return LinkMeasurement(
             a=self.a,
             b=self.b,
@@ -131,15 +237,16 @@ class _Pair:
             bandwidth_bytes_per_s=min(there["bandwidth_bytes_per_s"], back["bandwidth_bytes_per_s"]),
             interface_a=there["caller_interface"],
             interface_b=there["listener_interface"],
+            messages=(*there["messages"], *back["messages"]),
         )
 
-    def _one_way(self, caller: int, listener: int) -> dict[str, Any]:
-        """Have one host call the other and stream to it."""
+    def _one_way(self, caller: int, listener: int, sizes: Sequence[int]) -> dict[str, Any]:
+        """Have one host call the other, and send messages and a stream to it."""
         address, own = self._addresses(caller, listener)
         token = secrets.token_hex(16)
         port = self._ask(listener, "listen", address=address, token=token)["port"]
         try:
-            called = self._ask(caller, "call", address=address, port=port, token=token, own=own)
+            called = self._ask(caller, "call", address=address, port=port, token=token, own=own, sizes=list(sizes))
         except HostError as error:
             # What the listener has seen adds nothing to the caller's error.
             self.agents[listener].send("stop")
@@ -152,6 +259,10 @@ class _Pair:
             "bandwidth_bytes_per_s": heard["bandwidth_bytes_per_s"],
             "caller_interface": called["interface"],
             "listener_interface": heard["interface"],
+            "messages": [
+                MessageTime(caller, listener, int(size), time_s, least_s, NUM_MESSAGES)
+                for size, time_s, least_s in called["messages"]
+            ],
         }
 
     def _addresses(self, caller: int, listener: int) -> tuple[str, str]:

@@ -5,7 +5,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import yaml
 from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.hosts.describe import describe_hosts, user_files
+from dlbench.hosts.links import LinkMeasurement
 from dlbench.hosts.links import measure as measure_links
 from dlbench.records.machine import describe
 from dlbench.scenario.cluster import Cluster, MeasuredLink, this_machine
@@ -111,7 +112,7 @@ def with_links(plan: StudyPlan, say: Callable[[str], None]) -> StudyPlan:
     """Return the plan with the links between its hosts measured, if a run crosses them.
 
     Raises:
-        UserError: Two hosts cannot connect.
+        UserError: Two hosts cannot connect, or a link is not as the cluster file declares it.
     """
     cluster = plan.cluster
     if all(len(spread(run.settings, cluster)) == 1 for run in plan.runs):
@@ -125,7 +126,19 @@ def with_links(plan: StudyPlan, say: Callable[[str], None]) -> StudyPlan:
         )
         for one in found
     )
-    return replace(plan, cluster=cluster.model_copy(update={"links": links}))
+    machine = {**plan.machine, "links": [_described(one) for one in found]}
+    return replace(plan, cluster=cluster.model_copy(update={"links": links}), machine=machine)
+
+
+def _described(link: LinkMeasurement) -> dict[str, Any]:
+    """Return what `machine.json` says of a link: hosts by their number, and what messages of each size took."""
+    messages = [{**asdict(one), "rate_bytes_per_s": one.rate_bytes_per_s} for one in link.messages]
+    return {
+        "hosts": [link.a, link.b],
+        "round_trip_s": link.round_trip_s,
+        "bandwidth_bytes_per_s": link.bandwidth_bytes_per_s,
+        "messages": messages,
+    }
 
 
 def part_of(plan: StudyPlan, part: tuple[int, int] | None) -> StudyPlan:

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dlbench.errors import UserError
-from dlbench.hosts.links import BrokenLink, LinkMeasurement, measure, measure_each
+from dlbench.hosts.links import MESSAGE_SIZES, BrokenLink, LinkMeasurement, measure, measure_each
 from dlbench.hosts.remote import Agents, started
-from dlbench.scenario.cluster import Cluster, Host
+from dlbench.scenario.cluster import Cluster, DeclaredLink, Host
 from tests.cluster import cluster as clusters
 from tests.cluster.commands import output
 from tests.cluster.identity import Identity
@@ -28,7 +29,7 @@ SLOW_BITS_PER_S, SLOWER_BITS_PER_S = 100e6, 50e6
 ONE_WAY = ("root", "tbf", "rate", "50mbit", "burst", "65536", "latency", "100ms")
 
 
-def of(made: clusters.Cluster, *numbers: int, **settings: str) -> Cluster:
+def of(made: clusters.Cluster, *numbers: int, **settings: Any) -> Cluster:
     """Return hosts of the test cluster as dlbench sees them."""
     hosts = tuple(Host(address=made.hosts[number].address, slots=1) for number in numbers)
     return Cluster(hosts=hosts, ssh=str(made.ssh), **settings)
@@ -67,6 +68,29 @@ def test_each_pair_has_its_own_link_of_which_the_slower_direction_counts(trio: c
     assert {(link.interface_a, link.interface_b) for link in found} == {("eth0", "eth0")}
     assert all(0 < link.round_trip_s < 0.5 for link in found)
     wait_until(lambda: nothing_is_added(trio, before), "an agent still runs")
+
+
+@pytest.mark.alone
+def test_a_link_that_is_not_as_declared_is_refused(trio: clusters.Cluster) -> None:
+    """A token bucket of 250 kB streams at its rate and lets messages through at once."""
+    hosts = trio.hosts[:2]
+    try:
+        for host in hosts:
+            host.limit("200mbit")
+        (link,) = measure(of(trio, 0, 1, link=DeclaredLink(rate="200mbit")), os.environ)
+        assert {(one.sender, one.receiver) for one in link.messages} == {(0, 1), (1, 0)}
+        assert {2**20} <= {one.size_bytes for one in link.messages} <= set(MESSAGE_SIZES)
+        text = problem_of(of(trio, 0, 1, link=DeclaredLink(rate="250mbit")))
+        assert "250mbit: a message of " in text
+        for host in hosts:
+            for where in (("-netns", host.namespace, "qdisc", "replace", "dev", "eth0"), ("qdisc", "replace", "dev")):
+                device = () if "eth0" in where else (host.namespace,)
+                output("tc", *where, *device, "root", "tbf", "rate", "200mbit", "burst", "250000", "latency", "100ms")
+        text = problem_of(of(trio, 0, 1, link=DeclaredLink(rate="200mbit")))
+        assert "200mbit: a message of 65536 bytes takes 0." in text
+    finally:
+        for host in hosts:
+            host.limit(None)
 
 
 def test_this_machine_may_be_a_host_in_any_place(trio: clusters.Cluster) -> None:

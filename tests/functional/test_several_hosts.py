@@ -70,6 +70,10 @@ def test_up_and_out_are_one_study(pair: Cluster, tmp_path: Path) -> None:
     assert crossed["scale-out"] > int(found["scale-out"]["steps"]) * 8 * 650 > crossed["scale-up"]
     (folder,) = (tmp_path / "studies").iterdir()
     machine = (folder / "machine.json").read_text()
+    (link,) = json.loads(machine)["links"]
+    assert link["hosts"] == [0, 1]
+    assert {(one["sender"], one["receiver"], one["number"]) for one in link["messages"]} == {(0, 1, 7), (1, 0, 7)}
+    assert all(one["least_time_s"] <= one["time_s"] for one in link["messages"])
     assert [host["cpu"] for host in json.loads(machine)["hosts"]] == [json.loads(machine)["cpu"]] * 2
     assert not any(host.address in machine for host in pair.hosts), "published results name no address"
 

@@ -9,7 +9,7 @@ import pytest
 
 from dlbench.hosts import link_ends
 from dlbench.hosts.link_ends import SKIPPED, TIMED, Span
-from dlbench.hosts.links import measure, pairs
+from dlbench.hosts.links import PAYLOAD_SHARE, LinkMeasurement, MessageTime, measure, pairs
 from dlbench.scenario.cluster import this_machine
 
 MIB = 1 << 20
@@ -52,7 +52,10 @@ def test_one_end_times_round_trips_and_the_other_the_stream() -> None:
     with joined() as (one, other), ThreadPoolExecutor(1) as thread:
         received = thread.submit(link_ends.receive, other)
         received.add_done_callback(lambda _: other.close())
-        assert 0 < link_ends.send(one) < 0.1
+        round_trip_s, messages = link_ends.send(one, [8192, MIB])
+        assert 0 < round_trip_s < 0.1
+        assert [size for size, _, _ in messages] == [8192, MIB]
+        assert all(least_s <= typical_s < 0.5 for _, typical_s, least_s in messages)
         assert received.result() > MIB
 
 
@@ -61,6 +64,8 @@ def test_one_end_times_round_trips_and_the_other_the_stream() -> None:
     [
         (b"", "the other end has closed the connection"),
         (b"x", "the other end sends b'x'"),
+        # A message that breaks off.
+        (b"m" + (9).to_bytes(8) + b"12345", "closed"),
         # A stream that breaks off is no rate.
         (b"s" + bytes(MIB // 16), "closed"),
     ],
@@ -71,3 +76,30 @@ def test_an_end_that_is_left_alone_raises_an_error(sent: bytes, error: str) -> N
         one.close()
         with pytest.raises(ConnectionError, match=error):
             link_ends.receive(other)
+
+
+def times(time_s: float, least_time_s: float, size_bytes: int = 287_000) -> MessageTime:
+    return MessageTime(0, 1, size_bytes, time_s, least_time_s, number=7)
+
+
+def test_a_message_is_as_declared_if_half_are_not_too_fast_and_one_is_not_too_slow() -> None:
+    rate = 1e9 / 8
+    due_s = 287_000 / (PAYLOAD_SHARE * rate)  # 2.4 ms
+    assert times(due_s, due_s).is_as_declared(rate)
+    assert times(1.13 * due_s, 1.13 * due_s).is_as_declared(rate)
+    assert times(9 * due_s, 1.1 * due_s).is_as_declared(rate), "others compute beside"
+    assert not times(1.2 * due_s, 1.2 * due_s).is_as_declared(rate)
+    assert not times(0.8 * due_s, 0.2 * due_s).is_as_declared(rate)
+    assert not times(due_s, due_s).is_as_declared(1.2 * rate)
+    assert times(1e-9, 1e-9, size_bytes=8192).is_as_declared(rate), "one segment"
+    assert times(due_s, due_s).rate_bytes_per_s == pytest.approx(PAYLOAD_SHARE * rate)
+    assert times(0.0, -1e-6).rate_bytes_per_s is None
+
+
+def test_of_two_measurements_what_is_nearer_to_the_declared_rate_is_kept() -> None:
+    rate = 1e9 / 8
+    due_s = 287_000 / (PAYLOAD_SHARE * rate)
+    late, right = times(3 * due_s, 2 * due_s), times(1.1 * due_s, due_s)
+    first, second = (LinkMeasurement(0, 1, 1e-4, 1e8, "eth0", "eth0", (one,)) for one in (late, right))
+    assert first.not_as_declared(rate) == [late]
+    assert first.nearer(second, rate).messages == second.nearer(first, rate).messages == (right,)
