@@ -154,7 +154,7 @@ RUNS = _table(
     ("epochs_to_target", "int", "epochs", "Epochs at that evaluation."),
     ("bytes_sent", "int", "bytes", "Bytes the strategy sent in training steps, all workers; empty where it cannot count them; after `resumed_from_epoch` a total."),
     ("bytes_sent_per_step", "float", "bytes", "The same per step and worker."),
-    ("device_name", "text", "", "Processor or accelerator of the first worker."),
+    ("device_name", "text", "", "Processor (with family and model) or accelerator of the first worker."),
     ("device_utilization", "float", "", "Share of the devices in use inside the window: CPU time / (time x cores), or NVML's."),
     ("device_memory_peak_bytes", "int", "bytes", "Most memory in use on the device of one worker while the run trained, by whomever (NVML)."),
     ("host_memory_peak_bytes", "int", "bytes", "Largest resident memory of one worker since its start."),

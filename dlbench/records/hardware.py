@@ -1,7 +1,10 @@
 """The hardware of this host: processors, memory, network and virtualisation."""
 
+import json
 import os
 import re
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +22,42 @@ _FLAGS = (
 _CONTAINER_INTERFACES = ("veth", "cali", "lxc")
 
 
+def processor_name(info: Mapping[str, str]) -> str:
+    """Return what a processor is called, with the numbers that tell it from others of that name; empty if unknown.
+
+    Clouds call all processors of a maker the same: `AMD EPYC (family 25 model 17)`.
+
+    Args:
+        info: Fields of one processor in `/proc/cpuinfo`.
+    """
+    name = " ".join((info.get("model name") or info.get("Hardware") or "").split())
+    family, model = info.get("cpu family"), info.get("model")
+    return f"{name} (family {family} model {model})" if name and family and model else name
+
+
+def cpu_info(root: Path = ROOT) -> dict[str, str]:
+    """Return the fields of the first processor in `/proc/cpuinfo`: on a large host the whole file takes long."""
+    lines = read(root / "proc/cpuinfo", 8192).split("\n\n")[0].splitlines()
+    return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
 def describe_cpu(root: Path = ROOT) -> dict[str, Any]:
-    """Return model, cores, caches, NUMA nodes, and what sets the clock."""
+    """Return what the processor is, its cores, caches and NUMA nodes, and what sets the clock."""
     folder = root / CPUS
-    info = _cpu_info(root)
+    info = cpu_info(root)
     max_khz = number(folder / "cpu0/cpufreq/cpuinfo_max_freq")
     return {
         "model": info.get("model name") or info.get("Hardware") or "",
+        "name": processor_name(info),
+        "vendor": info.get("vendor_id") or info.get("CPU implementer"),
+        "family": info.get("cpu family"),
+        "model_number": info.get("model") or info.get("CPU part"),
+        "stepping": info.get("stepping") or info.get("CPU revision"),
+        "microcode": info.get("microcode"),
         "flags": [flag for flag in _FLAGS if flag in (info.get("flags") or info.get("Features") or "").split()],
         **_cores(folder),
-        "caches": _caches(folder / "cpu0" / "cache"),
+        "caches": _caches(folder / "cpu0" / "cache", "size"),
+        "caches_shared_by": _caches(folder / "cpu0" / "cache", "shared_cpu_list"),
         "numa": {
             node.name: read(node / "cpulist") for node in sorted((root / "sys/devices/system/node").glob("node[0-9]*"))
         },
@@ -36,12 +65,6 @@ def describe_cpu(root: Path = ROOT) -> dict[str, Any]:
         "max_mhz": None if max_khz is None else max_khz / 1000,
         "boost": _boost(folder),
     }
-
-
-def _cpu_info(root: Path) -> dict[str, str]:
-    """Return the fields of the first processor: on a large host the whole file takes long."""
-    lines = read(root / "proc/cpuinfo", 8192).split("\n\n")[0].splitlines()
-    return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
 def _cores(folder: Path) -> dict[str, Any]:
@@ -55,12 +78,12 @@ def _cores(folder: Path) -> dict[str, Any]:
     }
 
 
-def _caches(folder: Path) -> dict[str, str]:
-    """Return the size of each cache of the first processor, such as `{"L2": "1024K"}`."""
+def _caches(folder: Path, fact: str) -> dict[str, str]:
+    """Return a fact of each cache of the first processor: its size, such as `{"L2": "1024K"}`, or who shares it."""
     caches = {}
     for index in sorted(folder.glob("index[0-9]*")):
         kind = {"Data": "d", "Instruction": "i"}.get(read(index / "type"), "")
-        caches[f"L{read(index / 'level')}{kind}"] = read(index / "size")
+        caches[f"L{read(index / 'level')}{kind}"] = read(index / fact)
     return caches
 
 
@@ -96,15 +119,36 @@ def describe_network() -> list[dict[str, Any]]:
 
 def describe_virtualisation(root: Path = ROOT) -> dict[str, Any]:
     """Return what stands between the program and the hardware: hypervisor and container."""
-    flags = _cpu_info(root).get("flags", "").split()
+    flags = cpu_info(root).get("flags", "").split()
     dmi = root / "sys/class/dmi/id"
     return {
         "virtual_machine": "hypervisor" in flags or (root / "sys/hypervisor/type").exists(),
+        "hypervisor": _hypervisor() if root == ROOT else None,
         "vendor": read(dmi / "sys_vendor") or read(root / "sys/hypervisor/type") or None,
         "product": read(dmi / "product_name") or None,
         "container": _container(root),
         "clock_source": read(root / "sys/devices/system/clocksource/clocksource0/current_clocksource") or None,
     }
+
+
+def _hypervisor() -> str | None:
+    """Return the hypervisor's name, which only the processor itself tells, as lscpu asks it; None without lscpu."""
+    try:
+        done = subprocess.run(
+            ["lscpu", "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=5, check=False,
+            env={**os.environ, "LC_ALL": "C"},
+        )  # fmt: skip
+        rows = json.loads(done.stdout)["lscpu"]
+    except (OSError, ValueError, KeyError, subprocess.TimeoutExpired):
+        return None
+    return next((str(row["data"]) for row in _all_rows(rows) if row.get("field") == "Hypervisor vendor:"), None)
+
+
+def _all_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield rows and those below them: newer versions of lscpu nest them."""
+    for row in rows:
+        yield row
+        yield from _all_rows(row.get("children") or ())
 
 
 def _container(root: Path) -> str | None:

@@ -20,6 +20,8 @@ from dlbench.records.software import DECISIVE_LIBRARIES, describe_software, vari
 SCHEMA_VERSION = 1
 # The kernel keeps a little memory for itself, more or less of it by its version.
 MEMORY_TOLERANCE = 0.05
+# Early descriptions lack it.
+_NOT_ALWAYS_KNOWN = frozenset({"CPU family, model, stepping"})
 
 
 def describe() -> dict[str, Any]:
@@ -44,6 +46,8 @@ def fingerprint(machine: dict[str, Any]) -> dict[str, Any]:
     """
     return {
         "CPU model": found_in(machine, "cpu", "model"),
+        "CPU family, model, stepping": _identification(machine),
+        "instruction sets": found_in(machine, "cpu", "flags"),
         "CPU cores": found_in(machine, "cpu", "cores"),
         "usable CPUs": found_in(machine, "cpu", "usable_cpus"),
         "CPU limit": found_in(machine, "limits", "cpu_cores"),
@@ -67,7 +71,19 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     ]
 
 
+def _identification(machine: dict[str, Any]) -> str | None:
+    numbers = [found_in(machine, "cpu", name) for name in ("family", "model_number", "stepping")]
+    return None if None in numbers else " ".join(map(str, numbers))
+
+
+def processor(machine: Mapping[str, Any]) -> str:
+    """Return what the processor is called, as in the column `device_name`; empty where it is unknown."""
+    return str(found_in(machine, "cpu", "name") or found_in(machine, "cpu", "model") or "")
+
+
 def _is_alike(name: str, old: Any, new: Any) -> bool:
+    if name in _NOT_ALWAYS_KNOWN and None in (old, new):
+        return True
     if name == "memory" and old and new:
         return bool(abs(old - new) <= MEMORY_TOLERANCE * max(old, new))
     return bool(old == new)

@@ -15,8 +15,14 @@ from dlbench.records.hardware import CPUS
 _LOOPS = 10_000
 
 
+# Per core, and of how many: enough for two sockets, in a second or two.
+_CORE_S, _MAX_CORES = 0.02, 128
+
+
 def noise(duration_s: float = 0.2) -> dict[str, Any]:
     """Return counters of the processors and the speed of a fixed piece of work repeated for `duration_s`.
+
+    `spin_best_per_s_by_core` has the best of 0.02 s on each core that this process may use, by its number.
 
     `spin_best_per_s` shows the clock: a lower one after a study than before means that the processor slowed down.
     `spin_slowdown` is the median piece over the best, 1 on a quiet machine; `spin_longest_s` the longest interruption.
@@ -32,6 +38,7 @@ def noise(duration_s: float = 0.2) -> dict[str, Any]:
         "cpu_capacity_s": capacity_s,
         "cpu_mhz": None if clock_khz is None else clock_khz / 1000,
         "spin_best_per_s": round(_LOOPS / best),
+        "spin_best_per_s_by_core": _spin_by_core(),
         "spin_slowdown": round(median(times) / best, 4),
         "spin_longest_s": round(max(times), 6),
     }
@@ -43,6 +50,21 @@ def steal_fraction(before: dict[str, Any], after: dict[str, Any]) -> float | Non
         stolen = after["cpu_steal_s"] - before["cpu_steal_s"]
         return float(stolen / (after["cpu_capacity_s"] - before["cpu_capacity_s"]))
     return None
+
+
+def _spin_by_core() -> dict[str, int]:
+    """Return the speed on each core; this thread ends where it began, and other threads stay where they are."""
+    allowed = os.sched_getaffinity(0)
+    found = {}
+    try:
+        for core in sorted(allowed)[:_MAX_CORES]:
+            os.sched_setaffinity(0, {core})
+            found[str(core)] = round(_LOOPS / min(_spin(_CORE_S)))
+    except OSError:  # a core that has just been taken away
+        pass
+    finally:
+        os.sched_setaffinity(0, allowed)
+    return found
 
 
 def _spin(duration_s: float) -> list[float]:

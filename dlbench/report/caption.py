@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dlbench.analysis.arms import emulation
 from dlbench.analysis.formatting import counted
 from dlbench.analysis.statistics.intervals import Interval
-from dlbench.records.machine import found_in
+from dlbench.records.machine import found_in, processor
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Chart, Mark, Role
 from dlbench.report.data import ReportData
@@ -145,7 +145,7 @@ def _machine(machine: Mapping[str, Any]) -> str:
     gpus = found_in(machine, "gpus")
     names = [str(found_in(gpu, "name") or "unnamed GPU") for gpu in gpus] if isinstance(gpus, list) else []
     parts = [
-        str(found_in(machine, "cpu", "model") or ""),
+        processor(machine),
         f"{counted(usable, 'logical CPU')} usable" if isinstance(usable, int) else "",
         *(f"{names.count(name)} x {name}" for name in dict.fromkeys(names)),
         "a virtual machine" if found_in(machine, "virtualisation", "virtual_machine") is True else "",

@@ -26,10 +26,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dlbench.cgroups import ROOT
 from dlbench.errors import UserError
+from dlbench.records import hardware
 
 Array = npt.NDArray[Any]
-CPUINFO = Path("/proc/cpuinfo")
 
 
 @dataclass(frozen=True)
@@ -158,14 +159,6 @@ def parts_of_batch(num_samples: int, num_parts: int) -> list[slice]:
     return [slice(*part) for part in pairwise(ends)]
 
 
-def processor_name(cpuinfo: Path = CPUINFO) -> str:
-    """Return the processor's model name, or its architecture where the kernel gives no name."""
-    try:
-        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        key, _, value = line.partition(":")
-        if key.strip() == "model name" and value.strip():
-            return " ".join(value.split())
-    return platform.machine()
+def processor_name(root: Path = ROOT) -> str:
+    """Return the processor's name with its family and model, or its architecture where the kernel gives no name."""
+    return hardware.processor_name(hardware.cpu_info(root)) or platform.machine()

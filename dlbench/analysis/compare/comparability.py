@@ -24,6 +24,8 @@ OFTEN_UNKNOWN = frozenset({"train_samples", "validation_samples", "workers_per_h
 VERSIONS = tuple(name for name in names("runs") if name.endswith("_version") and name != "schema_version")
 # How `dlbench.records.machine.differences` begins a line that is about software.
 _SOFTWARE = ("Python:", "MPI:", "version of ")
+# What the name of a processor has in `device_name` before its numbers.
+_FAMILY = " (family "
 MOST_LETTERS = 60
 
 
@@ -125,6 +127,9 @@ def _seen(column: str, both: Sequence[tuple[Arm, Arm]]) -> Iterator[str]:
         sorted({str(row[column]) for pair in both for row in pair[side].rows if row.get(column) is not None})
         for side in (0, 1)
     )
+    if column == "device_name" and not all(_FAMILY in name for name in (*was, *is_now)):
+        # Early versions record the name alone.
+        was, is_now = (sorted({name.partition(_FAMILY)[0] for name in names}) for names in (was, is_now))
     if was and is_now and was != is_now:
         yield one_line(f"{column}: was {' and '.join(was)}, is {' and '.join(is_now)}")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.formatting import counted, percent
-from dlbench.records.machine import found_in
+from dlbench.records.machine import found_in, processor
 from dlbench.report.data import ReportData, StudyData
 from dlbench.report.formatting import number, one_line, values
 
@@ -35,7 +35,7 @@ VERSIONS = (
     ("horovod_version", "Horovod"),
 )
 # Larger differences of speed before and after a study are as large as differences between arms.
-SLOWER = 0.1
+SLOWER = 0.05
 NOT_KNOWN = "machine.json is not there or cannot be read; what follows is from the rows"
 
 
@@ -56,24 +56,33 @@ def machines(data: ReportData) -> tuple[Machine, ...]:
 
 
 def unsteady(data: ReportData) -> Iterator[str]:
-    """Yield a warning for each study before and after which the processor computed at different speeds."""
+    """Yield a warning for each study before and after which a core computed at different speeds."""
     for study in data.studies:
-        speeds = list(_speeds(study.machine))
-        if speeds and min(speeds) < (1 - SLOWER) * max(speeds):
+        by_core = _speeds(study.machine)
+        slower = max((1 - min(speeds) / max(speeds) for speeds in by_core.values()), default=0.0)
+        if slower > SLOWER:
             yield (
                 f"{one_line(study.name)}: before and after its runs the processor did a fixed piece of work at speeds "
-                f"that differ by {percent(1 - min(speeds) / max(speeds))}: whoever shares it may have slowed some runs."
+                f"that differ by {percent(slower)}: whoever shares it may have slowed some runs."
             )
 
 
-def _speeds(machine: Mapping[str, Any]) -> Iterator[float]:
-    """Yield how fast the processor was before and after each part of a study (`dlbench.records.noise`)."""
+def _speeds(machine: Mapping[str, Any]) -> dict[str, list[float]]:
+    """Return how fast each core was before and after each part of a study (`dlbench.records.noise`).
+
+    Early studies know one speed of all cores, "".
+    """
+    found: dict[str, list[float]] = {}
     parts = found_in(machine, "noise")
     for part in parts if isinstance(parts, list) else ():
         for moment in ("before", "after"):
-            speed = found_in(part, moment, "spin_best_per_s")
-            if isinstance(speed, int | float) and speed > 0:
-                yield float(speed)
+            by_core = found_in(part, moment, "spin_best_per_s_by_core") or {
+                "": found_in(part, moment, "spin_best_per_s")
+            }
+            for core, speed in by_core.items() if isinstance(by_core, Mapping) else ():
+                if isinstance(speed, int | float) and speed > 0:
+                    found.setdefault(str(core), []).append(float(speed))
+    return found
 
 
 def _facts(study: StudyData) -> Iterator[Fact]:
@@ -86,8 +95,11 @@ def _hardware(machine: Mapping[str, Any]) -> Iterator[Fact]:
     if not machine:
         yield "Machine", NOT_KNOWN
         return
-    yield "Processor", _text(found_in(machine, "cpu", "model"))
+    yield "Processor", _processor(machine)
     yield "Cores", _cores(machine)
+    yield "Instruction sets", _texts(found_in(machine, "cpu", "flags"))
+    yield "Caches", _caches(machine)
+    yield "Clock", _clock(machine)
     yield "Memory", _bytes(found_in(machine, "memory", "total_bytes"))
     yield "GPUs", _gpus(found_in(machine, "gpus"))
     yield "Limits", _limits(machine)
@@ -134,6 +146,36 @@ def _distinct(column: "pd.Series[Any]") -> list[str]:
     return [f"{value:g}" if isinstance(value, float) else str(value) for value in known]
 
 
+def _processor(machine: Mapping[str, Any]) -> str:
+    details = [(name, _text(found_in(machine, "cpu", name))) for name in ("stepping", "microcode")]
+    return ", ".join(filter(None, (_text(processor(machine)), *(f"{name} {text}" for name, text in details if text))))
+
+
+def _caches(machine: Mapping[str, Any]) -> str:
+    """Return the caches of the first core, and which logical processors share each."""
+    sizes, sharing = found_in(machine, "cpu", "caches"), found_in(machine, "cpu", "caches_shared_by")
+    if not isinstance(sizes, Mapping):
+        return ""
+    shared = sharing if isinstance(sharing, Mapping) else {}
+    return ", ".join(
+        f"{name} {_text(size)}{f' (shared by {by})' if (by := _text(shared.get(name))) else ''}"
+        for name, size in sizes.items()
+    )
+
+
+def _clock(machine: Mapping[str, Any]) -> str:
+    """Return what sets the clock, as far as a virtual machine shows it."""
+    governor, mhz = _text(found_in(machine, "cpu", "governor")), found_in(machine, "cpu", "max_mhz")
+    is_number = isinstance(mhz, int | float) and not isinstance(mhz, bool)
+    return ", ".join(
+        filter(None, (f"governor {governor}" if governor else "", f"up to {mhz:g} MHz" if is_number else ""))
+    )
+
+
+def _texts(values: Any) -> str:
+    return ", ".join(filter(None, map(_text, values))) if isinstance(values, list) else ""
+
+
 def _cores(machine: Mapping[str, Any]) -> str:
     cores, usable = found_in(machine, "cpu", "cores"), found_in(machine, "cpu", "usable_cpus")
     sockets, smt = found_in(machine, "cpu", "sockets"), found_in(machine, "cpu", "smt")
@@ -167,7 +209,9 @@ def _limits(machine: Mapping[str, Any]) -> str:
 def _virtual(machine: Mapping[str, Any]) -> str:
     found = found_in(machine, "virtualisation", "virtual_machine")
     container = _text(found_in(machine, "virtualisation", "container"))
+    hypervisor = _text(found_in(machine, "virtualisation", "hypervisor"))
     parts = [{True: "a virtual machine", False: "no virtual machine"}.get(found, "") if isinstance(found, bool) else ""]
+    parts += [f"hypervisor {hypervisor}"] if hypervisor else []
     return ", ".join(filter(None, (*parts, f"in a container ({container})" if container else "")))
 
 

@@ -109,6 +109,11 @@ def test_a_user_without_a_name_is_no_error(monkeypatch):
 
 
 CPUINFO = """processor\t: 0
+vendor_id\t: GenuineSprint
+cpu family\t: 6
+model\t\t: 143
+stepping\t: 8
+microcode\t: 0x2b0
 model name\t: Sprinter 9000
 flags\t\t: fpu avx avx2 hypervisor amx_bf16
 
@@ -131,6 +136,7 @@ def test_a_processor(tmp_path):
         f"{cpu}/cpu0/cache/index3/level": "3",
         f"{cpu}/cpu0/cache/index3/type": "Unified",
         f"{cpu}/cpu0/cache/index3/size": "32768K",
+        f"{cpu}/cpu0/cache/index3/shared_cpu_list": "0-3",
         "sys/devices/system/node/node0/cpulist": "0-1,4-5",
         "sys/devices/system/node/node1/cpulist": "2-3,6-7",
     }
@@ -138,6 +144,10 @@ def test_a_processor(tmp_path):
         files[f"{cpu}/cpu{number}/topology/physical_package_id"] = str(number % 4 // 2)
     found = hardware.describe_cpu(tree(tmp_path, files))
     assert found["model"] == "Sprinter 9000"
+    assert found["name"] == "Sprinter 9000 (family 6 model 143)"
+    numbers = ("vendor", "family", "model_number", "stepping", "microcode")
+    assert [found[name] for name in numbers] == ["GenuineSprint", "6", "143", "8", "0x2b0"]
+    assert found["caches_shared_by"] == {"L1d": "", "L3": "0-3"}
     assert found["flags"] == ["avx", "avx2", "amx_bf16"]
     assert (found["sockets"], found["smt"], found["boost"]) == (2, True, False)
     assert found["caches"] == {"L1d": "48K", "L3": "32768K"}
@@ -266,6 +276,8 @@ def test_noise_of_this_machine():
     assert before["spin_longest_s"] > 0
     assert after["cpu_capacity_s"] >= before["cpu_capacity_s"]
     assert json.dumps(before)
+    assert set(before["spin_best_per_s_by_core"]) == {str(core) for core in os.sched_getaffinity(0)}
+    assert all(speed > 10_000 for speed in before["spin_best_per_s_by_core"].values())
 
 
 def test_steal_between_two_moments():
@@ -304,6 +316,19 @@ def test_a_difference_is_a_line_of_words(described, value, keys, line):
         was = was[key]
     expected = line.format("none" if was is None else was)
     assert machine.differences(described, change(described, value, *keys)) == [expected]
+
+
+def test_processors_of_one_name_differ_by_their_numbers_and_instruction_sets(described):
+    one = change(change(described, "25", "cpu", "family"), ["avx2"], "cpu", "flags")
+    one = change(change(one, "17", "cpu", "model_number"), "1", "cpu", "stepping")
+    assert machine.differences(one, change(one, "1", "cpu", "model_number")) == [
+        "CPU family, model, stepping: was 25 17 1, is 25 1 1"
+    ]
+    assert machine.differences(one, change(one, ["avx2", "avx512f"], "cpu", "flags")) == [
+        "instruction sets: was avx2, is avx2, avx512f"
+    ]
+    # Early descriptions have no numbers.
+    assert machine.differences(change(one, None, "cpu", "family"), one) == []
 
 
 def test_a_gpu_or_a_library_that_came_or_went_is_a_difference(described):

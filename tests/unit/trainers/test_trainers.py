@@ -20,8 +20,12 @@ def test_parts_follow_each_other_and_are_nearly_equal() -> None:
 
 
 def test_the_processor_has_its_name_or_its_architecture(tmp_path: Path) -> None:
-    cpuinfo = tmp_path / "cpuinfo"
-    cpuinfo.write_text("processor\t: 0\nmodel name\t: Fast   CPU @ 2.00GHz\nmodel name\t: Other\n", encoding="utf-8")
-    assert processor_name(cpuinfo) == "Fast CPU @ 2.00GHz"
+    cpuinfo = tmp_path / "proc" / "cpuinfo"
+    cpuinfo.parent.mkdir()
+    named = "processor\t: 0\nmodel name\t: Fast   CPU @ 2.00GHz\n"
+    cpuinfo.write_text(f"{named}\n{named}", encoding="utf-8")
+    assert processor_name(tmp_path) == "Fast CPU @ 2.00GHz"
+    cpuinfo.write_text(f"{named}cpu family\t: 25\nmodel\t\t: 17\n", encoding="utf-8")
+    assert processor_name(tmp_path) == "Fast CPU @ 2.00GHz (family 25 model 17)"
     cpuinfo.write_text("processor\t: 0\nmodel name\t:\n", encoding="utf-8")
-    assert processor_name(cpuinfo) == processor_name(tmp_path / "missing") == platform.machine()
+    assert processor_name(tmp_path) == processor_name(tmp_path / "missing") == platform.machine()

@@ -184,7 +184,15 @@ NOTED = [
      ["machine: what machine BASE ran on is not known: there is no machine.json",
       "versions: numpy_version: was 2.4.6, is 2.5.0"]),
     (measured("a", 9.0, 1, device_name="H100"), EPYC, EPYC, ["machine: device_name: was AMD EPYC, is H100"]),
+    # Early rows have the name without family and model.
+    (measured("a", 9.0, 1, numpy_version="2.4.6", device_name="AMD EPYC (family 25 model 17)"), EPYC, EPYC, []),
 ]  # fmt: skip
+
+
+def test_processors_of_one_name_are_told_apart():
+    one, other = (measured("a", 9.0, 1, device_name=f"AMD EPYC (family 25 model {number})") for number in (1, 17))
+    (warning,) = compare(table(one), table(other), machines=(EPYC, EPYC)).warnings
+    assert warning.text == "device_name: was AMD EPYC (family 25 model 1), is AMD EPYC (family 25 model 17)"
 
 
 @pytest.mark.parametrize(("new", "machine", "new_machine", "expected"), NOTED)

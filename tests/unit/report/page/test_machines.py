@@ -29,6 +29,26 @@ def test_a_real_machine():
     assert "Limits" not in found
 
 
+def test_a_processor_is_more_than_its_name(tmp_path):
+    cpu = {
+        "name": "AMD EPYC (family 25 model 17)",
+        "model": "AMD EPYC",
+        "stepping": "1",
+        "microcode": "0x1000065",
+        "caches": {"L1d": "32K", "L3": "32768K"},
+        "caches_shared_by": {"L1d": "0", "L3": "0-7"},
+        "flags": ["avx2", "avx512f"],
+        "governor": "performance",
+        "max_mhz": 3700.0,
+    }
+    machine = {"cpu": cpu, "virtualisation": {"virtual_machine": True, "hypervisor": "KVM"}}
+    found = facts(report_data(run(), tmp_path=tmp_path, machine=machine))
+    assert found["Processor"] == "AMD EPYC (family 25 model 17), stepping 1, microcode 0x1000065"
+    assert found["Caches"] == "L1d 32K (shared by 0), L3 32768K (shared by 0-7)"
+    assert (found["Instruction sets"], found["Clock"]) == ("avx2, avx512f", "governor performance, up to 3700 MHz")
+    assert found["Virtual"] == "a virtual machine, hypervisor KVM"
+
+
 def test_gpus_of_one_kind_are_counted(tmp_path):
     gpu = {"name": "Tesla T4", "memory_bytes": 16 * 2**30, "driver": "550.1"}
     found = facts(report_data(run(), tmp_path=tmp_path, machine={"gpus": [gpu, {"name": "K80"}, gpu]}))
@@ -83,6 +103,7 @@ def test_a_damaged_description_says_less_and_breaks_nothing(tmp_path, machine):
         ([(30e6, 29e6)], ""),
         ([(32_700_149, 17_401_836)], "speeds that differ by 47%"),
         ([(30e6, 29e6), (29e6, 20e6)], "speeds that differ by 33%"),
+        ([(30e6, 28.2e6)], "speeds that differ by 6.0%"),
         ([(None, "fast"), (0, -1)], ""),
     ],
 )
@@ -91,6 +112,17 @@ def test_a_processor_that_slows_down_is_a_warning(tmp_path, speeds, said):
     found = " ".join(unsteady(report_data(run(), tmp_path=tmp_path, machine={"noise": [*parts, "broken", {}]})))
     assert said in found
     assert bool(found) is bool(said)
+
+
+def test_each_core_is_compared_with_itself(tmp_path):
+    def warned(after):
+        moments = ({"0": 30e6, "1": 20e6}, after)
+        part = {name: {"spin_best_per_s_by_core": one} for name, one in zip(("before", "after"), moments, strict=True)}
+        return list(unsteady(report_data(run(), tmp_path=tmp_path, machine={"noise": [part]})))
+
+    assert warned({"0": 29e6, "1": 20e6}) == []
+    (text,) = warned({"0": 30e6, "1": 18e6})
+    assert "differ by 10%" in text
 
 
 def test_of_a_machine_that_is_not_known_there_is_no_warning(tmp_path):
