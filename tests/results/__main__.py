@@ -16,15 +16,15 @@ from dlbench.report.write import ReportRequest, write_report
 from tests.results.study import StudyText
 
 ROOT = Path(__file__).parents[2] / "results"
-TEMPLATE, PAGE = "README.md.j2", "README.md"
+TEMPLATE, PAGE, RUNS = "README.md.j2", "README.md", "runs.csv"
 # Where a PNG says which numbers it shows.
 DIGEST = "dlbench rows"
 NOTE = "<!-- Made by `make results` from README.md.j2 and the rows beside it. -->\n\n"
 
 
 def studies() -> list[StudyText]:
-    """Return the committed studies in the order of their names."""
-    return [StudyText(path.parent) for path in sorted(ROOT.glob(f"*/{TEMPLATE}"))]
+    """Return the committed studies in the order of their names; a template may wait for its rows."""
+    return [StudyText(path.parent) for path in sorted(ROOT.glob(f"*/{TEMPLATE}")) if (path.parent / RUNS).exists()]
 
 
 def render(template: Path, names: dict[str, object]) -> str:

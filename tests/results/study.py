@@ -93,13 +93,8 @@ class StudyText:
 
     def arms(self, **settings: Any) -> list[Arm]:
         """Return the arms with these settings; a list of values matches each of them."""
-        return [
-            arm
-            for arm in self._arms
-            if all(
-                arm.first.get(key) in (value if isinstance(value, list) else [value]) for key, value in settings.items()
-            )
-        ]
+        wanted = {key: value if isinstance(value, list) else [value] for key, value in settings.items()}
+        return [arm for arm in self._arms if all(arm.first.get(key) in value for key, value in wanted.items())]
 
     def arm(self, **settings: Any) -> Arm:
         """Return the one arm with these settings."""
@@ -134,17 +129,15 @@ class StudyText:
         runs, attempts = self.data.runs, self.data.attempts
         ended = (attempts["started_at"] + pd.to_timedelta(attempts["wall_time_s"].fillna(0), unit="s")).max()
         minutes = (ended - attempts["started_at"].min()).total_seconds() / 60
-        repeats = sorted({arm.n for arm in self._arms})
-        each = " to ".join(dict.fromkeys([str(repeats[0]), str(repeats[-1])]))
-        states = Counter(runs["status"])
-        how = "all completed" if set(states) == {"completed"} else counts(states)
+        arms = runs.groupby(["study", "arm"])["status"].agg(lambda states: (states == "completed").sum())
+        each = " to ".join(dict.fromkeys(f"{count}" for count in (arms.min(), arms.max())))
         again = len(attempts) - len(runs)
-        tries = f"{again} of them needed a further attempt" if again else "at the first attempt"
+        tries = f"with {counted(again, 'further attempt')}" if again else "at the first attempt"
         agree = Counter(runs.loc[runs["workers"] > 1, "workers_agree"].fillna("not compared"))
         alike = f" Weights of all workers after training (`workers_agree`): {counts(agree)} runs." if agree else ""
         return (
-            f"{counted(len(runs), 'run')} of {counted(len(self._arms), 'arm')}, {each} repeats each, in "
-            f"{minutes:.0f} minutes; {how}, {tries}.{alike}"
+            f"{counted(len(runs), 'run')} in {minutes:.0f} minutes: {counts(Counter(runs['status']))} runs, {tries}; "
+            f"{counted(len(arms), 'arm')} of {each} completed repeats each.{alike}"
         )
 
     def settings(self, *but: str) -> str:
@@ -167,11 +160,17 @@ class StudyText:
     def brackets(self) -> str:
         """Say what the numbers in tables are."""
         found = [interval.coverage for arm in self._arms if (interval := arm.metrics["train_time_s"])]
-        covered = min(share for share in found if share is not None)
+        covered = [share for share in found if share is not None]
+        least = f"{math.floor(100 * min(covered))}%" if covered else ""
+        what = f"Medians [interval that covers the true one with a probability of at least {least}]." if covered else ""
         extended = any(any(arm.values("extended_steps")) for arm in self._arms)
-        mark = f" {EXTENDED}: the rate is wholly or partly of steps that were added after training." * extended
-        least = f"{math.floor(100 * covered)}%"
-        return f"Medians [interval that covers the true one with a probability of at least {least}].{mark}"
+        mark = f"{EXTENDED}: the rate is wholly or partly of steps that were added after training."
+        return " ".join(filter(None, (what or "One repeat: nothing is known of chance.", mark * extended)))
+
+    def span(self, column: str) -> str:
+        """Return the largest median of an arm over the smallest."""
+        found = [median(arm.values(column)) for arm in self._arms if arm.values(column)]
+        return f"{max(found) / min(found):.3f}" if found else "not known"
 
     def table(self, by: Sequence[str], show: Sequence[str], **settings: Any) -> str:
         """Return a row for each arm with these settings, ordered by and named by some of them."""
