@@ -13,6 +13,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from dlbench.report.write import ReportRequest, write_report
+from tests.results.comparisons import rule
 from tests.results.study import StudyText
 
 ROOT = Path(__file__).parents[2] / "results"
@@ -46,12 +47,13 @@ def page_of(study: StudyText) -> str:
 
 def index(found: list[StudyText]) -> str:
     """Return the README of all studies."""
-    return render(ROOT / TEMPLATE, {"studies": found})
+    return render(ROOT / TEMPLATE, {"studies": found, "rule": rule})
 
 
 def stale(study: StudyText) -> Iterator[str]:
     """Yield what of a study is not what its rows give."""
-    if (study.path / PAGE).read_text(encoding="utf-8") != page_of(study):
+    page, written = page_of(study), study.path / PAGE
+    if not written.exists() or written.read_text(encoding="utf-8") != page:
         yield f"{study.name}/{PAGE}"
     for name in study.figures:
         path = study.path / f"{name}.png"

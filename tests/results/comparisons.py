@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from dlbench.analysis.arms import LOWER_IS_BETTER, Arm
-from dlbench.analysis.compare.judgement import Judgement, JudgementCase, Verdict, judge
+from dlbench.analysis.compare.judgement import NOISE, SIGNIFICANCE, Judgement, JudgementCase, Verdict, judge
 from dlbench.analysis.formatting import listed, number, percent
 from dlbench.analysis.statistics.intervals import Interval, ratio_interval
 
@@ -83,9 +83,20 @@ def lower_is_better(column: str) -> bool:
 
 def compared(pairs: Sequence[tuple[object, Arm, Arm]], column: str) -> tuple[Comparison, ...]:
     """Judge pairs of arms as one family."""
-    lower = lower_is_better(column)
-    cases = [JudgementCase(a.values(column), b.values(column), lower) for _, a, b in pairs]
-    return tuple(Comparison(*pair, column, found) for pair, found in zip(pairs, judge(cases), strict=True))
+    lower, is_score = lower_is_better(column), column.endswith(("loss", "accuracy"))
+    cases = [JudgementCase(a.values(column), b.values(column), lower, is_score) for _, a, b in pairs]
+    judged = judge(cases, 0.0 if is_score else NOISE)
+    return tuple(Comparison(*pair, column, found) for pair, found in zip(pairs, judged, strict=True))
+
+
+def rule() -> str:
+    """Say when two arms are told apart."""
+    return (
+        "Two arms are told apart where Welch's t-test, of the logarithms of times and rates and of scores as they are, "
+        f"is significant ({percent(SIGNIFICANCE)}, corrected by Holm over the places named in one sentence), and where "
+        f"medians of times and rates differ by more than {percent(NOISE)}. Training times are compared only of arms "
+        "that trained on equally many samples, and emulated arms never with real ones."
+    )
 
 
 def verdicts(comparisons: Sequence[Comparison], axis: str = "batch") -> str:
@@ -94,8 +105,7 @@ def verdicts(comparisons: Sequence[Comparison], axis: str = "batch") -> str:
     for one in comparisons:
         places.setdefault(one.word, []).append(f"{one.place}")
     said = [f"**{word}**{_at(axis, listed(found, ALL))}" for word, found in places.items()]
-    few = " (so few repeats cannot be significant in so many comparisons)" * (FEW in places)
-    return "; ".join(said) + few
+    return "; ".join(said)
 
 
 def ratios(comparisons: Sequence[Comparison], axis: str = "batch") -> str:

@@ -18,7 +18,7 @@ from dlbench.analysis.answer.answers import Statement, answers
 from dlbench.analysis.answer.warnings import MUCH_STEAL
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.claims.claim_check import ClaimState
-from dlbench.analysis.formatting import counted, listed, number, percent
+from dlbench.analysis.formatting import counted, listed, number
 from dlbench.analysis.groups import described
 from dlbench.report import references, table
 from dlbench.report.chart import Chart
@@ -38,8 +38,6 @@ SETTINGS = (
 )  # fmt: skip
 FACTS = ("Processor", "Cores", "Memory", "Virtual", "Operating system", "Versions in the runs", "Slowest link of a run")
 WHOLE = 100_000
-# From this share on the rate of a run is flagged as drifting.
-DRIFT = 0.05
 
 
 class StudyText:
@@ -258,14 +256,11 @@ class StudyText:
         return items(one.text for one in self._statements if one.kind == "use")
 
     def warnings(self) -> str:
-        """Return what speaks against trusting it: the report's own warnings, steal and drift."""
+        """Return what speaks against trusting it: the report's own warnings, and steal."""
         texts = [one.text for one in self._statements if one.kind == "warning"]
         steal = float(self.data.completed["steal_fraction"].max())
         if steal < MUCH_STEAL:
             texts.append(f"The hypervisor took at most {steal:.2%} of the CPU time of a run.")
-        drifts = [drift for arm in self._arms for drift in arm.values("rate_drift")]
-        if num_drifting := sum(abs(drift) > DRIFT for drift in drifts):
-            texts.append(f"In {num_drifting} of {len(drifts)} runs the rate drifted by more than {percent(DRIFT)}.")
         return items([*texts, *unsteady(self.data)])
 
     def notes(self) -> str:
