@@ -4,6 +4,7 @@ python -m tests.bench                      every section but the extra ones, on 
 python -m tests.bench resnet20 hook        only these
 python -m tests.bench --quick cnn          two short turns in a temporary folder, to try whether everything works
 python -m tests.bench tables               no measurement: make the tables of results/bench/README.md anew
+python -m tests.bench inference            no measurement: simulate the statistics into results/bench/inference
 """
 
 import argparse
@@ -11,22 +12,28 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.bench import inference
 from tests.bench.commands import ROOT
 from tests.bench.rows import Recorder
 from tests.bench.sections import QUICK, QUICK_TURNS, SECTIONS, Effort, Section
 from tests.bench.tables import block, update
 
 RESULTS = ROOT / "results" / "bench"
-TABLES = "tables"
+TABLES, INFERENCE = "tables", "inference"
+QUICK_STUDIES = 100
 
 
 def main() -> int:
     """Measure the sections that were asked for, and make the tables."""
     options = arguments()
-    chosen = options.sections or [name for name, section in SECTIONS.items() if not section.is_extra]
+    chosen = options.sections or [*(name for name, section in SECTIONS.items() if not section.is_extra), INFERENCE]
     with tempfile.TemporaryDirectory(prefix="dlbench-bench-") as folder:
         for name in chosen:
-            if name != TABLES:
+            if name == INFERENCE:
+                inference.bench(
+                    None if options.quick else options.output, QUICK_STUDIES if options.quick else inference.STUDIES
+                )
+            elif name != TABLES:
                 measure(name, SECTIONS[name], options.turns, Path(folder) if options.quick else RESULTS, options.quick)
     if not options.quick:
         write_tables()
@@ -47,11 +54,16 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("sections", nargs="*", metavar="SECTION", help="default: all but the extra ones")
     parser.add_argument("--turns", type=int, help="how often every side is measured; default: the section's own")
+    parser.add_argument(
+        "--output", type=Path, default=RESULTS / INFERENCE, help=f"folder of the section {INFERENCE}: %(default)s"
+    )
     parser.add_argument("--quick", action="store_true", help="two short turns, kept nowhere")
     options = parser.parse_args()
-    unknown = set(options.sections) - {*SECTIONS, TABLES}
+    unknown = set(options.sections) - {*SECTIONS, TABLES, INFERENCE}
     if unknown:
-        parser.error(f"no such section: {', '.join(sorted(unknown))}; there are: {', '.join(SECTIONS)}, {TABLES}")
+        parser.error(
+            f"no such section: {', '.join(sorted(unknown))}; there are: {', '.join(SECTIONS)}, {TABLES}, {INFERENCE}"
+        )
     return options
 
 

@@ -1,7 +1,7 @@
 """Differences of means where spreads are unknown and unequal: of one pair, of pairs by seed, and from the best arm.
 
 The best of k arms is chosen by the values it is then tested with, so the k - 1 comparisons with it are no family that
-was planned: corrected for k - 1 tests alone, 20 equal arms give a false alarm in 8 to 12% of studies. Whatever arm is
+was planned: corrected for k - 1 tests alone, 18 equal arms give a false alarm in up to 10% of studies. Whatever arm is
 chosen, the comparisons are among all k (k - 1) / 2 pairs, and for these Games and Howell (1976, Journal of Educational
 Statistics 1) take Welch's t of each pair to the distribution of the studentised range.
 
