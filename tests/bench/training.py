@@ -55,7 +55,7 @@ class Case:
         return {self.title: (samples_per_s, "samples/s")}
 
 
-IMAGES = (("num_samples", 2000), ("shape", [32, 32, 3]))
+IMAGES = (("num_samples", 2000), ("shape", (32, 32, 3)))
 CASES = {
     "resnet20": Case("resnet20", "synthetic", 1600, 1.0, 20, 20, False, IMAGES),
     "mlp": Case("mlp", "digits", 1408, 1 / 16, 2000, 200, True),
