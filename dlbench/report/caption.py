@@ -127,10 +127,20 @@ def _hardware(runs: "pd.DataFrame", data: ReportData) -> Iterator[str]:
     parts = [
         " and ".join([*devices, *filter(None, machines)]),
         _hosts(runs),
-        f"{_amount(runs['cores_per_worker'], 'core')} per worker" if runs["cores_per_worker"].notna().any() else "",
+        f"{_amount(runs['cores_per_worker'], 'core')} per worker{_quota(runs)}"
+        if runs["cores_per_worker"].notna().any()
+        else "",
     ]
     if any(parts):
         yield f"Hardware: {'; '.join(filter(None, parts))}"
+
+
+def _quota(runs: "pd.DataFrame") -> str:
+    """Say where cores were shares of a core: a worker that has used up its quota lets the others wait."""
+    number = int((runs["cores_enforced"] == "quota").sum())
+    if not number:
+        return ""
+    return " by a CPU quota" if number == len(runs) else f" ({number} of {counted(len(runs), 'run')} by a CPU quota)"
 
 
 def _hosts(runs: "pd.DataFrame") -> str:

@@ -53,6 +53,25 @@ def test_a_failed_run_does_not_end_the_study(work):
     assert "1 run not completed" in output
 
 
+@pytest.mark.alone
+@pytest.mark.mpi
+def test_a_processor_is_never_used_by_more_than_all_of_it(work):
+    """CPU time / (cores x time): of whole cores and of shares of one, of one worker and of two."""
+    path = work.folder / "s.yaml"
+    path.write_text(
+        "name: s\nbaseline: none\n"
+        "base: {trainer: numpy, model: mlp, model.hidden: [256], dataset: digits, epochs: 40, evaluate_every: 40}\n"
+        "zip: {strategy: [single, mpi, single, mpi], workers: [1, 2, 1, 2], cores_per_worker: [1, 1, 0.5, 0.5]}\n"
+    )
+    work.run(path)
+    rows = work.rows()
+    assert [row["cores_enforced"] for row in rows if row["cores_per_worker"] == "1.0"] == ["affinity"] * 2
+    assert len(rows) == 4
+    for row in rows:
+        assert float(row["timed_window_s"]) > 0.1, row["label"]
+        assert 0 < float(row["device_utilization"]) < 1.02, row["label"]
+
+
 def test_a_data_set_that_cannot_be_prepared_launches_nothing(work):
     path = work.folder / "s.yaml"
     path.write_text("base: {trainer: numpy, dataset: 'mine:images'}\n")

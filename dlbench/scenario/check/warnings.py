@@ -15,7 +15,7 @@ _WINDOW_STEPS = 50
 def warnings(runs: Sequence[RunSpec], cluster: Cluster) -> tuple[str, ...]:
     """Return the warnings for the runs of a scenario, each one sentence."""
     arms = list({run.fingerprint: run for run in runs}.values())
-    return (*_window(arms, cluster), *_oversubscribed(arms, cluster), *_target(arms), *_synthetic(arms))
+    return (*_window(arms, cluster), *_oversubscribed(arms, cluster), *_shares(arms), *_target(arms), *_synthetic(arms))
 
 
 def _window(arms: Sequence[RunSpec], cluster: Cluster) -> list[str]:
@@ -49,6 +49,18 @@ def _oversubscribed(arms: Sequence[RunSpec], cluster: Cluster) -> list[str]:
         return []
     most, slots = max(crowded)
     return [f"up to {most} workers share {slots} cores: such rows are marked `oversubscribed`, not real scaling"]
+
+
+def _shares(arms: Sequence[RunSpec]) -> list[str]:
+    """Warn of shares of a core where numbers of workers are compared: messages wait for who is out of turn."""
+    cores = sorted({run.settings.cores_per_worker or 1.0 for run in arms})
+    if len({run.settings.workers for run in arms}) == 1 or all(number.is_integer() for number in cores):
+        return []
+    shares = " and ".join(f"{number:g}" for number in cores)
+    why = "a worker that has used up its quota lets the others wait, which counts as communication"
+    return [
+        f"numbers of workers are compared with {shares} cores per worker: {why}; whole cores would measure it alone"
+    ]
 
 
 def _target(arms: Sequence[RunSpec]) -> list[str]:

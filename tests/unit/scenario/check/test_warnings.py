@@ -41,6 +41,17 @@ def test_more_workers_than_cores_are_called_emulated() -> None:
     assert "share" not in found(text, cores=4)
 
 
+def test_numbers_of_workers_on_shares_of_a_core() -> None:
+    text = "base: {strategy: mpi, epochs: 10, cores_per_worker: 0.5}\nmatrix: {workers: [1, 2]}"
+    assert "compared with 0.5 cores per worker: a worker that has used up its quota" in found(text)
+    assert found(text.replace("0.5", "1")) == ""
+    # One number of workers in all arms: they wait alike.
+    same = "base: {strategy: mpi, workers: 2, epochs: 10, cores_per_worker: 0.5}\nmatrix: {batch_size: [8, 16]}\n"
+    assert found(f"{same}baseline: none") == ""
+    # Four workers on two cores get half a core each, unless the scenario says otherwise.
+    assert "used up its quota" in found("base: {strategy: mpi, epochs: 10}\nmatrix: {workers: [1, 4]}", cores=2)
+
+
 def test_a_target_that_is_seen_late() -> None:
     text = "base: {evaluate_every: 6, epochs: 5}\ntarget: {value: 0.9}"
     assert "the target is seen late" in found(text)
