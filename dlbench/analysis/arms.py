@@ -41,6 +41,8 @@ _EQUAL_OPTIONS = option_prefixes_of(*_OF_A_STEP)
 
 # A rate that changes by more within the timed window depends on when it was measured.
 MOST_DRIFT = 0.05
+# Stands behind a rate that depends on when it was measured.
+UNSTEADY = " ~"
 
 # More patience would not have brought a run that ended so to its target.
 ENDED = (Status.COMPLETED, Status.DIVERGED)

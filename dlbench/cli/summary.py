@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.arms import Arm, Row, arms, last_attempts
+from dlbench.analysis.arms import UNSTEADY, Arm, Row, arms, last_attempts
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.cli.live import shown_rate
 from dlbench.cli.tables import drawn
@@ -31,8 +31,6 @@ SHOWN: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 SCALING = {"per-worker": "each worker (weak scaling)", "global": "all workers (strong scaling)"}
 MAX_FAILURES = 20
 UNKNOWN = "-"
-# Stands behind a rate that depends on when it was measured.
-UNSTEADY = " ~"
 
 
 def show(console: "Console", study: Path, rows: Sequence[Row], order: Sequence[str] = ()) -> None:

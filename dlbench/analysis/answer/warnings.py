@@ -85,7 +85,7 @@ def _unsteady(arms: Sequence[Arm]) -> str:
     rows = [row for arm in arms for row in arm.completed]
     unsettled = sum(row.get("warmup_detected") is not None and not row["warmup_detected"] for row in rows)
     return (
-        f"In {sum(arm.unsteady for arm in found)} of {counted(len(rows), 'run')} throughput was not steady: in "
+        f"In {sum(arm.unsteady for arm in found)} of {counted(len(rows), 'run')} throughput was not steady (~): in "
         f"{unsettled} step times had not settled when the timed window began, in {sum(map(has_drifted, rows))} the "
         f"window's second half was more than {percent(MOST_DRIFT)} faster or slower than its first. "
         f"{listed([f'{arm.title}: {arm.unsteady} of {arm.n}' for arm in found], separator='; ')}."

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.arms import efficiencies
+from dlbench.analysis.arms import UNSTEADY, efficiencies, is_unsteady
 from dlbench.analysis.groups import groups, is_base_line, varying
 from dlbench.records.columns import RUNS
 from dlbench.records.outcome import Status
@@ -129,6 +129,13 @@ def _cells(runs: "pd.DataFrame", heading: Heading) -> list[Cell]:
         return [Cell(YES) if value else Cell() for value in found]
     if heading.name == "emulated":
         return [Cell((value or "").replace(";", ", ")) for value in found]
+    if heading.name == "samples_per_s":
+        steady = zip(*(values(runs[name]) for name in ("warmup_detected", "rate_drift")), strict=True)
+        marks = [UNSTEADY if is_unsteady({"warmup_detected": w, "rate_drift": d}) else "" for w, d in steady]
+        return [
+            Cell() if value is None else Cell(number(value) + mark, _exact(value))
+            for value, mark in zip(found, marks, strict=True)
+        ]
     if heading.name in MEASURES:
         return [Cell() if value is None else Cell(number(value), _exact(value)) for value in found]
     return [_setting(value) for value in found]

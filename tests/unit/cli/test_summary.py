@@ -41,6 +41,13 @@ def test_one_repeat_says_nothing_about_chance():
     assert "one repeat: no intervals" in text
 
 
+def test_arms_whose_rate_was_not_steady_are_marked():
+    text = shown(arm("a", 100.0) + arm("b", 150.0, workers=2, rate_drift=0.2))
+    assert text.count("] ~") == 1
+    assert "~: not steady in some repeats" in text
+    assert "~" not in shown(arm("a", 100.0, rate_drift=-0.01))
+
+
 def test_emulated_arms_are_marked():
     rows = arm("a", 100.0) + arm("c", 900.0, emulated="oversubscribed;simulated", workers=4)
     assert "oversubscribed, simulated" in shown(rows)

@@ -87,3 +87,13 @@ def test_values_at_the_edge_of_numbers(tmp_path):
     found = column(table(report_data(*rows, tmp_path=tmp_path)), "train_loss")
     assert [cell.text for cell in found] == ["1.000e-12", "1.000e+12", "infinite", "0"]
     assert [cell.value for cell in found] == ["1e-12", "1000000000000.0", "Infinity", "0.0"]
+
+
+def test_a_rate_that_was_not_steady_is_marked(tmp_path):
+    rows = [
+        run(batch_size=8), run(batch_size=16, rate_drift=-0.06), run(batch_size=32, warmup_detected=False),
+        run(batch_size=64, rate_drift=0.05),
+    ]  # fmt: skip
+    cells = column(table(report_data(*rows, tmp_path=tmp_path)), "samples_per_s")
+    assert [cell.text for cell in cells] == ["1,000", "1,000 ~", "1,000 ~", "1,000"]
+    assert {cell.value for cell in cells} == {"1000.0"}
