@@ -43,7 +43,7 @@ test: .venv/installed-test .venv/installed-horovod  ## Run all checks and tests:
 soak: .venv/installed-test .venv/installed-horovod  ## Run the long campaigns and write their tables to results/soak (root)
 	@for name in faults kills hosts mutations claims; do $(BIN)/python -m tests.soak $$name --output results/soak/$$name; done
 
-bench: .venv/installed-test .venv/installed-horovod  ## Measure dlbench's own cost in interleaved pairs: 45 minutes (keep the machine quiet)
+bench: .venv/installed-test .venv/installed-horovod  ## Measure dlbench's own cost in interleaved pairs: 50 minutes (keep the machine quiet)
 	$(BIN)/python -m tests.bench
 
 results: .venv/installed-test  ## Write the pages and figures of results/ from their rows
