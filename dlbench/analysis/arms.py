@@ -33,10 +33,10 @@ LOWER_IS_BETTER = {
 SCORES = ("validation_accuracy", "validation_loss")
 WORKER_RATE = "samples_per_s_per_worker"
 
-# An arm is compared with a base line that is its equal in what decides the time of a step on one worker, and in epochs.
-# With one worker there is nothing to divide, so neither `batch_scope` nor `divide` is among them.
+# An arm is compared with a base line that is its equal in what decides the time of a step on one worker, and in what an
+# epoch holds. With one worker there is nothing to divide, so neither `batch_scope` nor `divide` is among them.
 _OF_A_STEP = (Affects.STEP, Affects.ARITHMETIC)
-EQUAL = ("dataset_checksum", "epochs", *settings_of(*_OF_A_STEP))
+EQUAL = ("dataset_checksum", "epochs", "remainder", *settings_of(*_OF_A_STEP))
 _EQUAL_OPTIONS = option_prefixes_of(*_OF_A_STEP)
 
 # A rate that changes by more within the timed window depends on when it was measured.

@@ -1,8 +1,8 @@
 """Layers and options that several models share: batch norm, dropout, the parts of residual networks.
 
 Dropout is off unless asked for, since with it N workers no longer compute what one does. What is dropped is drawn from
-the run's seed: workers in processes of their own, whose seeds are equal, drop the same places of different samples in
-the same step.
+the run's seed and the worker's number, so that no two workers drop the same places in a step, and each drops the same
+under every strategy.
 """
 
 import functools

@@ -78,6 +78,7 @@ RUNS = _table(
     ("batch_size_per_worker", "float", "samples", "Mean local batch: global / workers."),
     ("batch_size_global", "int", "samples", "Samples of all workers in one step."),
     ("divide", "text", "", "What was divided over the workers: data or epochs."),
+    ("remainder", "text", "", "What became of an epoch's samples that fill no global batch: train (a smaller last step) or drop. Empty where a command of the user's own trained."),
     ("epochs", "int", "", "Epochs as the scenario gives them."),
     ("epochs_per_worker", "int", "", "Epochs each worker was to train."),
     ("epochs_completed", "int", "", "Epochs each worker trained: fewer where the target ended the run."),
@@ -117,7 +118,7 @@ RUNS = _table(
     ("validation_fraction", "float", "", "Share of the data kept for validation where the data set has no split of its own."),
     ("validation_samples", "int", "samples", "Validation samples used; each is counted exactly once per evaluation."),
     ("samples_seen", "int", "samples", "Samples all workers trained on, without those of an extended window; after `resumed_from_epoch` a total."),
-    ("samples_dropped", "int", "samples", "Samples left out because they fill no global batch, over all epochs."),
+    ("samples_dropped", "int", "samples", "Samples left out because they fill no global batch, over all epochs; 0 with `remainder: train`. Empty where a command of the user's own trained."),
     ("steps", "int", "steps", "Steps each worker trained, without those of an extended window; after `resumed_from_epoch` a total."),
     ("startup_time_s", "float", "s", "From the launcher's start until every worker was ready for its first step."),
     ("first_step_s", "float", "s", "The first step, compilation included: the slowest worker's."),
@@ -204,7 +205,7 @@ STEPS = _table(
     ("step", "int", "", "1, 2, ...: number of the (last) step; an attempt that went on from a checkpoint begins after its steps."),
     ("num_steps", "int", "steps", "Steps this row stands for: more than 1 where one call ran several."),
     ("epoch", "int", "", "1, 2, ...; 0 in an extended window."),
-    ("phase", "text", "", "first, warm-up, timed, sampled (outside the window, at a cut of it), or extended (timed, after training)."),
+    ("phase", "text", "", "first, warm-up, timed, sampled (outside the window, at a cut of it), extended (timed, after training), or remainder (an epoch's smaller last step, outside the window)."),
     ("num_samples", "int", "samples", "Samples of this worker; of all workers of its process where one holds several."),
     ("started_at_s", "float", "s", "Seconds since the worker's first step."),
     ("step_time_s", "float", "s", "From asking for the batch to the update applied."),
@@ -246,7 +247,7 @@ TOPOLOGY = _table(
 
 TABLES = {"runs": RUNS, "epochs": EPOCHS, "steps": STEPS, "sensors": SENSORS, "topology": TOPOLOGY}
 
-STEP_PHASES = ("first", "warm-up", "timed", "sampled", "extended")
+STEP_PHASES = ("first", "warm-up", "timed", "sampled", "extended", "remainder")
 
 
 def names(table: str) -> tuple[str, ...]:

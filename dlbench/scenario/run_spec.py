@@ -16,6 +16,14 @@ _ONCE: dict[tuple[str, str], dict[Any, Any]] = {
 }
 
 
+def _before(name: str, default: Any) -> tuple[Any, ...]:
+    """Return the values of a setting with which a run is what it was before the setting came."""
+    setting = about(name)
+    if setting.once is not None:
+        return (setting.once,)
+    return () if setting.before is None else (default, *setting.before)
+
+
 class Target(BaseModel):
     """A value to reach, such as validation accuracy 0.9; `stop` ends the run at the evaluation that reaches it."""
 
@@ -78,11 +86,12 @@ class RunSpec(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _with_new_names(cls, values: Any) -> Any:
-        """Read the record of an older dlbench, in which settings have their old names."""
+        """Read the record of an older dlbench: settings have their old names, and those to come their old values."""
         settings = values.get("settings") if isinstance(values, dict) else None
         if not isinstance(settings, dict):
             return values
-        return values | {"settings": {RENAMED.get(name, name): value for name, value in settings.items()}}
+        once = {name: about(name).once for name in Settings.model_fields if about(name).once is not None}
+        return values | {"settings": once | {RENAMED.get(name, name): value for name, value in settings.items()}}
 
     @property
     def run_id(self) -> str:
@@ -103,8 +112,7 @@ class RunSpec(BaseModel):
         if self.batch_size_origin != "given":
             content["batch_size_origin"] = self.batch_size_origin
         for name, field in Settings.model_fields.items():
-            before = about(name).before
-            if before is not None and content["settings"][name] in (field.default, *before):
+            if content["settings"][name] in _before(name, field.default):
                 del content["settings"][name]
         # A run keeps its name where a setting gets another one.
         for old, new in RENAMED.items():

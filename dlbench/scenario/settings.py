@@ -31,6 +31,13 @@ class Divide(StrEnum):
     EPOCHS = "epochs"
 
 
+class Remainder(StrEnum):
+    """What becomes of the samples of an epoch that fill no global batch."""
+
+    TRAIN = "train"
+    DROP = "drop"
+
+
 class LearningRateScale(StrEnum):
     """How the learning rate grows with the global batch relative to `learning_rate_base_batch`."""
 
@@ -97,11 +104,14 @@ class Setting:
         unit: Its unit; empty where it has none or its name says it.
         before: None for a setting that was there from the first study on. Else a run with the default, or with one of
             these values, is what it was before the setting came, and keeps its name.
+        once: What every run had before the setting came, where that is not the default: records of older studies are
+            read with it, and only a run with this value keeps its name.
     """
 
     affects: Affects
     unit: str = ""
     before: tuple[Any, ...] | None = None
+    once: Any = None
 
 
 def _no_bool(value: Any) -> Any:
@@ -216,6 +226,11 @@ class Settings(BaseModel):
         Divide.DATA,
         description="`data`: each epoch is sharded over the workers; `epochs`: each worker sees all samples, "
         "ceil(epochs / workers) times.",
+    )
+    remainder: Annotated[Remainder, Setting(Affects.TRAINING, once="drop")] = Field(
+        Remainder.TRAIN,
+        description="Samples of an epoch that fill no global batch: `train` takes them in a smaller last step, shared "
+        "over the workers, so that all arms see equal samples; `drop` leaves them out. A `command` decides itself.",
     )
     epochs: Annotated[Count, Setting(Affects.TRAINING)] = Field(
         5, description="Passes over the training data; see `divide`."
@@ -339,6 +354,12 @@ def about(name: str) -> Setting:
         if isinstance(found, Setting):
             return found
     raise LookupError(f"the setting {name} does not say what it affects")
+
+
+def unrecorded(name: str) -> Any:
+    """Return the value that a setting had in studies that do not record it."""
+    once = about(name).once
+    return Settings.model_fields[name].default if once is None else once
 
 
 def settings_of(*kinds: Affects) -> tuple[str, ...]:

@@ -16,8 +16,13 @@ and, where the engine itself holds the replicas, its strategy has a method
 
 The worker owns the step. A strategy that reduces inside the compiled step sets `in_graph` to a function from
 gradients to gradients; for the others the worker computes the local gradient, calls `all_reduce`, and applies what
-it returns. Gradients arrive already scaled by 1 / global batch size, so that their *sum* over workers is the mean
-over the global batch, whatever the sizes of the local batches.
+it returns. Gradients arrive already scaled by 1 / samples of all workers in the step, so that their *sum* over workers
+is the mean over the step, whatever the sizes of the local batches. In an epoch's last, smaller step a worker may have
+no samples: its gradient is zero, and it takes part like the others. A strategy whose rule is none of sums sets
+
+    takes_local_means = True
+
+and gets each worker's own mean instead, zeros of a worker without samples.
 """
 
 from collections.abc import Callable

@@ -8,6 +8,7 @@ from os import environ
 from pathlib import Path
 from sys import executable
 from typing import Any, Literal, Protocol
+from weakref import WeakKeyDictionary
 
 from pydantic import Field, StrictBool, model_validator
 
@@ -259,8 +260,12 @@ class Horovod:
     """One worker's side: operations in the graph, which the communicator's library carries.
 
     What compression and Adasum need to see are local means, as Horovod's own optimizer gives them: float16 has no
-    numbers below 6e-8, and Adasum's result depends on how the length of a gradient compares with that of the mean. So
-    there gradients, which arrive scaled by 1 / global batch, are multiplied by the number of workers first.
+    numbers below 6e-8, and Adasum's result depends on how the length of a gradient compares with that of the mean. For
+    compression gradients, which arrive scaled by 1 / samples of all workers, are multiplied by the number of workers
+    first, and averaged: the sum, whatever each worker's samples. Adasum is no sum. It combines two estimates of one
+    gradient, so that it gets every worker's own mean. Of an epoch's last, smaller step that means: workers count alike
+    although one may have a sample more, and one without samples, whose gradient is zero, leaves the other's as it is
+    (a scale by all samples would have doubled that one).
     """
 
     # Horovod does not count them.
@@ -270,10 +275,13 @@ class Horovod:
         self._options, self._communicator = options, communicator
         self._hvd, self._tf = communicator.hvd, communicator.tf
         self._compression = getattr(self._hvd.Compression, options.compression)
-        takes_means = options.adasum or options.compression != "none"
-        self._factor = communicator.size if takes_means else 1
-        average = self._hvd.Average if takes_means else self._hvd.Sum
+        self.takes_local_means = options.adasum
+        is_compressed = options.compression != "none"
+        self._factor = communicator.size if is_compressed and not options.adasum else 1
+        average = self._hvd.Average if is_compressed else self._hvd.Sum
         self._operation = self._hvd.Adasum if options.adasum else average
+        # How many sums each graph holds for the forward pass.
+        self._num_forward: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
     def in_graph(self, gradients: list[Any]) -> list[Any]:
         """Return the sums of all workers' gradients, or what Adasum makes of them."""
@@ -304,7 +312,29 @@ class Horovod:
 
     def in_forward(self, tensor: Any) -> Any:
         """Return the sum of all workers' tensors; its gradient is the sum of all workers' gradients."""
-        return tensor if self._communicator.size == 1 else self._hvd.allreduce(tensor, op=self._hvd.Sum)
+        if self._communicator.size == 1:
+            return tensor
+        name = self._next_forward_name()
+
+        def summed(value: Any) -> Any:
+            return self._sum(value, name), lambda gradient: self._sum(gradient, f"{name}_gradient")
+
+        return self._tf.custom_gradient(summed)(tensor)
+
+    def _sum(self, tensor: Any, name: str) -> Any:
+        return self._hvd.allreduce(tensor, op=self._hvd.Sum, name=name, ignore_name_scope=True)
+
+    def _next_forward_name(self) -> str:
+        """Return the name of a graph's next sum.
+
+        Sums of the same name meet. Left to Horovod, the name would be the tensor's, which differs between graphs: in an
+        epoch's last step workers may have graphs for different sizes.
+        """
+        graph = self._tf.compat.v1.get_default_graph()
+        while getattr(graph, "outer_graph", None) is not None and hasattr(graph.outer_graph, "outer_graph"):
+            graph = graph.outer_graph
+        number = self._num_forward[graph] = self._num_forward.get(graph, -1) + 1
+        return f"forward_{number}"
 
     def broadcast(self, parameters: Array) -> None:
         """Overwrite the flat parameters with worker 0's."""

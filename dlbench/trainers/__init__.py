@@ -27,7 +27,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dlbench.cgroups import ROOT
-from dlbench.errors import UserError
 from dlbench.records import hardware
 
 Array = npt.NDArray[Any]
@@ -57,7 +56,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Threads:
-    """Thread pools a process may use, and its devices.
+    """Thread pools a process may use, its devices, and which workers it holds.
 
     Attributes:
         intra_op: Threads within one operation.
@@ -65,6 +64,8 @@ class Threads:
         device_index: Which of its host's accelerators is its own (its index on that host).
         replicas: Under the engine's own distribution, how many workers this process holds; else None.
         distribution: Makes that distribution, given the engine's module (see `dlbench.strategies`).
+        workers: The numbers of those workers, for what has to differ between workers, such as dropout's random numbers;
+            none stands for 0, 1, ...
     """
 
     intra_op: int
@@ -72,13 +73,22 @@ class Threads:
     device_index: int = 0
     replicas: int | None = None
     distribution: Callable[[Any], Any] | None = None
+    workers: tuple[int, ...] = ()
 
 
 class Trainer(Protocol):
     """One replica, or all those that one process holds.
 
     `x` is [n, ...] as stored, `y` is [n, *target_shape] of class numbers; losses are in nats. A count of correct
-    predictions is a whole number unless samples have positions.
+    predictions is a whole number unless samples have positions. `gradient` and `step` take no samples, too: the
+    gradient is then zero, and neither moving statistics nor random generators change.
+
+    A trainer that compiles for the size of a batch has besides
+
+        def rehearse(self, x: Array, y: Array, scale: float) -> None: ...
+
+    which prepares for a batch like this one, so that its first step takes no longer than a later one, and leaves the
+    trainer's state as it was; with a hook, all workers call it at once.
     """
 
     num_parameters: int
@@ -147,14 +157,8 @@ def flatten(arrays: list[Array], dtype: Any) -> Array:
 def parts_of_batch(num_samples: int, num_parts: int) -> list[slice]:
     """Return the parts in which a batch is computed one after the other; their sizes differ by one at most.
 
-    Raises:
-        UserError: There are more parts than samples.
+    The first ones are empty where there are fewer samples than parts, as in the last step of an epoch.
     """
-    if num_parts > num_samples:
-        raise UserError(
-            f"a batch of {num_samples} samples cannot be computed in {num_parts} parts",
-            hint="lower gradient_accumulation_steps, or use a larger batch",
-        )
     ends = [num_samples * part // num_parts for part in range(num_parts + 1)]
     return [slice(*part) for part in pairwise(ends)]
 

@@ -1,13 +1,14 @@
 """The compiled functions of a Keras model and its optimizer: gradient, apply, step, evaluate.
 
-Each is one TensorFlow graph. A worker's training batches are all of one size, and knowing it lets TensorFlow plan
-ahead (1 to 2% of a step); evaluation has a free batch size, so that an odd last batch needs no new trace. Gradients
-leave and updates enter as one flat vector; packing is part of the graph. A concrete function is called, not
-`tf.function` itself, which would spend twice the time on finding it.
+Each is one TensorFlow graph. A worker's training batches are all of one size but an epoch's last, which has a graph of
+its own: knowing the size lets TensorFlow plan ahead (1 to 2% of a step). Evaluation has a free batch size, so that an
+odd last batch needs no new trace. Gradients leave and updates enter as one flat vector; packing is part of the graph. A
+concrete function is called, not `tf.function` itself, which would spend twice the time on finding it.
 """
 
 import copy
 import math
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,11 +22,15 @@ Everywhere = Callable[[Callable[..., Any], int], Callable[..., Any]]
 
 @dataclass(frozen=True)
 class InputSpecs:
-    """What a graph is made for: the types of samples and classes, and the batch size, None for any."""
+    """What a graph is made for: the types of samples and classes, and the batch size, None for any.
+
+    `scale` is in none of the graph's shapes; it is there where batches of one size and another weight need another one.
+    """
 
     x: Any
     y: Any
     num_samples: int | None = None
+    scale: float | None = None
 
 
 class Graph:
@@ -64,12 +69,31 @@ class Graph:
         self.dtype = tf.as_dtype(self._variables[0].dtype)
         self.on_accelerator = bool(tf.config.get_visible_devices("GPU"))
         self._added = [] if num_parts == 1 else [self._empty(variable) for variable in self._variables]
+        # Replicas are traced in threads of their own.
+        self._traced = threading.local()
+        # Zeros that the graph's optimizer cannot see, one for each gradient. TensorFlow does not know that Horovod's
+        # operations talk to others: of a constant it would compute one once for all steps, and two of the same tensor
+        # it would make one.
+        self._zeros = tf.Variable(tf.zeros([len(self._variables)], self.dtype), trainable=False)
 
     def of_first_replica(self) -> "Graph":
         """Return the same for the first replica alone."""
         other = copy.copy(self)
         other._everywhere = None
         return other
+
+    def summing(self, in_forward: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return a sum over workers for the forward pass to which one without samples contributes zeros.
+
+        A product, not a tensor of zeros, so that such a worker takes part in the sum of the gradients as well.
+        """
+
+        def summed(tensor: Any) -> Any:
+            if getattr(self._traced, "has_no_samples", False):
+                tensor *= self._tf.cast(self._zeros[0], tensor.dtype)
+            return in_forward(tensor)
+
+        return summed
 
     def gradient(self, specs: InputSpecs) -> Any:
         """Return f(x, y, scale) -> one vector: all gradients, then the sum of the losses and the correct ones."""
@@ -145,6 +169,8 @@ class Graph:
     def _differentiate_part(self, x: Any, y: Any, scale: Any) -> tuple[list[Any], Any]:
         """Return (gradients in the dtype of the flat vector, [sum of the losses, correct ones])."""
         tf = self._tf
+        if x.shape[0] == 0:
+            return self._differentiate_nothing(x, y, scale)
         variables = [variable.value for variable in self._variables]
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(variables)
@@ -158,6 +184,30 @@ class Graph:
         # `convert_to_tensor` makes the sparse gradient of an embedding dense.
         dense = [self._unscaled(tf.cast(tf.convert_to_tensor(g), self.dtype)) for g in gradients]
         return dense, self._sums(losses, correct)
+
+    def _differentiate_nothing(self, x: Any, y: Any, scale: Any) -> tuple[list[Any], Any]:
+        """Return zeros, without a use of the model: convolutions fail without a sample, and means would be 0 / 0.
+
+        Where layers sum over workers in the forward pass, this worker must enter the same sums: it then differentiates
+        a sample of zeros that weighs nothing, and puts back what that changes in other layers.
+        """
+        tf = self._tf
+        summing = [layer for layer in self._model._flatten_layers() if getattr(layer, "reduce", None) is not None]
+        if not summing:
+            zeros = zip(self._variables, tf.unstack(self._zeros.read_value()), strict=True)
+            return [tf.fill(variable.shape, zero) for variable, zero in zeros], tf.zeros([2], self.dtype)
+        shared = {id(variable) for layer in summing for variable in layer.non_trainable_variables}
+        own = [variable for variable in self._model.non_trainable_variables if id(variable) not in shared]
+        before = [tf.identity(variable.value) for variable in own]
+        x, y = (tf.zeros([1, *batch.shape[1:]], batch.dtype) for batch in (x, y))
+        self._traced.has_no_samples = True
+        try:
+            gradients, sums = self._differentiate_part(x, y, scale * self._zeros[0])
+        finally:
+            self._traced.has_no_samples = False
+        for variable, value in zip(own, before, strict=True):
+            variable.assign(value)
+        return gradients, sums * 0
 
     def _losses(self, x: Any, y: Any, training: bool) -> tuple[Any, Any]:
         """Return each sample's cross-entropy in nats and the share of its predictions that is correct."""

@@ -77,22 +77,31 @@ class Devices:
 class ReplicatedTrainer(KerasTrainer):
     """All replicas of one process, fed with the joined batch of their workers."""
 
-    def __init__(self, tf: Any, keras: Any, model: Any, graph: Graph, num_workers: int, devices: Devices) -> None:
-        super().__init__(tf, keras, model, graph, num_workers)
+    def __init__(
+        self,
+        tf: Any,
+        keras: Any,
+        model: Any,
+        graph: Graph,
+        num_workers: int,
+        workers: tuple[int, ...],
+        devices: Devices,
+    ) -> None:
         self._devices, self._first = devices, graph.of_first_replica()
+        super().__init__(tf, keras, model, graph, num_workers, workers)
         take_gradients_as_they_are(graph.optimizer)
 
     def replicas(self) -> list[Array]:
         """Return a copy of the trainable weights of each replica, flat."""
-        return [self._read(variables) for variables in self._devices.own(self._weights)]
+        return [self._read(variables) for variables in self._own(self._weights)]
 
     def statistics(self) -> Array:
         """Return a copy of the moving statistics of each replica, flat, one replica after the other."""
-        return flatten([self._read(variables) for variables in self._devices.own(self._statistics)], self._dtype)
+        return flatten([self._read(variables) for variables in self._own(self._statistics)], self._dtype)
 
     def set_statistics(self, flat: Array) -> None:
         """Overwrite the moving statistics of each replica with its own."""
-        replicas = self._devices.own(self._statistics)
+        replicas = self._own(self._statistics)
         for variables, part in zip(replicas, np.split(flat, len(replicas)), strict=True):
             assign(variables, part)
 
@@ -105,6 +114,16 @@ class ReplicatedTrainer(KerasTrainer):
             return super().evaluate(x, y)
         call = self._call("evaluate a few", InputSpecs(x.dtype, y.dtype), self._first.evaluate)
         return self._as_sums(call(self._tensor(x), self._tensor(y)).numpy())
+
+    def _specs(self, x: Array, y: Array, scale: float) -> InputSpecs:
+        """Return the same, with the scale: it tells an epoch's last steps from full ones on all processes alike.
+
+        TensorFlow's collectives are numbered as they are traced: where one process traces a graph, all have to.
+        """
+        return InputSpecs(x.dtype, y.dtype, len(y), scale)
+
+    def _own(self, variables: list[Any]) -> list[list[Any]]:
+        return self._devices.own(variables)
 
     def _read(self, variables: list[Any]) -> Array:
         return read(variables, self._dtype)

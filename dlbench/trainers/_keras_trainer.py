@@ -12,6 +12,13 @@ from dlbench.trainers._keras_graph import Graph, InputSpecs
 # What Eigen aligns tensors to; TensorFlow aborts the process on a tensor that is aligned to less.
 ALIGNMENT = 64
 
+# What Keras calls the state of a `SeedGenerator`: its seed, and how often it has drawn.
+SEED_STATE = "seed_generator_state"
+# Keras takes seeds modulo this (`keras/src/backend/tensorflow/random.py`), and the stride has no divisor in common
+# with it: no two workers' seeds are the same.
+NUM_SEEDS = 2**31 - 2
+SEED_STRIDE = 1_000_000_007
+
 
 def read(variables: list[Any], dtype: Any) -> Array:
     """Return a copy of all values, flat. float64 holds each exactly: whole numbers in them are far below 2**53."""
@@ -31,6 +38,13 @@ def assign(variables: list[Any], flat: Array) -> None:
         # Keras names a variable's dtype, TensorFlow has its own kind for it.
         dtype = getattr(variable.dtype, "as_numpy_dtype", variable.dtype)
         variable.assign(part.reshape(variable.shape).astype(dtype, copy=False))
+
+
+def shifted(seeds: Array, worker: int) -> Array:
+    """Return the states of generators, flat pairs of (seed, count), moved to those of another worker."""
+    pairs = seeds.reshape(-1, 2).copy()
+    pairs[:, 0] = (pairs[:, 0] + worker * SEED_STRIDE) % NUM_SEEDS
+    return pairs.ravel()
 
 
 def set_reduce(model: Any, in_forward: Callable[[Any], Any] | None, num_workers: int) -> None:
@@ -68,16 +82,32 @@ class KerasTrainer:
 
     The flat order is that of `model.trainable_variables`, for the moving statistics that of
     `model.non_trainable_variables`.
+
+    Each worker's random generators (dropout) start from the run's seed and its own number, so that no two workers draw
+    the same, and a worker draws the same under every strategy. A step without samples draws nothing.
+
+    Args:
+        tf: The module.
+        keras: The module.
+        model: A built `keras.Model`, whose generators start alike on all workers.
+        graph: What is compiled of it.
+        num_workers: Of the run.
+        workers: Those of this process, one for each replica.
     """
 
-    def __init__(self, tf: Any, keras: Any, model: Any, graph: Graph, num_workers: int) -> None:
+    def __init__(
+        self, tf: Any, keras: Any, model: Any, graph: Graph, num_workers: int, workers: tuple[int, ...]
+    ) -> None:
         self._tf, self._keras, self._model, self._graph = tf, keras, model, graph
-        self._num_workers = num_workers
+        self._num_workers, self._workers = num_workers, workers
         self._weights = list(model.trainable_variables)
-        # Counters and the states of random generators are whole numbers: they are no statistics.
-        others = [(v, keras.backend.is_float_dtype(v.dtype)) for v in model.non_trainable_variables]
-        self._statistics = [v for v, is_float in others if is_float]
-        self._remembered = [*graph.optimizer.variables, *(v for v, is_float in others if not is_float)]
+        self._seeds = [v for v in model.non_trainable_variables if v.name == SEED_STATE]
+        # Counters are whole numbers: they are no statistics.
+        others = [v for v in model.non_trainable_variables if v.name != SEED_STATE]
+        self._statistics = [v for v in others if keras.backend.is_float_dtype(v.dtype)]
+        counters = [v for v in others if not keras.backend.is_float_dtype(v.dtype)]
+        self._remembered = [*graph.optimizer.variables, *counters]
+        self._set_seeds(np.concatenate([read(seeds, np.float64) for seeds in self._own(self._seeds)]))
         self._dtype = np.dtype(graph.dtype.as_numpy_dtype)
         self._compiled: dict[tuple[str, InputSpecs | None], Any] = {}
         self._reduce: Callable[[list[Any]], list[Any]] | None = None
@@ -109,11 +139,16 @@ class KerasTrainer:
 
     def optimizer_state(self) -> Array:
         """Return a copy of slots, counters, loss scale, and the states of random generators (dropout), flat float64."""
-        return read(self._remembered, np.float64)
+        owned = zip(self._workers, self._own(self._seeds), strict=True)
+        # Without the workers' own part they are mostly equal, and checkpoints keep what is equal once.
+        seeds = [shifted(read(variables, np.float64), -worker) for worker, variables in owned]
+        return np.concatenate([read(self._remembered, np.float64), *seeds])
 
     def set_optimizer_state(self, flat: Array) -> None:
         """Overwrite all of it: with parameters and statistics, steps then go on to the bit as they would have."""
-        assign(self._remembered, flat)
+        num_seeds = 2 * len(self._seeds) * len(self._workers)
+        assign(self._remembered, flat[: flat.size - num_seeds])
+        self._set_seeds(flat[flat.size - num_seeds :])
         self._learning_rate = float("nan")
 
     def compile(
@@ -124,7 +159,7 @@ class KerasTrainer:
         Raises:
             UserError: A layer needs a sum over workers in the forward pass, and there is none.
         """
-        set_reduce(self._model, in_forward, self._num_workers)
+        set_reduce(self._model, in_forward and self._graph.summing(in_forward), self._num_workers)
         self._reduce = in_graph
         self._compiled.clear()
 
@@ -134,8 +169,10 @@ class KerasTrainer:
         The gradient is TensorFlow's own memory, fresh in each call, not a copy of it.
         """
         x, y, loss, correct = self._add_all_but_the_last(x, y, scale)
-        call = self._call("gradient", InputSpecs(x.dtype, y.dtype, len(y)), self._graph.gradient)
+        call = self._call("gradient", self._specs(x, y, scale), self._graph.gradient)
         packed = _memory_of(call(self._tensor(x), self._tensor(y), self._scalar(scale)))
+        if not len(y):
+            packed = packed.copy()  # zeros may be memory of the graph's own: what is reduced into them would stay
         last_loss, last_correct = self._as_sums(packed[-2:])
         return packed[:-2], loss + last_loss, correct + last_correct
 
@@ -152,9 +189,7 @@ class KerasTrainer:
         """Run gradient, hook and update in one compiled call; return (sum of the losses, correct predictions)."""
         self._set_learning_rate(learning_rate)
         x, y, loss, correct = self._add_all_but_the_last(x, y, scale)
-        call = self._call(
-            "step", InputSpecs(x.dtype, y.dtype, len(y)), lambda specs: self._graph.step(specs, self._reduce)
-        )
+        call = self._call("step", self._specs(x, y, scale), lambda specs: self._graph.step(specs, self._reduce))
         sums = _memory_of(call(self._tensor(x), self._tensor(y), self._scalar(scale)))
         last_loss, last_correct = self._as_sums(sums)
         return loss + last_loss, correct + last_correct
@@ -163,6 +198,18 @@ class KerasTrainer:
         """Return (sum of the losses, correct predictions) of one batch of any size, in inference mode."""
         call = self._call("evaluate", InputSpecs(x.dtype, y.dtype), self._graph.evaluate)
         return self._as_sums(_memory_of(call(self._tensor(x), self._tensor(y))))
+
+    def rehearse(self, x: Array, y: Array, scale: float) -> None:
+        """Trace, compile and run what a batch of this size needs, and put the state back."""
+        kept = [*self._weights, *self._statistics, *self._remembered, *self._seeds]
+        variables = [variable for replica in self._own(kept) for variable in replica]
+        values = [variable.numpy() for variable in variables]
+        if self._reduce is None:
+            self.gradient(x, y, scale)
+        else:
+            self.step(x, y, scale, self._learning_rate)
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(value)
 
     def synchronize(self) -> None:
         """Return once the device has done all it was given; on a processor it has when a call returns."""
@@ -189,6 +236,16 @@ class KerasTrainer:
         details = self._tf.config.experimental.get_device_details(devices[0])
         return str(details.get("device_name", devices[0].name))
 
+    def _own(self, variables: list[Any]) -> list[list[Any]]:
+        """Return the plain variables of each replica of this process."""
+        return [variables]
+
+    def _set_seeds(self, flat: Array) -> None:
+        """Overwrite the states of each replica's generators; `flat` is without the workers' own part."""
+        parts = np.split(flat, len(self._workers))
+        for worker, variables, part in zip(self._workers, self._own(self._seeds), parts, strict=True):
+            assign(variables, shifted(part, worker))
+
     def _add_all_but_the_last(self, x: Array, y: Array, scale: float) -> tuple[Array, Array, float, float]:
         """Differentiate all parts of a batch but the last; return that one, and the sums of those before it."""
         loss, correct = 0.0, 0.0 if self._has_positions else 0
@@ -196,10 +253,14 @@ class KerasTrainer:
             return x, y, loss, correct
         *parts, last = parts_of_batch(len(y), self._graph.num_parts)
         for part in parts:
-            call = self._call("add", InputSpecs(x.dtype, y.dtype, len(y[part])), self._graph.add)
+            call = self._call("add", self._specs(x[part], y[part], scale), self._graph.add)
             sums = _memory_of(call(self._tensor(x[part]), self._tensor(y[part]), self._scalar(scale)))
             loss, correct = (a + b for a, b in zip((loss, correct), self._as_sums(sums), strict=True))
         return x[last], y[last], loss, correct
+
+    def _specs(self, x: Array, y: Array, scale: float) -> InputSpecs:
+        """Return what a graph that computes gradients is made for."""
+        return InputSpecs(x.dtype, y.dtype, len(y))
 
     def _call(self, name: str, specs: InputSpecs, make: Callable[[InputSpecs], Any]) -> Any:
         call = self._compiled.get((name, specs))
@@ -211,7 +272,8 @@ class KerasTrainer:
         """Return a tensor that shares the array's memory where TensorFlow can use it, else one with a copy."""
         interface = array.__array_interface__
         address, read_only = interface["data"]
-        if read_only or address % ALIGNMENT or not array.flags.c_contiguous or self._graph.on_accelerator:
+        is_usable = array.size and array.flags.c_contiguous and not read_only and address % ALIGNMENT == 0
+        if not is_usable or self._graph.on_accelerator:
             return self._tf.constant(array)
         return self._tf.experimental.dlpack.from_dlpack(array.__dlpack__())
 

@@ -82,15 +82,17 @@ def create(
         optimizer.build(model.trainable_variables)
         return model, optimizer
 
+    num_replicas = 1 if distribution is None else threads.replicas or 1
+    workers = threads.workers or tuple(range(num_replicas))
     how = problem, settings.jit_compile, settings.gradient_accumulation_steps
     if distribution is None:
         model, optimizer = make()
-        return KerasTrainer(tf, keras, model, Graph(tf, model, optimizer, *how), settings.workers)
-    devices = Devices(tf, distribution, threads.replicas or 1)
+        return KerasTrainer(tf, keras, model, Graph(tf, model, optimizer, *how), settings.workers, workers)
+    devices = Devices(tf, distribution, num_replicas)
     with distribution.scope():
         model, optimizer = make()
         graph = Graph(tf, model, optimizer, *how, devices.everywhere)
-    return ReplicatedTrainer(tf, keras, model, graph, settings.workers, devices)
+    return ReplicatedTrainer(tf, keras, model, graph, settings.workers, workers, devices)
 
 
 def make_optimizer(keras: Any, settings: Settings) -> Any:

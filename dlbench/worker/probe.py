@@ -110,6 +110,7 @@ def train_a_little(replica: ProbeReplica, run: "RunSpec") -> None:
     make_steps(replica, run, apart=True)
     disagree(replica)
     make_steps(replica, run, apart=False)
+    rehearse(replica, run)
     data = replica.data
     chosen = data.validation[: run.settings.evaluation_batch_size]
     trainer.evaluate(data.validation_x[chosen], data.validation_y[chosen])
@@ -123,18 +124,21 @@ def train_a_little(replica: ProbeReplica, run: "RunSpec") -> None:
 
 def make_steps(replica: ProbeReplica, run: "RunSpec", *, apart: bool) -> None:
     """Make steps with the run's batch: gradient and update apart, with another gradient arrived, or in one call."""
-    import numpy as np
-
-    trainer, data = replica.trainer, replica.data
-    size, rate = run.local_batch_size(0), run.full_learning_rate
-    batches = data.batches or data.batch
+    trainer, size, rate = replica.trainer, run.local_batch_size(0), run.full_learning_rate
     for number in range(STEPS):
-        x, y = batches(_turned(np.arange(size), number, len(data.train)), 1)
+        x, y = _samples(replica, size, number)
         if apart:
             gradient, _, _ = trainer.gradient(x, y, 1 / size)
             trainer.apply(gradient.copy(), rate)
         else:
             trainer.step(x, y, 1 / size, rate)
+
+
+def rehearse(replica: ProbeReplica, run: "RunSpec") -> None:
+    """Prepare for the smaller step of an epoch's end, which keeps copies of the state for a while."""
+    size = run.local_batch_size(0) - 1
+    if run.settings.remainder == "train" and size and hasattr(replica.trainer, "rehearse"):
+        replica.trainer.rehearse(*_samples(replica, size, 0), 1 / size)
 
 
 def disagree(replica: ProbeReplica) -> None:
@@ -147,9 +151,15 @@ def disagree(replica: ProbeReplica) -> None:
     compare(first, replica.communicator, (*others, other))
 
 
-def _turned(indices: "Array", step: int, num_samples: int) -> "Array":
+def _samples(replica: ProbeReplica, size: int, step: int) -> "tuple[Array, Array]":
     """Return other samples in each step, as training has them; all are there, if not once each."""
-    return (indices + step * len(indices)) % num_samples
+    import numpy as np
+
+    from dlbench.worker.train.order import Share
+
+    data = replica.data
+    indices = (np.arange(size) + step * size) % len(data.train)
+    return (data.batches or data.batch)(Share(indices, (size,), (0,), size), 1)
 
 
 def _end(code: int) -> NoReturn:

@@ -17,9 +17,6 @@ import yaml
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 
-# Names an interpreter that has PyTorch, which dlbench's environment need not have.
-TORCH_PYTHON = "DLBENCH_BENCH_TORCH_PYTHON"
-
 
 # The environment of every rank, dlbench's and the plain scripts': a unit test compares it with dlbench's own plan.
 # Only what makes nothing quicker differs: dlbench asks Open MPI to name its components at the start.
@@ -75,18 +72,6 @@ def output(argv: list[str], added: Mapping[str, str] | None = None) -> str:
     if done.returncode:
         raise RuntimeError(f"{argv} ended with {done.returncode}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
     return done.stdout
-
-
-def torch_python() -> str:
-    """Return the interpreter that may have PyTorch."""
-    return os.environ.get(TORCH_PYTHON, sys.executable)
-
-
-@cache
-def torch_version() -> str:
-    """Return the version of its PyTorch, or "" where it has none."""
-    argv = [torch_python(), "-c", "import torch; print(torch.__version__)"]
-    return subprocess.run(argv, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def last_json(text: str) -> Any:

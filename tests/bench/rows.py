@@ -4,7 +4,6 @@ import csv
 import importlib.metadata
 import os
 import platform
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
@@ -12,7 +11,6 @@ from functools import cache
 from pathlib import Path
 
 from dlbench.trainers import processor_name
-from tests.bench.commands import ROOT, torch_version
 from tests.bench.pairs import turn
 
 # What decides how quick either side is.
@@ -32,7 +30,7 @@ class Row:
         pair: Number of the turn in which all sides were measured once, from 0.
         order: Number of the measurement in the section, from 0, as they followed one another.
         started_at: Time of day in UTC.
-        versions: Commit of dlbench, versions of Python and of the libraries that the sides use.
+        versions: Of Python and of the libraries that both sides use.
         processor: Its name, and how many of its cores the measurement may use.
     """
 
@@ -121,16 +119,14 @@ def now() -> str:
 
 @cache
 def versions() -> str:
-    """Return the commit of dlbench, and the versions of Python and of the libraries that are installed."""
-    git = ("git", "rev-parse", "--short", "HEAD")
-    commit = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
-    found = [f"dlbench {commit}"] * bool(commit) + [f"Python {platform.python_version()}"]
+    """Return the versions of Python and of the libraries that are installed."""
+    found = [f"Python {platform.python_version()}"]
     for name in LIBRARIES:
         try:
             found.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
             continue
-    return "; ".join(found + [f"torch {torch_version()}"] * bool(torch_version()))
+    return "; ".join(found)
 
 
 @cache

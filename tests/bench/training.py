@@ -1,6 +1,8 @@
 """The same training by dlbench, by plain scripts and by others: two workers, one core each, the same steps."""
 
 import json
+import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -10,19 +12,11 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from tests.bench.commands import (
-    TORCH_PYTHON,
-    dlbench_row,
-    last_json,
-    mpirun,
-    output,
-    prepared,
-    torch_python,
-    torch_version,
-    variables,
-)
+from tests.bench.commands import dlbench_row, last_json, mpirun, output, prepared, variables
 from tests.bench.rows import Found
 
+# Names an interpreter that has PyTorch, which dlbench's environment need not have.
+TORCH_PYTHON = "DLBENCH_BENCH_TORCH_PYTHON"
 BATCH_SIZE, WORKERS = 32, 2
 
 Measure = Callable[[], Found]
@@ -122,9 +116,8 @@ def settings_of(case: Case, steps: int, workers: int = WORKERS) -> dict[str, Any
 
 
 def dlbench(case: Case, steps: int, workers: int = WORKERS, **changes: Any) -> float:
-    """Run dlbench; return the samples/s of all workers. A window that is too short for a rate is extended."""
-    settings = settings_of(case, steps, workers) | {"extend_window": True} | changes
-    return float(dlbench_row(settings)["samples_per_s"])
+    """Run dlbench; return the samples/s of all workers."""
+    return float(dlbench_row(settings_of(case, steps, workers) | changes)["samples_per_s"])
 
 
 @cache
@@ -157,14 +150,18 @@ def sides(case: Case, window_s: float) -> dict[str, Measure]:
     }
     if case.in_steps:
         found = {name: measure for name, measure in found.items() if "group" not in name}
-    if torch_version():
-        python = torch_python()
+    if python := torch_python():
         found["PyTorch DDP over Gloo"] = lambda: case.found(plain(case, "plain_torch_ddp", steps, python=python))
-    else:
-        print(
-            f"PyTorch is left out: {torch_python()} has none; {TORCH_PYTHON} may name another interpreter", flush=True
-        )
     return found
+
+
+def torch_python() -> str:
+    """Return an interpreter that has PyTorch, or "" after saying that there is none."""
+    python = os.environ.get(TORCH_PYTHON, sys.executable)
+    if subprocess.run([python, "-c", "import torch"], stderr=subprocess.DEVNULL, check=False).returncode:
+        print(f"PyTorch is left out: {python} has none; {TORCH_PYTHON} may name an interpreter that has", flush=True)
+        return ""
+    return python
 
 
 def hook(case: Case, window_s: float) -> dict[str, Measure]:

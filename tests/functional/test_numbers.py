@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.mpi, pytest.mark.timeout(600)]
 BASE = "trainer: numpy, model: softmax, dataset: digits, strategy: mpi, cores_per_worker: 1, batch_scope: global"
 # Unequal local batches, marked steps, an evaluation that waits for the second epoch, a rate that warms up.
 UNEQUAL = f"""\
-base: {{{BASE}, algorithm: ring, epochs: 3, batch_size: 50, train_samples: 1003, validation_samples: 211, seed: 7,
+base: {{{BASE}, algorithm: ring, epochs: 3, batch_size: 50, train_samples: 1002, validation_samples: 211, seed: 7,
   evaluate_every: 2, sample_every: 5, learning_rate: 0.1, learning_rate_base_batch: 100, learning_rate_scale: sqrt,
   warmup_epochs: 1.5}}
 matrix: {{workers: [3, 1]}}
@@ -27,7 +27,7 @@ target: {{metric: validation_accuracy, value: 0.6, stop: true}}
 baseline: none
 """
 PARTS = ["data_wait_s", "compute_time_s", "communication_time_s", "update_time_s"]
-TRAINED = ["first", "warm-up", "timed", "sampled"]
+TRAINED = ["first", "warm-up", "timed", "sampled", "remainder"]
 NANOSECONDS = 2e-9
 
 
@@ -53,7 +53,12 @@ class Run:
         self.workers, self.done = row["workers"], row["epochs_completed"]
         self.batches = [len(part) for part in np.array_split(np.empty(row["batch_size"]), self.workers)]
         self.divided = row["divide"] == "epochs"
-        self.steps_per_epoch = row["train_samples"] // (max(self.batches) if self.divided else sum(self.batches))
+        self.full_steps = row["train_samples"] // (max(self.batches) if self.divided else sum(self.batches))
+        self.steps_per_epoch = self.full_steps
+        if row["remainder"] == "train":
+            self.steps_per_epoch = -(
+                -row["train_samples"] // (min(self.batches) if self.divided else sum(self.batches))
+            )
         self.timed = self.steps[self.steps["phase"].isin(["timed", "extended"])]
         self.trained = self.steps[self.steps["epoch"] > 0]
 
@@ -71,6 +76,11 @@ def runs(studies: list[Study]) -> list[Run]:
     return found
 
 
+def test_some_workers_had_no_sample_in_a_last_step(runs: list[Run]) -> None:
+    empty = [run for run in runs if (run.steps["num_samples"] == 0).any()]
+    assert sorted(run.workers for run in empty) == [2, 3, 3]
+
+
 def test_samples_and_steps_follow_from_the_settings(runs: list[Run]) -> None:
     for run in runs:
         row, steps = run.row, run.done * run.steps_per_epoch
@@ -79,11 +89,15 @@ def test_samples_and_steps_follow_from_the_settings(runs: list[Run]) -> None:
         assert row["batch_size_global"] == sum(run.batches)
         assert row["batch_size_per_worker"] == pytest.approx(sum(run.batches) / run.workers)
         assert row["steps"] == steps
-        assert row["samples_seen"] == steps * sum(run.batches) == run.trained["num_samples"].sum()
+        seen = run.done * (offered if row["remainder"] == "train" else run.full_steps * sum(run.batches))
+        assert row["samples_seen"] == seen == run.trained["num_samples"].sum() == run.epochs["samples"].sum()
         assert row["samples_dropped"] == run.done * offered - row["samples_seen"]
         assert row["seed"] == row["repeat"] + (0 if run.divided else 7)
         for worker, rows in run.steps.groupby("worker"):
-            assert set(rows["num_samples"]) == {run.batches[worker]}
+            remainder = rows["phase"] == "remainder"
+            assert set(rows["num_samples"][~remainder]) == {run.batches[worker]}
+            places = (rows["step"] - 1) % run.steps_per_epoch
+            assert remainder.equals((places >= run.full_steps) & (rows["epoch"] > 0))
             assert rows["step"].tolist() == list(range(1, len(rows) + 1))
             assert set(rows["phase"][rows["epoch"] > 0]) <= set(TRAINED)
 
@@ -102,7 +116,9 @@ def test_each_validation_sample_counts_once_at_each_evaluation(runs: list[Run]) 
 
 def test_the_loss_of_an_epoch_is_that_of_all_samples_in_it(runs: list[Run]) -> None:
     for run in runs:
-        for epoch, rows in run.trained.groupby("epoch"):
+        # A share without samples has no loss.
+        assert run.trained["loss"].isna().equals(run.trained["num_samples"] == 0)
+        for epoch, rows in run.trained.dropna(subset=["loss"]).groupby("epoch"):
             mean = np.average(rows["loss"], weights=rows["num_samples"])
             stated = run.epochs["train_loss"][run.epochs["epoch"] == epoch]
             assert stated.tolist() == pytest.approx([mean] * run.workers, rel=1e-9)

@@ -211,5 +211,5 @@ include:
         work.run("con.yaml")
         rows = work.rows()
         assert [row["status"] for row in rows] == ["completed"] * 2
-        assert [row["steps"] for row in rows] == ["20", "44"]
-        assert [row["samples_dropped"] for row in rows] == ["0", "90"]
+        assert [row["steps"] for row in rows] == ["20", "45"]
+        assert [row["samples_dropped"] for row in rows] == ["0", "0"]

@@ -141,6 +141,21 @@ def _synthetic(rows: Sequence[Row]) -> str:
     )
 
 
+def _dropped(rows: Sequence[Row]) -> str:
+    """Say that samples were left out: arms of larger batches then train on fewer."""
+    shares = [row["samples_dropped"] / (row["samples_seen"] + row["samples_dropped"]) for row in rows if _drops(row)]
+    if not shares:
+        return ""
+    return (
+        f"{len(shares)} of {counted(len(rows), 'run')} left out samples that fill no global batch, up to "
+        f"{percent(max(shares))} of each epoch (`remainder: train` trains them)."
+    )
+
+
+def _drops(row: Row) -> bool:
+    return bool(row.get("samples_dropped")) and row.get("samples_seen") is not None
+
+
 def _unbound(rows: Sequence[Row]) -> str:
     number = sum(row.get("cores_enforced") == "none" for row in rows)
     if not number:
@@ -172,7 +187,7 @@ def _one_machine(rows: Sequence[Row]) -> str:
 
 
 _ABOUT_RUNS: tuple[Callable[[Sequence[Row]], str], ...] = (
-    _window, _steal, _first_step, _synthetic, _unbound, _devices, _one_machine,
+    _window, _steal, _first_step, _synthetic, _dropped, _unbound, _devices, _one_machine,
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.arms import Arm, arms, option_columns, records
 from dlbench.records.columns import names
-from dlbench.scenario.settings import Settings
+from dlbench.scenario.settings import Settings, unrecorded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,12 +60,8 @@ def matched(base: "pd.DataFrame", new: "pd.DataFrame") -> list[Pair]:
 
 
 def settings(arm: Arm) -> dict[str, Any]:
-    """Return an arm's settings and options by column; of a setting that is not recorded its default.
-
-    A study that lacks a column was made before the setting was there, and did what its default does.
-    """
-    fields = Settings.model_fields
-    defaults = {name: fields[name].default for name in SETTING_COLUMNS if name in fields}
+    """Return an arm's settings and options by column; of one that is not recorded what was done before it was there."""
+    defaults = {name: unrecorded(name) for name in SETTING_COLUMNS if name in Settings.model_fields}
     found = {name: arm.known(name) for name in (*SETTING_COLUMNS, *option_columns(arm.first))}
     return {name: defaults.get(name) if value is None else value for name, value in found.items()}
 

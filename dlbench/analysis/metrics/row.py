@@ -134,6 +134,8 @@ def _specification(run: RunSpec) -> dict[str, Any]:
         "baseline": run.baseline,
         "batch_size_per_worker": run.global_batch_size / run.settings.workers,
         "batch_size_global": run.global_batch_size,
+        # A command decides itself.
+        "remainder": settings["remainder"] if run.settings.command is None else None,
         "epochs_per_worker": run.epochs_per_worker,
         "learning_rate_base": run.settings.learning_rate,
         "learning_rate": run.full_learning_rate,

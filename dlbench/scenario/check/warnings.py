@@ -30,7 +30,7 @@ def _window(arms: Sequence[RunSpec], cluster: Cluster) -> list[str]:
 
 
 def _num_steps(run: RunSpec, cluster: Cluster, seen: Descriptions) -> float:
-    """Return how many steps a worker will make; infinitely many where the data set says nothing."""
+    """Return how many full steps a worker will make; infinitely many where the data set says nothing."""
     if run.settings.command is not None:
         return float("inf")
     description = Case(run, cluster, seen).description

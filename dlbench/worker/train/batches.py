@@ -12,9 +12,10 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Augmentation, Divide, Input
 from dlbench.trainers import Array, Problem
 from dlbench.worker.train.augmentation import CropFlip, draw
+from dlbench.worker.train.order import Share
 
-# Returns the samples at some places of the training part as a step of an epoch gets them, x [n, ...] and y [n, ...].
-Batches = Callable[[Array, int], tuple[Array, Array]]
+# Returns the samples of a share as a step of an epoch gets them, x [n, ...] and y [n, ...]; n may be 0.
+Batches = Callable[[Share, int], tuple[Array, Array]]
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,9 @@ class TrainingData:
     validation: Array
     batches: Batches | None = None
 
-    def batch(self, indices: Array, epoch: int = 0) -> tuple[Array, Array]:
-        """Return the training samples at these places of the training part, as they are stored, in every epoch."""
-        chosen = self.train[indices]
+    def batch(self, share: Share, epoch: int = 0) -> tuple[Array, Array]:
+        """Return a share's training samples as they are stored, in every epoch."""
+        chosen = self.train[share.indices]
         return self.x[chosen], self.y[chosen]
 
 
@@ -44,19 +45,64 @@ class CroppedAndFlipped:
     Args:
         run: The run.
         workers: The workers that this process holds.
-        read: Returns the samples at places of the training part.
+        read: Returns the samples of a share.
     """
 
     def __init__(self, run: RunSpec, workers: tuple[int, ...], read: Batches) -> None:
-        self._read, self._seed = read, run.seed
-        self._step, self._offsets = _passes(run, workers)
+        self._read, self._seed, self._workers = read, run.seed, workers
+        # With `divide: epochs` so many workers share the epochs.
+        self._sharing = None if run.settings.divide is Divide.DATA else run.settings.workers
         self._crop_flip = CropFlip(run.settings.augmentation_padding)
 
-    def __call__(self, indices: Array, epoch: int) -> tuple[Array, Array]:
+    def __call__(self, share: Share, epoch: int) -> tuple[Array, Array]:
         """Read them, and crop and mirror each as the seed, the pass and its place in the training part say."""
-        x, y = self._read(indices, epoch)
-        turns = epoch * self._step + self._offsets
-        return self._crop_flip(x, draw(self._seed, turns, indices, self._crop_flip.padding)), y
+        x, y = self._read(share, epoch)
+        if not len(y):
+            return x, y
+        turns = self._passes(share, epoch)
+        return self._crop_flip(x, draw(self._seed, turns, share.indices, self._crop_flip.padding)), y
+
+    def _passes(self, share: Share, epoch: int) -> Array:
+        """Return the pass over the data that each sample of a share is of: [] or [n].
+
+        With `divide: epochs` workers share the epochs, not the samples: worker r's epoch e is pass e x workers + r, so
+        that together they see each sample changed in as many ways as one worker would.
+        """
+        if self._sharing is None:
+            return np.array(epoch)
+        return epoch * self._sharing + np.repeat(self._workers, share.sizes)
+
+
+class Synthetic:
+    """The parts of one global batch of random numbers, drawn sample by sample from the seed and its place in the batch.
+
+    Args:
+        run: The run.
+        stored: Type that samples are stored in.
+        problem: What there is to learn.
+    """
+
+    def __init__(self, run: RunSpec, stored: np.dtype[Any], problem: Problem) -> None:
+        self._seed, self._stored, self._problem = run.seed, stored, problem
+        self._drawn: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[Array, Array]] = {}
+
+    def __call__(self, share: Share, epoch: int) -> tuple[Array, Array]:
+        """Return the samples at the share's places, the same arrays each time."""
+        places = share.firsts, share.sizes
+        if places not in self._drawn:
+            self._drawn[places] = self._draw(*places)
+        return self._drawn[places]
+
+    def _draw(self, firsts: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[Array, Array]:
+        problem, stored = self._problem, self._stored
+        places = [first + number for first, size in zip(firsts, sizes, strict=True) for number in range(size)]
+        x = np.empty((len(places), *problem.input_shape), stored)
+        y = np.empty((len(places), *problem.target_shape), np.int32)
+        for row, place in enumerate(places):
+            generator = np.random.default_rng([self._seed, place])
+            x[row] = _random_sample(generator, stored, problem)
+            y[row] = generator.integers(0, problem.num_classes, problem.target_shape, np.int32)
+        return x, y
 
 
 def batches_of(
@@ -69,43 +115,19 @@ def batches_of(
         workers: The workers that this process holds.
         stored: Type that samples are stored in.
         problem: What there is to learn.
-        read: Returns the samples at places of the training part.
+        read: Returns the samples of a share.
 
     Raises:
         UserError: The run wants pictures augmented, and the samples are none.
     """
     settings = run.settings
     if settings.input is Input.SYNTHETIC:
-        batch = _random_batch(run, workers, stored, problem)
-        return lambda indices, epoch: batch
+        return Synthetic(run, stored, problem)
     if settings.augmentation is Augmentation.NONE:
         return read
     if reason := not_pictures(problem.input_shape, problem.vocabulary, settings.augmentation_padding):
         raise UserError(reason)
     return CroppedAndFlipped(run, workers, read)
-
-
-def _passes(run: RunSpec, workers: tuple[int, ...]) -> tuple[int, Array]:
-    """Return a and b, of which a x epoch + b is the pass over the data that the samples of a step are of: [] or [n].
-
-    With `divide: epochs` workers share the epochs, not the samples: worker r's epoch e is pass e x workers + r, so that
-    together they see each sample changed in as many ways as one worker would.
-    """
-    if run.settings.divide is Divide.DATA:
-        return 1, np.array(0)
-    return run.settings.workers, np.repeat(workers, [run.local_batch_size(worker) for worker in workers])
-
-
-def _random_batch(
-    run: RunSpec, workers: tuple[int, ...], stored: np.dtype[Any], problem: Problem
-) -> tuple[Array, Array]:
-    """Return a process's part of one global batch, drawn sample by sample from the seed and its place in the batch."""
-    starts = np.cumsum([0, *map(run.local_batch_size, range(run.settings.workers))])
-    places = [place for worker in workers for place in range(starts[worker], starts[worker + 1])]
-    generators = [np.random.default_rng([run.seed, place]) for place in places]
-    x = np.stack([_random_sample(generator, stored, problem) for generator in generators])
-    y = [generator.integers(0, problem.num_classes, problem.target_shape, np.int32) for generator in generators]
-    return x, np.stack(y)
 
 
 def _random_sample(generator: np.random.Generator, stored: np.dtype[Any], problem: Problem) -> Array:

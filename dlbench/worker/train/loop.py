@@ -13,16 +13,16 @@ from dlbench.records.warm_up import batch_medians, pieces_left_out, truncation
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Communicator, Strategy
 from dlbench.telemetry.reporter import Reporter
-from dlbench.trainers import Array, Trainer
+from dlbench.trainers import Trainer
 from dlbench.worker.observer import Observer
 from dlbench.worker.recorder import StepRecorder, Window, is_cut
 from dlbench.worker.train.agreement import Diverged, compare, worst
 from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.checkpoints import Checkpoints
 from dlbench.worker.train.evaluation import evaluate
-from dlbench.worker.train.order import DataOrder, learning_rate
+from dlbench.worker.train.order import DataOrder, Share, learning_rate
 from dlbench.worker.train.progress import Epoch, TrainingProgress, epoch_rows
-from dlbench.worker.train.step import RunStep, all_reduce_step, compiled_step
+from dlbench.worker.train.step import RunStep, all_reduce_step, compiled_step, scale_of
 from dlbench.worker.train.sync_point import SyncPoint
 
 # The longest wait for the acknowledgement of what was sent before the first step.
@@ -118,31 +118,33 @@ class Loop:
             self._make_checkpoint()
 
     def _train_epoch(self, epoch: Epoch) -> None:
-        for indices in self.order.epoch(epoch.number):
+        for share in self.order.epoch(epoch.number):
             epoch.learning_rate = learning_rate(self.run, self._step + 1, self.order.steps_per_epoch)
-            epoch.sums += (*self._train_step(indices, epoch.learning_rate, epoch.number), len(indices))
+            epoch.sums += (*self._train_step(share, epoch.learning_rate, epoch.number), len(share.indices))
             if self._is_first:
                 self._pausing(self._agree)
+                self._pausing(self._rehearse)
         now = perf_counter()
         epoch.steps, epoch.train_time_s, epoch.ended_at_s = self._step, self._train_time(now), now - self.recorder.zero
         self._pending.append(epoch)
 
-    def _train_step(self, indices: Array, rate: float, epoch: int) -> tuple[float, float]:
+    def _train_step(self, share: Share, rate: float, epoch: int) -> tuple[float, float]:
         """Run and record one step, inside or outside the window; return the sum of its losses and correct predictions.
 
         Raises:
             Diverged: Its loss is not finite.
         """
         self._step += 1
-        phase = self._phase()
-        if phase == "sampled":
+        phase, num_samples = self._phase(share), len(share.indices)
+        if phase in ("sampled", "remainder"):
             self._close_window()
         elif phase != "first" and not self.window.is_open:
             self.window.open()
-        timestamps, loss_sum, correct = self._run_step(indices, epoch, rate, self._can_mark and phase == "sampled")
+        timestamps, loss_sum, correct = self._run_step(share, epoch, rate, self._can_mark and phase == "sampled")
         if self.window.is_open:
-            self.window.count(len(indices), timestamps.ended - timestamps.started)
-        self.recorder.add(self._step, epoch, phase, len(indices), timestamps, loss_sum / len(indices))
+            self.window.count(num_samples, timestamps.ended - timestamps.started)
+        loss = loss_sum / num_samples if num_samples else None
+        self.recorder.add(self._step, epoch, phase, num_samples, timestamps, loss)
         return loss_sum, correct
 
     @property
@@ -150,10 +152,27 @@ class Loop:
         """Whether the step is the first one of this attempt."""
         return self._step == self._first_step
 
-    def _phase(self) -> str:
-        """Return the phase of the step: all but the first and those at cuts lie in pieces of the window."""
+    def _rehearse(self) -> None:
+        """Let the trainer compile the remainder's steps, whose batches have other sizes; a collective.
+
+        It is done after the first step, which is then as cold in arms without a remainder, and is no training.
+        """
+        rehearse = getattr(self.trainer, "rehearse", None)
+        shares = list(self.order.remainders()) if rehearse is not None else []
+        if rehearse is None or not shares:
+            return
+        self.reporter.phase = "compile"
+        batches = self.data.batches or self.data.batch
+        for share in shares:
+            rehearse(*batches(share, 1), scale_of(share, self.strategy))
+        self.sync_point.barrier()
+
+    def _phase(self, share: Share) -> str:
+        """Return the phase of a step: all but the first, remainders and those at cuts lie in pieces of the window."""
         if self._is_first:
             return "first"
+        if not share.is_full:
+            return "remainder"
         if is_cut(self._step - self._first_step + 1, self.run.settings.sample_every):
             return "sampled"
         return "extended" if self.window.extended else "timed"
@@ -233,13 +252,13 @@ class Loop:
         self.window.extended = True
         source = self._endless()
         while missing := self._steps_missing():
-            for indices in itertools.islice(source, missing):
-                self._train_step(indices, self.run.full_learning_rate, 0)
+            for share in itertools.islice(source, missing):
+                self._train_step(share, self.run.full_learning_rate, 0)
             self._close_window()
 
-    def _endless(self) -> Iterator[Array]:
+    def _endless(self) -> Iterator[Share]:
         for epoch in itertools.count(self.run.epochs_per_worker + 1):
-            yield from self.order.epoch(epoch)
+            yield from self.order.full_batches(epoch)
 
     def _steps_missing(self) -> int:
         """Return how many more steps to plan, 0 where a rate can be made without the warm-up; a collective.
@@ -288,10 +307,10 @@ class Loop:
         return sum(segment.steps for segment in segments) * self.run.global_batch_size / seconds if seconds else None
 
     def _make_step(self) -> RunStep:
-        batches, scale = self.data.batches or self.data.batch, 1.0 / self.run.global_batch_size
+        batches = self.data.batches or self.data.batch
         if self.strategy.in_graph is not None:
-            return compiled_step(self.trainer, batches, scale, self.reporter)
-        return all_reduce_step(self.trainer, self.strategy, self.communicator, batches, scale, self.reporter)
+            return compiled_step(self.trainer, self.strategy, batches, self.reporter)
+        return all_reduce_step(self.trainer, self.strategy, self.communicator, batches, self.reporter)
 
     def _account(self) -> Result:
         progress, window = self.progress, self.window
@@ -301,7 +320,7 @@ class Loop:
             steps=progress.steps,
             extended_steps=sum(segment.steps for segment in window.segments if segment.extended),
             epochs_completed=progress.epoch,
-            samples_seen=progress.steps * self.order.own_batch,
+            samples_seen=sum(row["samples"] for row in progress.rows),
             samples_dropped=progress.epoch * self.order.dropped_per_epoch,
             train_samples=len(self.data.train),
             validation_samples=len(self.data.validation),

@@ -2,14 +2,35 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.settings import Divide
+from dlbench.scenario.settings import Divide, Remainder
 
 Indices = npt.NDArray[np.int64]
+
+
+class Share(NamedTuple):
+    """What one process takes in one step.
+
+    Attributes:
+        indices: Its samples, those of its workers one after the other: [sum of `sizes`], which may be 0.
+        sizes: How many of them each of its workers takes.
+        firsts: Place of each of its workers' first sample in the global batch.
+        total: Samples of all workers in the step.
+        is_full: Whether every worker has its whole batch; otherwise the step trains a remainder.
+    """
+
+    indices: Indices
+    sizes: tuple[int, ...]
+    firsts: tuple[int, ...]
+    total: int
+    is_full: bool = True
 
 
 @dataclass(frozen=True)
@@ -17,8 +38,13 @@ class DataOrder:
     """The order of `num_samples` training samples for one process; the same number of steps for all.
 
     With `divide: data` each epoch is one permutation of all samples, cut into global batches of which worker r takes
-    slice r. With `divide: epochs` every worker has its own permutation of all samples. Either way the remainder that
-    fills no batch is dropped and counted. A process that holds several workers takes theirs one after the other.
+    slice r. With `divide: epochs` every worker has its own permutation of all samples. A process that holds several
+    workers takes theirs one after the other.
+
+    What fills no global batch is trained in smaller steps at the epoch's end, or with `remainder: drop` left out and
+    counted. With `divide: data` that is one step, whose samples are shared so that no worker has two more than another;
+    with `divide: epochs` there are as many as the worker with the smallest batch needs, and a worker that has seen all
+    its samples has none in them.
     """
 
     num_samples: int
@@ -26,51 +52,92 @@ class DataOrder:
     workers: tuple[int, ...]
     divide: Divide
     seed: int
+    remainder: Remainder
 
     @classmethod
     def of(cls, run: RunSpec, workers: tuple[int, ...], num_samples: int) -> "DataOrder":
         """Return the order of the process that holds these workers of a run."""
         settings = run.settings
         batches = tuple(run.local_batch_size(index) for index in range(settings.workers))
-        return cls(num_samples, batches, workers, settings.divide, run.seed)
+        return cls(num_samples, batches, workers, settings.divide, run.seed, settings.remainder)
 
-    @property
+    @cached_property
+    def full_steps(self) -> int:
+        """Steps of an epoch in which every worker has its whole batch."""
+        batch = max(self.local_batches) if self.divide is Divide.EPOCHS else sum(self.local_batches)
+        return self.num_samples // batch
+
+    @cached_property
     def steps_per_epoch(self) -> int:
         """Steps in one epoch, computed from the global sizes alone, so that it is the same for all workers."""
-        if self.divide is Divide.EPOCHS:
-            return self.num_samples // max(self.local_batches)
-        return self.num_samples // sum(self.local_batches)
+        if self.remainder is Remainder.DROP:
+            return self.full_steps
+        batch = min(self.local_batches) if self.divide is Divide.EPOCHS else sum(self.local_batches)
+        return -(-self.num_samples // batch)
 
     @property
     def dropped_per_epoch(self) -> int:
-        """Samples that fill no batch in one epoch, over all workers."""
+        """Samples that are left out in one epoch, over all workers."""
+        if self.remainder is Remainder.TRAIN:
+            return 0
         offered = self.num_samples * (len(self.local_batches) if self.divide is Divide.EPOCHS else 1)
-        return offered - self.steps_per_epoch * sum(self.local_batches)
+        return offered - self.full_steps * sum(self.local_batches)
 
-    @property
-    def own_batch(self) -> int:
-        """Samples of this process in one step."""
-        return sum(self.local_batches[worker] for worker in self.workers)
+    def epoch(self, epoch: int) -> Iterator[Share]:
+        """Yield this process's share of each step of epoch 1, 2, ..."""
+        permutations = self._permutations(epoch)
+        for step in range(self.steps_per_epoch):
+            yield self._share(step, permutations)
 
-    def epoch(self, epoch: int) -> Iterator[Indices]:
-        """Yield this process's sample indices, one array [own batch] per step, of epoch 1, 2, ..."""
-        slices = self._own_permutations(epoch) if self.divide is Divide.EPOCHS else self._own_slices(epoch)
-        return iter(slices[0] if len(slices) == 1 else np.concatenate(slices, axis=1))
+    def full_batches(self, epoch: int) -> Iterator[Share]:
+        """Yield the same without a remainder."""
+        permutations = self._permutations(epoch)
+        for step in range(self.full_steps):
+            yield self._share(step, permutations)
 
-    def _own_slices(self, epoch: int) -> list[Indices]:
-        """Return [steps, local batch] of each own worker: its slice of the global batches."""
-        batches = self._batches([self.seed, epoch], sum(self.local_batches))
-        starts = [sum(self.local_batches[:worker]) for worker in self.workers]
-        lengths = [self.local_batches[worker] for worker in self.workers]
-        return [batches[:, start : start + length] for start, length in zip(starts, lengths, strict=True)]
+    def remainders(self) -> Iterator[Share]:
+        """Yield one share of each size that the remainder's steps have, in the order in which they are trained."""
+        permutations, seen = self._permutations(1), {self.local_batches}
+        for step in range(self.full_steps, self.steps_per_epoch):
+            sizes = self._sizes(step)
+            if sizes not in seen:
+                seen.add(sizes)
+                yield self._share(step, permutations)
 
-    def _own_permutations(self, epoch: int) -> list[Indices]:
-        """Return [steps, local batch] of each own worker, each from a permutation of its own."""
-        return [self._batches([self.seed, epoch, worker], self.local_batches[worker]) for worker in self.workers]
+    def _permutations(self, epoch: int) -> list[Indices]:
+        """Return the permutation that each own worker takes its samples from."""
+        if self.divide is Divide.EPOCHS:
+            return [self._permutation([self.seed, epoch, worker]) for worker in self.workers]
+        return [self._permutation([self.seed, epoch])] * len(self.workers)
 
-    def _batches(self, seeds: list[int], width: int) -> Indices:
-        permutation = np.random.default_rng(seeds).permutation(self.num_samples)
-        return permutation[: self.steps_per_epoch * width].reshape(self.steps_per_epoch, width)
+    def _permutation(self, seeds: list[int]) -> Indices:
+        return np.random.default_rng(seeds).permutation(self.num_samples)
+
+    def _share(self, step: int, permutations: list[Indices]) -> Share:
+        sizes, firsts, total = self._full if step < self.full_steps else self._part(self._sizes(step))
+        if self.divide is Divide.EPOCHS:
+            starts = [step * self.local_batches[worker] for worker in self.workers]
+        else:
+            starts = [step * self._full[2] + first for first in firsts]
+        parts = [order[start : start + size] for order, start, size in zip(permutations, starts, sizes, strict=True)]
+        indices = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return Share(indices, sizes, firsts, total, step < self.full_steps)
+
+    def _sizes(self, step: int) -> tuple[int, ...]:
+        """Return the samples of every worker in a step (0, 1, ...) of the remainder."""
+        if self.divide is Divide.EPOCHS:
+            return tuple(min(batch, max(0, self.num_samples - step * batch)) for batch in self.local_batches)
+        whole, rest = divmod(self.num_samples - self.full_steps * sum(self.local_batches), len(self.local_batches))
+        return tuple(whole + (worker < rest) for worker in range(len(self.local_batches)))
+
+    @cached_property
+    def _full(self) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+        return self._part(self.local_batches)
+
+    def _part(self, sizes: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+        """Return sizes and places of the own workers, and the total, of a step in which all workers have these."""
+        ends = (0, *accumulate(sizes))
+        return tuple(sizes[w] for w in self.workers), tuple(ends[w] for w in self.workers), ends[-1]
 
 
 def learning_rate(run: RunSpec, step: int, steps_per_epoch: int) -> float:

@@ -125,7 +125,9 @@ def threads_of(assignment: Assignment, rank: int, distribution: Callable[[Any], 
     layout = assignment.layout
     place = layout.places[rank]
     replicas = None if distribution is None else len(place.workers)
-    return Threads(layout.intra_op_threads, layout.inter_op_threads, place.local_index, replicas, distribution)
+    return Threads(
+        layout.intra_op_threads, layout.inter_op_threads, place.local_index, replicas, distribution, place.workers
+    )
 
 
 def problem_of(arrays: Arrays) -> Problem:

@@ -5,27 +5,38 @@ from time import perf_counter
 
 from dlbench.strategies import Communicator, Strategy
 from dlbench.telemetry.reporter import Reporter
-from dlbench.trainers import Array, Trainer
+from dlbench.trainers import Trainer
 from dlbench.worker.recorder import NAN, StepTimestamps
 from dlbench.worker.train.batches import Batches
+from dlbench.worker.train.order import Share
 
-# Runs one step on the samples of some indices in an epoch, with a learning rate; where the flag is set, with a barrier
-# before the all-reduce. Returns the step's timestamps, the sum of its losses and the number of correct predictions.
-RunStep = Callable[[Array, int, float, bool], tuple[StepTimestamps, float, float]]
+# Runs one step on a share of an epoch's samples, with a learning rate; where the flag is set, with a barrier before the
+# all-reduce. Returns the step's timestamps, the sum of its losses and the number of correct predictions.
+RunStep = Callable[[Share, int, float, bool], tuple[StepTimestamps, float, float]]
+
+
+def scale_of(share: Share, strategy: Strategy) -> float:
+    """Return what a process's losses are multiplied by: the gradients' sum over workers is the mean over the step.
+
+    A strategy that `takes_local_means` (see `dlbench.strategies`) gets each worker's own mean.
+    """
+    if getattr(strategy, "takes_local_means", False):
+        return 1.0 / max(1, len(share.indices))
+    return 1.0 / share.total
 
 
 def all_reduce_step(
-    trainer: Trainer, strategy: Strategy, communicator: Communicator, batches: Batches, scale: float, reporter: Reporter
+    trainer: Trainer, strategy: Strategy, communicator: Communicator, batches: Batches, reporter: Reporter
 ) -> RunStep:
     """Return the step of a strategy that reduces flat gradients between two compiled calls."""
 
-    def run(indices: Array, epoch: int, learning_rate: float, marked: bool) -> tuple[StepTimestamps, float, float]:
+    def run(share: Share, epoch: int, learning_rate: float, marked: bool) -> tuple[StepTimestamps, float, float]:
         reporter.phase = "data"
         started = perf_counter()
-        x, y = batches(indices, epoch)
+        x, y = batches(share, epoch)
         reporter.phase = "compute"
         batch_ready = perf_counter()
-        gradient, loss_sum, correct = trainer.gradient(x, y, scale)
+        gradient, loss_sum, correct = trainer.gradient(x, y, scale_of(share, strategy))
         gradient_ready = perf_counter()
         peers_ready = NAN
         if marked:
@@ -46,16 +57,16 @@ def all_reduce_step(
     return run
 
 
-def compiled_step(trainer: Trainer, batches: Batches, scale: float, reporter: Reporter) -> RunStep:
+def compiled_step(trainer: Trainer, strategy: Strategy, batches: Batches, reporter: Reporter) -> RunStep:
     """Return the step of a strategy that reduces inside the compiled call: nothing between can be observed."""
 
-    def run(indices: Array, epoch: int, learning_rate: float, marked: bool) -> tuple[StepTimestamps, float, float]:
+    def run(share: Share, epoch: int, learning_rate: float, marked: bool) -> tuple[StepTimestamps, float, float]:
         reporter.phase = "data"
         started = perf_counter()
-        x, y = batches(indices, epoch)
+        x, y = batches(share, epoch)
         reporter.phase = "compute"
         batch_ready = perf_counter()
-        loss_sum, correct = trainer.step(x, y, scale, learning_rate)
+        loss_sum, correct = trainer.step(x, y, scale_of(share, strategy), learning_rate)
         return StepTimestamps(started, batch_ready, NAN, NAN, NAN, perf_counter()), loss_sum, correct
 
     return run

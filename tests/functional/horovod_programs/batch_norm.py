@@ -9,7 +9,7 @@ from dlbench.communicators.horovod import HorovodCommunicator
 from dlbench.scenario.settings import Settings
 from dlbench.strategies import horovod
 from dlbench.trainers import Array, Threads, Trainer
-from tests.functional.mpi_programs.train import GLOBAL_BATCH, LEARNING_RATE, PROBLEM, batches, difference
+from tests.functional.mpi_programs.train import LEARNING_RATE, PROBLEM, batches, difference
 
 Slice = Callable[[Array], Array]
 
@@ -43,5 +43,5 @@ def train(trainer: Trainer, start: tuple[Array, Array], mine: Slice) -> tuple[Ar
     trainer.set_parameters(start[0])
     trainer.set_statistics(start[1])
     for x, y in batches():
-        trainer.step(np.ascontiguousarray(mine(x)), mine(y), 1 / GLOBAL_BATCH, LEARNING_RATE)
+        trainer.step(np.ascontiguousarray(mine(x)), mine(y), 1 / len(y), LEARNING_RATE)
     return trainer.parameters(), trainer.statistics()

@@ -77,11 +77,13 @@ def gradients(communicator: HorovodCommunicator) -> list[np.ndarray]:
     return [np.random.default_rng(rank).normal(size=1000) * 1e-7 for rank in range(communicator.size)]
 
 
-def reduced(communicator: HorovodCommunicator, **options: Any) -> np.ndarray:
-    """Return what the strategy makes of the gradients."""
+def reduced(communicator: HorovodCommunicator, own: np.ndarray | None = None, **options: Any) -> np.ndarray:
+    """Return what the strategy makes of the gradients, or of another one of this worker's."""
     strategy = horovod.create(horovod.OPTIONS(**options), communicator, None)
     graph = communicator.tf.function(lambda gradient: strategy.in_graph([gradient])[0])
-    return np.asarray(graph(communicator.tf.constant(gradients(communicator)[communicator.rank])))
+    return np.asarray(
+        graph(communicator.tf.constant(gradients(communicator)[communicator.rank] if own is None else own))
+    )
 
 
 def is_nearly_the_sum(communicator: HorovodCommunicator) -> bool:
@@ -92,13 +94,25 @@ def is_nearly_the_sum(communicator: HorovodCommunicator) -> bool:
 
 
 def is_adasum(communicator: HorovodCommunicator) -> bool:
-    """Return whether pairs are combined, and pairs of pairs, by the formula of arXiv 2006.02924 (section 3)."""
-    means = [gradient * communicator.size for gradient in gradients(communicator)]
-    while len(means) > 1:
-        means = [_adasum(first, second) for first, second in zip(means[::2], means[1::2], strict=True)]
-    return bool(np.allclose(reduced(communicator, adasum=True), means[0], rtol=1e-6, atol=0))
+    """Return whether pairs are combined, and pairs of pairs, by the formula of arXiv 2006.02924 (section 3).
+
+    The gradients stand for the workers' own means; the last worker's is also taken for zero, that of no samples.
+    """
+    found = []
+    for num_empty in (0, 1):
+        means = gradients(communicator)
+        means[len(means) - num_empty :] = [np.zeros_like(means[0])] * num_empty
+        own, joined = means[communicator.rank], means
+        while len(joined) > 1:
+            pairs = zip(joined[::2], joined[1::2], strict=True)
+            joined = [_adasum(first, second) for first, second in pairs]
+        result = reduced(communicator, own, adasum=True)
+        found.append(np.allclose(result, joined[0], rtol=1e-6, atol=0))
+    return all(found)
 
 
 def _adasum(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    if not first.any() or not second.any():
+        return first + second
     product = first @ second
     return (1 - product / (2 * first @ first)) * first + (1 - product / (2 * second @ second)) * second

@@ -7,8 +7,6 @@ difference to one worker that trained on the joined batches, relative to the lar
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from dlbench import plugins
 from dlbench.communicators.horovod import HorovodCommunicator
 from dlbench.scenario.settings import Settings
@@ -16,16 +14,18 @@ from dlbench.strategies import horovod
 from dlbench.trainers import Threads, Trainer
 from dlbench.worker.train.agreement import compare, weights_hash
 from tests.functional.mpi_programs.train import (
-    GLOBAL_BATCH,
+    AGREEING,
     LEARNING_RATE,
     PROBLEM,
     batches,
     difference,
     from_worker_0,
     one_worker,
+    rehearse,
+    share,
 )
 
-SABOTAGES = ("no-reduction", "no-broadcast", "equal-weights")
+SABOTAGES = ("no-reduction", "no-broadcast", *AGREEING)
 # No batch norm, no dropout.
 NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
     "float64": ("mlp", {"hidden": (9, 7)}),
@@ -91,11 +91,11 @@ def many_workers(trainer: Trainer, communicator: HorovodCommunicator, case: Case
     trainer.compile(alone if case.sabotage == "no-reduction" else strategy.in_graph)
     verdicts, hashes = [], []
     for x, y in batches():
-        mine = np.array_split(np.arange(GLOBAL_BATCH), communicator.size)[communicator.rank]
-        scale = 1 / (communicator.size * len(mine)) if case.sabotage == "equal-weights" else 1 / GLOBAL_BATCH
-        own = np.ascontiguousarray(x[mine]), y[mine]
+        own = share(x, y, communicator, case.sabotage)
         if not hashes:
-            hashes.append(weights_hash(trainer.gradient(*own, scale)[0]))
-        trainer.step(*own, scale, LEARNING_RATE)
+            hashes.append(weights_hash(trainer.gradient(*own)[0]))
+        trainer.step(*own, LEARNING_RATE)
+        if not verdicts:
+            rehearse(trainer, communicator)
         verdicts.append(compare(trainer.parameters(), communicator).verdict)
     return {"first": verdicts[0], "last": verdicts[-1], "gradient": hashes[0]}

@@ -20,7 +20,9 @@ from tests.functional.mpi_programs.launch import hand_in
 from tests.functional.mpi_programs.switch import communicator_with
 
 ALGORITHMS = mpi.NEEDS.algorithms
-SABOTAGES = ("", "no-reduction", "no-broadcast", "equal-weights")
+SABOTAGES = ("", "no-reduction", "no-broadcast", "equal-weights", "full-weights")
+# Those with which workers agree, and are wrong: a mean of means, and a remainder weighted as if its batch were full.
+AGREEING = ("equal-weights", "full-weights")
 # (model, its options, precision) of each trainer: no batch norm, no dropout.
 NETWORKS: dict[str, list[tuple[str, dict[str, Any], str]]] = {
     "numpy": [("mlp", {"hidden": (9, 7)}, "float64"), ("mlp", {"hidden": (9, 7)}, "float32")],
@@ -28,7 +30,8 @@ NETWORKS: dict[str, list[tuple[str, dict[str, Any], str]]] = {
 }
 PROBLEM = Problem(input_shape=(8, 8, 1), num_classes=5)
 GLOBAL_BATCH = 25  # divisible by none of 2, 3, 4
-STEPS = 4
+# Samples of each step: of the last ones workers have unequal shares, and some of them none.
+STEPS = (GLOBAL_BATCH, GLOBAL_BATCH, GLOBAL_BATCH, 7, 1)
 LEARNING_RATE = 0.2
 # By precision: the largest relative difference to one worker that rounding explains.
 TOLERANCES = {"float64": 1e-12, "float32": 1e-5}
@@ -75,16 +78,29 @@ def batches() -> Iterator[tuple[Array, Array]]:
     """Yield the global batches; samples of a class lie about its own mean, sorted, so that slices differ much."""
     random = np.random.default_rng(7)
     means = random.normal(size=(PROBLEM.num_classes, *PROBLEM.input_shape))
-    for _ in range(STEPS):
-        y = np.sort(random.integers(PROBLEM.num_classes, size=GLOBAL_BATCH))
-        yield (means[y] + random.normal(size=(GLOBAL_BATCH, *PROBLEM.input_shape))).astype(np.float32), y
+    for size in STEPS:
+        y = np.sort(random.integers(PROBLEM.num_classes, size=size))
+        yield (means[y] + random.normal(size=(size, *PROBLEM.input_shape))).astype(np.float32), y
+
+
+def share(x: Array, y: Array, communicator: Communicator, sabotage: str = "") -> tuple[Array, Array, float]:
+    """Return this worker's slice of a batch, which may be empty, and what its losses are scaled by."""
+    mine = np.array_split(np.arange(len(y)), communicator.size)[communicator.rank]
+    weights = {"equal-weights": communicator.size * max(1, len(mine)), "full-weights": GLOBAL_BATCH}
+    return np.ascontiguousarray(x[mine]), y[mine], 1 / weights.get(sabotage, len(y))
+
+
+def rehearse(trainer: Trainer, communicator: Communicator) -> None:
+    """Prepare for the smaller steps; nothing may come of it."""
+    for x, y in list(batches())[-2:]:
+        trainer.rehearse(*share(x, y, communicator))  # type: ignore[attr-defined]
 
 
 def one_worker(trainer: Trainer, start: Array) -> Array:
     """Return the weights of one worker after training on the whole batches."""
     trainer.set_parameters(start)
     for x, y in batches():
-        gradient, _, _ = trainer.gradient(x, y, 1 / GLOBAL_BATCH)
+        gradient, _, _ = trainer.gradient(x, y, 1 / len(y))
         trainer.apply(gradient, LEARNING_RATE)
     end = trainer.parameters()
     if difference(end, start) < 0.01:
@@ -99,10 +115,10 @@ def many_workers(trainer: Trainer, strategy: Strategy, communicator: Communicato
         strategy.broadcast(start)
         trainer.set_parameters(start)
     verdicts, hashes = [], []
+    if hasattr(trainer, "rehearse"):
+        rehearse(trainer, communicator)
     for x, y in batches():
-        mine = np.array_split(np.arange(GLOBAL_BATCH), communicator.size)[communicator.rank]
-        scale = 1 / (communicator.size * len(mine)) if sabotage == "equal-weights" else 1 / GLOBAL_BATCH
-        gradient, _, _ = trainer.gradient(np.ascontiguousarray(x[mine]), y[mine], scale)
+        gradient, _, _ = trainer.gradient(*share(x, y, communicator, sabotage))
         hashes.append(weights_hash(gradient))
         # What remains without a reduction: each worker follows its own gradient.
         update = gradient * communicator.size if sabotage == "no-reduction" else strategy.all_reduce(gradient)

@@ -18,7 +18,9 @@ from dlbench.strategies import mirrored
 from dlbench.trainers import Array, Problem, Threads, Trainer
 from dlbench.worker.train.agreement import compare
 from tests.functional.mpi_programs.launch import hand_in
-from tests.functional.mpi_programs.train import GLOBAL_BATCH, LEARNING_RATE, PROBLEM, batches, difference
+from tests.functional.mpi_programs.train import GLOBAL_BATCH, LEARNING_RATE, PROBLEM, batches, difference, rehearse
+from tests.functional.replica_programs.masks import build as build_masked
+from tests.functional.replica_programs.masks import masks
 from tests.functional.replica_programs.sabotaged import but_in_the_first, without_reduction
 
 SEED = 5
@@ -36,7 +38,11 @@ class Case(NamedTuple):
 
 
 CNN: dict[str, Any] = {"filters": (3, 4)}
-EVERYWHERE = (Case(settings={"optimizer": "sgd", "momentum": 0.9}), Case(sabotage="no-reduction"))
+EVERYWHERE = (
+    Case(settings={"optimizer": "sgd", "momentum": 0.9}),
+    Case(sabotage="no-reduction"),
+    Case(sabotage="full-weights"),
+)
 HIERARCHICAL = Case(cross_device_ops="hierarchical_copy")
 # By number of workers: each optimizer, way of summing, network and sabotage once.
 CASES: dict[int, tuple[Case, ...]] = {
@@ -60,7 +66,9 @@ CASES: dict[int, tuple[Case, ...]] = {
 
 def main(workers: int) -> None:
     """Run every case and hand in what was found."""
-    hand_in(0, [case._asdict() | found(case, workers) for case in CASES[workers]])
+    cases = [case._asdict() | found(case, workers) for case in CASES[workers]]
+    threads = Threads(1, 2, replicas=workers, distribution=functools.partial(made, "auto"))
+    hand_in(0, {"cases": cases, "masks": masks(workers, lambda: build_masked(threads, workers))})
 
 
 def found(case: Case, workers: int) -> dict[str, Any]:
@@ -71,9 +79,11 @@ def found(case: Case, workers: int) -> dict[str, Any]:
         raise RuntimeError("the same seed gave other first weights")
     verdicts, sums = [], []
     for x, y in batches():
-        scale = 1 / GLOBAL_BATCH
-        one = joined.step(x, y, scale, LEARNING_RATE)
+        one = joined.step(x, y, 1 / len(y), LEARNING_RATE)
+        scale = 1 / (GLOBAL_BATCH if case.sabotage == "full-weights" else len(y))
         sums.append((one, many.step(x, y, scale, LEARNING_RATE)))
+        if not verdicts:
+            rehearse(many, _single.connect(1))
         first, *others = many.replicas()
         verdicts.append(compare(first, _single.connect(1), others).verdict)
     if difference(joined.parameters(), start) < 0.01:

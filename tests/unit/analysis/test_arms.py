@@ -50,7 +50,7 @@ def test_repeats_become_an_arm_with_efficiency_against_its_base_line() -> None:
 
 def test_an_arm_and_its_base_line_differ_in_nothing_that_decides_a_step(subtests: pytest.Subtests) -> None:
     assert has_base_line()
-    assert {"input", "augmentation", "gradient_accumulation_steps", "nesterov", "weight_decay"} < set(EQUAL)
+    assert {"input", "augmentation", "gradient_accumulation_steps", "nesterov", "weight_decay", "remainder"} < {*EQUAL}
     for name in (*EQUAL, "model.filters", "emulated"):
         with subtests.test(name=name):
             assert not has_base_line(**{name: "synthetic" if name == "input" else "other"})
@@ -59,7 +59,7 @@ def test_an_arm_and_its_base_line_differ_in_nothing_that_decides_a_step(subtests
 def test_every_other_setting_may_differ(subtests: pytest.Subtests) -> None:
     others = settings_of(Affects.TRAINING, Affects.DISTRIBUTION, Affects.OBSERVATION)
     for name in (*others, "strategy.chunk_bytes"):
-        if name not in ("epochs", "strategy", "workers"):
+        if name not in ("epochs", "remainder", "strategy", "workers"):
             with subtests.test(name=name):
                 assert has_base_line(**{name: "other"})
     assert set(EQUAL) - set(Settings.model_fields) == {"dataset_checksum"}

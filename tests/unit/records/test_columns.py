@@ -72,7 +72,7 @@ def test_a_step_travels_in_the_order_of_its_columns():
         "compute_time_s", "peer_wait_s", "communication_time_s", "update_time_s", "loss",
     )  # fmt: skip
     assert [columns.FIELD[name] for name in columns.names("steps")[3:]] == list(range(len(columns.STEP_FIELDS)))
-    assert [columns.PHASE[name] for name in columns.STEP_PHASES] == list(range(5))
+    assert [columns.PHASE[name] for name in columns.STEP_PHASES] == list(range(6))
 
 
 def test_the_same_name_has_the_same_kind_in_all_tables():

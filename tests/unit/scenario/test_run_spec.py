@@ -1,9 +1,9 @@
-"""An arm keeps its name when a value of an option comes to be called otherwise."""
+"""An arm keeps its name when a value of an option comes to be called otherwise, or a setting comes."""
 
 import pytest
 
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.settings import Settings
+from dlbench.scenario.settings import Settings, unrecorded
 
 
 def fingerprint(model: str, batch_norm: object) -> str:
@@ -18,6 +18,19 @@ def test_batch_norm_that_was_true_or_false(subtests: pytest.Subtests) -> None:
             assert fingerprint(model, "local") == fingerprint(model, True)
             assert fingerprint(model, "none") == fingerprint(model, False)
             assert len({fingerprint(model, kind) for kind in ("none", "local", "synchronized")}) == 3
+
+
+def test_a_record_without_a_remainder_dropped_it_and_keeps_its_name() -> None:
+    run = RunSpec(scenario="s", label="", repeat=0, settings=Settings())
+    dropping = RunSpec(scenario="s", label="", repeat=0, settings=Settings(remainder="drop"))
+    assert run.settings.remainder == "train"
+    assert run.fingerprint != dropping.fingerprint
+    record = run.model_dump(mode="json")
+    assert RunSpec.model_validate(record) == run
+    del record["settings"]["remainder"]
+    assert RunSpec.model_validate(record) == dropping
+    assert (unrecorded("remainder"), unrecorded("nesterov")) == ("drop", False)
+    assert dropping.fingerprint == "9fc494cf"  # as it was before the setting came
 
 
 def test_a_model_that_never_had_other_values_is_not_touched() -> None:

@@ -136,6 +136,14 @@ def test_without_horovod_the_command_that_builds_it_is_named(tmp_path: Path, mon
     assert horovod.available(Settings()) == ""
 
 
+class Graph(SimpleNamespace):
+    """A graph that is being traced."""
+
+    outer_graph: Any = None
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
 class Notes:
     """Horovod and TensorFlow in one, for numbers: it doubles what it reduces and notes how."""
 
@@ -144,6 +152,8 @@ class Notes:
 
     def __init__(self, size: int = 3) -> None:
         self.size, self.hvd, self.tf = size, self, self
+        self.graph = Graph()
+        self.compat = SimpleNamespace(v1=SimpleNamespace(get_default_graph=lambda: self.graph))
         self.calls: list[tuple[Any, ...]] = []
         self.waited_for: list[float] = []
 
@@ -159,6 +169,14 @@ class Notes:
     def control_dependencies(self, tensors: list[float]) -> Iterator[None]:
         self.waited_for = list(tensors)
         yield
+
+    def custom_gradient(self, function: Any) -> Any:
+        def call(tensor: float) -> float:
+            value, backward = function(tensor)
+            backward(1.0)
+            return float(value)
+
+        return call
 
     def identity(self, tensor: float) -> float:
         assert self.waited_for
@@ -198,16 +216,18 @@ def test_groups_keep_the_order_of_gradients_and_wait_for_all_without_overlap() -
 
 
 def test_compression_and_adasum_see_local_means() -> None:
-    """Gradients arrive divided by the global batch: times the number of workers, they are divided by the local one."""
-    cases: list[tuple[dict[str, Any], str, str]] = [
-        ({"compression": "fp16"}, "average", "float16"),
-        ({"adasum": True}, "adasum", "no compression"),
-        ({"adasum": True, "compression": "fp16"}, "adasum", "float16"),
+    """Gradients divided by the samples of all are multiplied by the number of workers; Adasum gets means already."""
+    cases: list[tuple[dict[str, Any], str, str, int]] = [
+        ({"compression": "fp16"}, "average", "float16", 4),
+        ({"adasum": True}, "adasum", "no compression", 1),
+        ({"adasum": True, "compression": "fp16"}, "adasum", "float16", 1),
     ]
-    for options, operation, compression in cases:
+    for options, operation, compression, factor in cases:
         notes = Notes(size=4)
         reduce(notes, **options)
-        assert [tensor for tensor, _ in notes.calls] == [4.0, 8.0, 12.0, 16.0]
+        strategy = horovod.create(OPTIONS(**options), notes, None)  # type: ignore[arg-type]
+        assert strategy.takes_local_means is ("adasum" in options)
+        assert [tensor for tensor, _ in notes.calls] == [1.0 * factor, 2.0 * factor, 3.0 * factor, 4.0 * factor]
         assert {(how["op"], how["compression"]) for _, how in notes.calls} == {(operation, compression)}
 
 
@@ -217,7 +237,16 @@ def test_a_sum_in_the_forward_pass_needs_other_workers() -> None:
     assert strategy.in_forward(5.0) == 5.0
     assert notes.calls == []
     notes.size = 2
+    assert strategy.in_forward(5.0) == strategy.in_forward(5.0) == 10.0
+    # A graph that is traced within another one goes on counting; another graph begins anew.
+    notes.graph = Graph(outer_graph=notes.graph)
     assert strategy.in_forward(5.0) == 10.0
+    notes.graph = Graph(outer_graph=Graph())
+    assert strategy.in_forward(5.0) == 10.0
+    names = [how["name"] for _, how in notes.calls]
+    assert names == [
+        f"forward_{name}" for name in ("0", "0_gradient", "1", "1_gradient", "2", "2_gradient", "0", "0_gradient")
+    ]
 
 
 # Logs as Horovod writes them.

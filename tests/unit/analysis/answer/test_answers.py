@@ -97,6 +97,9 @@ CASES = {
     "synthetic input has no accuracy": ("use", [timed("a", 9.0, batch_size=8, input="synthetic"),
         timed("b", 5.0, batch_size=16, input="synthetic")], "batch 16"),
     "synthetic input": ("warning", [timed("a", 9.0, input="synthetic")], "trained on random numbers"),
+    "samples that were left out": ("warning", [timed("a", 9.0, samples_seen=960, samples_dropped=40),
+        timed("b", 5.0, batch_size=16, samples_seen=1000, samples_dropped=0)],
+        "5 of 10 runs left out samples that fill no global batch, up to 4.0% of each epoch"),
     "hosts that are one machine": ("warning", [TWO, timed("b", 9.8, **OUT, machines=1)],
         "In 5 of 5 runs on several hosts, hosts were one machine"),
     "warnings count their runs": ("warning",
@@ -139,6 +142,7 @@ def test_what_is_said(case):
 def test_what_is_not_said():
     synthetic = timed("a", 9.0, batch_size=8, input="synthetic"), timed("b", 5.0, batch_size=16, input="synthetic")
     assert "accuracy" not in said("use", *synthetic)
+    assert "left out samples" not in said("warning", timed("b", 5.0, samples_seen=1000, samples_dropped=0))
     for known in ({"machines": 2}, {}):
         assert "one machine" not in said("warning", TWO, timed("b", 9.8, **OUT, **known)), known
 

@@ -157,6 +157,9 @@ def test_columns_that_an_early_study_lacks_had_their_default():
     found = compare(base, new)
     assert not found.refused
     assert set(findings(found).values()) == {"cannot be told"}
+    # What it did about samples that fill no batch is not today's default.
+    assert "remainder" in str(compare(base, table(measured("a", 9.0, 2, remainder="train"))).refused)
+    assert not compare(base, table(measured("a", 9.0, 2, remainder="drop"))).refused
 
 
 def test_options_that_one_study_does_not_record_are_noted():

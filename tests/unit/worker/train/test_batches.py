@@ -11,7 +11,7 @@ from dlbench.scenario.settings import Settings
 from dlbench.trainers import Problem
 from dlbench.worker.train.batches import batches_of
 from dlbench.worker.train.loop import Loop
-from dlbench.worker.train.order import DataOrder
+from dlbench.worker.train.order import DataOrder, Share
 from dlbench.worker.train.setup import data_of
 from tests.fakes import IdleObserver, KeptReporter, LinearTrainer, SumStrategy, ThreadCommunicator, in_threads
 
@@ -37,15 +37,20 @@ def batches(run: RunSpec, workers: tuple[int, ...], **changed: Any) -> Any:
     return data_of(run, arrays(**changed), workers).batches
 
 
+def share(indices: np.ndarray, sizes: tuple[int, ...] = (), firsts: tuple[int, ...] = ()) -> Share:
+    """Return a share of these samples: of one worker, the first, unless it is said."""
+    return Share(indices, sizes or (len(indices),), firsts or (0,), len(indices))
+
+
 def seen(run: RunSpec, worker: int, epoch: int) -> dict[int, list[bytes]]:
     """Return what each sample looked like to one worker in one epoch."""
     found: dict[int, list[bytes]] = {}
     given = batches(run, (worker,))
     own = DataOrder.of(run, (worker,), NUM)
-    for indices in own.epoch(epoch):
-        x, y = given(indices, epoch)
-        assert np.array_equal(y, CLASSES[indices])
-        for index, picture in zip(indices.tolist(), x, strict=True):
+    for share in own.epoch(epoch):
+        x, y = given(share, epoch)
+        assert np.array_equal(y, CLASSES[share.indices])
+        for index, picture in zip(share.indices.tolist(), x, strict=True):
             found.setdefault(index, []).append(picture.tobytes())
     return found
 
@@ -76,10 +81,12 @@ def test_a_process_that_holds_several_workers_gets_the_same_as_they_would_apart(
     for divide in ("data", "epochs"):
         run = spec(augmentation="crop-flip", workers=3, divide=divide, batch_size=13)
         together, apart = batches(run, (0, 2)), [batches(run, (worker,)) for worker in (0, 2)]
-        indices = np.arange(9)
-        x, _ = together(indices, 4)
-        expected = np.concatenate([apart[0](indices[:5], 4)[0], apart[1](indices[5:], 4)[0]])
-        assert np.array_equal(x, expected)
+        # Shares as an epoch's last steps have them, one of them empty, too.
+        for first, second in ((5, 4), (2, 3), (0, 2)):
+            indices = np.arange(first + second)
+            x, _ = together(share(indices, (first, second), (0, first)), 4)
+            expected = np.concatenate([apart[0](share(indices[:first]), 4)[0], apart[1](share(indices[first:]), 4)[0]])
+            assert np.array_equal(x, expected)
 
 
 def test_a_repeat_is_augmented_in_another_way() -> None:
@@ -101,47 +108,54 @@ def test_memory_holds_a_copy_and_gives_the_same_samples(train_samples: int | Non
     assert len(memory.x) == len(memory.train) == len(mapped.train) < NUM
     indices = np.array([3, 0, 17])
     for give in ("batch", "batches"):
-        for one, other in zip(getattr(mapped, give)(indices, 1), getattr(memory, give)(indices, 1), strict=True):
+        for one, other in zip(
+            getattr(mapped, give)(share(indices), 1), getattr(memory, give)(share(indices), 1), strict=True
+        ):
             assert np.array_equal(one, other)
     assert np.array_equal(mapped.validation_x[mapped.validation], memory.validation_x[memory.validation])
 
 
 @pytest.mark.parametrize("workers", [2, 3, 4])
 def test_synthetic_batches_of_n_workers_are_that_of_one(workers: int) -> None:
-    x, y = batches(spec(input="synthetic"), (0,))(np.arange(12), 1)
-    run = spec(input="synthetic", workers=workers)
-    parts = [batches(run, (worker,))(np.arange(run.local_batch_size(worker)), 1) for worker in range(workers)]
-    assert np.array_equal(np.concatenate([part[0] for part in parts]), x)
-    assert np.array_equal(np.concatenate([part[1] for part in parts]), y)
+    run, alone = spec(input="synthetic", workers=workers), spec(input="synthetic")
+    for num_samples in (NUM, 12):  # with a remainder of one sample, and without any
+        orders = [DataOrder.of(run, (worker,), num_samples) for worker in range(workers)]
+        given, whole = [batches(run, (worker,)) for worker in range(workers)], batches(alone, (0,))
+        epochs = (order.epoch(1) for order in (DataOrder.of(alone, (0,), num_samples), *orders))
+        for one, *shares in zip(*epochs, strict=True):
+            x, y = whole(one, 1)
+            parts = [read(each, 1) for read, each in zip(given, shares, strict=True)]
+            assert np.array_equal(np.concatenate([part[0] for part in parts]), x)
+            assert np.array_equal(np.concatenate([part[1] for part in parts]), y)
     assert (x.dtype, x.shape, y.shape) == (np.uint8, (12, 8, 8, 3), (12,))
     assert x.max() > 200
     assert set(y.tolist()) <= set(range(5))
 
 
 def test_a_synthetic_batch_is_always_the_same_and_reads_nothing() -> None:
-    def read(indices: np.ndarray, epoch: int) -> Any:
+    def read(chosen: Share, epoch: int) -> Any:
         raise AssertionError("it read")
 
     given = batches_of(spec(input="synthetic"), (0,), np.dtype(np.float32), Problem((4,), 3, scale=0.5), read)
-    first, second = given(np.arange(12), 1), given(np.arange(12) + 5, 2)
+    first, second = given(share(np.arange(12)), 1), given(share(np.arange(12) + 5), 2)
     assert first[0] is second[0]
     assert first[0].dtype == np.float32
     assert 1.2 < first[0].std() < 2.8
     other = batches_of(spec(1, input="synthetic"), (0,), np.dtype(np.float32), Problem((4,), 3), read)
-    assert not np.array_equal(other(np.arange(12), 1)[0], first[0])
+    assert not np.array_equal(other(share(np.arange(12)), 1)[0], first[0])
 
 
 def test_synthetic_tokens_are_tokens() -> None:
     problem = Problem((6,), 3, vocabulary=4, target_shape=(6,))
     given = batches_of(spec(input="synthetic"), (0,), np.dtype(np.uint8), problem, lambda *_: (PICTURES, CLASSES))
-    x, y = given(np.arange(12), 1)
+    x, y = given(share(np.arange(12)), 1)
     assert (x.shape, y.shape, x.dtype) == ((12, 6), (12, 6), np.uint8)
     assert set(x.ravel().tolist()) == {0, 1, 2, 3}
     assert set(y.ravel().tolist()) == {0, 1, 2}
 
 
 def test_integers_are_drawn_as_large_as_the_data_are_scaled() -> None:
-    x, _ = batches(spec(input="synthetic", batch_size=50), (0,), scale=1 / 16)(np.arange(50), 1)
+    x, _ = batches(spec(input="synthetic", batch_size=50), (0,), scale=1 / 16)(share(np.arange(50)), 1)
     assert (x.min(), x.max()) == (0, 16)
 
 
@@ -157,11 +171,11 @@ def test_the_loop_trains_on_what_each_epoch_is_given() -> None:
         run = spec(augmentation="crop-flip", workers=communicator.size, epochs=3, learning_rate=1e-3)
         data, epochs = data_of(run, arrays(), (communicator.rank,)), set()
 
-        def flat(indices: np.ndarray, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+        def flat(chosen: Share, epoch: int) -> tuple[np.ndarray, np.ndarray]:
             epochs.add(epoch)
             assert data.batches is not None
-            x, y = data.batches(indices, epoch)
-            return x.reshape(len(x), -1) / 255, y
+            x, y = data.batches(chosen, epoch)
+            return x.reshape(len(x), 192) / 255, y
 
         changed = {"validation_x": PICTURES.reshape(NUM, -1) / 255, "validation_y": CLASSES, "validation": np.arange(9)}
         given, trainer = replace(data, batches=flat, **changed), LinearTrainer(192, 5)

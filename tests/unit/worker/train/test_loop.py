@@ -97,7 +97,7 @@ def test_n_workers_equal_one_on_the_joined_batch(workers: int) -> None:
         for row, expected in zip(worker.epoch_rows, one.epoch_rows, strict=True):
             for key in ("train_loss", "train_accuracy", "validation_loss", "validation_accuracy"):
                 assert row[key] == pytest.approx(expected[key], abs=1e-12)
-    assert sum(worker.result.samples_seen for worker in many) == one.result.samples_seen == 300
+    assert sum(worker.result.samples_seen for worker in many) == one.result.samples_seen == 309
     assert sum(row["evaluated_samples"] for worker in many for row in worker.epoch_rows) == 3 * NUM_VALIDATION
 
 
@@ -113,24 +113,85 @@ def test_a_loss_that_is_no_number_ends_the_run() -> None:
 
 
 def test_samples_steps_and_drops_are_counted_over_all_epochs() -> None:
-    first, second = train(spec(workers=2))
+    first, second = train(spec(workers=2, remainder="drop"))
     assert first.result.steps == second.result.steps == 30
     assert first.result.samples_dropped == 9
+    assert first.result.samples_seen == second.result.samples_seen == 150
     assert first.result.checkpoint_time_s is None
     assert first.reporter.rows[:, 0].tolist() == list(range(1, 31))
     assert [row["samples"] for row in first.epoch_rows] == [50, 50, 50]
+
+
+def test_the_remainder_is_a_smaller_last_step_outside_the_window() -> None:
+    # 3 of 103 samples are left of each epoch: of four workers one has none in its last step.
+    workers = train(spec(workers=4, batch_size=20, epochs=20, warmup_epochs=2.5))
+    (one,) = train(spec(batch_size=20, epochs=20, warmup_epochs=2.5))
+    for worker in workers:
+        np.testing.assert_allclose(worker.trainer.weights, one.trainer.weights, rtol=0, atol=1e-12)
+        rows, phases = worker.reporter.rows, np.array(worker.phases)
+        last = rows[:, FIELD["step"]] % 6 == 0
+        assert np.array_equal(phases == "remainder", last)
+        assert set(rows[~last, FIELD["num_samples"]]) == {5}
+        assert sum(segment.steps for segment in worker.result.segments) == (phases == "timed").sum() > 0
+        assert {segment.samples for segment in worker.result.segments} <= set(range(0, 101, 5))
+        assert worker.result.steps == 120
+        assert worker.result.samples_dropped == 0
+        assert worker.result.samples_seen == rows[:, FIELD["num_samples"]].sum()
+    left = [set(worker.reporter.rows[5::6, FIELD["num_samples"]]) for worker in workers]
+    assert left == [{1.0}, {1.0}, {1.0}, {0.0}]
+    # A share without samples has no mean loss.
+    assert np.isnan(workers[3].reporter.rows[5::6, FIELD["loss"]]).all()
+    assert not np.isnan(workers[2].reporter.rows[:, FIELD["loss"]]).any()
+    # The rate rises over so many steps as two and a half epochs have, their last ones counted.
+    assert [row["learning_rate"] for row in workers[0].epoch_rows[:3]] == pytest.approx([0.2, 0.4, 0.5])
+
+
+def test_a_remainder_that_is_weighted_by_the_full_batch_is_not_one_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    (one,) = train(spec())
+    monkeypatch.setattr("dlbench.worker.train.step.scale_of", lambda share, strategy: 0.1)
+    for worker in train(spec(workers=2)):
+        assert worker.result.agreement == "exact"
+        assert np.abs(worker.trainer.weights - one.trainer.weights).max() > 1e-3
+
+
+def test_a_strategy_that_is_no_sum_gets_each_workers_own_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SumStrategy, "takes_local_means", True, raising=False)
+    scales: list[float] = []
+    gradient = LinearTrainer.gradient
+    monkeypatch.setattr(LinearTrainer, "gradient", lambda *given: scales.append(given[3]) or gradient(*given))
+    train(spec(workers=4, batch_size=20, epochs=1))
+    assert sorted(scales) == [1 / 5] * 20 + [1.0] * 4
+
+
+def test_trainers_that_compile_rehearse_the_remainder_once_after_the_first_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: dict[float, list[Any]] = {}
+
+    def rehearse(trainer: LinearTrainer, x: np.ndarray, y: np.ndarray, scale: float) -> None:
+        seen.setdefault(len(y), []).append((scale, x.shape))
+        sleep(SLOW_S)
+
+    monkeypatch.setattr(LinearTrainer, "rehearse", rehearse, raising=False)
+    for worker in train(spec(workers=4, batch_size=20, epochs=1)):
+        assert worker.result.train_time_s is not None
+        assert worker.result.train_time_s < SLOW_S, "it is no training"
+    assert seen == {1: [(1 / 3, (1, 6))] * 3, 0: [(1 / 3, (0, 6))]}
+    seen.clear()
+    train(spec(workers=4, batch_size=20, epochs=1, remainder="drop"))
+    assert seen == {}
 
 
 def test_the_rows_of_epochs_wait_for_the_next_evaluation() -> None:
     (worker,) = train(spec(epochs=5, evaluate_every=2))
     assert [row["epoch"] for row in worker.epoch_rows] == [1, 2, 3, 4, 5]
     assert ["validation_loss" in row for row in worker.epoch_rows] == [False, True, False, True, True]
-    assert len(worker.reporter.rows) == 50
+    assert len(worker.reporter.rows) == 55
 
 
 def test_the_window_is_cut_at_the_same_steps_whatever_the_strategy() -> None:
     """Only where several workers reduce between two calls has a cut's step a barrier before the all-reduce."""
-    settings = {"epochs": 12, "sample_every": 50, "evaluate_every": 4}
+    settings = {"epochs": 12, "sample_every": 50, "evaluate_every": 4, "remainder": "drop"}
     cases = [
         (train(spec(**settings)), False),
         (train(spec(workers=2, **settings)), True),
@@ -176,7 +237,8 @@ def test_an_extended_window_holds_enough_for_a_rate_without_the_warm_up(
                      "weights_hash"):  # fmt: skip
             assert getattr(before.result, name) == getattr(after.result, name)
         assert after.result.extended_steps >= MIN_TIMED_STEPS
-        assert (after.reporter.rows[10:, 2] == 0).all()
+        assert (after.reporter.rows[11:, FIELD["epoch"]] == 0).all()
+        assert set(after.reporter.rows[11:, FIELD["num_samples"]]) == {5}
     assert extended[0].result.extended_steps == extended[1].result.extended_steps
     for result in without.results.values():
         assert sum(segment.steps for segment in result.segments) >= MIN_TIMED_STEPS
@@ -194,7 +256,7 @@ def test_a_target_ends_the_run_at_the_evaluation_that_reaches_it() -> None:
         assert result.validation_accuracy is not None
         assert result.validation_accuracy >= 0.5
         assert result.time_to_target_s == workers[0].result.time_to_target_s
-        assert result.steps == 10 * result.epochs_completed
+        assert result.steps == 11 * result.epochs_completed
 
 
 def test_a_target_that_is_never_reached_leaves_its_time_empty() -> None:
