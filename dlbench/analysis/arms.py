@@ -19,7 +19,7 @@ Row = Mapping[str, Any]
 # What pairs a run with one of another study: its repeat and seed, or its own name.
 Repeat = tuple[str, ...]
 
-METRICS = ("samples_per_s", "validation_accuracy", "validation_loss", "train_time_s")
+METRICS = ("train_time_s", "validation_accuracy", "validation_loss", "samples_per_s")
 TIME_TO_TARGET = "time_to_target_s"
 # By what arms are judged, and whether smaller values are better.
 LOWER_IS_BETTER = {
@@ -140,6 +140,28 @@ class Arm:
     def metrics(self) -> Mapping[str, Interval | None]:
         """Median and interval of each of METRICS; None where no completed run has it."""
         return {name: median_interval(values) if (values := self.values(name)) else None for name in METRICS}
+
+    @cached_property
+    def time_to_target(self) -> Interval | None:
+        """Median time to its target with its interval, which is unknown where a run ended before; None without one.
+
+        The median is infinite where half of the runs never reached it.
+        """
+        times = list(self.comparable(TIME_TO_TARGET).values())
+        if not times or all(map(math.isfinite, times)):
+            return median_interval(times) if times else None
+        return Interval(median(times), None, None, len(times), None)
+
+    @property
+    def is_extended(self) -> bool:
+        """Whether steps after training were timed in any of its completed runs."""
+        return any(row.get("extended_steps") for row in self.completed)
+
+    @property
+    def samples_seen(self) -> int | None:
+        """Median number of samples that its completed runs trained on; None where it was not recorded."""
+        found = self.values("samples_seen")
+        return round(median(found)) if found else None
 
     @cached_property
     def efficiency(self) -> Interval | None:

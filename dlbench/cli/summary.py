@@ -1,14 +1,12 @@
 """Results of a study: the arms, what cannot be told apart, which runs failed and why, and where the files are."""
 
-import math
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.arms import UNSTEADY, Arm, Row, arms, last_attempts
-from dlbench.analysis.statistics.intervals import Interval
-from dlbench.cli.live import shown_rate
+from dlbench.analysis.arm_table import ArmTable, arm_table
+from dlbench.analysis.arms import Row, arms, last_attempts
 from dlbench.cli.tables import drawn
 from dlbench.records import files
 from dlbench.records.columns import TABLES
@@ -19,16 +17,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-# Column heading, metric, and how its values are written.
-RATE = "samples/s"
-SHOWN: tuple[tuple[str, str, Callable[[float], str]], ...] = (
-    (RATE, "samples_per_s", shown_rate),
-    ("validation accuracy", "validation_accuracy", "{:.4f}".format),
-    ("validation loss", "validation_loss", "{:.4f}".format),
-    ("training s", "train_time_s", "{:.2f}".format),
-)
-# What `batch_scope` holds fixed, by the name that papers give the comparison.
-SCALING = {"per-worker": "each worker (weak scaling)", "global": "all workers (strong scaling)"}
 MAX_FAILURES = 20
 UNKNOWN = "-"
 
@@ -41,30 +29,13 @@ def show(console: "Console", study: Path, rows: Sequence[Row], order: Sequence[s
     lasts = last_attempts(rows)
     completed = (arm for arm in arms(lasts) if arm.completed)
     found = sorted(completed, key=lambda arm: places_of.get(arm.name, len(order)))
+    notes: tuple[str, ...] = ()
     if found:
-        console.print(_table(found))
-    for line in [*meanings(found), *answer(lasts, study), *hints(lasts), *failures(lasts), *places(study)]:
+        arms_shown = arm_table(found)
+        console.print(Text(f"{arms_shown.title}:"), _drawn(arms_shown))
+        notes = arms_shown.notes
+    for line in [*notes, *answer(lasts, study), *hints(lasts), *failures(lasts), *places(study)]:
         console.print(Text(line), soft_wrap=True)
-
-
-def shown_interval(interval: Interval | None, written: Callable[[float], str]) -> str:
-    """Return a median with its interval, such as `12.3 [12.0, 12.9]`."""
-    if interval is None:
-        return UNKNOWN
-    if interval.low is None or interval.high is None:
-        return written(interval.value)
-    return f"{written(interval.value)} [{written(interval.low)}, {written(interval.high)}]"
-
-
-def meanings(found: Sequence[Arm]) -> list[str]:
-    """Say what efficiency compares, which word means two things in weak and in strong scaling, and what is marked."""
-    lines = []
-    if scopes := {arm.batch_scope for arm in found if arm.efficiency and arm.batch_scope}:
-        held = "; ".join(f"of {SCALING[scope]}" for scope in sorted(scopes))
-        lines.append(f"efficiency: samples/s of one worker / samples/s of its base line, at the same batch size {held}")
-    if any(arm.unsteady for arm in found):
-        lines.append(f"{UNSTEADY.strip()}: not steady in some repeats; `warmup_detected` and `rate_drift` say which")
-    return lines
 
 
 def answer(rows: Sequence[Row], study: Path) -> list[str]:
@@ -86,13 +57,13 @@ def hints(rows: Iterable[Row]) -> list[str]:
     if timed:
         longest = max(timed, key=lambda row: row["timed_window_s"])
         lines.append(
-            f"{_runs(len(timed))} without samples/s: the timed window was at most {longest['timed_window_s']:.2g} s "
-            f"and {longest['timed_steps']} steps; a rate needs {MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s. "
-            "`extend_window: true` in `base` steps on until it has them"
+            f"{_runs(len(timed))} without steady samples/s: the timed window was at most "
+            f"{longest['timed_window_s']:.2g} s and {longest['timed_steps']} steps; a rate needs "
+            f"{MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s. `extend_window: true` in `base` steps on until it has them"
         )
     if len(short) > len(timed):
         lines.append(
-            f"{_runs(len(short) - len(timed))} without samples/s: no timed window was opened; "
+            f"{_runs(len(short) - len(timed))} without steady samples/s: no timed window was opened; "
             "`extend_window: true` in `base` steps on until there is one"
         )
     return lines
@@ -119,30 +90,13 @@ def places(study: Path) -> list[str]:
     return [f"rows: {tables} in {study}", f"logs: {study / files.RUNS_FOLDER}/<run>/<attempt>/"]
 
 
-def _table(found: Sequence[Arm]) -> "Table":
-    columns = ["arm", "n", *(heading for heading, _, _ in SHOWN)]
-    columns += ["efficiency"] if any(arm.efficiency for arm in found) else []
-    columns += ["emulated"] if any(arm.emulated for arm in found) else []
-
-    def row(arm: Arm) -> list[str]:
-        metrics = {heading: shown_interval(arm.metrics[metric], written) for heading, metric, written in SHOWN}
-        efficiency = shown_interval(arm.efficiency, "{:.2f}".format)
-        others = {"n": str(arm.n), "efficiency": efficiency, "emulated": arm.emulated.replace(";", ", ")}
-        if arm.unsteady:
-            metrics[RATE] += UNSTEADY
-        cells = {"arm": arm.label, **metrics, **others}
-        return [cells[column] for column in columns]
-
-    return drawn(_title(found), columns, map(row, found), right=set(columns) - {"arm", "emulated"})
-
-
-def _title(found: Sequence[Arm]) -> str:
-    shown = [interval for arm in found for interval in (*arm.metrics.values(), arm.efficiency)]
-    repeated = [interval for interval in shown if interval and interval.coverage]
-    if not repeated:
-        return "Results (one repeat: no intervals)"
-    lowest = math.floor(100 * min(interval.coverage or 0.0 for interval in repeated))
-    return f"Results: median [interval that covers at least {lowest}%] of n repeats"
+def _drawn(table: ArmTable) -> "Table":
+    texts = {"arm", "emulated"}
+    rows = [
+        [cell or ("" if heading in texts else UNKNOWN) for heading, cell in zip(table.headings, row, strict=True)]
+        for row in table.rows
+    ]
+    return drawn("", table.headings, rows, right=set(table.headings) - texts)
 
 
 def _runs(count: int) -> str:

@@ -1,24 +1,19 @@
 """The report as Markdown: the answer, the arms with their intervals, the charts as pictures, what failed."""
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from dlbench.analysis.arm_table import arm_table
 from dlbench.analysis.arms import Arm
-from dlbench.analysis.statistics.intervals import Interval
 from dlbench.report.data import ReportData
-from dlbench.report.formatting import number
 from dlbench.report.markdown import escaped, items, picture, table
 from dlbench.report.page.content import NO_CONCLUSION, Content, RenderedFigure
-from dlbench.report.page.definitions import OF_EFFICIENCY
 from dlbench.report.page.failures import FailedRun, failures
-from dlbench.report.page.runs_table import EFFICIENCY, MEASURES, UNITS, in_order
+from dlbench.report.page.runs_table import in_order
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Columns of the table of arms: every one is a median over repeats.
-SHOWN = ("samples_per_s", "train_time_s", "validation_loss", "validation_accuracy")
 # A sentence of dlbench's own is not cut, whatever names are in it.
 WHOLE = 100_000
 PICTURES = (".png", ".svg")
@@ -69,12 +64,13 @@ def _arms(data: ReportData) -> Iterator[list[str]]:
     if not every:
         return
     yield ["## Arms"]
-    yield [_meaning(every)]
+    everything = arm_table(every)
+    yield [f"{everything.title}."]
     for study, own in found.items():
         yield [f"### {escaped(study)}"] if own and len(found) > 1 else []
         yield _table(own) if own else []
-    if any(arm.efficiency for arm in every):
-        yield [f"Efficiency: {OF_EFFICIENCY.meaning}"]
+    if everything.notes:
+        yield items(escaped(note, WHOLE) for note in everything.notes)
 
 
 def _in_order(data: ReportData, study: str) -> list[Arm]:
@@ -84,37 +80,11 @@ def _in_order(data: ReportData, study: str) -> list[Arm]:
     return sorted(data.arms[study], key=lambda arm: places[arm.name])
 
 
-def _meaning(found: Sequence[Arm]) -> str:
-    """Say what stands in the cells, with the least that any interval covers."""
-    intervals = (interval for arm in found for interval in (*arm.metrics.values(), arm.efficiency) if interval)
-    covered = [interval.coverage for interval in intervals if interval.coverage is not None]
-    if not covered:
-        return "One completed repeat of each arm: nothing is known of chance."
-    return f"Median [interval that covers at least {math.floor(100 * min(covered))}%] of n completed repeats."
-
-
 def _table(found: Sequence[Arm]) -> list[str]:
     """Return the arms of one study; what no arm has is left out."""
-    measured = [name for name in SHOWN if any(arm.metrics[name] for arm in found)]
-    measured += [EFFICIENCY] if any(arm.efficiency for arm in found) else []
-    titles = [", ".join(filter(None, (MEASURES[name], UNITS.get(name)))) for name in measured]
-    emulated = ["emulated"] if any(arm.emulated for arm in found) else []
-    rows = []
-    for arm in found:
-        known = {**arm.metrics, EFFICIENCY: arm.efficiency}
-        cells = [escaped(arm.label or arm.name), str(arm.n), *(_interval(known[name]) for name in measured)]
-        rows.append([*cells, *(escaped(arm.emulated.replace(";", ", ")) for _ in emulated)])
-    return table(["arm", "n", *titles, *emulated], rows, numbers={"n", *titles})
-
-
-def _interval(interval: Interval | None) -> str:
-    """Return a median with its interval, such as `12.30 [12.00, 12.90]`; nothing where it is unknown."""
-    if interval is None:
-        return ""
-    if interval.low is None or interval.high is None:
-        return number(interval.value)
-    # A bracket that is not escaped could begin a link.
-    return f"{number(interval.value)} \\[{number(interval.low)}, {number(interval.high)}\\]"
+    known = arm_table(found)
+    numbers = set(known.headings) - {"arm", "emulated"}
+    return table(known.headings, (map(escaped, row) for row in known.rows), numbers)
 
 
 def _charts(content: Content) -> Iterator[list[str]]:

@@ -17,16 +17,17 @@ def best(group: ComparisonGroup) -> Iterator[Statement]:
     if len(group.completed) == 1:
         yield from _only(group.completed[0])
         return
+    yield from targets(group)
     time, speed, accuracy = (ranked(group.completed, goal) for goal in (TIME, SPEED, ACCURACY))
     if time is not None:
-        yield Statement(_use(time) + _price(time, accuracy), "use")
+        yield Statement(_use(time) + _fewer_samples(time) + _price(time, accuracy), "use")
         yield from _why(time)
     if speed is not None and (time is None or speed.best is not time.best):
-        yield Statement(f"{_use(speed)}.", "why")
+        timed = "; steps after training were timed too" if speed.best.is_extended else ""
+        yield Statement(f"{_use(speed)}{timed}.", "why")
     if accuracy is not None:
         yield Statement(f"{_use(accuracy)}.", "use")
         yield from _why(accuracy)
-    yield from targets(group)
 
 
 def ranked(arms: Sequence[Arm], goal: Goal) -> Ranking | None:
@@ -106,9 +107,28 @@ def _why(ranking: Ranking) -> Iterator[Statement]:
         said = listed((f"{arm.title} ({goal.median(arm)})" for arm in same), separator="; ")
         yield Statement(f"In {goal.what} these do not differ from {name} by more than {_chance(goal)}: {said}.", "why")
     if behind := ranking.of(Verdict.BETTER):
-        parts = (f"{arm.title} ({goal.median(arm)}{_times(ranking.judgements[arm])})" for arm in behind)
+        parts = (
+            f"{arm.title} ({goal.median(arm)}{_times(ranking.judgements[arm])}{_more_samples(ranking, arm)})"
+            for arm in behind
+        )
         said = listed(parts, separator="; ")
         yield Statement(f"In {goal.what} these are behind {name} by more than chance: {said}.", "why")
+
+
+def _fewer_samples(ranking: Ranking) -> str:
+    """Say so where the arm with the least training time saw fewer samples than one that it is ahead of."""
+    most = max((arm for arm in ranking.values if arm.samples_seen), key=lambda arm: arm.samples_seen or 0, default=None)
+    if most is None or not _more_samples(ranking, most):
+        return ""
+    return f"; but it trained on {ranking.best.samples_seen:,} samples, {most.title} on {most.samples_seen:,}"
+
+
+def _more_samples(ranking: Ranking, arm: Arm) -> str:
+    """Return on how many samples an arm trained in its training time, where these are more than the best arm's."""
+    own, best = arm.samples_seen, ranking.best.samples_seen
+    if ranking.goal is not TIME or own is None or best is None or own <= best:
+        return ""
+    return f", for {own:,} samples against {best:,}"
 
 
 def _times(judgement: Judgement) -> str:
@@ -123,7 +143,7 @@ def _chance(goal: Goal) -> str:
 
 
 def _price(time: Ranking, accuracy: Ranking | None) -> str:
-    """Say what the fastest arm costs in accuracy, and which is the fastest that costs none; with a full stop."""
+    """Say what the least training time costs in accuracy, and which arm has the least at no cost; with a full stop."""
     fastest = time.best
     if accuracy is None or fastest is accuracy.best or fastest not in accuracy.values:
         return "."
@@ -138,13 +158,13 @@ def _price(time: Ranking, accuracy: Ranking | None) -> str:
 
 
 def _spared(time: Ranking, accuracy: Ranking) -> str:
-    """Name the fastest arm that does not end with a lower accuracy by more than chance."""
+    """Name the arm with the least training time that does not end with a lower accuracy by more than chance."""
     lower = accuracy.of(Verdict.BETTER)
     arm = next((arm for arm in time.values if arm in accuracy.values and arm not in lower), None)
     if arm is None:
         return "No arm with a training time is without this loss."
     numbers = f"{TIME.spread(arm)}, validation accuracy {ACCURACY.spread(arm)}"
-    return f"The fastest arm without this loss is {arm.title}: {numbers}."
+    return f"The arm with the least training time without this loss is {arm.title}: {numbers}."
 
 
 def _runs(arm: Arm) -> str:

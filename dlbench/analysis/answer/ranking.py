@@ -52,7 +52,7 @@ class Goal:
 
 
 TIME = Goal("training time", "train_time_s", NOISE, SECONDS)
-SPEED = Goal("throughput", "samples_per_s", NOISE, RATE)
+SPEED = Goal("steady throughput", "samples_per_s", NOISE, RATE)
 # Any difference of accuracy that is more than chance is reported: how much is too much is for the reader to decide.
 ACCURACY = Goal("validation accuracy", "validation_accuracy", 0.0, SCORE)
 

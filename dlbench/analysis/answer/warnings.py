@@ -51,7 +51,7 @@ def warnings(found: Sequence[ComparisonGroup]) -> Iterator[Statement]:
     completed = [row for arm in arms for row in arm.completed]
     lines = [_failed(arms), _repeats(arms), _unsteady(arms)]
     lines += [line(completed) for line in _ABOUT_RUNS] if completed else []
-    lines += [_data(group) for group in found] + [_learning_rate(group) for group in found]
+    lines += [line(group) for group in found for line in (_samples, _data, _learning_rate)]
     for line in dict.fromkeys(filter(None, lines)):
         yield Statement(line, "warning")
 
@@ -98,11 +98,11 @@ def _window(rows: Sequence[Row]) -> str:
     text = ""
     if without:
         text = (
-            f"{without} of {counted(len(rows), 'run')} have no throughput: it needs a timed window of "
+            f"{without} of {counted(len(rows), 'run')} have no steady throughput: it needs a timed window of "
             f"{MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s (`extend_window: true` brings it)."
         )
     if windows and median(windows) < SHORT_WINDOW_S and without < len(rows):
-        text += f" Throughput is measured over {SECONDS.shown(median(windows))} at the median, which is short."
+        text += f" Steady throughput is measured over {SECONDS.shown(median(windows))} at the median, which is short."
     return text.strip()
 
 
@@ -189,6 +189,21 @@ def _one_machine(rows: Sequence[Row]) -> str:
 _ABOUT_RUNS: tuple[Callable[[Sequence[Row]], str], ...] = (
     _window, _steal, _first_step, _synthetic, _dropped, _unbound, _devices, _one_machine,
 )  # fmt: skip
+
+
+def _samples(group: ComparisonGroup) -> str:
+    """Say that training times are of unequal work, with the arms of each number of samples."""
+    titles: dict[int, list[str]] = {}
+    for arm in group.completed:
+        if arm.samples_seen is not None:
+            titles.setdefault(arm.samples_seen, []).append(arm.title)
+    if len(titles) < 2:
+        return ""
+    parts = (f"{count:,}: {listed(titles[count], separator='; ')}" for count in sorted(titles))
+    return (
+        f"{group.title}: arms trained on unequal numbers of samples (`remainder: drop`, `target.stop` or an older "
+        f"version), so their training times are of unequal work. {listed(parts, separator='. ')}."
+    )
 
 
 def _data(group: ComparisonGroup) -> str:

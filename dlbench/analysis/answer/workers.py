@@ -149,6 +149,8 @@ def _numbers(arm: Arm, base: Arm) -> str:
     text = f"training took {TIME.spread(arm)} against {TIME.spread(base)} with {fewest}"
     if min(before) > 0:
         text += f" ({RATIO.with_ends(ratio_interval(took, before))})"
+    if arm.samples_seen != base.samples_seen and arm.samples_seen and base.samples_seen:
+        text += f", on {arm.samples_seen:,} samples against {base.samples_seen:,}"
     if not base.is_alone or arm.efficiency is None:
         return text
     return f"{text}; efficiency {SHARE.with_ends(arm.efficiency)}"

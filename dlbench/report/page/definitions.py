@@ -44,7 +44,7 @@ OF_EFFICIENCY = Definition(
     MEASURES[EFFICIENCY],
     "",
     "",
-    "Throughput of one worker / median throughput of its base line. At a batch size of each worker it is that of weak "
+    "Steady throughput of one worker / that of its base line. At a batch size of each worker it is that of weak "
     "scaling, at one of all workers that of strong scaling.",
 )
 

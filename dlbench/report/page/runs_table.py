@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 EFFICIENCY = "efficiency"
 # What is measured, in the order of reading, and what it is called here.
 MEASURES = {
-    "samples_per_s": "throughput",
-    EFFICIENCY: "efficiency",
     "train_time_s": "training time",
     "time_to_target_s": "time to target",
-    "train_loss": "training loss",
-    "train_accuracy": "training accuracy",
-    "validation_loss": "validation loss",
     "validation_accuracy": "validation accuracy",
+    "validation_loss": "validation loss",
+    "train_accuracy": "training accuracy",
+    "train_loss": "training loss",
+    EFFICIENCY: "efficiency",
+    "samples_per_s": "steady throughput",
     "wall_time_s": "wall time",
 }
 UNITS = {column.name: column.unit for column in RUNS}

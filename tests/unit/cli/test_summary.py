@@ -5,8 +5,14 @@ import pytest
 from rich.console import Console
 
 from dlbench.analysis.answer.answers import answers
+from dlbench.analysis.arm_table import arm_table
+from dlbench.analysis.arms import arms, last_attempts
 from dlbench.cli.summary import hints, show
 from dlbench.records.columns import names
+from dlbench.records.tables import write_table
+from dlbench.report.data import read
+from dlbench.report.page.content import Content
+from dlbench.report.summary import markdown
 from tests.unit.analysis.made import table, timed
 
 
@@ -29,16 +35,16 @@ def shown(rows: list[dict], order: tuple[str, ...] = ()) -> str:
 
 def test_arms_have_medians_intervals_and_efficiency():
     text = shown(arm("a", 100.0) + arm("b", 150.0, workers=2, strategy="mpi"))
-    assert "median [interval that covers at least 93%] of n repeats" in text
+    assert "Median [interval that covers at least 93%] of n completed repeats" in text
     assert "102 [100, 104]" in text
     assert "efficiency" in text
-    assert "0.75 [" in text
+    assert "75% [" in text
     assert "a [bold]study" in text
 
 
 def test_one_repeat_says_nothing_about_chance():
     text = shown(arm("a", 100.0)[:1] + arm("b", 200.0)[:1])
-    assert "one repeat: no intervals" in text
+    assert "One completed repeat of each arm" in text
 
 
 def test_arms_whose_rate_was_not_steady_are_marked():
@@ -80,6 +86,26 @@ def test_what_to_use_is_said_in_the_words_of_the_report():
     assert all(line in text for line in expected)
     assert "dlbench report 'a [bold]study'" in text
     assert "dlbench report" not in shown([row("a-r0", status="failed")])
+
+
+def test_terminal_and_page_show_the_same_table_what_decides_first(tmp_path):
+    given = {"study": "s", "target_metric": "validation_accuracy", "target_value": 0.9}
+    rows = timed("a", 9.0, batch_size=8, extended_steps=70, **given) + timed("b", 5.0, 3, batch_size=16, **given)
+    rows = [found | {"time_to_target_s": found["train_time_s"] / 2 if found["repeat"] else None} for found in rows]
+    text = shown(rows)
+    headings = ["time to target, s", "training time, s", "validation accuracy", "validation loss", "steady samples/s"]
+    assert [text.index(heading) for heading in headings] == sorted(text.index(heading) for heading in headings)
+    shown_table = arm_table(arms(last_attempts(rows)))
+    (tmp_path / "s").mkdir()
+    write_table(
+        tmp_path / "s" / "runs.csv", "runs", rows, sorted({key for one in rows for key in one} - set(names("runs")))
+    )
+    page = markdown(Content(read([tmp_path / "s"]))).replace("\\", "")
+    for known in (text, page):
+        assert [one for line in shown_table.rows for one in line if one not in known] == []
+        assert [one for one in (*shown_table.headings, *shown_table.notes, shown_table.title) if one not in known] == []
+    assert [line[-1].endswith(" *") for line in shown_table.rows] == [True, False]
+    assert "*: steps after training were timed too" in text
 
 
 @pytest.mark.parametrize(("scope", "word"), [("per-worker", "weak"), ("global", "strong")])

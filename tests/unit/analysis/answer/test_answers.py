@@ -30,6 +30,10 @@ ONE, TWO = timed("b", 9.8, seed=3, **ALONE), timed("a", 5.0)
 TWELVE = [timed(f"a{batch}", 10.0 * batch, 5, seed=batch, batch_size=batch) for batch in range(1, 13)]
 CLOSE = [timed("a", 5.0, batch_size=8), timed("b", 5.02, batch_size=16, seed=3), timed("c", 9.0, batch_size=32, seed=5)]
 FAST_AND_WORSE = timed("b", 5.0, batch_size=256, seed=3, accuracy=0.85)
+UNEQUAL = [
+    timed("a", 9.0, batch_size=8, samples_seen=7190),
+    timed("b", 5.0, batch_size=16, seed=3, samples_seen=7000),
+]
 OUT = {"mode": "scale-out", "hosts": 2}
 # Four of five repeats are faster, one is not: the median is a third lower, and p too high.
 MAYBE = [
@@ -56,7 +60,7 @@ CASES = {
     "accuracy is not given up for speed without saying so": ("use", [timed("a", 10.0, batch_size=8, accuracy=0.95),
         FAST_AND_WORSE, timed("c", 7.0, batch_size=64, seed=6)], "For the least training time: batch 256",
         "But its validation accuracy is 0.8", "against 0.9",
-        "lower by more than chance. The fastest arm without this loss is batch 64: 7",
+        "lower by more than chance. The arm with the least training time without this loss is batch 64: 7",
         "For the highest validation accuracy: batch"),
     "a lower accuracy that may be chance": ("use",
         [timed("a", 10.0, 1, accuracy=0.95, batch_size=8), timed("b", 5.0, 1, accuracy=0.5, batch_size=16)],
@@ -115,7 +119,7 @@ CASES = {
         "In 5 of 10 runs throughput was not steady (~): in 0 step", "in 5 the window's second half was more than 5.0%",
         " batch 16: 5 of 5."),
     "a short window and none": ("warning", [timed("a", 9.0, batch_size=8, timed_window_s=5.5),
-        without_rates(timed("b", 5.0, batch_size=16, timed_window_s=2.0))], "5 of 10 runs have no throughput",
+        without_rates(timed("b", 5.0, batch_size=16, timed_window_s=2.0))], "5 of 10 runs have no steady throughput",
         "measured over 3.75 s at the median, which is short"),
     "two repeats": ("warning", [timed("a", 9.0, 2, batch_size=8), timed("b", 5.0, 2, batch_size=16)],
         "2 runs of each arm are too few for any test"),
@@ -127,6 +131,18 @@ CASES = {
     "targets that some runs miss need more repeats among many arms": ("use",
         [target(f"a{n}", [5.0 + n, None, None, 5.5 + n, 6.0 + n], batch_size=n) for n in range(1, 8)],
         "5 repeats are too few to compare it with any of 6 others"),
+    "training times of unequal work": ("warning", UNEQUAL,
+        "mlp on digits: arms trained on unequal numbers of samples (`remainder: drop`, `target.stop`",
+        "7,000: batch 16. 7,190: batch 8."),
+    "less training time for fewer samples": ("use", UNEQUAL,
+        "For the least training time: batch 16", "; but it trained on 7,000 samples, batch 8 on 7,190"),
+    "more training time for more samples": ("why", UNEQUAL, "p < 0.001, for 7,190 samples against 7,000)."),
+    "workers on fewer samples": ("use",
+        [timed("a", 5.0, samples_seen=7000), [one | {"samples_seen": 7190} for one in ONE]],
+        ", on 7,000 samples against 7,190; efficiency"),
+    "rates after training": ("why", [timed("a", 5.0, batch_size=8),
+        [one | {"samples_per_s": 9e4, "extended_steps": 50} for one in timed("b", 9.0, batch_size=16, seed=3)]],
+        "For the highest steady throughput: batch 16", "; steps after training were timed too."),
     "what it rests on": ("why", [timed("a", 9.0, batch_size=8), timed("b", 5.0, 4, batch_size=16)],
         "This rests on 9 completed runs: 2 arms of 4 to 5 each, on AMD EPYC.", "with a probability of at least 87%"),
 }  # fmt: skip
