@@ -1,16 +1,19 @@
-"""The text under a figure: number of runs, meaning of the marks, hardware, what is emulated, what failed."""
+"""The text under a figure: what a reader must know in two or three lines, and all else as details."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.arms import emulation
 from dlbench.analysis.formatting import counted
 from dlbench.analysis.statistics.intervals import Interval
+from dlbench.errors import shorten
 from dlbench.records.machine import found_in, processor
 from dlbench.records.outcome import Status
-from dlbench.report.chart import Chart, Mark, Role
+from dlbench.report.chart import Chart, Role, flag_counts, marks_of, ringed
 from dlbench.report.data import ReportData
+from dlbench.report.figures._shown import FLAGS
 from dlbench.report.formatting import one_line
 from dlbench.report.page.machines import VERSIONS
 
@@ -24,28 +27,35 @@ EMULATION = {
     "throttled-link": "the network between workers was slowed down on purpose",
     "simulated": "no process trained, a simulator computed when each would have been done",
 }
-REPEATED = (Role.MEASURED, Role.BASE_LINE)
+REPEATED = (Role.MEASURED, Role.BASE_LINE, Role.TOTAL)
 # What a median is called in each form of a panel.
-MEDIANS = {"lines": "Large markers", "bars": "Parts of bars", "cells": "Cells"}
+MEDIANS = {"lines": "Large markers", "bars": "Strokes", "cells": "Cells"}
+# Longer names of processors and GPUs are cut in the caption; the details have them in full.
+LONGEST_DEVICE = 60
 
 
-def caption(chart: Chart, data: ReportData) -> str:
-    """Return the sentences under a figure: plain text in one line.
+@dataclass(frozen=True)
+class Caption:
+    """What stands under a figure, each as plain text in one line: what is always shown, and what is folded away."""
+
+    text: str
+    details: str
+
+
+def caption(chart: Chart, data: ReportData) -> Caption:
+    """Return the sentences under a figure.
 
     Args:
         chart: Its `runs` are those that count; all of the data where it names none.
         data: Rows and machines.
     """
     runs = shown_runs(chart, data)
-    sentences = (
-        *_medians(chart),
-        *_failures(chart, runs),
-        *_ended(chart),
-        *_emulation(chart, runs),
-        *_hardware(runs, data),
-        *_versions(runs),
-        *chart.notes,
-    )
+    text = (chart.lead, *_medians(chart), *_failures(chart, runs), *_flags(chart), *_device(chart, runs))
+    details = (*_ended(chart), *_emulation(chart, runs), *_hardware(runs, data), *_versions(runs), *chart.notes)
+    return Caption(_joined(text), _joined(details))
+
+
+def _joined(sentences: Iterable[str]) -> str:
     return " ".join(_ended_with_stop(one_line(sentence, 2_000)) for sentence in sentences if sentence.strip())
 
 
@@ -58,16 +68,9 @@ def shown_runs(chart: Chart, data: ReportData) -> "pd.DataFrame":
     return runs[[(str(study), str(run_id)) in chart.runs for study, run_id in pairs]]
 
 
-def _marks(chart: Chart, roles: Iterable[Role] = tuple(Role)) -> Iterator[Mark]:
-    for panel in chart.panels:
-        for series in panel.series:
-            if series.role in roles:
-                yield from series.marks
-
-
 def _medians(chart: Chart) -> Iterator[str]:
     """Yield how many repeats there are at each place, and what the intervals around their medians hold."""
-    marks = list(_marks(chart, REPEATED))
+    marks = list(marks_of(chart, REPEATED))
     counts = {mark.interval.n for mark in marks if mark.interval}
     if not counts:
         return
@@ -75,9 +78,9 @@ def _medians(chart: Chart) -> Iterator[str]:
         yield "One repeat at each place: there are no intervals"
         return
     forms = dict.fromkeys(MEDIANS[panel.form] for panel in chart.panels)
-    parts = [f"{' and '.join(forms)} are medians of {_range(counts)} repeats"]
+    parts = [f"{' and '.join(forms)}: medians of {_range(counts)} repeats"]
     if any(mark.points for mark in marks) and "Cells" not in forms:
-        parts.append("small dots are single runs")
+        parts.append("dots: runs")
     parts += _coverage([mark.interval for mark in marks if mark.interval], drawn="Cells" not in forms)
     yield "; ".join(parts)
 
@@ -86,12 +89,36 @@ def _coverage(intervals: Iterable[Interval], *, drawn: bool) -> Iterator[str]:
     known = [one for one in intervals if one.low is not None]
     lowest = min((one.coverage for one in known if one.coverage is not None), default=None)
     if drawn and lowest is not None:
-        yield f"vertical bars hold the true value with a probability of at least {math.floor(100 * lowest + 1e-9)}%"
+        yield f"bars: intervals of at least {math.floor(100 * lowest + 1e-9)}% coverage"
+
+
+def _flags(chart: Chart) -> Iterator[str]:
+    """Yield how many of the rates have something against them; those of the minority have rings."""
+    counts, total = flag_counts(chart)
+    rings = ringed(chart)
+    for word, meaning in FLAGS.items():
+        if counts[word]:
+            how_many = "All" if counts[word] == total else f"{counts[word]} of {total}"
+            yield f"{how_many} arms are {meaning}{' (ringed)' if word in rings else ''}"
+
+
+def _device(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:
+    """Yield processors or GPUs, and how many runs were emulated, by which words."""
+    devices = _distinct(runs["device_name"])
+    if devices:
+        more = f" and {len(devices) - 1} other devices" if len(devices) > 1 else ""
+        yield f"{shorten(devices[0], LONGEST_DEVICE)}{more}"
+    emulated = [str(text) for text in runs["emulated"].dropna() if text]
+    if reasons := emulation(emulated) or emulation(
+        series.emulated for panel in chart.panels for series in panel.series
+    ):
+        count = "all runs" if len(emulated) == len(runs) else f"{len(emulated)} of {counted(len(runs), 'run')}"
+        yield f"Emulated (hollow): {count}, {reasons.replace(';', ', ')}"
 
 
 def _failures(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:
     """Yield how many runs did not complete, and how they ended; crosses may count runs that the chart does not name."""
-    are_marked = any(mark.num_failed for mark in _marks(chart))
+    are_marked = any(mark.num_failed for mark in marks_of(chart))
     statuses = runs["status"].value_counts(sort=False).to_dict()
     failed = {str(status): int(count) for status, count in statuses.items() if status != Status.COMPLETED}
     crosses = " (crosses)" if are_marked and any(panel.form != "cells" for panel in chart.panels) else ""
@@ -103,7 +130,7 @@ def _failures(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:
 
 
 def _ended(chart: Chart) -> Iterator[str]:
-    if any(mark.ended for mark in _marks(chart)):
+    if any(mark.ended for mark in marks_of(chart)):
         yield "Open triangles are runs that ended before: their value is at least that"
 
 

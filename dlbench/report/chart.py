@@ -3,6 +3,8 @@
 A figure file makes a `Chart` out of rows, without matplotlib; `dlbench.report.rendering` makes a picture of it.
 """
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
@@ -10,6 +12,8 @@ from typing import Literal
 from dlbench.analysis.statistics.intervals import Interval
 
 Scale = Literal["linear", "log2", "log10"]
+# What a colour stands for: a way to train, a batch size, or a part of a step.
+Palette = Literal["ways", "sizes", "parts"]
 
 
 class MissingRowsError(Exception):
@@ -17,10 +21,11 @@ class MissingRowsError(Exception):
 
 
 class Role(StrEnum):
-    """What a series is, and so how it is drawn: solid with points, dashed, dotted, or grey."""
+    """What a series is, and so how it is drawn: solid with points, dashed, dotted, or grey; TOTAL ends stacked bars."""
 
     MEASURED = "measured"
     BASE_LINE = "base line"
+    TOTAL = "total"
     IDEAL = "ideal"
     PUBLISHED = "published"
     FITTED = "fitted"
@@ -36,6 +41,8 @@ class Mark:
         interval: Median and interval; of a line without points, its value alone.
         ended: One value of each run that ended before it reached what is shown (censored): the value is at least that.
         num_failed: Runs here that did not complete and have no value.
+        flags: What speaks against the value, words joined by `;`: see `dlbench.report.figures._shown.FLAGS`.
+        name: A text beside the mark.
     """
 
     x: float
@@ -43,6 +50,8 @@ class Mark:
     interval: Interval | None = None
     ended: tuple[float, ...] = ()
     num_failed: int = 0
+    flags: str = ""
+    name: str = ""
 
 
 def line_mark(x: float, value: float, n: int = 1) -> Mark:
@@ -59,7 +68,9 @@ class Series:
         marks: In the order of x.
         role: What it is.
         emulated: Why it was not measured on real hardware: reasons joined by `;`. Drawn hollow and named so.
-        hue: Number of its colour and marker in the chart; series with one hue in several panels are the same thing.
+        hue: Number of its colour and marker in its palette, by `Hues`; equal ones are the same thing in all charts.
+        like: Label of the series whose colour it has; its own where empty.
+        palette: What its colour stands for.
     """
 
     label: str
@@ -67,6 +78,8 @@ class Series:
     role: Role = Role.MEASURED
     emulated: str = ""
     hue: int = 0
+    like: str = ""
+    palette: Palette = "ways"
 
 
 @dataclass(frozen=True)
@@ -90,6 +103,7 @@ class Panel:
         x: The horizontal axis.
         y: The vertical axis.
         series: What is drawn.
+        is_scatter: Whether no line joins the marks of a series, whatever their number.
         form: `lines`; `bars`, stacked in the order of series; or `cells`, a map of colours: series are rows.
     """
 
@@ -98,35 +112,60 @@ class Panel:
     y: Axis
     series: tuple[Series, ...]
     form: Literal["lines", "bars", "cells"] = "lines"
+    is_scatter: bool = False
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure: panels in rows of `columns`, a title, and notes that its caption ends with.
+    """A figure: panels in rows of `columns`, a title, and what its caption says of it.
 
     Attributes:
         title: What it shows, as a sentence or a noun phrase without a full stop.
         panels: In reading order.
         columns: Panels in one row.
-        notes: Sentences: definitions, what was left out and why.
+        lead: The sentence that its caption begins with: what a reader must know to read it; may be empty.
+        notes: Sentences for the details: definitions, what was left out and why.
         runs: The run_ids whose values are in it, for `n` and the hardware in the caption.
     """
 
     title: str
     panels: tuple[Panel, ...]
     columns: int = 3
+    lead: str = ""
     notes: tuple[str, ...] = ()
     runs: frozenset[tuple[str, str]] = frozenset()
 
 
-def hued(panels: tuple[Panel, ...]) -> tuple[Panel, ...]:
-    """Return the panels with one hue for each label, the same in all of them, in the order of first appearance."""
-    hues: dict[str, int] = {}
-    for panel in panels:
-        for series in panel.series:
-            if series.role in (Role.MEASURED, Role.PUBLISHED):
-                hues.setdefault(series.label, len(hues))
-    return tuple(
-        replace(panel, series=tuple(replace(series, hue=hues.get(series.label, series.hue)) for series in panel.series))
-        for panel in panels
-    )
+class Hues:
+    """Numbers of colours: one for each label, the same in all charts that it is asked about, by first appearance."""
+
+    def __init__(self) -> None:
+        self._known: dict[Palette, dict[str, int]] = {"ways": {}, "sizes": {}}
+
+    def applied(self, chart: Chart) -> Chart:
+        """Return the chart with the number of each series; neutral base lines and ideals, and parts, keep theirs."""
+        panels = [replace(panel, series=tuple(map(self._numbered, panel.series))) for panel in chart.panels]
+        return replace(chart, panels=tuple(panels))
+
+    def _numbered(self, one: Series) -> Series:
+        if one.role not in (Role.MEASURED, Role.PUBLISHED, Role.FITTED) or one.palette == "parts":
+            return one
+        known = self._known[one.palette]
+        return replace(one, hue=known.setdefault(one.like or one.label, len(known)))
+
+
+def flag_counts(chart: Chart) -> tuple[Counter[str], int]:
+    """Return at how many marks of runs each flag stands, and how many of those have a value."""
+    valued = [mark for mark in marks_of(chart) if mark.interval is not None and mark.points]
+    return Counter(flag for mark in valued for flag in mark.flags.split(";") if flag), len(valued)
+
+
+def ringed(chart: Chart) -> frozenset[str]:
+    """Return the flags that are drawn as rings: those of the minority; what most marks have is said in words."""
+    counts, total = flag_counts(chart)
+    return frozenset(flag for flag, count in counts.items() if 2 * count <= total)
+
+
+def marks_of(chart: Chart, roles: tuple[Role, ...] = tuple(Role)) -> Iterator[Mark]:
+    """Yield all marks of the series that have one of these roles."""
+    return (mark for panel in chart.panels for one in panel.series if one.role in roles for mark in one.marks)

@@ -58,14 +58,14 @@ def values(column: "pd.Series[Any]") -> list[Any]:
 
 
 def brief(value: float, *, percent: bool = False) -> str:
-    """Return a number in three digits, for a cell of a map: `0.85`, `12.3`, `1234`, `1.23e+06`, `85%`."""
+    """Return a number in three digits, for a cell of a map: `0.85`, `12.3`, `1,234`, `1.23e+06`, `85%`."""
     if not math.isfinite(value):
         return "-"
     if percent:
         return f"{brief(100 * value)}%"
-    return f"{value:.0f}" if 999.5 <= abs(value) < 999_999.5 else f"{value:.3g}"
+    return f"{value:,.0f}" if 999.5 <= abs(value) < 999_999.5 else f"{value:.3g}"
 
 
 def tick(value: float) -> str:
-    """Return a number at a tick, in as many digits as it has: `0.05`, `1024`, `1e+12`."""
-    return f"{value:.10g}"
+    """Return a number at a tick, in as many digits as it has: `0.05`, `1,024`, `1e+12`."""
+    return f"{value:,.10g}"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from dlbench.analysis.arms import equal_columns
 from dlbench.analysis.groups import (
     ALONE,
     TASK,
@@ -67,6 +68,20 @@ def parts(runs: "pd.DataFrame", *, x: str, always: Iterable[str] = TASK) -> list
     return found or [Part("", runs, tuple(left))]
 
 
+def brief_keys(part: Part, x: str) -> Part:
+    """Return the part without the keys that follow from the others and `x` together, so that labels are short.
+
+    What synchronises and where stays: by that a line is known.
+    """
+    keys, runs = list(part.keys), part.runs[~is_base_line(part.runs)]
+    count = runs.groupby([*keys, x], dropna=False).ngroups
+    for key in reversed([key for key in keys if key not in ("strategy", "placement", "algorithm")]):
+        others = _without(keys, key)
+        if runs.groupby([*others, x], dropna=False).ngroups == count:
+            keys = others
+    return replace(part, keys=tuple(keys))
+
+
 def having(runs: "pd.DataFrame", values: Mapping[str, Any]) -> "pd.DataFrame":
     """Return the runs that have these values; a value that is unknown is equal to none but unknown ones."""
     import pandas as pd
@@ -89,17 +104,21 @@ def _most_series(codes: Mapping[str, list[int]], apart: Sequence[str], keys: Seq
 def series(part: Part, x: str, column: str) -> tuple[Series, ...]:
     """Return one series for each combination of the part's keys, emulated and real runs apart, base lines last.
 
+    One worker alone is the base line of the others, whoever asked for it.
+
     Args:
         part: The runs.
         x: The column of the horizontal axis.
         column: The column whose values are shown.
     """
-    needed = (*part.keys, x, column, "status", "emulated", "strategy", "workers")
+    flags = ("flags",) if "flags" in part.runs else ()
+    needed = (*part.keys, x, column, "status", "emulated", "strategy", "workers", *flags)
     runs = part.runs[list(dict.fromkeys(needed))]
-    own = ~is_base_line(part.runs)
+    alone = is_base_line(part.runs) | is_alone(part.runs)
+    own = ~alone if not alone.all() else ~is_base_line(part.runs)
     found = []
     for role, chosen in ((Role.MEASURED, runs[own]), (Role.BASE_LINE, runs[~own])):
-        keys = part.keys if role is Role.MEASURED else tuple(key for key in part.keys if is_shared(key))
+        keys = part.keys if role is Role.MEASURED else _base_keys(part.keys, chosen)
         for values, rows in groups(chosen, keys):
             for emulated, alike in by_emulation(rows):
                 found.append(Series(_label(role, values, alike), marks(alike, x, column), role, emulated))
@@ -113,22 +132,37 @@ def _label(role: Role, values: dict[str, Any], rows: "pd.DataFrame") -> str:
     return text or (ALONE if is_alone(rows).all() else "measured")
 
 
+def _base_keys(keys: Sequence[str], runs: "pd.DataFrame") -> tuple[str, ...]:
+    """Return the keys that distinguish base lines: of those that one worker alone has too, the ones that decide a step.
+
+    Where base lines differ in others, such as their learning rate, these are among them.
+    """
+    shared = tuple(key for key in keys if is_shared(key))
+    of_a_step = tuple(key for key in shared if key in set(equal_columns(shared)))
+    return of_a_step if runs[list(shared)].drop_duplicates().shape[0] <= 1 else shared
+
+
 def marks(rows: "pd.DataFrame", x: str, column: str) -> tuple[Mark, ...]:
-    """Return what is known at each x: every completed run's value, their median and interval, and failed runs."""
+    """Return what is known at each x: every completed run's value, their median and interval, flags, failed runs."""
     places, values = (rows[name].to_numpy("float64", na_value=math.nan).tolist() for name in (x, column))
     is_completed = (rows["status"] == Status.COMPLETED).to_numpy(bool).tolist()
     # Plain lists: a study of a thousand runs has thousands of places, and each group of a table takes a millisecond.
     points: dict[float, list[float]] = {}
     failed: dict[float, int] = {}
-    for place, value, completed in zip(places, values, is_completed, strict=True):
+    flagged: dict[float, set[str]] = {}
+    flags = rows["flags"].tolist() if "flags" in rows else [""] * len(rows)
+    for place, value, completed, flag in zip(places, values, is_completed, flags, strict=True):
         if not math.isnan(place):
-            points.setdefault(place, []).extend([value] if completed and not math.isnan(value) else [])
+            has_value = completed and not math.isnan(value)
+            points.setdefault(place, []).extend([value] if has_value else [])
+            flagged.setdefault(place, set()).update(filter(None, flag.split(";") if has_value else ()))
             failed[place] = failed.get(place, 0) + (not completed)
-    return tuple(_mark(place, tuple(points[place]), failed[place]) for place in sorted(points))
+    return tuple(_mark(place, tuple(points[place]), failed[place], flagged[place]) for place in sorted(points))
 
 
-def _mark(place: float, points: tuple[float, ...], num_failed: int) -> Mark:
-    return Mark(place, points, median_interval(points) if points else None, num_failed=num_failed)
+def _mark(place: float, points: tuple[float, ...], num_failed: int, flags: set[str]) -> Mark:
+    interval = median_interval(points) if points else None
+    return Mark(place, points, interval, num_failed=num_failed, flags=";".join(sorted(flags)))
 
 
 def censored_series(part: Part, x: str, reached: str, ended: str) -> tuple[Series, ...]:

@@ -13,9 +13,6 @@ from dlbench.scenario import reference
 from dlbench.scenario.claims import PLACES
 from dlbench.scenario.reference import Reference
 
-# Ranges that do not meet even when both are widened by this factor are drawn apart: one would flatten the other.
-APART = 2.0
-
 
 @dataclass(frozen=True)
 class ClaimResult:
@@ -86,60 +83,53 @@ def verdicts(data: ReportData) -> tuple[ClaimResult, ...]:
     return tuple(found)
 
 
-def published(found: Reference, column: str) -> tuple[Series, ...]:
-    """Return the published curves of a column, one for each series that has any value."""
+def published(found: Reference, column: str, measured: Iterable[Series] = ()) -> tuple[Series, ...]:
+    """Return the published curves of a column, one for each series that has any value.
+
+    Each has the colour of the first of the `measured` ones that bears its name, such as scale-up.
+    """
     made = []
     for name in found.names:
         marks = tuple(_mark(place, values) for place, values in found.curve(column, name))
         if marks:
-            made.append(Series(", ".join(filter(None, (found.source, name))), marks, Role.PUBLISHED))
+            like = next((one.label for one in measured if name and name in one.label.split(", ")), "")
+            made.append(Series(", ".join(filter(None, (found.source, name))), marks, Role.PUBLISHED, like=like))
     return tuple(made)
 
 
-def are_near(measured: Iterable[Series], theirs: Iterable[Series]) -> bool:
-    """Whether two groups of curves can share an axis: their ranges meet, each widened by the factor APART."""
-    ours, other = _medians(measured), _medians(theirs)
-    if not ours or not other:
-        return False
-    return min(ours) / APART <= max(other) and min(other) / APART <= max(ours)
+def relative_panel(panel: Panel, x: str) -> Panel | None:
+    """Return a panel in which each measured and published curve is divided by its own median at one place.
 
-
-def relative_panel(panel: Panel, theirs: Sequence[Series], x: str) -> Panel | None:
-    """Return a panel of measured and published curves, each divided by its median at the first place all have.
-
-    Curves that share no place are divided by their own first value each. None where nothing measured is left.
+    That is the first place at which all published curves and a measured one have a value. Curves without a value
+    there or with no other one, base lines and ideals are left out; None without such a place or a published curve.
 
     Args:
-        panel: The measured curves; base lines and ideals are left out.
-        theirs: The published ones.
+        panel: The measured and the published curves.
         x: What the places are called.
     """
-    curves = [*(one for one in panel.series if one.role is Role.MEASURED), *theirs]
-    base = first_shared(curves)
-    made = tuple(one for curve in curves if (one := relative(curve, base)) is not None)
-    if not any(one.role is Role.MEASURED for one in made):
+    ours, theirs = ([one for one in panel.series if one.role is role] for role in (Role.MEASURED, Role.PUBLISHED))
+    shared = set.intersection(*map(_places, theirs)) if theirs else set()
+    base = min(shared & set().union(*map(_places, ours)), default=None)
+    curves = [one for one in (*ours, *theirs) if len(_places(one)) > 1]
+    made = [relative(one, base) for one in curves] if base is not None else []
+    shown = tuple(one for one in made if one is not None)
+    if base is None or not any(one.role is Role.MEASURED for one in shown):
         return None
-    at = _at(x, base)
-    title = titled(panel.title, f"relative to that {at}")
-    axis = Axis(f"{panel.y.label.partition(' (')[0]} / that {at}", low=panel.y.low)
-    return replace(panel, title=title, y=axis, series=made)
+    what = panel.y.label.partition(" (")[0]
+    axis = Axis(f"{what} / the line's own {_at(x, base)}", low=0.0)
+    return replace(panel, title=titled(panel.title, f"relative to its own {_at(x, base)}"), y=axis, series=shown)
 
 
-def first_shared(curves: Iterable[Series]) -> float | None:
-    """Return the first place at which every curve that has any value has one; None where there is none."""
-    found = [{mark.x for mark in one.marks if mark.interval is not None} for one in curves]
-    places = [known for known in found if known]
-    shared = set.intersection(*places) if places else set()
-    return min(shared, default=None)
+def _places(curve: Series) -> set[float]:
+    return {mark.x for mark in curve.marks if mark.interval is not None}
 
 
-def relative(curve: Series, base: float | None) -> Series | None:
-    """Return a curve divided by its median at `base`, or at its first place; None where that is not above zero.
+def relative(curve: Series, base: float) -> Series | None:
+    """Return a curve divided by its median at `base`; None where that is unknown or not above zero.
 
     Intervals are those of the ratio of two medians; at the base itself it is 1 by definition and has none.
     """
-    known = [mark for mark in curve.marks if mark.interval is not None]
-    first = next((mark for mark in known if base is None or mark.x == base), None)
+    first = next((mark for mark in curve.marks if mark.interval is not None and mark.x == base), None)
     if first is None or first.interval is None or not first.interval.value > 0:
         return None
     return replace(curve, marks=tuple(_relative(mark, first, first.interval.value) for mark in curve.marks))
@@ -150,10 +140,8 @@ def titled(*parts: str) -> str:
     return ": ".join(filter(None, parts))
 
 
-def _at(x: str, base: float | None) -> str:
+def _at(x: str, base: float) -> str:
     """Say what curves are divided by: their value `at batch size 8`, `at 1 worker`."""
-    if base is None:
-        return "of the curve's first place"
     if x == "workers":
         return f"at {base:g} worker{'' if base == 1 else 's'}"
     return f"at {PLACES.get(x, x)} {base:g}"
@@ -174,10 +162,6 @@ def _mark(place: float, values: tuple[float, ...]) -> Mark:
     if len(values) == 1:
         return line_mark(place, values[0])
     return Mark(place, values, median_interval(values))
-
-
-def _medians(curves: Iterable[Series]) -> list[float]:
-    return [mark.interval.value for one in curves for mark in one.marks if mark.interval is not None]
 
 
 def _said(found: Iterable[ClaimCheck], known: Reference) -> list[ClaimResult]:

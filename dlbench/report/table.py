@@ -27,6 +27,7 @@ COLUMNS = (
     "num_ended",
     "num_failed",
     "emulated",
+    "flags",
 )
 ARM_COLUMNS = (
     "study", "arm", "label", "workers", "baseline", "emulated", "metric", "median", "low", "high", "coverage", "n",
@@ -34,7 +35,7 @@ ARM_COLUMNS = (
 # A spreadsheet takes a cell that begins with one of these for a formula, or drops it and looks at what follows.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 # Series of which a number of runs can be told.
-OF_RUNS = (Role.MEASURED, Role.BASE_LINE)
+OF_RUNS = (Role.MEASURED, Role.BASE_LINE, Role.TOTAL)
 
 
 def rows(name: str, chart: Chart) -> list[dict[str, object]]:
@@ -100,6 +101,7 @@ def _row(panel: Panel, series: Series, mark: Mark) -> dict[str, object]:
         "num_ended": len(mark.ended),
         "num_failed": mark.num_failed,
         "emulated": series.emulated or None,
+        "flags": mark.flags or None,
     }
 
 

@@ -1,5 +1,6 @@
 """Write a report into one folder: figures, their tables, the page and its Markdown."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,8 +11,8 @@ from dlbench.analysis.answer.answers import Statement, answers
 from dlbench.errors import UserError
 from dlbench.records import files
 from dlbench.report import references, summary, table
-from dlbench.report.caption import caption
-from dlbench.report.chart import Chart, MissingRowsError
+from dlbench.report.caption import Caption, caption
+from dlbench.report.chart import Chart, Hues, MissingRowsError
 from dlbench.report.data import ReportData
 from dlbench.report.page import html
 from dlbench.report.page.content import Content, RenderedFigure
@@ -62,7 +63,7 @@ class Figure:
     name: str
     doc: str
     chart: Chart
-    caption: str
+    caption: Caption
 
 
 @dataclass(frozen=True)
@@ -123,9 +124,20 @@ def picture(data: ReportData, name: str, style: str) -> "MatplotlibFigure":
 
     plugin = plugins.load("figures", plugins.canonical(name))
     try:
-        return figure.picture(plugin.get("chart")(data), style_of(style))
+        return figure.picture(_hues(data).applied(plugin.get("chart")(data)), style_of(style))
     except MissingRowsError as lacking:
         raise UserError(f"the figure {name} cannot be drawn: {lacking}") from lacking
+
+
+def _hues(data: ReportData) -> Hues:
+    """Return colours in which every way to train has its own: that of the chart of training time, which has them all.
+
+    So a figure that is asked for alone has the same colours as on the page.
+    """
+    hues = Hues()
+    with contextlib.suppress(MissingRowsError):
+        hues.applied(plugins.load("figures", "training_time").get("chart")(data))
+    return hues
 
 
 def _names(request: ReportRequest) -> list[str]:
@@ -139,10 +151,11 @@ def _names(request: ReportRequest) -> list[str]:
 
 
 def _figures(data: ReportData, names: Iterable[str], made: ReportFiles) -> Iterator[Figure]:
+    hues = _hues(data)
     for name in names:
         plugin = plugins.load("figures", name)
         try:
-            chart = plugin.get("chart")(data)
+            chart = hues.applied(plugin.get("chart")(data))
         except MissingRowsError as lacking:
             made.left_out.append((name, str(lacking)))
             continue
@@ -150,7 +163,7 @@ def _figures(data: ReportData, names: Iterable[str], made: ReportFiles) -> Itera
 
 
 def _start(figure: Figure, request: ReportRequest, pool: RenderPool) -> PendingFigure:
-    pictures = Task(figure.name, figure.chart, request.style, _pictures(figure, request), figure.caption)
+    pictures = Task(figure.name, figure.chart, request.style, _pictures(figure, request), figure.caption.text)
     element = None if request.figures else pool.submit(Task(figure.name, figure.chart, PAGE_STYLE))
     return PendingFigure(figure, pool.submit(pictures), element)
 
@@ -182,7 +195,8 @@ def _shown(figure: Figure, request: ReportRequest, svg: str) -> RenderedFigure:
         doc=figure.doc,
         title=figure.chart.title,
         svg=svg,
-        caption=figure.caption,
+        caption=figure.caption.text,
+        details=figure.caption.details,
         files=tuple(f"{figure.name}.{suffix}" for suffix in (*request.formats, "csv")),
     )
 

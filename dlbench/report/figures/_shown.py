@@ -1,5 +1,6 @@
 """Which panels and runs a chart shows, and the notes on those that it cannot show or compare."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -8,14 +9,22 @@ from dlbench.analysis.formatting import counted, listed
 from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 from dlbench.report.chart import Axis, MissingRowsError, Panel
-from dlbench.report.figures._rows import identities
+from dlbench.report.figures._rows import identities, numbers
 from dlbench.report.lines import Part
 
 if TYPE_CHECKING:
     import pandas as pd
 
 RATE = "samples_per_s"
-RATE_AXIS = Axis("throughput (samples/s)", low=0.0)
+RATE_AXIS = Axis("steady throughput (samples/s)", low=0.0)
+# A rate whose window's halves differ by more than this share is flagged.
+MOST_DRIFT = 0.05
+# What speaks against a rate, by the word in `Mark.flags`.
+FLAGS = {
+    "extended": "timed in steps added after training",
+    "short": f"timed for less than {MIN_TIMED_STEPS} steps or {MIN_TIMED_S:g} s",
+    "drift": f"of a rate that drifted by more than {MOST_DRIFT:.0%} within the window",
+}
 WINDOW = f"a timed window of at least {MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s"
 
 
@@ -24,9 +33,9 @@ class PanelSelection:
     """What a chart shows.
 
     Attributes:
-        panels: Those in which something varies.
+        panels: Those in which arms can be compared.
         runs: The runs of their parts, each once.
-        left_out: Titles of the parts in which nothing does.
+        left_out: Titles of the parts without any.
     """
 
     panels: tuple[Panel, ...]
@@ -34,11 +43,22 @@ class PanelSelection:
     left_out: tuple[str, ...]
 
 
+def flagged(runs: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the runs with the column `flags`: the words of FLAGS that hold of each run's rate, joined by `;`."""
+    is_short = (numbers(runs, "timed_steps") < MIN_TIMED_STEPS) | (numbers(runs, "timed_window_s") < MIN_TIMED_S)
+    holds = {"extended": numbers(runs, "extended_steps") > 0, "short": is_short}
+    if "rate_drift" in runs:
+        holds["drift"] = numbers(runs, "rate_drift").abs() > MOST_DRIFT
+    rows = zip(*holds.values(), strict=True)
+    flags = [";".join(word for word, holds_here in zip(holds, row, strict=True) if holds_here) for row in rows]
+    return runs.assign(flags=flags)
+
+
 def select_panels(candidates: Iterable[tuple[Part, Sequence[Panel]]], lacking: MissingRowsError) -> PanelSelection:
     """Sort parts with their panels into what is shown and what is not.
 
     Raises:
-        MissingRowsError: Nothing varies in any panel; it is `lacking`.
+        MissingRowsError: No panel compares anything; it is `lacking`.
     """
     import pandas as pd
 
@@ -46,7 +66,7 @@ def select_panels(candidates: Iterable[tuple[Part, Sequence[Panel]]], lacking: M
     shown: list[pd.DataFrame] = []
     left_out: list[str] = []
     for part, made in candidates:
-        varied = [panel for panel in made if num_known(panel) > 1]
+        varied = [panel for panel in made if compares(panel)]
         panels += varied
         if varied:
             shown.append(part.runs)
@@ -58,20 +78,16 @@ def select_panels(candidates: Iterable[tuple[Part, Sequence[Panel]]], lacking: M
     return PanelSelection(tuple(panels), runs, tuple(left_out))
 
 
-def num_known(panel: Panel) -> int:
-    """Return at how many places along x a completed run has a value, be it in one series or in several."""
-    return len({mark.x for one in panel.series for mark in one.marks if mark.points or mark.ended})
+def compares(panel: Panel) -> bool:
+    """Whether completed runs have values at two marks, be they along x or in two series; emulated ones count apart."""
+    marks = Counter(bool(one.emulated) for one in panel.series for mark in one.marks if mark.points or mark.ended)
+    return max(marks.values(), default=0) > 1
 
 
 def in_chart(runs: "pd.DataFrame", columns: Sequence[str]) -> frozenset[tuple[str, str]]:
     """Return who is in a chart of these columns, as `Chart.runs` holds them: runs with a value, and failed ones."""
     failed = (runs["status"] != Status.COMPLETED).astype(bool)
     return identities(runs[failed | runs[list(columns)].notna().any(axis=1)])
-
-
-def num_places(panel: Panel) -> int:
-    """Return at how many places along x anything was measured or failed; ideal lines do not count."""
-    return len({mark.x for one in panel.series for mark in one.marks if mark.points or mark.num_failed})
 
 
 def with_rate(completed: "pd.DataFrame") -> "pd.DataFrame":

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dlbench.plugins import Options
-from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, hued
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel
 from dlbench.report.data import RUN
 from dlbench.report.figures._rows import identities, is_completed
 from dlbench.report.figures._shown import left_out_note
@@ -77,7 +77,7 @@ def chart(data: "ReportData") -> Chart:
         )
     return Chart(
         title="Utilisation and memory of devices while training",
-        panels=hued(tuple(panels)),
+        panels=tuple(panels),
         columns=len(known),
         notes=(MEANING, *left_out_note(left_out, "for want of room")),
         runs=identities(pd.concat([part.runs for part in shown]).drop_duplicates(RUN)),

@@ -1,4 +1,4 @@
-"""Efficiency against workers: the rate of one of them over that of one worker alone."""
+"""Efficiency: the steady throughput of one of the workers over that of one worker alone."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -10,10 +10,10 @@ from dlbench.analysis.formatting import listed
 from dlbench.analysis.groups import is_alone
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.plugins import Options
-from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, hued, line_mark
-from dlbench.report.figures._scaling import WORKERS, meanings, scaled
-from dlbench.report.figures._shown import RATE, in_chart, rate_note, with_rate
-from dlbench.report.lines import Part, series
+from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, line_mark
+from dlbench.report.figures._places import Placed, against, meanings, placed
+from dlbench.report.figures._shown import RATE, flagged, in_chart, rate_note, with_rate
+from dlbench.report.lines import series
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from dlbench.report.data import ReportData
 
 OPTIONS = Options
-ORDER = 40
+ORDER = 30
 # Of a run: its efficiency, and the number of its arm, both NaN where it has none.
 EFFICIENCY, ARM = "efficiency", "arm_number"
 # An axis of 0 to 110 %; what lies higher makes it longer.
-AXIS = Axis("efficiency", low=0.0, high=1.1, percent=True)
+AXIS = Axis("samples/s of a worker / of one worker alone", low=0.0, high=1.1, percent=True)
 WHOLE = "as fast as one worker alone"
 DEFINITION = (
     "Efficiency is samples/s of one of the workers over samples/s of one worker alone at the same batch size; "
@@ -34,7 +34,7 @@ DEFINITION = (
 
 
 def chart(data: "ReportData") -> Chart:
-    """Return efficiency against workers from 0 to 110 %, weak and strong scaling in panels apart.
+    """Return efficiency from 0 to 110 % against batch size, or against workers, weak and strong scaling apart.
 
     Median and interval are `dlbench.analysis.arms.Arm.efficiency`; a point is the rate of one run's workers over the
     median of its base line.
@@ -46,21 +46,22 @@ def chart(data: "ReportData") -> Chart:
 
     with_rate(data.completed)
     found = _arms(data)
-    runs = _measured(data.runs, list(found))
-    parts = [part for part in scaled(runs[~is_alone(runs)]) if part.runs[EFFICIENCY].notna().any()]
-    if not parts:
+    runs = _measured(flagged(data.runs), list(found))
+    places = [one for one in placed(runs[~is_alone(runs)], scaling=True) if one.part.runs[EFFICIENCY].notna().any()]
+    if not places:
         raise MissingRowsError(
             "needs completed runs with samples/s of one worker alone (`strategy: single` or `baseline: auto`) that are "
             "equal to other arms in model, data, batch size, cores and precision, and as real or emulated as they are"
         )
-    shown = pd.concat([part.runs for part in parts])
+    shown = pd.concat([one.part.runs for one in places])
+    panels = tuple(_panel(one, list(found.values())) for one in places)
     return Chart(
-        title="Efficiency by number of workers",
-        panels=hued(tuple(_panel(part, list(found.values())) for part in parts)),
-        columns=min(3, len(parts)),
+        title=against("Efficiency", panels),
+        panels=panels,
+        columns=min(3 if len(panels) != 4 else 2, len(panels)),
         notes=(
             DEFINITION,
-            *meanings(shown),
+            *(meanings(shown) if {one.x for one in places} == {"workers"} else ()),
             *_without_base_line(data.completed, found),
             *rate_note(data.runs),
         ),
@@ -84,13 +85,14 @@ def _measured(runs: "pd.DataFrame", names: list[tuple[str, str]]) -> "pd.DataFra
     return runs.assign(**{EFFICIENCY: value, ARM: number.where(value.notna())})
 
 
-def _panel(part: Part, found: list[Arm]) -> Panel:
-    which = {_place(one, mark): set(mark.points) for one in series(part, "workers", ARM) for mark in one.marks}
+def _panel(one: Placed, found: list[Arm]) -> Panel:
+    numbered = series(one.part, one.x, ARM)
+    which = {_place(line, mark): set(mark.points) for line in numbered for mark in line.marks}
     made = tuple(
-        replace(one, marks=tuple(_judged(mark, which.get(_place(one, mark), set()), found) for mark in one.marks))
-        for one in series(part, "workers", EFFICIENCY)
+        replace(line, marks=tuple(_judged(mark, which.get(_place(line, mark), set()), found) for mark in line.marks))
+        for line in series(one.part, one.x, EFFICIENCY)
     )
-    return Panel(part.title, WORKERS, AXIS, (*made, _whole(made)))
+    return Panel(one.part.title, one.axis, AXIS, (*made, _whole(made)))
 
 
 def _place(one: Series, mark: Mark) -> tuple[str, str, float]:
@@ -107,8 +109,8 @@ def _judged(mark: Mark, numbers: set[float], found: list[Arm]) -> Mark:
 
 
 def _whole(made: tuple[Series, ...]) -> Series:
-    """Return the line at 100 %, from one worker to the most."""
-    places = sorted({1.0, *(mark.x for one in made for mark in one.marks)})
+    """Return the line at 100 %."""
+    places = sorted({mark.x for one in made for mark in one.marks})
     return Series(WHOLE, tuple(line_mark(x, 1.0) for x in places), Role.IDEAL)
 
 

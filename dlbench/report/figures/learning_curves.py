@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.formatting import counted, listed
-from dlbench.analysis.groups import TASK, varying
+from dlbench.analysis.groups import TASK, is_base_line, varying
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
-from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, hued
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series
 from dlbench.report.figures._curves import NUMBER, Curves, Line, curves, lines
 from dlbench.report.figures._rows import identities, synthetic_note
 from dlbench.report.figures._shown import listed_titles
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dlbench.report.data import ReportData
 
 OPTIONS = Options
-ORDER = 20
+ORDER = 60
 # Axes by column of `epochs.csv`, and what a panel's title calls them.
 PLACES = {
     "epoch": (Axis("epoch"), "epochs"),
@@ -35,7 +35,7 @@ VALUES = {
     "validation_accuracy": (Axis("validation accuracy"), "validation accuracy"),
 }
 # More panels than this cannot be read; arms with the fewest runs are then left out.
-MOST_PANELS = 36
+MOST_PANELS = 12
 # Beyond so many marks the points of single runs hide the line.
 FEW_MARKS = 12
 # Beyond these ratios an axis is logarithmic: of the places where lines end, and of losses.
@@ -64,7 +64,7 @@ def chart(data: "ReportData") -> Chart:
     has_all = all(part.runs[NUMBER].isin(numbers).all() for part in shown)
     return Chart(
         title="Loss and accuracy while training",
-        panels=hued(tuple(map(_without_points, panels))),
+        panels=tuple(_coloured(_without_points(panel), runs) for panel in panels),
         columns=len(places),
         notes=(
             "Lines are medians over repeats at each epoch; training time is the slowest worker's, without evaluations.",
@@ -93,10 +93,14 @@ def _parts(runs: "pd.DataFrame") -> list[Part]:
 
 
 def _first(candidates: list[Part], found: Curves, most: int) -> tuple[list[Part], list[str]]:
-    """Return the parts with the most completed runs, in their order, and the titles of the others."""
+    """Return the parts with the most completed runs, then with the most workers, and the titles of the others."""
     with_curves = [part for part in candidates if part.runs[NUMBER].isin(found.epochs[NUMBER]).any()]
-    counts = {id(part): int((part.runs["status"] == Status.COMPLETED).sum()) for part in with_curves}
-    kept = {id(part) for part in sorted(with_curves, key=lambda part: -counts[id(part)])[:most]}
+
+    def rank(part: Part) -> tuple[int, float]:
+        own = part.runs[~is_base_line(part.runs)]
+        return int((own["status"] == Status.COMPLETED).sum()), float(own["workers"].max())
+
+    kept = {id(part) for part in sorted(with_curves, key=rank, reverse=True)[:most]}
     shown = [part for part in with_curves if id(part) in kept]
     return shown, [part.title for part in candidates if id(part) not in kept]
 
@@ -139,6 +143,12 @@ def _moved(one: Series, places: Mapping[float, float]) -> Series:
     """Return a line by epoch as a line by another place, without the epochs whose place is unknown."""
     marks = [replace(mark, x=places[mark.x]) for mark in one.marks if not math.isnan(places.get(mark.x, math.nan))]
     return replace(one, marks=tuple(sorted(marks, key=lambda mark: mark.x)))
+
+
+def _coloured(panel: Panel, runs: "pd.DataFrame") -> Panel:
+    """Return the panel with colours that stand for batch sizes, where its lines do."""
+    sizes = "batch_size" in varying(runs)
+    return replace(panel, series=tuple(replace(one, palette="sizes") for one in panel.series)) if sizes else panel
 
 
 def _without_points(panel: Panel) -> Panel:

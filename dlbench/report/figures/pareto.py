@@ -4,16 +4,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.groups import TASK, described, groups
+from dlbench.analysis.groups import TASK, described, groups, is_base_line, varying
 from dlbench.analysis.metrics.pareto import Point, front, knee
 from dlbench.plugins import Options
-from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, hued, line_mark
+from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, line_mark
+from dlbench.report.figures._places import is_emulated
 from dlbench.report.figures._rows import is_completed, learned, numbers
-from dlbench.report.figures._scaling import is_emulated
-from dlbench.report.figures._shown import in_chart, left_out_note
+from dlbench.report.figures._shown import in_chart
 from dlbench.report.figures._target import TARGET, target_name
 from dlbench.report.formatting import brief
-from dlbench.report.lines import Part, censored_series, parts
+from dlbench.report.lines import Part, brief_keys, censored_series, parts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,14 +21,12 @@ if TYPE_CHECKING:
     from dlbench.report.data import ReportData
 
 OPTIONS = Options
-ORDER = 100
+ORDER = 70
 HOUR_S = 3600.0
 # Columns made here: place and time of a run, and the time it had taken when it ended before its target.
 PLACE, TIME, ENDED = "device_hours", "time_s", "time_s.ended"
 # So many arms of a front are named.
 MOST_NAMED = 5
-# More panels of one field than this cannot be read: those without an arm of the front are then left out.
-MOST_PANELS = 12
 # Axes go so many times beyond the outermost values.
 ROOM = 1.1
 FRONT = "Pareto front"
@@ -36,11 +34,21 @@ FRONT = "Pareto front"
 
 @dataclass(frozen=True, eq=False)
 class _Field:
-    """Runs whose arms compete: of one task and one target, all on real hardware or all emulated."""
+    """Runs whose arms compete: of one task and one target, all on real hardware or all emulated.
+
+    Attributes:
+        title: What distinguishes it from other fields.
+        target: What is to be reached; empty where it is the end of training.
+        runs: The runs.
+        along: What varies within a way: batch size, or workers.
+        keys: What distinguishes ways, where it does not in this field alone.
+    """
 
     title: str
     target: str
     runs: "pd.DataFrame"
+    along: str
+    keys: tuple[str, ...]
 
 
 def chart(data: "ReportData") -> Chart:
@@ -56,10 +64,12 @@ def chart(data: "ReportData") -> Chart:
     if not fields:
         raise MissingRowsError("needs completed runs of two or more arms of one task")
     found = [_drawn(field) for field in fields]
+    panels = tuple(panel for panels, _ in found for panel in panels)
     return Chart(
-        title="Time against device-hours",
-        panels=_coloured(hued(tuple(panel for panels, _ in found for panel in panels))),
-        columns=3,
+        title="Training time against device-hours",
+        panels=panels,
+        columns=min(2, len(panels)),
+        lead="The dashed line joins what no other arm beats in both.",
         notes=(
             "Device-hours: workers x time / 3600; an arm stands at its runs' median.",
             *(note for _, notes in found for note in notes),
@@ -69,24 +79,14 @@ def chart(data: "ReportData") -> Chart:
     )
 
 
-def _coloured(panels: tuple[Panel, ...]) -> tuple[Panel, ...]:
-    """Return the panels with a hue for the front that no arm has: it is no arm's line."""
-    hue = 1 + max(one.hue for panel in panels for one in panel.series)
-    return tuple(
-        replace(
-            panel,
-            series=tuple(replace(one, hue=hue) if one.role is Role.FITTED else one for one in panel.series),
-        )
-        for panel in panels
-    )
-
-
 def _with_costs(runs: "pd.DataFrame") -> "pd.DataFrame":
     """Return the runs with TIME, ENDED and the PLACE of their arm.
 
     TIME is the time to the target, or the training's where none was set; a completed run that did not reach its
     target has ENDED in its place. A failed run stands where its arm does, if any other of it completed.
     """
+    import pandas as pd
+
     completed, has_target = is_completed(runs), runs["target_value"].notna()
     whole = numbers(runs, "train_time_s").where(completed)
     to_target = numbers(runs, "time_to_target_s").where(completed)
@@ -94,12 +94,16 @@ def _with_costs(runs: "pd.DataFrame") -> "pd.DataFrame":
     hours = numbers(runs, "workers") * time_s.fillna(late) / HOUR_S
     arms = [runs["arm"], is_emulated(runs), *(runs[key] for key in TARGET)]
     places = hours.where(hours > 0).groupby(arms, dropna=False).transform("median")
-    return runs.assign(**{TIME: time_s, ENDED: late, PLACE: places})
+    # Arms that cost exactly the same stay apart, by less than anyone can see.
+    own_place = places * (1 + 1e-9 * pd.Series(pd.factorize(runs["arm"])[0], index=runs.index))
+    return runs.assign(**{TIME: time_s, ENDED: late, PLACE: own_place})
 
 
 def _fields(runs: "pd.DataFrame") -> Iterator[_Field]:
     """Yield the runs that may be compared, with what distinguishes them from the others as a title."""
     keys = [key for key in (*TARGET, *TASK) if runs[key].nunique(dropna=False) > 1]
+    along = "batch_size" if runs[~is_base_line(runs)]["batch_size"].nunique() > 1 else "workers"
+    ways = tuple(key for key in varying(runs, x=along) if key not in TASK)
     for values, alike in groups(runs, keys):
         task = described({key: value for key, value in values.items() if key in TASK})
         has_target = alike["target_value"].notna().all()
@@ -108,7 +112,7 @@ def _fields(runs: "pd.DataFrame") -> Iterator[_Field]:
         emulated = is_emulated(alike)
         for word, chosen in (("", ~emulated), ("emulated", emulated)):
             if chosen.any():
-                yield _Field(", ".join(filter(None, (task, wanted, word))), target, alike[chosen])
+                yield _Field(", ".join(filter(None, (task, wanted, word))), target, alike[chosen], along, ways)
 
 
 def _num_arms(runs: "pd.DataFrame") -> int:
@@ -116,41 +120,39 @@ def _num_arms(runs: "pd.DataFrame") -> int:
 
 
 def _drawn(field: _Field) -> tuple[list[Panel], list[str]]:
-    """Return a field's panels, each with as many arms as are legible and the front of all, and its notes.
+    """Return a field's panels, each with as many ways as are legible and the front of all, and its notes.
 
     They have the same axes, so that arms of different panels can be compared.
     """
-    shown = [(part, censored_series(part, PLACE, TIME, ENDED)) for part in parts(field.runs, x="")]
-    names = {place: _name(part, one) for part, series in shown for one in series for place in _places([one])}
+    along = field.along
+    every = [replace(part, keys=brief_keys(part, along).keys or field.keys) for part in parts(field.runs, x=along)]
+    shown = [(part, censored_series(part, PLACE, TIME, ENDED)) for part in every]
+    at = dict(zip(field.runs[PLACE], field.runs[along], strict=True))
+    names = {
+        place: _name(part, one, described({along: at[place[0]]}))
+        for part, series in shown
+        for one in series
+        for place in _places([one])
+    }
     best = front(names)
     turn = knee(best)
     x, y = _axes(field, [mark for _, series in shown for one in series for mark in one.marks])
+    turns = [place for place in (*best[:1], *best[-1:], turn) if place is not None]
+    named = {hours: described({along: at[hours]}) for hours, _ in turns}
     panels = [
-        Panel(": ".join(filter(None, (field.title, part.title))), x, y, (*_named(series, turn), *_line(best)))
+        Panel(_title(field, part), x, y, (*_named(series, named), *_line(best)), is_scatter=True)
         for part, series in shown
         if series
     ]
-    kept = _first(panels, best)
-    left_out = [panel.title for panel in panels if panel not in kept]
-    return kept, [
-        *_front_note(field, best, turn, names),
-        *_accuracy_note(field),
-        *left_out_note(left_out, "without an arm of the front"),
-    ]
+    return panels, [*_front_note(field, best, turn, names), *_accuracy_note(field)]
 
 
-def _first(panels: list[Panel], best: list[Point]) -> list[Panel]:
-    """Return the panels in which an arm of the front is, and as many of the others as there is room for, in order."""
-    # Base lines are in every panel that they are equal to.
-    arms = [(panel, [one for one in panel.series if one.role is Role.MEASURED]) for panel in panels]
-    with_front = [panel for panel, own in arms if set(_places(own)) & set(best)]
-    others = [panel for panel in panels if panel not in with_front]
-    kept = [*with_front, *others[: max(0, MOST_PANELS - len(with_front))]]
-    return [panel for panel in panels if panel in kept]
+def _title(field: _Field, part: Part) -> str:
+    return ": ".join(filter(None, (field.title, part.title)))
 
 
-def _name(part: Part, one: Series) -> str:
-    return ", ".join(filter(None, (part.title, one.label)))
+def _name(part: Part, one: Series, place: str) -> str:
+    return ", ".join(filter(None, (part.title, one.label, place)))
 
 
 def _axes(field: _Field, marks: list[Mark]) -> tuple[Axis, Axis]:
@@ -174,16 +176,17 @@ def _places(series: Iterable[Series]) -> Iterator[Point]:
                 yield mark.x, mark.interval.value
 
 
-def _named(series: Iterable[Series], turn: Point | None) -> Iterator[Series]:
+def _named(series: Iterable[Series], named: Mapping[float, str]) -> Iterator[Series]:
+    """Yield the series with the batch size or workers of the front's ends and of its knee beside their marks."""
     for one in series:
-        yield replace(one, label=f"{one.label} (knee)") if turn in list(_places([one])) else one
+        yield replace(one, marks=tuple(replace(mark, name=named.get(mark.x, "")) for mark in one.marks))
 
 
 def _line(best: list[Point]) -> Iterator[Series]:
-    """Yield the line through the front."""
+    """Yield the line through the front, which is no way's own and so has no colour."""
     if best:
         marks = tuple(line_mark(hours, time_s) for hours, time_s in best)
-        yield Series(FRONT, marks, Role.FITTED)
+        yield Series(FRONT, marks, Role.IDEAL)
 
 
 def _front_note(field: _Field, best: list[Point], turn: Point | None, names: Mapping[Point, str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Published numbers beside what was measured here, as they are and relative to the first place."""
+"""Published numbers beside what was measured here, as they are, and times relative to one place of each line."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from dlbench.plugins import Options
 from dlbench.records.columns import TABLES
-from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, hued
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Series
+from dlbench.report.figures._places import spread
 from dlbench.report.figures._rows import batch_axis, identities, learned
+from dlbench.report.figures.training_time import SEEN, sees_unequally
 from dlbench.scenario.claims import COLUMNS
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from dlbench.scenario.reference import Reference
 
 OPTIONS = Options
-ORDER = 5
+ORDER = 35
 AXES = {
     "workers": Axis("workers", "log2"),
     "batch_size_per_worker": Axis("batch size of one worker (samples)", "log2"),
@@ -30,7 +32,7 @@ _UNITS = {column.name: column.unit for column in TABLES["runs"]}
 
 
 def chart(data: "ReportData") -> Chart:
-    """Return for each column of each reference the published and the measured curves, as they are and relative.
+    """Return for each column of each reference the published and the measured curves, and times relative as well.
 
     Raises:
         MissingRowsError: No study has a reference, or no completed run has a column of it.
@@ -41,59 +43,52 @@ def chart(data: "ReportData") -> Chart:
     found = compared(data)
     if not found:
         raise MissingRowsError("needs a study whose scenario names published numbers (`reference: NAME`)")
-    rows = [row for one in found for row in _rows(one, data)]
-    if not rows:
+    panels = [panel for one in found for panel in _panels(one, data)]
+    if not panels:
         columns = ", ".join(dict.fromkeys(column for one in found for column in one.reference.columns))
         raise MissingRowsError(f"needs completed runs with what its reference holds: {columns}")
-    width = max(map(len, rows))
     return Chart(
         title=f"Published and measured: {'; '.join(one.reference.source for one in found)}",
-        panels=hued(tuple(panel for row in rows for panel in _filled(row, width))),
-        columns=width,
+        panels=tuple(panels),
+        columns=len(panels) if len(panels) < 4 else 2,
+        lead="Published on other hardware: shapes can be compared, times cannot.",
         notes=tuple(note for one in found for note in _notes(one.reference)),
         runs=identities(data.runs[data.runs["study"].isin([name for one in found for name in one.studies])]),
     )
 
 
-def _rows(one: "ReferenceComparison", data: "ReportData") -> "Iterator[tuple[Panel, ...]]":
-    """Yield a row of panels for each part of the runs and each column: as they are, then relative."""
+def _panels(one: "ReferenceComparison", data: "ReportData") -> "Iterator[Panel]":
+    """Yield the panels of each column and part of the runs, then the samples seen where arms saw different amounts."""
     from dlbench.analysis.groups import is_base_line
-    from dlbench.report.lines import parts, series
+    from dlbench.report.lines import brief_keys, parts, series
 
     runs = data.runs[data.runs["study"].isin(one.studies)]
-    own = runs[~is_base_line(runs)]
+    own, x = runs[~is_base_line(runs)], one.reference.x
     for column in one.reference.columns:
         chosen = learned(own) if column.endswith(SCORES) else own
-        if not chosen[column].notna().any():
-            continue
-        for part in parts(chosen, x=one.reference.x):
-            made = series(part, one.reference.x, column)
+        for part in parts(chosen, x=x) if chosen[column].notna().any() else ():
+            made = series(brief_keys(part, x), x, column)
             if any(mark.points for curve in made for mark in curve.marks):
                 title = ": ".join(filter(None, (part.title, COLUMNS[column])))
-                axis = _place_axis(one.reference, part.runs)
-                yield _row(Panel(title, axis, _axis(column), made), column, one.reference)
+                yield from _of_column(Panel(title, _place_axis(one.reference, part.runs), SEEN, made), column, one)
+    for part in parts(own, x=x) if sees_unequally(own) else ():
+        title = ": ".join(filter(None, (part.title, "samples seen")))
+        made = series(brief_keys(part, x), x, "samples_seen")
+        yield Panel(title, _place_axis(one.reference, part.runs), SEEN, made)
 
 
-def _row(measured: Panel, column: str, known: "Reference") -> tuple[Panel, ...]:
-    """Return the panels of one column: published and measured in one where they can share it, and relative ones."""
-    from dlbench.report.references import are_near, published, relative_panel, titled
+def _of_column(measured: Panel, column: str, one: "ReferenceComparison") -> "Iterator[Panel]":
+    """Yield the panel of published and measured curves; of costs and rates also each relative to one of its places."""
+    from dlbench.report.references import published, relative_panel
 
-    theirs = published(known, column)
-    last = relative_panel(measured, theirs, known.x)
-    relative = () if last is None else (last,)
-    if not theirs or are_near(measured.series, theirs):
-        return (replace(measured, series=(*measured.series, *theirs)), *relative)
-    apart = replace(measured, title=titled(measured.title, "as published"), series=theirs)
-    return (apart, replace(measured, title=titled(measured.title, "measured")), *relative)
-
-
-def _filled(row: tuple[Panel, ...], width: int) -> tuple[Panel, ...]:
-    """Return a row as wide as the widest: where both kinds share a panel, the published one is also shown alone."""
-    both, *others = row
-    theirs = tuple(one for one in both.series if one.role is Role.PUBLISHED)
-    if len(row) == width or not theirs or len(theirs) == len(both.series):
-        return row
-    return (replace(both, title=f"{both.title}: as published", series=theirs), both, *others)
+    lines: tuple[Series, ...] = (*measured.series, *published(one.reference, column, measured.series))
+    axis = _axis(column)
+    is_score = column.endswith(SCORES)
+    panel = replace(measured, y=axis if is_score else spread(axis, lines), series=lines)
+    yield panel
+    relative = None if is_score else relative_panel(panel, one.reference.x)
+    if relative is not None:
+        yield relative
 
 
 def _place_axis(known: "Reference", runs: "pd.DataFrame") -> Axis:
@@ -110,5 +105,4 @@ def _notes(known: "Reference") -> Iterator[str]:
     """Say what the published numbers are, and what they can be compared for."""
     told = ", ".join(filter(None, (known.about, f"on {known.hardware}" if known.hardware else "")))
     yield f"Published: {known.source}{f' ({told})' if told else ''}, as the authors give it."
-    yield "Hardware differs: shapes can be compared, times cannot."
     yield from (f"{note.rstrip('.')}." for note in known.notes)

@@ -1,18 +1,18 @@
-"""Where the time of a step goes: data, forward and backward, communication, the update, and the rest."""
+"""Where the time of a step goes: data, computing, communication, the update, bookkeeping, and the rest."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from dlbench.analysis.formatting import counted, listed
-from dlbench.analysis.groups import ALONE, described, groups, is_base_line, is_shared
+from dlbench.analysis.groups import ALONE, by_emulation, described, groups, is_base_line, is_shared
 from dlbench.analysis.statistics.intervals import median_interval
 from dlbench.plugins import Options
-from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Series, hued
+from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, line_mark
+from dlbench.report.figures._places import placed, reasons
 from dlbench.report.figures._rows import is_completed, numbers
-from dlbench.report.figures._scaling import is_emulated, reasons
 from dlbench.report.figures._shown import in_chart
-from dlbench.report.lines import Part, parts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,12 +20,15 @@ if TYPE_CHECKING:
     from dlbench.report.data import ReportData
 
 OPTIONS = Options
-ORDER = 70
+ORDER = 50
 MS_PER_S = 1000.0
-# More letters than that are cut away under a bar.
+# Above the longest step.
+ROOM = 1.05
+# Longer names under bars lose the names of settings, which the axis then has.
 LONGEST_NAME = 24
+# The same for all panels.
 Y = Axis("time per step (ms)", low=0.0)
-# Columns that `_per_step` makes, from the bottom of a bar to its top; the first also shows failed runs.
+# Columns that `_per_step` makes, from the bottom of a bar to its top.
 PARTS = {
     "data": "waiting for data",
     "compute": "forward and backward",
@@ -34,38 +37,16 @@ PARTS = {
     "all_reduce": "all-reduce",
     "communication": "exposed communication",
     "update": "update",
+    "bookkeeping": "bookkeeping between steps",
     "rest": "other",
 }
-
-
-@dataclass(frozen=True, eq=False)
-class _StepBreakdown:
-    """Runs of equal settings, which are one bar.
-
-    Attributes:
-        values: The settings in which it differs from the other arms of its panel.
-        runs: Its runs.
-        lead: What it is called before that.
-    """
-
-    values: Mapping[str, Any]
-    runs: "pd.DataFrame"
-    lead: str = ""
-
-    @property
-    def name(self) -> str:
-        """The name under the bar."""
-        return ", ".join(filter(None, (self.lead, described(self.values)))) or "measured"
-
-    @property
-    def short_name(self) -> str:
-        """The same without the names of settings: `mpi, epochs, linear`; a dash for what is unknown."""
-        values = (described({key: value}).removeprefix(f"{key}=") or "-" for key, value in self.values.items())
-        return ", ".join(filter(None, (self.lead, *values)))
+WHOLE = "whole step of each run"
+# Old rows lack it: it is then in the rest.
+BOOKKEEPING = "bookkeeping_time_s"
 
 
 def chart(data: "ReportData") -> Chart:
-    """Return the parts of a step in the timed window, one bar for each arm, emulated and real ones apart.
+    """Return the parts of a step in the timed window, one bar for each arm; where batches vary, a panel for each way.
 
     Raises:
         MissingRowsError: No completed run has a timed window with the time its workers computed.
@@ -76,11 +57,13 @@ def chart(data: "ReportData") -> Chart:
         raise MissingRowsError(
             "needs completed runs with a timed window and compute_time_s; `extend_window: true` makes one"
         )
-    panels = [panel for part in parts(runs, x="strategy") for panel in _panels(part)]
+    high = ROOM * float(observed["step"].max())
+    panels = tuple(replace(panel, y=replace(Y, high=high)) for panel in _panels(runs) if panel.series)
     return Chart(
         title="Where the time of a step goes",
-        panels=hued(tuple(panels)),
-        columns=2 if len(panels) > 1 else 1,
+        panels=panels,
+        columns=min(3, len(panels)),
+        lead="A bar is the run with the median step: its parts sum to that step.",
         notes=tuple(_notes(len(data.completed), observed)),
         runs=in_chart(runs, ["step"]),
     )
@@ -106,6 +89,7 @@ def _per_step(runs: "pd.DataFrame") -> "pd.DataFrame":
         all_reduce=exposed * (1 - waited),
         communication=exposed.where(waited.isna()),
         update=numbers(runs, "update_time_s") * scale,
+        bookkeeping=numbers(runs, BOOKKEEPING) * scale if BOOKKEEPING in runs else math.nan,
     )
     known = found[[name for name in PARTS if name != "rest"]].sum(axis=1)
     return found.assign(rest=(step - known).clip(lower=0.0))
@@ -118,61 +102,80 @@ def _share_waited(runs: "pd.DataFrame") -> "pd.Series[float]":
     return waiting / both.where(both > 0)
 
 
-def _panels(part: Part) -> Iterator[Panel]:
-    emulated = is_emulated(part.runs)
-    for word, chosen in (("", ~emulated), ("emulated", emulated)):
-        rows = part.runs[chosen]
-        bars = list(_bars(part, rows))
-        series = _series(bars, reasons(rows))
-        if series:
-            yield Panel(": ".join(filter(None, (part.title, word))), _axis(bars), Y, series, form="bars")
+def _panels(runs: "pd.DataFrame") -> Iterator[Panel]:
+    """Yield a panel with a bar for each batch size of a way where these vary; else one with a bar for each arm."""
+    shown: set[int] = set()
+    for one in placed(runs):
+        rows = one.part.runs
+        if one.x == "batch_size":
+            shown |= set(rows.index)
+            for name, way in _arms(rows, one.part.keys):
+                sizes = [(f"{size['batch_size']:g}", alike) for size, alike in groups(way, ["batch_size"])]
+                yield _panel(": ".join(filter(None, (one.part.title, name))), Axis(one.axis.label), sizes)
+        elif not set(rows[~is_base_line(rows)].index) <= shown:
+            keys = (*one.part.keys, *(["workers"] if rows["workers"].nunique() > 1 else []))
+            bars = _arms(rows, keys)
+            is_long = max(len(name) for name, _ in bars) > LONGEST_NAME
+            yield _panel(one.part.title, Axis(", ".join(keys) if is_long else ""), _short(bars) if is_long else bars)
 
 
-def _axis(bars: list[_StepBreakdown]) -> Axis:
-    """Return the arms as categories; where their names are long, settings are named once, in the axis's label."""
-    names = tuple(bar.name for bar in bars)
-    if max(map(len, names)) <= LONGEST_NAME:
-        return Axis("", categories=names)
-    label = max((tuple(bar.values) for bar in bars), key=len)
-    return Axis(", ".join(label), categories=tuple(bar.short_name for bar in bars))
-
-
-def _bars(part: Part, rows: "pd.DataFrame") -> Iterator[_StepBreakdown]:
-    """Yield base lines, then the other arms."""
+def _arms(rows: "pd.DataFrame", keys: Sequence[str]) -> "list[tuple[str, pd.DataFrame]]":
+    """Return base lines, then the other arms, each with its name and runs."""
     added = is_base_line(rows)
-    if added.any():
-        for values, alike in groups(rows[added], [key for key in part.keys if is_shared(key)]):
-            yield _StepBreakdown(values, alike, ALONE)
-    own = rows[~added]
-    lead = ("strategy",) if own["strategy"].nunique() > 1 or not part.keys else ()
-    if len(own):
-        for values, alike in groups(own, (*lead, *part.keys)):
-            yield _StepBreakdown(values, alike)
+    shared = [key for key in keys if is_shared(key)]
+    base = groups(rows[added], shared) if added.any() else ()
+    own = groups(rows[~added], keys or ["strategy"]) if not added.all() else ()
+    return [
+        *((", ".join(filter(None, (ALONE, described(values)))), alike) for values, alike in base),
+        *((described(values) or "measured", alike) for values, alike in own),
+    ]
 
 
-def _series(bars: list[_StepBreakdown], emulated: str) -> tuple[Series, ...]:
-    """Return one series for each part that any arm has; an arm in which it is unknown has no mark there."""
+def _short(bars: "Sequence[tuple[str, pd.DataFrame]]") -> "list[tuple[str, pd.DataFrame]]":
+    """Return the bars without the names of settings: `mpi, epochs, linear`."""
+    return [(", ".join(part.rpartition("=")[2] for part in name.split(", ")), alike) for name, alike in bars]
+
+
+def _panel(title: str, axis: Axis, bars: "Sequence[tuple[str, pd.DataFrame]]") -> Panel:
+    """Return a panel of bars; the parts of an arm are those of its run with the median step, so that they sum to it."""
     found = []
-    for number, (name, label) in enumerate(PARTS.items()):
-        marks = [_mark(place, bar.runs, name, with_failed=number == 0) for place, bar in enumerate(bars)]
-        known = tuple(mark for mark in marks if mark.points or mark.num_failed)
-        if known:
-            found.append(Series(label, known, emulated=emulated))
-    return tuple(found)
+    bars = [bar for one in bars for bar in _by_emulation(*one)]
+    for emulated in (False, True):
+        slots = [(float(slot), rows) for slot, (_, rows) in enumerate(bars) if bool(reasons(rows)) == emulated]
+        why = ";".join(dict.fromkeys(word for _, rows in slots for word in reasons(rows).split(";") if word))
+        typical = [(slot, _typical(rows), int(rows["step"].notna().sum())) for slot, rows in slots]
+        for hue, (name, label) in enumerate(PARTS.items()):
+            marks = tuple(line_mark(slot, row[name], n) for slot, row, n in typical if not math.isnan(row[name]))
+            if marks:
+                found.append(Series(label, marks, Role.MEASURED, why, hue, palette="parts"))
+        if wholes := tuple(mark for slot, rows in slots if (mark := _whole(slot, rows))):
+            found.append(Series(WHOLE, wholes, Role.TOTAL, why))
+    return Panel(title, Axis(axis.label, categories=tuple(name for name, _ in bars)), Y, tuple(found), form="bars")
 
 
-def _mark(place: int, runs: "pd.DataFrame", name: str, *, with_failed: bool) -> Mark:
-    points = tuple(map(float, runs[name].dropna()))
-    failed = int((~is_completed(runs)).sum()) if with_failed else 0
-    return Mark(float(place), points, median_interval(points) if points else None, num_failed=failed)
+def _by_emulation(name: str, rows: "pd.DataFrame") -> "Iterator[tuple[str, pd.DataFrame]]":
+    """Yield a bar, or one for real and one for emulated runs."""
+    found = list(by_emulation(rows))
+    yield from ((f"{name}, emulated" if why and len(found) > 1 else name, alike) for why, alike in found)
+
+
+def _typical(rows: "pd.DataFrame") -> dict[str, float]:
+    """Return the parts of the run with the median step, of an even number of runs the means of the middle two."""
+    known = rows[rows["step"].notna()].sort_values("step")
+    middle = known.iloc[(len(known) - 1) // 2 : len(known) // 2 + 1] if len(known) else known
+    return {name: float(middle[name].astype("float64").mean()) for name in PARTS}
+
+
+def _whole(slot: float, rows: "pd.DataFrame") -> Mark | None:
+    points = tuple(map(float, rows["step"].dropna()))
+    failed = int((~is_completed(rows)).sum())
+    interval = median_interval(points) if points else None
+    return Mark(slot, points, interval, num_failed=failed) if points or failed else None
 
 
 def _notes(num_completed: int, observed: "pd.DataFrame") -> Iterator[str]:
     """Yield what a reader must know to read the bars."""
-    yield (
-        "Times of the timed window / its steps, mean over workers; each part is its own median over repeats, so that a "
-        "bar need not be as high as the median step. Other: what no part explains, such as the loop itself."
-    )
+    yield ("Times of the timed window / its steps, mean over workers. Other: what no part explains, such as the loop.")
     hidden = observed[observed["one_call"].notna()]
     if len(hidden):
         names = listed(sorted({str(name) for name in hidden["strategy"].dropna()})) or "unnamed"

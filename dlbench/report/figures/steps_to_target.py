@@ -8,7 +8,7 @@ from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import groups
 from dlbench.analysis.metrics.critical_batch import CriticalBatch, NotIdentifiableError, critical_batch
 from dlbench.plugins import Options
-from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, hued, line_mark
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.figures._rows import numbers, synthetic_note
 from dlbench.report.figures._shown import in_chart, left_out_note, needs_two, select_panels
 from dlbench.report.figures._target import TARGET, end_notes, ended, target_name, with_ends, with_target
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from dlbench.report.data import ReportData
 
 OPTIONS = Options
-ORDER = 90
+ORDER = 80
 X = "batch_size_global"
 PLACE = Axis("global batch (samples)", "log2")
-SHOWN = Axis("updates to the target", "log2")
+SHOWN = Axis("updates to target", "log10")
 
 
 def chart(data: "ReportData") -> Chart:
@@ -42,7 +42,7 @@ def chart(data: "ReportData") -> Chart:
         for part in parts(rows, x=X)
     ]
     found = select_panels(candidates, _lacking(runs))
-    fitted = [_with_fits(_with_ideal(panel)) for panel in hued(found.panels)]
+    fitted = [_with_fits(_with_ideal(panel)) for panel in found.panels]
     return Chart(
         title=f"Updates to a {only} by global batch" if only else "Updates to the targets by global batch",
         panels=tuple(panel for panel, _ in fitted),
@@ -115,7 +115,7 @@ def _fit(one: Series) -> CriticalBatch:
 
 def _fitted_line(one: Series, found: CriticalBatch) -> Series:
     marks = tuple(line_mark(mark.x, found.steps(mark.x)) for mark in one.marks)
-    return Series(f"fit of {one.label}", marks, Role.FITTED, one.emulated, one.hue)
+    return Series(f"fit of {one.label}", marks, Role.FITTED, one.emulated, like=one.label)
 
 
 def _fit_note(name: str, found: CriticalBatch) -> str:

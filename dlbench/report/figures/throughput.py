@@ -1,24 +1,34 @@
-"""Throughput against workers, with the ideal line through the measured single worker."""
+"""Steady throughput against batch size, and against workers with the ideal line through the measured single worker."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.groups import ALONE, described, groups, is_alone
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
-from dlbench.report.chart import Axis, Chart, Panel, Role, Series, hued, line_mark
-from dlbench.report.figures._scaling import WORKERS, equal_settings, is_emulated, meanings, reasons, scaled
+from dlbench.report.chart import Chart, Panel, Role, Series, line_mark
+from dlbench.report.figures._places import (
+    Placed,
+    against,
+    equal_settings,
+    is_emulated,
+    meanings,
+    placed,
+    reasons,
+    spread,
+)
 from dlbench.report.figures._shown import (
     RATE,
     RATE_AXIS,
+    flagged,
     in_chart,
     left_out_note,
     listed_titles,
     needs_two,
-    num_known,
     rate_note,
+    select_panels,
     with_rate,
 )
 from dlbench.report.lines import Part, series
@@ -29,7 +39,7 @@ if TYPE_CHECKING:
     from dlbench.report.data import ReportData
 
 OPTIONS = Options
-ORDER = 30
+ORDER = 20
 # What an ideal line goes through.
 BASE_LINE, OWN, NOTHING = "base line", "own", "nothing"
 
@@ -39,53 +49,50 @@ class Ideal:
     """The ideal lines of the real or of the emulated runs of one panel.
 
     Attributes:
-        emulated: Whether these are the emulated runs.
+        title: The panel's, and that the emulated runs are meant where it is so.
         through: Runs of one worker alone, each series' own single worker, or nothing.
         lines: One, or one for each series.
-        single: The runs that they go through.
     """
 
-    emulated: bool
+    title: str
     through: str
-    lines: tuple[Series, ...]
-    single: "pd.DataFrame"
+    lines: tuple[Series, ...] = ()
 
 
 def chart(data: "ReportData") -> Chart:
-    """Return samples/s against workers on logarithmic axes, weak and strong scaling in panels apart.
+    """Return samples/s against batch size or workers; against workers on logarithmic axes, weak and strong apart.
 
     Raises:
-        MissingRowsError: No completed runs at two numbers of workers with samples/s are equal in all else.
+        MissingRowsError: No two completed arms with samples/s are equal in all but their way, batch size or workers.
     """
-    import pandas as pd
-
     known = with_rate(data.completed)
-    parts = [(part, list(_ideals(part, known[is_alone(known)]))) for part in scaled(data.runs)]
-    made = [(part, ideals, _panel(part, ideals)) for part, ideals in parts]
-    kept = [(part, ideals, panel) for part, ideals, panel in made if num_known(panel) > 1]
-    if not kept:
-        counts = sorted(known["workers"].dropna().unique().tolist())
-        raise needs_two("completed runs with samples/s at two or more numbers of workers", counts)
-    runs = pd.concat([part.runs for part, _, _ in kept])
-    single = [ideal.single for _, ideals, _ in kept for ideal in ideals if len(ideal.single)]
-    titles = [part.title for part, _, panel in made if num_known(panel) < 2]
+    alone = known[is_alone(known)]
+    candidates, ideals = [], []
+    for one in placed(flagged(data.runs), scaling=True):
+        own = list(_ideals(one.part, alone)) if one.x == "workers" else []
+        candidates.append((one.part, [_panel(one, own)]))
+        ideals += own
+    arms = known["label"].fillna(known["arm"]).unique().tolist()
+    found = select_panels(candidates, needs_two("completed runs of two or more arms with samples/s", arms))
     return Chart(
-        title="Throughput by number of workers",
-        panels=hued(tuple(panel for _, _, panel in kept)),
-        columns=min(3, len(kept)),
+        title=against("Steady throughput", found.panels),
+        panels=found.panels,
+        columns=min(3 if len(found.panels) != 4 else 2, len(found.panels)),
         notes=(
-            *meanings(runs),
-            *_ideal_notes([(part.title, ideal) for part, ideals, _ in kept for ideal in ideals]),
-            *rate_note(runs),
-            *left_out_note(titles, "with one number of workers only"),
+            "Steady throughput: samples of all workers per second of the timed window.",
+            *(meanings(found.runs) if ideals else ()),
+            *_ideal_notes(ideals),
+            *rate_note(found.runs),
+            *left_out_note(found.left_out, "without a second arm"),
         ),
-        runs=in_chart(pd.concat([runs, *single]), [RATE]),
+        runs=in_chart(found.runs, [RATE]),
     )
 
 
-def _panel(part: Part, ideals: Sequence[Ideal]) -> Panel:
-    lines = [line for ideal in ideals for line in ideal.lines]
-    return Panel(part.title, WORKERS, Axis(RATE_AXIS.label, "log10"), (*series(part, "workers", RATE), *lines))
+def _panel(one: Placed, ideals: Sequence[Ideal]) -> Panel:
+    made = series(one.part, one.x, RATE)
+    axis = replace(RATE_AXIS, scale="log10", low=None) if one.x == "workers" else spread(RATE_AXIS, made)
+    return Panel(one.part.title, one.axis, axis, (*made, *(line for ideal in ideals for line in ideal.lines)))
 
 
 def _ideals(part: Part, alone: "pd.DataFrame") -> Iterator[Ideal]:
@@ -98,12 +105,13 @@ def _ideals(part: Part, alone: "pd.DataFrame") -> Iterator[Ideal]:
     rows = part.runs[(part.runs["status"] == Status.COMPLETED) & part.runs[RATE].notna() & ~is_alone(part.runs)]
     for emulated in (False, True):
         alike = rows[is_emulated(rows) == emulated]
-        if len(alike):
+        title = ", ".join(filter(None, (part.title, "emulated runs" if emulated else "")))
+        if alike["workers"].nunique() and alike["workers"].max() > 1:
             single = equals(alone[is_emulated(alone) == emulated], alike)
             if len(single):
-                yield Ideal(emulated, BASE_LINE, (_line(f"ideal: {ALONE} x workers", single, alike),), single)
+                yield Ideal(title, BASE_LINE, (_line(f"ideal: {ALONE} x workers", single, alike),))
             else:
-                yield _through_own(emulated, part.keys, alike)
+                yield _through_own(title, part.keys, alike)
 
 
 def equals(alone: "pd.DataFrame", rows: "pd.DataFrame") -> "pd.DataFrame":
@@ -117,14 +125,14 @@ def equals(alone: "pd.DataFrame", rows: "pd.DataFrame") -> "pd.DataFrame":
     return found
 
 
-def _through_own(emulated: bool, keys: Sequence[str], rows: "pd.DataFrame") -> Ideal:
+def _through_own(title: str, keys: Sequence[str], rows: "pd.DataFrame") -> Ideal:
     """Return a line through each series' own single worker, which has a communication library and no peer."""
     first = rows[(rows["workers"] == 1).fillna(False).astype(bool)]
     lines = []
     for values, alike in groups(rows, keys):
         if len(own := first[first.index.isin(alike.index)]):
             lines.append(_line(f"ideal: 1 worker{_of(values)} x workers", own, alike))
-    return Ideal(emulated, OWN if lines else NOTHING, tuple(lines), first)
+    return Ideal(title, OWN if lines else NOTHING, tuple(lines))
 
 
 def _of(values: Mapping[str, object]) -> str:
@@ -139,11 +147,8 @@ def _line(label: str, single: "pd.DataFrame", rows: "pd.DataFrame") -> Series:
     return Series(label, marks, Role.IDEAL, reasons(single))
 
 
-def _ideal_notes(ideals: Sequence[tuple[str, Ideal]]) -> Iterator[str]:
-    titles = {
-        kind: [_called(title, ideal) for title, ideal in ideals if ideal.through == kind]
-        for kind in (BASE_LINE, OWN, NOTHING)
-    }
+def _ideal_notes(ideals: Sequence[Ideal]) -> Iterator[str]:
+    titles = {kind: [ideal.title for ideal in ideals if ideal.through == kind] for kind in (BASE_LINE, OWN, NOTHING)}
     if titles[BASE_LINE]:
         yield "The ideal line is the measured median of one worker alone, without any communication library, x workers."
     if titles[OWN]:
@@ -153,8 +158,3 @@ def _ideal_notes(ideals: Sequence[tuple[str, Ideal]]) -> Iterator[str]:
         )
     if titles[NOTHING]:
         yield f"No ideal line where no single worker was measured: {listed_titles(titles[NOTHING])}."
-
-
-def _called(title: str, ideal: Ideal) -> str:
-    """Return a panel's title, and that only its emulated runs are meant where it is so."""
-    return ", ".join(filter(None, (title, "emulated runs"))) if ideal.emulated else title

@@ -1,69 +1,56 @@
-"""Training time and epochs to the target against batch size and workers; runs that never reached it are counted."""
+"""Time and epochs to the target against batch size or workers; runs that never reached it are counted."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.groups import groups
 from dlbench.plugins import Options
-from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, hued
-from dlbench.report.figures._rows import batch_axis, by_scope, synthetic_note
-from dlbench.report.figures._scaling import WORKERS
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel
+from dlbench.report.figures._places import Placed, against, placed, spread
+from dlbench.report.figures._rows import synthetic_note
 from dlbench.report.figures._shown import in_chart, left_out_note, select_panels
 from dlbench.report.figures._target import TARGET, end_notes, ended, target_name, with_ends, with_target
-from dlbench.report.lines import Part, censored_series, parts
+from dlbench.report.lines import censored_series
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from dlbench.report.data import ReportData
 
 OPTIONS = Options
-ORDER = 80
+ORDER = 5
 SHOWN = {
-    "time_to_target_s": Axis("training time to the target (s)", low=0.0),
-    "epochs_to_target": Axis("epochs to the target", low=0.0),
+    "time_to_target_s": Axis("time to target (s)", low=0.0),
+    "epochs_to_target": Axis("epochs to target", low=0.0),
 }
 
 
 def chart(data: "ReportData") -> Chart:
-    """Return time and epochs to the target against whichever of batch size and workers varies.
+    """Return time and epochs to the target against batch size or workers.
 
     Raises:
-        MissingRowsError: No run had a target, none of them completed, or neither batch size nor workers vary.
+        MissingRowsError: No run had a target, none of them completed, or there are no two arms of one task.
     """
     runs = with_ends(data.runs)
     targets = list(groups(runs, TARGET))
     only = target_name(targets[0][0]) if len(targets) == 1 else ""
     candidates = [
-        (part, _panels("" if only else target_name(values), part, x, axis))
+        (one.part, _panels("" if only else target_name(values), one))
         for values, rows in targets
-        for part, x, axis in _places(rows)
+        for one in placed(rows)
     ]
-    lacking = MissingRowsError("needs completed runs with one target at two or more batch sizes or numbers of workers")
-    found = select_panels(candidates, lacking)
+    found = select_panels(candidates, MissingRowsError("needs completed runs of two or more arms with one target"))
     return Chart(
-        title=f"Time and epochs to a {only}" if only else "Time and epochs to the targets",
-        panels=hued(found.panels),
+        title=against(f"Time and epochs to a {only}" if only else "Time and epochs to the targets", found.panels),
+        panels=found.panels,
         columns=len(SHOWN),
         notes=(
             *end_notes(found.runs),
             *synthetic_note(with_target(data.runs)),
-            *left_out_note(found.left_out, "where nothing varies"),
+            *left_out_note(found.left_out, "without a second arm"),
         ),
         runs=in_chart(found.runs, [*SHOWN, *map(ended, SHOWN)]),
     )
 
 
-def _places(runs: "pd.DataFrame") -> Iterator[tuple[Part, str, Axis]]:
-    """Yield the parts to draw against batch size, of one worker and of all apart, then those against workers."""
-    known = runs[runs["time_to_target_s"].notna() | runs[ended("time_to_target_s")].notna()]
-    if known["batch_size"].nunique() > 1:
-        for _, rows in by_scope(runs):
-            yield from ((part, "batch_size", batch_axis(rows)) for part in parts(rows, x="batch_size"))
-    if known["workers"].nunique() > 1:
-        yield from ((part, "workers", WORKERS) for part in parts(runs, x="workers"))
-
-
-def _panels(title: str, part: Part, x: str, axis: Axis) -> list[Panel]:
-    name = ": ".join(filter(None, (title, part.title)))
-    return [Panel(name, axis, SHOWN[reached], censored_series(part, x, reached, ended(reached))) for reached in SHOWN]
+def _panels(title: str, one: Placed) -> list[Panel]:
+    name = ": ".join(filter(None, (title, one.part.title)))
+    made = {reached: censored_series(one.part, one.x, reached, ended(reached)) for reached in SHOWN}
+    return [Panel(name, one.axis, spread(SHOWN[reached], lines), lines) for reached, lines in made.items()]

@@ -8,10 +8,11 @@ from dlbench.analysis.formatting import counted, listed
 from dlbench.analysis.groups import SETTINGS, TASK, is_base_line, varying, with_placement
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
-from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, hued, line_mark
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
+from dlbench.report.figures._places import WORKERS, is_emulated
 from dlbench.report.figures._rows import identities, numbers
-from dlbench.report.figures._scaling import WORKERS, is_emulated
-from dlbench.report.figures._shown import RATE, RATE_AXIS
+from dlbench.report.figures._shown import RATE, RATE_AXIS, flagged
+from dlbench.report.formatting import tick
 from dlbench.report.lines import Part, parts, series
 from dlbench.scenario.settings import OPTION_PREFIXES, Affects, Mode, settings_of
 
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
     from dlbench.report.data import ReportData
 
 OPTIONS = Options
-ORDER = 50
+ORDER = 45
 RATIO = "scale-out / scale-up"
 # Where runs with several workers on each of several hosts are compared as well.
 RATIOS = "ratio to scale-up"
-# The line of no difference goes on by this factor, so that it is one at a single number of workers too.
-BEYOND = 1.25
+# The line of no difference goes on by this share of a place, so that it is one at a single number of workers too.
+BEYOND = 0.4
 MODES = [Mode.SCALE_UP.value, Mode.SCALE_OUT.value]
 SIDES = ("scale-up", "what is on several hosts")
 # The column that says whether a run is real; messages name it.
@@ -45,7 +46,7 @@ class ComparedMetric:
 
 COMPARED = (
     ComparedMetric("train_time_s", Axis("training time (s)", low=0.0), "training time", "scale-up is faster"),
-    ComparedMetric(RATE, RATE_AXIS, "throughput", "scale-up is slower"),
+    ComparedMetric(RATE, RATE_AXIS, "steady throughput", "scale-up is slower"),
 )
 # What starts the processes: it may differ between one host and several, but need not.
 LAUNCHING = ("launcher", "submitter")
@@ -87,13 +88,13 @@ def chart(data: "ReportData") -> Chart:
     """
     runs = data.runs[~is_base_line(data.runs)]
     has_mode, on_several = runs["mode"].isin(MODES).astype(bool), (runs["hosts"] > 1).fillna(False).astype(bool)
-    runs = with_placement(runs[has_mode | on_several])
+    runs = flagged(with_placement(runs[has_mode | on_several]))
     pairs = _pairs(runs.reset_index(drop=True))
     if pairs is None or not any(pairs.ratios[ratio(one.column)].notna().any() for one in COMPARED):
         raise MissingRowsError(_lacking(runs))
     return Chart(
         title="Scale-up against scale-out at equal workers",
-        panels=hued(tuple(panel for part in _parts(pairs.both) for panel in _panels(part, pairs.ratios))),
+        panels=tuple(panel for part in _parts(pairs.both) for panel in _panels(part, pairs.ratios)),
         columns=2,
         notes=tuple(_notes(pairs)),
         runs=identities(pairs.both),
@@ -183,10 +184,24 @@ def _panels(part: Part, ratios: "pd.DataFrame") -> Iterator[Panel]:
     for one in COMPARED:
         if own[ratio(one.column)].notna().any():
             title = ", ".join(filter(None, (part.title, one.name)))
-            yield Panel(title, WORKERS, one.axis, series(part, "workers", one.column))
+            yield _discrete(Panel(title, WORKERS, one.axis, series(part, "workers", one.column)))
             made = tuple(found for other in others for found in _ratio_series(part, own, other, one.column))
-            y = Axis(f"{name} (above 1: {one.above})")
-            yield Panel(f"{title}: {name}", WORKERS, y, (*made, _equal(made)))
+            yield _discrete(
+                Panel(f"{title}: above 1 {one.above}", WORKERS, Axis(f"{one.name}, {name}"), (*made, _equal(made)))
+            )
+
+
+def _discrete(panel: Panel) -> Panel:
+    """Return the panel with its numbers of workers as places beside each other, and the line of no difference whole."""
+    places = sorted({mark.x for one in panel.series if one.role is not Role.IDEAL for mark in one.marks})
+    slots = {place: float(slot) for slot, place in enumerate(places)}
+    moved = [
+        one
+        if one.role is Role.IDEAL
+        else replace(one, marks=tuple(replace(mark, x=slots[mark.x]) for mark in one.marks))
+        for one in panel.series
+    ]
+    return replace(panel, x=Axis(WORKERS.label, categories=tuple(map(tick, places))), series=tuple(moved))
 
 
 def _ratio_series(part: Part, ratios: "pd.DataFrame", other: str, column: str) -> Iterator[Series]:
@@ -196,10 +211,9 @@ def _ratio_series(part: Part, ratios: "pd.DataFrame", other: str, column: str) -
 
 
 def _equal(made: Sequence[Series]) -> Series:
-    """Return the line where both modes are as good, a little beyond the outermost workers."""
-    places = [mark.x for one in made for mark in one.marks]
-    ends = (min(places) / BEYOND, max(places) * BEYOND)
-    return Series("no difference", tuple(line_mark(x, 1.0) for x in ends), Role.IDEAL)
+    """Return the line where both modes are as good, a little beyond the outermost places."""
+    last = len({mark.x for one in made for mark in one.marks}) - 1
+    return Series("no difference", (line_mark(-BEYOND, 1.0), line_mark(last + BEYOND, 1.0)), Role.IDEAL)
 
 
 def _notes(pairs: Pairs) -> Iterator[str]:

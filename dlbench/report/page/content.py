@@ -31,6 +31,7 @@ class RenderedFigure:
         title: What the chart shows.
         svg: The picture as an element `svg`, made by dlbench: the one text that is not escaped.
         caption: The text under it.
+        details: What is folded away below that.
         files: Names of its files beside the page: pictures, and the table it was drawn from.
     """
 
@@ -39,6 +40,7 @@ class RenderedFigure:
     title: str
     svg: str = field(repr=False)
     caption: str
+    details: str = ""
     files: tuple[str, ...] = ()
 
 

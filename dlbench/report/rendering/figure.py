@@ -18,19 +18,23 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.transforms import Bbox
+from PIL import Image
 
 from dlbench.errors import UserError, shown
 from dlbench.records import files
-from dlbench.report.chart import Axis, Chart, Mark, Panel, Series
+from dlbench.report.chart import Axis, Chart, Mark, Panel, Series, ringed
 from dlbench.report.formatting import one_line
 from dlbench.report.rendering.cells import cell_pt, columns_of
 from dlbench.report.rendering.inline_svg import inlined
-from dlbench.report.rendering.panels import STACKED, beside_pt, draw_panel, has_content
+from dlbench.report.rendering.panels import STACKED, beside_pt, draw_panel, has_content, is_joined
 from dlbench.report.rendering.series_style import (
     AT_LEAST_MARKER,
     FAILED_MARKER,
     FAILED_PT,
     MARKER_PT,
+    OF_VALUES,
+    RING_MARKER,
+    RING_PT,
     legend_label,
     series_style,
     with_base_line_hues,
@@ -42,17 +46,21 @@ DPI = 160
 # A picture with more pixels in a column cannot be rendered; its resolution is lowered.
 MAX_PIXELS = 60_000
 MAX_COLUMNS = 3
+PNG_COLOURS = 256
 # A page or a README shows a picture about 830 pixels wide: letters of 8.5 points are then 9 pixels high or more.
 MAX_WIDTH_IN = 10.4
 # By the number of columns: the width of a picture, and the height inside of a pair of axes.
 WIDTH_IN = {1: 6.4, 2: 9.0, 3: MAX_WIDTH_IN}
 HEIGHT_IN = {1: 3.0, 2: 2.5, 3: 1.95}
 # Room for a bar, and for what stands beside the axes.
-BAR_IN, BESIDE_IN = 0.45, 1.2
+BAR_IN, SLIM_BAR_IN, BESIDE_IN = 0.45, 0.33, 1.2
+# Names under bars of at most so many letters leave room for slim bars.
+SHORT_NAME = 5
 PAD_IN = 0.08
 POINTS = 72.0
 NARROWEST_PT = 80.0
 FAILED = "runs that did not complete, counted"
+RINGED, HOLLOW = "flagged: see the caption", "hollow: emulated"
 AT_LEAST = "at least: the run ended before"
 NO_VALUE = " (no value)"
 # Sizes in the legend, as multiples of the size of its letters: beside a label, and between columns.
@@ -155,8 +163,9 @@ def _composed(chart: Chart, style: Style, title: str) -> Figure:
     grid = figure.subplots(rows, columns, squeeze=False).flat
     for axes in grid[len(panels) :]:
         axes.remove()
+    rings = ringed(chart)
     for axes, panel in zip(grid, panels, strict=False):
-        draw_panel(axes, panel, width_pt, style)
+        draw_panel(axes, panel, width_pt, style, rings)
     if title:
         figure.suptitle(wrapped(title, width * POINTS, style.title_pt, bold=True), x=PAD_IN / width, ha="left")
     _add_legend(figure, entries, style)
@@ -203,7 +212,8 @@ def _width_in(panel: Panel, style: Style) -> float:
         return 2.0
     num_columns = max(1, len(columns_of(panel)[0]))
     if panel.form == "bars":
-        return BESIDE_IN + BAR_IN * num_columns
+        is_slim = max(map(len, columns_of(panel)[1]), default=0) <= SHORT_NAME
+        return BESIDE_IN + (SLIM_BAR_IN if is_slim else BAR_IN) * num_columns
     return (beside_pt(panel, style) + num_columns * cell_pt(panel, style)[0]) / POINTS
 
 
@@ -222,11 +232,20 @@ def legend_entries(chart: Chart, style: Style) -> list[tuple[str, Any]]:
     firsts: dict[tuple[object, ...], tuple[Panel, Series]] = {}
     for panel in panels:
         for series in panel.series:
-            key = (series.label, series.role, bool(series.emulated), _is_part(panel, series))
+            is_bar = panel.form == "bars"
+            key = (series.label, series.role, not is_bar and bool(series.emulated), _is_part(panel, series))
             if key not in firsts or not _has_value(firsts[key][1]):
                 firsts[key] = panel, series
-    found = [(_label(series), _handle(panel, series, style)) for panel, series in firsts.values() if series.label]
-    marks = list(_marks(panels))
+    found = [
+        (_label(panel, series), _handle(panel, series, style))
+        for panel, series in firsts.values()
+        if series.label and (_has_value(series) or series.palette != "parts")
+    ]
+    marks, rings = list(_marks(panels)), ringed(chart)
+    if any(panel.form == "bars" and series.emulated for panel in panels for series in panel.series):
+        found.append((HOLLOW, Patch(facecolor="none", edgecolor=style.foreground, linestyle=style.emulated)))
+    if any(rings.intersection(mark.flags.split(";")) for mark in marks):
+        found.append((RINGED, _marker(RING_MARKER, style.foreground, RING_PT, 0.9)))
     if any(mark.ended for mark in marks):
         found.append((AT_LEAST, _marker(AT_LEAST_MARKER, style.foreground, MARKER_PT + 1, 1.0)))
     if any(mark.num_failed for mark in marks):
@@ -261,24 +280,25 @@ def _is_part(panel: Panel, series: Series) -> bool:
 
 
 def _has_value(series: Series) -> bool:
+    """Whether anything of a series can be seen; a part of a step that takes no time cannot."""
+    if series.palette == "parts":
+        return any(mark.interval and mark.interval.value for mark in series.marks)
     return any(mark.points or mark.interval or mark.ended for mark in series.marks)
 
 
-def _label(series: Series) -> str:
-    return legend_label(series) if _has_value(series) else legend_label(series) + NO_VALUE
+def _label(panel: Panel, series: Series) -> str:
+    name = series.label if panel.form == "bars" else legend_label(series)
+    return name if _has_value(series) else name + NO_VALUE
 
 
 def _handle(panel: Panel, series: Series, style: Style) -> Any:
     found = series_style(series, style)
     if _is_part(panel, series):
-        return Patch(
-            facecolor="none" if found.is_hollow else found.colour,
-            edgecolor=found.colour if found.is_hollow else style.paper,
-            linestyle=found.dash, hatch=style.hatch(series.hue),
-        )  # fmt: skip
+        return Patch(facecolor=found.colour, edgecolor=style.paper, hatch=style.hatch(series.hue))
+    is_line = series.role not in OF_VALUES or (panel.form == "lines" and is_joined(panel))
     return Line2D(
-        [], [], color=found.colour, linestyle=found.dash, linewidth=found.line_pt, marker=found.marker,
-        markersize=found.marker_pt, markerfacecolor=found.face(style),
+        [], [], color=found.colour, linestyle=found.dash if is_line else "none", linewidth=found.line_pt,
+        marker=found.marker, markersize=found.marker_pt, markerfacecolor=found.face(style),
     )  # fmt: skip
 
 
@@ -302,4 +322,17 @@ def _bytes(figure: Figure, suffix: str, title: str, box: Bbox) -> bytes:
         metadata = {"Date": None, "Creator": None, "Format": None, "Type": None} | ({"Title": title} if title else {})
     buffer = BytesIO()
     figure.savefig(buffer, format=suffix[1:], metadata=metadata, bbox_inches=box, dpi="figure")
-    return buffer.getvalue()
+    return _small(buffer) if suffix == ".png" else buffer.getvalue()
+
+
+def _small(png: BytesIO) -> bytes:
+    """Return a picture of its most frequent colours, others as the nearest of these: a third of the bytes."""
+    picture, small = Image.open(png).convert("RGB"), BytesIO()
+    found: Any = picture.getcolors(picture.width * picture.height)
+    # Pillow looks for the nearest colour in steps of 4: of colours that are nearer, the most frequent one stays.
+    steps = {tuple(part >> 2 for part in colour): colour for _, colour in sorted(found)}
+    frequent = list(dict.fromkeys(steps[tuple(part >> 2 for part in colour)] for _, colour in sorted(found)[::-1]))
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([part for colour in frequent[:PNG_COLOURS] for part in colour])
+    picture.quantize(palette=palette, dither=Image.Dither.NONE).save(small, "png", optimize=True)
+    return small.getvalue()

@@ -19,6 +19,8 @@ from dlbench.report.rendering.series_style import (
     MARKER_PT,
     OF_VALUES,
     POINT_PT,
+    RING_MARKER,
+    RING_PT,
     series_style,
 )
 from dlbench.report.rendering.style import Style, letter_pt, wrapped
@@ -29,10 +31,13 @@ if TYPE_CHECKING:
 PERCENT = (0.0, 1.1)
 # Room beyond the outermost places, as a share of the axis.
 ROOM = 0.06
-# Series that share places stand so far apart, and take at most this share of the distance to the next place.
-APART_PT, MAX_APART = 4.0, 0.35
+# Series that share places stand so far apart (farther where they are not joined), and take at most this share of the
+# distance to the next place.
+APART_PT, LOOSE_PT, MAX_APART = 8.0, 16.0, 0.5
+# Lines join values at this many places: fewer are no curve.
+CURVE = 3
 # The points of one place are spread over this share of the axis, or of a bar's slot.
-SPREAD, BAR_SPREAD = 0.02, 0.4
+SPREAD, BAR_SPREAD = 0.012, 0.4
 # More points than this in one series become an image inside the picture.
 MAX_POINTS = 2_000
 # Between the values and the horizontal axis, for crosses and counts of failed runs.
@@ -59,7 +64,7 @@ class Bar:
     height: float
 
 
-def draw_panel(axes: "Axes", panel: Panel, width_pt: float, style: Style) -> None:
+def draw_panel(axes: "Axes", panel: Panel, width_pt: float, style: Style, rings: frozenset[str] = frozenset()) -> None:
     """Draw a panel into empty axes, with its title, labels and ticks.
 
     Args:
@@ -67,6 +72,7 @@ def draw_panel(axes: "Axes", panel: Panel, width_pt: float, style: Style) -> Non
         panel: What to draw.
         width_pt: About the width of the axes in points; they get their places later.
         style: Colours and sizes.
+        rings: Flags of marks that get a ring.
     """
     axes.set_title(wrapped(panel.title, width_pt, style.text_pt, bold=True, max_lines=3))
     labels = (
@@ -77,7 +83,10 @@ def draw_panel(axes: "Axes", panel: Panel, width_pt: float, style: Style) -> Non
     if panel.form != "cells":
         axes.set_ylabel(wrapped(panel.y.label, LABEL_PT, style.text_pt, max_lines=2))
     if has_content(panel):
-        {"lines": _draw_lines, "bars": _draw_bars, "cells": draw_cells}[panel.form](axes, panel, width_pt, style)
+        if panel.form == "lines":
+            _draw_lines(axes, panel, width_pt, style, rings)
+        else:
+            {"bars": _draw_bars, "cells": draw_cells}[panel.form](axes, panel, width_pt, style)
     else:
         axes.set(xticks=[], yticks=[])
         axes.text(0.5, 0.5, NOTHING, ha="center", va="center", transform=axes.transAxes)
@@ -129,7 +138,7 @@ def beside_pt(panel: Panel, style: Style) -> float:
     return max((len(name) * letter_pt(name, style.small_pt) for name in names), default=0.0) + 30.0
 
 
-def _draw_lines(axes: "Axes", panel: Panel, width_pt: float, style: Style) -> None:
+def _draw_lines(axes: "Axes", panel: Panel, width_pt: float, style: Style, rings: frozenset[str]) -> None:
     panel = drawable(panel)
     for axis, set_scale in ((panel.x, axes.set_xscale), (panel.y, axes.set_yscale)):
         if axis.scale in BASES:
@@ -137,7 +146,7 @@ def _draw_lines(axes: "Axes", panel: Panel, width_pt: float, style: Style) -> No
     shifts = shifts_of(axes, panel, width_pt)
     _limit_x(axes, panel, shifts)
     for series, shift in zip(panel.series, shifts, strict=True):
-        _draw_series(axes, panel, series, style, shift)
+        _draw_series(axes, panel, series, style, shift, rings)
     _limit_y(axes, panel)
     _draw_failures(axes, panel, style)
     set_ticks(axes, panel, width_pt, style)
@@ -161,6 +170,12 @@ def drawable(panel: Panel) -> Panel:
     return replace(panel, series=tuple(series))
 
 
+def is_joined(panel: Panel) -> bool:
+    """Whether lines join the values of a panel: at two places, or at categories, they would suggest a trend."""
+    places = {mark.x for one in panel.series if one.role in OF_VALUES for mark in one.marks if mark.interval}
+    return not (panel.x.categories or panel.is_scatter) and len(places) >= CURVE
+
+
 def shifts_of(axes: "Axes", panel: Panel, width_pt: float) -> list[float]:
     """Return by how much each series is moved sideways, so that intervals at one place do not hide each other.
 
@@ -169,12 +184,25 @@ def shifts_of(axes: "Axes", panel: Panel, width_pt: float) -> list[float]:
     own = [series for series in panel.series if series.role in OF_VALUES]
     known = [{mark.x for mark in series.marks} for series in own]
     places = scaled(axes, sorted(set().union(*known)))
-    if not 0 < len(places) <= MAX_MARKERS or sum(map(len, known)) == len(places):
+    if not 0 < len(places) <= MAX_MARKERS or sum(map(len, known)) == len(places):  # no two share a place
         return [0.0] * len(panel.series)
+    slots: list[list[Series]] = []
+    for series in own:  # real and emulated runs of one way stand in one line where they share no place
+        same = next((slot for slot in slots if _continues(slot, series)), None)
+        if same is None:
+            slots.append([series])
+        else:
+            same.append(series)
     distances = [right - left for left, right in pairwise(places)] or [_span(axes, panel)]
-    step = min(APART_PT / width_pt * _span(axes, panel), MAX_APART * min(distances) / (len(own) - 1))
-    numbers = {id(series): number - (len(own) - 1) / 2 for number, series in enumerate(own)}
+    apart_pt = APART_PT if is_joined(panel) else LOOSE_PT
+    step = min(apart_pt / width_pt * _span(axes, panel), MAX_APART * min(distances) / max(1, len(slots) - 1))
+    numbers = {id(series): number - (len(slots) - 1) / 2 for number, slot in enumerate(slots) for series in slot}
     return [step * numbers.get(id(series), 0.0) for series in panel.series]
+
+
+def _continues(slot: Sequence[Series], series: Series) -> bool:
+    taken = {mark.x for one in slot for mark in one.marks}
+    return slot[0].label == series.label and taken.isdisjoint(mark.x for mark in series.marks)
 
 
 def _places(panel: Panel) -> list[float]:
@@ -208,11 +236,15 @@ def _limit_y(axes: "Axes", panel: Panel) -> None:
     least, most = axes.dataLim.intervaly
     if low is not None and can_show(low, panel.y.scale) and not least < low:
         axes.set_ylim(bottom=low)
+        if panel.y.scale == "linear":  # values far from the end that is asked for keep room above them
+            axes.set_ylim(top=max(axes.get_ylim()[1], most + axes.margins()[1] * (most - low)))
     if high is not None and can_show(high, panel.y.scale) and not most > high:
         axes.set_ylim(top=high)
 
 
-def _draw_series(axes: "Axes", panel: Panel, series: Series, style: Style, shift: float) -> None:
+def _draw_series(
+    axes: "Axes", panel: Panel, series: Series, style: Style, shift: float, rings: frozenset[str] = frozenset()
+) -> None:
     """Draw the points of a series, what is at least so much, its intervals and its line, moved sideways."""
     found, marks = series_style(series, style), series.marks
     xs = unscaled(axes, [place + shift for place in scaled(axes, [mark.x for mark in marks])])
@@ -229,14 +261,29 @@ def _draw_series(axes: "Axes", panel: Panel, series: Series, style: Style, shift
         )  # fmt: skip
     _draw_intervals(axes, panel, zip(xs, marks, strict=True), found.colour, found.order)
     medians = [mark.interval.value if mark.interval else math.nan for mark in marks]
-    is_joined = not panel.x.categories or series.role not in OF_VALUES
+    is_line = is_joined(panel) or series.role not in OF_VALUES
     # A line without markers would be invisible at one place.
     is_seen = found.marker != "none" or sum(not math.isnan(median) for median in medians) != 1
     axes.plot(
-        xs, medians, color=found.colour, linestyle=found.dash if is_joined else "none", linewidth=found.line_pt,
+        xs, medians, color=found.colour, linestyle=found.dash if is_line else "none", linewidth=found.line_pt,
         marker=found.marker if is_seen else "_", markersize=found.marker_pt, markerfacecolor=found.face(style),
         markevery=_every(len(marks), series.hue), zorder=found.order,
     )  # fmt: skip
+    _draw_remarks(axes, zip(xs, medians, marks, strict=True), rings, style)
+
+
+def _draw_remarks(
+    axes: "Axes", marks: Iterable[tuple[float, float, Mark]], rings: frozenset[str], style: Style
+) -> None:
+    """Draw a ring around flagged marks, and names beside marks."""
+    for x, median, mark in marks:
+        if rings.intersection(mark.flags.split(";")) and not math.isnan(median):
+            axes.plot(
+                [x], [median], RING_MARKER, color=style.foreground, markersize=RING_PT, markerfacecolor="none",
+                markeredgewidth=0.9, zorder=3.5,
+            )  # fmt: skip
+        if mark.name and not math.isnan(median):
+            axes.annotate(mark.name, (x, median), xytext=(6, -11), textcoords="offset points")
 
 
 def _spread(axes: "Axes", xs: Sequence[float], values: Sequence[tuple[float, ...]]) -> tuple[list[float], list[float]]:

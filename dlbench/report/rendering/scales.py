@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 SMALLEST, LARGEST = 1e-300, 1e300
 BASES = {"log2": 2, "log10": 10}
 MAX_TICKS = 6
+# The series of a logarithmic axis of powers of ten, by which several ticks stand far enough apart.
+SERIES = ((1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0), (1.0,))
+LEAST_TICKS, MOST_TICKS, TICK_PT = 3, 8, 34.0
 # More places than this have neither a marker nor a tick each.
 MAX_MARKERS = 24
 # Longest names under axes.
-UPRIGHT_PT = 170.0
+UPRIGHT_PT = 240.0
 
 
 def can_show(value: float, scale: Scale) -> bool:
@@ -59,25 +62,26 @@ def set_ticks(axes: "Axes", panel: Panel, width_pt: float, style: Style) -> None
     _set_locator(axes.yaxis, panel.y, *axes.get_ylim())
 
 
-def _set_locator(axis: "matplotlib.axis.Axis", wanted: Axis, low: float, high: float) -> None:
-    axis.set_major_locator(_locator(wanted, low, high))
+def _set_locator(axis: "matplotlib.axis.Axis", wanted: Axis, low: float, high: float, most: int = MOST_TICKS) -> None:
+    axis.set_major_locator(_locator(wanted, low, high, most))
     axis.set_minor_locator(NullLocator())
     if wanted.percent:
         axis.set_major_formatter(PercentFormatter(xmax=1.0))
-    elif wanted.scale in BASES:
-        axis.set_major_formatter(StrMethodFormatter("{x:.10g}"))
+    elif wanted.scale in BASES or high >= 1000:
+        axis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
 
 
-def _locator(axis: Axis, low: float, high: float) -> "Locator":
-    """Return the first locator with two ticks between the limits: powers, then 1, 2, 5 times powers, then even ones."""
-    even = MaxNLocator(MAX_TICKS, steps=[1, 2, 5, 10])
+def _locator(axis: Axis, low: float, high: float, most: int) -> "Locator":
+    """Return powers of two, or of the series of 1, 2, 5, of finer ones and of powers of ten the first that fits."""
+    even = MaxNLocator(MAX_TICKS, steps=[1, 2, *([2.5] if axis.percent else []), 5, 10])
     if axis.scale not in BASES:
         return even
-    powers = [LogLocator(BASES[axis.scale]), *([LogLocator(10, subs=(1.0, 2.0, 5.0))] if axis.scale == "log10" else [])]
-    for locator in powers:
-        if sum(low <= value <= high for value in locator.tick_values(low, high)) > 1:
-            return locator
-    return even
+    series = SERIES if axis.scale == "log10" else ((1.0,),)
+    candidates = [LogLocator(BASES[axis.scale], subs=subs, numticks=MAX_MARKERS) for subs in series]
+    counts = [sum(low <= value <= high for value in one.tick_values(low, high)) for one in candidates]
+    fitting = [one for one, count in zip(candidates, counts, strict=True) if LEAST_TICKS <= count <= most]
+    some = [one for one, count in zip(candidates, counts, strict=True) if 1 < count <= most]
+    return next(iter((*fitting, *some)), candidates[-1] if counts[-1] > 1 else even)
 
 
 def _set_x_ticks(axes: "Axes", panel: Panel, width_pt: float, style: Style) -> None:
@@ -91,7 +95,7 @@ def _set_x_ticks(axes: "Axes", panel: Panel, width_pt: float, style: Style) -> N
     if all(map(_is_round, places)) and nearest / (high - low) * width_pt >= needed:
         axes.set_xticks(places, labels)
         return
-    _set_locator(axes.xaxis, panel.x, *axes.get_xlim())
+    _set_locator(axes.xaxis, panel.x, *axes.get_xlim(), most=max(2, int(width_pt / TICK_PT)))
     if len(places) <= MAX_MARKERS and all(map(_is_round, places)):
         axes.set_xticks(places, minor=True)
 

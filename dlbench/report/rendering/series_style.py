@@ -7,13 +7,13 @@ from dlbench.report.rendering.style import SOLID, Dash, Style
 
 EMULATED = " (emulated)"
 # From the lowest layer to the highest: measured values lie on top.
-LAYERS = (Role.IDEAL, Role.FITTED, Role.PUBLISHED, Role.BASE_LINE, Role.MEASURED)
-PUBLISHED_MARKER, AT_LEAST_MARKER, FAILED_MARKER = "D", "^", "x"
+LAYERS = (Role.IDEAL, Role.FITTED, Role.PUBLISHED, Role.BASE_LINE, Role.MEASURED, Role.TOTAL)
+PUBLISHED_MARKER, AT_LEAST_MARKER, FAILED_MARKER, RING_MARKER = "D", "^", "x", "o"
 # Base lines are grey: markers alone distinguish them.
 BASE_LINE_MARKERS = ("*", "X", "D", "h", "8", "H")
-MARKER_PT, STAR_PT, POINT_PT, FAILED_PT = 5.0, 7.5, 2.2, 5.5
+MARKER_PT, STAR_PT, POINT_PT, FAILED_PT, RING_PT = 5.0, 7.5, 2.2, 5.5, 10.0
 # Roles with values of runs, all of which must be visible.
-OF_VALUES = (Role.MEASURED, Role.BASE_LINE, Role.PUBLISHED)
+OF_VALUES = (Role.MEASURED, Role.BASE_LINE, Role.TOTAL, Role.PUBLISHED)
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,14 @@ class SeriesStyle:
 def series_style(series: Series, style: Style) -> SeriesStyle:
     """Return how a series is drawn."""
     order = 2 + LAYERS.index(series.role) / 10
-    hue, is_emulated = style.colour(series.hue), bool(series.emulated)
+    hue, is_emulated = style.colour(series.hue, series.palette), bool(series.emulated)
     dash = style.emulated if is_emulated else SOLID
     grey = BASE_LINE_MARKERS[series.hue % len(BASE_LINE_MARKERS)]
     grey_pt = STAR_PT if grey == "*" else MARKER_PT
     return {
         Role.MEASURED: SeriesStyle(hue, style.marker(series.hue), MARKER_PT, is_emulated, dash, 1.4, order),
         Role.BASE_LINE: SeriesStyle(style.muted, grey, grey_pt, is_emulated, dash, 1.2, order),
+        Role.TOTAL: SeriesStyle(style.foreground, "_", 2 * MARKER_PT, False, "none", 0.0, order),
         Role.IDEAL: SeriesStyle(style.muted, "none", MARKER_PT, False, style.ideal, 1.0, order),
         Role.PUBLISHED: SeriesStyle(hue, PUBLISHED_MARKER, MARKER_PT, True, style.published, 1.2, order),
         Role.FITTED: SeriesStyle(hue, "none", MARKER_PT, False, style.fitted, 1.1, order),

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlbench.errors import UserError, nearest, shown
+from dlbench.report.chart import Palette
 from dlbench.report.formatting import one_line
 
 WHITE = "#ffffff"
@@ -44,6 +45,11 @@ CJK_FONTS = ("Noto Sans CJK KR", "Noto Sans KR", "NanumGothic", "Nanum Gothic", 
 LETTER, BOLD_LETTER, WIDE_LETTER = 0.56, 0.66, 1.0
 
 
+_SIZES = ("#525ad4", "#9351cd", "#c248aa", "#d4546e", "#d96429", "#b08714", "#849b27")
+_PARTS = ("#8d6944", "#5f7f9e", "#7590ac", "#9e5f89", "#b56753", "#ac8941", "#738849", "#6d6d6d", "#909090")
+_GREYS = ("#000000", "#6b6b6b", "#303030", "#8a8a8a", "#4d4d4d", "#7d7d7d", "#1a1a1a")
+
+
 @dataclass(frozen=True)
 class Style:
     """The style of a picture.
@@ -58,7 +64,9 @@ class Style:
         grid_opacity: Their opacity, 0 to 1.
         alarm: Failed runs.
         paper: Between the parts of a bar, and their hatches.
-        hues: Colours of series, in the order of use.
+        hues: Colours of ways to train, in the order of use.
+        sizes: Colours of batch sizes, from small to large: from cold to warm, and lighter.
+        parts: Colours of the parts of a step: pale ones, which no way has.
         colour_map: Name of matplotlib's colour map for cells, uniform in lightness.
         text_pt: Size of panel titles and axis labels.
         small_pt: Size of all other text.
@@ -81,6 +89,8 @@ class Style:
     alarm: str
     paper: str
     hues: tuple[str, ...]
+    sizes: tuple[str, ...] = _SIZES
+    parts: tuple[str, ...] = _PARTS
     colour_map: str = "cividis"
     text_pt: float = 9.0
     small_pt: float = 8.5
@@ -92,9 +102,10 @@ class Style:
     published: Dash = DOTTED
     fitted: Dash = DASH_DOT
 
-    def colour(self, hue: int) -> str:
+    def colour(self, hue: int, palette: Palette = "ways") -> str:
         """Return the colour of a series; they repeat past the last hue, with other markers."""
-        return self.hues[hue % len(self.hues)]
+        colours = {"ways": self.hues, "sizes": self.sizes, "parts": self.parts}[palette]
+        return colours[hue % len(colours)]
 
     def marker(self, hue: int) -> str:
         """Return the marker of a series."""
@@ -187,7 +198,9 @@ STYLES = {
             grid_opacity=0.13,
             alarm="#000000",
             paper=WHITE,
-            hues=("#000000", "#6b6b6b", "#303030", "#8a8a8a", "#4d4d4d", "#7d7d7d", "#1a1a1a"),
+            hues=_GREYS,
+            sizes=_GREYS,
+            parts=_GREYS,
             colour_map="Greys",
         ),
         Style(
@@ -238,7 +251,8 @@ def applied(style: Style, svg_text: str = "path") -> Iterator[None]:
 def wrapped(text: str, width_pt: float, size_pt: float, *, bold: bool = False, max_lines: int | None = None) -> str:
     """Return a text in lines of about `width_pt` points; words are broken only where they are longer than a line."""
     letters = max(1, int(width_pt / letter_pt(text, size_pt, bold=bold)))
-    return textwrap.fill(one_line(text, 5_000), letters, max_lines=max_lines, placeholder=" …"[-letters:])
+    cut = " …"[-letters:]
+    return textwrap.fill(one_line(text, 5_000), letters, max_lines=max_lines, placeholder=cut, break_on_hyphens=False)
 
 
 def letter_pt(text: str, size_pt: float, *, bold: bool = False) -> float:

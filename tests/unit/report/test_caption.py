@@ -1,5 +1,6 @@
 """Captions say how many runs, what marks mean, on what hardware, what is emulated, what failed; of shown runs alone."""
 
+import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,13 +9,17 @@ from typing import Any
 
 import pytest
 
+from dlbench import plugins
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.records.tables import write_table
-from dlbench.report.caption import caption
-from dlbench.report.chart import Chart, Mark, Role, Series
+from dlbench.report.caption import Caption, caption
+from dlbench.report.chart import Chart, Mark, MissingRowsError, Role, Series
 from dlbench.report.data import ReportData, read
+from dlbench.report.rendering.figure import WIDTH_IN
+from dlbench.report.rendering.style import wrapped
 from tests.unit.report.charts import HOSTILE, bars, cells, line_mark, lines, mark
 
+RESULTS = Path(__file__).parents[3] / "results"
 MACHINE = {
     "cpu": {"model": "AMD EPYC", "usable_cpus": 2},
     "gpus": [{"name": "Tesla T4"}, {"name": "Tesla T4"}],
@@ -38,22 +43,46 @@ def series(*marks: Mark, **settings: Any) -> Series:
     return Series("mpi", marks, **settings)
 
 
-def test_repeats_intervals_hardware_and_versions(tmp_path: Path) -> None:
+def test_what_is_shown_and_what_is_folded_away(tmp_path: Path) -> None:
     chart = lines(series(mark(1, 1.0, 2.0, 3.0), mark(2, 1.0, 2.0, 3.0, 4.0, 5.0)))
-    found = caption(chart, report_data(tmp_path / "s", {}, {}))
-    assert found == (
-        "Large markers are medians of 3 to 5 repeats; small dots are single runs; vertical bars hold the true value "
-        "with a probability of at least 75%. "
+    found = caption(replace(chart, lead="Read this"), report_data(tmp_path / "s", {}, {}))
+    assert found.text == (
+        "Read this. Large markers: medians of 3 to 5 repeats; dots: runs; bars: intervals of at least 75% coverage. "
+        "AMD EPYC."
+    )
+    assert found.details == (
         "Hardware: AMD EPYC, 2 logical CPUs usable, 2 x Tesla T4, a virtual machine; 1 host; 1 core per worker. "
         "Versions: dlbench 0.1.0, Python 3.11.7, NumPy 2.4.6, Open MPI 5.0.11."
     )
 
 
+def test_flags_of_the_minority_have_rings_and_others_are_counted(tmp_path: Path) -> None:
+    marks = [
+        replace(mark(x, 1.0, 2.0), flags=flags) for x, flags in enumerate(("drift;extended", "extended", "", "", ""))
+    ]
+    found = caption(lines(series(*marks)), report_data(tmp_path / "s", {}))
+    assert "2 of 5 arms are timed in steps added after training (ringed)." in found.text
+    assert "1 of 5 arms are of a rate that drifted by more than 5% within the window (ringed)." in found.text
+    every = caption(lines(series(*marks[:2])), report_data(tmp_path / "t", {}))
+    assert "All arms are timed in steps added after training." in every.text
+
+
+def test_the_caption_of_every_real_chart_has_three_lines_at_most() -> None:
+    for name in ("digits-strategies", "kim2018-as-published-four-hosts-small-1gbit", "dividing"):
+        found = read([RESULTS / name])
+        for figure in plugins.names("figures"):
+            with contextlib.suppress(MissingRowsError):
+                chart = plugins.load("figures", figure).get("chart")(found)
+                narrow = 72 * WIDTH_IN[1] if chart.columns == 1 else 72 * WIDTH_IN[2]
+                shown = wrapped(caption(chart, found).text, narrow, 8.5)
+                assert shown.count("\n") < 3, (name, figure, shown)
+
+
 @pytest.mark.parametrize("machine", [None, [], {"cpu": 7}, {"gpus": [None, {}]}, {"cpu": {"usable_cpus": "many"}}])
 def test_a_damaged_machine_is_no_error(machine: object, tmp_path: Path) -> None:
     found = caption(lines(), report_data(tmp_path / "s", {"hosts": 2, "cores_per_worker": 0.5}, machine=machine))
-    assert "AMD EPYC" in found
-    assert "2 hosts; 0.5 cores per worker." in found
+    assert "AMD EPYC" in found.text
+    assert "2 hosts; 0.5 cores per worker." in found.details
 
 
 def test_shares_of_a_core_are_named(tmp_path: Path) -> None:
@@ -65,7 +94,7 @@ def test_shares_of_a_core_are_named(tmp_path: Path) -> None:
 
 def test_notes_come_last_as_sentences_in_one_line(tmp_path: Path) -> None:
     chart = replace(lines(), notes=("A note", "Another one.", "", *HOSTILE))
-    found = caption(chart, report_data(tmp_path / "s", {}))
+    found = caption(chart, report_data(tmp_path / "s", {})).details
     assert " A note. Another one. <script>alert(1)</script>. " in found
     assert "\n" not in found
     assert "\x00" not in found
@@ -77,14 +106,14 @@ FIRST = frozenset({("s", "arm-r0")})
 # The chart, its rows, what its caption holds, and what it does not.
 CAPTIONS: tuple[tuple[Chart, list[dict[str, Any]], tuple[str, ...], tuple[str, ...]], ...] = (
     (lines(series(mark(1, *map(float, range(5))))), [{}], ("medians of 5 repeats;", "at least 93%"), ()),
-    (lines(series(ONE)), [{}], ("One repeat at each place: there are no intervals.",), ("probability", "Emulated")),
+    (lines(series(ONE)), [{}], ("One repeat at each place: there are no intervals.",), ("intervals of", "Emulated")),
     (lines(series(line_mark(1, 1.0), role=Role.PUBLISHED)), [{}], (), ("repeat",)),
     (
         lines(series(Mark(1, interval=Interval(2.0, 1.0, 3.0, 12, 0.95)))), [{}],
         ("medians of 12 repeats", "at least 95%"), ("dots",),
     ),
-    (bars(), [{}], ("Parts of bars are medians of 2 to 3 repeats",), ()),
-    (cells(), [{}], ("Cells are medians of 1 to 3 repeats.",), ()),
+    (bars(), [{}], ("Strokes: medians of 2 to 3 repeats",), ()),
+    (cells(), [{}], ("Cells: medians of 1 to 3 repeats.",), ()),
     (
         lines(series(mark(1, 1.0, failed=3))), [{}, FAILED, {"status": "timeout"}, FAILED],
         ("3 of 4 runs did not complete (crosses): 2 failed, 1 timeout.",), (),
@@ -112,8 +141,9 @@ CAPTIONS: tuple[tuple[Chart, list[dict[str, Any]], tuple[str, ...], tuple[str, .
 
 def test_a_caption_explains_what_is_in_the_chart_and_nothing_else(tmp_path: Path) -> None:
     for number, (chart, rows, there, absent) in enumerate(CAPTIONS):
-        found = caption(chart, report_data(tmp_path / str(number) / "s", *rows))
+        made = caption(chart, report_data(tmp_path / str(number) / "s", *rows))
+        found = f"{made.text} {made.details}"
         assert [text for text in there if text not in found] == [], (number, found)
         assert [text for text in absent if text in found] == [], (number, found)
     bare = dict.fromkeys(set(ROW) - {"attempt", "status"})
-    assert caption(Chart("x", ()), report_data(tmp_path / "s", bare, machine=None)) == ""
+    assert caption(Chart("x", ()), report_data(tmp_path / "s", bare, machine=None)) == Caption("", "")

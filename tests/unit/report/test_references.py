@@ -1,5 +1,6 @@
 """Published numbers beside measured ones: a study's own copy, verdicts in words, and curves that can share an axis."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,7 @@ from dlbench.records import files
 from dlbench.report.chart import Axis, Mark, Panel, Role, Series
 from dlbench.report.data import ReportData
 from dlbench.report.references import (
-    are_near,
     compared,
-    first_shared,
     of,
     published,
     relative,
@@ -132,14 +131,6 @@ def curve(*values: float, role: Role = Role.MEASURED, places: tuple[float, ...] 
     return Series("one", tuple(marks), role)
 
 
-def test_curves_are_near_where_their_ranges_nearly_meet() -> None:
-    assert are_near([curve(0.5, 0.9)], [curve(0.8, 0.95)])
-    assert are_near([curve(10, 5)], [curve(30, 19)])
-    assert not are_near([curve(10, 5)], [curve(30, 21)])
-    assert not are_near([curve(2000)], [curve(10)])
-    assert not are_near([], [curve(1)])
-
-
 def test_a_curve_is_divided_by_its_median_at_the_base() -> None:
     marks = (
         Mark(8.0, (4.0, 5.0, 6.0), median_interval([4.0, 5.0, 6.0]), num_failed=1),
@@ -163,32 +154,48 @@ def test_a_curve_is_divided_by_its_median_at_the_base() -> None:
 def test_what_is_not_above_zero_divides_nothing(value: float) -> None:
     assert relative(curve(value, 2.0), 8.0) is None
     assert relative(curve(1.0, 2.0), 64.0) is None
-    assert relative(Series("a", (Mark(8.0, num_failed=3),)), None) is None
+    assert relative(Series("a", (Mark(8.0, num_failed=3),)), 8.0) is None
 
 
-def test_the_base_is_the_first_place_all_have() -> None:
-    assert first_shared([curve(1, 2, 3), curve(1, 2, places=(16.0, 64.0))]) == 16.0
-    assert first_shared([curve(1, 2, 3), Series("failed", (Mark(8.0, num_failed=1),))]) == 8.0
-    assert first_shared([curve(1), curve(1, places=(16.0,))]) is None
-    assert first_shared([]) is None
+def published_curve(*values: float, places: tuple[float, ...] = (8.0, 16.0, 32.0)) -> Series:
+    return curve(*values, role=Role.PUBLISHED, places=places)
 
 
-def test_a_relative_panel_says_relative_to_what() -> None:
-    panel = Panel("cnn", BATCH, TIME, (curve(4, 2), curve(1, role=Role.BASE_LINE)))
-    found = relative_panel(panel, [curve(10, 8, role=Role.PUBLISHED)], "batch_size")
+def test_a_relative_panel_names_what_each_line_is_divided_by() -> None:
+    lines = (curve(4, 2), curve(1, role=Role.BASE_LINE), published_curve(10, 8, 5))
+    found = relative_panel(Panel("cnn", BATCH, TIME, lines), "batch_size")
     assert found is not None
-    assert found.title == "cnn: relative to that at batch size 8"
-    assert found.y.label == "training time / that at batch size 8"
-    assert [one.role for one in found.series] == [Role.MEASURED, Role.PUBLISHED]
-    apart = relative_panel(panel, [curve(10, places=(64.0,), role=Role.PUBLISHED)], "batch_size")
-    assert apart is not None
-    assert "of the curve's first place" in apart.title
-    assert relative_panel(Panel("", BATCH, TIME, ()), [curve(1, role=Role.PUBLISHED)], "batch_size") is None
+    assert found.title == "cnn: relative to its own at batch size 8"
+    assert found.y.label == "training time / the line's own at batch size 8"
+    assert [[mark.interval and mark.interval.value for mark in one.marks] for one in found.series] == [
+        [1, 0.5], [1, 0.8, 0.5],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (),
+        (curve(4, 2),),
+        (curve(4, 2), published_curve(10, places=(64.0,))),
+        (curve(4), published_curve(10, 8)),  # 1 at the base alone says nothing
+    ],
+)
+def test_without_a_place_that_all_have_nothing_is_relative(lines: tuple[Series, ...]) -> None:
+    assert relative_panel(Panel("", BATCH, TIME, lines), "batch_size") is None
 
 
 @pytest.mark.parametrize(("base", "said"), [(1.0, "at 1 worker"), (4.0, "at 4 workers")])
 def test_workers_are_counted(base: float, said: str) -> None:
-    panel = Panel("", Axis("workers"), TIME, (curve(4, 2, places=(base, 8.0)),))
-    found = relative_panel(panel, [], "workers")
+    places = (base, 8.0)
+    lines = (curve(4, 2, places=places), published_curve(4, 2, places=places))
+    found = relative_panel(Panel("", Axis("workers"), TIME, lines), "workers")
     assert found is not None
-    assert found.title == f"relative to that {said}"
+    assert found.title == f"relative to its own {said}"
+
+
+def test_a_published_curve_has_the_colour_of_its_measured_namesake() -> None:
+    text = "# source: A\n# x: workers\n# series: mode\nmode,workers,train_time_s\nscale-up,1,2\nscale-out,1,3\n"
+    measured = [replace(curve(1), label="mpi, scale-out")]
+    found = published(parse(text, "r.csv"), "train_time_s", measured)
+    assert [one.like for one in found] == ["", "mpi, scale-out"]

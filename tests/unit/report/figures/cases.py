@@ -50,7 +50,7 @@ class Case:
 
 
 def see(*points: float, **others: object) -> tuple[tuple[float, ...], dict[str, object]]:
-    """Return what is expected of a mark: its points in any order, and its `ended`, `low`, `high`, `num_failed`."""
+    """Return what is expected of a mark: points in any order, and `ended`, `flags`, `low`, `high`, `num_failed`."""
     return tuple(sorted(points)), others
 
 
@@ -105,8 +105,10 @@ def _check_mark(mark: Mark, expected: object, where: str) -> None:
     points, others = expected
     assert sorted(mark.points) == pytest.approx(points), where
     for name, value in others.items():
-        found = getattr(mark if name in ("ended", "num_failed") else mark.interval, name)
-        assert found == (value if value is None else pytest.approx(value)), f"{name} of {where}"
+        found = getattr(mark if name in ("ended", "num_failed", "flags") else mark.interval, name)
+        assert found == (value if value is None or isinstance(value, str) else pytest.approx(value)), (
+            f"{name} of {where}"
+        )
 
 
 def check(made: Chart, found: ReportData) -> None:
@@ -133,7 +135,7 @@ def _check_panel(panel: Panel) -> None:
         for mark in series.marks:
             assert all(math.isfinite(value) for value in (mark.x, *mark.points, *mark.ended))
             assert mark.interval is not None or not mark.points or mark.ended
-            assert series.role in (Role.MEASURED, Role.BASE_LINE) or not mark.points
+            assert series.role in (Role.MEASURED, Role.BASE_LINE, Role.TOTAL) or not mark.points
             interval = mark.interval
             if interval is not None and interval.low is not None and interval.high is not None:
                 assert interval.low <= interval.value <= interval.high

@@ -23,7 +23,7 @@ EMULATED = [*base(), *two(), *two(emulated="oversubscribed")]
 CASES = (
     Case(
         "a point is one run over the median of its base line", [*base(), *two()], num_runs=3,
-        shows={"weak scaling": {WHOLE: {1: 1, 2: 1}, "measured": {
+        shows={"weak scaling": {WHOLE: {2: 1}, "measured": {
             2: see(0.8, 0.9, 1.0, value=0.9, low=INTERVAL.low, high=INTERVAL.high, coverage=INTERVAL.coverage)}}},
     ),
     Case(
@@ -33,8 +33,8 @@ CASES = (
     ),
     Case(
         "weak and strong scaling and models apart", MODELS,
-        {f"{kind} scaling, {model}": {"measured": {2: 0.9}, WHOLE: ...}
-         for kind in ("strong", "weak") for model in ("cnn", "lstm")},
+        {f"{kind} scaling, {model}": {f"batch_scope={scope}": {2: 0.9}, WHOLE: ...}
+         for kind, scope in (("strong", "global"), ("weak", "per-worker")) for model in ("cnn", "lstm")},
     ),
     Case(
         "emulated runs are not compared with real ones", EMULATED, {0: {"measured": {2: 0.9}, WHOLE: ...}},

@@ -46,21 +46,24 @@ CASES = (
     Case(
         "a single worker that was no base line will do",
         [*repeats(3, strategy="single", workers=1, samples_per_s=[100.0, 110.0, 120.0]), *arms()[3:]],
-        {"weak scaling": {"mpi": {2: 170}, "single": {1: 110}, IDEAL: {1: 110, 2: 220}}},
+        {"weak scaling": {"mpi": {2: 170}, ALONE: {1: 110}, IDEAL: {1: 110, 2: 220}}},
     ),
     # With one worker both scopes are the same: one base line serves both.
     Case(
         "weak and strong scaling apart", [*arms(), *arms(batch_scope="global", strategy="mirrored"), *BASE],
-        {0: {"measured": ..., IDEAL: {1: 110, 2: 220}}, 1: {"measured": ..., IDEAL: ..., ALONE: ...}},
+        {0: {"mirrored": ..., IDEAL: {1: 110, 2: 220}}, 1: {"mpi": ..., IDEAL: ..., ALONE: ...}},
         titles=["strong scaling", "weak scaling"],
         says=["Weak scaling: every worker keeps its batch.", "Strong scaling: one batch is divided over the workers."],
     ),
     Case(
-        "each batch size has its own ideal line",
-        [*arms(batch_size=16), *arms(batch_size=64), *base_line(1, batch_size=16, samples_per_s=100.0),
-         *base_line(1, batch_size=64, samples_per_s=200.0)],
-        {f"weak scaling, batch {size}": {"measured": ..., ALONE: {1: rate}, IDEAL: {1: rate, 2: 2 * rate}}
-         for size, rate in ((16, 100), (64, 200))},
+        "batch sizes stand on x where they vary, without an ideal line",
+        [*arms(batch_size=16), *arms(batch_size=64), *base_line(1, batch_size=16, samples_per_s=100.0)],
+        {"": {"1 worker": {16: 90, 64: 90}, "2 workers": {16: 170, 64: 170}, ALONE: {16: 100}}}, silent=["ideal"],
+    ),
+    Case(
+        "flags are those of the runs at a place",
+        [*arms()[:3], *repeats(2, workers=2, extended_steps=9, timed_window_s=[4.0, 6.0])],
+        {0: {"measured": {1: see(80, 90, 100, flags=""), 2: see(2000, 2000, flags="extended;short")}, OWN: ...}},
     ),
     Case(
         "emulated runs get no ideal line of real ones",

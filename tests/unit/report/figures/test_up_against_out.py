@@ -5,13 +5,16 @@ from pathlib import Path
 import pytest
 
 from dlbench.report.chart import MissingRowsError
-from dlbench.report.figures.up_against_out import RATIO, RATIOS, chart
+from dlbench.report.figures.up_against_out import RATIO, chart
 from tests.unit.report.figures.cases import Case, check_cases, see
 from tests.unit.report.figures.makers import Row, repeats, report_data, run
 
 UP = {"mode": "scale-up", "train_time_s": [10.0, 12.0, 14.0], "samples_per_s": [300.0, 200.0, 100.0]}
 OUT = {"mode": "scale-out", "train_time_s": [15.0, 12.0, 21.0], "samples_per_s": [150.0, 200.0, 75.0]}
-TITLES = ["training time", f"training time: {RATIO}", "throughput", f"throughput: {RATIO}"]
+TITLES = [
+    "training time", "training time: above 1 scale-up is faster",
+    "steady throughput", "steady throughput: above 1 scale-up is slower",
+]  # fmt: skip
 EQUAL, THIRD = "no difference", "2 per host / scale-up"
 
 
@@ -24,7 +27,7 @@ def side(side: dict[str, object], **values: object) -> list[Row]:
 
 
 def ratios(*points: float, **others: object) -> dict[str, object]:
-    return {RATIO: {2: see(*points, **others)}, EQUAL: {1.6: 1, 2.5: 1}}
+    return {RATIO: {0: see(*points, **others)}, EQUAL: {-0.4: 1, 0.4: 1}}
 
 
 BETWEEN = repeats(
@@ -36,13 +39,13 @@ CASES = (
     # 15/10, 12/12, 21/14: the ratio of the medians, 1.25, is none of them.
     Case(
         "repeats are paired whatever their order", both()[::-1], titles=TITLES, num_runs=6,
-        shows={TITLES[0]: {"scale-up": {2: 12}, "scale-out": {2: 15}},
+        shows={TITLES[0]: {"scale-up": {0: 12}, "scale-out": {0: 15}},
                TITLES[1]: ratios(1, 1.5, 1.5, value=1.5, low=1, high=1.5, n=3), TITLES[3]: ratios(0.5, 0.75, 1)},
         says=["Network traffic was not measured in 3 runs on several hosts."],
     ),
     Case(
         "several numbers of workers share a panel", [*both(), *both(workers=4)],
-        {TITLES[1]: {RATIO: {2: 1.5, 4: 1.5}, EQUAL: {1.6: 1, 5: 1}}},
+        {TITLES[1]: {RATIO: {0: 1.5, 1: 1.5}, EQUAL: {-0.4: 1, 1.4: 1}}},
     ),
     Case(
         "launchers may differ", [*side(UP, launcher="local"), *side(OUT, launcher="srun")],
@@ -59,14 +62,14 @@ CASES = (
         "emulated pairs stand beside real ones", [*both(), *both(emulated="throttled-link", train_time_s=[2.0] * 3)],
         {TITLES[0]: dict.fromkeys(
             ("scale-up", "scale-out", "scale-up (emulated)", "scale-out (emulated)"), ...),
-         TITLES[1]: {f"{RATIO} (emulated)": {2: 1}} | ratios(1, 1.5, 1.5)},
+         TITLES[1]: {f"{RATIO} (emulated)": {0: 1}} | ratios(1, 1.5, 1.5)},
     ),
     Case(
         "several workers on each of several hosts are a third arm", [*both(workers=4), *BETWEEN], num_runs=9,
-        titles=[title.replace(RATIO, RATIOS) for title in TITLES],
+        titles=TITLES,
         shows={0: dict.fromkeys(("scale-up", "scale-out", "2 per host"), ...),
-               1: {RATIO: {4: 1.5}, THIRD: {4: see(0.5, 0.5, 1)}, EQUAL: ...},
-               3: {RATIO: ..., THIRD: {4: see(0.5, 0.5, 1)}, EQUAL: ...}},
+               1: {RATIO: {0: 1.5}, THIRD: {0: see(0.5, 0.5, 1)}, EQUAL: ...},
+               3: {RATIO: ..., THIRD: {0: see(0.5, 0.5, 1)}, EQUAL: ...}},
     ),
     Case("without scale-out", [*side(UP, workers=4), *BETWEEN], {1: {THIRD: ..., EQUAL: ...}}),
     Case(
@@ -76,13 +79,13 @@ CASES = (
     ),
     Case(
         "a failed run takes its pair with it and both are seen", FAILED, num_runs=6,
-        shows={TITLES[0]: {"scale-up": {2: see(10, 12, 14, num_failed=0)}, "scale-out": {2: see(15, 21, num_failed=1)}},
+        shows={TITLES[0]: {"scale-up": {0: see(10, 12, 14, num_failed=0)}, "scale-out": {0: see(15, 21, num_failed=1)}},
                TITLES[1]: ratios(1.5, 1.5, num_failed=1)},
     ),
     Case(
         "runs without a partner",
         [*both(), run(workers=8, mode="scale-up"), run(workers=2, mode="scale-out", repeat=3)],
-        {TITLES[0]: {"scale-up": {2: 12}, "scale-out": {2: 15}}}, num_runs=6,
+        {TITLES[0]: {"scale-up": {0: 12}, "scale-out": {0: 15}}}, num_runs=6,
         says=["2 runs without an equal of the other side left out."],
     ),
     Case(

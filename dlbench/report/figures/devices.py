@@ -1,14 +1,15 @@
-"""How busy the devices were and how much memory they took, against batch size."""
+"""How busy the devices were and how much memory they took, against batch size or workers."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.formatting import counted
 from dlbench.plugins import Options
-from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, hued
-from dlbench.report.figures._rows import batch_axis, by_scope, is_completed, numbers
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel
+from dlbench.report.figures._places import Placed, against, placed
+from dlbench.report.figures._rows import is_completed, numbers
 from dlbench.report.figures._shown import in_chart, left_out_note, needs_two, select_panels
-from dlbench.report.lines import Part, parts, series
+from dlbench.report.lines import series
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,29 +33,27 @@ SHOWN = {
 
 
 def chart(data: "ReportData") -> Chart:
-    """Return utilisation and peaks of memory against batch size, batches of one worker and of all apart.
+    """Return utilisation and peaks of memory against batch size or workers.
 
     Raises:
-        MissingRowsError: There are no two batch sizes, or neither utilisation nor memory is known.
+        MissingRowsError: There are no two arms of one task, or neither utilisation nor memory is known.
     """
     runs = _in_gib(data.runs)
     completed = runs[is_completed(runs)]
     shown = [column for column in SHOWN if completed[column].notna().any()]
     if not shown:
         raise MissingRowsError("needs completed runs with device_utilization or the peaks of device and host memory")
-    candidates = [
-        (part, list(_panels(part, shown))) for _, rows in by_scope(runs) for part in parts(rows, x="batch_size")
-    ]
-    sizes = sorted(completed["batch_size"].dropna().unique().tolist())
-    found = select_panels(candidates, needs_two("completed runs at two or more batch sizes", sizes))
+    candidates = [(one.part, list(_panels(one, shown))) for one in placed(runs)]
+    arms = completed["label"].fillna(completed["arm"]).unique().tolist()
+    found = select_panels(candidates, needs_two("completed runs of two or more arms", arms))
     return Chart(
-        title="Utilisation and memory of devices by batch size",
-        panels=hued(found.panels),
+        title=against("Utilisation and memory of devices", found.panels),
+        panels=found.panels,
         columns=len(shown),
         notes=(
             UTILISATION,
             *_disturbed(found.runs[is_completed(found.runs)]),
-            *left_out_note(found.left_out, "with one batch size only"),
+            *left_out_note(found.left_out, "without a second arm"),
         ),
         runs=in_chart(found.runs, shown),
     )
@@ -67,9 +66,9 @@ def _in_gib(runs: "pd.DataFrame") -> "pd.DataFrame":
     )
 
 
-def _panels(part: Part, shown: list[str]) -> Iterator[Panel]:
+def _panels(one: Placed, shown: list[str]) -> Iterator[Panel]:
     for column in shown:
-        yield Panel(part.title, batch_axis(part.runs), SHOWN[column], series(part, "batch_size", column))
+        yield Panel(one.part.title, one.axis, SHOWN[column], series(one.part, one.x, column))
 
 
 def _disturbed(completed: "pd.DataFrame") -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dlbench.report.figures.accuracy_by_workers import chart
+from dlbench.report.figures.accuracy import chart
 from tests.unit.report.figures.cases import Case, check_cases, drawn, see
 from tests.unit.report.figures.makers import repeats, run
 
@@ -16,12 +16,17 @@ CASES = (
         {0: {"measured": {1: 0.92, 2: INTERVAL}}, 3: {"measured": {1: 0.2, 2: 0.5}}},
         says=["the global batch grows with the workers"], num_runs=6,
     ),
+    Case(
+        "the learning rate is said to be as it was",
+        [run(batch_size=b, learning_rate_scale="linear", learning_rate_base=0.02) for b in (16, 64)],
+        says=["The learning rate (0.02 at a global batch of 32) grew with the global batch; it was not tuned for each"],
+    ),
     Case("a global batch does not grow", [run(workers=w, batch_scope="global") for w in (1, 2)], silent=["grows"]),
     Case("divided epochs", [run(workers=w, divide="epochs") for w in (1, 2)], says=["passes over all samples"]),
     Case(
-        "a task with one number of workers",
+        "a task with one arm",
         [run(model="cnn", workers=1), run(model="cnn", workers=2), run(model="lstm")],
-        titles=["cnn"] * 4, says=["Left out, with one number of workers only: lstm."], num_runs=2,
+        titles=["cnn"] * 4, says=["Left out, without a second arm: lstm."], num_runs=2,
     ),
     Case(
         "random numbers", [run(workers=w, input=i) for w in (1, 2) for i in ("mapped", "synthetic")],
@@ -33,5 +38,5 @@ CASES = (
 def test_cases(tmp_path: Path) -> None:
     check_cases(chart, CASES, tmp_path)
     assert [panel.y.label for panel in drawn(chart, *ONE, *TWO, tmp_path=tmp_path).panels] == [
-        "validation accuracy", "training accuracy", "validation loss (nats)", "training loss (nats)",
+        "validation accuracy", "validation loss (nats)", "training accuracy", "training loss (nats)",
     ]  # fmt: skip

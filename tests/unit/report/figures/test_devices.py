@@ -1,8 +1,8 @@
-"""Utilisation and memory against batch size."""
+"""Utilisation and memory against batch size or workers."""
 
 from pathlib import Path
 
-from dlbench.report.figures.devices_by_batch import chart
+from dlbench.report.figures.devices import chart
 from tests.unit.report.figures.cases import Case, check_cases, drawn, see
 from tests.unit.report.figures.makers import repeats, run
 
@@ -48,7 +48,7 @@ def test_models_and_what_a_batch_counts_have_panels_of_their_own(tmp_path: Path)
     rows = [run(model=m, batch_size=b) for m in ("cnn", "lstm") for b in (8, 16)]
     made = drawn(chart, *rows, *(run(batch_size=b, batch_scope="global") for b in (32, 64)), tmp_path=tmp_path)
     assert [(panel.title, panel.x.label) for panel in made.panels[::2]] == [
-        ("", "batch size of all workers (samples)"),
-        ("cnn", "batch size of one worker (samples)"),
-        ("lstm", "batch size of one worker (samples)"),
+        ("batch of all workers", "batch size of all workers (samples)"),
+        ("cnn, batch of one worker", "batch size of one worker (samples)"),
+        ("lstm, batch of one worker", "batch size of one worker (samples)"),
     ]
