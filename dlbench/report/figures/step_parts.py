@@ -38,11 +38,10 @@ PARTS = {
     "communication": "exposed communication",
     "update": "update",
     "bookkeeping": "bookkeeping between steps",
+    "closing": "waiting at closing barriers",
     "rest": "other",
 }
 WHOLE = "whole step of each run"
-# Old rows lack it: it is then in the rest.
-BOOKKEEPING = "bookkeeping_time_s"
 
 
 def chart(data: "ReportData") -> Chart:
@@ -89,7 +88,8 @@ def _per_step(runs: "pd.DataFrame") -> "pd.DataFrame":
         all_reduce=exposed * (1 - waited),
         communication=exposed.where(waited.isna()),
         update=numbers(runs, "update_time_s") * scale,
-        bookkeeping=numbers(runs, BOOKKEEPING) * scale if BOOKKEEPING in runs else math.nan,
+        bookkeeping=numbers(runs, "bookkeeping_time_s") * scale,
+        closing=numbers(runs, "closing_wait_s") * scale,
     )
     known = found[[name for name in PARTS if name != "rest"]].sum(axis=1)
     return found.assign(rest=(step - known).clip(lower=0.0))

@@ -31,8 +31,8 @@ class RenderedFigure:
         title: What the chart shows.
         svg: The picture as an element `svg`, made by dlbench: the one text that is not escaped.
         caption: The text under it.
-        details: What is folded away below that.
         files: Names of its files beside the page: pictures, and the table it was drawn from.
+        details: What is folded away below the caption.
     """
 
     name: str
@@ -40,8 +40,8 @@ class RenderedFigure:
     title: str
     svg: str = field(repr=False)
     caption: str
-    details: str = ""
     files: tuple[str, ...] = ()
+    details: str = ""
 
 
 @dataclass(frozen=True)

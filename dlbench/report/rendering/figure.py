@@ -11,6 +11,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.figure import Figure
@@ -327,12 +328,15 @@ def _bytes(figure: Figure, suffix: str, title: str, box: Bbox) -> bytes:
 
 def _small(png: BytesIO) -> bytes:
     """Return a picture of its most frequent colours, others as the nearest of these: a third of the bytes."""
-    picture, small = Image.open(png).convert("RGB"), BytesIO()
-    found: Any = picture.getcolors(picture.width * picture.height)
-    # Pillow looks for the nearest colour in steps of 4: of colours that are nearer, the most frequent one stays.
-    steps = {tuple(part >> 2 for part in colour): colour for _, colour in sorted(found)}
-    frequent = list(dict.fromkeys(steps[tuple(part >> 2 for part in colour)] for _, colour in sorted(found)[::-1]))
-    palette = Image.new("P", (1, 1))
-    palette.putpalette([part for colour in frequent[:PNG_COLOURS] for part in colour])
-    picture.quantize(palette=palette, dither=Image.Dither.NONE).save(small, "png", optimize=True)
+    pixels = np.asarray(Image.open(png).convert("RGB")).astype(np.int32)
+    packed = (pixels[..., 0] << 16) | (pixels[..., 1] << 8) | pixels[..., 2]
+    counts = np.bincount(packed.ravel(), minlength=1 << 24)
+    found = np.flatnonzero(counts)
+    frequent = found[np.argsort(-counts[found], kind="stable")[:PNG_COLOURS]]
+    parts, palette = (np.stack([one >> 16, (one >> 8) & 255, one & 255], axis=1) for one in (found, frequent))
+    nearest = np.zeros(1 << 24, dtype=np.uint8)
+    nearest[found] = ((parts[:, None, :] - palette[None, :, :]) ** 2).sum(axis=2).argmin(axis=1)
+    picture, small = Image.fromarray(nearest[packed]), BytesIO()
+    picture.putpalette(palette.astype(np.uint8).tobytes())
+    picture.save(small, "png", optimize=True)
     return small.getvalue()

@@ -237,7 +237,7 @@ def _limit_y(axes: "Axes", panel: Panel) -> None:
     if low is not None and can_show(low, panel.y.scale) and not least < low:
         axes.set_ylim(bottom=low)
         if panel.y.scale == "linear":  # values far from the end that is asked for keep room above them
-            axes.set_ylim(top=max(axes.get_ylim()[1], most + axes.margins()[1] * (most - low)))
+            axes.set_ylim(top=max(axes.get_ylim()[1], most + ROOM * (most - low)))
     if high is not None and can_show(high, panel.y.scale) and not most > high:
         axes.set_ylim(top=high)
 

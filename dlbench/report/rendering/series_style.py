@@ -53,7 +53,7 @@ def series_style(series: Series, style: Style) -> SeriesStyle:
     return {
         Role.MEASURED: SeriesStyle(hue, style.marker(series.hue), MARKER_PT, is_emulated, dash, 1.4, order),
         Role.BASE_LINE: SeriesStyle(style.muted, grey, grey_pt, is_emulated, dash, 1.2, order),
-        Role.TOTAL: SeriesStyle(style.foreground, "_", 2 * MARKER_PT, False, "none", 0.0, order),
+        Role.TOTAL: SeriesStyle(style.foreground, "_", STAR_PT, False, "none", 0.0, order),
         Role.IDEAL: SeriesStyle(style.muted, "none", MARKER_PT, False, style.ideal, 1.0, order),
         Role.PUBLISHED: SeriesStyle(hue, PUBLISHED_MARKER, MARKER_PT, True, style.published, 1.2, order),
         Role.FITTED: SeriesStyle(hue, "none", MARKER_PT, False, style.fitted, 1.1, order),

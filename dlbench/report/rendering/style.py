@@ -30,7 +30,7 @@ LEAST_CONTRAST = 3.0
 # Without open diamonds (published), upward triangles (at least) and crosses (failed).
 MARKERS = ("o", "s", "v", "P", "p", "<", ">", "d")
 # Straight lines only: dots and circles make an SVG ten times as large.
-HATCHES = ("", "///", "\\\\\\", "xxx", "---", "|||", "+++", "/-")
+HATCHES = ("", "///", "\\\\\\", "xxx", "---", "|||", "+++", "/-", "\\-", "/|")
 
 SOLID = "solid"
 DASHED = (0, (5.0, 2.5))
@@ -46,7 +46,9 @@ LETTER, BOLD_LETTER, WIDE_LETTER = 0.56, 0.66, 1.0
 
 
 _SIZES = ("#525ad4", "#9351cd", "#c248aa", "#d4546e", "#d96429", "#b08714", "#849b27")
-_PARTS = ("#8d6944", "#5f7f9e", "#7590ac", "#9e5f89", "#b56753", "#ac8941", "#738849", "#6d6d6d", "#909090")
+_PARTS = (
+    "#8d6944", "#5f7f9e", "#7590ac", "#9e5f89", "#b56753", "#ac8941", "#738849", "#6d6d6d", "#4f8f86", "#909090",
+)  # fmt: skip
 _GREYS = ("#000000", "#6b6b6b", "#303030", "#8a8a8a", "#4d4d4d", "#7d7d7d", "#1a1a1a")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from dlbench import plugins
 from dlbench.records import files
-from dlbench.report.chart import Chart, MissingRowsError, Role
+from dlbench.report.chart import Chart, MissingRowsError, Panel, Role
 from dlbench.report.data import ReportData
 from tests.unit.report.charts import HOSTILE
 from tests.unit.report.figures.cases import STUDIES, check, study
@@ -106,10 +106,15 @@ def drawn(figure: ModuleType, found: ReportData) -> Chart | None:
     return made
 
 
+def where(panel: Panel, x: float) -> str:
+    """Return where a mark stands: at a bar's name, or at a place that equal costs do not move."""
+    return panel.x.categories[int(x)].removesuffix(", emulated") if panel.form == "bars" else f"{x:.6g}"
+
+
 def points(made: Chart, *, emulated: bool = False) -> Counter[tuple[object, ...]]:
     """Return how often each value of real or of emulated runs is drawn, and where."""
     return Counter(
-        (panel.y.label, panel.x.categories[int(mark.x)].split(", emul")[0] if panel.x.categories else f"{mark.x:.6g}", value)
+        (panel.y.label, where(panel, mark.x), value)
         for panel in made.panels
         for series in panel.series
         if series.role in (Role.MEASURED, Role.BASE_LINE, Role.TOTAL) and bool(series.emulated) == emulated

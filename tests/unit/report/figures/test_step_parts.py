@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from dlbench.records.columns import RUNS
 from dlbench.report.figures.step_parts import WHOLE, chart
 from tests.unit.report.figures.cases import Case, check_cases, drawn, see
 from tests.unit.report.figures.makers import base_line, repeats, run
@@ -53,10 +52,11 @@ CASES = (
         rows=[run(workers=w, batch_size=b) for w in (1, 2) for b in (8, 16)], titles=["1 worker", "2 workers"],
         shows={"2 workers": USUAL | {DATA: {0: 1, 1: 1}, COMPUTE: ..., EXPOSED: ..., UPDATE: ..., REST: ...}},
     ),
-    *(
-        Case("bookkeeping is a part", [run(bookkeeping_time_s=0.3, timed_window_s=6.0)],
-             {0: USUAL | {EXPOSED: {0: 5}, "bookkeeping between steps": {0: 3}, REST: {0: 7}}})
-        for _ in RUNS if _.name == "bookkeeping_time_s"
+    Case(
+        "bookkeeping and closing barriers are parts",
+        [run(bookkeeping_time_s=0.3, closing_wait_s=0.2, timed_window_s=6.0)],
+        {0: USUAL | {EXPOSED: {0: 5}, "bookkeeping between steps": {0: 3}, "waiting at closing barriers": {0: 2},
+                     REST: {0: 5}}},
     ),
     Case(
         "completed runs without a window are counted", [run(workers=2), run(workers=4, timed_window_s=None)],

@@ -5,24 +5,37 @@ import logging
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from PIL import Image
 
 from dlbench.errors import UserError
-from dlbench.report.chart import Axis, Chart, Panel, Role, Series, line_mark
+from dlbench.report.chart import Axis, Chart, Hues, Panel, Role, Series, line_mark
 from dlbench.report.rendering import figure as rendering
 from dlbench.report.rendering.cells import cell_text
-from dlbench.report.rendering.figure import AT_LEAST, FAILED, MAX_WIDTH_IN, NO_VALUE, described, picture, save_all, svg
+from dlbench.report.rendering.figure import (
+    AT_LEAST,
+    FAILED,
+    HOLLOW,
+    MAX_WIDTH_IN,
+    NO_VALUE,
+    RINGED,
+    described,
+    picture,
+    save_all,
+    svg,
+)
 from dlbench.report.rendering.panels import MAX_POINTS, bars, note, num_left_out, slotted
-from dlbench.report.rendering.series_style import POINT_PT, STAR_PT
+from dlbench.report.rendering.series_style import POINT_PT, RING_PT, STAR_PT
 from dlbench.report.rendering.style import CURRENT, STYLES, applied, style_of
 from tests.unit.report import charts
 from tests.unit.report.charts import EVERY, HOSTILE, cells, hostile, lines, many_panels, mark, measured
@@ -331,7 +344,7 @@ def test_parts_of_a_bar_stand_on_each_other_and_negative_ones_hang() -> None:
     figure = drawn(charts.bars())
     assert figure.axes[0].get_ylim()[0] == 0
     assert figure.axes[0].get_ylim()[1] > 1.25 + 8.3 + 2.3
-    assert {"waiting for data", "all-reduce (emulated)", "3"} <= set(said(figure))
+    assert {"waiting for data", "all-reduce", HOLLOW, "3"} <= set(said(figure))
     assert len(figure.axes[0].patches) == 5
     (panel,) = charts.bars(series=(Series("a", (mark(0, -2.0),)), Series("b", (mark(0, 3.0),)))).panels
     assert [(bar.bottom, bar.height) for bar in bars(panel)] == [(0.0, -2.0), (0.0, 3.0)]
@@ -386,3 +399,62 @@ def test_base_lines_have_markers_of_their_own() -> None:
     series = [Series(name, (mark(1, 1.0, 2.0),), Role.BASE_LINE) for name in ("alone, batch 8", "alone, batch 16")]
     (axes,) = drawn(lines(measured(), *series)).axes
     assert [line.get_marker() for line in axes.lines if len(line.get_xdata()) == 1] == ["*", "X"]
+
+
+def test_two_places_are_not_joined_and_marks_of_one_place_stand_apart() -> None:
+    for places, style in (((1, 2), "None"), ((1, 2, 4), "-")):
+        several = [
+            Series(name, tuple(mark(x, 1.0 * x, 2.0 * x) for x in places), hue=hue) for hue, name in enumerate("ab")
+        ]
+        (axes,) = drawn(lines(*several)).axes
+        joined = [
+            line for line in axes.lines if line.get_marker() in LIGHT.markers and len(line.get_xdata()) == len(places)
+        ]
+        assert [line.get_linestyle() for line in joined if line.get_markersize() > POINT_PT] == [style] * 2
+
+
+def test_flags_of_the_minority_are_rings_and_names_stand_beside_marks() -> None:
+    marks = [replace(mark(x, 1.0 * x, 2.0), flags="drift" if x == 4 else "extended") for x in (1, 2, 4)]
+    figure = drawn(lines(Series("mpi", (*marks[:2], replace(marks[2], name="batch 8")))))
+    rings = [line for line in figure.axes[0].lines if line.get_markersize() == RING_PT]
+    assert [list(line.get_xdata()) for line in rings] == [[4.0]]
+    assert {RINGED, "batch 8"} <= set(said(figure))
+
+
+def test_logarithmic_axes_have_ticks_of_1_2_5_or_the_values_themselves() -> None:
+    for low, high, expected in (
+        (6_500, 110_000, ["10,000", "20,000", "50,000", "100,000"]),
+        (2_000, 8_000, ["2,000", "3,000", "4,000", "5,000", "6,000", "8,000"]),
+        (0.4, 7.0, ["0.5", "1", "2", "5"]),
+        (1.0, 90_000.0, ["1", "10", "100", "1,000", "10,000"]),
+    ):
+        panel = Panel("", Axis("x"), Axis("y", "log10"), (Series("a", (mark(1, low), mark(2, high))),))
+        figure = drawn(Chart("t", (panel,)))
+        figure.draw_without_rendering()
+        axes, (bottom, top) = figure.axes[0], figure.axes[0].get_ylim()
+        shown = [text.get_text() for text, at in zip(axes.get_yticklabels(), axes.get_yticks(), strict=True)
+                 if bottom <= at <= top]  # fmt: skip
+        assert [text for text in shown if text in expected] == expected, shown
+        assert len(shown) <= len(expected) + 2
+
+
+def test_one_label_has_one_colour_in_all_charts_and_parts_keep_theirs() -> None:
+    hues = Hues()
+    first, second = (
+        hues.applied(lines(*(Series(name, (), palette=palette) for name, palette in found))).panels[0].series
+        for found in (
+            (("mpi", "ways"), ("horovod", "ways")),
+            (("horovod", "ways"), ("batch 8", "sizes"), ("b", "ways")),
+        )
+    )
+    assert [one.hue for one in first] == [0, 1]
+    assert [one.hue for one in second] == [1, 0, 2]
+    (part,) = hues.applied(lines(Series("update", (), hue=6, palette="parts"))).panels[0].series
+    assert part.hue == 6
+
+
+def test_the_palette_of_a_png_keeps_white_and_pure_colours(tmp_path: Path) -> None:
+    save_all(lines(measured("a"), measured("b", hue=1)), "", [tmp_path / "a.png"], LIGHT)
+    with Image.open(tmp_path / "a.png") as image:
+        found = {to_hex([part / 255 for part in colour]) for _, colour in image.convert("RGB").getcolors(10**6) or ()}
+    assert {"#ffffff", LIGHT.colour(0), LIGHT.colour(1)} <= found
