@@ -29,7 +29,7 @@ EMULATION = {
 }
 REPEATED = (Role.MEASURED, Role.BASE_LINE, Role.TOTAL)
 # What a median is called in each form of a panel.
-MEDIANS = {"lines": "Large markers", "bars": "Strokes", "cells": "Cells"}
+MEDIANS = {"lines": "Markers", "bars": "Strokes", "cells": "Cells"}
 # Longer names of processors and GPUs are cut in the caption; the details have them in full.
 LONGEST_DEVICE = 60
 
@@ -89,7 +89,7 @@ def _coverage(intervals: Iterable[Interval], *, drawn: bool) -> Iterator[str]:
     known = [one for one in intervals if one.low is not None]
     lowest = min((one.coverage for one in known if one.coverage is not None), default=None)
     if drawn and lowest is not None:
-        yield f"bars: intervals of at least {math.floor(100 * lowest + 1e-9)}% coverage"
+        yield f"bars: intervals (at least {math.floor(100 * lowest + 1e-9)}%)"
 
 
 def _flags(chart: Chart) -> Iterator[str]:

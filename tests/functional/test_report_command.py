@@ -59,7 +59,7 @@ def test_a_report_of_several_real_studies(tmp_path: Path) -> None:
     left_out = {line.split(": ")[1] for line in output.splitlines() if line.startswith("not drawn")}
     assert drawn | left_out == set(plugins.names("figures"))
     assert drawn.isdisjoint(left_out)
-    assert {"batch_size", "throughput", "efficiency", "learning_curves"} <= drawn
+    assert {"training_time", "throughput", "efficiency", "accuracy", "learning_curves"} <= drawn
     for name in drawn:
         assert {f"{name}.png", f"{name}.svg", f"{name}.csv"} <= names
         assert matplotlib.image.imread(tmp_path / "report" / f"{name}.png").shape[0] > 200

@@ -21,7 +21,7 @@ TIME = Axis("training time (s)", low=0.0)
 SEEN = Axis("samples seen", low=0.0)
 # Amounts of work that differ by less than this share are alike.
 ALIKE = 0.01
-UNEQUAL = "The arms did not see equal numbers of samples: read times beside them."
+UNEQUAL = "The arms saw unequal numbers of samples."
 
 
 def chart(data: "ReportData") -> Chart:

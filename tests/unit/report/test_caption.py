@@ -47,8 +47,7 @@ def test_what_is_shown_and_what_is_folded_away(tmp_path: Path) -> None:
     chart = lines(series(mark(1, 1.0, 2.0, 3.0), mark(2, 1.0, 2.0, 3.0, 4.0, 5.0)))
     found = caption(replace(chart, lead="Read this"), report_data(tmp_path / "s", {}, {}))
     assert found.text == (
-        "Read this. Large markers: medians of 3 to 5 repeats; dots: runs; bars: intervals of at least 75% coverage. "
-        "AMD EPYC."
+        "Read this. Markers: medians of 3 to 5 repeats; dots: runs; bars: intervals (at least 75%). AMD EPYC."
     )
     assert found.details == (
         "Hardware: AMD EPYC, 2 logical CPUs usable, 2 x Tesla T4, a virtual machine; 1 host; 1 core per worker. "
@@ -106,7 +105,7 @@ FIRST = frozenset({("s", "arm-r0")})
 # The chart, its rows, what its caption holds, and what it does not.
 CAPTIONS: tuple[tuple[Chart, list[dict[str, Any]], tuple[str, ...], tuple[str, ...]], ...] = (
     (lines(series(mark(1, *map(float, range(5))))), [{}], ("medians of 5 repeats;", "at least 93%"), ()),
-    (lines(series(ONE)), [{}], ("One repeat at each place: there are no intervals.",), ("intervals of", "Emulated")),
+    (lines(series(ONE)), [{}], ("One repeat at each place: there are no intervals.",), ("intervals (", "Emulated")),
     (lines(series(line_mark(1, 1.0), role=Role.PUBLISHED)), [{}], (), ("repeat",)),
     (
         lines(series(Mark(1, interval=Interval(2.0, 1.0, 3.0, 12, 0.95)))), [{}],
