@@ -86,9 +86,9 @@ def test_a_damaged_machine_is_no_error(machine: object, tmp_path: Path) -> None:
 
 def test_shares_of_a_core_are_named(tmp_path: Path) -> None:
     half = {"cores_per_worker": 0.5, "cores_enforced": "quota"}
-    assert "0.5 cores per worker by a CPU quota." in caption(lines(), report_data(tmp_path / "a", half, half))
+    assert "0.5 cores per worker by a CPU quota." in caption(lines(), report_data(tmp_path / "a", half, half)).details
     found = caption(lines(), report_data(tmp_path / "b", half, {"cores_enforced": "affinity"}))
-    assert "0.5 to 1 cores per worker (1 of 2 runs by a CPU quota)." in found
+    assert "0.5 to 1 cores per worker (1 of 2 runs by a CPU quota)." in found.details
 
 
 def test_notes_come_last_as_sentences_in_one_line(tmp_path: Path) -> None:
