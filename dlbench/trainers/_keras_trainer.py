@@ -77,6 +77,15 @@ def _memory_of(tensor: Any) -> Array:
     return array if array.flags.writeable else array.copy()
 
 
+def _aligned_copy(array: Array) -> Array:
+    """Return a copy that TensorFlow can use as it is; small ones take half of the time of `tf.constant`."""
+    memory = np.empty(array.nbytes + ALIGNMENT, np.uint8)
+    start = -memory.__array_interface__["data"][0] % ALIGNMENT
+    copy: Array = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
 class KerasTrainer:
     """One replica: weights live in the model, and flat NumPy vectors go in and out without a copy where possible.
 
@@ -269,12 +278,12 @@ class KerasTrainer:
         return call
 
     def _tensor(self, array: Array) -> Any:
-        """Return a tensor that shares the array's memory where TensorFlow can use it, else one with a copy."""
-        interface = array.__array_interface__
-        address, read_only = interface["data"]
-        is_usable = array.size and array.flags.c_contiguous and not read_only and address % ALIGNMENT == 0
-        if not is_usable or self._graph.on_accelerator:
+        """Return a tensor that shares the array's memory where TensorFlow can use it, else that of a copy."""
+        if not array.size or self._graph.on_accelerator:
             return self._tf.constant(array)
+        address, read_only = array.__array_interface__["data"]
+        if read_only or address % ALIGNMENT or not array.flags.c_contiguous:
+            array = _aligned_copy(array)
         return self._tf.experimental.dlpack.from_dlpack(array.__dlpack__())
 
     def _as_sums(self, sums: Array) -> tuple[float, float]:
