@@ -67,8 +67,8 @@ class Judgement:
         p: Two-sided p-value in the family; None where there are too few repeats to test.
         p_alone: The same of this comparison by itself.
         family: Number of comparisons that were tested together.
-        ratio: Of times or rates in `judge_best`: geometric mean of b / that of a; all intervals of a family hold
-            together.
+        ratio: Of times or rates in `judge_best`: geometric mean of b / that of a; the intervals of a
+            family hold together (`dlbench.analysis.statistics.welch` says where in less than 95% of studies).
     """
 
     verdict: Verdict
@@ -77,24 +77,6 @@ class Judgement:
     p_alone: float | None
     family: int
     ratio: Interval | None = None
-
-
-def better(
-    a: Sequence[float], b: Sequence[float], noise: float = NOISE, *, lower: bool = False, is_score: bool = False
-) -> Judgement:
-    """Judge whether `a` is better than `b`, as the only comparison that is made.
-
-    Args:
-        a: Values of the first group, at least one.
-        b: Values of the second, at least one.
-        noise: Medians that differ by no more than this share of b's are neither better nor worse.
-        lower: Whether smaller values are better.
-        is_score: Whether values are scores, such as accuracies, rather than times or rates.
-
-    Raises:
-        ValueError: A group is empty, or a value is not a number.
-    """
-    return judge([JudgementCase(tuple(map(float, a)), tuple(map(float, b)), lower, is_score)], noise)[0]
 
 
 def judge(cases: Sequence[JudgementCase], noise: float = NOISE) -> tuple[Judgement, ...]:

@@ -5,14 +5,11 @@ Ranks ask nothing of the shape of a distribution, and infinite values have them 
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from dlbench.analysis.statistics.intervals import Floats
-
-Alternative = Literal["two-sided", "greater"]
 
 # Where values are equal, up to so many arrangements are counted one by one: 8 and 8 values. Above, the
 # normal approximation, corrected for equal values, serves. `scipy.stats.mannwhitneyu` counts only distinct values.
@@ -21,15 +18,14 @@ EXACT_UP_TO = 20_000
 _BLOCK = 4_000_000
 
 
-def mann_whitney(a: npt.ArrayLike, b: npt.ArrayLike, alternative: Alternative = "two-sided") -> Floats:
-    """Return the p-value of Mann and Whitney's U: how rarely equal distributions lie so far apart.
+def mann_whitney(a: npt.ArrayLike, b: npt.ArrayLike) -> Floats:
+    """Return the two-sided p-value of Mann and Whitney's U: how rarely equal distributions lie so far apart.
 
-    Exact where all values differ or are few; the smaller tail is doubled where both sides count.
+    Exact where all values differ or are few; the smaller tail is doubled.
 
     Args:
         a: First groups, [pairs, n]; infinite where something was never reached.
         b: Second groups, [pairs, m].
-        alternative: `greater`: only a first group above the second counts.
 
     Raises:
         ValueError: A group is empty, or a value is not a number.
@@ -48,9 +44,9 @@ def mann_whitney(a: npt.ArrayLike, b: npt.ArrayLike, alternative: Alternative = 
     for chosen, method in ((~has_ties, "exact"), (has_ties & ~counted, "asymptotic")):
         if chosen.any():
             first, second = ranks[chosen, :n], ranks[chosen, n:]
-            found[chosen] = mannwhitneyu(first, second, axis=1, method=method, alternative=alternative).pvalue
+            found[chosen] = mannwhitneyu(first, second, axis=1, method=method).pvalue
     if counted.any():
-        found[counted] = _permuted(ranks[counted, :n], ranks[counted, n:], alternative)
+        found[counted] = _permuted(ranks[counted, :n], ranks[counted, n:])
     found[joined.min(axis=1) == joined.max(axis=1)] = 1.0
     return np.minimum(found, 1.0)
 
@@ -73,7 +69,7 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     return tuple(adjusted.tolist())
 
 
-def _permuted(first: Floats, second: Floats, alternative: Alternative) -> Floats:
+def _permuted(first: Floats, second: Floats) -> Floats:
     """Return the p-value of the sum of the first group's ranks over every arrangement of them."""
     from scipy.stats import permutation_test
 
@@ -84,7 +80,6 @@ def _permuted(first: Floats, second: Floats, alternative: Alternative) -> Floats
         vectorized=True,
         n_resamples=EXACT_UP_TO,
         batch=max(1, _BLOCK // (first.size + second.size)),
-        alternative=alternative,
         axis=-1,
     )
     return np.asarray(found.pvalue)

@@ -5,7 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from dlbench.analysis.compare.judgement import NOISE, JudgementCase, Verdict, better, judge, judge_best
+from dlbench.analysis.compare.judgement import NOISE, Judgement, JudgementCase, Verdict, judge, judge_best
+
+
+def better(a, b, noise=NOISE, *, lower=False, is_score=False) -> Judgement:
+    """Return the judgement of one comparison by itself."""
+    return judge([JudgementCase(tuple(a), tuple(b), lower, is_score)], noise)[0]
 
 
 def test_better_needs_significance_and_more_than_noise():
