@@ -1,4 +1,4 @@
-"""The table of arms that the terminal and the page both show: the same columns, numbers, marks and notes.
+"""The table of arms that the terminal and `report.md` both show: the same columns, numbers, marks and notes.
 
 What decides between arms comes first: the time to the target, where there is one, and the training time. Then what came
 of it, and last the rate in the timed window, which decides nothing.
@@ -29,7 +29,7 @@ SCALING = {"per-worker": "each worker (weak scaling)", "global": "all workers (s
 EXTENDED = " *"
 NOTES = {
     EXTENDED: "steps after training were timed too (`extend_window`); they are in no training time",
-    UNSTEADY: "not steady in some repeats; `warmup_detected` and `rate_drift` say which",
+    UNSTEADY: "not steady; `warmup_detected` and `rate_drift` say in which repeats",
 }
 
 

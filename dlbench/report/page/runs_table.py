@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dlbench.analysis.arm_table import EXTENDED, NOTES
 from dlbench.analysis.arms import UNSTEADY, efficiencies, is_unsteady
 from dlbench.analysis.groups import groups, is_base_line, varying
 from dlbench.records.columns import RUNS
@@ -81,10 +82,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Headings of the cells, and the rows; run and status stand in front of them."""
+    """Headings of the cells, and the rows; run and status stand in front of them. Notes say what marks mean."""
 
     headings: tuple[Heading, ...]
     rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
 
 
 def table(data: ReportData) -> Table:
@@ -95,7 +97,9 @@ def table(data: ReportData) -> Table:
     columns = [_cells(runs, heading) for heading in headings]
     studies, run_ids, statuses, attempts = (values(runs[name]) for name in (*RUN, "status", "attempt"))
     cells = zip(*columns, strict=True)
-    return Table(headings, tuple(map(Row, studies, run_ids, statuses, attempts, cells)))
+    marked = "".join(_marks(runs))
+    notes = tuple(f"{mark.strip()}: {text}" for mark, text in NOTES.items() if mark in marked)
+    return Table(headings, tuple(map(Row, studies, run_ids, statuses, attempts, cells)), notes)
 
 
 def in_order(runs: "pd.DataFrame") -> "pd.DataFrame":
@@ -130,15 +134,23 @@ def _cells(runs: "pd.DataFrame", heading: Heading) -> list[Cell]:
     if heading.name == "emulated":
         return [Cell((value or "").replace(";", ", ")) for value in found]
     if heading.name == "samples_per_s":
-        steady = zip(*(values(runs[name]) for name in ("warmup_detected", "rate_drift")), strict=True)
-        marks = [UNSTEADY if is_unsteady({"warmup_detected": w, "rate_drift": d}) else "" for w, d in steady]
         return [
             Cell() if value is None else Cell(number(value) + mark, _exact(value))
-            for value, mark in zip(found, marks, strict=True)
+            for value, mark in zip(found, _marks(runs), strict=True)
         ]
     if heading.name in MEASURES:
         return [Cell() if value is None else Cell(number(value), _exact(value)) for value in found]
     return [_setting(value) for value in found]
+
+
+def _marks(runs: "pd.DataFrame") -> list[str]:
+    """Return the marks of each run's rate, those of the table of arms; none where it has no rate."""
+    names = ("samples_per_s", "extended_steps", "warmup_detected", "rate_drift")
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*(values(runs[name]) for name in names), strict=True)]
+    return [
+        EXTENDED * bool(row["extended_steps"]) + UNSTEADY * is_unsteady(row) if row["samples_per_s"] is not None else ""
+        for row in rows
+    ]
 
 
 def _setting(value: Any) -> Cell:

@@ -89,11 +89,14 @@ def test_values_at_the_edge_of_numbers(tmp_path):
     assert [cell.value for cell in found] == ["1e-12", "1000000000000.0", "Infinity", "0.0"]
 
 
-def test_a_rate_that_was_not_steady_is_marked(tmp_path):
+def test_rates_are_marked_as_those_of_arms_are(tmp_path):
     rows = [
         run(batch_size=8), run(batch_size=16, rate_drift=-0.06), run(batch_size=32, warmup_detected=False),
-        run(batch_size=64, rate_drift=0.05),
+        run(batch_size=64, rate_drift=0.05), run(batch_size=128, extended_steps=50),
+        run(batch_size=256, extended_steps=50, rate_drift=0.06),
     ]  # fmt: skip
-    cells = column(table(report_data(*rows, tmp_path=tmp_path)), "samples_per_s")
-    assert [cell.text for cell in cells] == ["1,000", "1,000 ~", "1,000 ~", "1,000"]
+    found = table(report_data(*rows, tmp_path=tmp_path))
+    cells = column(found, "samples_per_s")
+    assert [cell.text for cell in cells] == ["1,000", "1,000 ~", "1,000 ~", "1,000", "1,000 *", "1,000 * ~"]
     assert {cell.value for cell in cells} == {"1000.0"}
+    assert [note[:2] for note in found.notes] == ["*:", "~:"]
