@@ -82,7 +82,13 @@ def listed(names: Iterable[str], most: int = MOST_NAMES, separator: str = ", ") 
 
 
 def chance(p: float | None) -> str:
-    """Return a p-value as papers write it; nothing where it is unknown."""
+    """Return a p-value as papers write it, `p = 0.012`; nothing where it is unknown."""
     if p is None:
         return ""
-    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+    written = p_value(p)
+    return f"p {written}" if written.startswith("<") else f"p = {written}"
+
+
+def p_value(p: float) -> str:
+    """Return a p-value, smaller ones as `< 0.001`: few repeats show little of a distribution's tails."""
+    return "< 0.001" if p < 0.001 else f"{p:.2g}"

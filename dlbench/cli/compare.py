@@ -66,8 +66,8 @@ def command(
 ) -> int:
     """Compare the arms of the study NEW with those of BASE.
 
-    Arms that both have are compared by throughput, training time, accuracy, loss and time to target. Studies with
-    other data, models or settings are refused.
+    Arms that both have are compared by training time, time to target, accuracy, loss and steady throughput. Studies
+    with other data, models or settings are refused.
 
     Exit code: 0, 3 where something got worse by more than --fail-above, 2 for a mistake or studies that cannot be
     compared.

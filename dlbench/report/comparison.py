@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from dlbench.analysis.compare.comparison import Change, ChangeKind, Comparison
 from dlbench.analysis.compare.judgement import LEAST_REPEATS, SIGNIFICANCE
-from dlbench.analysis.formatting import SCORE, Unit, chance, counted, number, one_line, percent
+from dlbench.analysis.formatting import SCORE, Unit, counted, number, one_line, p_value, percent
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.errors import shorten
 from dlbench.records.tables import line
@@ -28,11 +28,11 @@ CSV_COLUMNS = (
 
 # Title with the unit, and how values are written.
 _METRICS = {
-    "samples_per_s": ("samples/s", Unit(number)),
-    "train_time_s": ("training, s", Unit(number)),
+    "samples_per_s": ("steady samples/s", Unit(number)),
+    "train_time_s": ("training time, s", Unit(number)),
     "validation_accuracy": ("validation accuracy", SCORE),
     "validation_loss": ("validation loss", Unit("{:.4g}".format)),
-    "time_to_target_s": ("to target, s", Unit(number)),
+    "time_to_target_s": ("time to target, s", Unit(number)),
 }
 # What a reader looks for first.
 _NOTABLE = tuple(finding for finding in ChangeKind if finding not in (ChangeKind.CANNOT_BE_TOLD, ChangeKind.TOO_FEW))
@@ -60,6 +60,9 @@ def rules(comparison: Comparison) -> list[str]:
     over = counted(comparison.family, "comparison")
     apart = f"medians more than {percent(comparison.noise)} apart"
     said = [f"Better or worse: p <= {SIGNIFICANCE:g} after Holm's correction over {over}, and {apart}."]
+    said.append(
+        "Intervals are of each number by itself: where they are apart, the correction may still not tell a change."
+    )
     if few := comparison.count(ChangeKind.TOO_FEW):
         said.append(
             f"{counted(few, 'number')} cannot be significant with so few repeats: "
@@ -123,7 +126,7 @@ def cells(change: Change) -> tuple[str, ...]:
         _interval(change.base, unit),
         _interval(change.new, unit),
         UNKNOWN if change.ratio is None else Unit(_ratio).with_ends(change.ratio),
-        UNKNOWN if p is None else chance(p).removeprefix("p ").removeprefix("= "),
+        UNKNOWN if p is None else p_value(p),
         _runs(change.base_runs),
         _runs(change.new_runs),
     )

@@ -23,9 +23,9 @@ from itertools import chain, pairwise
 
 import numpy as np
 
-from dlbench.analysis.claims.contrast import Evidence, contrast, every, said_p, some
-from dlbench.analysis.compare.judgement import SIGNIFICANCE
-from dlbench.analysis.formatting import counted
+from dlbench.analysis.claims.contrast import Evidence, contrast, every, some
+from dlbench.analysis.compare.judgement import LEAST_REPEATS, SIGNIFICANCE
+from dlbench.analysis.formatting import chance, counted, p_value
 from dlbench.analysis.statistics.rank_tests import holm
 from dlbench.records.columns import TABLES
 from dlbench.scenario.claims import COLUMNS, COMPARING, Claim, Shape
@@ -33,8 +33,6 @@ from dlbench.scenario.claims import COLUMNS, COMPARING, Claim, Shape
 # The repeats of a column at each place, by rising place.
 Curve = Mapping[float, Sequence[float]]
 
-# Fewer repeats at a place say too little of its noise.
-LEAST_REPEATS = 3
 _UNITS = {column.name: column.unit or "" for column in TABLES["runs"]}
 
 
@@ -122,10 +120,10 @@ def _verdict(evidence: Evidence, p: float, p_against: float, family: int, note: 
     is_against = evidence.p_against < evidence.p
     alone, corrected = (evidence.p_against, p_against) if is_against else (evidence.p, p)
     why = f"most against it {evidence.worst}" if is_against else f"least certain {evidence.weakest}"
-    after = f"{said_p(corrected).removeprefix('= ')} after Holm's correction over {counted(family, 'claim')}"
+    after = f"{p_value(corrected)} after Holm's correction over {counted(family, 'claim')}"
     shown = ClaimState.DOES_NOT_HOLD if is_against else ClaimState.HOLDS
     state = shown if corrected <= SIGNIFICANCE else ClaimState.CANNOT_BE_TOLD
-    return ClaimVerdict(state, "; ".join(filter(None, (why, f"p {said_p(alone)} ({after})", note))))
+    return ClaimVerdict(state, "; ".join(filter(None, (why, f"{chance(alone)} ({after})", note))))
 
 
 def _problem(claim: Claim, form: ClaimForm, curves: Sequence[Curve]) -> str:

@@ -13,9 +13,6 @@ from statistics import fmean
 
 from dlbench.analysis.statistics.intervals import LEVEL
 
-# Smaller p-values are not printed: five repeats do not show so much of a distribution's tails.
-LEAST_P = 0.0001
-
 
 @dataclass(frozen=True)
 class Contrast:
@@ -145,8 +142,3 @@ def some(parts: Sequence[Evidence]) -> Evidence:
     """Return the evidence for at least one of several statements: the contrary of `every`."""
     best, worst = min(parts, key=lambda part: part.p), max(parts, key=lambda part: part.p_against)
     return Evidence(min(1.0, len(parts) * best.p), worst.p_against, best.weakest, worst.worst)
-
-
-def said_p(p: float) -> str:
-    """Return a p-value as text: `= 0.012`; one that is too small to be known is `< 0.0001`."""
-    return f"< {LEAST_P:g}" if p < LEAST_P else f"= {p:.2g}"

@@ -91,17 +91,17 @@ def in_chart(runs: "pd.DataFrame", columns: Sequence[str]) -> frozenset[tuple[st
 
 
 def with_rate(completed: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the completed runs that have samples/s.
+    """Return the completed runs that have steady samples/s.
 
     Raises:
         MissingRowsError: No run is completed, or none has a rate.
     """
     if completed.empty:
-        raise MissingRowsError("needs completed runs with samples/s; no run is completed")
+        raise MissingRowsError("needs completed runs with steady samples/s; no run is completed")
     found = completed[completed[RATE].notna()]
     if found.empty:
         raise MissingRowsError(
-            f"needs completed runs with samples/s: {WINDOW} (`extend_window: true` steps on until it is)"
+            f"needs completed runs with steady samples/s: {WINDOW} (`extend_window: true` steps on until it is)"
         )
     return found
 
@@ -132,10 +132,11 @@ def _there_are(values: Iterable[object]) -> str:
 
 
 def rate_note(runs: "pd.DataFrame") -> tuple[str, ...]:
-    """Say how many completed runs have no samples/s, and why; nothing where all have. Each run counts once."""
+    """Say how many completed runs have no steady samples/s, and why; nothing where all have. Each run counts once."""
     completed = runs[runs["status"] == Status.COMPLETED].drop_duplicates(["study", "run_id"])
     without = int(completed[RATE].isna().sum())
-    text = f"{without} of {counted(len(completed), 'run')} that completed without samples/s: a rate needs {WINDOW}."
+    of = counted(len(completed), "run")
+    text = f"{without} of {of} that completed without steady samples/s: a rate needs {WINDOW}."
     return (text,) if without else ()
 
 

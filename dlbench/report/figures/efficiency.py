@@ -25,10 +25,10 @@ ORDER = 30
 # Of a run: its efficiency, and the number of its arm, both NaN where it has none.
 EFFICIENCY, ARM = "efficiency", "arm_number"
 # An axis of 0 to 110 %; what lies higher makes it longer.
-AXIS = Axis("samples/s of a worker / of one worker alone", low=0.0, high=1.1, percent=True)
+AXIS = Axis("steady samples/s of a worker / of one worker alone", low=0.0, high=1.1, percent=True)
 WHOLE = "as fast as one worker alone"
 DEFINITION = (
-    "Efficiency is samples/s of one of the workers over samples/s of one worker alone at the same batch size; "
+    "Efficiency is steady samples/s of one of the workers over those of one worker alone at the same batch size; "
     "the interval is that of the ratio of their medians."
 )
 
@@ -40,7 +40,7 @@ def chart(data: "ReportData") -> Chart:
     median of its base line.
 
     Raises:
-        MissingRowsError: No arm has a base line that is its equal, both with samples/s.
+        MissingRowsError: No arm has a base line that is its equal, both with steady samples/s.
     """
     import pandas as pd
 
@@ -50,8 +50,8 @@ def chart(data: "ReportData") -> Chart:
     places = [one for one in placed(runs[~is_alone(runs)], scaling=True) if one.part.runs[EFFICIENCY].notna().any()]
     if not places:
         raise MissingRowsError(
-            "needs completed runs with samples/s of one worker alone (`strategy: single` or `baseline: auto`) that are "
-            "equal to other arms in model, data, batch size, cores and precision, and as real or emulated as they are"
+            "needs completed runs with steady samples/s of one worker alone (`strategy: single` or `baseline: auto`) "
+            "that are equal to other arms in model, data, batch size, cores and precision, and as real or emulated"
         )
     shown = pd.concat([one.part.runs for one in places])
     panels = tuple(_panel(one, list(found.values())) for one in places)

@@ -22,10 +22,10 @@ ORDER = 90
 
 
 def chart(data: "ReportData") -> Chart:
-    """Return median samples/s by way to train (rows) and batch size or workers (columns).
+    """Return median steady samples/s by way to train (rows) and batch size or workers (columns).
 
     Raises:
-        MissingRowsError: No completed runs of two strategies with samples/s are equal in all else.
+        MissingRowsError: No completed runs of two strategies with steady samples/s are equal in all else.
     """
     import pandas as pd
 
@@ -34,7 +34,7 @@ def chart(data: "ReportData") -> Chart:
     kept = [one for one in places if _num_strategies(one.part.runs) > 1]
     if not kept:
         names = dict.fromkeys(known[~is_alone(known)]["strategy"].dropna()) or dict.fromkeys(known["strategy"].dropna())
-        raise needs_two("completed runs with samples/s of two or more strategies", names)
+        raise needs_two("completed runs with steady samples/s of two or more strategies", names)
     runs = pd.concat([one.part.runs for one in kept])
     panels = tuple(map(_panel, kept))
     return Chart(

@@ -60,10 +60,10 @@ class Ideal:
 
 
 def chart(data: "ReportData") -> Chart:
-    """Return samples/s against batch size or workers; against workers on logarithmic axes, weak and strong apart.
+    """Return steady samples/s by batch size, or by workers on logarithmic axes, weak and strong apart.
 
     Raises:
-        MissingRowsError: No two completed arms with samples/s are equal in all but their way, batch size or workers.
+        MissingRowsError: No two completed arms with a rate are equal in all but their way, batch size or workers.
     """
     known = with_rate(data.completed)
     alone = known[is_alone(known)]
@@ -73,7 +73,7 @@ def chart(data: "ReportData") -> Chart:
         candidates.append((one.part, [_panel(one, own)]))
         ideals += own
     arms = known["label"].fillna(known["arm"]).unique().tolist()
-    found = select_panels(candidates, needs_two("completed runs of two or more arms with samples/s", arms))
+    found = select_panels(candidates, needs_two("completed runs of two or more arms with steady samples/s", arms))
     return Chart(
         title=against("Steady throughput", found.panels),
         panels=found.panels,

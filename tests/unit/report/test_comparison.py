@@ -32,7 +32,7 @@ def outside(text: str) -> str:
 def test_the_verdict_comes_first_and_the_rest_is_folded():
     text = comparison.markdown(slower())
     assert text.startswith("**dlbench: 2 worse, 2 cannot be told**\n")
-    assert "| worse | batch_size=8 | training, s |" in outside(text)
+    assert "| worse | batch_size=8 | training time, s |" in outside(text)
     assert "cannot be told |" not in outside(text)
     assert text.count("cannot be told |") == 2
     assert text.count("<details>") == text.count("</details>") == 2
