@@ -84,28 +84,37 @@ def _use(ranking: Ranking) -> str:
 
 
 def _sure(ranking: Ranking) -> str:
-    others, few = len(ranking.judgements), ranking.of(Verdict.TOO_FEW)
-    alike = len(few) + len(ranking.of(Verdict.CANNOT_BE_TOLD))
-    beyond = f"by more than {_chance(ranking.goal)}"
-    if not alike:
-        return f"ahead of {'the other one' if others == 1 else f'all {others} others'} {beyond}"
-    if few and ranking.repeats == 1:
-        return "one repeat says nothing about chance"
-    which = f"{alike} of {others} others" if alike < others else f"any of {others} others"
-    which = "the other one" if others == 1 else which
+    """Say which arms the best is ahead of; that it cannot be told apart from others is no sign that they are equal."""
+    few, same = ranking.of(Verdict.TOO_FEW), ranking.of(Verdict.CANNOT_BE_TOLD)
+    others = len(ranking.judgements)
+    if not few and not same:
+        which = "the other one" if others == 1 else f"all {others} others"
+        return f"ahead of {which} by more than {_chance(ranking.goal)}"
+    parts = [f"cannot be told apart from {_which(same, others)}"] if same else []
     if few:
-        return f"{ranking.repeats} repeats are too few to compare it with {which}"
-    return f"not ahead of {which} {beyond}"
+        best = len(ranking.values[ranking.best])
+        repeats = max(min(best, len(ranking.values[arm])) for arm in few)
+        if repeats == 1 and len(few) == others:
+            return "one repeat says nothing about chance"
+        said = f"{repeats} repeats are" if repeats > 1 else "one repeat is"
+        parts.append(f"{said} too few to compare it with {_which(few, others)}")
+    return "; ".join(parts)
+
+
+def _which(arms: Sequence[Arm], others: int) -> str:
+    if others == 1:
+        return "the other one"
+    return f"{len(arms)} of {others} others" if len(arms) < others else f"any of {others} others"
 
 
 def _why(ranking: Ranking) -> Iterator[Statement]:
-    """Name the arms that do not differ from the best by more than chance, and those that do."""
+    """Name the arms that cannot be told apart from the best, and those that are behind it."""
     if ranking.all_equal:
         return
     goal, name = ranking.goal, ranking.best.title
     if same := ranking.of(Verdict.CANNOT_BE_TOLD):
         said = listed((f"{arm.title} ({goal.median(arm)})" for arm in same), separator="; ")
-        yield Statement(f"In {goal.what} these do not differ from {name} by more than {_chance(goal)}: {said}.", "why")
+        yield Statement(f"In {goal.what} these cannot be told apart from {name}: {said}.", "why")
     if behind := ranking.of(Verdict.BETTER):
         parts = (
             f"{arm.title} ({goal.median(arm)}{_times(ranking.judgements[arm])}{_more_samples(ranking, arm)})"
@@ -139,7 +148,7 @@ def _times(judgement: Judgement) -> str:
 
 def _chance(goal: Goal) -> str:
     """Return what a difference must exceed to count."""
-    return f"chance and {percent(goal.noise)}" if goal.noise else "chance"
+    return f"chance, medians by more than {percent(goal.noise)}" if goal.noise else "chance"
 
 
 def _price(time: Ranking, accuracy: Ranking | None) -> str:
@@ -152,19 +161,20 @@ def _price(time: Ranking, accuracy: Ranking | None) -> str:
     if word is Verdict.BETTER:
         return f". But its validation accuracy is {numbers}: lower by more than chance. {_spared(time, accuracy)}"
     lost = accuracy.median(fastest) < (1 - NOISE) * accuracy.median(accuracy.best)
-    if word is Verdict.TOO_FEW and lost:
-        return f". Its validation accuracy is {numbers}: too few repeats to tell whether this is noise."
+    if lost:
+        why = "too few repeats to tell whether this is noise" if word is Verdict.TOO_FEW else "this may be chance"
+        return f". Its validation accuracy is {numbers}: {why}."
     return "."
 
 
 def _spared(time: Ranking, accuracy: Ranking) -> str:
-    """Name the arm with the least training time that does not end with a lower accuracy by more than chance."""
+    """Name the arm with the least training time of which no loss of accuracy is shown; few repeats show little."""
     lower = accuracy.of(Verdict.BETTER)
     arm = next((arm for arm in time.values if arm in accuracy.values and arm not in lower), None)
     if arm is None:
-        return "No arm with a training time is without this loss."
+        return "Every arm with a training time shows such a loss."
     numbers = f"{TIME.spread(arm)}, validation accuracy {ACCURACY.spread(arm)}"
-    return f"The arm with the least training time without this loss is {arm.title}: {numbers}."
+    return f"The arm with the least training time that shows no such loss is {arm.title}: {numbers}."
 
 
 def _runs(arm: Arm) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
 from dlbench.analysis.arms import MOST_DRIFT, Arm, Row, has_drifted
-from dlbench.analysis.compare.judgement import can_differ
+from dlbench.analysis.compare.judgement import SIGNIFICANCE, can_differ
 from dlbench.analysis.formatting import SECONDS, Statement, counted, listed, one_line, percent
 from dlbench.analysis.statistics.intervals import LEVEL, order_statistic_coverage
 from dlbench.records.outcome import Status
@@ -37,12 +37,18 @@ def evidence(found: Sequence[ComparisonGroup]) -> Iterator[Statement]:
     yield Statement(f"This rests on {runs}: {counted(len(arms), 'arm')} of {each} each{place}.", "why")
     if repeated := [count for count in repeats if count > 1]:
         yield Statement(f"Numbers are medians; {_brackets(min(repeated))}.", "why")
+    if len(arms) > 1 and can_differ(max(repeats), max(repeats)):
+        yield Statement(
+            "What is ahead or behind is judged over all arms together, each measure by itself: wrong in at most "
+            f"{percent(SIGNIFICANCE)} of studies. Ratios to the best have intervals that hold together.",
+            "why",
+        )
 
 
 def _brackets(fewest: int) -> str:
     # Rounded down, so that nothing claims more than it covers; 100 x 0.95 itself may lie a little below 95.
     share = floor(100 * min(LEVEL, order_statistic_coverage(fewest, 1)) + 1e-9)
-    return f"each interval in brackets covers the true value with a probability of at least {share}%"
+    return f"each interval in brackets, by itself, covers the true value with a probability of at least {share}%"
 
 
 def warnings(found: Sequence[ComparisonGroup]) -> Iterator[Statement]:

@@ -1,14 +1,14 @@
 """How many workers pay: training time by the number of workers, everything else alike, with the efficiency."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
 from dlbench.analysis.answer.ranking import TIME, Ranking, rank
 from dlbench.analysis.arms import Arm, arm_name
-from dlbench.analysis.compare.judgement import NOISE, Verdict
+from dlbench.analysis.compare.judgement import NOISE, Verdict, judge_best
 from dlbench.analysis.formatting import RATIO, SHARE, Statement, counted, one_line
 from dlbench.analysis.groups import described, varying
 from dlbench.analysis.statistics.intervals import ratio_interval
@@ -21,7 +21,7 @@ class Advice(StrEnum):
     """What a series of worker counts advises."""
 
     ADD = "more workers pay"
-    STAY = "they do not"
+    STAY = "no gain from them is shown"
     UNDECIDED = "it is undecided"
 
 
@@ -42,11 +42,12 @@ def workers(group: ComparisonGroup) -> Iterator[Statement]:
     """Say for each series of a group how many workers pay, with their efficiency; all series are one family."""
     found = scaling_series(group)
     ranked = rank([series.arms for series in found], TIME)
-    pairs = sorted(zip(found, ranked, strict=True), key=lambda pair: pair[1].median(pair[1].best))
-    for series, ranking in pairs[:MOST_SERIES]:
-        yield _statement(series, ranking)
+    triples = zip(found, ranked, _faster(found), strict=True)
+    pairs = sorted(triples, key=lambda one: one[1].median(one[1].best))
+    for series, ranking, faster in pairs[:MOST_SERIES]:
+        yield _statement(series, ranking, faster)
     if rest := pairs[MOST_SERIES:]:
-        advice = Counter(advised(ranking)[0] for _, ranking in rest)
+        advice = Counter(advised(ranking, faster)[0] for _, ranking, faster in rest)
         said = ", ".join(f"in {count} {word}" for word, count in sorted(advice.items()))
         yield Statement(f"Of {counted(len(rest), 'other group')} of arms that differ in workers alone: {said}.", "why")
 
@@ -79,18 +80,35 @@ def _grouped(arms: Sequence[Arm], keys: Sequence[str]) -> Iterable[list[Arm]]:
     return grouped.values()
 
 
-def advised(ranking: Ranking) -> tuple[Advice, Arm]:
-    """Return what to do, and the arm it is about: the fewest workers that are as fast as the fastest.
+def advised(ranking: Ranking, faster: Collection[Arm]) -> tuple[Advice, Arm]:
+    """Return what to do, and the arm it is about: the fewest workers that pay and are not behind the best.
 
     Where the fewest workers took longer by more than noise, and that may yet be chance, nothing is advised.
+
+    Args:
+        ranking: The arms of a series.
+        faster: Those with less training time than the fewest workers, by more than chance and noise.
     """
     fewest = min(ranking.values, key=lambda arm: arm.workers)
     alike = ranking.of(Verdict.CANNOT_BE_TOLD)
     is_slower = ranking.median(fewest) > (1 + NOISE) * ranking.median(ranking.best)
     if ranking.of(Verdict.TOO_FEW) or (fewest in alike and is_slower):
         return Advice.UNDECIDED, ranking.best
-    chosen = min([ranking.best, *alike], key=lambda arm: arm.workers)
-    return (Advice.STAY, ranking.best) if chosen is fewest else (Advice.ADD, chosen)
+    if fewest in (ranking.best, *alike):
+        return Advice.STAY, ranking.best
+    return Advice.ADD, min([ranking.best, *(arm for arm in alike if arm in faster)], key=lambda arm: arm.workers)
+
+
+def _faster(found: Sequence[ScalingSeries]) -> list[frozenset[Arm]]:
+    """Return of each series the arms with less training time than its fewest workers, by more than chance and noise.
+
+    The p-values of `judge_best` are those of all pairs of arms, so these comparisons are in the ranking's family.
+    """
+    judged = judge_best([[TIME.values(arm) for arm in series.arms] for series in found], TIME.noise, lower=True)
+    return [
+        frozenset(arm for arm, one in zip(series.arms[1:], own, strict=True) if one.verdict is Verdict.WORSE)
+        for series, own in zip(found, judged, strict=True)
+    ]
 
 
 def _base_line(timed: Sequence[Arm], arm: Arm) -> list[Arm]:
@@ -99,8 +117,8 @@ def _base_line(timed: Sequence[Arm], arm: Arm) -> list[Arm]:
     return [other for other in timed if (other.study, other.name) in own][:1]
 
 
-def _statement(series: ScalingSeries, ranking: Ranking) -> Statement:
-    advice, arm = advised(ranking)
+def _statement(series: ScalingSeries, ranking: Ranking, faster: Collection[Arm]) -> Statement:
+    advice, arm = advised(ranking, faster)
     base = series.arms[0]
     if arm is base:
         arm = min(series.arms[1:], key=ranking.median)
@@ -111,11 +129,10 @@ def _statement(series: ScalingSeries, ranking: Ranking) -> Statement:
             _led(series, f"whether more workers pay, {repeats} cannot show: with {count}, {numbers}."), "warning"
         )
     if advice is Advice.STAY:
+        apart = _apart(ranking, base, arm)
+        what = "no gain from more workers is shown" if apart else "do not add workers"
         fewest = counted(base.workers, "worker")
-        return Statement(
-            _led(series, f"do not add workers, use {fewest}: with {count}, {numbers}{_apart(ranking, base, arm)}."),
-            "use",
-        )
+        return Statement(_led(series, f"{what}, use {fewest}: with {count}, {numbers}{apart}."), "use")
     return Statement(_led(series, f"use {count}: {numbers}{_more(series, ranking, arm)}."), "use")
 
 
@@ -133,13 +150,20 @@ def _apart(ranking: Ranking, base: Arm, arm: Arm) -> str:
 
 
 def _more(series: ScalingSeries, ranking: Ranking, arm: Arm) -> str:
-    """Say what still more workers bring."""
+    """Say what still more workers bring, and which fewer ones may do."""
+    alike = ranking.of(Verdict.CANNOT_BE_TOLD)
     more = [other for other in series.arms if other.workers > arm.workers]
-    if not more:
-        return ""
-    is_best = ranking.best is arm
-    counts = " or ".join(str(other.workers) for other in more)
-    return f"; {counts} workers are {'not faster' if is_best else 'not faster by more than chance and noise'}"
+    fewer = [other for other in series.arms if other.workers < arm.workers and other in alike]
+    text = ""
+    if more:
+        is_best = ranking.best is arm
+        faster = "not faster" if is_best else "not faster by more than chance and noise"
+        text = f"; {_counts(more)} workers are {faster}"
+    return text + f"; whether {_counts(fewer)} would do cannot be told" * bool(fewer)
+
+
+def _counts(arms: Sequence[Arm]) -> str:
+    return " or ".join(str(arm.workers) for arm in arms)
 
 
 def _numbers(arm: Arm, base: Arm) -> str:
