@@ -6,7 +6,7 @@ from scipy.stats import binom
 
 from dlbench.analysis.compare.judgement import SIGNIFICANCE, Verdict, judge_best
 from dlbench.analysis.statistics.rank_tests import holm, mann_whitney
-from tests.bench.inference import SHAPES, alarms, compared, drawn, page, simulate
+from tests.bench.inference import SHAPES, ahead, alarms, compared, drawn, page, simulate
 
 STUDIES = 1_000
 # More false alarms than this are above 5% by more than chance.
@@ -21,6 +21,13 @@ def test_equal_arms_are_told_apart_in_at_most_5_percent_of_studies(shape, arms, 
     if shape == "normal, 2%":
         assert found.told_25 > 0.99
         assert found.covered >= 0.93
+
+
+def test_where_the_best_arm_scatters_far_less_than_many_others_few_repeats_hold_less_than_is_said():
+    """What `statistics.welch` and docs/measurement.md say of it, within four standard errors."""
+    for repeats, share in ((3, 0.92), (4, 0.935), (5, 0.955)):
+        held = ahead(SHAPES["one quiet, 8:1"], np.random.default_rng(1), (STUDIES, 18, repeats), 9.0)[1]
+        assert abs(held - share) <= 4 * (share * (1 - share) / STUDIES) ** 0.5, repeats
 
 
 def test_a_correction_for_the_others_alone_forgets_that_the_best_was_chosen():

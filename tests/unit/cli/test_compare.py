@@ -10,7 +10,7 @@ from dlbench.cli.compare import REGRESSION, read_ignored, read_share
 from dlbench.errors import UserError
 from dlbench.records.columns import names
 from dlbench.records.tables import write_table
-from tests.unit.analysis.made import arm, failed, noisy
+from tests.unit.analysis.made import arm, failed, noisy, timed
 
 MACHINE = {"cpu": {"model": "AMD EPYC"}, "software": {"python": "3.11.7"}}
 
@@ -44,6 +44,19 @@ def test_what_is_slower_is_told_and_does_not_fail_by_itself(compared):
     result = compared(measured("a", 10.5, 2))
     assert result.exit_code == 0
     assert result.stdout.startswith("made-1 against made-1: 2 worse\n")
+
+
+@pytest.mark.parametrize(("seconds", "code"), [(11.0, REGRESSION), (10.0, 0)])
+def test_a_gate_of_five_repeats_finds_one_arm_of_six_that_takes_10_percent_longer(compared, seconds, code):
+    new, base = (
+        [
+            row
+            for place, middle in enumerate((10.0, 10.0, third, 10.0, 10.0, 10.0))
+            for row in timed(f"a{place}", middle, 5, seed + 7 * place, batch_size=8 * 2**place)
+        ]
+        for seed, third in ((200, seconds), (1, 10.0))
+    )
+    assert compared(new, "--fail-above", "5%", base=base).exit_code == code
 
 
 def test_a_gate_fails_above_its_share(compared):
