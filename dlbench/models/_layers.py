@@ -91,9 +91,9 @@ def synchronized_layer() -> Any:
             if not training or not self.trainable or self.reduce is None:
                 return super().call(inputs, training=training, mask=mask)
             x = keras.ops.cast(inputs, keras.backend.result_type(inputs.dtype, "float32"))
-            mean, variance = _global_moments(x, self.reduce)
-            _remember(self.moving_mean, mean, self.momentum)
-            _remember(self.moving_variance, variance, self.momentum)
+            mean, variance, has_samples = _global_moments(x, self.reduce)
+            _remember(self.moving_mean, mean, self.momentum, has_samples)
+            _remember(self.moving_variance, variance, self.momentum, has_samples)
             normal = keras.ops.batch_normalization(
                 x, mean, variance, axis=-1, offset=self.beta, scale=self.gamma, epsilon=self.epsilon
             )
@@ -102,8 +102,12 @@ def synchronized_layer() -> Any:
     return SynchronizedBatchNormalization
 
 
-def _global_moments(x: Any, reduce: Any) -> tuple[Any, Any]:
-    """Return mean and variance of each channel (the last axis) over all workers, in the dtype of x."""
+def _global_moments(x: Any, reduce: Any) -> tuple[Any, Any, Any]:
+    """Return mean and variance of each channel (the last axis) over all workers, in the dtype of x.
+
+    And whether any worker had a sample: with accumulated gradients, the first parts of an epoch's last, smaller step
+    may have none anywhere.
+    """
     from keras import ops
 
     axes = list(range(len(x.shape) - 1))
@@ -113,14 +117,17 @@ def _global_moments(x: Any, reduce: Any) -> tuple[Any, Any]:
     mine = ops.concatenate([ops.reshape(count, [1]), count * mean, count * (variance + ops.square(mean))])
     total = reduce(mine)
     channels = x.shape[-1]
-    mean = total[1 : 1 + channels] / total[0]
-    variance = ops.maximum(total[1 + channels :] / total[0] - ops.square(mean), 0.0)
-    return ops.cast(mean, x.dtype), ops.cast(variance, x.dtype)
+    number = ops.maximum(total[0], 1.0)
+    mean = total[1 : 1 + channels] / number
+    variance = ops.maximum(total[1 + channels :] / number - ops.square(mean), 0.0)
+    return ops.cast(mean, x.dtype), ops.cast(variance, x.dtype), total[0] > 0
 
 
-def _remember(moving: Any, value: Any, momentum: float) -> None:
-    """Update a moving statistic as Keras's own layer does."""
-    moving.assign(moving * momentum + value * (1.0 - momentum))
+def _remember(moving: Any, value: Any, momentum: float, has_samples: Any) -> None:
+    """Update a moving statistic as Keras's own layer does; without samples leave it."""
+    from keras import ops
+
+    moving.assign(ops.where(has_samples, moving * momentum + value * (1.0 - momentum), moving))
 
 
 def dropped(x: Any, rate: float) -> Any:

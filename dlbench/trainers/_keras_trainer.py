@@ -40,6 +40,17 @@ def assign(variables: list[Any], flat: Array) -> None:
         variable.assign(part.reshape(variable.shape).astype(dtype, copy=False))
 
 
+def all_variables(keras: Any, optimizer: Any) -> list[Any]:
+    """Return an optimizer's variables, also those that Keras does not list.
+
+    `LossScaleOptimizer` builds the inner one while nothing is tracked: Nadam's product of momenta is missing then.
+    """
+    listed = list(optimizer.variables)
+    known = {id(variable) for variable in listed}
+    held = vars(getattr(optimizer, "inner_optimizer", optimizer)).values()
+    return listed + [one for one in held if isinstance(one, keras.Variable) and id(one) not in known]
+
+
 def shifted(seeds: Array, worker: int) -> Array:
     """Return the states of generators, flat pairs of (seed, count), moved to those of another worker."""
     pairs = seeds.reshape(-1, 2).copy()
@@ -115,7 +126,7 @@ class KerasTrainer:
         others = [v for v in model.non_trainable_variables if v.name != SEED_STATE]
         self._statistics = [v for v in others if keras.backend.is_float_dtype(v.dtype)]
         counters = [v for v in others if not keras.backend.is_float_dtype(v.dtype)]
-        self._remembered = [*graph.optimizer.variables, *counters]
+        self._remembered = [*all_variables(keras, graph.optimizer), *counters]
         self._set_seeds(np.concatenate([read(seeds, np.float64) for seeds in self._own(self._seeds)]))
         self._dtype = np.dtype(graph.dtype.as_numpy_dtype)
         self._compiled: dict[tuple[str, InputSpecs | None], Any] = {}
