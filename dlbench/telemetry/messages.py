@@ -36,7 +36,8 @@ PROTOCOL_VERSION = 2
 # goes through its phases once, in this order.
 START_UP_PHASES = ("start", "rendezvous", "build", "broadcast")
 TRAINING_PHASES = (
-    "data", "compute", "all_reduce", "update", "barrier", "agree", "evaluate", "checkpoint", "finish", "done",
+    "data", "compute", "all_reduce", "update", "barrier", "agree", "compile", "evaluate", "checkpoint", "finish",
+    "done",
 )  # fmt: skip
 PHASES = START_UP_PHASES + TRAINING_PHASES
 

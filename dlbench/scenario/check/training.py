@@ -98,16 +98,23 @@ def _samples(case: Case) -> str:
     held_out = description.num_validation or description.num_train - available
     if (settings.validation_samples or 0) > held_out:
         return f"the data set {settings.dataset} has {held_out} validation samples, not {settings.validation_samples}"
-    return _one_batch(case.run, settings.train_samples or available)
+    return no_full_batch(case.run, settings.train_samples or available)
 
 
-def _one_batch(run: RunSpec, available: int) -> str:
+def no_full_batch(run: RunSpec, available: int) -> str:
+    """Return why so many training samples fill no batch, or an empty string: smaller ones only end an epoch."""
     if run.settings.divide is Divide.EPOCHS:
         batch, whose = run.local_batch_size(0), "of one worker"
     else:
         batch, whose = run.global_batch_size, "of all workers"
     if batch > available:
         return f"one batch {whose} is {batch} samples, and there are {available} to train on"
+    return ""
+
+
+def _window(case: Case) -> str:
+    if case.settings.extend_window and case.settings.sample_every == 1:
+        return "with sample_every: 1 no step lies in the timed window, which extend_window is to fill; use 2 or more"
     return ""
 
 
@@ -156,5 +163,5 @@ def not_pictures(shape: tuple[int, ...], vocabulary: int | None, padding: int) -
 
 TRAINING_CHECKS: tuple[Callable[[Case], str], ...] = (
     _trainer, _model, _precision, _optimizer, _optimizer_settings, _jit, _accumulation, _samples, _shape, _batch_norm,
-    _augmentation,
+    _augmentation, _window,
 )  # fmt: skip

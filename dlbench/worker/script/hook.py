@@ -172,7 +172,8 @@ def begin(
     Args:
         rank: Rank of this process as the script's own library knows it.
         size: Number of processes as that library knows it; checked against the run's.
-        barrier: Waits for all processes, such as `comm.Barrier`; opens the timed window. Without it rates stay empty.
+        barrier: Waits for all processes, such as `comm.Barrier`; opens the pieces of the timed window, between steps
+            too, so that all processes must make as many. Without it rates stay empty.
         defaults: Settings of the stand-in, such as `{"epochs": 3}`.
 
     Raises:

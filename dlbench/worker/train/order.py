@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dlbench.errors import UserError
+from dlbench.scenario.check.training import no_full_batch
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Divide, Remainder
 
@@ -56,7 +58,13 @@ class DataOrder:
 
     @classmethod
     def of(cls, run: RunSpec, workers: tuple[int, ...], num_samples: int) -> "DataOrder":
-        """Return the order of the process that holds these workers of a run."""
+        """Return the order of the process that holds these workers of a run.
+
+        Raises:
+            UserError: The samples fill no batch: what is known only now of data sets that do not describe themselves.
+        """
+        if reason := no_full_batch(run, num_samples):
+            raise UserError(reason)
         settings = run.settings
         batches = tuple(run.local_batch_size(index) for index in range(settings.workers))
         return cls(num_samples, batches, workers, settings.divide, run.seed, settings.remainder)

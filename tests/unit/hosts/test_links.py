@@ -103,3 +103,22 @@ def test_of_two_measurements_what_is_nearer_to_the_declared_rate_is_kept() -> No
     first, second = (LinkMeasurement(0, 1, 1e-4, 1e8, "eth0", "eth0", (one,)) for one in (late, right))
     assert first.not_as_declared(rate) == [late]
     assert first.nearer(second, rate).messages == second.nearer(first, rate).messages == (right,)
+
+
+def test_a_link_too_slow_or_too_far_for_large_messages_is_judged_by_its_stream() -> None:
+    """At 1 Mbit/s the smallest message takes 68 ms, and larger ones are left out."""
+    slow, declared = 1e6 / 8, 1e9 / 8
+    there, back = (MessageTime(sender, 1 - sender, 8192, 0.068, 0.068, number=7) for sender in (0, 1))
+    for messages in ((there, back), ()):
+        found = LinkMeasurement(0, 1, 1e-4, PAYLOAD_SHARE * slow, "eth0", "eth0", messages)
+        assert not found.is_as_declared(declared)
+        assert not found.is_as_declared(2 * slow)
+        assert found.is_as_declared(slow)
+    # The one direction is right, of the other nothing is known.
+    due_s = 287_000 / (PAYLOAD_SHARE * declared)
+    half = LinkMeasurement(0, 1, 1e-4, PAYLOAD_SHARE * slow, "eth0", "eth0", (times(due_s, due_s), back))
+    assert not half.is_as_declared(declared)
+    both = (times(due_s, due_s), MessageTime(1, 0, 287_000, due_s, due_s, number=7))
+    assert LinkMeasurement(0, 1, 1e-4, 1.0, "eth0", "eth0", both).is_as_declared(declared)
+    again = LinkMeasurement(0, 1, 1e-4, 2 * PAYLOAD_SHARE * slow, "eth0", "eth0")
+    assert again.nearer(found, slow).bandwidth_bytes_per_s == PAYLOAD_SHARE * slow

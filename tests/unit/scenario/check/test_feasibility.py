@@ -55,6 +55,7 @@ def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal
         ("batch_size: 9, train_samples: 8", "there are 8 to train on"),
         ("strategy: mpi, workers: 2, batch_size: 801, divide: epochs", "one batch of one worker is 801"),
         ("batch_size: 951, validation_fraction: 0.05", "there are 950 to train on"),
+        ("extend_window: true, sample_every: 1", "with sample_every: 1 no step lies in the timed window"),
         ("train_samples: 801", "has 800 training samples, not 801"),
         ("validation_samples: 201", "has 200 validation samples, not 201"),
         ("dataset: image_folder, dataset.path: x, validation_samples: 101", "has 100 validation samples, not 101"),

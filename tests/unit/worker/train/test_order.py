@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from dlbench.errors import UserError
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.worker.train.order import DataOrder, learning_rate
@@ -115,6 +116,17 @@ def test_what_is_rehearsed_has_each_size_that_a_remainder_has_once() -> None:
             assert len({sum(sizes) for sizes in expected}) == len(expected)
     dropping = orders(spec(remainder="drop", batch_size=10), 22)
     assert list(dropping[0].remainders()) == []
+
+
+@pytest.mark.parametrize("remainder", ["train", "drop"])
+def test_samples_that_fill_no_batch_are_refused(remainder: str) -> None:
+    """There would be no step, or none to extend a window with."""
+    for settings, whose in (({}, "of all workers"), ({"divide": "epochs"}, "of one worker")):
+        run = spec(strategy="mpi", workers=2, batch_size=10, remainder=remainder, **settings)
+        least = run.global_batch_size if whose == "of all workers" else 10
+        DataOrder.of(run, (0,), least)
+        with pytest.raises(UserError, match=f"one batch {whose} is {least} samples, and there are {least - 1} to"):
+            DataOrder.of(run, (0,), least - 1)
 
 
 def test_steps_after_training_are_full() -> None:
