@@ -72,7 +72,7 @@ def test_each_pair_has_its_own_link_of_which_the_slower_direction_counts(trio: c
 
 @pytest.mark.alone
 def test_a_link_that_is_not_as_declared_is_refused(trio: clusters.Cluster) -> None:
-    """A token bucket of 250 kB streams at its rate and lets messages through at once."""
+    """At 1 Mbit/s no large message is sent. A token bucket of 250 kB lets messages through at once."""
     hosts = trio.hosts[:2]
     try:
         for host in hosts:
@@ -82,6 +82,9 @@ def test_a_link_that_is_not_as_declared_is_refused(trio: clusters.Cluster) -> No
         assert {2**20} <= {one.size_bytes for one in link.messages} <= set(MESSAGE_SIZES)
         text = problem_of(of(trio, 0, 1, link=DeclaredLink(rate="250mbit")))
         assert "250mbit: a message of " in text
+        for host in hosts:
+            host.limit("1mbit")
+        assert "1gbit: a stream has " in problem_of(of(trio, 0, 1, link=DeclaredLink(rate="1gbit")))
         for host in hosts:
             for where in (("-netns", host.namespace, "qdisc", "replace", "dev", "eth0"), ("qdisc", "replace", "dev")):
                 device = () if "eth0" in where else (host.namespace,)

@@ -1,10 +1,13 @@
 import base64
 import json
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import dlbench
 from dlbench.records import columns
 from dlbench.telemetry import messages
 from dlbench.telemetry.messages import STEP_FIELDS, decode, encode, pack_steps, unpack_steps
@@ -65,6 +68,12 @@ def test_plain_rows_of_earlier_journals_are_read():
 def test_a_cut_text_of_steps_is_refused():
     with pytest.raises(ValueError):
         unpack_steps(pack_steps(random(2)).decode()[:-8])
+
+
+def test_every_phase_that_a_worker_reports_is_one():
+    files = Path(dlbench.__file__).parent.joinpath("worker").rglob("*.py")
+    reported = {name for file in files for name in re.findall(r'reporter\.phase = "(\w+)"', file.read_text())}
+    assert {"compute", "compile"} < reported <= set(messages.PHASES)
 
 
 def test_phases_are_named_once():
