@@ -95,11 +95,11 @@ def _coverage(intervals: Iterable[Interval], *, drawn: bool) -> Iterator[str]:
 def _flags(chart: Chart) -> Iterator[str]:
     """Yield how many of the rates have something against them; those of the minority have rings."""
     counts, total = flag_counts(chart)
-    rings = ringed(chart)
+    rings, how = ringed(chart), "*" if _is_map(chart) else "ringed"
     for word, meaning in FLAGS.items():
         if counts[word]:
             how_many = "All" if counts[word] == total else f"{counts[word]} of {total}"
-            yield f"{how_many} arms are {meaning}{' (ringed)' if word in rings else ''}"
+            yield f"{how_many} arms are {meaning}{f' ({how})' if word in rings else ''}"
 
 
 def _device(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:
@@ -113,7 +113,13 @@ def _device(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:
         series.emulated for panel in chart.panels for series in panel.series
     ):
         count = "all runs" if len(emulated) == len(runs) else f"{len(emulated)} of {counted(len(runs), 'run')}"
-        yield f"Emulated (hollow): {count}, {reasons.replace(';', ', ')}"
+        how = "" if _is_map(chart) else " (hollow)"
+        yield f"Emulated{how}: {count}, {reasons.replace(';', ', ')}"
+
+
+def _is_map(chart: Chart) -> bool:
+    """Whether there are cells alone: they have names and numbers, no markers."""
+    return all(panel.form == "cells" for panel in chart.panels)
 
 
 def _failures(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:

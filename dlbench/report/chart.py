@@ -84,13 +84,24 @@ class Series:
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis: its label with the unit, its scale, and categories in place of numbers where it has them."""
+    """One axis: its label with the unit, its scale, and categories in place of numbers where it has them.
+
+    Attributes:
+        label: What it shows, with the unit.
+        scale: Even, or logarithmic.
+        categories: Names in place of numbers.
+        low: The lowest end, unless values lie below.
+        high: The highest end, unless values lie above.
+        most: The largest value that there can be: no tick lies above.
+        percent: Whether shares are shown in per cent.
+    """
 
     label: str
     scale: Scale = "linear"
     categories: tuple[str, ...] = ()
     low: float | None = None
     high: float | None = None
+    most: float | None = None
     percent: bool = False
 
 
@@ -104,6 +115,7 @@ class Panel:
         y: The vertical axis.
         series: What is drawn.
         is_scatter: Whether no line joins the marks of a series, whatever their number.
+        is_exact: Whether places along x were measured, so that marks stay where they are, even on each other.
         form: `lines`; `bars`, stacked in the order of series; or `cells`, a map of colours: series are rows.
     """
 
@@ -113,6 +125,7 @@ class Panel:
     series: tuple[Series, ...]
     form: Literal["lines", "bars", "cells"] = "lines"
     is_scatter: bool = False
+    is_exact: bool = False
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def parts(runs: "pd.DataFrame", *, x: str, always: Iterable[str] = TASK) -> list
     """
     import pandas as pd
 
-    keys = varying(runs, x=x)
+    keys = ways_vary(runs, x=x)
     apart = [key for key in keys if key in set(always)]
     left = [key for key in keys if key not in apart]
     own = ~is_base_line(runs)
@@ -68,12 +68,23 @@ def parts(runs: "pd.DataFrame", *, x: str, always: Iterable[str] = TASK) -> list
     return found or [Part("", runs, tuple(left))]
 
 
+def ways_vary(runs: "pd.DataFrame", x: str = "") -> tuple[str, ...]:
+    """Return the settings in which ways to train differ: one worker alone, asked for or added, is the base line.
+
+    So a way has one name, and one colour, in charts with base lines and in those without. A single way is named by what
+    makes it differ from the base line.
+    """
+    ways = ~(is_base_line(runs) | is_alone(runs))
+    return (varying(runs[ways], x=x) if ways.any() else ()) or varying(runs, x=x)
+
+
 def brief_keys(part: Part, x: str) -> Part:
     """Return the part without the keys that follow from the others and `x` together, so that labels are short.
 
     What synchronises and where stays: by that a line is known.
     """
-    keys, runs = list(part.keys), part.runs[~is_base_line(part.runs)]
+    keys, ways = list(part.keys), ~(is_base_line(part.runs) | is_alone(part.runs))
+    runs = part.runs[ways] if ways.any() else part.runs[~is_base_line(part.runs)]
     count = runs.groupby([*keys, x], dropna=False).ngroups
     for key in reversed([key for key in keys if key not in ("strategy", "placement", "algorithm")]):
         others = _without(keys, key)
@@ -118,7 +129,7 @@ def series(part: Part, x: str, column: str) -> tuple[Series, ...]:
     own = ~alone if not alone.all() else ~is_base_line(part.runs)
     found = []
     for role, chosen in ((Role.MEASURED, runs[own]), (Role.BASE_LINE, runs[~own])):
-        keys = part.keys if role is Role.MEASURED else _base_keys(part.keys, chosen)
+        keys = part.keys if role is Role.MEASURED else base_keys(part.keys, chosen)
         for values, rows in groups(chosen, keys):
             for emulated, alike in by_emulation(rows):
                 found.append(Series(_label(role, values, alike), marks(alike, x, column), role, emulated))
@@ -132,7 +143,7 @@ def _label(role: Role, values: dict[str, Any], rows: "pd.DataFrame") -> str:
     return text or (ALONE if is_alone(rows).all() else "measured")
 
 
-def _base_keys(keys: Sequence[str], runs: "pd.DataFrame") -> tuple[str, ...]:
+def base_keys(keys: Sequence[str], runs: "pd.DataFrame") -> tuple[str, ...]:
     """Return the keys that distinguish base lines: of those that one worker alone has too, the ones that decide a step.
 
     Where base lines differ in others, such as their learning rate, these are among them.

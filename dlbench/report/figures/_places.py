@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import emulation, equal_columns
-from dlbench.analysis.groups import TASK, described, is_base_line, varying
+from dlbench.analysis.groups import TASK, described, is_base_line
 from dlbench.report.chart import Axis, Panel, Series
 from dlbench.report.figures._rows import OF_WHOM, batch_axis, by_scope
-from dlbench.report.lines import Part, brief_keys, parts
+from dlbench.report.lines import Part, brief_keys, parts, ways_vary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,7 +70,7 @@ def placed(runs: "pd.DataFrame", *, scaling: bool = False) -> Iterator[Placed]:
 def _scaled(runs: "pd.DataFrame") -> Iterator[Part]:
     """Yield the runs that one base line fits: of one way of scaling, one task, and equal in what a base line shares."""
     # Labels are those that the runs have together: a way keeps its name and colour in all charts.
-    together = brief_keys(Part("", runs, varying(runs, x="workers")), "workers").keys
+    together = brief_keys(Part("", runs, ways_vary(runs, x="workers")), "workers").keys
     equal = equal_settings(runs)
     for scope, rows in by_scope(runs):
         for part in parts(rows, x="workers", always=equal):

@@ -27,8 +27,8 @@ UTILISATION = (
 )
 SHOWN = {
     "device_utilization": Axis("utilisation of the devices", low=0.0, percent=True),
-    "device_memory_gib": Axis("most memory on one device (GiB)", low=0.0),
-    "host_memory_gib": Axis("most host memory of one worker (GiB)", low=0.0),
+    "device_memory_gib": Axis("peak memory of a device (GiB)", low=0.0),
+    "host_memory_gib": Axis("peak host memory of a worker (GiB)", low=0.0),
 }
 
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.formatting import counted, listed
-from dlbench.analysis.groups import TASK, is_base_line, varying
+from dlbench.analysis.groups import TASK, is_base_line
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series
 from dlbench.report.figures._curves import NUMBER, Curves, Line, curves, lines
 from dlbench.report.figures._rows import identities, synthetic_note
 from dlbench.report.figures._shown import listed_titles
-from dlbench.report.lines import MOST_SERIES, Part, has_several, parts
+from dlbench.report.lines import MOST_SERIES, Part, has_several, parts, ways_vary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,8 +31,8 @@ PLACES = {
 VALUES = {
     "train_loss": (Axis("training loss (nats)"), "training loss"),
     "validation_loss": (Axis("validation loss (nats)"), "validation loss"),
-    "train_accuracy": (Axis("training accuracy"), "training accuracy"),
-    "validation_accuracy": (Axis("validation accuracy"), "validation accuracy"),
+    "train_accuracy": (Axis("training accuracy", most=1.0), "training accuracy"),
+    "validation_accuracy": (Axis("validation accuracy", most=1.0), "validation accuracy"),
 }
 # More panels than this cannot be read; arms with the fewest runs are then left out.
 MOST_PANELS = 12
@@ -55,7 +55,8 @@ def chart(data: "ReportData") -> Chart:
     values, places = ([name for name in names if found.epochs[name].notna().any()] for names in (VALUES, PLACES))
     runs, sizes = _few_batch_sizes(found.runs)
     shown, left_out = _first(_parts(runs), found, max(1, MOST_PANELS // max(1, len(places) * len(values))))
-    drawn = [(part.title, _with_room(list(lines(part, found)))) for part in shown]
+    only = shown[0].title if len(shown) == 1 else ""
+    drawn = [("" if only else part.title, _with_room(list(lines(part, found)))) for part in shown]
     panels = [panel for title, own in drawn for panel in _panels(title, own, values, places)]
     if not any(map(has_several, panels)):
         raise MissingRowsError("needs completed runs of two or more epochs with a loss or an accuracy in epochs.csv")
@@ -63,7 +64,7 @@ def chart(data: "ReportData") -> Chart:
     in_panels = runs[runs[NUMBER].isin(numbers)]
     has_all = all(part.runs[NUMBER].isin(numbers).all() for part in shown)
     return Chart(
-        title="Loss and accuracy while training",
+        title=": ".join(filter(None, ("Loss and accuracy while training", only))),
         panels=tuple(_coloured(_without_points(panel), runs) for panel in panels),
         columns=len(places),
         notes=(
@@ -80,7 +81,7 @@ def chart(data: "ReportData") -> Chart:
 def _few_batch_sizes(runs: "pd.DataFrame") -> "tuple[pd.DataFrame, tuple[int, ...]]":
     """Return the runs of as many batch sizes as a panel can hold, evenly chosen, and those batch sizes if not all."""
     sizes = sorted(runs["batch_size"].dropna().unique().tolist())
-    if len(sizes) <= MOST_SERIES or "batch_size" not in varying(runs):
+    if len(sizes) <= MOST_SERIES or "batch_size" not in ways_vary(runs):
         return runs, ()
     chosen = [sizes[round(number * (len(sizes) - 1) / (MOST_SERIES - 1))] for number in range(MOST_SERIES)]
     return runs[runs["batch_size"].isin(chosen)], tuple(chosen)
@@ -88,7 +89,7 @@ def _few_batch_sizes(runs: "pd.DataFrame") -> "tuple[pd.DataFrame, tuple[int, ..
 
 def _parts(runs: "pd.DataFrame") -> list[Part]:
     """Return what shares a row of panels: where batch sizes vary, runs that differ in these alone."""
-    keys = varying(runs)
+    keys = ways_vary(runs)
     return parts(runs, x="", always=[key for key in keys if key != "batch_size"] if "batch_size" in keys else TASK)
 
 
@@ -117,7 +118,8 @@ def _panels(part: str, shown: list[Line], values: Sequence[str], places: Sequenc
             x, against = PLACES[column]
             moved = [_moved(one, places_of) for one, places_of in zip(made, at[column], strict=True)]
             title = ": ".join(filter(None, (part, f"{name} by {against}")))
-            yield Panel(title, _along(x, moved), _up(y, value, moved), tuple(one for one in moved if one.marks))
+            lines_of_panel = tuple(one for one in moved if one.marks)
+            yield Panel(title, _along(x, moved), _up(y, value, moved), lines_of_panel, is_exact=True)
 
 
 def _along(axis: Axis, shown: Sequence[Series]) -> Axis:
@@ -146,8 +148,8 @@ def _moved(one: Series, places: Mapping[float, float]) -> Series:
 
 
 def _coloured(panel: Panel, runs: "pd.DataFrame") -> Panel:
-    """Return the panel with colours that stand for batch sizes, where its lines do."""
-    sizes = "batch_size" in varying(runs)
+    """Return the panel with colours for batch sizes or numbers of workers, where its lines stand for these."""
+    sizes = bool({"batch_size", "workers"}.intersection(ways_vary(runs)))
     return replace(panel, series=tuple(replace(one, palette="sizes") for one in panel.series)) if sizes else panel
 
 

@@ -1,10 +1,10 @@
-"""Training time against device-hours: what no other arm beats in both, and where more devices stop paying."""
+"""Training time against device time: what no other arm beats in both, and where more devices stop paying."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.groups import TASK, described, groups, is_base_line, varying
+from dlbench.analysis.groups import TASK, described, groups, is_base_line
 from dlbench.analysis.metrics.pareto import Point, front, knee
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, line_mark
@@ -12,8 +12,9 @@ from dlbench.report.figures._places import is_emulated
 from dlbench.report.figures._rows import is_completed, learned, numbers
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.figures._target import TARGET, target_name
+from dlbench.report.figures.training_time import UNEQUAL, sees_unequally
 from dlbench.report.formatting import brief
-from dlbench.report.lines import Part, brief_keys, censored_series, parts
+from dlbench.report.lines import Part, brief_keys, censored_series, parts, ways_vary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
 OPTIONS = Options
 ORDER = 70
 HOUR_S = 3600.0
-# Columns made here: place and time of a run, and the time it had taken when it ended before its target.
-PLACE, TIME, ENDED = "device_hours", "time_s", "time_s.ended"
+# Units of device time; hours where an arm took one or more.
+SECONDS, HOURS = "device-seconds", "device-hours"
+# Columns made here: place (in device-seconds or device-hours) and time of a run, and the time it had taken when it
+# ended before its target.
+PLACE, TIME, ENDED = "device_time", "time_s", "time_s.ended"
 # So many arms of a front are named.
 MOST_NAMED = 5
 # Axes go so many times beyond the outermost values.
@@ -38,13 +42,15 @@ class _Field:
 
     Attributes:
         title: What distinguishes it from other fields.
+        unit: Of PLACE: SECONDS or HOURS.
         target: What is to be reached; empty where it is the end of training.
         runs: The runs.
         along: What varies within a way: batch size, or workers.
-        keys: What distinguishes ways, where it does not in this field alone.
+        keys: What distinguishes ways in all fields, by which they are named in each.
     """
 
     title: str
+    unit: str
     target: str
     runs: "pd.DataFrame"
     along: str
@@ -52,31 +58,50 @@ class _Field:
 
 
 def chart(data: "ReportData") -> Chart:
-    """Return the time of every arm against its device-hours, with the Pareto front and the knee of each task.
+    """Return the time of every arm against its device time, with the Pareto front and the knee of each task.
 
-    Time is that to the target where one was set, else the whole training's.
+    Time is that to the target where one was set, else the whole training's. Device time is workers x time, in
+    device-hours where an arm took one or more, else in device-seconds.
 
     Raises:
         MissingRowsError: No task has completed runs of two or more arms.
     """
-    every = list(_fields(_with_costs(data.runs)))
+    runs, unit = _in_unit(_with_costs(data.runs))
+    every = list(_fields(runs, unit))
     fields = [field for field in every if _num_arms(field.runs) > 1]
     if not fields:
         raise MissingRowsError("needs completed runs of two or more arms of one task")
     found = [_drawn(field) for field in fields]
     panels = tuple(panel for panels, _ in found for panel in panels)
     return Chart(
-        title="Training time against device-hours",
+        title=f"{'Time to target' if all(field.target for field in fields) else 'Training time'} against {unit}",
         panels=panels,
         columns=min(2, len(panels)),
-        lead="The dashed line joins what no other arm beats in both.",
+        lead=" ".join(_lead(fields, panels)),
         notes=(
-            "Device-hours: workers x time / 3600; an arm stands at its runs' median.",
+            f"{unit.capitalize()}: workers x time in {'hours' if unit == HOURS else 'seconds'}.",
+            "An arm stands at its runs' median.",
+            *dict.fromkeys(f"Target: {field.target}." for field in fields if field.target),
             *(note for _, notes in found for note in notes),
             *_left_out(every, fields),
         ),
         runs=frozenset(run for field in fields for run in in_chart(field.runs, [PLACE])),
     )
+
+
+def _lead(fields: Sequence[_Field], panels: Sequence[Panel]) -> Iterator[str]:
+    without = [field.runs for field in fields if not field.target]
+    if any(sees_unequally(runs[is_completed(runs)]) for runs in without):
+        yield UNEQUAL
+    if any(one.label == FRONT for panel in panels for one in panel.series):
+        yield "The dashed line joins what no other arm beats in both."
+
+
+def _in_unit(runs: "pd.DataFrame") -> "tuple[pd.DataFrame, str]":
+    """Return the runs with PLACE in device-hours where an arm took one or more, and the name of its unit."""
+    if runs[PLACE].max() < HOUR_S:
+        return runs, SECONDS
+    return runs.assign(**{PLACE: runs[PLACE] / HOUR_S}), HOURS
 
 
 def _with_costs(runs: "pd.DataFrame") -> "pd.DataFrame":
@@ -91,19 +116,20 @@ def _with_costs(runs: "pd.DataFrame") -> "pd.DataFrame":
     whole = numbers(runs, "train_time_s").where(completed)
     to_target = numbers(runs, "time_to_target_s").where(completed)
     time_s, late = to_target.where(has_target, whole), whole.where(has_target & to_target.isna())
-    hours = numbers(runs, "workers") * time_s.fillna(late) / HOUR_S
+    device_s = numbers(runs, "workers") * time_s.fillna(late)
     arms = [runs["arm"], is_emulated(runs), *(runs[key] for key in TARGET)]
-    places = hours.where(hours > 0).groupby(arms, dropna=False).transform("median")
+    places = device_s.where(device_s > 0).groupby(arms, dropna=False).transform("median")
     # Arms that cost exactly the same stay apart, by less than anyone can see.
     own_place = places * (1 + 1e-9 * pd.Series(pd.factorize(runs["arm"])[0], index=runs.index))
     return runs.assign(**{TIME: time_s, ENDED: late, PLACE: own_place})
 
 
-def _fields(runs: "pd.DataFrame") -> Iterator[_Field]:
+def _fields(runs: "pd.DataFrame", unit: str) -> Iterator[_Field]:
     """Yield the runs that may be compared, with what distinguishes them from the others as a title."""
     keys = [key for key in (*TARGET, *TASK) if runs[key].nunique(dropna=False) > 1]
     along = "batch_size" if runs[~is_base_line(runs)]["batch_size"].nunique() > 1 else "workers"
-    ways = tuple(key for key in varying(runs, x=along) if key not in TASK)
+    every = brief_keys(Part("", runs, ways_vary(runs, x=along)), along).keys
+    ways = tuple(key for key in every if key not in TASK)
     for values, alike in groups(runs, keys):
         task = described({key: value for key, value in values.items() if key in TASK})
         has_target = alike["target_value"].notna().all()
@@ -112,7 +138,7 @@ def _fields(runs: "pd.DataFrame") -> Iterator[_Field]:
         emulated = is_emulated(alike)
         for word, chosen in (("", ~emulated), ("emulated", emulated)):
             if chosen.any():
-                yield _Field(", ".join(filter(None, (task, wanted, word))), target, alike[chosen], along, ways)
+                yield _Field(", ".join(filter(None, (task, wanted, word))), unit, target, alike[chosen], along, ways)
 
 
 def _num_arms(runs: "pd.DataFrame") -> int:
@@ -125,7 +151,11 @@ def _drawn(field: _Field) -> tuple[list[Panel], list[str]]:
     They have the same axes, so that arms of different panels can be compared.
     """
     along = field.along
-    every = [replace(part, keys=brief_keys(part, along).keys or field.keys) for part in parts(field.runs, x=along)]
+    own = {*ways_vary(field.runs, x=along), "study"}
+    every = [
+        replace(part, keys=tuple(key for key in field.keys if key in part.keys or key not in own))
+        for part in parts(field.runs, x=along)
+    ]
     shown = [(part, censored_series(part, PLACE, TIME, ENDED)) for part in every]
     at = dict(zip(field.runs[PLACE], field.runs[along], strict=True))
     names = {
@@ -138,7 +168,7 @@ def _drawn(field: _Field) -> tuple[list[Panel], list[str]]:
     turn = knee(best)
     x, y = _axes(field, [mark for _, series in shown for one in series for mark in one.marks])
     turns = [place for place in (*best[:1], *best[-1:], turn) if place is not None]
-    named = {hours: described({along: at[hours]}) for hours, _ in turns}
+    named = {place: described({along: at[place]}) for place, _ in turns}
     panels = [
         Panel(_title(field, part), x, y, (*_named(series, named), *_line(best)), is_scatter=True)
         for part, series in shown
@@ -158,8 +188,8 @@ def _name(part: Part, one: Series, place: str) -> str:
 def _axes(field: _Field, marks: list[Mark]) -> tuple[Axis, Axis]:
     """Return axes on which every mark of a field has its place."""
     times = [value for mark in marks for value in (*mark.points, *mark.ended) if value > 0]
-    label = f"time to a {field.target} (s)" if field.target else "training time (s)"
-    return _axis("device-hours", [mark.x for mark in marks]), _axis(label, times)
+    label = "time to target (s)" if field.target else "training time (s)"
+    return _axis(field.unit, [mark.x for mark in marks]), _axis(label, times)
 
 
 def _axis(label: str, values: list[float]) -> Axis:
@@ -169,7 +199,7 @@ def _axis(label: str, values: list[float]) -> Axis:
 
 
 def _places(series: Iterable[Series]) -> Iterator[Point]:
-    """Yield device-hours and median time of each arm that has a median above zero."""
+    """Yield device time and median time of each arm that has a median above zero."""
     for one in series:
         for mark in one.marks:
             if mark.interval is not None and mark.x > 0 and mark.interval.value > 0:
@@ -184,8 +214,8 @@ def _named(series: Iterable[Series], named: Mapping[float, str]) -> Iterator[Ser
 
 def _line(best: list[Point]) -> Iterator[Series]:
     """Yield the line through the front, which is no way's own and so has no colour."""
-    if best:
-        marks = tuple(line_mark(hours, time_s) for hours, time_s in best)
+    if len(best) > 1:
+        marks = tuple(line_mark(place, time_s) for place, time_s in best)
         yield Series(FRONT, marks, Role.IDEAL)
 
 
@@ -194,11 +224,11 @@ def _front_note(field: _Field, best: list[Point], turn: Point | None, names: Map
     if not best:
         return
     where = f" of {field.title}" if field.title else ""
-    known = [f"{names[place]} ({brief(place[1])} s, {brief(place[0])} device-hours)" for place in best]
+    known = [f"{names[place]} ({brief(place[1])} s, {brief(place[0])} {field.unit})" for place in best]
     if len(best) == 1:
-        yield f"Pareto front{where}: one arm has both the least time and the fewest device-hours, {known[0]}."
+        yield f"Pareto front{where}: one arm has both the least time and the fewest {field.unit}, {known[0]}."
         return
-    yield f"Pareto front{where}, from the fewest device-hours to the least time: {_listed(known)}."
+    yield f"Pareto front{where}, from the fewest {field.unit} to the least time: {_listed(known)}."
     if turn is not None:
         yield (
             f"Its knee: {names[turn]}, which lies farthest below the line between the front's ends, in logarithms "

@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.formatting import counted, listed
-from dlbench.analysis.groups import ALONE, by_emulation, described, groups, is_base_line, is_shared
+from dlbench.analysis.groups import ALONE, by_emulation, described, groups, is_alone, is_base_line
 from dlbench.analysis.statistics.intervals import median_interval
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.figures._places import placed, reasons
 from dlbench.report.figures._rows import is_completed, numbers
 from dlbench.report.figures._shown import in_chart
+from dlbench.report.lines import base_keys
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,10 +122,10 @@ def _panels(runs: "pd.DataFrame") -> Iterator[Panel]:
 
 def _arms(rows: "pd.DataFrame", keys: Sequence[str]) -> "list[tuple[str, pd.DataFrame]]":
     """Return base lines, then the other arms, each with its name and runs."""
-    added = is_base_line(rows)
-    shared = [key for key in keys if is_shared(key)]
-    base = groups(rows[added], shared) if added.any() else ()
-    own = groups(rows[~added], keys or ["strategy"]) if not added.all() else ()
+    alone = is_base_line(rows) | is_alone(rows)
+    alone = is_base_line(rows) if alone.all() else alone
+    base = groups(rows[alone], base_keys(keys, rows[alone])) if alone.any() else ()
+    own = groups(rows[~alone], keys or ["strategy"]) if not alone.all() else ()
     return [
         *((", ".join(filter(None, (ALONE, described(values)))), alike) for values, alike in base),
         *((described(values) or "measured", alike) for values, alike in own),

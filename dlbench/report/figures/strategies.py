@@ -8,7 +8,16 @@ from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Panel, Role
 from dlbench.report.figures._places import Placed, against, placed
 from dlbench.report.figures._rows import is_completed
-from dlbench.report.figures._shown import RATE, RATE_AXIS, in_chart, left_out_note, needs_two, rate_note, with_rate
+from dlbench.report.figures._shown import (
+    RATE,
+    RATE_AXIS,
+    flagged,
+    in_chart,
+    left_out_note,
+    needs_two,
+    rate_note,
+    with_rate,
+)
 from dlbench.report.formatting import tick
 from dlbench.report.lines import series
 
@@ -30,7 +39,7 @@ def chart(data: "ReportData") -> Chart:
     import pandas as pd
 
     known = with_rate(data.completed)
-    places = list(placed(data.runs, scaling=True))
+    places = list(placed(flagged(data.runs), scaling=True))
     kept = [one for one in places if _num_strategies(one.part.runs) > 1]
     if not kept:
         names = dict.fromkeys(known[~is_alone(known)]["strategy"].dropna()) or dict.fromkeys(known["strategy"].dropna())

@@ -21,13 +21,21 @@ if TYPE_CHECKING:
 # that cells stand out from white and from black.
 CELL_TEXT = ("#111111", "#ffffff")
 PALEST, DARKEST = 0.05, 0.95
-UNKNOWN = "-"
+UNKNOWN, FLAGGED = "-", "*"
 # Longest names beside rows.
 NAME_PT = 200.0
 
 
-def draw_cells(axes: "Axes", panel: Panel, width_pt: float, style: Style) -> None:
-    """Draw a map of colours with a number in each cell; the first series is the topmost row."""
+def draw_cells(axes: "Axes", panel: Panel, width_pt: float, style: Style, flags: frozenset[str] = frozenset()) -> None:
+    """Draw a map of colours with a number in each cell; the first series is the topmost row.
+
+    Args:
+        axes: Where to draw.
+        panel: What to draw.
+        width_pt: About the width of the axes in points.
+        style: Colours and sizes.
+        flags: Those of `Mark.flags` that get a star behind the number.
+    """
     places, names = columns_of(panel)
     rows = [{float(mark.x): mark for mark in series.marks} for series in panel.series]
     marks = [[row.get(place, Mark(place)) for place in places] for row in rows]
@@ -46,7 +54,7 @@ def draw_cells(axes: "Axes", panel: Panel, width_pt: float, style: Style) -> Non
             value = values[row, column]
             ground = "" if math.isnan(value) else to_hex(colours(norm(value)))
             colour = max(CELL_TEXT, key=lambda one: contrast(one, ground)) if ground else style.foreground
-            text = cell_text(mark, percent=panel.y.percent)
+            text = cell_text(mark, percent=panel.y.percent, flags=flags)
             axes.text(column + 0.5, row + 0.5, text, color=colour, ha="center", va="center", rotation=rotation)
     axes.invert_yaxis()
     set_names(axes, names, width_pt, style, first=0.5)
@@ -83,10 +91,11 @@ def cell_pt(panel: Panel, style: Style) -> tuple[float, float]:
     return (letters + 2) * letter_pt("", style.small_pt), (num_lines + 0.7) * 1.4 * style.small_pt
 
 
-def cell_text(mark: Mark, *, percent: bool) -> str:
+def cell_text(mark: Mark, *, percent: bool, flags: frozenset[str] = frozenset()) -> str:
     """Return what a cell says: its value, what it is at least, and how many runs failed; `-` where nothing is known."""
+    star = FLAGGED if flags.intersection(mark.flags.split(";")) else ""
     interval: Interval | None = mark.interval if mark.interval and math.isfinite(mark.interval.value) else None
-    lines = [] if interval is None else [brief(interval.value, percent=percent)]
+    lines = [] if interval is None else [brief(interval.value, percent=percent) + star]
     if mark.ended and not lines:
         lines = [f"≥ {brief(min(mark.ended), percent=percent)}"]
     if mark.num_failed:

@@ -296,7 +296,7 @@ def _handle(panel: Panel, series: Series, style: Style) -> Any:
     found = series_style(series, style)
     if _is_part(panel, series):
         return Patch(facecolor=found.colour, edgecolor=style.paper, hatch=style.hatch(series.hue))
-    is_line = series.role not in OF_VALUES or (panel.form == "lines" and is_joined(panel))
+    is_line = series.role not in OF_VALUES or (panel.form == "lines" and is_joined(panel, series))
     return Line2D(
         [], [], color=found.colour, linestyle=found.dash if is_line else "none", linewidth=found.line_pt,
         marker=found.marker, markersize=found.marker_pt, markerfacecolor=found.face(style),

@@ -49,6 +49,8 @@ BESIDE_PT = 75.0
 # A line through more places than MAX_MARKERS has markers at so many of them.
 FEW_MARKERS = 8
 BAR_WIDTH = 0.7
+# A name stands to the left of its mark and below: no other arm is there on a Pareto front, where names are.
+NAME_GAP_PT = 4.0
 # Stacked roles; ideals, fits and published numbers are drawn over bars as lines.
 STACKED = (Role.MEASURED, Role.BASE_LINE)
 NOTHING = "nothing to show here:\nno run has these values"
@@ -85,8 +87,10 @@ def draw_panel(axes: "Axes", panel: Panel, width_pt: float, style: Style, rings:
     if has_content(panel):
         if panel.form == "lines":
             _draw_lines(axes, panel, width_pt, style, rings)
+        elif panel.form == "cells":
+            draw_cells(axes, panel, width_pt, style, rings)
         else:
-            {"bars": _draw_bars, "cells": draw_cells}[panel.form](axes, panel, width_pt, style)
+            _draw_bars(axes, panel, width_pt, style)
     else:
         axes.set(xticks=[], yticks=[])
         axes.text(0.5, 0.5, NOTHING, ha="center", va="center", transform=axes.transAxes)
@@ -145,9 +149,10 @@ def _draw_lines(axes: "Axes", panel: Panel, width_pt: float, style: Style, rings
             set_scale("log", base=BASES[axis.scale])
     shifts = shifts_of(axes, panel, width_pt)
     _limit_x(axes, panel, shifts)
-    for series, shift in zip(panel.series, shifts, strict=True):
-        _draw_series(axes, panel, series, style, shift, rings)
+    for series, found in zip(panel.series, shifts, strict=True):
+        _draw_series(axes, panel, series, style, found, rings)
     _limit_y(axes, panel)
+    _make_room_for_names(axes, panel, width_pt, style)
     _draw_failures(axes, panel, style)
     set_ticks(axes, panel, width_pt, style)
 
@@ -170,22 +175,28 @@ def drawable(panel: Panel) -> Panel:
     return replace(panel, series=tuple(series))
 
 
-def is_joined(panel: Panel) -> bool:
-    """Whether lines join the values of a panel: at two places, or at categories, they would suggest a trend."""
-    places = {mark.x for one in panel.series if one.role in OF_VALUES for mark in one.marks if mark.interval}
+def is_joined(panel: Panel, series: Series) -> bool:
+    """Whether a line joins the values of a series: through two places, or categories, it would suggest a trend."""
+    if series.role not in OF_VALUES:
+        return True
+    places = {mark.x for mark in series.marks if mark.interval}
     return not (panel.x.categories or panel.is_scatter) and len(places) >= CURVE
 
 
-def shifts_of(axes: "Axes", panel: Panel, width_pt: float) -> list[float]:
-    """Return by how much each series is moved sideways, so that intervals at one place do not hide each other.
+def shifts_of(axes: "Axes", panel: Panel, width_pt: float) -> list[list[float]]:
+    """Return by how much each mark of each series is moved sideways, so that marks at one place do not hide each other.
 
-    The unit is that of the scaled axis (octaves, decades). Lines without runs of their own and long ones stay.
+    The unit is that of the scaled axis (octaves, decades). A panel with lines moves each series as a whole; without
+    lines, each place has only as much spread as it has series. Lines without runs of their own and long ones stay, and
+    so do the marks of a panel whose places are measured.
     """
+    stay = [[0.0] * len(series.marks) for series in panel.series]
     own = [series for series in panel.series if series.role in OF_VALUES]
     known = [{mark.x for mark in series.marks} for series in own]
     places = scaled(axes, sorted(set().union(*known)))
-    if not 0 < len(places) <= MAX_MARKERS or sum(map(len, known)) == len(places):  # no two share a place
-        return [0.0] * len(panel.series)
+    shares = sum(map(len, known)) > len(places)
+    if panel.is_exact or not shares or len(places) > MAX_MARKERS:
+        return stay
     slots: list[list[Series]] = []
     for series in own:  # real and emulated runs of one way stand in one line where they share no place
         same = next((slot for slot in slots if _continues(slot, series)), None)
@@ -194,10 +205,20 @@ def shifts_of(axes: "Axes", panel: Panel, width_pt: float) -> list[float]:
         else:
             same.append(series)
     distances = [right - left for left, right in pairwise(places)] or [_span(axes, panel)]
-    apart_pt = APART_PT if is_joined(panel) else LOOSE_PT
+    has_lines = any(is_joined(panel, series) for series in own)
+    apart_pt = APART_PT if has_lines else LOOSE_PT
     step = min(apart_pt / width_pt * _span(axes, panel), MAX_APART * min(distances) / max(1, len(slots) - 1))
-    numbers = {id(series): number - (len(slots) - 1) / 2 for number, slot in enumerate(slots) for series in slot}
-    return [step * numbers.get(id(series), 0.0) for series in panel.series]
+    taken = [{mark.x for series in slot for mark in series.marks} for slot in slots]
+    numbers = {id(series): number for number, slot in enumerate(slots) for series in slot}
+
+    def shift(number: int, x: float) -> float:
+        beside = [other for other, found in enumerate(taken) if has_lines or x in found]
+        return step * (beside.index(number) - (len(beside) - 1) / 2)
+
+    return [
+        [shift(numbers[id(series)], mark.x) for mark in series.marks] if id(series) in numbers else zeros
+        for series, zeros in zip(panel.series, stay, strict=True)
+    ]
 
 
 def _continues(slot: Sequence[Series], series: Series) -> bool:
@@ -218,12 +239,11 @@ def _span(axes: "Axes", panel: Panel) -> float:
     return max(places) - min(places) or (1.0 if panel.x.scale in BASES else 0.1 * abs(places[0]) or 1.0)
 
 
-def _limit_x(axes: "Axes", panel: Panel, shifts: Sequence[float]) -> None:
+def _limit_x(axes: "Axes", panel: Panel, shifts: Sequence[Sequence[float]]) -> None:
     span, places = _span(axes, panel), scaled(axes, _places(panel))
     is_single = max(places) == min(places)
-    room = max(map(abs, shifts), default=0.0) + (0.5 if panel.x.categories or is_single else ROOM) * (
-        1.0 if panel.x.categories else span
-    )
+    farthest = max((abs(shift) for found in shifts for shift in found), default=0.0)
+    room = farthest + (0.5 if panel.x.categories or is_single else ROOM) * (1.0 if panel.x.categories else span)
     left = 0.0 if panel.x.low is not None and panel.x.low == min(_places(panel)) else room
     axes.set_xlim(*unscaled(axes, (min(places) - left, max(places) + room)))
 
@@ -243,11 +263,17 @@ def _limit_y(axes: "Axes", panel: Panel) -> None:
 
 
 def _draw_series(
-    axes: "Axes", panel: Panel, series: Series, style: Style, shift: float, rings: frozenset[str] = frozenset()
+    axes: "Axes",
+    panel: Panel,
+    series: Series,
+    style: Style,
+    shifts: Sequence[float],
+    rings: frozenset[str] = frozenset(),
 ) -> None:
     """Draw the points of a series, what is at least so much, its intervals and its line, moved sideways."""
     found, marks = series_style(series, style), series.marks
-    xs = unscaled(axes, [place + shift for place in scaled(axes, [mark.x for mark in marks])])
+    places = scaled(axes, [mark.x for mark in marks])
+    xs = unscaled(axes, [place + shift for place, shift in zip(places, shifts, strict=True)])
     if any(mark.points for mark in marks):
         points = _spread(axes, xs, [mark.points for mark in marks])
         axes.plot(
@@ -261,7 +287,7 @@ def _draw_series(
         )  # fmt: skip
     _draw_intervals(axes, panel, zip(xs, marks, strict=True), found.colour, found.order)
     medians = [mark.interval.value if mark.interval else math.nan for mark in marks]
-    is_line = is_joined(panel) or series.role not in OF_VALUES
+    is_line = is_joined(panel, series)
     # A line without markers would be invisible at one place.
     is_seen = found.marker != "none" or sum(not math.isnan(median) for median in medians) != 1
     axes.plot(
@@ -283,7 +309,21 @@ def _draw_remarks(
                 markeredgewidth=0.9, zorder=3.5,
             )  # fmt: skip
         if mark.name and not math.isnan(median):
-            axes.annotate(mark.name, (x, median), xytext=(6, -11), textcoords="offset points")
+            axes.annotate(
+                mark.name, (x, median), xytext=(-NAME_GAP_PT, -NAME_GAP_PT), textcoords="offset points", ha="right",
+                va="top",
+            )  # fmt: skip
+
+
+def _make_room_for_names(axes: "Axes", panel: Panel, width_pt: float, style: Style) -> None:
+    """Extend the horizontal axis to the left until the names beside marks fit."""
+    left, right = scaled(axes, axes.get_xlim())
+    for mark in (mark for series in panel.series for mark in series.marks if mark.name and mark.interval):
+        share = (len(mark.name) * letter_pt(mark.name, style.small_pt) + 2 * NAME_GAP_PT) / width_pt
+        (place,) = scaled(axes, [mark.x])
+        if share < 1:
+            left = min(left, (place - share * right) / (1 - share))
+    axes.set_xlim(*unscaled(axes, (left, right)))
 
 
 def _spread(axes: "Axes", xs: Sequence[float], values: Sequence[tuple[float, ...]]) -> tuple[list[float], list[float]]:
@@ -370,7 +410,7 @@ def _draw_bars(axes: "Axes", panel: Panel, width_pt: float, style: Style) -> Non
         _draw_intervals(axes, panel, [(bar.mark.x, bar.mark)], style.foreground, 2.4, bar.bottom)
     for series in panel.series:
         if series.role not in STACKED:
-            _draw_series(axes, panel, series, style, 0.0)
+            _draw_series(axes, panel, series, style, [0.0] * len(series.marks))
     axes.axhline(0.0, color=style.foreground, linewidth=0.8)
     axes.set_xlim(-0.5, len(panel.x.categories) - 0.5)
     _limit_y(axes, panel)

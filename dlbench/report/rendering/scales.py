@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import matplotlib
 import numpy as np
-from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, PercentFormatter, StrMethodFormatter
+from matplotlib.ticker import (
+    FixedLocator,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+    PercentFormatter,
+    StrMethodFormatter,
+)
 
 from dlbench.report.chart import Axis, Panel, Scale
 from dlbench.report.formatting import tick
@@ -63,8 +71,12 @@ def set_ticks(axes: "Axes", panel: Panel, width_pt: float, style: Style) -> None
 
 
 def _set_locator(axis: "matplotlib.axis.Axis", wanted: Axis, low: float, high: float, most: int = MOST_TICKS) -> None:
-    axis.set_major_locator(_locator(wanted, low, high, most))
+    locator = _locator(wanted, low, high, most)
+    if wanted.most is not None:
+        locator = FixedLocator([value for value in locator.tick_values(low, high) if value <= wanted.most + 1e-9])
+    axis.set_major_locator(locator)
     axis.set_minor_locator(NullLocator())
+    axis.set_minor_formatter(NullFormatter())
     if wanted.percent:
         axis.set_major_formatter(PercentFormatter(xmax=1.0))
     elif wanted.scale in BASES or high >= 1000:
@@ -73,7 +85,7 @@ def _set_locator(axis: "matplotlib.axis.Axis", wanted: Axis, low: float, high: f
 
 def _locator(axis: Axis, low: float, high: float, most: int) -> "Locator":
     """Return powers of two, or of the series of 1, 2, 5, of finer ones and of powers of ten the first that fits."""
-    even = MaxNLocator(MAX_TICKS, steps=[1, 2, *([2.5] if axis.percent else []), 5, 10])
+    even = MaxNLocator(min(MAX_TICKS, most), steps=[1, 2, *([2.5] if axis.percent else []), 5, 10])
     if axis.scale not in BASES:
         return even
     series = SERIES if axis.scale == "log10" else ((1.0,),)
@@ -95,9 +107,21 @@ def _set_x_ticks(axes: "Axes", panel: Panel, width_pt: float, style: Style) -> N
     if all(map(_is_round, places)) and nearest / (high - low) * width_pt >= needed:
         axes.set_xticks(places, labels)
         return
-    _set_locator(axes.xaxis, panel.x, *axes.get_xlim(), most=max(2, int(width_pt / TICK_PT)))
+    for most in range(max(2, int(width_pt / TICK_PT)), 0, -1):
+        _set_locator(axes.xaxis, panel.x, *axes.get_xlim(), most=most)
+        if _fit(axes, width_pt, style):
+            break
     if len(places) <= MAX_MARKERS and all(map(_is_round, places)):
         axes.set_xticks(places, minor=True)
+
+
+def _fit(axes: "Axes", width_pt: float, style: Style) -> bool:
+    """Whether the labels at the ticks of the horizontal axis stand beside each other."""
+    low, high = axes.get_xlim()
+    ticks = sorted(value for value in axes.xaxis.get_major_locator().tick_values(low, high) if low <= value <= high)
+    at = [place * width_pt / (scaled(axes, [high])[0] - scaled(axes, [low])[0]) for place in scaled(axes, ticks)]
+    half_pt = [(len(tick(value)) + 1) * letter_pt("", style.small_pt) / 2 for value in ticks]
+    return all(right - left >= one + other for (left, one), (right, other) in pairwise(zip(at, half_pt, strict=True)))
 
 
 def _is_round(value: float) -> bool:

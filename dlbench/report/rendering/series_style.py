@@ -12,6 +12,8 @@ PUBLISHED_MARKER, AT_LEAST_MARKER, FAILED_MARKER, RING_MARKER = "D", "^", "x", "
 # Base lines are grey: markers alone distinguish them.
 BASE_LINE_MARKERS = ("*", "X", "D", "h", "8", "H")
 MARKER_PT, STAR_PT, POINT_PT, FAILED_PT, RING_PT = 5.0, 7.5, 2.2, 5.5, 10.0
+# Published numbers are small diamonds on dotted lines: hollow markers are emulated runs alone.
+PUBLISHED_PT = 4.0
 # Roles with values of runs, all of which must be visible.
 OF_VALUES = (Role.MEASURED, Role.BASE_LINE, Role.TOTAL, Role.PUBLISHED)
 
@@ -55,7 +57,7 @@ def series_style(series: Series, style: Style) -> SeriesStyle:
         Role.BASE_LINE: SeriesStyle(style.muted, grey, grey_pt, is_emulated, dash, 1.2, order),
         Role.TOTAL: SeriesStyle(style.foreground, "_", STAR_PT, False, "none", 0.0, order),
         Role.IDEAL: SeriesStyle(style.muted, "none", MARKER_PT, False, style.ideal, 1.0, order),
-        Role.PUBLISHED: SeriesStyle(hue, PUBLISHED_MARKER, MARKER_PT, True, style.published, 1.2, order),
+        Role.PUBLISHED: SeriesStyle(hue, PUBLISHED_MARKER, PUBLISHED_PT, False, style.published, 1.2, order),
         Role.FITTED: SeriesStyle(hue, "none", MARKER_PT, False, style.fitted, 1.1, order),
     }[series.role]
 

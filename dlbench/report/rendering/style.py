@@ -27,7 +27,7 @@ CURRENT = "#0a0b0c"
 # The least contrast of parts of a graphic (WCAG 2.2, success criterion 1.4.11).
 LEAST_CONTRAST = 3.0
 
-# Without open diamonds (published), upward triangles (at least) and crosses (failed).
+# Without diamonds (published), upward triangles (at least) and crosses (failed).
 MARKERS = ("o", "s", "v", "P", "p", "<", ">", "d")
 # Straight lines only: dots and circles make an SVG ten times as large.
 HATCHES = ("", "///", "\\\\\\", "xxx", "---", "|||", "+++", "/-", "\\-", "/|")

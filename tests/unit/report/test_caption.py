@@ -62,6 +62,11 @@ def test_flags_of_the_minority_have_rings_and_others_are_counted(tmp_path: Path)
     found = caption(lines(series(*marks)), report_data(tmp_path / "s", {}))
     assert "2 of 5 arms are timed in steps added after training (ringed)." in found.text
     assert "1 of 5 arms are of a rate that drifted by more than 5% within the window (ringed)." in found.text
+    cells = lines(replace(series(*marks), emulated="simulated"))
+    cells = replace(cells, panels=tuple(replace(panel, form="cells") for panel in cells.panels))
+    found = caption(cells, report_data(tmp_path / "c", {}))
+    assert "within the window (*)." in found.text
+    assert "(hollow)" not in found.text
     every = caption(lines(series(*marks[:2])), report_data(tmp_path / "t", {}))
     assert "All arms are timed in steps added after training." in every.text
 

@@ -73,6 +73,14 @@ def test_base_lines_are_a_series_of_their_own_beside_their_arms(tmp_path: Path) 
     ]
 
 
+def test_a_way_has_one_name_whether_one_worker_alone_was_asked_for_or_added(tmp_path: Path) -> None:
+    ways = [{"workers": w, "batch_size": b, "samples_per_s": 1.0} for w in (1, 2) for b in (8, 16)]
+    for added in (True, False):
+        alone = [{"strategy": "single", "workers": 1, "batch_size": b, "baseline": added} for b in (8, 16)]
+        (panel,) = panels(numbered(tmp_path, *ways, *(one | {"samples_per_s": 1.0} for one in alone)))
+        assert [line.label for line in panel.series] == ["1 worker", "2 workers", ALONE], added
+
+
 def test_base_lines_go_with_the_task_they_belong_to(tmp_path: Path) -> None:
     base = {"baseline": True, "strategy": "single", "workers": 1, "samples_per_s": 1.0}
     rows = [{"samples_per_s": 2.0}, {"samples_per_s": 3.0, "model": "lstm"}, base, base | {"model": "lstm"}]

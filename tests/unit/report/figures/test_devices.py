@@ -39,8 +39,8 @@ def test_cases(tmp_path: Path) -> None:
     utilisation, *memory = drawn(chart, *ROWS, tmp_path=tmp_path).panels
     assert (utilisation.y.percent, utilisation.x.scale) == (True, "log2")
     assert [one.y.label for one in memory] == [
-        "most memory on one device (GiB)",
-        "most host memory of one worker (GiB)",
+        "peak memory of a device (GiB)",
+        "peak host memory of a worker (GiB)",
     ]
 
 

@@ -131,6 +131,15 @@ def test_what_is_lacking_is_said(tmp_path: Path) -> None:
             chart(report_data(one, epochs=rows, tmp_path=tmp_path))
 
 
+def test_colours_are_not_those_of_ways_where_lines_are_sizes_and_places_are_exact(tmp_path: Path) -> None:
+    for along, palette in (("batch_size", "sizes"), ("workers", "sizes"), ("strategy", "ways")):
+        values = {"batch_size": (8, 16), "workers": (2, 4), "strategy": ("mpi", "horovod")}[along]
+        runs = [run(**{"workers": 2, along: value}) for value in values]
+        panels = drawn(chart, *runs, epochs=curves(runs), tmp_path=tmp_path).panels
+        assert {one.palette for panel in panels for one in panel.series} == {palette}
+        assert all(panel.is_exact for panel in panels)
+
+
 def test_axes_are_logarithmic_where_lines_end_far_apart_or_losses_fall_far(tmp_path: Path) -> None:
     runs = [run(batch_size=8), run(batch_size=256)]
     rows = curves(runs, train_loss=[2.0, 0.5, 0.1, 0.01], validation_loss=[2.0, 1.0, 0.9, 0.8])

@@ -49,10 +49,10 @@ def test_learning_curves_at_the_last_epoch() -> None:
     made = learning_curves.chart(DIGITS)
     assert len(made.panels) == 12
     which = {"run_id": "mlp-mpi-w2-b16-", "epoch": "10"}
-    by_epoch = medians(line(panel(made, "2 workers: training loss by epochs"), "batch 16"))
+    by_epoch = medians(line(panel(made, "training loss by epochs"), "batch 16"))
     assert by_epoch[10] == pytest.approx(median(cells("epochs", "train_loss", worker=0, **which)))
     times = [list(cells("epochs", "train_time_s", worker=worker, **which)) for worker in (0, 1)]
-    by_time = medians(line(panel(made, "2 workers: training loss by time"), "batch 16"))
+    by_time = medians(line(panel(made, "training loss by time"), "batch 16"))
     assert list(by_time)[9] == pytest.approx(median(map(max, *times)))
 
 

@@ -74,9 +74,11 @@ def test_bars_are_arms_with_base_lines_first_and_emulated_ones_beside_real_ones(
     for rows, label, names in (
         ([run(workers=w) for w in (2, 4)] + base_line(), "", ("one worker alone", "2 workers", "4 workers")),
         (mixed[:1], "", ("mpi",)),
+        ([run(workers=w) for w in (2, 4)] + [run(strategy="single")], "",
+         ("one worker alone", "mpi, 2 workers", "mpi, 4 workers")),
         (mixed, "", ("2 workers", "4 workers")),
         ([*LONG, *base_line(divide="data", learning_rate_scale="none")], "divide, learning_rate_scale",
-         ("one worker alone, data, none", "data, linear", "data, none", "epochs, linear", "epochs, none")),
+         ("one worker alone", "data, linear", "data, none", "epochs, linear", "epochs, none")),
     ):  # fmt: skip
         (panel,) = drawn(chart, *rows, tmp_path=tmp_path).panels
         assert (panel.form, panel.x.label, panel.x.categories) == ("bars", label, names)

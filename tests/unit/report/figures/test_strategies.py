@@ -38,6 +38,8 @@ CASES = (
 
 def test_cases(tmp_path: Path) -> None:
     check_cases(chart, CASES, tmp_path)
+    (panel,) = drawn(chart, *ways(extended_steps=9), tmp_path=tmp_path).panels
+    assert {mark.flags for one in panel.series for mark in one.marks} == {"extended"}
     (panel,) = drawn(chart, *ROWS, tmp_path=tmp_path).panels
     assert (panel.form, panel.x.categories) == ("cells", ("1", "2", "4"))
     assert [one.role for one in panel.series] == [Role.BASE_LINE, Role.MEASURED, Role.MEASURED]

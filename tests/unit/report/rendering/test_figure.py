@@ -35,7 +35,7 @@ from dlbench.report.rendering.figure import (
     svg,
 )
 from dlbench.report.rendering.panels import MAX_POINTS, bars, note, num_left_out, slotted
-from dlbench.report.rendering.series_style import POINT_PT, RING_PT, STAR_PT
+from dlbench.report.rendering.series_style import MARKER_PT, POINT_PT, RING_PT, STAR_PT
 from dlbench.report.rendering.style import CURRENT, STYLES, applied, style_of
 from tests.unit.report import charts
 from tests.unit.report.charts import EVERY, HOSTILE, cells, hostile, lines, many_panels, mark, measured
@@ -242,19 +242,19 @@ def test_medians_and_intervals_are_drawn() -> None:
 
 def test_failed_runs_break_the_line_and_are_counted_below_all_values() -> None:
     series = (
-        Series("mpi", (mark(1, 1.0), mark(2, failed=2), mark(4, 3.0))),
-        Series("horovod", (mark(2, 2.0, failed=3),), hue=1),
+        Series("mpi", (mark(1, 1.0), mark(2, 2.0), mark(4, failed=2), mark(8, 3.0))),
+        Series("horovod", (mark(4, 2.0, failed=3),), hue=1),
     )
     figure = drawn(lines(*series))
     (axes,) = figure.axes
-    (line,) = [line for line in axes.lines if line.get_linestyle() == "-" and len(line.get_xdata()) == 3]
-    assert np.isnan(line.get_ydata()).tolist() == [False, True, False]
+    (line,) = [line for line in axes.lines if line.get_linestyle() == "-" and len(line.get_xdata()) == 4]
+    assert np.isnan(line.get_ydata()).tolist() == [False, False, True, False]
     boxes = dict(texts(figure))
     assert FAILED in boxes
     assert boxes["5"].y1 <= axes.bbox.y0 + SLACK  # the values end here
     assert boxes["5"].y0 >= axes.spines.bottom.get_window_extent().y0 - SLACK
     (cross,) = [line for line in axes.lines if line.get_marker() == "x"]
-    assert list(cross.get_xdata()) == [2.0]
+    assert list(cross.get_xdata()) == [4.0]
     only_failed = drawn(EVERY["only failed"])
     assert f"mpi{NO_VALUE}" in said(only_failed)
     assert [label.get_text() for label in only_failed.axes[0].get_yticklabels()] == []
@@ -282,7 +282,7 @@ def test_the_legend_names_each_series_once_in_full() -> None:
 def test_a_line_of_one_place_is_visible() -> None:
     for role in Role:
         figure = drawn(lines(Series("x", (line_mark(4, 100.0),), role)))
-        (line,) = [line for line in figure.axes[0].lines if len(line.get_xdata()) == 1 and line.get_markersize() >= 5]
+        (line,) = [line for line in figure.axes[0].lines if len(line.get_xdata()) == 1 and line.get_markersize() > 3]
         assert line.get_marker() != "none", role
         assert line.get_markersize() <= STAR_PT, role
 
@@ -357,6 +357,11 @@ def test_cells_hold_their_values_and_have_a_colour_each() -> None:
     assert any("in cells: throughput (samples/s)" in text for text in found)
     assert cell_text(mark(0, ended=(7.0, 9.0)), percent=False) == "≥ 7"
     assert cell_text(mark(0, 0.5, failed=1), percent=True) == "50%\n1 failed"
+    drifted = replace(mark(0, 7.0), flags="drift;extended")
+    assert cell_text(drifted, percent=False, flags=frozenset({"drift"})) == "7*"
+    (panel,) = cells().panels
+    flagged = replace(panel.series[1], marks=(replace(panel.series[1].marks[0], flags="drift"),))
+    assert any("*" in text for text in said(drawn(Chart("t", (replace(panel, series=(panel.series[0], flagged)),)))))
     for axis in (Axis("x", "log10"), Axis("x", percent=True), Axis("x", low=0.0, high=1e3)):
         figure = drawn(cells(y=axis))
         figure.draw_without_rendering()
@@ -401,6 +406,37 @@ def test_base_lines_have_markers_of_their_own() -> None:
     assert [line.get_marker() for line in axes.lines if len(line.get_xdata()) == 1] == ["*", "X"]
 
 
+def test_each_line_has_three_places_and_marks_have_places_among_those_beside_them() -> None:
+    several = [
+        Series("two", (mark(1, 1.0), mark(2, 2.0)), hue=0),
+        Series("three", (mark(1, 1.0), mark(2, 2.0), mark(4, 3.0)), hue=1),
+    ]
+    (axes,) = drawn(lines(*several)).axes
+    found = {len(line.get_xdata()): line.get_linestyle() for line in axes.lines if line.get_markersize() == MARKER_PT}
+    assert found == {2: "None", 3: "-"}
+    # Without lines a mark alone at its place stands there; places that were measured stay as they are.
+    (panel,) = lines(Series("base", (mark(1, 1.0),)), *(replace(one, marks=one.marks[1:2]) for one in several)).panels
+    for is_exact, expected in ((False, [1.0, 1.97, 2.03]), (True, [1.0, 2.0, 2.0])):
+        (axes,) = drawn(Chart("places", (replace(panel, is_exact=is_exact),))).axes
+        at = [float(line.get_xdata()[0]) for line in axes.lines if line.get_markersize() == MARKER_PT]
+        assert at == pytest.approx(expected, abs=0.01), is_exact
+        assert at[0] == 1.0
+
+
+def test_ticks_are_numbers_apart_and_none_is_beyond_what_there_can_be() -> None:
+    updates = Series("mpi", tuple(mark(x, 0.9 + x / 12_800) for x in (80, 160, 320, 480, 640, 800, 960, 1280)))
+    (axes,) = (figure := drawn(lines(updates, x=Axis("update", "log10"), y=Axis("accuracy", most=1.0)))).axes
+    figure.draw_without_rendering()
+    assert not [label for label in axes.get_xticklabels(which="minor") if label.get_text()]
+    assert max(axes.get_yticks()) == 1.0
+    assert axes.get_ylim()[1] > 1.0  # the marker is whole
+    near = Series("mpi", tuple(mark(0.001 + x / 1e5, 1.0) for x in (9.71, 31.3, 55.7, 93.1)))
+    panel = Panel("", Axis("hours", "log10"), Axis("y"), (near,), is_scatter=True)
+    boxes = [label.get_window_extent() for label in ticks(drawn(Chart("narrow", (panel,) * 3)))[0]]
+    assert len(boxes) > 1
+    assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))
+
+
 def test_two_places_are_not_joined_and_marks_of_one_place_stand_apart() -> None:
     for places, style in (((1, 2), "None"), ((1, 2, 4), "-")):
         several = [
@@ -419,6 +455,7 @@ def test_flags_of_the_minority_are_rings_and_names_stand_beside_marks() -> None:
     rings = [line for line in figure.axes[0].lines if line.get_markersize() == RING_PT]
     assert [list(line.get_xdata()) for line in rings] == [[4.0]]
     assert {RINGED, "batch 8"} <= set(said(figure))
+    assert dict(texts(figure))["batch 8"].x0 >= figure.axes[0].bbox.x0
 
 
 def test_logarithmic_axes_have_ticks_of_1_2_5_or_the_values_themselves() -> None:
