@@ -70,6 +70,7 @@ def chart(data: "ReportData") -> Chart:
         notes=(
             "Lines are medians over repeats at each epoch; training time is the slowest worker's, without evaluations.",
             *_notes(panels, in_panels),
+            *_known_once([line for _, own in drawn for line in own], values),
             *_absent(sizes, left_out),
             *(() if has_all else (f"Base lines are left out where a panel would have more than {MOST_SERIES} lines.",)),
             *synthetic_note(data.runs),
@@ -112,8 +113,8 @@ def _panels(part: str, shown: list[Line], values: Sequence[str], places: Sequenc
     for value in values:
         y, name = VALUES[value]
         made = [line.of(value) for line in shown]
-        if not any(one.marks for one in made):
-            continue
+        if max((len(one.marks) for one in made), default=0) < 2:
+            continue  # the accuracy chart has what is known at one epoch alone
         for column in places:
             x, against = PLACES[column]
             moved = [_moved(one, places_of) for one, places_of in zip(made, at[column], strict=True)]
@@ -174,6 +175,12 @@ def _notes(panels: Sequence[Panel], runs: "pd.DataFrame") -> Iterator[str]:
         yield f"{counted(failed, 'run')} that did not complete {'has' if failed == 1 else 'have'} no line."
     if runs["target_stop"].fillna(False).any():
         yield "Runs ended as soon as they reached their target: the end of a line stands for fewer of them."
+
+
+def _known_once(shown: Sequence[Line], values: Sequence[str]) -> Iterator[str]:
+    once = [VALUES[value][1] for value in values if max((len(line.of(value).marks) for line in shown), default=0) == 1]
+    if once:
+        yield f"Left out, known at one epoch alone: {listed(once)}."
 
 
 def _absent(sizes: Sequence[int], left_out: Sequence[str]) -> Iterator[str]:

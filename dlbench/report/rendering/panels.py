@@ -260,6 +260,9 @@ def _limit_y(axes: "Axes", panel: Panel) -> None:
             axes.set_ylim(top=max(axes.get_ylim()[1], most + ROOM * (most - low)))
     if high is not None and can_show(high, panel.y.scale) and not most > high:
         axes.set_ylim(top=high)
+    if panel.y.most is not None:
+        bottom, top = axes.get_ylim()
+        axes.set_ylim(top=min(top, panel.y.most + ROOM * (panel.y.most - bottom)))
 
 
 def _draw_series(

@@ -131,6 +131,15 @@ def test_what_is_lacking_is_said(tmp_path: Path) -> None:
             chart(report_data(one, epochs=rows, tmp_path=tmp_path))
 
 
+def test_what_is_known_at_one_epoch_alone_is_no_curve(tmp_path: Path) -> None:
+    runs = [run(batch_size=8), run(batch_size=16)]
+    rows = curves(runs, train_loss=[2.0, 0.5, 0.1], validation_loss=[None, None, 0.2])
+    made = drawn(chart, *runs, epochs=rows, tmp_path=tmp_path)
+    assert LOSS[0] in {panel.title for panel in made.panels}
+    assert not any(panel.title.startswith("validation loss") for panel in made.panels)
+    assert "Left out, known at one epoch alone: validation loss." in made.notes
+
+
 def test_colours_are_not_those_of_ways_where_lines_are_sizes_and_places_are_exact(tmp_path: Path) -> None:
     for along, palette in (("batch_size", "sizes"), ("workers", "sizes"), ("strategy", "ways")):
         values = {"batch_size": (8, 16), "workers": (2, 4), "strategy": ("mpi", "horovod")}[along]

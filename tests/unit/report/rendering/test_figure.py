@@ -430,6 +430,8 @@ def test_ticks_are_numbers_apart_and_none_is_beyond_what_there_can_be() -> None:
     assert not [label for label in axes.get_xticklabels(which="minor") if label.get_text()]
     assert max(axes.get_yticks()) == 1.0
     assert axes.get_ylim()[1] > 1.0  # the marker is whole
+    (axes,) = drawn(lines(Series("all right", (mark(1, 1.0), mark(2, 1.0))), y=Axis("accuracy", most=1.0))).axes
+    assert 1.0 < axes.get_ylim()[1] < 1.01
     near = Series("mpi", tuple(mark(0.001 + x / 1e5, 1.0) for x in (9.71, 31.3, 55.7, 93.1)))
     panel = Panel("", Axis("hours", "log10"), Axis("y"), (near,), is_scatter=True)
     boxes = [label.get_window_extent() for label in ticks(drawn(Chart("narrow", (panel,) * 3)))[0]]
