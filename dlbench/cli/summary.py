@@ -32,7 +32,7 @@ def show(console: "Console", study: Path, rows: Sequence[Row], order: Sequence[s
     notes: tuple[str, ...] = ()
     if found:
         arms_shown = arm_table(found)
-        console.print(Text(f"{arms_shown.title}:"), _drawn(arms_shown))
+        console.print(Text(f"Results. {arms_shown.title}:"), _drawn(arms_shown))
         notes = arms_shown.notes
     for line in [*notes, *answer(lasts, study), *hints(lasts), *failures(lasts), *places(study)]:
         console.print(Text(line), soft_wrap=True)
