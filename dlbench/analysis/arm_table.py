@@ -57,7 +57,7 @@ def arm_table(found: Sequence[Arm]) -> ArmTable:
     emulated = ("emulated",) if any(arm.emulated for arm in found) else ()
     rows = []
     for arm, own in known.items():
-        cells = [_cell(own[metric], unit) + (_marks(arm) if metric == RATE else "") for metric, _, unit in shown]
+        cells = [_cell(own[metric], unit) + (marks(arm) if metric == RATE else "") for metric, _, unit in shown]
         rows.append((arm.label, str(arm.n), *cells, *(arm.emulated.replace(";", ", ") for _ in emulated)))
     headings = ("arm", "n", *(heading for _, heading, _ in shown), *emulated)
     return ArmTable(_title(list(known.values())), headings, tuple(rows), _notes(found))
@@ -73,8 +73,8 @@ def _cell(interval: Interval | None, unit: Unit) -> str:
     return "not reached" if math.isinf(interval.value) else unit.with_ends(interval)
 
 
-def _marks(arm: Arm) -> str:
-    """Return the marks of an arm's rate."""
+def marks(arm: Arm) -> str:
+    """Return the marks behind an arm's rate."""
     return EXTENDED * arm.is_extended + UNSTEADY * bool(arm.unsteady) if arm.metrics[RATE] else ""
 
 
@@ -91,5 +91,10 @@ def _notes(found: Sequence[Arm]) -> tuple[str, ...]:
         held = "; ".join(f"of {SCALING[scope]}" for scope in sorted(scopes))
         text = "steady samples/s of one worker / steady samples/s of its base line"
         notes.append(f"efficiency: {text}, at the same batch size {held}")
-    marked = "".join(map(_marks, found))
-    return (*notes, *(f"{mark.strip()}: {text}" for mark, text in NOTES.items() if mark in marked))
+    return (*notes, *mark_notes(found))
+
+
+def mark_notes(found: Sequence[Arm]) -> tuple[str, ...]:
+    """Say what the marks of these arms mean."""
+    marked = "".join(map(marks, found))
+    return tuple(f"{mark.strip()}: {text}" for mark, text in NOTES.items() if mark in marked)

@@ -232,6 +232,11 @@ def is_alone(row: Row) -> bool:
     return bool(row.get("strategy") == "single" and row.get("workers") == 1)
 
 
+def unsteady(runs: "pd.DataFrame") -> list[bool]:
+    """Return for each run whether its rate was not steady, see `is_unsteady`."""
+    return [is_unsteady(row) for row in records(runs[["run_id", "warmup_detected", "rate_drift"]])]
+
+
 def efficiencies(runs: "pd.DataFrame") -> "pd.Series[float]":
     """Return each run's rate of one worker / median rate of its base line; NaN where either is unknown.
 

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 # What a run was, where the hardware was not representative, by the word in its row.
 EMULATION = {
-    "oversubscribed": "workers had less than a core of their own, or less than they were promised",
+    "oversubscribed": "workers had less than a core of their own, or fewer cores than assigned",
     "logical-devices": "several logical devices shared one real one",
     "throttled-link": "the network between workers was slowed down on purpose",
-    "simulated": "no process trained, a simulator computed when each would have been done",
+    "simulated": "no process trained; a simulator computed the times",
 }
 REPEATED = (Role.MEASURED, Role.BASE_LINE, Role.TOTAL)
 # What a median is called in each form of a panel.
@@ -93,13 +93,13 @@ def _coverage(intervals: Iterable[Interval], *, drawn: bool) -> Iterator[str]:
 
 
 def _flags(chart: Chart) -> Iterator[str]:
-    """Yield how many of the rates have something against them; those of the minority have rings."""
+    """Yield how many of the rates have each flag; flags of the minority are drawn as rings."""
     counts, total = flag_counts(chart)
     rings, how = ringed(chart), "*" if _is_map(chart) else "ringed"
     for word, meaning in FLAGS.items():
         if counts[word]:
             how_many = "All" if counts[word] == total else f"{counts[word]} of {total}"
-            yield f"{how_many} arms are {meaning}{f' ({how})' if word in rings else ''}"
+            yield f"{how_many} arms {meaning}{f' ({how})' if word in rings else ''}"
 
 
 def _device(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:

@@ -41,7 +41,7 @@ class Mark:
         interval: Median and interval; of a line without points, its value alone.
         ended: One value of each run that ended before it reached what is shown (censored): the value is at least that.
         num_failed: Runs here that did not complete and have no value.
-        flags: What speaks against the value, words joined by `;`: see `dlbench.report.figures._shown.FLAGS`.
+        flags: Flags of the value, words joined by `;`: see `dlbench.report.figures._shown.FLAGS`.
         name: A text beside the mark.
     """
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dlbench.analysis.arms import unsteady
 from dlbench.analysis.formatting import counted, listed
 from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
@@ -17,13 +18,10 @@ if TYPE_CHECKING:
 
 RATE = "samples_per_s"
 RATE_AXIS = Axis("steady throughput (samples/s)", low=0.0)
-# A rate whose window's halves differ by more than this share is flagged.
-MOST_DRIFT = 0.05
-# What speaks against a rate, by the word in `Mark.flags`.
+# Flags of a rate, by the word in `Mark.flags`; the table of arms has a mark for each.
 FLAGS = {
-    "extended": "timed in steps added after training",
-    "short": f"timed for less than {MIN_TIMED_STEPS} steps or {MIN_TIMED_S:g} s",
-    "drift": f"of a rate that drifted by more than {MOST_DRIFT:.0%} within the window",
+    "extended": "were timed in steps added after training",
+    "unsteady": "had a rate that was not steady",
 }
 WINDOW = f"a timed window of at least {MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s"
 
@@ -45,10 +43,7 @@ class PanelSelection:
 
 def flagged(runs: "pd.DataFrame") -> "pd.DataFrame":
     """Return the runs with the column `flags`: the words of FLAGS that hold of each run's rate, joined by `;`."""
-    is_short = (numbers(runs, "timed_steps") < MIN_TIMED_STEPS) | (numbers(runs, "timed_window_s") < MIN_TIMED_S)
-    holds = {"extended": numbers(runs, "extended_steps") > 0, "short": is_short}
-    if "rate_drift" in runs:
-        holds["drift"] = numbers(runs, "rate_drift").abs() > MOST_DRIFT
+    holds = {"extended": numbers(runs, "extended_steps") > 0, "unsteady": unsteady(runs)}
     rows = zip(*holds.values(), strict=True)
     flags = [";".join(word for word, holds_here in zip(holds, row, strict=True) if holds_here) for row in rows]
     return runs.assign(flags=flags)

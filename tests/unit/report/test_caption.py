@@ -57,18 +57,18 @@ def test_what_is_shown_and_what_is_folded_away(tmp_path: Path) -> None:
 
 def test_flags_of_the_minority_have_rings_and_others_are_counted(tmp_path: Path) -> None:
     marks = [
-        replace(mark(x, 1.0, 2.0), flags=flags) for x, flags in enumerate(("drift;extended", "extended", "", "", ""))
+        replace(mark(x, 1.0, 2.0), flags=flags) for x, flags in enumerate(("extended;unsteady", "extended", "", "", ""))
     ]
     found = caption(lines(series(*marks)), report_data(tmp_path / "s", {}))
-    assert "2 of 5 arms are timed in steps added after training (ringed)." in found.text
-    assert "1 of 5 arms are of a rate that drifted by more than 5% within the window (ringed)." in found.text
+    assert "2 of 5 arms were timed in steps added after training (ringed)." in found.text
+    assert "1 of 5 arms had a rate that was not steady (ringed)." in found.text
     cells = lines(replace(series(*marks), emulated="simulated"))
     cells = replace(cells, panels=tuple(replace(panel, form="cells") for panel in cells.panels))
     found = caption(cells, report_data(tmp_path / "c", {}))
-    assert "within the window (*)." in found.text
+    assert "not steady (*)." in found.text
     assert "(hollow)" not in found.text
     every = caption(lines(series(*marks[:2])), report_data(tmp_path / "t", {}))
-    assert "All arms are timed in steps added after training." in every.text
+    assert "All arms were timed in steps added after training." in every.text
 
 
 def test_the_caption_of_every_real_chart_has_three_lines_at_most() -> None:

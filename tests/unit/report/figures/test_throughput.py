@@ -62,8 +62,8 @@ CASES = (
     ),
     Case(
         "flags are those of the runs at a place",
-        [*arms()[:3], *repeats(2, workers=2, extended_steps=9, timed_window_s=[4.0, 6.0])],
-        {0: {"measured": {1: see(80, 90, 100, flags=""), 2: see(2000, 2000, flags="extended;short")}, OWN: ...}},
+        [*arms()[:3], *repeats(2, workers=2, extended_steps=9, rate_drift=[0.04, -0.06])],
+        {0: {"measured": {1: see(80, 90, 100, flags=""), 2: see(2000, 2000, flags="extended;unsteady")}, OWN: ...}},
     ),
     Case(
         "emulated runs get no ideal line of real ones",

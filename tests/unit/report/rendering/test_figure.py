@@ -452,7 +452,7 @@ def test_two_places_are_not_joined_and_marks_of_one_place_stand_apart() -> None:
 
 
 def test_flags_of_the_minority_are_rings_and_names_stand_beside_marks() -> None:
-    marks = [replace(mark(x, 1.0 * x, 2.0), flags="drift" if x == 4 else "extended") for x in (1, 2, 4)]
+    marks = [replace(mark(x, 1.0 * x, 2.0), flags="unsteady" if x == 4 else "extended") for x in (1, 2, 4)]
     figure = drawn(lines(Series("mpi", (*marks[:2], replace(marks[2], name="batch 8")))))
     rings = [line for line in figure.axes[0].lines if line.get_markersize() == RING_PT]
     assert [list(line.get_xdata()) for line in rings] == [[4.0]]
