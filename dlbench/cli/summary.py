@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.arm_table import ArmTable, arm_table
 from dlbench.analysis.arms import Row, arms, last_attempts
+from dlbench.analysis.formatting import counted
 from dlbench.cli.tables import drawn
 from dlbench.records import files
 from dlbench.records.columns import TABLES
@@ -57,13 +58,13 @@ def hints(rows: Iterable[Row]) -> list[str]:
     if timed:
         longest = max(timed, key=lambda row: row["timed_window_s"])
         lines.append(
-            f"{_runs(len(timed))} without steady samples/s: the timed window was at most "
+            f"{counted(len(timed), 'run')} without steady samples/s: the timed window was at most "
             f"{longest['timed_window_s']:.2g} s and {longest['timed_steps']} steps; a rate needs "
             f"{MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s. `extend_window: true` in `base` steps on until it has them"
         )
     if len(short) > len(timed):
         lines.append(
-            f"{_runs(len(short) - len(timed))} without steady samples/s: no timed window was opened; "
+            f"{counted(len(short) - len(timed), 'run')} without steady samples/s: no timed window was opened; "
             "`extend_window: true` in `base` steps on until there is one"
         )
     return lines
@@ -74,7 +75,7 @@ def failures(rows: Iterable[Row]) -> list[str]:
     failed = [row for row in rows if row["status"] != Status.COMPLETED]
     if not failed:
         return []
-    lines = [f"{_runs(len(failed))} not completed:"]
+    lines = [f"{counted(len(failed), 'run')} not completed:"]
     for row in failed[:MAX_FAILURES]:
         reason = (row["reason"] or "").strip().split("\n")[0]
         why = f": {reason}" if reason not in ("", row["status"]) else ""
@@ -97,7 +98,3 @@ def _drawn(table: ArmTable) -> "Table":
         for row in table.rows
     ]
     return drawn("", table.headings, rows, right=set(table.headings) - texts)
-
-
-def _runs(count: int) -> str:
-    return f"{count} run{'' if count == 1 else 's'}"

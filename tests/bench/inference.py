@@ -17,6 +17,7 @@ import pandas as pd
 from dlbench.analysis.compare.judgement import SIGNIFICANCE
 from dlbench.analysis.statistics.intervals import Floats, ratio_interval
 from dlbench.analysis.statistics.welch import FromBest, from_best, studentized_range_p
+from dlbench.report.markdown import row
 
 ARMS, REPEATS = (2, 3, 5, 7, 10, 14, 18, 20), (3, 4, 5, 7, 10)
 STUDIES = 4_000
@@ -52,7 +53,7 @@ class Cell:
         false_2: Studies with a false alarm where two arms are tied best.
         false_3: The same with three.
         false_all: The same with all arms equal.
-        told_10: Of the other arms, those told to be behind a best arm that is ahead of all by 10%, in scores by 0.01.
+        told_10: Of the other arms, those reported as behind a best arm that is ahead of all by 10%, in scores by 0.01.
         told_25: The same by 25%, in scores by 0.025.
         covered: Studies in which the intervals of all ratios to the best hold the true ones; the fewer, of an arm that
             is ahead by 10% and by 25%.
@@ -138,7 +139,7 @@ def simulate(name: str, arms: int, repeats: int, studies: int = STUDIES, seed: i
 
 
 def false_alarms(shape: Shape, generator: np.random.Generator, size: tuple[int, int, int], tied: int) -> float:
-    """Return the share of studies in which an arm that is tied best is told to be behind another."""
+    """Return the share of studies that report one of the tied best arms as behind another."""
     levels = np.where(np.arange(size[1]) < tied, 0.0, FAR)
     best, others, found = compared(drawn(shape, generator, size, levels))
     is_false = (found.p <= SIGNIFICANCE) & (others < tied) & (best < tied)[:, None]
@@ -148,7 +149,7 @@ def false_alarms(shape: Shape, generator: np.random.Generator, size: tuple[int, 
 def ahead(
     shape: Shape, generator: np.random.Generator, size: tuple[int, int, int], share: float
 ) -> tuple[float, float]:
-    """Return how many arms are told to be behind one that is ahead by a share, and how often all intervals hold."""
+    """Return how many arms are reported as behind one that is ahead by a share, and how often all intervals hold."""
     levels = np.where(np.arange(size[1]) == 0, 0.0, np.log1p(share) if not shape.step else share / 10)
     best, others, found = compared(drawn(shape, generator, size, levels))
     told = (found.p <= SIGNIFICANCE) & (best == 0)[:, None]
@@ -214,14 +215,14 @@ def page(cells: Sequence[Cell]) -> Iterator[str]:
     yield f"In {over} of {len(cells)} cells false alarms are above 5% by more than three standard errors"
     yield f"({100 * error:.2f}% each); the highest share is {100 * max(worst):.1f}%."
     yield from ("", "## False alarms", "")
-    yield "Studies, in %, in which any arm that is tied best is told to be behind; the highest over 2, 3 or all tied."
+    yield "Studies, in %, that report any of the tied best arms as behind; the largest for 2, 3 or all arms tied."
     for repeats in REPEATS:
         yield from ("", *_table(f"{repeats} repeats", cells, repeats, lambda one: max(alarms(one))))
     yield from (
         "",
         "## Power",
         "",
-        "Arms, in %, told to be behind the one that is ahead of all by 10%, then by 25% (scores: by 0.01 and 0.025).",
+        "Arms, in %, reported as behind the one that is ahead of all by 10%, then by 25% (scores: by 0.01 and 0.025).",
     )
     for repeats in REPEATS:
         yield from ("", *_table(f"{repeats} repeats, 10%", cells, repeats, lambda one: one.told_10))
@@ -243,11 +244,11 @@ def page(cells: Sequence[Cell]) -> Iterator[str]:
         "",
         "Intervals of one ratio of two arms (efficiency, speed-up), in %, that hold the true one; they say 95%.",
     )
-    yield from ("", _row(["noise", *(f"{n} repeats" for n in REPEATS)]), _row(["---", *["---:"] * len(REPEATS)]))
+    yield from ("", row(["noise", *(f"{n} repeats" for n in REPEATS)]), row(["---", *["---:"] * len(REPEATS)]))
     for name in SHAPES:
         known = {one.repeats: one.ratio_covered for one in cells if one.shape == name and one.arms == 2}
         if any(value is not None for value in known.values()):
-            yield _row([name, *(_percent(known.get(n)) for n in REPEATS)])
+            yield row([name, *(_percent(known.get(n)) for n in REPEATS)])
 
 
 def alarms(one: Cell) -> list[float]:
@@ -256,23 +257,19 @@ def alarms(one: Cell) -> list[float]:
 
 
 def _table(title: str, cells: Sequence[Cell], repeats: int, value: Callable[[Cell], float | None]) -> Iterator[str]:
-    yield _row([title, *(f"{arms} arms" for arms in ARMS)])
-    yield _row(["---", *["---:"] * len(ARMS)])
+    yield row([title, *(f"{arms} arms" for arms in ARMS)])
+    yield row(["---", *["---:"] * len(ARMS)])
     for name in SHAPES:
         found = {one.arms: value(one) for one in cells if one.shape == name and one.repeats == repeats}
         if any(share is not None for share in found.values()):
-            yield _row([name, *(_percent(found.get(arms)) for arms in ARMS)])
+            yield row([name, *(_percent(found.get(arms)) for arms in ARMS)])
 
 
 def _percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.1f}"
 
 
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-HEAD = """# What the rule of inference says of random numbers
+HEAD = """# The rule of inference on simulated studies
 
     .venv/bin/python -m tests.bench inference --output results/bench/inference
 

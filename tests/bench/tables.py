@@ -11,6 +11,7 @@ from math import floor, log10
 from pathlib import Path
 
 from dlbench.analysis.statistics.intervals import Interval, median_interval
+from dlbench.report.markdown import table
 from tests.bench.rows import Row, read
 
 DIGITS = 4
@@ -112,5 +113,4 @@ def _cells(interval: Interval, unit: str) -> tuple[str, str, str]:
 
 
 def _table(header: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
-    rows = [header, ("---",) * len(header), *lines]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
+    return "\n".join(table(header, lines)) + "\n"

@@ -33,7 +33,6 @@ FIRST_S, EVALUATION_S = 1.0, 0.2
 MORE_S = 5 * STEP_S
 
 Row = dict[str, str]
-Sabotage = Callable[[pytest.MonkeyPatch], None]
 
 
 def count_evaluations(patch: pytest.MonkeyPatch) -> None:

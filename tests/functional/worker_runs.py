@@ -21,7 +21,6 @@ from tests.functional.attempt import assignment
 from tests.functional.mpi_programs.launch import BASE, MPIRUN
 
 SCRIPTS = Path(__file__).parent / "scripts"
-ONE_PROCESS = ()
 MPI = (str(MPIRUN), "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", "-np")
 LIMITS = {"flush_interval_s": 0.05, "orphan_timeout_s": 20.0}
 

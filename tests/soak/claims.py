@@ -1,4 +1,4 @@
-"""How often claims are said to hold or not to on studies of which it is known what is true, and on shuffled runs."""
+"""How often claims are said to hold or not to on simulated studies, and on shuffled runs."""
 
 import sys
 import tempfile
@@ -112,15 +112,15 @@ def page(found: Sequence[Sequence[str]], command: str, minutes: float) -> str:
     """Return the table as a page: of each study the worst of its noises and numbers of repeats, and what holds."""
     total = sum({(row[0].partition(":")[0], *row[1:4]): int(row[3]) for row in found}.values())
     how = (
-        f"{command} took {minutes:.1f} minutes on {machine()}. Studies are drawn from curves of which it is known what "
-        "is true: no effect, untrue by one of its bounds, true at its bounds, as published; with three to ten repeats "
-        "and noise of times and losses (`outliers`: 2%, and one run of ten has half as much again; of accuracies, a "
-        "tenth of it in points). "
+        f"{command} took {minutes:.1f} minutes on {machine()}. Studies are drawn from known curves: no effect, "
+        "a claim untrue by one of its bounds, true at its bounds, or as published; with three to ten repeats and noise "
+        "of times and losses (`outliers`: 2%, and one run of ten is 1.5 times as long; of accuracies a tenth of it, in "
+        "points). "
         "Or the runs of a study are shuffled, so that x has no effect. `claims.csv` has all rows."
     )
     legend = (
-        f"Shares of studies in which the claim, or any claim of the study, holds, and does not: each the largest of "
-        f"all noises and repeats. {SIGNIFICANCE:.0%} may by chance, wherever the claim is not true or is not untrue."
+        f"Shares of studies in which the claim, or any claim of the study, is said to hold and not to hold: each the "
+        f"largest of all noises and repeats. By chance at most {SIGNIFICANCE:.0%} of studies get a false verdict."
     )
     said = f"{wrong(found)} of {len(found)} rows are above what chance explains with a probability of {CERTAINTY:.1%}."
     names = dict.fromkeys(row[0] for row in found)
@@ -139,7 +139,7 @@ def page(found: Sequence[Sequence[str]], command: str, minutes: float) -> str:
 @click.option("--studies", default=1000, show_default=True, type=click.IntRange(min=1), help="Of each row.")
 @click.option("--output", type=click.Path(path_type=Path), help="Folder for claims.csv and README.md; default: none.")
 def claims(studies: int, output: Path | None) -> None:
-    """False verdicts on claims: studies of which it is known what is true.
+    """False verdicts on claims of simulated studies.
 
     Exit code 0 if claims hold, and do not hold, in no more studies than their level allows.
     """

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dlbench.records.machine import describe
+from dlbench.report import markdown
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -16,9 +17,8 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table."""
-    cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in [columns, *rows]]
-    lines = [f"| {' | '.join(row)} |" for row in cells]
-    return "\n".join([lines[0], "|" + " --- |" * len(columns), *lines[1:]])
+    cells = ([" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in rows)
+    return "\n".join(markdown.table(columns, cells))
 
 
 def machine() -> str:
