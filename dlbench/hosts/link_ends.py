@@ -30,7 +30,7 @@ _CONNECT_S, _CALLED_S, _SILENCE_S = 5.0, 8.0, 5.0
 _MAX_PINGS, _MIN_PINGS, _PINGS_S = 500, 5, 0.15
 # The first round trips of a connection find caches cold.
 _COLD_PINGS = 3
-# A message comes after a pause, as a gradient does, in which a limiter may save up what it then lets through at once.
+# Messages follow a pause, as gradients do: a token bucket fills in it and then lets a burst through.
 NUM_MESSAGES, _PAUSE_S = 7, 0.005
 # Where a message takes longer, larger ones are left out.
 _LONG_S = 0.05

@@ -26,14 +26,14 @@ ALL_PAIRS_HOSTS = 8
 _ANSWER_S = 15.0
 
 
-# Sizes of gradients. A stream shows what a link carries in the long run, not what it lets through after a pause.
+# Sizes of gradients. A stream shows the rate of a link in the long run, not that of a burst after a pause.
 MESSAGE_SIZES = tuple(8192 * 2**power for power in range(10))
 # What Ethernet, IP and TCP leave of a frame of 1514 bytes to a program.
 PAYLOAD_SHARE = 1448 / 1514
 # A measured time may differ from the declared one by so much of it, and by what a timer of the kernel may be late.
 # Smaller messages may leave a host as one segment, which a limiter lets through as a whole.
 TOLERANCE, TOLERANCE_S, LEAST_JUDGED_BYTES = 0.1, 1e-4, 65536
-# Other work on a host makes messages late: a pair that is not as declared is measured so often before that is said.
+# Other work on a host makes messages late: a pair that is not as declared is measured so often before it is an error.
 _TRIES = 3
 
 
@@ -63,9 +63,9 @@ class MessageTime:
         return self.size_bytes / self.time_s if self.time_s > 0 else None
 
     def excess(self, rate_bytes_per_s: float) -> float:
-        """Return by what share of its time on a link of this rate, which carries headers too, it takes longer.
+        """Return the measured time / the time on a link of this rate, headers included, - 1.
 
-        Other work on a host makes messages late: all of them are too slow, or half of them are too fast.
+        Other work on a host makes messages late, so a link is too slow by the least time, and too fast by the median.
         """
         typical, least = (
             time_s * PAYLOAD_SHARE * rate_bytes_per_s / self.size_bytes - 1
@@ -79,7 +79,7 @@ class MessageTime:
         return self.size_bytes >= LEAST_JUDGED_BYTES
 
     def is_as_declared(self, rate_bytes_per_s: float) -> bool:
-        """Whether it takes what a link of this rate needs for it; small ones always do."""
+        """Whether it takes the time that a link of this rate needs for it; small ones always do."""
         allowed = TOLERANCE + TOLERANCE_S * PAYLOAD_SHARE * rate_bytes_per_s / self.size_bytes
         return not self.is_judged or abs(self.excess(rate_bytes_per_s)) <= allowed
 
@@ -126,7 +126,7 @@ class LinkMeasurement:
         return abs(self.bandwidth_bytes_per_s / (PAYLOAD_SHARE * rate_bytes_per_s) - 1)
 
     def nearer(self, again: "LinkMeasurement", rate_bytes_per_s: float) -> "LinkMeasurement":
-        """Return it with what took more nearly its time on a link of this rate when it was measured again.
+        """Return it with, for each message, the one of two measurements that is nearer to a link of this rate.
 
         Other work on the hosts makes messages, or the one of a byte that is subtracted, late.
         """
@@ -201,8 +201,8 @@ def _as_declared(pair: "_Pair") -> LinkMeasurement:
     if not found.is_as_declared(rate):
         raise UserError(
             _contradiction(pair, found),
-            hint="declare the rate that it has, or remove `link`; or fix what limits it: a token bucket lets messages "
-            "through at once",
+            hint="declare the measured rate, remove `link`, or fix the limiter of the link: a token bucket lets "
+            "messages of gradient size through at once",
         )
     return found
 

@@ -78,7 +78,7 @@ RUNS = _table(
     ("batch_size_per_worker", "float", "samples", "Mean local batch: global / workers."),
     ("batch_size_global", "int", "samples", "Samples of all workers in one step."),
     ("divide", "text", "", "What was divided over the workers: data or epochs."),
-    ("remainder", "text", "", "What became of an epoch's samples that fill no global batch: train (a smaller last step) or drop. Empty where a command of the user's own trained."),
+    ("remainder", "text", "", "How samples of an epoch that fill no global batch are handled: train (a smaller last step) or drop. Empty where a command of the user's own trained."),
     ("epochs", "int", "", "Epochs as the scenario gives them."),
     ("epochs_per_worker", "int", "", "Epochs each worker was to train."),
     ("epochs_completed", "int", "", "Epochs each worker trained: fewer where the target ended the run."),

@@ -132,7 +132,7 @@ def describe_virtualisation(root: Path = ROOT) -> dict[str, Any]:
 
 
 def _hypervisor() -> str | None:
-    """Return the hypervisor's name, which only the processor itself tells, as lscpu asks it; None without lscpu."""
+    """Return the hypervisor's name as lscpu reads it from the processor; None without lscpu."""
     try:
         done = subprocess.run(
             ["lscpu", "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=5, check=False,

@@ -147,6 +147,6 @@ class Claim(BaseModel):
             Shape.SPEEDS_UP: f"{who} is less at the largest {place} than at the smallest",
             Shape.STARTS_BEHIND: f"{who} is above {than} at the smallest {place}",
             Shape.CLOSES_IN: f"{who} begins above {than} and closes in with a growing {place}",
-            Shape.OVERTAKES: f"{who} is below {than} beyond a {place} of {self.beyond or 0:g}",
+            Shape.OVERTAKES: f"{who} is below {than} beyond {place} {self.beyond or 0:g}",
             Shape.SLIGHTLY_BETTER: f"{who} is higher at the largest {place} than at the smallest, by {most:g} at most",
         }[self.claim]

@@ -17,7 +17,7 @@ _ONCE: dict[tuple[str, str], dict[Any, Any]] = {
 
 
 def _before(name: str, default: Any) -> tuple[Any, ...]:
-    """Return the values of a setting with which a run is what it was before the setting came."""
+    """Return the values of a setting that leave a run as it was before the setting existed."""
     setting = about(name)
     if setting.once is not None:
         return (setting.once,)
@@ -86,7 +86,7 @@ class RunSpec(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _with_new_names(cls, values: Any) -> Any:
-        """Read the record of an older dlbench: settings have their old names, and those to come their old values."""
+        """Read a record of an older dlbench: rename settings, and set newer ones to what it did."""
         settings = values.get("settings") if isinstance(values, dict) else None
         if not isinstance(settings, dict):
             return values

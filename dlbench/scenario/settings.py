@@ -32,7 +32,7 @@ class Divide(StrEnum):
 
 
 class Remainder(StrEnum):
-    """What becomes of the samples of an epoch that fill no global batch."""
+    """How samples of an epoch that fill no global batch are handled."""
 
     TRAIN = "train"
     DROP = "drop"
@@ -357,7 +357,7 @@ def about(name: str) -> Setting:
 
 
 def unrecorded(name: str) -> Any:
-    """Return the value that a setting had in studies that do not record it."""
+    """Return the value of a setting in studies that do not record it."""
     once = about(name).once
     return Settings.model_fields[name].default if once is None else once
 

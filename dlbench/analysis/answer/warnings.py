@@ -90,10 +90,14 @@ def _unsteady(arms: Sequence[Arm]) -> str:
         return ""
     rows = [row for arm in arms for row in arm.completed]
     unsettled = sum(row.get("warmup_detected") is not None and not row["warmup_detected"] for row in rows)
+    why = {
+        "step times had not settled when the timed window began": unsettled,
+        f"the rate changed by more than {percent(MOST_DRIFT)} within the window": sum(map(has_drifted, rows)),
+    }
+    reasons = (f"{text} ({counted(count, 'run')})" for text, count in why.items() if count)
     return (
-        f"In {sum(arm.unsteady for arm in found)} of {counted(len(rows), 'run')} throughput was not steady (~): in "
-        f"{unsettled} step times had not settled when the timed window began, in {sum(map(has_drifted, rows))} the "
-        f"window's second half was more than {percent(MOST_DRIFT)} faster or slower than its first. "
+        f"In {sum(arm.unsteady for arm in found)} of {counted(len(rows), 'run')} throughput was not steady (~): "
+        f"{', '.join(reasons)}. "
         f"{listed([f'{arm.title}: {arm.unsteady} of {arm.n}' for arm in found], separator='; ')}."
     )
 
@@ -108,7 +112,7 @@ def _window(rows: Sequence[Row]) -> str:
             f"{MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s (`extend_window: true` brings it)."
         )
     if windows and median(windows) < SHORT_WINDOW_S and without < len(rows):
-        text += f" Steady throughput is measured over {SECONDS.shown(median(windows))} at the median, which is short."
+        text += f" The median timed window is {SECONDS.shown(median(windows))}, which is short."
     return text.strip()
 
 
@@ -198,17 +202,17 @@ _ABOUT_RUNS: tuple[Callable[[Sequence[Row]], str], ...] = (
 
 
 def _samples(group: ComparisonGroup) -> str:
-    """Say that training times are of unequal work, with the arms of each number of samples."""
+    """Say that training times are of unequal work, with the arms of the least and of the most samples."""
     titles: dict[int, list[str]] = {}
     for arm in group.completed:
         if arm.samples_seen is not None:
             titles.setdefault(arm.samples_seen, []).append(arm.title)
     if len(titles) < 2:
         return ""
-    parts = (f"{count:,}: {listed(titles[count], separator='; ')}" for count in sorted(titles))
+    least, most = (f"({listed(titles[count], separator='; ')})" for count in (min(titles), max(titles)))
     return (
-        f"{group.title}: arms trained on unequal numbers of samples (`remainder: drop`, `target.stop` or an older "
-        f"version), so their training times are of unequal work. {listed(parts, separator='. ')}."
+        f"{group.title}{', emulated' * bool(group.emulated)}: training times are of unequal work (`remainder: drop`, "
+        f"`target.stop` or an older version): {min(titles):,} samples {least} to {max(titles):,} {most}."
     )
 
 

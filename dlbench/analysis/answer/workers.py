@@ -21,8 +21,8 @@ class Advice(StrEnum):
     """What a series of worker counts advises."""
 
     ADD = "more workers pay"
-    STAY = "no gain from them is shown"
-    UNDECIDED = "it is undecided"
+    STAY = "no gain from more workers is shown"
+    UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ def workers(group: ComparisonGroup) -> Iterator[Statement]:
         yield _statement(series, ranking, faster)
     if rest := pairs[MOST_SERIES:]:
         advice = Counter(advised(ranking, faster)[0] for _, ranking, faster in rest)
-        said = ", ".join(f"in {count} {word}" for word, count in sorted(advice.items()))
-        yield Statement(f"Of {counted(len(rest), 'other group')} of arms that differ in workers alone: {said}.", "why")
+        said = ", ".join(f"{word} in {count}" for word, count in sorted(advice.items()))
+        yield Statement(f"In {counted(len(rest), 'other group')} of arms that differ only in workers: {said}.", "why")
 
 
 def scaling_series(group: ComparisonGroup) -> list[ScalingSeries]:
@@ -126,7 +126,7 @@ def _statement(series: ScalingSeries, ranking: Ranking, faster: Collection[Arm])
     if advice is Advice.UNDECIDED:
         repeats = f"{ranking.repeats} repeats" if ranking.repeats > 1 else "one repeat"
         return Statement(
-            _led(series, f"whether more workers pay, {repeats} cannot show: with {count}, {numbers}."), "warning"
+            _led(series, f"{repeats} cannot show whether more workers pay: with {count}, {numbers}."), "warning"
         )
     if advice is Advice.STAY:
         apart = _apart(ranking, base, arm)

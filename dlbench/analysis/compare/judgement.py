@@ -21,9 +21,9 @@ from dlbench.analysis.statistics.welch import from_best, paired, smallest_step, 
 
 # Two groups differ where equal ones would differ so much only this rarely.
 SIGNIFICANCE = 0.05
-# What differs by less is within what the steps of one run still vary by.
+# Smaller differences are within the variation between the steps of one run.
 NOISE = 0.02
-# Fewer repeats than this show next to nothing of how they scatter.
+# Fewer repeats do not show how values scatter.
 LEAST_REPEATS = 3
 
 Values = tuple[float, ...]

@@ -64,7 +64,7 @@ def _panels(one: Placed, shown: list[str]) -> Iterator[Panel]:
 
 def _notes(runs: "pd.DataFrame") -> Iterator[str]:
     """Yield what else changes with the batch size or the workers and may explain a difference."""
-    yield "Training values are sums over the last epoch, taken while the weights still changed."
+    yield "Training loss and accuracy are means over the last epoch, while the weights still change."
     epochs = runs["epochs"].dropna().unique().tolist()
     if runs["batch_size_global"].nunique() > 1 and len(epochs) == 1:
         passes = f"{epochs[0]} epoch{'' if epochs[0] == 1 else 's'}"

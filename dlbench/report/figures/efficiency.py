@@ -29,7 +29,7 @@ AXIS = Axis("steady samples/s of a worker / of one worker alone", low=0.0, high=
 WHOLE = "as fast as one worker alone"
 DEFINITION = (
     "Efficiency is steady samples/s of one of the workers over those of one worker alone at the same batch size; "
-    "the interval is that of the ratio of their medians."
+    "the interval is Welch's, of logarithms."
 )
 
 
@@ -120,4 +120,4 @@ def _without_base_line(completed: "pd.DataFrame", found: Mapping[tuple[str, str]
     named = zip(rows["study"], rows["arm"], rows["label"].fillna(rows["arm"]), strict=True)
     labels = dict.fromkeys(str(label) for study, arm, label in named if (str(study), str(arm)) not in found)
     if labels:
-        yield f"No efficiency is known where no base line is the equal: {listed(labels)}."
+        yield f"No efficiency, for lack of a base line with equal settings: {listed(labels)}."

@@ -36,7 +36,7 @@ VALUES = {
 }
 # More panels than this cannot be read; arms with the fewest runs are then left out.
 MOST_PANELS = 12
-# Beyond so many marks the points of single runs hide the line.
+# With more marks the points of single runs hide the line.
 FEW_MARKS = 12
 # Beyond these ratios an axis is logarithmic: of the places where lines end, and of losses.
 FAR_APART, FAR_DOWN = 4.0, 10.0
@@ -187,4 +187,4 @@ def _absent(sizes: Sequence[int], left_out: Sequence[str]) -> Iterator[str]:
     if sizes:
         yield f"Of all batch sizes {len(sizes)} are shown: {listed(map(str, sizes), len(sizes))}."
     if left_out:
-        yield f"Left out for want of room or of curves: {listed_titles(left_out)}."
+        yield f"Left out, without curves or beyond the number of panels: {listed_titles(left_out)}."

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import TASK, described, groups, is_base_line
 from dlbench.analysis.metrics.pareto import Point, front, knee
 from dlbench.plugins import Options
@@ -119,7 +120,7 @@ def _with_costs(runs: "pd.DataFrame") -> "pd.DataFrame":
     device_s = numbers(runs, "workers") * time_s.fillna(late)
     arms = [runs["arm"], is_emulated(runs), *(runs[key] for key in TARGET)]
     places = device_s.where(device_s > 0).groupby(arms, dropna=False).transform("median")
-    # Arms that cost exactly the same stay apart, by less than anyone can see.
+    # Arms of equal cost stay apart by an invisible amount.
     own_place = places * (1 + 1e-9 * pd.Series(pd.factorize(runs["arm"])[0], index=runs.index))
     return runs.assign(**{TIME: time_s, ENDED: late, PLACE: own_place})
 
@@ -213,7 +214,7 @@ def _named(series: Iterable[Series], named: Mapping[float, str]) -> Iterator[Ser
 
 
 def _line(best: list[Point]) -> Iterator[Series]:
-    """Yield the line through the front, which is no way's own and so has no colour."""
+    """Yield the line through the front, which belongs to no series and has no colour."""
     if len(best) > 1:
         marks = tuple(line_mark(place, time_s) for place, time_s in best)
         yield Series(FRONT, marks, Role.IDEAL)
@@ -223,7 +224,7 @@ def _front_note(field: _Field, best: list[Point], turn: Point | None, names: Map
     """Yield which arms no other beats, which of them is the knee and how it was found, or why there is none."""
     if not best:
         return
-    where = f" of {field.title}" if field.title else ""
+    where = f" ({field.title})" if field.title else ""
     known = [f"{names[place]} ({brief(place[1])} s, {brief(place[0])} {field.unit})" for place in best]
     if len(best) == 1:
         yield f"Pareto front{where}: one arm has both the least time and the fewest {field.unit}, {known[0]}."
@@ -237,7 +238,7 @@ def _front_note(field: _Field, best: list[Point], turn: Point | None, names: Map
     elif len(best) > 2:
         yield "It has no knee: no arm on it lies below the line between its ends."
     else:
-        yield "A knee needs a third arm between them."
+        yield "With two arms on it, the front has no knee."
 
 
 def _listed(known: list[str]) -> str:
@@ -251,7 +252,7 @@ def _accuracy_note(field: _Field) -> Iterator[str]:
     """Yield by how much the arms' accuracy differs where no target made it alike."""
     if field.target:
         return
-    where = f" for {field.title}" if field.title else ""
+    where = f" ({field.title})" if field.title else ""
     known = learned(field.runs[field.runs[PLACE].notna()])
     medians = numbers(known, "validation_accuracy").where(is_completed(known)).groupby(known["arm"]).median().dropna()
     if medians.empty:
@@ -262,7 +263,7 @@ def _accuracy_note(field: _Field) -> Iterator[str]:
         yield f"No target was set{where}; the median validation accuracy of all arms is {medians[low]:.4f}."
         return
     yield (
-        f"No target was set{where}, so that the arms do not end alike: median validation accuracy goes from "
+        f"No target was set{where}: arms end at different accuracies, medians range from "
         f"{medians[low]:.4f} ({_label(known, low)}) to {medians[high]:.4f} ({_label(known, high)})."
     )
 
@@ -276,8 +277,7 @@ def _left_out(every: list[_Field], fields: list[_Field]) -> Iterator[str]:
     """Yield how many arms have no place, and how many stand alone in their task."""
     lost = sum(int(field.runs["arm"][field.runs[PLACE].isna()].nunique()) for field in every)
     if lost:
-        yield f"Left out: {lost} arm{'' if lost == 1 else 's'} without the time of any completed run."
+        yield f"Left out: {counted(lost, 'arm')} without the time of any completed run."
     alone = sum(_num_arms(field.runs) for field in every if field not in fields)
     if alone:
-        arms = f"{alone} arm{'' if alone == 1 else 's'}"
-        yield f"Left out: {arms} with no other of the same task and target, real or emulated alike, beside it."
+        yield f"Left out: {counted(alone, 'arm')} with no other of the same task and target, real or emulated alike."

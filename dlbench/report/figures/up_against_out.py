@@ -26,7 +26,7 @@ ORDER = 45
 RATIO = "scale-out / scale-up"
 # Where runs with several workers on each of several hosts are compared as well.
 RATIOS = "ratio to scale-up"
-# The line of no difference goes on by this share of a place, so that it is one at a single number of workers too.
+# The line of no difference extends by this share of a place, so that it is a line at a single number of workers too.
 BEYOND = 0.4
 MODES = [Mode.SCALE_UP.value, Mode.SCALE_OUT.value]
 SIDES = ("scale-up", "what is on several hosts")
@@ -81,7 +81,7 @@ def ratio(column: str) -> str:
 def chart(data: "ReportData") -> Chart:
     """Return times and rates of both modes and what lies between (left), and the ratio of each pair of repeats (right).
 
-    The interval of a ratio is that of the median over pairs (`dlbench.analysis.intervals.median_interval`).
+    The interval of a ratio is that of the median over pairs (`dlbench.analysis.statistics.intervals.median_interval`).
 
     Raises:
         MissingRowsError: There is no pair of completed runs, one on one host and one on several, equal in all else.

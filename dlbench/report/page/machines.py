@@ -62,8 +62,8 @@ def unsteady(data: ReportData) -> Iterator[str]:
         slower = max((1 - min(speeds) / max(speeds) for speeds in by_core.values()), default=0.0)
         if slower > SLOWER:
             yield (
-                f"{one_line(study.name)}: before and after its runs the processor did a fixed piece of work at speeds "
-                f"that differ by {percent(slower)}: whoever shares it may have slowed some runs."
+                f"{one_line(study.name)}: a core did the same work before and after the runs at speeds that differ by "
+                f"{percent(slower)}: others on the processor may have slowed some runs."
             )
 
 

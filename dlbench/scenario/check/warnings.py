@@ -52,15 +52,14 @@ def _oversubscribed(arms: Sequence[RunSpec], cluster: Cluster) -> list[str]:
 
 
 def _shares(arms: Sequence[RunSpec]) -> list[str]:
-    """Warn of shares of a core where numbers of workers are compared: messages wait for who is out of turn."""
+    """Warn of shares of a core where numbers of workers are compared: messages wait for workers without a turn."""
     cores = sorted({run.settings.cores_per_worker or 1.0 for run in arms})
     if len({run.settings.workers for run in arms}) == 1 or all(number.is_integer() for number in cores):
         return []
     shares = " and ".join(f"{number:g}" for number in cores)
     why = "a worker that has used up its quota lets the others wait, which counts as communication"
-    return [
-        f"numbers of workers are compared with {shares} cores per worker: {why}; whole cores would measure it alone"
-    ]
+    how = "use whole cores to measure communication alone"
+    return [f"numbers of workers are compared with {shares} cores per worker: {why}; {how}"]
 
 
 def _target(arms: Sequence[RunSpec]) -> list[str]:

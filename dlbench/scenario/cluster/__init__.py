@@ -78,7 +78,7 @@ class Prices(BaseModel):
 
 
 class DeclaredLink(BaseModel):
-    """What its user says of the links between the hosts; a study on other links is refused.
+    """The declared links between the hosts; a study on other links is refused.
 
     Attributes:
         rate: Bits per second of a link, with its headers: `1gbit`, `200mbit`, `512kbit`.
@@ -133,7 +133,7 @@ class Cluster(BaseModel):
             for the one that leads to the other hosts.
         environment: Variables of every process; they win over what dlbench sets.
         prices: What it costs; None where the cluster file has no prices.
-        link: What its user says of the links between hosts; None where nothing is said.
+        link: The declared links between hosts; None where none are declared.
         emulated: Why runs on it are not on representative hardware: reasons for the column of that name.
         links: What was measured between its hosts; empty before.
     """

@@ -38,7 +38,7 @@ CASES = (
     ),
     Case(
         "emulated runs are not compared with real ones", EMULATED, {0: {"measured": {2: 0.9}, WHOLE: ...}},
-        says=["No efficiency is known where no base line is the equal"],
+        says=["No efficiency, for lack of a base line with equal settings"],
     ),
     Case(
         "but with emulated ones", [*EMULATED, *base_line(3, samples_per_s=198.0, emulated="oversubscribed")],

@@ -97,7 +97,7 @@ CASES = (
         says=["Of all batch sizes 7 are shown: 1, "],
     ),
     case(
-        "more panels than can be read are named instead", GRID, num_runs=2, says=["Left out for want of room"],
+        "more panels than can be read are named instead", GRID, num_runs=2, says=["Left out, without curves"],
     ),
 )  # fmt: skip
 
