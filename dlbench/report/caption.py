@@ -89,7 +89,7 @@ def _coverage(intervals: Iterable[Interval], *, drawn: bool) -> Iterator[str]:
     known = [one for one in intervals if one.low is not None]
     lowest = min((one.coverage for one in known if one.coverage is not None), default=None)
     if drawn and lowest is not None:
-        yield f"bars: intervals (at least {math.floor(100 * lowest + 1e-9)}%)"
+        yield f"bars: intervals (coverage at least {math.floor(100 * lowest + 1e-9)}%)"
 
 
 def _flags(chart: Chart) -> Iterator[str]:

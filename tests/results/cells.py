@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from dlbench.analysis.arm_table import marks
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.formatting import number, percent
 from dlbench.analysis.statistics.intervals import median_interval
+from dlbench.report.markdown import escaped
 from tests.results.comparisons import interval_text, samples
 
-# A rate of which steps after training are a part is marked so.
-EXTENDED = "†"
 Cell = Callable[[Arm], str]
 
 
@@ -23,7 +23,7 @@ def _of(values: Iterable[float], written: Callable[[float], str] = number) -> st
 
 
 def _rate(arm: Arm) -> str:
-    return _spread("samples_per_s")(arm) + EXTENDED * any(arm.values("extended_steps"))
+    return " ".join(filter(None, (_spread("samples_per_s")(arm), escaped(marks(arm)))))
 
 
 def _exchange(arm: Arm) -> str:

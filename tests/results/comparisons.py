@@ -6,10 +6,10 @@ from statistics import median
 
 from dlbench.analysis.arms import LOWER_IS_BETTER, Arm
 from dlbench.analysis.compare.judgement import NOISE, SIGNIFICANCE, Judgement, JudgementCase, Verdict, judge
-from dlbench.analysis.formatting import listed, number, percent
+from dlbench.analysis.formatting import Unit, listed, number, percent
 from dlbench.analysis.statistics.intervals import Interval, ratio_interval
 
-SAME, FEW, UNEQUAL, EMULATED = "not told apart", "too few repeats", "unequal samples", "emulated beside real"
+SAME, FEW, UNEQUAL, EMULATED = "no difference shown", "too few repeats", "unequal samples", "emulated and real"
 ALL = 1_000
 
 
@@ -17,9 +17,7 @@ def interval_text(interval: Interval | None, written: Callable[[float], str] = n
     """Return a median with its interval, such as `1.2 [1.1, 1.3]`; empty where there is none."""
     if interval is None:
         return ""
-    if interval.low is None or interval.high is None or interval.low == interval.high:
-        return written(interval.value)
-    return f"{written(interval.value)} [{written(interval.low)}, {written(interval.high)}]"
+    return written(interval.value) if interval.low == interval.high else Unit(written).with_ends(interval)
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ class Comparison:
 
 def samples(arm: Arm) -> int:
     """Return how many samples the runs of an arm trained on."""
-    return int(median(arm.values("samples_seen")))
+    return arm.samples_seen or 0
 
 
 def lower_is_better(column: str) -> bool:
@@ -90,17 +88,17 @@ def compared(pairs: Sequence[tuple[object, Arm, Arm]], column: str) -> tuple[Com
 
 
 def rule() -> str:
-    """Say when two arms are told apart."""
+    """Say when two arms are said to differ."""
     return (
-        "Two arms are told apart where Welch's t-test, of the logarithms of times and rates and of scores as they are, "
-        f"is significant ({percent(SIGNIFICANCE)}, corrected by Holm over the places named in one sentence), and where "
-        f"medians of times and rates differ by more than {percent(NOISE)}. Training times are compared only of arms "
-        "that trained on equally many samples, and emulated arms never with real ones."
+        "Two arms differ where Welch's t-test (of logarithms for times and rates, of the values for scores) is "
+        f"significant at {percent(SIGNIFICANCE)} after Holm's correction over the places named in one sentence, and "
+        f"where medians of times and rates differ by more than {percent(NOISE)}. Training times are compared only "
+        "between arms that trained on the same number of samples; emulated arms are never compared with real ones."
     )
 
 
 def verdicts(comparisons: Sequence[Comparison], axis: str = "batch") -> str:
-    """Return the words of all places: `less (batch 8, 16); not told apart (batch 32)`; no places without an axis."""
+    """Return the words of all places: `less (batch 8, 16); too few repeats (batch 32)`; no places without an axis."""
     places: dict[str, list[str]] = {}
     for one in comparisons:
         places.setdefault(one.word, []).append(f"{one.place}")

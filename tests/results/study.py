@@ -16,6 +16,7 @@ import dlbench
 from dlbench import plugins
 from dlbench.analysis.answer.answers import Statement, answers
 from dlbench.analysis.answer.warnings import MUCH_STEAL
+from dlbench.analysis.arm_table import mark_notes
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.claims.claim_check import ClaimState
 from dlbench.analysis.formatting import counted, listed, number
@@ -27,7 +28,7 @@ from dlbench.report.markdown import table as markdown_table
 from dlbench.report.page.machines import machines, unsteady
 from dlbench.scenario.read.scenario_file import read
 from tests.results import comparisons
-from tests.results.cells import EXTENDED, MEASURED, counts, items, order, plain
+from tests.results.cells import MEASURED, counts, items, order, plain
 from tests.results.comparisons import Comparison, samples
 
 # Settings that may be alike in all arms, in the order of reading.
@@ -125,16 +126,18 @@ class StudyText:
     def runs(self) -> str:
         """Say how many runs there are, how they ended, how long all took, whether workers agreed."""
         runs, attempts = self.data.runs, self.data.attempts
-        ended = (attempts["started_at"] + pd.to_timedelta(attempts["wall_time_s"].fillna(0), unit="s")).max()
-        minutes = (ended - attempts["started_at"].min()).total_seconds() / 60
+        last = (attempts["started_at"] + pd.to_timedelta(attempts["wall_time_s"].fillna(0), unit="s")).max()
+        minutes = (last - attempts["started_at"].min()).total_seconds() / 60
         arms = runs.groupby(["study", "arm"])["status"].agg(lambda states: (states == "completed").sum())
         each = " to ".join(dict.fromkeys(f"{count}" for count in (arms.min(), arms.max())))
         again = len(attempts) - len(runs)
         tries = f"with {counted(again, 'further attempt')}" if again else "at the first attempt"
+        states = Counter(runs["status"])
+        ended = "all completed" if set(states) == {"completed"} else counts(states)
         agree = Counter(runs.loc[runs["workers"] > 1, "workers_agree"].fillna("not compared"))
         alike = f" Weights of all workers after training (`workers_agree`): {counts(agree)} runs." if agree else ""
         return (
-            f"{counted(len(runs), 'run')} in {minutes:.0f} minutes: {counts(Counter(runs['status']))} runs, {tries}; "
+            f"{counted(len(runs), 'run')} in {minutes:.0f} minutes: {ended}, {tries}; "
             f"{counted(len(arms), 'arm')} of {each} completed repeats each.{alike}"
         )
 
@@ -151,8 +154,8 @@ class StudyText:
         if min(seen) == max(seen):
             return f"Every arm trained on {seen[0]:,} samples."
         return (
-            f"**Arms did not train on equally many samples**: {min(seen):,} to {max(seen):,}. Training times of arms "
-            "with unequal samples are not compared."
+            f"**Arms trained on unequal numbers of samples**: {min(seen):,} to {max(seen):,}. Their training times are "
+            "not compared."
         )
 
     def brackets(self) -> str:
@@ -160,10 +163,12 @@ class StudyText:
         found = [interval.coverage for arm in self._arms if (interval := arm.metrics["train_time_s"])]
         covered = [share for share in found if share is not None]
         least = f"{math.floor(100 * min(covered))}%" if covered else ""
-        what = f"Medians [interval that covers the true one with a probability of at least {least}]." if covered else ""
-        extended = any(any(arm.values("extended_steps")) for arm in self._arms)
-        mark = f"{EXTENDED}: the rate is wholly or partly of steps that were added after training."
-        return " ".join(filter(None, (what or "One repeat: nothing is known of chance.", mark * extended)))
+        what = (
+            f"Medians [interval that covers the true median with a probability of at least {least}]." if covered else ""
+        )
+        return " ".join(
+            (what or "One repeat: nothing is known of chance.", *(f"\\{note}." for note in mark_notes(self._arms)))
+        )
 
     def span(self, column: str) -> str:
         """Return the largest median of an arm over the smallest."""

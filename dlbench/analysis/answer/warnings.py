@@ -137,7 +137,7 @@ def _first_step(rows: Sequence[Row]) -> str:
         return ""
     return (
         f"The first step, compilation included, is {percent(median(shares))} of the training time at the median: "
-        "longer training may rank the arms otherwise."
+        "longer training may rank the arms differently."
     )
 
 
@@ -192,7 +192,7 @@ def _one_machine(rows: Sequence[Row]) -> str:
         return ""
     return (
         f"In {shared} of {counted(len(several), 'run')} on several hosts, hosts were one machine: their messages "
-        "crossed no network card, and a real network may rank one host and several otherwise."
+        "crossed no network card, and a real network may rank the arms differently."
     )
 
 
@@ -233,7 +233,7 @@ def _learning_rate(group: ComparisonGroup) -> str:
     if rules := [scale for scale in scales if scale != "none"]:
         ways.append(f"scaled by the global batch ({', '.join(rules)})")
     how = " or ".join(ways)
-    return f"{group.title}: the learning rate was {how}, not tuned for each batch size, which may change every rank."
+    return f"{group.title}: the learning rate was {how}, not tuned for each batch size, which may change the ranking."
 
 
 def _distinct(group: ComparisonGroup, column: str) -> set[Any]:

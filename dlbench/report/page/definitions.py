@@ -33,8 +33,8 @@ WORDS = (
         "interval",
         "",
         "",
-        "Lies between two of the repeats (order statistics) and holds the true median with the probability that is "
-        "said, whatever the distribution; that of a ratio is Welch's, of logarithms (95%). One repeat has none.",
+        "Lies between two of the repeats (order statistics) and holds the true median with the stated "
+        "probability, whatever the distribution; that of a ratio is Welch's, of logarithms (95%). One repeat has none.",
     ),
     Definition(
         "emulated", "", "", "Not representative hardware, for the reasons named. Never compared with runs that are not."

@@ -47,7 +47,7 @@ def test_what_is_shown_and_what_is_folded_away(tmp_path: Path) -> None:
     chart = lines(series(mark(1, 1.0, 2.0, 3.0), mark(2, 1.0, 2.0, 3.0, 4.0, 5.0)))
     found = caption(replace(chart, lead="Read this"), report_data(tmp_path / "s", {}, {}))
     assert found.text == (
-        "Read this. Markers: medians of 3 to 5 repeats; dots: runs; bars: intervals (at least 75%). AMD EPYC."
+        "Read this. Markers: medians of 3 to 5 repeats; dots: runs; bars: intervals (coverage at least 75%). AMD EPYC."
     )
     assert found.details == (
         "Hardware: AMD EPYC, 2 logical CPUs usable, 2 x Tesla T4, a virtual machine; 1 host; 1 core per worker. "
