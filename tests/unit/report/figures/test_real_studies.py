@@ -42,7 +42,7 @@ def test_medians_by_batch_size() -> None:
             expected = {size: median(cells("runs", column, run_id=f"mlp-{arm}-b{size}-")) for size in SIZES}
             assert medians(line(made.panels[0], label)) == pytest.approx(expected)
     marks = [mark for one in rates.panels[0].series for mark in one.marks]
-    assert {mark.flags for mark in marks} == {"extended"}
+    assert {mark.flags for mark in marks} == {"extended", "extended;unsteady"}
 
 
 def test_learning_curves_at_the_last_epoch() -> None:
