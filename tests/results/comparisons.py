@@ -9,7 +9,7 @@ from dlbench.analysis.compare.judgement import NOISE, SIGNIFICANCE, Judgement, J
 from dlbench.analysis.formatting import Unit, listed, number, percent
 from dlbench.analysis.statistics.intervals import Interval, ratio_interval
 
-SAME, FEW, UNEQUAL, EMULATED = "no difference shown", "too few repeats", "unequal samples", "emulated and real"
+SAME, FEW, UNEQUAL, EMULATED = "cannot be told apart", "too few repeats", "unequal samples", "emulated and real"
 ALL = 1_000
 
 
