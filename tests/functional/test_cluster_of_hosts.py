@@ -140,7 +140,10 @@ def shares_of_expected(rate: str, pairs: list[tuple[Host, Host]]) -> dict[int, f
 
 @pytest.mark.alone
 def test_messages_of_every_size_take_their_size_over_the_rate_also_the_first_after_a_pause() -> None:
-    """A token bucket that holds 250 kB lets messages of 287 kB through at three times the rate."""
+    """A token bucket that holds 250 kB lets messages of 287 kB through at three times the rate.
+
+    What may be saved up, and one segment, is a tenth of the shortest message.
+    """
     with cluster(4, rate="1gbit") as made:
         hosts = made.hosts
         alone = shares_of_expected("1gbit", [(hosts[0], hosts[1])])
@@ -149,7 +152,8 @@ def test_messages_of_every_size_take_their_size_over_the_rate_also_the_first_aft
         ring = list(zip(hosts, (*hosts[1:], hosts[0]), strict=True))
         together = shares_of_expected("200mbit", ring)
     for found in (alone, together):
-        assert found == pytest.approx(dict.fromkeys(MESSAGES, 1.0), abs=0.12), (alone, together)
+        assert found.pop(MESSAGES[0]) == pytest.approx(1.0, abs=0.2), (alone, together)
+        assert found == pytest.approx(dict.fromkeys(MESSAGES[1:], 1.0), abs=0.12), (alone, together)
 
 
 def test_a_cut_host_is_unreachable_until_it_is_restored(pair: Cluster) -> None:

@@ -84,7 +84,7 @@ def test_a_study_is_made_in_a_pod_and_collected(tmp_path: Path, fake: Path) -> N
     assert row["study"] == study(tmp_path).name
     assert "runs in the pod x-launcher-abcde" in printed
     assert "workers=2, repeat 0" in printed
-    assert printed.count("Results") == 1
+    assert printed.count("completed repeat") == 1
     # Its journals are here, too, and nothing is left behind.
     assert list(study(tmp_path).glob(f"runs/*/1/{files.JOURNAL}"))
     assert not (fake / "job.json").exists()

@@ -12,13 +12,15 @@ import numpy as np
 import pytest
 
 from dlbench import plugins
-from dlbench.analysis.metrics import rates
+from dlbench.analysis.metrics import rates, warm_up
 from dlbench.analysis.metrics.warm_up import without_warm_up
 from dlbench.records.result import Result
+from dlbench.records.warm_up import WarmUp
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.telemetry.journal import Journal
 from dlbench.trainers import Problem, Threads
+from dlbench.worker.recorder import is_cut
 from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.loop import Loop
 from tests.fakes import IdleObserver, KeptReporter, SumStrategy, ThreadCommunicator, in_threads
@@ -38,7 +40,12 @@ Row = dict[str, str]
 def count_evaluations(patch: pytest.MonkeyPatch) -> None:
     """Close the window at cuts alone, so that it holds evaluations."""
     close = Loop._close_window
-    patch.setattr(Loop, "_close_window", lambda self: close(self) if self._phase() == "sampled" else None)
+
+    def close_at_cuts(self: Loop) -> None:
+        if is_cut(self._step, self.run.settings.sample_every):
+            close(self)
+
+    patch.setattr(Loop, "_close_window", close_at_cuts)
     patch.setattr(Loop, "_evaluate", _closing_after(Loop._evaluate))
 
 
@@ -51,9 +58,10 @@ def _closing_after(evaluate: Callable[[Loop], None]) -> Callable[[Loop], None]:
 
 
 def count_the_first_step(patch: pytest.MonkeyPatch) -> None:
-    """Open the window before anything."""
+    """Open the window before anything, and let no warm-up hide it."""
+    patch.setattr(warm_up, "truncation", lambda batches: WarmUp(0, True))
     phase = Loop._phase
-    patch.setattr(Loop, "_phase", lambda self: phase(self).replace("first", "timed"))
+    patch.setattr(Loop, "_phase", lambda self, share: phase(self, share).replace("first", "timed"))
 
 
 def train_while_evaluating(patch: pytest.MonkeyPatch) -> None:
@@ -114,7 +122,7 @@ def train(workers: int = 1, batch_s: float = 0.0, sample_every: int = 1000, **pa
     model = plugins.load("models", "softmax")
 
     def work(communicator: ThreadCommunicator) -> tuple[Result, np.ndarray, np.ndarray]:
-        samples = SlowData(x, y, both[:105], x, y, both[105:], batch_s=batch_s)
+        samples = SlowData(x, y, both[:100], x, y, both[100:], batch_s=batch_s)
         trainer = Trainer.create(
             settings,
             model,

@@ -144,7 +144,7 @@ def test_up_and_out_in_a_job_each(made: Cluster, folder: Path) -> None:
     assert len(list((study(folder) / files.SUBMISSIONS_FOLDER).iterdir())) == 2
     assert done.stdout.count(" runs on node[1-2]") == 2
     # The summary is shown once, and the job's own lines are shown as they come.
-    assert done.stdout.count("Results") == 1
+    assert done.stdout.count("completed repeat") == 1
     assert "mode=scale-out, repeat 0" in done.stdout
     # Slurm's hosts are others each time: the study names none of them.
     assert "node" not in json.dumps(json.loads((study(folder) / files.STUDY).read_text())["cluster"]["hosts"])
