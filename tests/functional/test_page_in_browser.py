@@ -255,7 +255,7 @@ def test_a_thousand_rows_are_sorted_and_filtered_at_once(opened):
 
 @pytest.mark.parametrize("name", ["small", "hostile"])
 @pytest.mark.parametrize("width", [360, 830, 1400])
-def test_nothing_but_the_table_scrolls_sideways(opened, name, width):
+def test_nothing_but_the_table_scrolls_sideways_and_charts_on_telephones(opened, name, width):
     page = opened(name, width)
     page.ask("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     assert page.ask("innerWidth") == width
@@ -265,9 +265,9 @@ def test_nothing_but_the_table_scrolls_sideways(opened, name, width):
         " one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).display !== 'inline')"
         ".map((one) => one.className || one.tagName)"
     )
-    assert set(beyond) <= {"box"}
+    assert set(beyond) <= ({"box", "drawing"} if width == 360 else {"box"})
     if width == 360:
-        assert beyond == ["box"]
+        assert beyond.count("box") == 1
 
 
 @pytest.mark.parametrize("name", ["small", "hostile"])

@@ -25,7 +25,7 @@ ORDER = 30
 # Of a run: its efficiency, and the number of its arm, both NaN where it has none.
 EFFICIENCY, ARM = "efficiency", "arm_number"
 # An axis of 0 to 110 %; what lies higher makes it longer.
-AXIS = Axis("steady samples/s of a worker / of one worker alone", low=0.0, high=1.1, percent=True)
+AXIS = Axis("steady samples/s of a worker / one worker alone", low=0.0, high=1.1, percent=True)
 WHOLE = "as fast as one worker alone"
 DEFINITION = (
     "Efficiency is steady samples/s of one of the workers over those of one worker alone at the same batch size; "

@@ -16,6 +16,7 @@ from dlbench.report.caption import Caption, caption
 from dlbench.report.chart import Chart, Mark, MissingRowsError, Role, Series
 from dlbench.report.data import ReportData, read
 from dlbench.report.rendering.figure import WIDTH_IN
+from dlbench.report.rendering.panels import LABEL_PT
 from dlbench.report.rendering.style import wrapped
 from tests.unit.report.charts import HOSTILE, bars, cells, line_mark, lines, mark
 
@@ -71,7 +72,7 @@ def test_flags_of_the_minority_have_rings_and_others_are_counted(tmp_path: Path)
     assert "All arms were timed in steps added after training." in every.text
 
 
-def test_the_caption_of_every_real_chart_has_three_lines_at_most() -> None:
+def test_every_real_chart_has_a_caption_of_three_lines_at_most_and_whole_labels() -> None:
     for name in ("digits-strategies", "kim2018-as-published-four-hosts-small-1gbit", "dividing"):
         found = read([RESULTS / name])
         for figure in plugins.names("figures"):
@@ -80,6 +81,9 @@ def test_the_caption_of_every_real_chart_has_three_lines_at_most() -> None:
                 narrow = 72 * WIDTH_IN[1] if chart.columns == 1 else 72 * WIDTH_IN[2]
                 shown = wrapped(caption(chart, found).text, narrow, 8.5)
                 assert shown.count("\n") < 3, (name, figure, shown)
+                for panel in chart.panels:
+                    label = wrapped(panel.y.label, LABEL_PT, 9.0, max_lines=2)
+                    assert panel.form == "cells" or not label.endswith("…"), (name, figure, label)
 
 
 @pytest.mark.parametrize("machine", [None, [], {"cpu": 7}, {"gpus": [None, {}]}, {"cpu": {"usable_cpus": "many"}}])
