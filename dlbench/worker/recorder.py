@@ -157,7 +157,7 @@ class Window:
         self._barrier()
         self.is_open = True
         self._steps = self._samples = 0
-        self._opened = self._clocks()
+        self._opened = perf_counter(), *self._cpu_clocks()
 
     def count(self, num_samples: int, step_time_s: float) -> None:
         """Count one step into the open piece."""
@@ -167,8 +167,10 @@ class Window:
 
     def mark_end(self, moment: float | None = None) -> None:
         """Let the open piece end now, or at a moment on `perf_counter` just past, unless it is called again."""
-        now, cpu_s, observer_s = self._clocks()
-        self._ended = (now if moment is None else moment, cpu_s, observer_s)
+        # Where a quota is used up the kernel stops a process as it returns from a system call, such as that of a CPU
+        # clock: the first and the last moment of a piece lie outside those calls, so that no stop is left out.
+        cpu_s, observer_s = self._cpu_clocks()
+        self._ended = (perf_counter() if moment is None else moment, cpu_s, observer_s)
         self._closing = self._ended[0]
 
     def close_at_barrier(self, zero: float) -> None:
@@ -200,5 +202,5 @@ class Window:
         self.is_open = False
         self._steps = self._samples = 0
 
-    def _clocks(self) -> tuple[float, float, float]:
-        return perf_counter(), process_time(), self._read_observer()
+    def _cpu_clocks(self) -> tuple[float, float]:
+        return process_time(), self._read_observer()
