@@ -9,7 +9,7 @@ from the same epochs, because it makes more updates.
 import sys
 
 import dlbench
-from dlbench.analysis.compare.judgement import better
+from dlbench.analysis.compare.judgement import JudgementCase, judge
 
 output = sys.argv[1] if len(sys.argv) > 1 else "studies"
 
@@ -37,8 +37,8 @@ print(study.epochs.groupby(["batch_size", "epoch"])["train_loss"].median().unsta
 arms = study.arms[study.arms["metric"] == "validation_accuracy"]
 print(arms[["label", "n", "median", "low", "high"]].to_string(index=False))
 completed = study.runs[study.runs["status"] == "completed"]
-scores = {size: rows["validation_accuracy"].tolist() for size, rows in completed.groupby("batch_size")}
-judgement = better(scores[16], scores[256], is_score=True)
+scores = {size: tuple(rows["validation_accuracy"]) for size, rows in completed.groupby("batch_size")}
+(judgement,) = judge([JudgementCase(scores[16], scores[256], is_score=True)])
 print(f"batch 16 against 256: {judgement.verdict}, p = {judgement.p}, A12 = {judgement.a12:.2f}")
 
 # 4. Draw: a figure of matplotlib's, to be shown or changed, and the whole report.

@@ -131,29 +131,29 @@ ON_THE_WIRE = 1514 / 1448
 MESSAGES = (131_072, 287_000, 427_000, 1 << 20, 4 << 20)
 
 
-def shares_of_expected(rate: str, pairs: list[tuple[Host, Host]]) -> dict[int, float]:
-    """Return what messages take over size / rate, by size: of some rounds the shortest, for others compute beside."""
+def unlike_expected(rate: str, pairs: list[tuple[Host, Host]]) -> dict[int, tuple[float, float]]:
+    """Return the messages that do not take size / rate within 10% and 0.2 ms, by size: measured and expected seconds.
+
+    Measured is of some rounds the shortest, for others compute beside. A message of one byte, whose time is taken off,
+    finds a sleeping processor; one that is long has woken it before it ends.
+    """
     rounds = [found for _ in range(3) for found in message_times_s(pairs, MESSAGES, number=5)]
     bytes_per_s = rate_bits_per_s(rate) / 8 / ON_THE_WIRE
-    return {size: min(found[size] for found in rounds) / (size / bytes_per_s) for size in MESSAGES}
+    times = {size: (min(found[size] for found in rounds), size / bytes_per_s) for size in MESSAGES}
+    return {size: pair for size, pair in times.items() if abs(pair[0] - pair[1]) > 0.1 * pair[1] + 0.2e-3}
 
 
 @pytest.mark.alone
 def test_messages_of_every_size_take_their_size_over_the_rate_also_the_first_after_a_pause() -> None:
-    """A token bucket that holds 250 kB lets messages of 287 kB through at three times the rate.
-
-    What may be saved up, and one segment, is a tenth of the shortest message.
-    """
+    """A token bucket that holds 250 kB lets messages of 287 kB through at three times the rate."""
     with cluster(4, rate="1gbit") as made:
         hosts = made.hosts
-        alone = shares_of_expected("1gbit", [(hosts[0], hosts[1])])
+        alone = unlike_expected("1gbit", [(hosts[0], hosts[1])])
         for host in hosts:
             host.limit("200mbit")
         ring = list(zip(hosts, (*hosts[1:], hosts[0]), strict=True))
-        together = shares_of_expected("200mbit", ring)
-    for found in (alone, together):
-        assert found.pop(MESSAGES[0]) == pytest.approx(1.0, abs=0.2), (alone, together)
-        assert found == pytest.approx(dict.fromkeys(MESSAGES[1:], 1.0), abs=0.12), (alone, together)
+        together = unlike_expected("200mbit", ring)
+    assert (alone, together) == ({}, {})
 
 
 def test_a_cut_host_is_unreachable_until_it_is_restored(pair: Cluster) -> None:
