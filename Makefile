@@ -41,7 +41,9 @@ test: .venv/installed-test .venv/installed-horovod  ## Run all checks and tests:
 	@$(BIN)/python -m tests.parts
 
 soak: .venv/installed-test .venv/installed-horovod  ## Run the long campaigns and write their tables to results/soak (root)
-	@for name in faults kills hosts mutations claims; do $(BIN)/python -m tests.soak $$name --output results/soak/$$name; done
+	@for name in faults kills hosts claims; do $(BIN)/python -m tests.soak $$name --output results/soak/$$name; done
+	@for name in scenarios clusters hosts references studies; do \
+	  $(BIN)/python -m tests.soak mutations --of $$name --mutants 10000 --output results/soak/mutations/$$name; done
 
 bench: .venv/installed-test .venv/installed-horovod  ## Measure dlbench's own cost in interleaved pairs: 50 minutes (keep the machine quiet)
 	$(BIN)/python -m tests.bench

@@ -1,6 +1,10 @@
 """`python -m dlbench` is the command `dlbench`."""
 
-from dlbench.cli import main
+import sys
 
 if __name__ == "__main__":
+    if not sys.flags.safe_path:
+        del sys.path[0]  # the working folder, which `-m` has put first
+    from dlbench.cli import main
+
     main()

@@ -1,8 +1,12 @@
 """What a user can fix is a `UserError`; everything else is a defect and keeps its traceback."""
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+# Characters that a text must not bring into a file or onto a terminal: half a surrogate pair cannot be written, control
+# characters steer a terminal, and marks of direction show a line in another order. Line ends and tabs are text.
+_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 # The line before a `UserError` in the output of the program that prepares a data set.
 PREPARATION_REFUSED = "this cannot be prepared:"
 
@@ -17,10 +21,10 @@ class UserError(Exception):
     """
 
     def __init__(self, message: str, *, hint: str = "", where: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-        self.where = where
+        super().__init__(printable(message))
+        self.message = printable(message)
+        self.hint = printable(hint)
+        self.where = printable(where)
 
     def __str__(self) -> str:
         text = f"{self.where}: {self.message}" if self.where else self.message
@@ -36,6 +40,18 @@ def nearest(word: str, allowed: Iterable[str]) -> str:
 def shown(value: object) -> str:
     """Return a value as a message shows it: its `repr`, shortened."""
     return shorten(repr(value), 60)
+
+
+def printable(text: str) -> str:
+    """Return a text that can be written and shown: what steers a terminal or is no character is spelled out."""
+    if text.isprintable():
+        return text
+    return _UNSAFE.sub(_spelled, text.replace("\r\n", "\n"))
+
+
+def _spelled(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def shorten(text: str, most: int = 300) -> str:

@@ -21,6 +21,7 @@ from typing import Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, ValidatorFunctionWrapHandler, create_model, field_validator
 
 from dlbench.errors import UserError, nearest, shorten, shown
+from dlbench.search_path import allow_working_folder
 
 FOLDERS = {
     "models": "dlbench.models",
@@ -174,6 +175,7 @@ def _from_reference(kind: str, name: str) -> Plugin:
     module_name, _, function_name = name.partition(":")
 
     def find() -> Any:
+        allow_working_folder()
         target: Any = importlib.import_module(module_name)
         for part in function_name.split("."):
             target = getattr(target, part)

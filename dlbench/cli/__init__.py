@@ -1,17 +1,18 @@
 """The command line: one file per command, thin. Commands are imported when they are called, so that help is at once."""
 
-import contextlib
+import errno
 import importlib
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
 from dlbench import __version__
+from dlbench.cli.streams import open_streams
 from dlbench.errors import UserError
 
 # Exit codes: 0 every run completed, 1 some did not, 2 usage, 3 regression, 130 interrupted.
+SOME_DID_NOT = 1
 USAGE = 2
 INTERRUPTED = 130
 
@@ -36,6 +37,12 @@ class Refused(click.ClickException):
     def show(self, file: Any = None) -> None:
         """Print the message."""
         click.echo(f"dlbench: {self.message}", file=file or sys.stderr)
+
+
+class Lacking(Refused):
+    """The system does not give what is needed: exit code 1."""
+
+    exit_code = SOME_DID_NOT
 
 
 class LazyGroup(click.Group):
@@ -74,6 +81,10 @@ class LazyGroup(click.Group):
             code = super().invoke(ctx)
         except UserError as error:
             raise Refused(str(error)) from error
+        except (OSError, RuntimeError) as error:
+            if not (what := lacking(error)):
+                raise
+            raise Lacking(what) from error
         except KeyboardInterrupt as error:
             click.echo("dlbench: interrupted", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from error
@@ -87,13 +98,43 @@ class LazyGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="dlbench", message="%(prog)s %(version)s")
 def group() -> None:
-    """Make `package.module:function` of a scenario importable from the folder dlbench is started in."""
-    with contextlib.suppress(OSError):  # the folder may be gone; only such references miss it
-        folder = str(Path.cwd())
-        if folder not in sys.path:
-            sys.path.append(folder)
+    """Hold the commands."""
+
+
+# What is said of errors of the system that no code can do anything about.
+_LACKING = {
+    errno.EMFILE: "too many files are open; `ulimit -n` is the limit",
+    errno.ENFILE: "too many files are open on this machine",
+    errno.EAGAIN: "no other process or thread can be started; `ulimit -u` is the limit of this user's",
+    errno.ENOMEM: "there is no memory left",
+    errno.EFBIG: "a file would be larger than is allowed; `ulimit -f` is the limit",
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the quota of the disk is used up",
+    errno.EROFS: "the disk can only be read",
+}
+
+
+def lacking(error: OSError | RuntimeError) -> str:
+    """Return what the system does not give, where that is what an error says; else an empty text."""
+    if isinstance(error, RuntimeError):
+        if "Could not determine home directory" in str(error):
+            return "the home folder is not known; HOME names it"
+        return _LACKING[errno.EAGAIN] if "can't start new thread" in str(error) else ""
+    if isinstance(error, FileNotFoundError) and "No usable temporary directory" in str(error):
+        return f"no folder for temporary files can be written ({error.strerror}); TMPDIR names one"
+    what = _LACKING.get(error.errno or 0, "")
+    return f"{error.filename}: {what}" if what and error.filename is not None else what
 
 
 def main() -> None:
     """Run `dlbench`."""
-    group(prog_name="dlbench")
+    output = open_streams()
+    try:
+        group(prog_name="dlbench")
+    except SystemExit as end:
+        sys.stdout.flush()
+        if output.lost is None or end.code not in (0, None):
+            raise
+        if not isinstance(output.lost, BrokenPipeError):  # who reads has left, and knows it
+            click.echo(f"dlbench: standard output cannot be written: {output.lost.strerror}", err=True)
+        sys.exit(SOME_DID_NOT)

@@ -100,7 +100,9 @@ def _run(request: "Request", *, is_followed: bool) -> int:
         _show(console, result)
     if result.was_interrupted:
         return INTERRUPTED
-    return COMPLETED if result.is_complete else SOME_DID_NOT
+    if result.problem:
+        click.echo(f"dlbench: {result.problem}; remove what is in its place, then continue with --resume", err=True)
+    return COMPLETED if result.is_complete and not result.problem else SOME_DID_NOT
 
 
 def _show(console: "Console", result: "StudyResult") -> None:

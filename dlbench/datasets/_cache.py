@@ -2,6 +2,7 @@
 
 <cache>/
   <name>-<hash of identity>/   a prepared data set, see `_format.py`
+  <name>-<hash>.<user>/        the same, where that name belongs to another user
   .<name>-<hash>.lock          held by the process that prepares; empty or with its process id
   .<name>-<hash>.tmp/          what it has written so far; renamed when it is complete and on disk
   downloads/                   published files, see `_download.py`
@@ -12,17 +13,18 @@ import json
 import os
 import re
 import shutil
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dlbench.datasets._disk import Say, disk_errors, locked, try_lock
+from dlbench.datasets._disk import ELSEWHERE, Say, disk_errors, locked, try_lock
 from dlbench.datasets._format import META, SCHEMA_VERSION, DatasetContent, DatasetMeta, fingerprint, read_entry
 from dlbench.datasets._writer import ArrayWriter
 from dlbench.errors import UserError
-from dlbench.records.files import sync_folder, write_text
+from dlbench.records.files import open_lock, sync_folder, write_text
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,12 @@ def cache_root() -> Path:
         return Path(own).expanduser().absolute()
     common = os.environ.get("XDG_CACHE_HOME", "")
     # The XDG specification has relative paths ignored.
-    return (Path(common) if common.startswith("/") else Path.home() / ".cache") / "dlbench"
+    if common.startswith("/"):
+        return Path(common) / "dlbench"
+    try:
+        return Path.home() / ".cache" / "dlbench"
+    except RuntimeError as error:
+        raise UserError("no folder for the cache is known: HOME is not set", hint=ELSEWHERE) from error
 
 
 def entry_name(dataset: str, identity: dict[str, Any]) -> str:
@@ -79,7 +86,7 @@ def ensure(recipe: Recipe, cache: Path, say: Say, *, verify: bool = False) -> En
         UserError: The data set or the cache's disk has a fault that the user can fix.
     """
     identity = _as_json(recipe.identity())
-    folder = cache / entry_name(recipe.dataset, identity)
+    folder = _own(cache / entry_name(recipe.dataset, identity))
     if found := _usable(folder, identity, say, verify):
         return found
     with locked(folder.with_name(f".{folder.name}.lock"), f"prepares {folder.name}", say):
@@ -88,6 +95,20 @@ def ensure(recipe: Recipe, cache: Path, say: Say, *, verify: bool = False) -> En
             return found
         _sweep(cache, folder)
         return _make(recipe, identity, folder, say)
+
+
+def _own(folder: Path) -> Path:
+    """Return where this user's entry is: where others may have put or changed one, under a name of the user's own."""
+    return folder.with_name(f"{folder.name}.{os.getuid()}") if is_of_others(folder) else folder
+
+
+def is_of_others(path: Path) -> bool:
+    """Whether a path is there that belongs to another user, root aside, or that others may write to."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return found.st_uid not in (0, os.getuid()) or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def _as_json(identity: dict[str, Any]) -> dict[str, Any]:
@@ -121,8 +142,10 @@ def _sweep(cache: Path, folder: Path) -> None:
     for left in cache.glob(".*.tmp"):
         lock = left.with_suffix(".lock")
         # Another user's files may not be removable; they do no harm.
-        with contextlib.suppress(OSError), lock.open("a+") as file:
-            if try_lock(file):
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            descriptor = open_lock(lock)
+            stack.callback(os.close, descriptor)
+            if try_lock(descriptor):
                 shutil.rmtree(left, ignore_errors=True)
 
 
@@ -136,7 +159,7 @@ def _remove(path: Path) -> None:
 def _make(recipe: Recipe, identity: dict[str, Any], folder: Path, say: Say) -> Entry:
     temporary = _temporary_of(folder)
     with disk_errors(temporary):
-        temporary.mkdir()
+        temporary.mkdir(mode=0o755)
     try:
         meta = _fill(recipe, identity, temporary, say)
         with disk_errors(folder):

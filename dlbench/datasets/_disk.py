@@ -6,12 +6,11 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
 
 from dlbench.errors import UserError
+from dlbench.records.files import open_lock, write_holder
 
 ELSEWHERE = "set DLBENCH_CACHE to a writable folder on a disk with room"
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # Receives one line about the progress.
 Say = Callable[[str], None]
@@ -27,7 +26,7 @@ def disk_errors(path: Path | str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        what = "the disk is full" if error.errno in FULL else "cannot write"
+        what = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "cannot write"
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise UserError(f"cache of data sets: {what}: {error.filename or path}: {reason}", hint=ELSEWHERE) from error
 
@@ -50,21 +49,20 @@ def locked(path: Path, purpose: str, say: Say) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         with disk_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            file = stack.enter_context(path.open("a+"))
-            if not try_lock(file):
-                file.seek(0)
-                say(f"waiting for process {file.read().strip() or '?'}, which {purpose}")
-                fcntl.lockf(file, fcntl.LOCK_EX)
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
+            descriptor = open_lock(path)
+            stack.callback(os.close, descriptor)
+            if not try_lock(descriptor):
+                holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
+                say(f"waiting for process {holder if holder.isdecimal() else '?'}, which {purpose}")
+                fcntl.lockf(descriptor, fcntl.LOCK_EX)
+            write_holder(descriptor, str(os.getpid()))
         yield
 
 
-def try_lock(file: IO[str]) -> bool:
+def try_lock(descriptor: int) -> bool:
     """Lock an open file if no other process holds its lock; return whether it is locked now."""
     try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         return False
     return True

@@ -1,6 +1,8 @@
 """Decodes image files into arrays, in threads (the decoders release Python's lock) and in bounded memory."""
 
+import contextlib
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,6 +13,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from dlbench.regular_file import open_regular
+
 Pixels = npt.NDArray[np.uint8]
 Color = Literal["rgb", "grayscale"]
 
@@ -20,6 +24,8 @@ CHANNELS = {"rgb": 3, "grayscale": 1}
 TASK_BYTES = 2**20
 TASK_FILES = 128
 MAX_THREADS = 16
+# A small file may hold a picture that takes gigabytes: of one, and of all that are decoded at a time.
+MOST_PIXELS = 50_000_000
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,35 @@ class DecodingFailure:
 
 class _SizeError(Exception):
     """An image has another size than the rest."""
+
+
+class _TooLargeError(Exception):
+    """An image has more pixels than memory is given for."""
+
+
+class PixelBudget:
+    """Lets threads decode together so many pixels at a time; what asks for more waits for the others."""
+
+    def __init__(self, pixels: int) -> None:
+        self._pixels, self._taken = pixels, 0
+        self._changed = threading.Condition()
+
+    @contextlib.contextmanager
+    def taken(self, pixels: int) -> Iterator[None]:
+        """Take so many pixels, all of them at most, while the block runs."""
+        share = min(pixels, self._pixels)
+        with self._changed:
+            self._changed.wait_for(lambda: self._taken + share <= self._pixels)
+            self._taken += share
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._taken -= share
+                self._changed.notify_all()
+
+
+_BUDGET = PixelBudget(MOST_PIXELS)
 
 
 def decode_all(paths: Sequence[Path], form: Form) -> Iterator[tuple[Pixels, list[DecodingFailure]]]:
@@ -103,23 +138,37 @@ def _image(path: Path, form: Form) -> Pixels:
 
 
 def _decode(path: Path, color: Color) -> Any:
-    """Return one image upright and in its colors; transparent parts become white."""
+    """Return one image upright and in its colors; transparent parts become white.
+
+    Raises:
+        _TooLargeError: It has too many pixels.
+    """
+    from PIL import Image
+
+    with open_regular(path) as file, Image.open(file, formats=("JPEG", "PNG")) as image:
+        if image.width * image.height > MOST_PIXELS:
+            raise _TooLargeError(f"has {image.height:,} x {image.width:,} pixels; {MOST_PIXELS:,} are the most")
+        with _BUDGET.taken(image.width * image.height):
+            return _upright(image, color)
+
+
+def _upright(image: Any, color: Color) -> Any:
+    """Return an opened image decoded, upright and in its colors."""
     from PIL import Image, ImageOps
 
-    with Image.open(path, formats=("JPEG", "PNG")) as image:
-        ImageOps.exif_transpose(image, in_place=True)
-        if image.mode.startswith("I"):
-            # 16-bit grey: PIL's own conversion clips at 255 instead of scaling.
-            grey = (np.asarray(image, dtype=np.float64) / 257).round().astype(np.uint8)
-            return Image.fromarray(grey).convert(MODES[color])
-        if "transparency" in image.info or image.mode in ("RGBA", "LA", "PA", "RGBa", "La"):
-            upper = image.convert("RGBA")
-            return Image.alpha_composite(Image.new("RGBA", upper.size, "white"), upper).convert(MODES[color])
-        return image.convert(MODES[color])
+    ImageOps.exif_transpose(image, in_place=True)
+    if image.mode.startswith("I"):
+        # 16-bit grey: PIL's own conversion clips at 255 instead of scaling.
+        grey = (np.asarray(image, dtype=np.float64) / 257).round().astype(np.uint8)
+        return Image.fromarray(grey).convert(MODES[color])
+    if "transparency" in image.info or image.mode in ("RGBA", "LA", "PA", "RGBa", "La"):
+        upper = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", upper.size, "white"), upper).convert(MODES[color])
+    return image.convert(MODES[color])
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, _SizeError):
+    if isinstance(error, _SizeError | _TooLargeError):
         return str(error)
     name = type(error).__name__
     if name == "UnidentifiedImageError":

@@ -17,6 +17,7 @@ from dlbench.records.machine import found_in, library_versions, other_versions
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import PLUGIN_SETTINGS
+from dlbench.search_path import allow_working_folder
 
 _ANSWER_S = 60.0
 
@@ -142,8 +143,7 @@ def user_files(runs: Iterable[RunSpec]) -> tuple[str, ...]:
 
 def _file_of_module(module: str) -> str:
     """Return the file of a module that can be imported from here; an empty string where it has none."""
-    if "" not in sys.path:
-        sys.path.insert(0, "")
+    allow_working_folder()
     try:
         spec = importlib.util.find_spec(module)
     except (ImportError, ValueError):

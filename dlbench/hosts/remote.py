@@ -24,8 +24,9 @@ from dlbench.errors import shorten
 from dlbench.hosts.agent import MARK
 from dlbench.launch.environment import agent as agent_command
 from dlbench.scenario.cluster import Cluster, Host
+from dlbench.search_path import program
 
-_AGENT = ("-m", "dlbench.hosts.agent")
+_AGENT = program("dlbench.hosts.agent")
 # A folder that is not there leaves the program where ssh begins.
 _SHELL = ("sh", "-c", 'cd "$1" 2>/dev/null; shift; exec "$@"', "sh")
 # A host that is down is known to be so after this; one that is up answers in a second.

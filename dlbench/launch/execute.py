@@ -1,5 +1,6 @@
 """Execute a plan: start the launcher, watch it, end it whatever happens, and say how it ended."""
 
+import contextlib
 import socket
 import subprocess
 import threading
@@ -88,7 +89,7 @@ def execute(
 
 def _prepare(plan: LaunchPlan, assignment: Assignment, folder: Path, server: TelemetryServer) -> AttemptSession:
     for name, text in plan.files.items():
-        files.write_text(folder / name, text)
+        files.write_text(folder / name, text, is_private=True)
     files.write_text(folder / files.ROOM, "." * _ROOM_BYTES)
     return server.expect(assignment, folder / files.JOURNAL)
 
@@ -176,9 +177,12 @@ class _Attempt:
             now, views = time.monotonic(), self.session.workers()
             self.logs.enforce()
             if turn % _LOOK_EVERY == 0:
-                states = worker_states(self.assignment.attempt_id, views, host)
+                with contextlib.suppress(OSError):  # no descriptor is left to look with: they are as they were
+                    states = worker_states(self.assignment.attempt_id, views, host)
             if turn % _REPORT_EVERY == 0:
                 self.on_progress(Progress(now - started_at, tuple(views.values())))
+            if turn % _LOOK_EVERY == 0 and not self.folder.is_dir():
+                return Termination(Status.FAILED, "the attempt's folder is gone")
             if found := self._interruption() or watch.check(now, views, states):
                 return found
             turn += 1

@@ -91,8 +91,8 @@ class LogBounds:
 
     def enforce(self) -> None:
         """Cut the logs that have grown past the limit."""
-        for path in self._folder.glob("*.log"):
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # no descriptor is left to look with
+            for path in self._folder.glob("*.log"):
                 if path.stat().st_size > self._limit:
                     self._cut(path)
 

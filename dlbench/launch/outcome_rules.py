@@ -3,8 +3,9 @@
 import math
 import re
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from dlbench.launch.logs import LauncherLog, ProcessExit, says_crash
 from dlbench.launch.watch import Termination, early_end
@@ -27,6 +28,12 @@ _SIGNAL_BASE = 128
 _FINE = "exit code 0"
 # MPI_ERR_UNKNOWN: how Open MPI ends a process whose connection to another has broken.
 _PEER_LOST = 14
+# What an exit code beyond 128 may stand for: programs use others of them for their own ends.
+_DEADLY = frozenset({
+    *(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS),
+    *(signal.SIGFPE, signal.SIGKILL, signal.SIGUSR1, signal.SIGSEGV, signal.SIGUSR2, signal.SIGPIPE, signal.SIGALRM),
+    *(signal.SIGTERM, signal.SIGXCPU, signal.SIGXFSZ, signal.SIGSYS),
+})  # fmt: skip
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
 
 
@@ -140,7 +147,15 @@ def _diverged(evidence: Evidence) -> tuple[Status, str] | None:
         for name in ("train_loss", "validation_loss"):
             if isinstance(result.get(name), float) and not math.isfinite(result[name]):
                 return Status.DIVERGED, f"worker {rank}: {name} is not finite ({result[name]})"
-    return None
+    return _differing_weights([view.result or {} for view in evidence.views.values()])
+
+
+def _differing_weights(results: Sequence[Mapping[str, Any]]) -> tuple[Status, str] | None:
+    """Compare the weights that scripts have handed in; dlbench's own loop has compared them itself."""
+    hashes = [result.get("weights_hash") for result in results if result.get("agreement") is None]
+    if len(hashes) < len(results) or None in hashes or len(set(hashes)) < 2:
+        return None
+    return Status.DIVERGED, "the workers' weights do not agree: `run.finish(weights=...)` was given others by each"
 
 
 def _completed(evidence: Evidence) -> tuple[Status, str] | None:
@@ -300,8 +315,10 @@ def _signal_of(evidence: Evidence) -> int:
 
 def _signal_in(exit_code: int) -> int:
     """Return the signal that an exit code stands for, in Python's way (-9) or a shell's (137); 0 where for none."""
-    number = -exit_code if exit_code < 0 else exit_code - _SIGNAL_BASE
-    return number if 0 < number < signal.NSIG else 0
+    if exit_code < 0:
+        return -exit_code
+    number = exit_code - _SIGNAL_BASE
+    return number if number in _DEADLY else 0
 
 
 def _how(exit_code: int | None) -> str:

@@ -22,9 +22,10 @@ from dlbench.records import files
 from dlbench.records.assignment import ATTEMPT_VARIABLE, VARIABLE, Assignment
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.source import first_fault
+from dlbench.search_path import program
 
 _HIDDEN_TOKEN = "<token>"  # noqa: S105
-_PROGRAM = ("-m", "dlbench.worker")
+_PROGRAM = program("dlbench.worker")
 # A cluster with no settings.
 _NOWHERE = Cluster(hosts=(Host(address="localhost", slots=1),))
 

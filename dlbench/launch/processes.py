@@ -6,6 +6,7 @@ environment it was started with.
 """
 
 import contextlib
+import errno
 import os
 import signal
 import time
@@ -18,6 +19,7 @@ from dlbench.telemetry.attempt_session import WorkerView
 
 _PROC = Path("/proc")
 _POLL_S = 0.02
+_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 # A process that does not end for so long after SIGKILL waits in the kernel for a device, and cannot be ended.
 _KILL_TIMEOUT_S = 5.0
 # A launcher whose processes are gone removes their shared memory and session folders, unless it is killed with them.
@@ -52,10 +54,16 @@ class WorkerStates:
 
 
 def state(pid: int) -> ProcessState | None:
-    """Return the state of a process, or None where there is none."""
+    """Return the state of a process, or None where there is none.
+
+    Raises:
+        OSError: No descriptor is left to look with; so do all below that look.
+    """
     try:
         text = (_PROC / str(pid) / "stat").read_text(errors="replace")
-    except OSError:
+    except OSError as error:
+        if error.errno in _NO_DESCRIPTOR:
+            raise
         return None
     fields = text.rpartition(")")[2].split()
     return ProcessState(pid, fields[0], int(fields[3])) if len(fields) > 3 else None
@@ -65,7 +73,9 @@ def has_attempt_id(pid: int, attempt_id: str) -> bool:
     """Whether a process was started with the attempt's id in its environment."""
     try:
         environment = (_PROC / str(pid) / "environ").read_bytes()
-    except OSError:
+    except OSError as error:
+        if error.errno in _NO_DESCRIPTOR:
+            raise
         return False
     return f"{ATTEMPT_VARIABLE}={attempt_id}".encode() in environment.split(b"\0")
 
@@ -108,7 +118,7 @@ def end_all(find: Callable[[], list[int]], grace_s: float, launcher: int = 0) ->
     """
     deadline = time.monotonic() + grace_s
     asked: set[int] = set()
-    while (pids := find()) and time.monotonic() < deadline:
+    while (pids := _patiently(find)) and time.monotonic() < deadline:
         _send({pid for pid in pids if pid not in asked}, signal.SIGTERM, signal.SIGCONT)
         asked |= set(pids)
         time.sleep(_POLL_S)
@@ -117,8 +127,20 @@ def end_all(find: Callable[[], list[int]], grace_s: float, launcher: int = 0) ->
         is_tidying = time.monotonic() < killing_at + _TIDY_S
         _send([pid for pid in pids if not (is_tidying and pid == launcher)], signal.SIGKILL)
         time.sleep(_POLL_S)
-        pids = find()
+        pids = _patiently(find)
     return pids
+
+
+def _patiently(find: Callable[[], list[int]]) -> list[int]:
+    """Return what `find` finds; while no descriptor is left to look with, wait for one."""
+    deadline = time.monotonic() + _KILL_TIMEOUT_S
+    while True:
+        try:
+            return find()
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_S)
 
 
 def _send(pids: Iterable[int], *signals: signal.Signals) -> None:

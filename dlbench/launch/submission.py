@@ -13,6 +13,7 @@ from dlbench.errors import UserError
 from dlbench.plugins import Options
 from dlbench.records import files
 from dlbench.scenario.cluster import Cluster, Host
+from dlbench.search_path import program
 
 # The name of a host that the queue chooses, with its number.
 ANY_HOST = "queue-"
@@ -58,7 +59,7 @@ class Submission:
             study: The study's folder there.
             cluster: The cluster file there.
         """
-        words = ["-m", "dlbench", "run", "--study", study, "--cluster", cluster]
+        words = [*program("dlbench"), "run", "--study", study, "--cluster", cluster]
         words += [word for key, value in self.only.items() for word in ("--only", f"{key}={value}")]
         words += [] if self.repeats is None else ["--repeats", str(self.repeats)]
         words += [] if self.part is None else ["--part", f"{self.part[0]}/{self.part[1]}"]

@@ -13,12 +13,16 @@
 """
 
 import contextlib
+import errno
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Literal
 
+# "No space left", "quota exceeded", "file too large" (`ulimit -f`).
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 SCENARIO = "scenario.yaml"
 STUDY = "study.json"
 MACHINE = "machine.json"
@@ -30,6 +34,8 @@ ASSIGNMENT = "assignment.json"
 PLAN = "plan.json"
 JOURNAL = "journal.jsonl"
 OUTCOME = "outcome.json"
+# What stands in a lock file.
+_HOLDER_BYTES = 200
 # Keeps room for the outcome, which has to say that the disk is full where it is.
 ROOM = ".room"
 LAUNCHER_LOG = "launcher.log"
@@ -62,9 +68,20 @@ def checkpoint_folder(study: Path, run_id: str) -> Path:
     return study / CHECKPOINTS_FOLDER / run_id
 
 
+def _umask() -> int:
+    """Return what this process's new files are not allowed, which the kernel tells without a change of it."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("Umask:"):
+                return int(line.split()[1], 8)
+    return 0o022
+
+
 @contextlib.contextmanager
-def replacing(path: Path, mode: Literal["w", "wb"] = "w") -> Iterator[IO[Any]]:
+def replacing(path: Path, mode: Literal["w", "wb"] = "w", *, is_private: bool = False) -> Iterator[IO[Any]]:
     """Open a file that replaces `path` as a whole, on disk, when the block ends without an error; text by default.
+
+    Others may read it as far as the umask allows, and not at all where it is private.
 
     Raises:
         OSError: The disk is full or the folder cannot be written; `path` is then as it was.
@@ -76,17 +93,38 @@ def replacing(path: Path, mode: Literal["w", "wb"] = "w") -> Iterator[IO[Any]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
+        Path(temporary).chmod(0o600 if is_private else 0o666 & ~_umask())
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
 
 
-def write_text(path: Path, text: str) -> None:
-    """Replace a file's text atomically."""
-    with replacing(path) as file:
+def write_text(path: Path, text: str, *, is_private: bool = False) -> None:
+    """Replace a file's text atomically; see `replacing`."""
+    with replacing(path, is_private=is_private) as file:
         file.write(text)
+
+
+def open_lock(path: Path) -> int:
+    """Open a lock file, made if it is not there, and return its descriptor; nothing of it is changed.
+
+    In a folder that others may write to, a link of that name could lead to any file of the user's.
+
+    Raises:
+        OSError: It cannot be opened, is a link, or is not a file with this name alone.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    found = os.fstat(descriptor)
+    if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "it is no lock file", str(path))
+
+
+def write_holder(descriptor: int, text: str) -> None:
+    """Write into a lock file who holds it; as long as any that stood there before, so that nothing is cut off."""
+    os.pwrite(descriptor, text.encode()[:_HOLDER_BYTES].ljust(_HOLDER_BYTES), 0)
 
 
 def sync_folder(folder: Path) -> None:

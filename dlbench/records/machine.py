@@ -10,18 +10,21 @@ History of `schema_version`:
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from dlbench.cgroups import describe_limits
 from dlbench.records.gpus import describe_gpus
 from dlbench.records.hardware import describe_cpu, describe_memory, describe_network, describe_virtualisation
 from dlbench.records.software import DECISIVE_LIBRARIES, describe_software, variables
+from dlbench.regular_file import read_json
 
 SCHEMA_VERSION = 1
 # The kernel keeps a little memory for itself, more or less of it by its version.
 MEMORY_TOLERANCE = 0.05
-# Early descriptions lack it.
-_NOT_ALWAYS_KNOWN = frozenset({"CPU family, model, stepping"})
+_LISTS = ("gpus", "hosts", "links", "noise")
+# Early descriptions lack the first; an mpirun may not have answered in time, or at all.
+_NOT_ALWAYS_KNOWN = frozenset({"CPU family, model, stepping", "MPI"})
 
 
 def describe() -> dict[str, Any]:
@@ -37,6 +40,19 @@ def describe() -> dict[str, Any]:
         "software": describe_software(),
         "environment": variables(os.environ),
     }
+
+
+def read_machine(path: Path) -> dict[str, Any]:
+    """Return what a `machine.json` says, without what has not the form that is written; empty where it is damaged."""
+    try:
+        content = read_json(path)
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(content, dict):
+        return {}
+    lists = {name: content[name] for name in _LISTS if isinstance(content.get(name), list)}
+    rest = {name: part for name, part in content.items() if isinstance(part, int if name == "schema_version" else dict)}
+    return rest | {name: [item for item in found if isinstance(item, dict)] for name, found in lists.items()}
 
 
 def fingerprint(machine: dict[str, Any]) -> dict[str, Any]:
@@ -84,7 +100,7 @@ def processor(machine: Mapping[str, Any]) -> str:
 def _is_alike(name: str, old: Any, new: Any) -> bool:
     if name in _NOT_ALWAYS_KNOWN and None in (old, new):
         return True
-    if name == "memory" and old and new:
+    if name == "memory" and isinstance(old, int | float) and isinstance(new, int | float):
         return bool(abs(old - new) <= MEMORY_TOLERANCE * max(old, new))
     return bool(old == new)
 

@@ -2,7 +2,9 @@
 
 from enum import StrEnum
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
+
+from dlbench.errors import printable
 
 # By which engines and libraries say that memory has run out.
 OUT_OF_MEMORY_SIGNS = (
@@ -45,6 +47,12 @@ class Outcome(BaseModel):
     exit_code: int | None = None
     started_at: str = ""
     wall_time_s: float = 0.0
+
+    @field_validator("reason")
+    @classmethod
+    def _printable(cls, text: str) -> str:
+        """Clean what comes from workers and their logs: it is written to files and shown on terminals."""
+        return printable(text)
 
 
 def says_out_of_memory(text: str) -> bool:

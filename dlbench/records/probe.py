@@ -6,7 +6,9 @@ ends without an answer could not even report its failure.
 
 from pydantic import BaseModel, ConfigDict
 
-PROGRAM = ("-m", "dlbench.worker.probe")
+from dlbench.search_path import program
+
+PROGRAM = program("dlbench.worker.probe")
 ANSWER = "dlbench-probe-answer: "
 
 

@@ -58,7 +58,7 @@ def describe_software() -> dict[str, Any]:
         "python_implementation": platform.python_implementation(),
         "libraries": versions(),
         "mpi": {
-            "mpirun": in_one_line(version_text(str(mpirun or ""), _PATIENCE_S)) or None,
+            "mpirun": in_one_line(version_text(str(mpirun or ""))) or None,
             "mpirun_path": _inside(mpirun),
             "libmpi_path": _inside(libmpi_path()),
         },

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from dlbench.errors import UserError
 from dlbench.records.columns import TABLES, Kind, names
 from dlbench.records.files import replacing
+from dlbench.regular_file import open_regular
 from dlbench.scenario.settings import RENAMED
 
 if TYPE_CHECKING:
@@ -116,13 +117,17 @@ def read_table(path: Path) -> "pd.DataFrame":
     # Columns that are not in `records.columns` come as text.
     kinds = defaultdict(lambda: "string", {column.name: DTYPES[column.kind] for column in TABLES[table]})
     try:
-        found = pd.read_csv(path, dtype=kinds, keep_default_na=False, na_values=[""], true_values=["true"],
-                            false_values=["false"])  # fmt: skip
+        # A count that is no whole number is refused; that its cast is invalid need not be said as well.
+        with open_regular(path) as file, np.errstate(invalid="ignore"):
+            found = pd.read_csv(file, dtype=kinds, keep_default_na=False, na_values=[""], true_values=["true"],
+                                false_values=["false"])  # fmt: skip
+        return _completed(found, table)
     except FileNotFoundError:
         raise UserError(f"there is no {path.name} in {path.parent}") from None
-    except ValueError as error:
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
+    except (ValueError, TypeError, OverflowError) as error:
         raise UserError(f"this is not a table of dlbench: {error}", where=str(path)) from error
-    return _completed(found, table)
 
 
 def _completed(found: "pd.DataFrame", table: str) -> "pd.DataFrame":

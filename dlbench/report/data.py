@@ -1,6 +1,5 @@
 """The rows of one or several studies with their scenarios and machines: all that a report is made of."""
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,8 +11,10 @@ from dlbench.analysis.groups import with_placement
 from dlbench.errors import UserError
 from dlbench.records import files
 from dlbench.records.columns import SCHEMA_VERSION
+from dlbench.records.machine import read_machine
 from dlbench.records.outcome import Status
 from dlbench.records.tables import read_table
+from dlbench.regular_file import read_regular
 from dlbench.scenario.read.scenario_file import parse
 from dlbench.scenario.scenario import Scenario
 
@@ -143,7 +144,13 @@ def _read_study(path: Path, taken: set[str]) -> StudyData:
     attempts = read_table(path / files.table("runs"))
     _check(attempts, path)
     name = _name(attempts, path, taken)
-    return StudyData(path, name, attempts.assign(study=name).astype({"study": "string"}), _text(path), _machine(path))
+    return StudyData(
+        path,
+        name,
+        attempts.assign(study=name).astype({"study": "string"}),
+        _text(path),
+        read_machine(path / files.MACHINE),
+    )
 
 
 def _check(attempts: "pd.DataFrame", path: Path) -> None:
@@ -183,18 +190,9 @@ def _name(attempts: "pd.DataFrame", path: Path, taken: set[str]) -> str:
 
 def _text(path: Path) -> str:
     try:
-        return (path / files.SCENARIO).read_text(encoding="utf-8", errors="replace")
+        return read_regular(path / files.SCENARIO).decode("utf-8", errors="replace")
     except OSError:
         return ""
-
-
-def _machine(path: Path) -> Mapping[str, Any]:
-    """Return the description of the machine; empty where the file cannot be read."""
-    try:
-        found = json.loads((path / files.MACHINE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _inside(path: Path) -> str:

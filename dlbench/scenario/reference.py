@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from dlbench.errors import UserError, nearest, shown
+from dlbench.regular_file import read_regular
 from dlbench.scenario.claims import COLUMNS, MIRRORED, Claim, Shape
 from dlbench.scenario.read import document
 from dlbench.scenario.source import Path as DataPath
@@ -152,9 +153,7 @@ def read(path: Path) -> Reference:
         UserError: It cannot be read, or is not of the form; says file and line.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(document.MAX_BYTES + 1)
-        text = content.decode("utf-8-sig")
+        text = read_regular(path, document.MAX_BYTES + 1).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError("not UTF-8 text", where=str(path), hint="save it as CSV in UTF-8") from error
     except OSError as error:

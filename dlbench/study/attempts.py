@@ -1,6 +1,8 @@
 """Attempts of runs: how each ended, which runs are still to be made, and the checkpoints that attempts hand on."""
 
 import contextlib
+import errno
+import os
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from dlbench.launch.execute import write_outcome
 from dlbench.records import files
 from dlbench.records.assignment import Assignment
 from dlbench.records.outcome import Outcome, Status
+from dlbench.regular_file import read_regular
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.source import first_fault
 
@@ -32,12 +35,11 @@ class Attempt:
     folder: Path
 
     def outcome(self) -> Outcome | None:
-        """Return how it ended; None where it runs or its dlbench was killed.
-
-        Raises:
-            UserError: The file is damaged.
-        """
-        return _read(self.folder / files.OUTCOME, Outcome)
+        """Return how it ended, `failed` where the file is damaged; None where it runs or its dlbench was killed."""
+        try:
+            return _read(self.folder / files.OUTCOME, Outcome)
+        except UserError as error:
+            return Outcome(status=Status.FAILED, reason=damage(error))
 
     def assignment(self) -> Assignment | None:
         """Return what its processes received; None where it was killed before that was written.
@@ -46,6 +48,11 @@ class Attempt:
             UserError: The file is damaged.
         """
         return _read(self.folder / files.ASSIGNMENT, Assignment)
+
+
+def damage(error: UserError) -> str:
+    """Return the reason of an attempt that has failed because a file of it cannot be read."""
+    return f"{Path(error.where).name}: {error.message}" if error.where else error.message
 
 
 def attempts_of(study: Path, run_id: str) -> tuple[Attempt, ...]:
@@ -58,7 +65,13 @@ def attempts_of(study: Path, run_id: str) -> tuple[Attempt, ...]:
 
 
 def begin(study: Path, run_id: str) -> Attempt:
-    """Make the folder of a run's next attempt."""
+    """Make the folder of a run's next attempt.
+
+    Raises:
+        OSError: It cannot be made; the study's own folder is never made anew.
+    """
+    if not study.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(study))
     number = max((attempt.number for attempt in attempts_of(study, run_id)), default=0) + 1
     folder = files.attempt_folder(study, run_id, number)
     folder.mkdir(parents=True)
@@ -102,7 +115,9 @@ def close_interrupted(
     unfinished = [attempt for run in runs for attempt in attempts_of(study, run.run_id) if attempt.outcome() is None]
     reason = f"{KILLED} ({note})" if note else KILLED
     for attempt in unfinished:
-        assignment = attempt.assignment()
+        assignment = None
+        with contextlib.suppress(UserError):  # what is left of one whose assignment is damaged ends by itself
+            assignment = attempt.assignment()
         if assignment is not None and end_leftovers is not None:
             end_leftovers(assignment, attempt.folder)
         outcome = Outcome(status=Status.INTERRUPTED, reason=reason, started_at=_started_at(attempt))
@@ -137,12 +152,9 @@ def _started_at(attempt: Attempt) -> str:
 def _read(path: Path, model: type[Content]) -> Content | None:
     """Return what a file of an attempt holds; None where it was never written."""
     try:
-        return model.model_validate_json(path.read_bytes())
+        return model.model_validate_json(read_regular(path))
     except FileNotFoundError:
         return None
-    except ValidationError as error:
-        raise UserError(
-            f"this file is damaged: {first_fault(error)}",
-            where=str(path),
-            hint="remove the attempt's folder and continue the study with --resume: the run is then repeated",
-        ) from error
+    except (OSError, ValidationError) as error:
+        why = first_fault(error) if isinstance(error, ValidationError) else error.strerror or str(error)
+        raise UserError(f"this file is damaged: {why}", where=str(path)) from error

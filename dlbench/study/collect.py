@@ -9,6 +9,7 @@ order they were started in.
 import contextlib
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -16,12 +17,15 @@ import numpy as np
 from dlbench.analysis.metrics.row import AttemptRecords, run_row
 from dlbench.analysis.metrics.topology import topology
 from dlbench.analysis.metrics.warm_up import without_warm_up
+from dlbench.errors import UserError
+from dlbench.launch.execute import write_outcome
 from dlbench.records import files
+from dlbench.records.assignment import Assignment
 from dlbench.records.columns import EPOCHS, FIELD, STEP_PHASES, STEPS, TOPOLOGY, Column, names
-from dlbench.records.outcome import Outcome
+from dlbench.records.outcome import Outcome, Status
 from dlbench.records.tables import cell, header, line, lines_of, narrowed, whole_cells, write_lines
 from dlbench.scenario.layout import Layout
-from dlbench.study.attempts import Attempt, attempts_of
+from dlbench.study.attempts import Attempt, attempts_of, damage
 from dlbench.study.folder import Folder
 from dlbench.telemetry.journal import Journal, Rows, read_journal
 
@@ -36,12 +40,17 @@ TIME_DIGITS = 9
 class Collector:
     """Keeps the CSV files of one study up to date with its attempts. Hold the study's lock.
 
+    An attempt whose files are damaged has failed, whatever its outcome said: a resumed study repeats its run.
+
     Attributes:
         rows: The row of each attempt collected so far, in order.
+        problem: Which table cannot be written, and why; empty while all can. Nothing is lost with it: the journals
+            hold every row, and the next dlbench that continues the study makes the tables from them.
     """
 
     def __init__(self, folder: Folder) -> None:
         self.rows: list[dict[str, Any]] = []
+        self.problem = ""
         self._folder = folder
         self._runs = {run.run_id: run for run in folder.record.runs}
         self._options = tuple(dict.fromkeys(key for run in folder.record.runs for key in run.options))
@@ -54,8 +63,7 @@ class Collector:
         """Make all tables again from every attempt that has ended.
 
         Raises:
-            OSError: A table cannot be written; it is then as it was.
-            UserError: A journal is damaged.
+            OSError: The disk is full; the tables are as they were.
         """
         self.rows, self._lines, self._waiting = [], [], []
         self._has_tables, self._written_bytes = False, 0
@@ -68,8 +76,7 @@ class Collector:
         """Add an attempt that has ended; return its row.
 
         Raises:
-            OSError: A table cannot be written; it is then as it was.
-            UserError: The journal is damaged.
+            OSError: The disk is full; the tables are as they were.
         """
         row = self._take(attempt, outcome)
         self._write_runs()
@@ -81,10 +88,16 @@ class Collector:
         """Bring the derived tables up to date.
 
         Raises:
-            OSError: A table cannot be written; it is then as it was.
+            OSError: The disk is full; the tables are as they were.
         """
         if self._has_tables and not self._waiting:
             return
+        with self._tolerant():
+            self._write_derived()
+            self._written_bytes += self._waiting_bytes()
+            self._has_tables, self._waiting = True, []
+
+    def _write_derived(self) -> None:
         with contextlib.ExitStack() as stack:
             opened = {table: stack.enter_context(self._continued(table)) for table in DERIVED}
             for attempt, layout in self._waiting:
@@ -92,8 +105,17 @@ class Collector:
                 places = () if layout is None else topology(layout, self._folder.record.cluster, journal)
                 for table, lines in _derived_lines(attempt, journal, places).items():
                     opened[table].writelines(lines)
-        self._written_bytes += self._waiting_bytes()
-        self._has_tables, self._waiting = True, []
+
+    @contextlib.contextmanager
+    def _tolerant(self) -> Iterator[None]:
+        """Note that a table cannot be written, and go on; without room nothing goes on."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno in files.FULL or not self._folder.path.is_dir():
+                raise
+            name = Path(error.filename2 or error.filename or "").name or "a table"
+            self.problem = f"{name} cannot be written: {error.strerror or error}"
 
     def _ended(self) -> list[tuple[Attempt, Outcome]]:
         found = []
@@ -105,7 +127,13 @@ class Collector:
         return [entry[3:] for entry in sorted(found, key=lambda entry: entry[:3])]
 
     def _take(self, attempt: Attempt, outcome: Outcome) -> dict[str, Any]:
-        assignment = attempt.assignment()
+        try:
+            assignment, journal = _records(attempt, outcome)
+        except UserError as error:
+            assignment, journal = None, None
+            if outcome.status.is_final:
+                outcome = outcome.model_copy(update={"status": Status.FAILED, "reason": damage(error)})
+                write_outcome(attempt.folder, outcome)
         layout = assignment.layout if assignment else None
         row = run_row(
             self._runs[attempt.run_id],
@@ -117,12 +145,13 @@ class Collector:
                 self._folder.record.cluster.prices,
             ),
             outcome,
-            read_journal(attempt.folder / files.JOURNAL),
+            journal or Journal(),
             self._folder.machine,
         )
         self.rows.append(row)
         self._lines.append(line(row.get(column) for column in (*names("runs"), *self._options)))
-        self._waiting.append((attempt, layout))
+        if journal is not None:
+            self._waiting.append((attempt, layout))
         return row
 
     def _waiting_bytes(self) -> int:
@@ -131,7 +160,8 @@ class Collector:
         return sum(path.stat().st_size for path in journals if path.exists())
 
     def _write_runs(self) -> None:
-        write_lines(self._folder.path / files.table("runs"), "runs", self._lines, self._options)
+        with self._tolerant():
+            write_lines(self._folder.path / files.table("runs"), "runs", self._lines, self._options)
 
     @contextlib.contextmanager
     def _continued(self, table: str) -> Iterator[IO[str]]:
@@ -144,6 +174,21 @@ class Collector:
             else:
                 file.write(header(table))
             yield file
+
+
+def _records(attempt: Attempt, outcome: Outcome) -> tuple[Assignment | None, Journal]:
+    """Return what an attempt was given, and what it reported.
+
+    Raises:
+        UserError: A file of it is damaged, or a completed attempt lacks the last line of a worker.
+    """
+    assignment, journal = attempt.assignment(), read_journal(attempt.folder / files.JOURNAL)
+    if outcome.status is Status.COMPLETED:
+        ranks = {place.rank for place in assignment.layout.places} if assignment else {0}
+        if missing := sorted(ranks - journal.ended):
+            where = str(attempt.folder / files.JOURNAL)
+            raise UserError(f"it lacks the last lines of worker {', '.join(map(str, missing))}", where=where)
+    return assignment, journal
 
 
 def _derived_lines(attempt: Attempt, journal: Journal, places: Iterable[Mapping[str, Any]]) -> dict[str, Iterable[str]]:

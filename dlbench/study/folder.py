@@ -18,8 +18,9 @@ import dlbench
 from dlbench.errors import UserError
 from dlbench.records import files
 from dlbench.records.columns import SCHEMA_VERSION
-from dlbench.records.machine import fingerprint
+from dlbench.records.machine import fingerprint, read_machine
 from dlbench.records.outcome import Status
+from dlbench.regular_file import read_json, read_regular
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.read.scenario_file import parse
 from dlbench.scenario.run_spec import RunSpec
@@ -115,7 +116,7 @@ def open_study(path: Path) -> Folder:
         UserError: It is none, or a newer dlbench wrote it.
     """
     try:
-        content = json.loads((path / files.STUDY).read_text(encoding="utf-8"))
+        content = read_json(path / files.STUDY)
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"{path} is not a study: it has no {files.STUDY}", hint=_studies_near(path)) from None
     except (OSError, ValueError) as error:
@@ -131,7 +132,7 @@ def open_study(path: Path) -> Folder:
         record = Record.model_validate(content)
     except ValidationError as error:
         raise UserError(first_fault(error), where=str(path / files.STUDY)) from error
-    return Folder(path, record, _machine(path))
+    return Folder(path, record, read_machine(path / files.MACHINE))
 
 
 def newest(parent: Path, scenario: str) -> Folder:
@@ -180,7 +181,7 @@ def scenario_text(folder: Folder) -> str:
         UserError: It cannot be read.
     """
     try:
-        return (folder.path / files.SCENARIO).read_bytes().decode("utf-8")
+        return read_regular(folder.path / files.SCENARIO).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot be read: {error}", where=str(folder.path / files.SCENARIO)) from error
 
@@ -242,14 +243,6 @@ def _completed(table: Path) -> Iterator[tuple[str, float]]:
         for row in csv.DictReader(file):
             if row.get("status") == Status.COMPLETED and row.get("wall_time_s"):
                 yield row["run_id"], float(row["wall_time_s"])
-
-
-def _machine(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads((path / files.MACHINE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _studies_near(path: Path) -> str:

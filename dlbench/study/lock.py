@@ -21,12 +21,17 @@ def locked(study: Path) -> Iterator[None]:
         UserError: Another dlbench holds it, or the file system has no locks.
     """
     # Processes started meanwhile do not inherit the descriptor (PEP 446), so none of them keeps the lock.
-    descriptor = os.open(study / files.LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        descriptor = files.open_lock(study / files.LOCK)
+    except OSError as error:
+        if not study.is_dir() or error.errno in files.FULL:
+            raise
+        raise UserError(f"{study} cannot be locked: {error.strerror}", where=str(study / files.LOCK)) from error
     try:
         _acquire(descriptor, study)
-        _write_holder(descriptor)
+        files.write_holder(descriptor, _me())
         yield
-        os.ftruncate(descriptor, 0)
+        files.write_holder(descriptor, "")
     finally:
         os.close(descriptor)
 
@@ -63,11 +68,7 @@ def _holder(descriptor: int) -> str:
     return "the holder is not recorded"
 
 
-def _write_holder(descriptor: int) -> None:
-    holder = {
-        "pid": os.getpid(),
-        "host": socket.gethostname(),
-        "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(holder).encode() + b"\n", 0)
+def _me() -> str:
+    """Return what another dlbench is told of the one that holds the lock."""
+    started_at = datetime.now(UTC).isoformat(timespec="seconds")
+    return json.dumps({"pid": os.getpid(), "host": socket.gethostname()[:64], "started_at": started_at})

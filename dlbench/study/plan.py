@@ -17,6 +17,7 @@ from dlbench.hosts.describe import describe_hosts, user_files
 from dlbench.hosts.links import LinkMeasurement
 from dlbench.hosts.links import measure as measure_links
 from dlbench.records.machine import describe
+from dlbench.regular_file import read_regular
 from dlbench.scenario.cluster import Cluster, MeasuredLink, this_machine
 from dlbench.scenario.cluster.allocation import allocation
 from dlbench.scenario.cluster.cluster_file import ClusterOptions
@@ -189,7 +190,7 @@ def _require_program(word: str) -> None:
 def _scenario(request: Request, folder: Folder | None) -> tuple[Scenario, str]:
     if isinstance(request.scenario, Path):
         scenario = read(request.scenario)
-        return scenario, request.scenario.read_bytes().decode("utf-8")
+        return scenario, read_regular(request.scenario).decode("utf-8")
     if request.scenario is not None:
         text = yaml.safe_dump(dict(request.scenario), allow_unicode=True, sort_keys=False)
         return parse(text, NAME_OF_A_MAPPING), text

@@ -21,8 +21,9 @@ from dlbench.errors import PREPARATION_REFUSED, UserError
 from dlbench.hosts.remote import argv, in_parallel, remote_hosts
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.run_spec import RunSpec
+from dlbench.search_path import program
 
-PROGRAM = ("-m", "dlbench.datasets._prepare")
+PROGRAM = program("dlbench.datasets._prepare")
 POLL_S = 0.05
 USAGE = 2
 END_TIMEOUT_S = 5.0

@@ -19,6 +19,7 @@ from dlbench.launch.execute import Progress, execute, write_outcome
 from dlbench.launch.layout import plan_layout
 from dlbench.launch.plan import plan
 from dlbench.launch.processes import end, leftovers
+from dlbench.records import files
 from dlbench.records.assignment import Assignment, Endpoint
 from dlbench.records.noise import noise
 from dlbench.records.outcome import Outcome, Status
@@ -72,12 +73,14 @@ class StudyResult:
         rows: The row of each attempt, in order.
         is_complete: Whether every run that was asked for is completed.
         was_interrupted: Whether the user ended it.
+        problem: Which table could not be written; empty where all were.
     """
 
     folder: Folder
     rows: list[dict[str, Any]]
     is_complete: bool
     was_interrupted: bool
+    problem: str = ""
 
 
 def run_study(folder: Folder, planned: StudyPlan, watcher: Watcher, stop: threading.Event) -> StudyResult:
@@ -107,7 +110,7 @@ def run_study(folder: Folder, planned: StudyPlan, watcher: Watcher, stop: thread
             _Runner(folder, planned.cluster, data, collector, watcher, stop).run_all(todo)
         collector.flush()
         is_complete = all(attempts.status_of(folder.path, run) is Status.COMPLETED for run in planned.runs)
-    return StudyResult(folder, collector.rows, is_complete, stop.is_set())
+    return StudyResult(folder, collector.rows, is_complete, stop.is_set(), collector.problem)
 
 
 @contextlib.contextmanager
@@ -116,14 +119,19 @@ def full_disk_reported(study: Path) -> Iterator[None]:
 
     Raises:
         DiskFull: The disk, or the user's share of it, is full.
+        UserError: The study's folder is gone.
     """
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if not study.is_dir():
+            raise UserError(f"the folder of the study is gone: {study}") from error
+        if error.errno not in files.FULL:
             raise
+        is_limit = error.errno == errno.EFBIG
+        what = "a file would be larger than `ulimit -f` allows" if is_limit else f"the disk under {study} is full"
         raise DiskFull(
-            f"the disk under {study} is full ({error.strerror}); no row that was received is lost",
+            f"{what} ({error.strerror}); no row that was received is lost",
             hint=f"make room, then continue with: dlbench run --study {str(study)!r}",
         ) from error
 
@@ -179,6 +187,10 @@ class _Runner:
             outcome = execute(launch, assignment, attempt.folder, server, self.watcher.progress, self.stop, collect)
         except UserError as error:
             outcome = Outcome(status=Status.FAILED, reason=str(error), started_at=started_at)
+        except OSError as error:  # too many open files, no memory for a process, ...
+            if error.errno in files.FULL or not attempt.folder.is_dir():
+                raise
+            outcome = Outcome(status=Status.FAILED, reason=f"it could not be watched: {error}", started_at=started_at)
         write_outcome(attempt.folder, outcome)
         return outcome
 

@@ -178,7 +178,8 @@ class Queue:
         is_complete = all(status.exit_code == 0 for status in statuses) and all(
             status_of(study, run) is Status.COMPLETED for run in made
         )
-        return StudyResult(folder, collector.rows, is_complete and not stop.is_set(), stop.is_set())
+        is_complete = is_complete and not stop.is_set()
+        return StudyResult(folder, collector.rows, is_complete, stop.is_set(), collector.problem)
 
 
 def _last_number(study: Path) -> int:

@@ -1,8 +1,7 @@
 """One attempt at the telemetry server: journaled lines go to disk, what the stall check needs stays in memory."""
 
-import contextlib
-import hmac
 import json
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -10,13 +9,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+from dlbench.errors import shorten
 from dlbench.records.assignment import Assignment
 from dlbench.telemetry.failure import WorkerError
 from dlbench.telemetry.journal import JournalWriter
-from dlbench.telemetry.messages import TRAINING_PHASES, decode
+from dlbench.telemetry.messages import TRAINING_PHASES, check, decode
+from dlbench.telemetry.seal import SERVER, WORKER, Seal
 
 # Kinds that a worker sends only once it trains.
 _TRAINING_KINDS = frozenset({"steps", "epoch", "result", "bye"})
+_LONGEST_PHASE = 40
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class AttemptSession:
     def __init__(self, assignment: Assignment, journal: Path, end: Callable[["AttemptSession"], None]) -> None:
         assert assignment.endpoint is not None, "an attempt that reports nowhere has no session"
         self.attempt_id = assignment.attempt_id
-        self._token = assignment.endpoint.token.encode()
+        self._token = assignment.endpoint.token
         self._journal = JournalWriter(journal)
         self._end = end
         self._lock = threading.Lock()
@@ -96,6 +98,11 @@ class AttemptSession:
         self._end(self)
 
     @property
+    def num_workers(self) -> int:
+        """How many processes report."""
+        return len(self._views)
+
+    @property
     def failure(self) -> str:
         """Why rows can no longer be kept, or "" while they can."""
         return self._failure
@@ -112,10 +119,15 @@ class AttemptSession:
     # Below: called by the server's thread only.
 
     def admits(self, hello: dict[str, Any]) -> bool:
-        """Whether a hello carries the token and the rank of a process of this attempt."""
-        token, rank = hello.get("token"), hello.get("worker")
+        """Whether a hello has the rank of a process of this attempt, and a nonce."""
+        nonce, rank = hello.get("nonce"), hello.get("worker")
         is_known = isinstance(rank, int) and not isinstance(rank, bool) and rank in self._views
-        return is_known and isinstance(token, str) and hmac.compare_digest(token.encode(), self._token)
+        return is_known and isinstance(nonce, str) and nonce.isalnum()
+
+    def seals(self, server_nonce: str, worker_nonce: str) -> tuple[Seal, Seal]:
+        """Return the seals of a connection: of what the worker sends, and of what is sent to it."""
+        received, sent = (Seal(self._token, server_nonce, worker_nonce, side) for side in (WORKER, SERVER))
+        return received, sent
 
     def connected(self, hello: dict[str, Any]) -> int:
         """Note a worker's connection and return the highest number on disk of its lines."""
@@ -137,19 +149,35 @@ class AttemptSession:
         self._update(rank, is_connected=False, closed_at=time.monotonic())
 
     def receive(self, rank: int, lines: list[bytes]) -> None:
-        """Take a worker's lines: heartbeats at once, numbered ones with the next commit; garbage is left out.
+        """Take a worker's lines: heartbeats at once, numbered ones with the next commit.
+
+        A line that says what it must not ends the attempt: what it held is lost, and rows with a hole are none.
 
         Raises:
             ConnectionError: Numbers are missing: the worker has to connect again and send them.
         """
         for line in lines:
-            with contextlib.suppress(ValueError, RecursionError):
-                message = decode(line)
-                number = message.get("seq")
-                if isinstance(number, int) and not isinstance(number, bool):
-                    self._number(rank, number, line, message)
-                elif message.get("kind") == "beat":
-                    self._beat(rank, message)
+            if self._failure:
+                return
+            try:
+                self._take(rank, line)
+            except (ValueError, RecursionError) as error:
+                self.fail(f"worker {rank} has sent a line that is none: {shorten(str(error), 200)}")
+
+    def fail(self, reason: str) -> None:
+        """Take no more rows: the first reason given is why."""
+        self._failure = self._failure or reason
+
+    def _take(self, rank: int, line: bytes) -> None:
+        message = decode(line)
+        number = message.get("seq")
+        if isinstance(number, int) and not isinstance(number, bool):
+            check(message)
+            self._number(rank, number, line, message)
+        elif message.get("kind") == "beat":
+            self._beat(rank, message)
+        else:
+            raise ValueError("it has no number and is no heartbeat")
 
     def commit(self) -> dict[int, int]:
         """Force to disk what was received since the last commit; return the number to acknowledge, by rank."""
@@ -161,7 +189,7 @@ class AttemptSession:
             if group:
                 self._journal.write([_with_worker(line, message, rank) for rank, line, message in group])
         except OSError as error:
-            self._failure = f"the journal cannot be written: {error.strerror or error}"
+            self.fail(f"the journal cannot be written: {error.strerror or error}")
             return {}
         self._held |= received
         for rank, _, message in group:
@@ -194,7 +222,7 @@ class AttemptSession:
 
     def _beat(self, rank: int, message: dict[str, Any]) -> None:
         view, now = self._views[rank], time.monotonic()
-        phase = str(message.get("phase") or view.phase)
+        phase = str(message.get("phase") or view.phase)[:_LONGEST_PHASE]
         step, epoch = _whole(message.get("step")), _whole(message.get("epoch"))
         has_moved = (phase, step, epoch) != (view.phase, view.step, view.epoch)
         self._update(
@@ -220,7 +248,8 @@ def _whole(value: Any) -> int | None:
 
 
 def _float(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and math.isfinite(value) else None
 
 
 def _with_worker(line: bytes, message: dict[str, Any], rank: int) -> bytes:

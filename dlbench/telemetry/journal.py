@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from dlbench.errors import UserError
 from dlbench.records.result import Result
+from dlbench.regular_file import open_regular
 from dlbench.telemetry.failure import WorkerError
 from dlbench.telemetry.messages import decode, unpack_steps
 
@@ -66,7 +67,7 @@ class JournalWriter:
     """
 
     def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         self._size = os.fstat(self._descriptor).st_size
 
     def write(self, lines: list[bytes]) -> None:
@@ -96,12 +97,15 @@ def read_journal(path: Path) -> Journal:
     """Read one attempt's journal; an absent file is an empty one.
 
     Raises:
-        UserError: A line other than the last is damaged.
+        UserError: It cannot be read, a line other than the last is damaged, or one is missing.
     """
     journal, blocks = Journal(), defaultdict[int, list[Rows]](list)
+    held = defaultdict[int, int](int)
     for number, message in _messages(path):
         try:
-            _take(int(message["worker"]), message, journal, blocks)
+            worker = int(message["worker"])
+            _follow(worker, message.get("seq"), held)
+            _take(worker, message, journal, blocks)
         except (KeyError, TypeError, ValueError) as error:
             raise _damaged(path, number, error) from error
     return replace(
@@ -110,6 +114,17 @@ def read_journal(path: Path) -> Journal:
         facts=dict(sorted(journal.facts.items())),
         results=dict(sorted(journal.results.items())),
     )
+
+
+def _follow(worker: int, number: Any, held: dict[int, int]) -> None:
+    """Note the number of a worker's line.
+
+    Raises:
+        ValueError: It is not the one after the last.
+    """
+    if number is not None and number != held[worker] + 1:
+        raise ValueError(f"line {held[worker] + 1} of worker {worker} is missing")
+    held[worker] += 1
 
 
 def _take(worker: int, message: dict[str, Any], journal: Journal, blocks: dict[int, list[Rows]]) -> None:
@@ -136,15 +151,19 @@ def _take(worker: int, message: dict[str, Any], journal: Journal, blocks: dict[i
 
 def _messages(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number, message); a last line that is torn was never acknowledged and is left out."""
-    if not path.exists():
+    try:
+        file = open_regular(path)
+    except FileNotFoundError:
         return
-    with path.open("rb") as file:
+    except OSError as error:
+        raise UserError(f"it cannot be read ({error.strerror})", where=str(path)) from error
+    with file:
         for number, line in enumerate(file, start=1):
             if not line.endswith(b"\n"):
                 return
             try:
                 message = decode(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 if file.read(1):
                     raise _damaged(path, number, error) from error
                 return
@@ -153,8 +172,4 @@ def _messages(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _damaged(path: Path, number: int, error: Exception) -> UserError:
     what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else f"{type(error).__name__}: {error}"
-    return UserError(
-        f"this line of the journal is damaged ({what})",
-        where=f"{path}:{number}",
-        hint="remove the attempt's folder and continue the study with --resume: the run is then repeated",
-    )
+    return UserError(f"this line is damaged ({what})", where=f"{path}:{number}")

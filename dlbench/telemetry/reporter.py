@@ -139,7 +139,6 @@ class Reporter:
         limits = assignment.run.limits
         hello = {
             "kind": "hello",
-            "token": endpoint.token,
             "attempt_id": assignment.attempt_id,
             "worker": rank,
             "pid": os.getpid(),

@@ -17,6 +17,7 @@ from typing import Any
 
 from dlbench.records.assignment import Endpoint
 from dlbench.telemetry.messages import decode, encode, encode_steps
+from dlbench.telemetry.seal import SERVER, WORKER, Seal, new_nonce
 from dlbench.telemetry.spool import Spool
 from dlbench.telemetry.watchdog import Watchdog
 
@@ -39,12 +40,12 @@ class Connection:
 
     Args:
         endpoint: Where the server listens.
-        hello: First message on every new connection.
+        hello: First message on every new connection; the nonce is added.
         spool: Where lines wait for their acknowledgement.
         silence_s: Longest time a vanished host goes unnoticed while there is something to send.
 
     Attributes:
-        is_open: Whether the server has answered the hello.
+        is_open: Whether the server has answered the hello, and so has shown that it knows the token.
         last_error: Why it is not open.
         deadline: When to connect again, or to give up waiting for an answer to the hello (monotonic).
     """
@@ -53,12 +54,14 @@ class Connection:
         self.is_open = False
         self.last_error = "never connected"
         self.deadline = 0.0
-        self._endpoint, self._hello, self._spool, self._silence_s = endpoint, encode(hello), spool, silence_s
+        self._endpoint, self._hello, self._spool, self._silence_s = endpoint, hello, spool, silence_s
         self._socket: socket.socket | None = None
         self._backoff_s = FIRST_BACKOFF_S
         self._sent = 0
         self._outgoing = memoryview(b"")
         self._incoming = self._beat = b""
+        # Of this connection, once the server has sent its nonce: what is sent, and what is received.
+        self._seals: tuple[Seal, Seal] | None = None
 
     def beat(self, message: Message) -> None:
         """Send a heartbeat with the next bytes; it overtakes lines that wait."""
@@ -100,7 +103,7 @@ class Connection:
         self._socket.setblocking(False)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(self._silence_s * 1000))
-        self._outgoing, self._incoming, self._beat = memoryview(self._hello), b"", b""
+        self._outgoing, self._incoming, self._beat, self._seals = memoryview(b""), b"", b"", None
         self._socket.connect_ex(address)
 
     def _disconnect(self, reason: str) -> None:
@@ -119,17 +122,29 @@ class Connection:
                     raise ConnectionResetError("the server closed the connection")
                 *lines, self._incoming = (self._incoming + data).split(b"\n")
                 for line in lines:
-                    self._take(decode(line))
+                    self._take(line)
                 if len(self._incoming) > LONGEST_LINE_BYTES:
                     raise ValueError("what answers is no telemetry server")
 
-    def _take(self, message: Message) -> None:
-        number = message.get("ack")
+    def _take(self, line: bytes) -> None:
+        if self._seals is None:
+            self._greet(decode(line).get("nonce"))
+            return
+        number = decode(self._seals[1].opened(line)).get("ack")
         if not isinstance(number, int) or not 0 <= number <= self._spool.last:
-            raise ValueError(f"the server answered {message!r}")
+            raise ValueError(f"the server acknowledges {number!r}")
         if not self.is_open:
             self.is_open, self._sent, self._backoff_s = True, number, FIRST_BACKOFF_S
         self._spool.acknowledge(number)
+
+    def _greet(self, nonce: Any) -> None:
+        """Answer the server's nonce with the hello."""
+        if not isinstance(nonce, str):
+            raise ValueError("what answers is no telemetry server")
+        own = new_nonce()
+        sent, received = (Seal(self._endpoint.token, nonce, own, side) for side in (WORKER, SERVER))
+        self._seals = sent, received
+        self._outgoing = memoryview(sent.sealed(encode({**self._hello, "nonce": own})))
 
     def _transmit(self, connection: socket.socket) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -143,11 +158,14 @@ class Connection:
         return bool(self._outgoing)
 
     def _next_lines(self) -> Iterator[bytes]:
+        assert self._seals is not None, "it is open"
+        seal = self._seals[0]
         num_bytes = len(self._beat)
-        yield self._beat
+        if self._beat:
+            yield seal.sealed(self._beat)
         self._beat = b""
         for line in self._spool.lines_after(self._sent):
-            yield line
+            yield seal.sealed(line)
             self._sent += 1
             num_bytes += len(line)
             if num_bytes >= CHUNK_BYTES:

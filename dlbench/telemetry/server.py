@@ -2,6 +2,9 @@
 
 The protocol is described in `dlbench.telemetry.messages`. All that has arrived from all workers by one turn of the
 thread is forced to disk at once, so that the cost of a turn hardly depends on how many workers there are.
+
+Anyone who reaches the port may connect. Until its hello is accepted a connection is a stranger: strangers are served
+after workers, have some kilobytes and seconds each, and there are only so many of them: the oldest goes first.
 """
 
 import contextlib
@@ -22,6 +25,7 @@ from dlbench.records.assignment import Assignment, Endpoint
 from dlbench.records.interfaces import route_out
 from dlbench.telemetry import messages
 from dlbench.telemetry.attempt_session import AttemptSession
+from dlbench.telemetry.seal import CODE_LENGTH, Seal, new_nonce
 
 _LOCAL = "127.0.0.1"
 _EVERYWHERE = ""
@@ -29,23 +33,29 @@ _EVERYWHERE = ""
 _BACKLOG = 4096
 # A line of steps holds at most some thousands of rows; a hello a few hundred bytes.
 _LONGEST_LINE = 64 * 2**20
-_LONGEST_HELLO = 16 * 2**10
+_LONGEST_HELLO = 4 * 2**10
 _HELLO_TIMEOUT_S = 10.0
 _RECEIVE_BYTES = 2**20
 _TICK_S = 0.25
 _THREAD_TIMEOUT_S = 10.0
+# Besides as many as workers are still to come: so many strangers are held, and so many are let in within one tick.
+_MOST_STRANGERS = 128
+_MOST_ACCEPTED = 100
 # Descriptors for everything but workers: logs, journals, the launcher, strangers.
-_OTHER_DESCRIPTORS = 256
+_OTHER_DESCRIPTORS = 256 + _MOST_STRANGERS
 
 
 @dataclass(eq=False)
 class _Connection:
-    """One socket: a stranger until its hello is accepted."""
+    """One socket: a stranger until its hello is accepted; from then on it has seals, of what comes and of what goes."""
 
     socket: socket.socket
+    nonce: str = field(default_factory=new_nonce)
     opened_at: float = field(default_factory=time.monotonic)
     session: AttemptSession | None = None
     rank: int = -1
+    seals: tuple[Seal, Seal] | None = None
+    received_bytes: int = 0
     pieces: list[bytes] = field(default_factory=list)
     pending_bytes: int = 0
     to_send: bytes = b""
@@ -54,8 +64,11 @@ class _Connection:
         """Return the lines completed by new data; what is left waits for its end.
 
         Raises:
-            ConnectionError: A line is too long.
+            ConnectionError: A line is too long, or a stranger says too much.
         """
+        self.received_bytes += len(data)
+        if self.session is None and self.received_bytes > _LONGEST_HELLO:
+            raise ConnectionError("a stranger that says no hello")
         head, newline, rest = data.rpartition(b"\n")
         if newline:
             done = (b"".join(self.pieces) + head).split(b"\n")
@@ -65,9 +78,9 @@ class _Connection:
         if rest:
             self.pieces.append(rest)
             self.pending_bytes += len(rest)
-        if self.pending_bytes > (_LONGEST_LINE if self.session else _LONGEST_HELLO):
+        if self.pending_bytes > _LONGEST_LINE:
             raise ConnectionError("an over-long line")
-        return [line for line in done if line.strip()]
+        return done
 
 
 class TelemetryServer:
@@ -82,12 +95,14 @@ class TelemetryServer:
 
     def __init__(self, hosts: Sequence[str] = ("localhost",)) -> None:
         is_local = set(hosts) <= {"localhost", _LOCAL, socket.gethostname()}
-        self._listener = _listener(_LOCAL if is_local else _EVERYWHERE)
-        self._listener.setblocking(False)
         self._address = _LOCAL if is_local else own_address(hosts)
+        self._listener = _listener(_EVERYWHERE if self._address == socket.getfqdn() else self._address)
+        self._listener.setblocking(False)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
-        self._strangers: set[_Connection] = set()
+        # In order of arrival.
+        self._strangers: dict[_Connection, None] = {}
+        self._is_listening, self._may_accept, self._tick_at = True, _MOST_ACCEPTED, 0.0
         self._workers: dict[tuple[AttemptSession, int], _Connection] = {}
         self._sessions: dict[str, AttemptSession] = {}
         self._buffer = memoryview(bytearray(_RECEIVE_BYTES))
@@ -151,10 +166,10 @@ class TelemetryServer:
         while not self._is_closing:
             ready = self._selector.select(_TICK_S)
             with self._lock:
-                for key, events in ready:
+                for key, events in sorted(ready, key=_is_of_stranger):
                     self._handle(key, events)
                 self._commit()
-                self._drop_silent_strangers()
+                self._tick()
 
     def _handle(self, key: selectors.SelectorKey, events: int) -> None:
         if key.fileobj is self._listener:
@@ -164,21 +179,55 @@ class TelemetryServer:
                 self._talk(key.data, events)
             except (OSError, ValueError, RecursionError):
                 self._drop(key.data)
+            except Exception as error:  # noqa: BLE001 - whatever one connection does, the others go on
+                if key.data.session is not None:
+                    key.data.session.fail(f"a line of worker {key.data.rank} cannot be taken: {error!r}")
+                self._drop(key.data)
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
+        """Let in who waits, as many as this tick may; the rest waits in the kernel until the next."""
+        try:
+            while self._may_accept > 0:
                 accepted, _ = self._listener.accept()
-                accepted.setblocking(False)
-                accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                connection = _Connection(accepted)
-                self._strangers.add(connection)
-                self._selector.register(accepted, selectors.EVENT_READ, connection)
+                self._may_accept -= 1
+                self._receive_stranger(accepted)
+        except BlockingIOError:
+            return
+        except ConnectionError:  # it is gone already
+            return
+        except OSError:  # no descriptor, no memory: what is open goes on
+            self._may_accept = 0
+        self._selector.unregister(self._listener)
+        self._is_listening = False
 
-    def _drop_silent_strangers(self) -> None:
-        oldest = time.monotonic() - _HELLO_TIMEOUT_S
-        for connection in [found for found in self._strangers if found.opened_at < oldest]:
+    def _receive_stranger(self, accepted: socket.socket) -> None:
+        connection = _Connection(accepted)
+        self._strangers[connection] = None
+        self._selector.register(accepted, selectors.EVENT_READ, connection)
+        try:
+            accepted.setblocking(False)
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._send(connection, b'{"nonce":"%b"}\n' % connection.nonce.encode())
+        except OSError:
+            self._drop(connection)
+        while len(self._strangers) > _MOST_STRANGERS + self._num_to_come():
+            self._drop(next(iter(self._strangers)))
+
+    def _num_to_come(self) -> int:
+        """Return how many workers of all attempts are not connected."""
+        return sum(session.num_workers for session in self._sessions.values()) - len(self._workers)
+
+    def _tick(self) -> None:
+        """Every `_TICK_S`: let strangers in again, and drop those that are silent."""
+        now = time.monotonic()
+        if now < self._tick_at + _TICK_S:
+            return
+        self._tick_at, self._may_accept = now, _MOST_ACCEPTED + self._num_to_come()
+        if not self._is_listening:
+            self._selector.register(self._listener, selectors.EVENT_READ)
+            self._is_listening = True
+        for connection in [found for found in self._strangers if found.opened_at < now - _HELLO_TIMEOUT_S]:
             self._drop(connection)
 
     def _drop(self, connection: _Connection) -> None:
@@ -186,7 +235,7 @@ class TelemetryServer:
             return
         self._selector.unregister(connection.socket)
         connection.socket.close()
-        self._strangers.discard(connection)
+        self._strangers.pop(connection, None)
         if connection.session is not None:
             del self._workers[connection.session, connection.rank]
             connection.session.disconnected(connection.rank)
@@ -202,14 +251,14 @@ class TelemetryServer:
             self._send(connection, b"")
         if not events & selectors.EVENT_READ:
             return
-        num_bytes = connection.socket.recv_into(self._buffer)
+        num_bytes = connection.socket.recv_into(self._buffer, 0 if connection.session else _LONGEST_HELLO + 1)
         if not num_bytes:
             raise ConnectionError("closed")
         lines = connection.lines(bytes(self._buffer[:num_bytes]))
         if connection.session is None and lines:
             self._greet(connection, lines.pop(0))
-        if connection.session is not None and lines:
-            connection.session.receive(connection.rank, lines)
+        if connection.session is not None and connection.seals is not None and lines:
+            connection.session.receive(connection.rank, [connection.seals[0].opened(line) for line in lines])
 
     def _commit(self) -> None:
         """Force to disk what has arrived in this turn, and acknowledge it."""
@@ -219,26 +268,30 @@ class TelemetryServer:
                     self._acknowledge(connection, number)
 
     def _greet(self, connection: _Connection, line: bytes) -> None:
-        """Accept a hello that carries the token of an expected attempt.
+        """Accept a hello that is sealed with the token of an expected attempt.
 
         Raises:
-            ConnectionError: It does not.
+            ConnectionError: It is not.
+            ValueError: It is no hello.
         """
-        hello = messages.decode(line)
+        hello = messages.decode(line[CODE_LENGTH:])
         session = self._sessions.get(str(hello.get("attempt_id")))
         if hello.get("kind") != "hello" or session is None or not session.admits(hello):
             raise ConnectionError("a stranger")
+        seals = session.seals(connection.nonce, hello["nonce"])
+        seals[0].opened(line)
         rank = int(hello["worker"])
         if older := self._workers.get((session, rank)):
             self._drop(older)  # a worker connects again when it has lost us, which we may not have noticed
-        self._strangers.discard(connection)
-        connection.session, connection.rank = session, rank
+        self._strangers.pop(connection, None)
+        connection.session, connection.rank, connection.seals = session, rank, seals
         self._workers[session, rank] = connection
-        self._send(connection, b'{"ack":%d}\n' % session.connected(hello))
+        self._acknowledge(connection, session.connected(hello))
 
     def _acknowledge(self, connection: _Connection, number: int) -> None:
+        assert connection.seals is not None, "it is no stranger"
         try:
-            self._send(connection, b'{"ack":%d}\n' % number)
+            self._send(connection, connection.seals[1].sealed(b'{"ack":%d}\n' % number))
         except OSError:
             self._drop(connection)
 
@@ -290,3 +343,9 @@ def own_address(hosts: Sequence[str]) -> str:
     """Return the address of this machine on the route to other hosts, or its name where there is no route (yet)."""
     route = route_out(hosts, socket.AF_INET)
     return socket.getfqdn() if route is None else route.own
+
+
+def _is_of_stranger(ready: tuple[selectors.SelectorKey, int]) -> bool:
+    """Whether what is ready is a stranger, or the listener: they come after workers."""
+    key, _ = ready
+    return not isinstance(key.data, _Connection) or key.data.session is None

@@ -71,7 +71,7 @@ def _open_log(assignment: Assignment, rank: int) -> int | None:
     for path in (Path(assignment.log_folder) / name, own_log(assignment.attempt_id, name)):
         if path is not None and path.is_absolute() and path.parent.is_dir():
             with contextlib.suppress(OSError):
-                return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+                return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
     return None
 
 

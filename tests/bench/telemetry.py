@@ -25,7 +25,8 @@ from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.telemetry.journal import read_journal
-from dlbench.telemetry.messages import STEP_FIELDS, encode, pack_steps
+from dlbench.telemetry.messages import STEP_FIELDS, decode, encode, pack_steps
+from dlbench.telemetry.seal import CODE_LENGTH, WORKER, Seal, new_nonce
 from dlbench.telemetry.server import TelemetryServer
 
 PROCESSES = 2
@@ -78,6 +79,7 @@ class Worker:
 
     rank: int
     connection: socket.socket
+    seal: Seal
     number: int = 0
     incoming: bytes = b""
     unacknowledged: deque[tuple[int, float]] = field(default_factory=deque)
@@ -87,7 +89,7 @@ class Worker:
         self.number += 1
         beat = b'{"kind":"beat","phase":"compute","step":%d,"epoch":1,"loss":0.5,"accuracy":null}\n' % step
         moment = time.monotonic()
-        self.connection.sendall(beat + b'{"seq":%d,' % self.number + rows)
+        self.connection.sendall(self.seal.sealed(beat) + self.seal.sealed(b'{"seq":%d,' % self.number + rows))
         self.unacknowledged.append((self.number, moment))
         return moment
 
@@ -97,7 +99,7 @@ class Worker:
         if not data:
             raise ConnectionError("the server closed the connection")
         *lines, self.incoming = (self.incoming + data).split(b"\n")
-        number, now = int(lines[-1][7:-1]) if lines else 0, time.monotonic()
+        number, now = acknowledged(lines[-1]) if lines else 0, time.monotonic()
         while self.unacknowledged and self.unacknowledged[0][0] <= number:
             delays_s.append(now - self.unacknowledged.popleft()[1])
 
@@ -182,13 +184,20 @@ def connected(endpoint: Endpoint, rank: int, selector: selectors.BaseSelector) -
     """Return a worker that the server has let in."""
     connection = socket.create_connection((endpoint.address, endpoint.port), timeout=PATIENCE_S)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    hello = {"kind": "hello", "token": endpoint.token, "attempt_id": "bench", "worker": rank, "pid": os.getpid()}
-    connection.sendall(encode({**hello, "host": socket.gethostname(), "version": 2, "oom_kills": None}))
-    if connection.recv(100) != b'{"ack":0}\n':
+    nonce, own = decode(connection.recv(100))["nonce"], new_nonce()
+    seal = Seal(endpoint.token, nonce, own, WORKER)
+    hello = {"kind": "hello", "nonce": own, "attempt_id": "bench", "worker": rank, "pid": os.getpid()}
+    connection.sendall(seal.sealed(encode({**hello, "host": socket.gethostname(), "version": 3, "oom_kills": None})))
+    if acknowledged(connection.recv(100)) != 0:
         raise ConnectionError("the server does not let the worker in")
-    worker = Worker(rank, connection)
+    worker = Worker(rank, connection, seal)
     selector.register(connection, selectors.EVENT_READ, worker)
     return worker
+
+
+def acknowledged(line: bytes) -> int:
+    """Return the number that a line acknowledges, whoever sealed it."""
+    return int(decode(line[CODE_LENGTH:])["ack"])
 
 
 def block(turn: int, generator: np.random.Generator) -> bytes:
@@ -201,7 +210,7 @@ def block(turn: int, generator: np.random.Generator) -> bytes:
     measured = ("started_at_s", "step_time_s", "data_wait_s", "compute_time_s", "communication_time_s")
     for name in (*measured, "update_time_s", "loss"):
         rows[:, place[name]] = generator.random(ROWS_PER_MESSAGE)
-    return b'"kind":"steps","rows":"%b"}\n' % pack_steps(rows).encode()
+    return b'"kind":"steps","rows":"%b"}\n' % pack_steps(rows)
 
 
 def allow_connections(number: int) -> None:

@@ -1,4 +1,4 @@
-"""A few hundred broken scenarios: each is a valid plan or one clear message, never a traceback.
+"""Some hundred broken files of each kind: each is taken or refused in one clear message, never a traceback.
 
 Thousands are a campaign: `python -m tests.soak mutations`.
 """
@@ -12,19 +12,21 @@ from click.testing import CliRunner
 from dlbench.cli import group
 from tests.soak import mutations
 
-NUM_MUTANTS = 300
+NUM_MUTANTS = {"scenarios": 300, "clusters": 300, "hosts": 300, "references": 100, "studies": 20}
 NUM_COMMANDS = 20
 
 
-def test_the_originals_are_valid() -> None:
-    assert [mutations.outcome(text) for text in mutations.originals()] == ["valid"] * len(mutations.originals())
+@pytest.mark.parametrize("subject", mutations.SUBJECTS.values(), ids=str)
+def test_the_originals_are_valid(subject: mutations.Subject) -> None:
+    assert [subject.outcome(text) for text in subject.originals()] == ["valid"] * len(subject.originals())
 
 
-def test_every_mutant_is_a_plan_or_one_message() -> None:
-    found = mutations.try_all(range(NUM_MUTANTS))
+@pytest.mark.parametrize(("name", "number"), NUM_MUTANTS.items())
+def test_every_mutant_is_taken_or_refused_in_one_message(name: str, number: int) -> None:
+    found = mutations.try_all(mutations.SUBJECTS[name], range(number))
     assert found.defects == []
     # Both kinds must be there in number, or the mutations prove nothing.
-    assert min(found.number("valid"), found.number("refused")) > NUM_MUTANTS // 20, found.counts
+    assert min(found.number("valid"), found.number("refused")) > number // 20, found.counts
 
 
 def test_a_defect_is_counted_and_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -38,12 +40,12 @@ def test_a_defect_is_counted_and_named(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_the_command_line_ends_with_0_or_2(
     subtests: pytest.Subtests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The command line adds the folder it is started in.
+    # A module that a scenario names is looked for in the folder of now.
     monkeypatch.setattr(sys, "path", [*sys.path])
     path = tmp_path / "mutant.yaml"
-    for number in range(NUM_MUTANTS, NUM_MUTANTS + NUM_COMMANDS):
+    for number in range(1000, 1000 + NUM_COMMANDS):
         with subtests.test(number=number):
-            path.write_bytes(mutations.mutant(number)[0].encode(errors="surrogatepass"))
+            path.write_bytes(mutations.SUBJECTS["scenarios"].mutant(number)[0].encode(errors="surrogatepass"))
             result = CliRunner().invoke(group, ["check", str(path), "--studies", str(tmp_path / "studies")])
             assert result.exit_code in (0, 2), result.exception
             assert "Traceback" not in result.output

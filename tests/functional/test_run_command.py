@@ -60,7 +60,7 @@ def test_a_processor_is_never_used_by_more_than_all_of_it(work):
     path = work.folder / "s.yaml"
     path.write_text(
         "name: s\nbaseline: none\n"
-        "base: {trainer: numpy, model: mlp, model.hidden: [256], dataset: digits, epochs: 200, evaluate_every: 200}\n"
+        "base: {trainer: numpy, model: mlp, model.hidden: [256], dataset: digits, epochs: 400, evaluate_every: 400}\n"
         "zip: {strategy: [single, mpi, single, mpi], workers: [1, 2, 1, 2], cores_per_worker: [1, 1, 0.5, 0.5]}\n"
     )
     work.run(path)
@@ -68,7 +68,7 @@ def test_a_processor_is_never_used_by_more_than_all_of_it(work):
     assert [row["cores_enforced"] for row in rows if row["cores_per_worker"] == "1.0"] == ["affinity"] * 2
     assert len(rows) == 4
     for row in rows:
-        assert float(row["timed_window_s"]) > 0.4, row["label"]
+        assert float(row["timed_window_s"]) > 0.2, row["label"]
         # Of a share the kernel may give one period of 10 ms more.
         assert 0 < float(row["device_utilization"]) < 1.04, (row["label"], row["device_utilization"])
 

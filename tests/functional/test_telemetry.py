@@ -1,16 +1,19 @@
 """The telemetry server over real sockets: what is acknowledged is on disk, and unknown clients do no harm."""
 
+import base64
 import contextlib
 import json
 import os
 import resource
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 
 from dlbench.errors import UserError
@@ -19,6 +22,8 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.telemetry import server as server_module
 from dlbench.telemetry.attempt_session import AttemptSession
+from dlbench.telemetry.messages import COMPACT, MOST_ROWS, STEP_FIELDS, pack_steps
+from dlbench.telemetry.seal import SERVER, WORKER, Seal
 from dlbench.telemetry.server import TelemetryServer
 from tests.functional.attempt import assignment
 from tests.functional.waiting import wait_until
@@ -40,14 +45,19 @@ def expected(server: TelemetryServer, attempt_id: str = "a1", workers: int = 2) 
 
 
 class Client:
-    """A worker's end of the connection."""
+    """A worker's end of the connection; `token` is what it takes for the attempt's."""
 
-    def __init__(self, assignment: Assignment, worker: int = 0, **changes: Any) -> None:
+    def __init__(self, assignment: Assignment, worker: int = 0, token: str = "", **changes: Any) -> None:
         assert assignment.endpoint is not None
         self.socket = called((assignment.endpoint.address, assignment.endpoint.port))
         self.answers = self.socket.makefile("rb")
-        hello = {"kind": "hello", "token": assignment.endpoint.token, "attempt_id": assignment.attempt_id}
-        self.send({**hello, "worker": worker, "pid": 4, "host": "h", "version": 1, **changes})
+        nonces = json.loads(self.answers.readline())["nonce"], "a1b2"
+        known = token or assignment.endpoint.token
+        self.sent, self.received = (Seal(known, *nonces, side) for side in (WORKER, SERVER))
+        hello = {"kind": "hello", "nonce": nonces[1], "attempt_id": assignment.attempt_id, "worker": worker}
+        text = json.dumps({**hello, "pid": 4, "host": "h", "version": 1, **changes})
+        self.hello = self.sent.sealed(text.encode() + b"\n")
+        self.raw(self.hello)
 
     def __enter__(self) -> "Client":
         return self
@@ -57,13 +67,16 @@ class Client:
         self.socket.close()
 
     def send(self, *messages: dict[str, Any]) -> None:
-        self.raw(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
+        self.lines(*(json.dumps(message).encode() for message in messages))
+
+    def lines(self, *lines: bytes) -> None:
+        self.raw(b"".join(self.sent.sealed(line + b"\n") for line in lines))
 
     def raw(self, data: bytes) -> None:
         self.socket.sendall(data)
 
     def ack(self) -> int:
-        return int(json.loads(self.answers.readline())["ack"])
+        return int(json.loads(self.received.opened(self.answers.readline().rstrip(b"\n")))["ack"])
 
     def is_refused(self) -> bool:
         return is_closed(self.socket)
@@ -81,7 +94,7 @@ def is_closed(connection: socket.socket) -> bool:
         return True
 
 
-def note(seq: int, kind: str = "sensors", **fields: Any) -> dict[str, Any]:
+def note(seq: int, kind: str = "remark", **fields: Any) -> dict[str, Any]:
     return {"kind": kind, "seq": seq, **fields}
 
 
@@ -101,7 +114,7 @@ def test_what_is_acknowledged_is_on_disk_with_its_worker(server: TelemetryServer
     given = expected(server)
     with server.expect(given, tmp_path / "j"), Client(given, 1) as client:
         assert client.ack() == 0
-        client.send(note(1, rows=[[1, "cpu", "load", 0.5]]), note(2, text="노트\n"))
+        client.send(note(1, "sensors", rows=[[1, "cpu", "load", 0.5]]), note(2, text="노트\n"))
         assert client.ack() in (1, 2)
         if kept(tmp_path / "j")[-1]["seq"] != 2:
             assert client.ack() == 2
@@ -147,7 +160,8 @@ def test_a_missing_line_breaks_the_connection_so_that_it_is_sent_again(server: T
 
 
 STRANGERS: tuple[dict[str, Any], ...] = (
-    *({"token": token} for token in ("wrong", None, "é")),
+    *({"token": token} for token in ("wrong", "é")),
+    *({"nonce": nonce} for nonce in (None, "", "a b", "other")),
     *({"attempt_id": attempt_id} for attempt_id in ("other", None)),
     *({"worker": worker} for worker in (2, -1, True, "0")),
     {"kind": "beat"},
@@ -165,6 +179,7 @@ def test_unknown_clients_are_refused_and_harm_no_worker(server: TelemetryServer,
                 assert stranger.is_refused(), changes
         for data in GARBAGE:
             with called((given.endpoint.address, given.endpoint.port)) as other:
+                assert other.makefile("rb").readline().startswith(b'{"nonce":')
                 other.sendall(data)
                 assert is_closed(other), data[:20]
         assert not session.workers()[1].has_connected
@@ -178,23 +193,151 @@ def test_a_silent_connection_is_closed(
     monkeypatch.setattr(server_module, "_HELLO_TIMEOUT_S", 0.2)
     endpoint = server.endpoint()
     with called((endpoint.address, endpoint.port)) as stranger:
-        assert stranger.recv(10) == b""
+        assert stranger.makefile("rb").read().count(b"\n") == 1, "the nonce, and no more"
 
 
-def test_garbage_and_over_long_lines_of_a_worker(
-    server: TelemetryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server_module, "_LONGEST_LINE", 2**20)
+def claimed(num_rows: int) -> str:
+    """Return steps that claim so many rows, none of which varies."""
+    head = num_rows.to_bytes(4, "little") + b"\x01" * len(STEP_FIELDS)
+    return COMPACT + base64.b64encode(head + bytes(8 * len(STEP_FIELDS))).decode()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"not json",
+        b"[1, 2]",
+        b"\xff",
+        b"[" * 15_000,
+        b'{"kind":"beat","loss":1%s}' % (b"0" * 400),
+        b'{"kind":"beat","loss":NaN}',
+        b'{"kind":"remark"}',
+        json.dumps({"seq": 1, "kind": "steps", "rows": claimed(2**32 - 1)}).encode(),
+        json.dumps({"seq": 1, "kind": "steps", "rows": "no base64"}).encode(),
+        json.dumps({"seq": 1, "kind": "epoch", "row": {"epoch": 1.5}}).encode(),
+        json.dumps({"seq": 1, "kind": "sensors", "rows": [[1, "cpu"]]}).encode(),
+        json.dumps({"seq": 1, "kind": "result", "result": {"steps": "many"}}).encode(),
+    ],
+)
+def test_a_line_that_is_none_ends_its_attempt_alone(server: TelemetryServer, tmp_path: Path, line: bytes) -> None:
+    bad, good = expected(server, "a1"), expected(server, "a2")
+    with server.expect(bad, tmp_path / "1") as session, server.expect(good, tmp_path / "2") as other:
+        with Client(bad) as client, Client(good) as second:
+            client.ack()
+            second.ack()
+            client.lines(line)
+            wait_until(lambda: session.failure, "nothing is said of it", LONGEST_WAIT_S)
+            assert session.failure.startswith("worker 0 has sent a line that is none")
+            second.send(note(1))
+            assert second.ack() == 1
+        assert not other.failure
+    assert kept(tmp_path / "1") == []
+
+
+def test_as_many_rows_as_a_message_may_have_are_taken(server: TelemetryServer, tmp_path: Path) -> None:
     given = expected(server)
     with server.expect(given, tmp_path / "j"), Client(given) as client:
         client.ack()
-        client.raw(b"not json\n\n[1, 2]\n" + b"\xff\n")
-        client.send(note(1))
+        client.send(note(1, "steps", rows=claimed(MOST_ROWS)))
         assert client.ack() == 1
-        with contextlib.suppress(ConnectionError):
-            client.raw(b"x" * 4 * 2**20)
-        assert client.is_refused()
+
+
+@pytest.mark.parametrize("data", [b"not sealed\n", b"\n", b"x" * 2**21])
+def test_who_does_not_seal_is_closed_out_and_the_worker_comes_again(
+    server: TelemetryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes
+) -> None:
+    monkeypatch.setattr(server_module, "_LONGEST_LINE", 2**20)
+    given = expected(server)
+    with server.expect(given, tmp_path / "j") as session:
+        with Client(given) as client:
+            client.ack()
+            with contextlib.suppress(ConnectionError):
+                client.raw(data)
+            assert client.is_refused()
+        with Client(given) as client:
+            client.ack()
+            client.send(note(1))
+            assert client.ack() == 1
+        assert not session.failure
     assert [line["seq"] for line in kept(tmp_path / "j")] == [1]
+
+
+def test_a_line_that_was_heard_cannot_be_said_again(server: TelemetryServer, tmp_path: Path) -> None:
+    """Neither in the connection it was heard in, nor with the hello of that connection in another."""
+    given = expected(server)
+    with server.expect(given, tmp_path / "j") as session:
+        with Client(given) as client:
+            client.ack()
+            line = client.sent.sealed(json.dumps(note(1)).encode() + b"\n")
+            client.raw(line)
+            assert client.ack() == 1
+            client.raw(line)
+            assert client.is_refused()
+        assert given.endpoint is not None
+        with called((given.endpoint.address, given.endpoint.port)) as stranger:
+            assert stranger.makefile("rb").readline().startswith(b'{"nonce":')
+            stranger.sendall(client.hello + line)
+            assert is_closed(stranger)
+        assert not session.failure
+
+
+def test_strangers_are_capped_and_hinder_no_worker(server: TelemetryServer, tmp_path: Path) -> None:
+    """More idle connections than this process may have files, and more that send newlines without end."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    given = expected(server)
+    assert given.endpoint is not None
+    place = (given.endpoint.address, given.endpoint.port)
+    flood = threading.Event()
+    with contextlib.ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        session = stack.enter_context(server.expect(given, tmp_path / "j"))
+        client = stack.enter_context(Client(given, 0))
+        client.ack()
+        for _ in range(4 * server_module._MOST_STRANGERS):
+            stack.enter_context(called(place))
+        for number in range(4):
+            thread = threading.Thread(target=send_newlines, args=(place, flood), name=f"stranger {number}")
+            thread.start()
+            stack.callback(thread.join)
+        stack.callback(flood.set)
+        most = server_module._MOST_STRANGERS
+        wait_until(lambda: len(server._strangers) >= most, "they are not there", LONGEST_WAIT_S)
+        for seq in range(1, 20):
+            client.send(note(seq))
+            assert client.ack() == seq
+        with Client(given, 1) as late:
+            assert late.ack() == 0
+        assert len(server._strangers) <= most + 2
+        assert not session.failure
+
+
+def send_newlines(place: tuple[str, int], until: threading.Event) -> None:
+    while not until.is_set():
+        with contextlib.suppress(OSError), called(place) as connection:
+            while not until.is_set():
+                connection.sendall(b"\n" * 1000)
+
+
+def test_without_a_descriptor_left_those_who_are_connected_go_on(server: TelemetryServer, tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    given = expected(server)
+    assert given.endpoint is not None
+    with server.expect(given, tmp_path / "j"), Client(given, 0) as client, contextlib.ExitStack() as stack:
+        client.ack()
+        late = stack.enter_context(socket.socket())
+        late.settimeout(LONGEST_WAIT_S)
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (late.fileno() + 1, hard))
+        late.connect((given.endpoint.address, given.endpoint.port))
+        for seq in range(1, 10):
+            client.send(note(seq))
+            assert client.ack() == seq
+        started = time.process_time()
+        time.sleep(1)
+        assert time.process_time() - started < 0.5, "it asks again and again"
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert late.makefile("rb").readline().startswith(b'{"nonce":')
 
 
 def test_a_worker_cannot_send_as_another(server: TelemetryServer, tmp_path: Path) -> None:
@@ -290,7 +433,7 @@ def test_after_its_end_an_attempt_takes_nothing(server: TelemetryServer, tmp_pat
 
 def test_a_hundred_megabytes_arrive_whole(server: TelemetryServer, tmp_path: Path) -> None:
     given = expected(server)
-    rows, lines = "A" * 2**19, 100
+    rows, lines = pack_steps(np.random.default_rng(0).random((4096, len(STEP_FIELDS)))).decode(), 100
     begun = time.process_time()
     for seq in range(2 * lines):
         json.loads(json.dumps(note(seq, "steps", rows=rows)))

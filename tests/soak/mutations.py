@@ -1,10 +1,10 @@
-"""Broken scenarios by the thousand, each a valid plan or one clear message: `python -m tests.soak mutations --help`."""
+"""Broken files by the thousand, each taken or refused in one clear message: `python -m tests.soak mutations --help`."""
 
 import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -12,16 +12,21 @@ from pathlib import Path
 import click
 
 from dlbench.errors import UserError
+from dlbench.scenario import reference
 from dlbench.scenario.check.warnings import warnings
-from dlbench.scenario.cluster import Cluster, Host
+from dlbench.scenario.cluster import Cluster, Host, cluster_file
+from dlbench.scenario.cluster.host_list import parse_hostfile, parse_hosts
 from dlbench.scenario.expand.arms import unused_excludes
 from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.read.scenario_file import parse
+from tests.soak import mutated_studies
 from tests.soak.page import machine, table
 
 CLUSTER = Cluster(hosts=(Host(address="localhost", slots=2, cores=(0, 1)),))
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 OUTCOMES = ("valid", "refused", "defect")
+# A mutant that takes longer is a defect, however it ends.
+MOST_S = 10.0
 # A message that is longer is no clear one.
 MOST_LETTERS = 5000
 
@@ -69,6 +74,38 @@ matrix:
     - 8
     - 16
 """
+
+CLUSTERS = """\
+hosts:
+  - {address: node1, slots: 4, cores: 0-3}
+  - address: node2
+    slots: 4
+    cores: [0, 1, "2-3"]
+  - {address: "[fe80::1]", slots: 2}
+launcher: mpirun
+ssh: ssh -p 2222
+interface: eth0
+environment: {OMP_PLACES: cores, HOROVOD_CYCLE_TIME: 1}
+prices: {currency: USD, host_hour: 0.5, worker_hour: 1}
+link: {rate: 1gbit}
+emulated: [throttled-link]
+"""
+QUEUE = """\
+hosts: {count: 4, slots: 8, cores: 0-7}
+submitter: sbatch
+submitter.partition: short
+"""
+HOSTFILE = """\
+# Open MPI's own and MPICH's
+node1 slots=4
+node2   slots = 2  max_slots=8
+node3:4
+10.1.0.4
+node1 slots=2
+
+[fe80::1] slots=1
+"""
+HOST_LISTS = ("a:4,b:4", "localhost:2,b:2", "10.1.0.1:1,[fe80::1]:2,node-3.cluster:16")
 
 ODD = [
     "", "~", "null", "true", "false", "yes", "0", "-1", "-0.0", "1e-3", "1e400", "9" * 30, "9" * 6000, ".nan", ".inf",
@@ -155,41 +192,122 @@ MUTATIONS: list[Mutation] = [
 ]  # fmt: skip
 
 
+def replace_cell(lines: Lines, draw: random.Random) -> None:
+    """Put an odd value into a cell of a table."""
+    at = draw.randrange(len(lines))
+    cells = lines[at].split(",")
+    cells[draw.randrange(len(cells))] = draw.choice(ODD)
+    lines[at] = ",".join(cells)
+
+
+def drop_cell(lines: Lines, draw: random.Random) -> None:
+    at = draw.randrange(len(lines))
+    cells = lines[at].split(",")
+    del cells[draw.randrange(len(cells))]
+    lines[at] = ",".join(cells)
+
+
+TABLE_MUTATIONS: list[Mutation] = [*[replace_cell] * 8, drop_cell, drop, duplicate, swap, break_letter]
+
+
 @cache
-def originals() -> tuple[str, ...]:
+def scenarios() -> tuple[str, ...]:
     """Return scenarios that are valid on one machine; those of pictures are only where the pictures are."""
     texts = [path.read_text(encoding="utf-8") for path in sorted(SCENARIOS.glob("*.yaml"))]
     return RICH, COMMAND, *(text for text in texts if "image_folder" not in text and "--hosts" not in text)
 
 
-def mutant(number: int) -> tuple[str, str]:
-    """Return a mutant and the name of the last change made to it: the same for the same number, always."""
-    draw = random.Random(number)
-    lines = draw.choice(originals()).splitlines()
-    kind = "none"
-    for _ in range(draw.choice([1, 1, 1, 2, 3, 5])):
-        if lines:
-            change = draw.choice(MUTATIONS)
-            change(lines, draw)
-            kind = change.__name__
-    return "\n".join(lines) + "\n", kind
+@cache
+def clusters() -> tuple[str, ...]:
+    """Return cluster files."""
+    return CLUSTERS, QUEUE, *(path.read_text(encoding="utf-8") for path in sorted(SCENARIOS.glob("clusters/*.yaml")))
 
 
-def outcome(text: str) -> str:
-    """Return `valid` or `refused`; anything else is a defect and raises."""
-    try:
-        scenario = parse(text, "mutant.yaml")
-        runs = expand(scenario, CLUSTER)
-        unused_excludes(scenario, CLUSTER)
-        warnings(runs, CLUSTER)
-    except UserError as error:
-        message = str(error)
-        assert message.startswith("mutant.yaml"), message
-        assert len(message) < MOST_LETTERS, message
-        return "refused"
+@cache
+def references() -> tuple[str, ...]:
+    """Return the published tables that come with dlbench."""
+    return tuple(path.read_text(encoding="utf-8") for path in sorted(SCENARIOS.glob("reference/*.csv")))
+
+
+def read_scenario(text: str) -> None:
+    """Read, expand and check a scenario."""
+    scenario = parse(text, NAME)
+    runs = expand(scenario, CLUSTER)
+    unused_excludes(scenario, CLUSTER)
+    warnings(runs, CLUSTER)
     assert runs
     assert len({run.run_id for run in runs}) == len(runs)
-    return "valid"
+
+
+def read_hosts(text: str) -> None:
+    """Read hosts as a list where there are commas, else as a hostfile."""
+    if "," in text:
+        parse_hosts(text, NAME)
+    else:
+        parse_hostfile(text, NAME)
+
+
+# What messages call a mutant; they begin with it.
+NAME = "mutant"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is broken, and who reads it.
+
+    Attributes:
+        name: What it is.
+        originals: Returns texts that are valid.
+        read: Takes a text; raises `UserError` where it refuses it.
+        mutations: The changes that are drawn from.
+    """
+
+    name: str
+    originals: Callable[[], tuple[str, ...]]
+    read: Callable[[str], object]
+    mutations: Sequence[Mutation]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def mutant(self, number: int) -> tuple[str, str]:
+        """Return a mutant and the name of the last change made to it: the same for the same number, always."""
+        draw = random.Random(number)
+        lines = draw.choice(self.originals()).splitlines()
+        kind = "none"
+        for _ in range(draw.choice([1, 1, 1, 2, 3, 5])):
+            if lines:
+                change = draw.choice(self.mutations)
+                change(lines, draw)
+                kind = change.__name__
+        return "\n".join(lines) + "\n", kind
+
+    def outcome(self, text: str) -> str:
+        """Return `valid` or `refused`; anything else is a defect and raises."""
+        begun = time.monotonic()
+        try:
+            self.read(text)
+        except UserError as error:
+            message = str(error)
+            assert NAME in message.splitlines()[0], message
+            assert len(message) < MOST_LETTERS, message
+            message.encode()
+            return "refused"
+        finally:
+            assert time.monotonic() - begun < MOST_S, f"it took {time.monotonic() - begun:.0f} s"
+        return "valid"
+
+
+SUBJECTS = {
+    subject.name: subject
+    for subject in (
+        Subject("scenarios", scenarios, read_scenario, MUTATIONS),
+        Subject("clusters", clusters, lambda text: cluster_file.parse(text, NAME), MUTATIONS),
+        Subject("hosts", lambda: (HOSTFILE, *HOST_LISTS), read_hosts, MUTATIONS),
+        Subject("references", references, lambda text: reference.parse(text, NAME), TABLE_MUTATIONS + MUTATIONS[:8]),
+        Subject("studies", mutated_studies.files, mutated_studies.read, TABLE_MUTATIONS + MUTATIONS[:8]),
+    )
+}
 
 
 @dataclass
@@ -204,13 +322,13 @@ class Outcomes:
         return sum(count for (_, found), count in self.counts.items() if found == of)
 
 
-def try_all(numbers: Iterable[int]) -> Outcomes:
-    """Read, expand and check the mutants of these numbers."""
+def try_all(subject: Subject, numbers: Iterable[int]) -> Outcomes:
+    """Have the mutants of these numbers read."""
     found = Outcomes()
     for number in numbers:
-        text, kind = mutant(number)
+        text, kind = subject.mutant(number)
         try:
-            came = outcome(text)
+            came = subject.outcome(text)
         except Exception as error:  # noqa: BLE001  (whatever it is, it is what is looked for)
             came = "defect"
             found.defects.append(f"mutant {number} ({kind}): {type(error).__name__}: {error}"[:1000])
@@ -218,33 +336,35 @@ def try_all(numbers: Iterable[int]) -> Outcomes:
     return found
 
 
-def page(found: Outcomes, command: str, seconds: float) -> str:
+def page(subject: Subject, found: Outcomes, command: str, seconds: float) -> str:
     """Return the outcomes as a page."""
     kinds = sorted({kind for kind, _ in found.counts})
     rows = [[kind.replace("_", " "), *(str(found.counts[kind, of]) for of in OUTCOMES)] for kind in kinds]
     total = ["all", *(str(found.number(of)) for of in OUTCOMES)]
     how = (
-        f"{command} took {seconds:.0f} s on {machine()}. Each mutant is one of {len(originals())} valid scenarios with "
-        "one to five random changes. It must be a valid plan, or one message with file and line; all else is a defect."
+        f"{command} took {seconds:.0f} s on {machine()}. Each mutant is one of {len(subject.originals())} valid files "
+        f"with one to five random changes. It must be taken, or refused in one message that names it, within "
+        f"{MOST_S:.0f} s; all else is a defect."
     )
     defects = [f"- {defect}" for defect in found.defects]
-    parts = ["# Broken scenarios", how, table(("last change", *OUTCOMES), [*rows, total]), *defects]
+    parts = [f"# Broken {subject.name}", how, table(("last change", *OUTCOMES), [*rows, total]), *defects]
     return "\n\n".join(parts) + "\n"
 
 
 @click.command("mutations")
+@click.option("--of", "name", type=click.Choice(list(SUBJECTS)), default="scenarios", show_default=True)
 @click.option("--mutants", default=5000, show_default=True, type=click.IntRange(min=1))
 @click.option("--first", default=0, show_default=True, type=click.IntRange(min=0), help="Number of the first one.")
 @click.option("--output", type=click.Path(path_type=Path), help="Folder for README.md; default: none.")
-def main(mutants: int, first: int, output: Path | None) -> None:
-    """Scenarios broken at random, thousands of them.
+def main(name: str, mutants: int, first: int, output: Path | None) -> None:
+    """Files broken at random, thousands of them.
 
-    Exit code 0 if each is a valid plan or one clear message.
+    Exit code 0 if each is taken or refused in one clear message.
     """
-    begun = time.monotonic()
-    found = try_all(range(first, first + mutants))
-    command = f"`python -m tests.soak mutations --mutants {mutants} --first {first}`"
-    text = page(found, command, time.monotonic() - begun)
+    begun, subject = time.monotonic(), SUBJECTS[name]
+    found = try_all(subject, range(first, first + mutants))
+    command = f"`python -m tests.soak mutations --of {name} --mutants {mutants} --first {first}`"
+    text = page(subject, found, command, time.monotonic() - begun)
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
         (output / "README.md").write_text(text, encoding="utf-8")

@@ -25,6 +25,7 @@ from dlbench.records.interfaces import UnknownNameError, route_to
 from dlbench.records.machine import describe
 from dlbench.records.mpi import in_one_line, version_text
 from dlbench.records.software import mpirun_path
+from dlbench.search_path import program
 
 PROBING_S = 8.0
 _PROGRAM_S = 6.0
@@ -143,7 +144,7 @@ def _mpi() -> _Facts:
         "mpirun_version": version,
         "on_path": first,
         "on_path_version": version if is_same else _mpi_version(first),
-        **mpi_library([sys.executable, "-m", "dlbench.hosts.agent", '{"do": "load mpi"}']),
+        **mpi_library([sys.executable, *program("dlbench.hosts.agent"), '{"do": "load mpi"}']),
     }
 
 

@@ -8,13 +8,14 @@ from dlbench.launch.launchers import mpirun
 from dlbench.plugins import Options
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.settings import Settings
+from dlbench.search_path import program
 
 OPTIONS = Options
 PROVIDES = ("gloo", "mpi", "nccl")
 # It would hand the variables to other hosts on ssh's command line, which every user of a host can read.
 MULTIPLE_HOSTS = False
 
-_PROGRAM = ("-m", "dlbench.launch.horovodrun")
+_PROGRAM = program("dlbench.launch.horovodrun")
 # A shell that stays between horovodrun and the worker. horovodrun sends SIGTERM to the children of the process that
 # it started, and SIGSTOP to that process itself: a worker must not be that process.
 _SHELL = ("/bin/sh", "-c", '"$@"; exit $?', "sh")

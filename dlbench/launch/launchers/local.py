@@ -4,12 +4,13 @@ from dlbench.plugins import Options
 from dlbench.records.assignment import RANK_VARIABLE
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.settings import Settings
+from dlbench.search_path import program
 
 OPTIONS = Options
 PROVIDES: tuple[str, ...] = ()
 MULTIPLE_HOSTS = False
 
-_SUPERVISOR = ("-m", "dlbench.launch.spawn")
+_SUPERVISOR = program("dlbench.launch.spawn")
 
 
 def available() -> str:

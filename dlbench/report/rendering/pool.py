@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from dlbench.cgroups import usable_cores
 from dlbench.report.chart import Chart
+from dlbench.search_path import libraries_alone
 
 # More processes than this bring little: the largest figure takes its time.
 MAX_PROCESSES = 4
@@ -77,7 +78,8 @@ class RenderPool:
     def __enter__(self) -> Self:
         if self._processes:
             others = set(multiprocessing.active_children())
-            self._executor = ProcessPoolExecutor(self._processes, multiprocessing.get_context("spawn"), _prepare)
+            with libraries_alone():  # multiprocessing's own helper is started here
+                self._executor = ProcessPoolExecutor(self._processes, multiprocessing.get_context("spawn"), _prepare)
             for _ in range(self._processes):  # they import matplotlib while this process reads the rows
                 self._submit(_prepare)
             self._children = set(multiprocessing.active_children()) - others
@@ -100,7 +102,7 @@ class RenderPool:
         if self._executor is None:
             return None
         try:
-            with _interrupts_blocked():
+            with libraries_alone(), _interrupts_blocked():
                 return self._executor.submit(function, *args)
         except (OSError, BrokenProcessPool):
             return None

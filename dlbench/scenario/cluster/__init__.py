@@ -3,6 +3,7 @@
 import ipaddress
 import re
 import shlex
+from collections import Counter
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -10,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from dlbench.cgroups import usable_cores
 
 MAX_SLOTS = 10**6
+# Of all hosts together, in a cluster file.
+MAX_CORES = 10**6
 # What this machine is called in a list of hosts.
 HERE = frozenset({"localhost", "127.0.0.1", "[::1]"})
 # Linux takes fifteen letters for the name of an interface.
@@ -155,8 +158,8 @@ class Cluster(BaseModel):
     @field_validator("hosts")
     @classmethod
     def _distinct(cls, hosts: tuple[Host, ...]) -> tuple[Host, ...]:
-        names = ["localhost" if host.is_here else host.address for host in hosts]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        times = Counter("localhost" if host.is_here else host.address for host in hosts)
+        twice = sorted(name for name, count in times.items() if count > 1)
         if twice:
             raise ValueError(f"named twice: {', '.join(twice)}")
         return hosts

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError, shown
-from dlbench.scenario.cluster import MAX_SLOTS, Cluster, DeclaredLink, Host, Prices
+from dlbench.scenario.cluster import MAX_CORES, MAX_SLOTS, Cluster, DeclaredLink, Host, Prices
 from dlbench.scenario.cluster.host_list import ADDRESS, known, parse_hostfile, parse_hosts
 from dlbench.scenario.plugin_settings import load
 from dlbench.scenario.read import document
@@ -93,7 +93,17 @@ def _hosts(data: dict[str, Any], source: Source) -> list[Any]:
         return _counted(written, data, source)
     if not isinstance(written, list) or not written:
         raise UserError(f"hosts must be {_HOSTS}", where=where)
-    return [_host(host, ("hosts", number), source) for number, host in enumerate(written)]
+    found, num_cores = [], 0
+    for number, host in enumerate(written):
+        found.append(_host(host, ("hosts", number), source))
+        num_cores += len(found[-1].get("cores", ()))
+        _check_cores(num_cores, source.where(("hosts", number)))
+    return found
+
+
+def _check_cores(number: int, where: str) -> None:
+    if number > MAX_CORES:
+        raise UserError(f"the hosts have more than {MAX_CORES:,} cores together", where=where)
 
 
 def _counted(written: dict[str, Any], data: dict[str, Any], source: Source) -> list[Any]:
@@ -108,6 +118,7 @@ def _counted(written: dict[str, Any], data: dict[str, Any], source: Source) -> l
     if not _is_count(count, _MOST_HOSTS) or not _is_count(slots, MAX_SLOTS):
         raise UserError("hosts: count and slots are numbers from 1 on", where=where)
     cores = _cores(written["cores"], ("hosts", "cores"), source) if "cores" in written else ()
+    _check_cores(count * len(cores), where)
     return [{"address": f"queue-{number}", "slots": slots, "cores": cores} for number in range(count)]
 
 

@@ -1,11 +1,12 @@
 """Hosts as users write them: `--hosts a:4,b:4`, and the hostfiles of Open MPI, MPICH and queues."""
 
 import re
+from collections import Counter
 
 from pydantic import ValidationError
 
 from dlbench.cgroups import usable_cores
-from dlbench.errors import UserError, shown
+from dlbench.errors import UserError, shorten, shown
 from dlbench.scenario.cluster import MAX_SLOTS, Cluster, Host
 from dlbench.scenario.source import first_fault
 
@@ -28,14 +29,14 @@ def parse_hosts(text: str, name: str = "--hosts") -> Cluster:
     Raises:
         UserError: It is not of that form, or names a host twice.
     """
+    what = f"{name} {shorten(repr(text))}"
     if re.search(r"[\s;]", text.strip()):
         separated = ",".join(part for part in re.split(r"[\s;,]+", text.strip()) if part)
-        raise UserError(f"{name} {text!r}: hosts are separated by commas only", hint=f"{name} {separated}")
-    hosts = tuple(_host(part, text, name) for part in text.strip().split(","))
-    addresses = [host.address for host in hosts]
-    for address in addresses:
-        if addresses.count(address) > 1:
-            raise UserError(f"{name} {text!r} names {address!r} twice", hint="add its slots up")
+        raise UserError(f"{what}: hosts are separated by commas only", hint=f"{name} {shorten(separated)}")
+    hosts = tuple(_host(part, what, name) for part in text.strip().split(","))
+    for address, times in Counter(host.address for host in hosts).items():
+        if times > 1:
+            raise UserError(f"{what} names {address!r} twice", hint="add its slots up")
     return Cluster(hosts=hosts)
 
 
@@ -74,15 +75,17 @@ def known(host: Host) -> Host:
     return host.model_copy(update={"cores": usable_cores()}) if host.is_here and not host.cores else host
 
 
-def _host(part: str, text: str, name: str) -> Host:
+def _host(part: str, what: str, name: str) -> Host:
     address, colon, slots = part.rpartition(":")
     form = _FORM.format(name=name)
     if not part:
-        raise UserError(f"{name} {text!r} has an empty place", hint=form)
+        raise UserError(f"{what} has an empty place", hint=form)
     if not colon or (part.startswith("[") and part.endswith("]")):
-        raise UserError(f"{name} {text!r}: {part!r} has no number of slots", hint=f"{part}:1, for one worker")
+        raise UserError(
+            f"{what}: {shorten(repr(part))} has no number of slots", hint=f"{shorten(part)}:1, for one worker"
+        )
     if not ADDRESS.fullmatch(address):
-        raise UserError(f"{name} {text!r}: {address!r} is not an address", hint=form)
+        raise UserError(f"{what}: {shorten(repr(address))} is not an address", hint=form)
     if not re.fullmatch("[0-9]{1,7}", slots, re.ASCII) or not 1 <= int(slots) <= MAX_SLOTS:
-        raise UserError(f"{name} {text!r}: {slots!r} is not a number of slots (1 to {MAX_SLOTS})", hint=form)
+        raise UserError(f"{what}: {shorten(repr(slots))} is not a number of slots (1 to {MAX_SLOTS})", hint=form)
     return known(Host(address=address, slots=int(slots)))

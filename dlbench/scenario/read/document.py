@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from dlbench.errors import UserError, shown
+from dlbench.regular_file import read_regular
 from dlbench.scenario.source import Path, Source
 
 MAX_BYTES = 2**20
@@ -54,8 +55,7 @@ def read_text(path: FilePath, kind: str) -> str:
     """
     name = str(path)
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = read_regular(path, MAX_BYTES + 1)
     except IsADirectoryError as error:
         raise UserError(f"is a folder, not a {kind} file", where=name, hint=_inside(path)) from error
     except FileNotFoundError as error:

@@ -17,6 +17,7 @@ lock step would report different rates for the same run, so they stay empty.
 """
 
 import atexit
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -24,7 +25,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, Self
 
-from dlbench.errors import UserError
+from dlbench.errors import UserError, shown
 from dlbench.records.assignment import VARIABLE
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
@@ -32,6 +33,7 @@ from dlbench.worker.process.rank import read_assignment
 from dlbench.worker.recorder import NAN, StepTimestamps
 from dlbench.worker.script.recorder import EpochScores, ScriptRecorder
 from dlbench.worker.script.session import Session
+from dlbench.worker.train.agreement import Diverged
 
 
 class Step:
@@ -45,7 +47,8 @@ class Step:
 
     def __init__(self, recorder: ScriptRecorder | None, num_samples: int) -> None:
         self.loss: float | None = None
-        self._recorder, self._num_samples = recorder, num_samples
+        self._recorder = recorder
+        self._num_samples = num_samples if recorder is None else _count("num_samples", num_samples)
         self._entered = self._data_ready = self._gradient_ready = self._reduced = NAN
 
     def data_ready(self) -> None:
@@ -69,11 +72,14 @@ class Step:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._recorder is not None and kind is None:
-            loss = None if self.loss is None else float(self.loss)
+            loss = _number("the step's loss", self.loss)
             timestamps = StepTimestamps(
                 self._entered, self._data_ready, self._gradient_ready, NAN, self._reduced, perf_counter()
             )
-            self._recorder.add(self._num_samples, timestamps, loss)
+            try:
+                self._recorder.add(self._num_samples, timestamps, loss)
+            except Diverged as diverged:
+                raise Diverged(f"{_place()}: {diverged}") from None
 
     def _mark(self, phase: str) -> float:
         if self._recorder is not None:
@@ -105,7 +111,11 @@ class Run:
         self._step: Step | None = None
 
     def step(self, num_samples: int) -> Step:
-        """Return the next step, to be used in a `with` statement; `num_samples` are those of this process."""
+        """Return the next step, to be used in a `with` statement; `num_samples` are those of this process.
+
+        Raises:
+            UserError: They are no whole number, or negative; says the line of the script.
+        """
         return Step(self._recorder, num_samples)
 
     def begin_step(self, num_samples: int) -> Step:
@@ -138,17 +148,20 @@ class Run:
 
         Returns:
             Whether the run's target is reached and ends the run: then leave the loop.
+
+        Raises:
+            Diverged: A loss is not a finite number.
+            UserError: Another is none, or an accuracy is not between 0 and 1; says the line of the script.
         """
         if self._recorder is None:
             return False
-        given = {
-            "train_loss": train_loss,
-            "train_accuracy": train_accuracy,
-            "validation_loss": validation_loss,
-            "validation_accuracy": validation_accuracy,
+        scores: EpochScores = {
+            "train_loss": _loss("train_loss", train_loss),
+            "train_accuracy": _number("train_accuracy", train_accuracy, least=0, most=1),
+            "validation_loss": _loss("validation_loss", validation_loss),
+            "validation_accuracy": _number("validation_accuracy", validation_accuracy, least=0, most=1),
         }
-        scores: EpochScores = {name: None if value is None else float(value) for name, value in given.items()}
-        return self._recorder.end_epoch(scores, None if learning_rate is None else float(learning_rate))
+        return self._recorder.end_epoch(scores, _number("learning_rate", learning_rate, least=0))
 
     def finish(self, weights: Iterable[Any] | None = None) -> None:
         """Hand in this worker's account; without it the run counts as failed.
@@ -194,3 +207,57 @@ def begin(
 def stand_in_settings(size: int, defaults: Mapping[str, Any]) -> Settings:
     """Return the settings of a script that runs on its own with so many processes."""
     return Settings(**{"workers": size, **defaults})
+
+
+def _count(name: str, value: Any) -> int:
+    """Return a number of things.
+
+    Raises:
+        UserError: It is none.
+    """
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        number = -1
+    if number < 0 or bool(number != value):
+        raise UserError(f"{name} is a whole number, 0 or more, not {shown(value)}", where=_place())
+    return number
+
+
+def _loss(name: str, value: Any) -> float | None:
+    """Return a loss.
+
+    Raises:
+        Diverged: It is not finite.
+        UserError: It is no number.
+    """
+    number = _number(name, value)
+    if number is not None and not math.isfinite(number):
+        raise Diverged(f"{_place()}: {name} is {number}")
+    return number
+
+
+def _number(name: str, value: Any, least: float = -math.inf, most: float = math.inf) -> float | None:
+    """Return a number within limits, or None for None.
+
+    Raises:
+        UserError: It is none, or beyond them.
+    """
+    if value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise UserError(f"{name} is a number, not {shown(value)}", where=_place()) from None
+    if (least > -math.inf or most < math.inf) and not least <= number <= most:
+        limits = f"between {least:g} and {most:g}" if most < math.inf else f"at least {least:g}"
+        raise UserError(f"{name} is {limits}, not {number:g}", where=_place())
+    return number
+
+
+def _place() -> str:
+    """Return the line of the script that has called the hook, such as `train.py:12`."""
+    frame = sys._getframe()
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("dlbench."):
+        frame = frame.f_back
+    return f"{os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno}"

@@ -8,7 +8,7 @@ from dlbench.launch.plan import plan
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from tests.functional.attempt import assignment
-from tests.functional.mpi_programs.launch import Ended, run
+from tests.functional.mpi_programs.launch import ROOT, Ended, run
 
 LAUNCHERS = {"mpi": "mpirun", "gloo": "horovodrun"}
 
@@ -37,4 +37,4 @@ def start(
     made = plan(assignment(run_spec, folder), os.environ)
     before = made.argv[: made.argv.index("dlbench.worker")]
     argv = [*before, f"tests.functional.horovod_programs.{program}", *arguments]
-    return run(folder, argv, environ=made.env, timeout_s=timeout_s)
+    return run(folder, argv, environ=made.env | {"PYTHONPATH": str(ROOT)}, timeout_s=timeout_s)

@@ -3,6 +3,7 @@
 It speaks the protocol of `dlbench.telemetry.messages` with nothing but the standard library.
 """
 
+import hmac
 import json
 import os
 import signal
@@ -25,19 +26,29 @@ class Line:
         endpoint = ASSIGNMENT["endpoint"]
         self.socket = socket.create_connection((endpoint["address"], endpoint["port"]), timeout=30)
         self.answers = self.socket.makefile("rb")
-        self.seq = 0
-        hello = {"kind": "hello", "token": endpoint["token"], "attempt_id": ASSIGNMENT["attempt_id"], "worker": RANK}
+        self.seq = self.sent = 0
+        nonce, own = json.loads(self.answers.readline())["nonce"], "abc123"
+        context = f"dlbench telemetry worker {nonce} {own}".encode()
+        self.key = hmac.digest(endpoint["token"].encode(), context, "sha256")
+        hello = {"kind": "hello", "nonce": own, "attempt_id": ASSIGNMENT["attempt_id"], "worker": RANK}
         self.send({**hello, "pid": os.getpid(), "host": socket.gethostname(), "version": 1, "oom_kills": 3})
-        assert json.loads(self.answers.readline()) == {"ack": 0}
+        assert self.answer() == 0
 
     def send(self, message: dict) -> None:
-        self.socket.sendall(json.dumps(message).encode() + b"\n")
+        self.sent += 1
+        line = json.dumps(message).encode()
+        code = hmac.digest(self.key, b"%d %b" % (self.sent, line), "sha256").hex().encode()[:32]
+        self.socket.sendall(code + line + b"\n")
+
+    def answer(self) -> int:
+        """Return the number that the next answer acknowledges; who answers is not asked."""
+        return json.loads(self.answers.readline()[32:])["ack"]
 
     def keep(self, message: dict) -> None:
         """Send a journaled line and wait until it is acknowledged."""
         self.seq += 1
         self.send({**message, "seq": self.seq})
-        while json.loads(self.answers.readline())["ack"] < self.seq:
+        while self.answer() < self.seq:
             pass
 
     def beat(self, phase: str, step: int | None = None) -> None:

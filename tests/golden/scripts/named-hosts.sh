@@ -25,7 +25,7 @@ fi
 export DLBENCH_SUBMITTED="$SLURM_JOB_ID"
 # Slurm asks this shell alone to end: before the time limit, and when the job is cancelled in good order.
 trap 'asked=yes; kill -TERM "$child" 2>/dev/null' TERM
-"$python" -m dlbench run --study /data/studies/digits-20260101T000000Z --cluster /data/studies/digits-20260101T000000Z/submissions/1/cluster.yaml --followed &
+"$python" -P -m dlbench run --study /data/studies/digits-20260101T000000Z --cluster /data/studies/digits-20260101T000000Z/submissions/1/cluster.yaml --followed &
 child=$!
 asked=yes
 while [ -n "$asked" ]; do

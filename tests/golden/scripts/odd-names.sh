@@ -26,7 +26,7 @@ fi
 export DLBENCH_SUBMITTED="$SLURM_JOB_ID"
 # Slurm asks this shell alone to end: before the time limit, and when the job is cancelled in good order.
 trap 'asked=yes; kill -TERM "$child" 2>/dev/null' TERM
-"$python" -m dlbench run --study '/data/a study'"'"'s "runs"/한글
+"$python" -P -m dlbench run --study '/data/a study'"'"'s "runs"/한글
 $HOME;x' --cluster '/data/a study'"'"'s "runs"/한글
 $HOME;x/submissions/1/cluster.yaml' --only 'model=내.모듈:net' --only 'dataset.path=a "b" c' --followed &
 child=$!

@@ -1,5 +1,6 @@
 import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -230,3 +231,40 @@ def test_open_refuses_what_is_not_asked_for(tmp_path, source):
     cut(entry.folder)
     with pytest.raises(UserError, match="damaged"):
         open_arrays(entry.folder, entry.meta.checksum)
+
+
+def test_what_others_may_have_changed_is_not_used(tmp_path, source):
+    """Neither an entry of another user, nor one that others may write to: this user's has a name of its own."""
+    first, _ = ensure_in(tmp_path, source)
+    first.folder.chmod(0o777)
+    second, _ = ensure_in(tmp_path, source)
+    assert second.folder.name == f"{first.folder.name}.{os.getuid()}"
+    assert source.num_fills == 2
+    assert ensure_in(tmp_path, source)[0].folder == second.folder
+    assert source.num_fills == 2
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs another user")
+def test_an_entry_of_another_user_is_not_used(tmp_path, source):
+    first, _ = ensure_in(tmp_path, source)
+    os.chown(first.folder, 12345, 12345)
+    assert ensure_in(tmp_path, source)[0].folder != first.folder
+
+
+def test_a_link_in_the_place_of_a_lock_is_refused_and_what_it_leads_to_stays(tmp_path, source):
+    precious, cache = tmp_path / "precious", tmp_path / "cache"
+    precious.write_text("all my work")
+    cache.mkdir()
+    name = entry_name("my.set:load", {"version": 1, "shape": [2, 2]})
+    (cache / f".{name}.lock").symlink_to(precious)
+    with pytest.raises(UserError, match="Too many levels of symbolic links"):
+        ensure_in(cache, source)
+    assert precious.read_text() == "all my work"
+
+
+def test_without_a_home_the_cache_is_asked_for(monkeypatch):
+    for name in ("DLBENCH_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", lambda _: (_ for _ in ()).throw(KeyError()))
+    with pytest.raises(UserError, match="HOME is not set"):
+        cache_root()

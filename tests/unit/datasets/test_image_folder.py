@@ -1,5 +1,6 @@
 import io
 import os
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -338,3 +339,37 @@ def test_impossible_options_are_refused():
     ):
         with pytest.raises(ValidationError):
             image_folder.OPTIONS.model_validate(options)
+
+
+def test_a_picture_with_more_pixels_than_memory_is_given_for_is_named(two, prepared, monkeypatch):
+    monkeypatch.setattr(_image_decoding, "MOST_PIXELS", 100)
+    save(two / "a" / "huge.png", size=(11, 10))
+    with pytest.raises(UserError, match=r"huge\.png.* has 10 x 11 pixels; 100 are the most"):
+        prepared.arrays("image_folder", path=str(two))
+
+
+def test_a_pipe_among_the_pictures_is_named(two, prepared):
+    os.mkfifo(two / "a" / "pipe.png")
+    with pytest.raises(UserError, match=r"pipe\.png.* it is a pipe or a device"):
+        prepared.arrays("image_folder", path=str(two))
+
+
+def test_threads_decode_so_many_pixels_at_a_time_and_all_come_to_their_turn():
+    budget, seen, lock = _image_decoding.PixelBudget(10), [0, 0], threading.Lock()
+
+    def take(pixels):
+        for _ in range(50):
+            with budget.taken(pixels):
+                with lock:
+                    seen[0] += min(pixels, 10)
+                    seen[1] = max(seen)
+                with lock:
+                    seen[0] -= min(pixels, 10)
+
+    threads = [threading.Thread(target=take, args=(pixels,)) for pixels in (1, 3, 4, 6, 10, 25)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert 1 <= seen[1] <= 10

@@ -13,7 +13,7 @@ from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.settings import Settings
 from tests.unit.launch.fakes import assignment, layout
 
-PROGRAM = ("/p/python", "-m", "dlbench.worker")
+PROGRAM = ("/p/python", "-P", "-m", "dlbench.worker")
 VARIABLES = ("DLBENCH_ASSIGNMENT", "PATH")
 MPI = Settings.model_validate({"strategy": "mpi"})
 PYTHON = "/opt/env/bin/python"
@@ -55,7 +55,8 @@ def test_where_ranks_share_cores_they_give_them_away_on_every_host() -> None:
     name = "MPIR_CVAR_ENABLE_HEAVY_YIELD"
     crowded = layout("a", "b", emulated=("oversubscribed",))
     assert mpirun.environment(crowded, mpirun.OPTIONS(), MPI) == {name: "1"}
-    assert name in argv("a", "b", emulated=("oversubscribed",))[-4].split(",")
+    words = argv("a", "b", emulated=("oversubscribed",))
+    assert name in words[words.index("-genvlist") + 1].split(",")
     assert mpirun.environment(layout("a", "b"), mpirun.OPTIONS(), MPI) == {name: "0"}
 
 

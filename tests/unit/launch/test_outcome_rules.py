@@ -236,3 +236,24 @@ def test_the_worker_on_the_missing_host_is_blamed_whoever_was_heard_to_end_first
     reason = failed(WorkerView(0), WorkerView(1), missing_host=MissingHost("b", 213), hosts={0: "a", 1: "b"})
     how = "its launcher could not start on the host b, exit code 213"
     assert reason == f"worker 1 {EARLY} ({how}), before it connected"
+
+
+def test_scripts_whose_weights_differ_have_diverged() -> None:
+    def handed_in(*hashes: str | None, agreement: str | None = None) -> tuple[Status, str]:
+        results = [{"weights_hash": found, "agreement": agreement} for found in hashes]
+        seen = [replace(well_ended(rank), result=result) for rank, result in enumerate(results)]
+        return ended(*seen, exit_code=0)
+
+    status, reason = handed_in("a", "a", "b")
+    assert status is Status.DIVERGED
+    assert reason.startswith("the workers' weights do not agree")
+    for hashes in (("a", "a"), ("a", None), (None, None), ("a",)):
+        assert handed_in(*hashes)[0] is Status.COMPLETED, hashes
+    assert handed_in("a", "b", agreement="close")[0] is Status.COMPLETED, "dlbench's own loop has compared them"
+
+
+def test_an_exit_code_beyond_128_is_a_signal_only_where_one_ends_processes() -> None:
+    for code, said in ((137, "killed by SIGKILL"), (143, "killed by SIGTERM"), (-9, "killed by SIGKILL")):
+        assert said in failed(lost(0), exit_code=code), code
+    for code in (129 + 16, 191, 192, 213, 255):
+        assert f"exit code {code}" in failed(lost(0), exit_code=code), code

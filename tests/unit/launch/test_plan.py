@@ -111,7 +111,7 @@ def test_wrong_options_of_a_launcher_are_the_user_s_to_mend() -> None:
 
 
 def test_the_default_interpreter_is_this_one() -> None:
-    assert plan(assignment(), {}).argv == (sys.executable, "-m", "dlbench.worker")
+    assert plan(assignment(), {}).argv == (sys.executable, "-P", "-m", "dlbench.worker")
 
 
 def test_other_hosts_are_reached_as_the_cluster_or_the_user_says() -> None:

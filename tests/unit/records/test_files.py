@@ -1,4 +1,5 @@
 import errno
+import os
 import threading
 
 import pytest
@@ -42,11 +43,23 @@ def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_text_is_written_as_it_is_and_others_may_read_it(tmp_path):
+def test_text_is_written_as_it_is(tmp_path):
     path = tmp_path / "runs.csv"
     files.write_text(path, "a,b\r\n값,2\r\n")
     assert path.read_bytes() == "a,b\r\n값,2\r\n".encode()
-    assert path.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o002, 0o077])
+def test_others_may_read_as_the_umask_says_and_a_private_file_not_at_all(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        files.write_text(tmp_path / "runs.csv", "")
+        files.write_text(tmp_path / "assignment.json", "", is_private=True)
+        assert os.umask(umask) == umask
+    finally:
+        os.umask(before)
+    assert (tmp_path / "runs.csv").stat().st_mode & 0o777 == 0o666 & ~umask
+    assert (tmp_path / "assignment.json").stat().st_mode & 0o777 == 0o600
 
 
 def test_readers_see_the_old_or_the_new_file_and_never_a_part(tmp_path):

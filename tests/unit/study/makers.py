@@ -42,14 +42,14 @@ def planned(text: str = TEXT, asked: tuple[RunSpec, ...] | None = None, slots: i
 def ended(folder: Folder, run: RunSpec, steps: int = 3, status: Status = Status.COMPLETED, at: int = 0) -> Attempt:
     """Make an attempt with a journal of some steps and its outcome."""
     attempt = begin(folder.path, run.run_id)
-    started(attempt, run, steps)
+    started(attempt, run, steps, has_left=status is Status.COMPLETED)
     outcome = Outcome(status=status, wall_time_s=2.0, started_at=f"2026-01-01T00:{at // 60:02d}:{at % 60:02d}+00:00")
     files.write_text(attempt.folder / files.OUTCOME, outcome.model_dump_json())
     return attempt
 
 
-def started(attempt: Attempt, run: RunSpec, steps: int = 3) -> None:
-    """Write what an attempt that runs has on disk."""
+def started(attempt: Attempt, run: RunSpec, steps: int = 3, *, has_left: bool = False) -> None:
+    """Write what an attempt that runs has on disk, or one whose worker has said goodbye."""
     assignment = Assignment(run=run, attempt=attempt.number, attempt_id="an-id", layout=LAYOUT)
     files.write_text(attempt.folder / files.ASSIGNMENT, assignment.model_dump_json())
     rows = np.ones((steps, len(STEP_FIELDS)))
@@ -58,5 +58,6 @@ def started(attempt: Attempt, run: RunSpec, steps: int = 3) -> None:
         {"kind": "steps", "worker": 0, "seq": 1, "rows": pack_steps(rows).decode()},
         {"kind": "epoch", "worker": 0, "seq": 2, "row": {"epoch": 1, "train_loss": 0.5}},
         {"kind": "sensors", "worker": 0, "seq": 3, "rows": [[0.5, "cpu", "time_s", 1.0]]},
+        *([{"kind": "bye", "worker": 0, "seq": 4}] if has_left else []),
     ]
     Path(attempt.folder / files.JOURNAL).write_bytes(b"".join(map(encode, messages)))

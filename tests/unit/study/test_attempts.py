@@ -1,8 +1,8 @@
 import os
+import shutil
 
 import pytest
 
-from dlbench.errors import UserError
 from dlbench.records import files
 from dlbench.records.outcome import Status
 from dlbench.scenario.run_spec import Limits
@@ -53,11 +53,33 @@ def test_an_attempt_whose_dlbench_was_killed_is_closed_as_interrupted(folder):
     assert close_interrupted(folder.path, runs(), pytest.fail) == ()
 
 
-def test_a_damaged_outcome_is_named(folder):
+@pytest.mark.parametrize("content", [b"{", b"\xff", b"[" * 100_000, b'{"status": "fine"}', None])
+def test_an_attempt_with_a_damaged_outcome_has_failed(folder, content):
     attempt = ended(folder, runs()[0])
-    (attempt.folder / files.OUTCOME).write_text("{")
-    with pytest.raises(UserError, match=r"outcome\.json.*damaged"):
-        attempt.outcome()
+    path = attempt.folder / files.OUTCOME
+    if content is None:
+        path.unlink()
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    assert attempt.outcome().status is Status.FAILED
+    assert attempt.outcome().reason.startswith("outcome.json: this file is damaged: ")
+    assert pending(folder.path, runs(1)) == runs(1)
+
+
+def test_a_damaged_assignment_hinders_no_clean_up(folder):
+    attempt = begin(folder.path, runs()[0].run_id)
+    started(attempt, runs()[0])
+    (attempt.folder / files.ASSIGNMENT).write_text("{")
+    assert close_interrupted(folder.path, runs(), pytest.fail) == (attempt,)
+    assert status_of(folder.path, runs()[0]) is Status.INTERRUPTED
+
+
+def test_the_folder_of_a_study_that_is_gone_is_not_made_again(folder):
+    shutil.rmtree(folder.path)
+    with pytest.raises(FileNotFoundError):
+        begin(folder.path, "a")
+    assert not folder.path.exists()
 
 
 def test_checkpoints_of_runs_that_are_not_repeated_go_unless_they_are_kept(folder):

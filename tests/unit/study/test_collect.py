@@ -5,10 +5,13 @@ import numpy as np
 import pytest
 
 from dlbench.analysis.metrics.rates import FIELD
+from dlbench.errors import UserError
+from dlbench.launch.execute import write_outcome
 from dlbench.records import files
 from dlbench.records.columns import names
-from dlbench.records.outcome import Status
+from dlbench.records.outcome import Outcome, Status
 from dlbench.study import collect
+from dlbench.study.attempts import pending
 from dlbench.study.collect import Collector, step_lines
 from dlbench.study.folder import create, wall_times
 from dlbench.study.runner import DiskFull, full_disk_reported
@@ -90,6 +93,71 @@ def test_a_full_disk_leaves_the_tables_as_they_were_and_loses_nothing(folder, mo
     assert not list(folder.path.glob(".*csv*"))
     Collector(folder).rebuild()
     assert len(read(folder, "runs")) == 2
+
+
+def damaged_journals(path):
+    """Return what a journal may have become, by what is said of it."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    return {
+        "journal.jsonl:2: this line is damaged": [lines[0], b"garbage\n", *lines[1:]],
+        "journal.jsonl:3: this line is damaged (ValueError: line 3 of worker 0 is missing)": [*lines[:2], lines[3]],
+        "journal.jsonl: it lacks the last lines of worker 0": lines[:-1],
+        "journal.jsonl: it lacks the last lines of worker 0 ": [*lines[:-1], lines[-1][:-5]],
+        "journal.jsonl: it lacks the last lines of worker 0  ": [],
+    }
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_a_damaged_journal_fails_its_attempt_alone(folder, number):
+    first, second, _ = runs()
+    attempt = ended(folder, first, at=1)
+    ended(folder, second, at=2)
+    path = attempt.folder / files.JOURNAL
+    said, lines = list(damaged_journals(path).items())[number]
+    path.write_bytes(b"".join(lines))
+    collector = Collector(folder)
+    collector.rebuild()
+    assert [row["status"] for row in read(folder, "runs")] == ["failed", "completed"]
+    assert read(folder, "runs")[0]["reason"].startswith(said.rstrip())
+    assert {row["run_id"] for row in read(folder, "steps")} == {second.run_id}
+    assert pending(folder.path, (first, second)) == (first,), "a resumed study repeats it"
+    ended(folder, first, at=3)
+    Collector(folder).rebuild()
+    assert [row["status"] for row in read(folder, "runs")] == ["failed", "completed", "completed"]
+
+
+def test_a_damaged_assignment_fails_its_attempt_alone(folder):
+    first, second, _ = runs()
+    (ended(folder, first, at=1).folder / files.ASSIGNMENT).write_text("[]")
+    ended(folder, second, at=2)
+    Collector(folder).rebuild()
+    assert [row["status"] for row in read(folder, "runs")] == ["failed", "completed"]
+    assert read(folder, "runs")[0]["reason"].startswith("assignment.json: this file is damaged: ")
+
+
+def test_a_reason_that_is_no_text_is_written_all_the_same(folder):
+    attempt = ended(folder, runs()[0], at=1)
+    outcome = Outcome(status=Status.FAILED, reason="ValueError: \udcff \x1b]0;title\x07")
+    write_outcome(attempt.folder, outcome)
+    Collector(folder).rebuild()
+    assert read(folder, "runs")[0]["reason"] == "ValueError: \\udcff \\x1b]0;title\\x07"
+
+
+@pytest.mark.parametrize("table", ["runs", "steps"])
+def test_a_folder_in_the_place_of_a_table_stops_nothing(folder, table):
+    (folder.path / files.table(table)).mkdir()
+    collector = Collector(folder)
+    collector.rebuild()
+    attempt = ended(folder, runs()[0], at=1)
+    assert collector.add(attempt, attempt.outcome())["status"] == "completed"
+    collector.flush()
+    assert collector.problem == f"{table}.csv cannot be written: Is a directory"
+    assert not list(folder.path.glob(".*csv*"))
+
+
+def test_a_study_whose_folder_is_gone_is_said_to_be(tmp_path):
+    with pytest.raises(UserError, match="the folder of the study is gone"), full_disk_reported(tmp_path / "s"):
+        raise FileNotFoundError(errno.ENOENT, "No such file")
 
 
 def test_another_error_is_no_full_disk(tmp_path):

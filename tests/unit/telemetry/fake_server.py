@@ -11,6 +11,7 @@ from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.run_spec import Limits, RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.telemetry.messages import decode, encode
+from dlbench.telemetry.seal import CODE_LENGTH, SERVER, WORKER, Seal, new_nonce
 
 TOKEN = "secret"
 
@@ -76,10 +77,15 @@ class FakeServer:
         left = None if self.drop_after_bytes is None else self._random.randint(1, self.drop_after_bytes)
         rest = b""
         with contextlib.suppress(OSError), connection:
+            nonce, seals = new_nonce(), None
+            connection.sendall(encode({"nonce": nonce}))
             while data := connection.recv(4096 if left else 2**20):
                 self.received_bytes += len(data)
                 *lines, rest = (rest + data).split(b"\n")
-                self._take(connection, [decode(line) for line in lines])
+                if lines and seals is None:
+                    own = decode(lines[0][CODE_LENGTH:])["nonce"]
+                    seals = [Seal(TOKEN, nonce, own, side) for side in (WORKER, SERVER)]
+                self._take(connection, [decode(seals[0].opened(line)) for line in lines], seals)
                 if left is not None:
                     left -= len(data)
                     if left <= 0:
@@ -87,11 +93,10 @@ class FakeServer:
                         break
         self._sockets.discard(connection)
 
-    def _take(self, connection, messages):
+    def _take(self, connection, messages, seals):
         for message in messages:
             if message["kind"] == "hello":
                 self.hellos.append(message)
-                assert message["token"] == TOKEN
             elif message["kind"] == "beat":
                 self.beats.append(message)
                 continue
@@ -100,7 +105,7 @@ class FakeServer:
             else:
                 assert message["seq"] <= len(self.messages), "a number is missing"
                 self.replayed += 1
-        if self.is_mute or all(message["kind"] == "beat" for message in messages):
+        if self.is_mute or not messages or all(message["kind"] == "beat" for message in messages):
             return
         time.sleep(self.ack_delay_s)
         # A connection that breaks takes acknowledgements with it: what they were for comes again.
@@ -109,7 +114,7 @@ class FakeServer:
             self.acknowledged = len(self.messages)
         elif not is_hello:
             return
-        connection.sendall(encode({"ack": self.acknowledged}))
+        connection.sendall(seals[1].sealed(encode({"ack": self.acknowledged})))
 
 
 def assignment(endpoint=None, **limits):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dlbench.telemetry.attempt_session import AttemptSession
+from dlbench.telemetry.seal import SERVER, WORKER, Seal
 from tests.unit.launch.fakes import TOKEN, assignment
 
 
@@ -97,7 +98,13 @@ def test_heartbeats_are_seen_at_once_and_not_acknowledged(session: AttemptSessio
 
 
 def test_rows_and_training_phases_show_that_start_up_is_over(tmp_path: Path) -> None:
-    lines = [{"kind": kind, "seq": 1} for kind in ("steps", "epoch", "result", "bye")]
+    contents: dict[str, dict[str, Any]] = {
+        "steps": {"rows": ""},
+        "epoch": {"row": {}},
+        "result": {"result": {"steps": 1}},
+        "bye": {},
+    }
+    lines = [{"kind": kind, "seq": 1, **content} for kind, content in contents.items()]
     lines += [{"kind": "beat", "phase": phase} for phase in ("data", "compute", "all_reduce")]
     for number, line in enumerate(lines):
         session = AttemptSession(assignment(workers=2), tmp_path / str(number), lambda _: None)
@@ -110,14 +117,24 @@ def test_rows_and_training_phases_show_that_start_up_is_over(tmp_path: Path) -> 
         session.close_journal()
 
 
-def test_odd_lines_do_no_harm(session: AttemptSession) -> None:
-    odd = [{"phase": None}, {"phase": 7, "step": "x"}, {"step": float("nan"), "loss": "a"}, {"step": 1e300}]
+def test_odd_heartbeats_do_no_harm(session: AttemptSession) -> None:
+    odd = [{"phase": None}, {"phase": 7, "step": "x"}, {"step": 0.5, "loss": "a"}, {"step": 1e300}]
     receive(session, 0, *({"kind": "beat", **beat} for beat in odd))
-    session.receive(
-        0, [b"not json", b"[1]", b"[" * 100_000, b"\xff", b'{"seq": true}', b'{"seq": "1"}', b'{"kind": 7}']
-    )
+    session.receive(0, [b'{"kind":"beat","phase":"\\u001b]0;x\\u0007","loss":1e999}'])
+    assert session.workers()[0].phase == "\\x1b]0;x\\x07", "it is shown on a terminal"
+    assert session.workers()[0].loss is None
     assert session.workers()[0].step is None
     assert session.commit() == {}
+    assert not session.failure
+
+
+@pytest.mark.parametrize(
+    "line", [b"not json", b"[1]", b"[" * 100_000, b"\xff", b'{"seq": true}', b'{"seq": "1"}', b'{"kind": 7}', b""]
+)
+def test_a_line_that_is_none_ends_the_attempt(session: AttemptSession, tmp_path: Path, line: bytes) -> None:
+    session.receive(0, [b'{"kind":"x","seq":1}', line, b'{"kind":"x","seq":2}'])
+    assert session.failure.startswith("worker 0 has sent a line that is none: ")
+    assert session.commit() == {}, "rows of an attempt that has failed are not acknowledged"
 
 
 def test_the_first_count_of_killed_processes_stays(session: AttemptSession) -> None:
@@ -129,7 +146,13 @@ def test_the_first_count_of_killed_processes_stays(session: AttemptSession) -> N
 
 
 def test_admission(session: AttemptSession) -> None:
-    assert session.admits({"token": TOKEN, "worker": 1})
-    for token, worker in ((TOKEN + "x", 1), (None, 1), ("é", 1), (TOKEN, 2), (TOKEN, -1), (TOKEN, True), (TOKEN, "0")):
-        assert not session.admits({"token": token, "worker": worker}), (token, worker)
+    assert session.admits({"nonce": "a1", "worker": 1})
+    for nonce, worker in (("a 1", 1), (None, 1), ("", 1), ("a1", 2), ("a1", -1), ("a1", True), ("a1", "0")):
+        assert not session.admits({"nonce": nonce, "worker": worker}), (nonce, worker)
     assert not session.admits({"worker": 1})
+
+
+def test_a_connection_is_sealed_with_the_token(session: AttemptSession) -> None:
+    received, sent = session.seals("s1", "w1")
+    assert received.opened(Seal(TOKEN, "s1", "w1", WORKER).sealed(b"line\n")[:-1]) == b"line"
+    assert Seal(TOKEN, "s1", "w1", SERVER).opened(sent.sealed(b"answer\n")[:-1]) == b"answer"

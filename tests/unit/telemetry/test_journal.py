@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import numpy as np
@@ -61,5 +62,18 @@ def test_a_torn_last_line_is_left_out(tmp_path, tail):
 def test_a_damaged_line_before_the_last_is_named(tmp_path, line):
     path = tmp_path / "journal.jsonl"
     path.write_bytes(line + encode({"kind": "bye", "worker": 0}))
-    with pytest.raises(UserError, match=r"journal\.jsonl:1: this line of the journal is damaged"):
+    with pytest.raises(UserError, match=r"journal\.jsonl:1: this line is damaged"):
         read_journal(path)
+
+
+def test_a_line_that_is_missing_is_noticed(tmp_path):
+    messages = [{"kind": "x", "worker": 1, "seq": seq} for seq in (1, 2, 4)]
+    path = write(tmp_path / "journal.jsonl", {"kind": "x", "worker": 0, "seq": 1}, *messages)
+    with pytest.raises(UserError, match=r"journal\.jsonl:4: this line is damaged .*line 3 of worker 1 is missing"):
+        read_journal(path)
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "journal.jsonl")
+    with pytest.raises(UserError, match="it is a pipe or a device"):
+        read_journal(tmp_path / "journal.jsonl")

@@ -10,7 +10,7 @@ import pytest
 import dlbench
 from dlbench.records import columns
 from dlbench.telemetry import messages
-from dlbench.telemetry.messages import STEP_FIELDS, decode, encode, pack_steps, unpack_steps
+from dlbench.telemetry.messages import STEP_FIELDS, check, decode, encode, pack_steps, unpack_steps
 
 
 def random(count):
@@ -22,7 +22,7 @@ def returned(rows):
 
 
 def test_a_message_is_one_line_and_comes_back():
-    message = {"kind": "error", "traceback": "first\nsecond\r\n끝 “x”", "seq": 3, "worker": 0}
+    message = {"kind": "error", "traceback": "first\nsecond\n\t끝 “x”", "seq": 3, "worker": 0}
     line = encode(message)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
@@ -40,6 +40,56 @@ def test_a_line_that_is_no_object_is_refused():
     for line in (b"[1, 2]\n", b"3\n", b"null\n", b'"text"\n', b"{\n", b"\n", b"\xff\xfe\n"):
         with pytest.raises(ValueError):
             decode(line)
+
+
+def test_texts_can_be_written_and_shown():
+    odd = {"kind": "facts", "facts": {"a\x1b[2J": ["\udcff", "one\r\ntwo", "\u202e"]}}
+    found = decode(encode(odd))
+    assert found["facts"] == {"a\\x1b[2J": ["\\udcff", "one\ntwo", "\\u202e"]}
+
+
+@pytest.mark.parametrize("number", ["1" + "0" * 400, str(2**63), "NaN", "-Infinity"])
+def test_a_number_that_no_column_can_hold_is_refused(number):
+    with pytest.raises(ValueError):
+        decode(b'{"kind": "beat", "step": %b}' % number.encode())
+
+
+SOUND = (
+    {"kind": "steps", "rows": pack_steps(np.zeros((3, len(STEP_FIELDS)))).decode()},
+    {"kind": "epoch", "row": {"epoch": 1, "train_loss": None, "samples": 5, "of_a_newer_version": [1]}},
+    {"kind": "sensors", "rows": [[0.5, "cpu", "load", 1], [None, "gpu", "power_w", None]]},
+    {"kind": "facts", "facts": {}},
+    {"kind": "result", "result": {"steps": 3}},
+    {"kind": "error", "error": ""},
+    {"kind": "bye"},
+    {"kind": "of a newer version"},
+)
+UNSOUND = (
+    {"kind": "steps"},
+    {"kind": "steps", "rows": 3},
+    {"kind": "steps", "rows": "~"},
+    {"kind": "steps", "rows": "abc"},
+    *({"kind": "epoch", "row": {"epoch": value}} for value in (1.5, -1, True, "1", [1])),
+    *({"kind": "epoch", "row": {"train_loss": value}} for value in ("1", True, 1e999, [1.0])),
+    {"kind": "epoch", "row": []},
+    *({"kind": "sensors", "rows": [row]} for row in ([1, "a", "b"], [1, 2, "b", 3], ["x", "a", "b", 1], {})),
+    {"kind": "facts", "facts": None},
+    *({"kind": "facts", "facts": {"intra_op_threads": value}} for value in (1.5, "two", 1e999, True)),
+    {"kind": "facts", "facts": {"jit_compile": 1}},
+    {"kind": "result", "result": {"steps": None}},
+    {"kind": "error"},
+)
+
+
+@pytest.mark.parametrize("message", SOUND)
+def test_what_a_worker_says_passes(message):
+    check(message)
+
+
+@pytest.mark.parametrize("message", UNSOUND)
+def test_what_no_worker_says_does_not(message):
+    with pytest.raises(ValueError):
+        check(message)
 
 
 def test_steps_come_back_bit_by_bit():

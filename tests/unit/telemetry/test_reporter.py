@@ -127,7 +127,7 @@ def test_a_server_that_never_answers_makes_close_say_so():
 
 
 def test_what_answers_nonsense_is_connected_to_again(server, monkeypatch):
-    monkeypatch.setattr(FakeServer, "_take", lambda self, connection, _: connection.sendall(b'{"ack": 99}\n'))
+    monkeypatch.setattr(FakeServer, "_take", lambda self, connection, *_: connection.sendall(b'{"ack": 99}\n'))
     reporter = opened(server)
     reporter.send(facts(0))
     assert not reporter.drain(0.5)

@@ -153,8 +153,8 @@ def test_a_path_no_system_has(tmp_path: Path) -> None:
     assert "cannot be read" in unreadable(tmp_path / ("x" * 300 + ".yaml"))
 
 
-def test_a_device_without_end_is_too_large() -> None:
-    assert "exceeds the limit" in unreadable(Path("/dev/zero"))
+def test_a_device_without_end_is_no_file() -> None:
+    assert "it is a pipe or a device, not a file" in unreadable(Path("/dev/zero"))
 
 
 def test_bytes_that_are_no_text_name_the_line(tmp_path: Path) -> None:

@@ -254,3 +254,47 @@ def test_a_command_that_cannot_be_filled_is_refused():
 
 def test_the_values_of_a_command_are_json():
     assert json.loads(json.dumps(values(run_spec(seed=3))))["seed"] == 7
+
+
+@pytest.mark.parametrize("value", [-1, 2.5, float("nan"), None, "many", [4], "1e400"])
+def test_a_number_of_samples_that_is_none_is_refused_with_the_line_of_the_script(reporter, clock, value):
+    with pytest.raises(UserError, match=r"test_hook\.py:\d+: num_samples is a whole number, 0 or more, not "):
+        hook.Step(Script(reporter, clock).recorder, value)
+    hook.Step(None, value)  # outside dlbench nothing is looked at
+
+
+@pytest.mark.parametrize("value", [0, 4, 4.0, np.int64(4), np.float32(4)])
+def test_a_number_of_samples_of_any_type_is_taken(reporter, clock, value):
+    assert hook.Step(Script(reporter, clock).recorder, value)._num_samples == int(value)
+
+
+def run_of(script):
+    run = hook.Run(RunSpec(scenario="", label="", repeat=0, settings=Settings()), (0,), 0, 1, None)
+    run._recorder = script.recorder
+    return run
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        ({"train_accuracy": 5.0}, "train_accuracy is between 0 and 1, not 5"),
+        ({"validation_accuracy": -0.1}, "validation_accuracy is between 0 and 1, not -0.1"),
+        ({"validation_accuracy": float("nan")}, "validation_accuracy is between 0 and 1, not nan"),
+        ({"train_loss": "small"}, "train_loss is a number, not 'small'"),
+        ({"learning_rate": -1}, "learning_rate is at least 0, not -1"),
+    ],
+)
+def test_a_score_that_cannot_be_is_refused_with_the_line_of_the_script(reporter, clock, scores, said):
+    run = run_of(Script(reporter, clock))
+    with pytest.raises(UserError) as caught:
+        run.epoch(**scores)
+    assert caught.value.message == said
+    assert "test_hook.py:" in caught.value.where
+
+
+@pytest.mark.parametrize("name", ["train_loss", "validation_loss"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_loss_that_is_not_finite_ends_the_run_as_diverged(reporter, clock, name, value):
+    run = run_of(Script(reporter, clock))
+    with pytest.raises(Diverged, match=rf"test_hook\.py:\d+: {name} is {value}"):
+        run.epoch(**{name: value})

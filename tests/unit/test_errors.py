@@ -1,0 +1,31 @@
+"""Texts that others wrote can be written into files and shown on a terminal."""
+
+import pytest
+
+from dlbench.errors import UserError, printable
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("two\nlines\tand a tab", "two\nlines\tand a tab"),
+        ("of\r\nWindows", "of\nWindows"),
+        ("끝 “é” 🙂", "끝 “é” 🙂"),
+        ("\x1b]0;title\x07", "\\x1b]0;title\\x07"),
+        ("over\rwritten", "over\\x0dwritten"),
+        ("\x9b2J\x7f\0", "\\x9b2J\\x7f\\x00"),
+        ("\ud800 and \udcff", "\\ud800 and \\udcff"),
+        ("\u202egnp.exe\u2066", "\\u202egnp.exe\\u2066"),
+    ],
+)
+def test_what_steers_a_terminal_or_is_no_character_is_spelled_out(text: str, shown: str) -> None:
+    assert printable(text) == shown
+    assert printable(shown) == shown
+    printable(text).encode()
+
+
+def test_an_error_of_the_users_can_be_shown() -> None:
+    error = UserError("\udcff", hint="\x1b[2J", where="a\x07b:1")
+    assert str(error) == "a\\x07b:1: \\udcff\n  hint: \\x1b[2J"
+    assert str(error).encode()
