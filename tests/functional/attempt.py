@@ -93,7 +93,7 @@ def fake_attempt(
         made = plan(given, os.environ | {"FAKE_MODE": mode, "FAKE_RANK": str(rank)})
         program = made.argv.index("dlbench.worker")
         argv = (*made.argv[: program - 1], str(FAKE_WORKER), *made.argv[program + 1 :])
-        assert argv[argv.index(str(FAKE_WORKER)) - 1] == sys.executable
+        assert argv[: argv.index(str(FAKE_WORKER))][-2:] == (sys.executable, "-P")
         try:
             yield FakeAttempt(given, made.model_copy(update={"argv": argv}), folder, server)
         finally:
