@@ -23,7 +23,14 @@ _SUBNETS = ipaddress.IPv4Network("10.77.0.0/16")
 _MACHINE = 254
 
 
-def make(num_hosts: int, *, rate: str | None = None, private: Iterable[Path | str] = (), with_slurm: bool) -> Cluster:
+def make(
+    num_hosts: int,
+    *,
+    rate: str | None = None,
+    private: Iterable[Path | str] = (),
+    with_slurm: bool,
+    first: int = 0,
+) -> Cluster:
     """Make a cluster and return it once all its daemons answer.
 
     Args:
@@ -32,6 +39,7 @@ def make(num_hosts: int, *, rate: str | None = None, private: Iterable[Path | st
         private: Existing folders that each host gets an empty one of its own instead of. Python, this project and the
             cluster's own folder stay visible inside them.
         with_slurm: Whether a Slurm runs on the hosts.
+        first: The number of the name and subnet that is taken if it is free, else the next free one.
 
     Raises:
         LackingError: The machine lacks something.
@@ -46,7 +54,7 @@ def make(num_hosts: int, *, rate: str | None = None, private: Iterable[Path | st
     reason = lacking(is_limited=rate is not None, slurm=with_slurm)
     if reason:
         raise LackingError(reason)
-    record = _claim(num_hosts, rate, folders, with_slurm)
+    record = _claim(num_hosts, rate, folders, with_slurm, first)
     try:
         return _build(record)
     except BaseException:
@@ -60,12 +68,13 @@ def _checked(folder: Path) -> Path:
     return folder
 
 
-def _claim(num_hosts: int, rate: str | None, private: tuple[str, ...], with_slurm: bool) -> Record:
+def _claim(num_hosts: int, rate: str | None, private: tuple[str, ...], with_slurm: bool, first: int) -> Record:
     """Take a free name and subnet: they belong to the process that can make the folder."""
     maker = identity_of(os.getpid())
     assert maker is not None
     taken = network.routes()
-    for number, subnet in enumerate(_SUBNETS.subnets(new_prefix=24)):
+    subnets = list(enumerate(_SUBNETS.subnets(new_prefix=24)))
+    for number, subnet in subnets[first:] + subnets[:first]:
         if any(subnet.overlaps(other) for other in taken):
             continue
         folder = Folder(f"dlb{number}")

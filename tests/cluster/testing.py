@@ -1,6 +1,7 @@
 """The cluster for tests: skipped with the reason where none can be made, unless it must be."""
 
 import os
+import random
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,7 +37,9 @@ def cluster(
         if lack := lacking(is_limited=rate is not None, slurm=slurm):
             raise LackingError(lack)
         take_down_abandoned()
-        made = make(num_hosts, rate=rate, private=private, with_slurm=slurm)
+        # A name that was just given up is not taken again at once: another test may be looking for its remains.
+        first = random.randrange(1, 256)
+        made = make(num_hosts, rate=rate, private=private, with_slurm=slurm, first=first)
     except LackingError as error:
         if IS_REQUIRED:
             pytest.fail(f"DLBENCH_REQUIRE_CLUSTER is set, but {error}")

@@ -20,6 +20,9 @@ from tests.cluster.needs import lacking
 from tests.cluster.take_down import running, take_down
 from tests.cluster.testing import cluster
 
+# A cluster whose maker was killed is taken down by the next test that makes one, be it in another process.
+pytestmark = pytest.mark.alone
+
 # Prints its cluster's name, and waits to be killed.
 MAKER = """
 import time

@@ -53,7 +53,7 @@ def test_hosts_report_their_cores_their_kernel_and_what_they_are(ssh: Ssh, tmp_p
     assert [machine["software"] for machine in found.machines] == [HERE["software"]] * 3
     words = sorted((tmp_path / "words").read_text().splitlines())
     assert [word.partition(" ")[0] for word in words] == ["a", "b", "c"]
-    assert all(word.endswith(f" sh {Path.cwd()} '/opt/it is/python' -m dlbench.hosts.agent") for word in words)
+    assert all(word.endswith(f" sh {Path.cwd()} '/opt/it is/python' -P -m dlbench.hosts.agent") for word in words)
 
 
 def test_everything_that_is_wrong_is_reported_at_once(

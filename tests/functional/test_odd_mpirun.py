@@ -22,10 +22,10 @@ import sys
 if sys.argv[1:] == ["--version"]:
     sys.exit(print("mpirun (Open MPI) 5.0.11"))
 """
-# Starts the program (the last two words) as ranks 0 and 1, as the real one does.
+# Starts the program (the last three words) as ranks 0 and 1, as the real one does.
 START = """
 import os, subprocess, sys, time
-ranks = [subprocess.Popen(sys.argv[-2:], env=os.environ | {"OMPI_COMM_WORLD_RANK": str(rank)}, start_new_session=True)
+ranks = [subprocess.Popen(sys.argv[-3:], env=os.environ | {"OMPI_COMM_WORLD_RANK": str(rank)}, start_new_session=True)
          for rank in range(2)]
 """
 KILLED = """

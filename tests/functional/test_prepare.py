@@ -204,7 +204,7 @@ def test_too_large_a_file_is_reported_and_leaves_nothing(preparing: Preparing) -
     argv = [*PREPARE, preparing.request("synthetic", {"num_samples": 1000})]
     done = finished(preparing.launch(argv, preexec_fn=limit))
     assert (done.returncode, done.stdout) == (2, "")
-    assert "the disk is full" in done.stderr
+    assert "File too large" in done.stderr
     assert "DLBENCH_CACHE" in done.stderr
     assert preparing.left() == []
 
