@@ -120,7 +120,7 @@ def test_errors_of_a_script_are_reported(tmp_path):
     rows = (
         ("raise", 1, "ValueError: went wrong", 20),
         ("exit", 0, "EarlyEnd: the script ended before run.finish()", 20),
-        ("nan", 1, "Diverged: odd.py:38: the loss is nan in step 21 (epoch 1)", 20),
+        ("nan", 1, "Diverged: tests/functional/scripts/odd.py:34: the loss is nan in step 21 (epoch 1)", 20),
         ("after", 1, "ValueError: after the end", 20),
         ("size=3", 1, "the script's library says there are 3 processes, this run has 1", 0),
         ("memory", 1, "", 0),
