@@ -1,7 +1,7 @@
 """The order in which a person reads the arms of a study: as the scenario writes its axes, not as runs were executed."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dlbench.analysis.arms import arm_name
@@ -15,7 +15,8 @@ FIRST = -1
 
 def reading_order(scenario: Scenario, runs: Iterable[RunSpec]) -> list[str]:
     """Return the names of a study's arms, the last axis fastest, each base line before the arms of its group."""
-    places = _places(scenario)
+    written = _places(scenario)
+    places = {key: {value: place for place, value in enumerate(dict.fromkeys(written[key]))} for key in written}
     ranks: dict[str, tuple[int, ...]] = {}
     for run in runs:
         ranks.setdefault(arm_name(run.run_id), (*(_rank(run, key, places[key]) for key in places), not run.baseline))
@@ -34,12 +35,12 @@ def _places(scenario: Scenario) -> dict[str, list[str]]:
     return places
 
 
-def _rank(run: RunSpec, key: str, places: list[str]) -> int:
+def _rank(run: RunSpec, key: str, places: Mapping[str, int]) -> int:
     """Return a run's place on one axis: values from `base` come last, what a base line has of its own first."""
     if run.baseline and not is_shared(key):
         return FIRST
     value = _text(run.axes.get(key))
-    return places.index(value) if value in places else len(places)
+    return places.get(value, len(places))
 
 
 def _text(value: Any) -> str:

@@ -106,10 +106,12 @@ def _hash(path: Path) -> str | None:
 
 def _clean_up(attempt_id: str, grace_s: float, ranks: Sequence[int]) -> Facts:
     """End what is left of an attempt; take the logs of its workers out of the temporary files."""
+    from dlbench import scratch
     from dlbench.cgroups import oom_kills
     from dlbench.launch.processes import end_all, leftovers
 
     remaining = end_all(lambda: leftovers(attempt_id), grace_s)
+    scratch.sweep()
     return {"remaining": remaining, "logs": dict(_logs(attempt_id, ranks)), "oom_kills": oom_kills()}
 
 

@@ -1,17 +1,19 @@
 """Execute a plan: start the launcher, watch it, end it whatever happens, and say how it ended."""
 
 import contextlib
+import os
 import socket
 import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
+from dlbench import scratch
 from dlbench.cgroups import oom_kills
 from dlbench.launch import processes
 from dlbench.launch.logs import LogBounds, read_launcher_log, telling_line
@@ -115,23 +117,39 @@ class _Attempt:
     def run(self) -> tuple[Status, str, int | None]:
         """Start, watch, end, drain, decide."""
         oom_kills_before = oom_kills()
-        try:
-            launcher = self._start()
-        except OSError as error:
-            return Status.FAILED, f"the launcher cannot be started: {error}", None
-        try:
-            evidence = self._follow(launcher, oom_kills_before)
-        except BaseException:
-            self._end(launcher)
-            raise
+        with self._own_folders() as variables:
+            try:
+                launcher = self._start(self.plan.env | variables)
+            except OSError as error:
+                return Status.FAILED, f"the launcher cannot be started: {error}", None
+            try:
+                evidence = self._follow(launcher, oom_kills_before)
+            except BaseException:
+                self._end(launcher)
+                raise
         return *decide(evidence), evidence.exit_code
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    @contextlib.contextmanager
+    def _own_folders(self) -> Iterator[dict[str, str]]:
+        """Hold folders for what the processes leave behind, where all are on this machine; give their variables."""
+        variables: dict[str, str] = {}
+        held: list[int] = []
+        if self.assignment.layout.is_here:
+            # A script's temporary files are its own affair.
+            held = scratch.use(variables, temporary=self.assignment.run.settings.command is None)
+        try:
+            yield variables
+        finally:
+            for descriptor in held:
+                os.close(descriptor)
+            scratch.sweep()
+
+    def _start(self, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         """Start the launcher in a session of its own."""
         with (self.folder / files.LAUNCHER_LOG).open("ab") as log:
             return subprocess.Popen(
                 self.plan.argv,
-                env=self.plan.env,
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -136,17 +136,20 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def own_folder() -> Path:
-    """Return a folder of this user alone for temporary files, made if it is not there.
+def own_folder(place: Path | None = None) -> Path:
+    """Return a folder of this user alone in a place that all may write to, made if it is not there.
+
+    Args:
+        place: Default: where temporary files are.
 
     Raises:
         OSError: It cannot be made.
     """
-    folder = Path(tempfile.gettempdir()) / f"dlbench-{os.getuid()}"
+    folder = (place or Path(tempfile.gettempdir())) / f"dlbench-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.is_symlink() or folder.stat().st_uid != os.getuid():
         # Another user made it first, in a folder that all may write to: take one with a name that cannot be guessed.
-        return Path(tempfile.mkdtemp(prefix="dlbench-"))
+        return Path(tempfile.mkdtemp(prefix="dlbench-", dir=place))
     return folder
 
 

@@ -8,7 +8,7 @@ An unknown value is an empty cell. Floats are written with the fewest digits tha
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 END = "\r\n"
 # Rows that are turned to text at once: enough to be fast, few enough to stay small in memory.
 CHUNK_ROWS = 50_000
+# Rows that are read at once where not all of a table are wanted.
+READ_ROWS = 200_000
 
 DTYPES: dict[Kind, str] = {"text": "string", "int": "Int64", "float": "float64", "bool": "boolean", "time": "string"}
 
@@ -100,11 +102,15 @@ def write_lines(path: Path, table: str, lines: Iterable[str], extra: Sequence[st
         file.writelines(lines)
 
 
-def read_table(path: Path) -> "pd.DataFrame":
+def read_table(path: Path, only: Collection[str] | None = None) -> "pd.DataFrame":
     """Read `runs.csv`, `epochs.csv`, `steps.csv` or `sensors.csv`; unknown cells become missing values.
 
     Columns have the names and kinds of `records.columns`, whatever an older version called them; those that it lacks
     are there and empty. Columns of plugin options get the narrowest kind that holds all their cells.
+
+    Args:
+        path: The file.
+        only: run_ids of the rows that are wanted; default: all.
 
     Raises:
         UserError: The file is absent or is not such a table.
@@ -119,8 +125,10 @@ def read_table(path: Path) -> "pd.DataFrame":
     try:
         # A count that is no whole number is refused; that its cast is invalid need not be said as well.
         with open_regular(path) as file, np.errstate(invalid="ignore"):
-            found = pd.read_csv(file, dtype=kinds, keep_default_na=False, na_values=[""], true_values=["true"],
-                                false_values=["false"])  # fmt: skip
+            pieces = pd.read_csv(file, dtype=kinds, keep_default_na=False, na_values=[""], true_values=["true"],
+                                 false_values=["false"], chunksize=READ_ROWS)  # fmt: skip
+            found = pd.concat([piece if only is None else piece[piece["run_id"].isin(only)] for piece in pieces])
+        found = found.reset_index(drop=True)
         return _completed(found, table)
     except FileNotFoundError:
         raise UserError(f"there is no {path.name} in {path.parent}") from None

@@ -55,7 +55,7 @@ class StudyData:
             return None
 
     def table(self, name: str) -> "pd.DataFrame | None":
-        """Return `epochs`, `steps` or `sensors` with the column `study`; None where the file is absent.
+        """Return `epochs`, `steps` or `sensors` of the runs in `attempts` with the column `study`; None without one.
 
         Raises:
             UserError: It is there and is no such table.
@@ -63,7 +63,7 @@ class StudyData:
         path = self.path / files.table(name)
         if not path.exists():
             return None
-        return read_table(path).assign(study=self.name).astype({"study": "string"})
+        return read_table(path, set(self.attempts["run_id"])).assign(study=self.name).astype({"study": "string"})
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dlbench.analysis.arms import Arm
 from dlbench.report.data import ReportData
 from dlbench.report.markdown import escaped, items, picture, table
 from dlbench.report.page.content import NO_CONCLUSION, Content, RenderedFigure
-from dlbench.report.page.failures import FailedRun, failures
+from dlbench.report.page.failures import MOST_FAILURES, FailedRun, failures
 from dlbench.report.page.runs_table import in_order
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # A sentence of dlbench's own is not cut, whatever names are in it.
 WHOLE = 100_000
 PICTURES = (".png", ".svg")
+# More arms than this are not listed.
+MOST_ARMS = 1_000
 
 
 def markdown(content: Content) -> str:
@@ -68,7 +70,9 @@ def _arms(data: ReportData) -> Iterator[list[str]]:
     yield [f"{everything.title}."]
     for study, own in found.items():
         yield [f"### {escaped(study)}"] if own and len(found) > 1 else []
-        yield _table(own) if own else []
+        yield _table(own[:MOST_ARMS]) if own else []
+        if len(own) > MOST_ARMS:
+            yield [f"These are the first {MOST_ARMS:,} of {len(own):,} arms; `arms.csv` has all."]
     if everything.notes:
         yield items(escaped(note, WHOLE) for note in everything.notes)
 
@@ -90,6 +94,7 @@ def _table(found: Sequence[Arm]) -> list[str]:
 def _charts(content: Content) -> Iterator[list[str]]:
     if content.drawn:
         yield ["## Charts"]
+        yield [escaped(content.thinning, WHOLE)] if content.thinning else []
     for chart in content.drawn:
         yield [f"### {escaped(chart.title)}"]
         yield [picture(file, chart.title) for file in _pictures(chart)[:1]]
@@ -106,6 +111,7 @@ def _pictures(chart: RenderedFigure) -> list[str]:
 
 def _failures(found: Iterable[FailedRun], *, is_one: bool) -> Iterator[list[str]]:
     yield ["## What failed"]
+    every = list(found)
     rows = [
         (
             *(() if is_one else (escaped(failure.study),)),
@@ -115,10 +121,12 @@ def _failures(found: Iterable[FailedRun], *, is_one: bool) -> Iterator[list[str]
             escaped(failure.beginning),
             failure.afterwards,
         )
-        for failure in found
+        for failure in every[:MOST_FAILURES]
     ]
     if rows:
         studies = () if is_one else ("study",)
         yield table((*studies, "run", "attempt", "status", "reason", "afterwards"), rows, numbers={"attempt"})
+        if len(every) > len(rows):
+            yield [f"These are the first {len(rows):,} of {len(every):,}; `runs.csv` has all."]
     else:
         yield ["Nothing: every run completed at its first attempt."]

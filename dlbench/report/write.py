@@ -18,6 +18,7 @@ from dlbench.report.page import html
 from dlbench.report.page.content import Content, RenderedFigure
 from dlbench.report.page.machines import unsteady
 from dlbench.report.rendering.pool import RenderPool, Task
+from dlbench.report.thinning import thinned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
@@ -90,8 +91,8 @@ def write_report(data: ReportData, request: ReportRequest, pool: RenderPool | No
     from dlbench.report.rendering.style import style_of
 
     style_of(request.style)
-    names, made = _names(request), ReportFiles()
-    figures = _figures(data, names, made)
+    names, made, charted = _names(request), ReportFiles(), thinned(data)
+    figures = _figures(charted.data, names, made)
     if request.figures:
         figures = iter(list(figures))
         if made.left_out:
@@ -101,7 +102,7 @@ def write_report(data: ReportData, request: ReportRequest, pool: RenderPool | No
         request.output.mkdir(parents=True, exist_ok=True)
         # While figures are rendered, the charts of others are made, and then the answer.
         pending = [_start(figure, request, pool or RenderPool(0)) for figure in figures]
-        content = None if request.figures else _content(data, made)
+        content = None if request.figures else _content(data, charted.note, made)
         for one in pending:
             one.files()
             _write_table(one.figure, request, made)
@@ -123,6 +124,7 @@ def picture(data: ReportData, name: str, style: str) -> "MatplotlibFigure":
     from dlbench.report.rendering.style import style_of
 
     plugin = plugins.load("figures", plugins.canonical(name))
+    data = thinned(data).data
     try:
         return figure.picture(_hues(data).applied(plugin.get("chart")(data)), style_of(style))
     except MissingRowsError as lacking:
@@ -179,13 +181,14 @@ def _write_table(figure: Figure, request: ReportRequest, made: ReportFiles) -> N
     made.written += [*_pictures(figure, request), path]
 
 
-def _content(data: ReportData, made: ReportFiles) -> Content:
+def _content(data: ReportData, thinning: str, made: ReportFiles) -> Content:
     """Return the page but for its figures."""
     return Content(
         data=data,
         statements=(*answers(data.runs), *(Statement(text, "warning") for text in unsteady(data))),
         judged=references.verdicts(data),
         left_out=tuple(made.left_out),
+        thinning=thinning,
     )
 
 

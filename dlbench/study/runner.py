@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dlbench import scratch
 from dlbench.errors import UserError
 from dlbench.hosts.collect_remote import collect_remote
 from dlbench.launch.execute import Progress, execute, write_outcome
@@ -225,4 +226,5 @@ def _end_leftovers(assignment: Assignment, folder: Path, cluster: Cluster) -> No
     pids = leftovers(assignment.attempt_id)
     if pids:
         end(pids, assignment.run.limits.grace_s)
+    scratch.sweep()
     collect_remote(cluster, os.environ, assignment, folder, went_well=False)

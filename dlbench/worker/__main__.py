@@ -6,10 +6,12 @@
 import contextlib
 import os
 import sys
+import tempfile
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from dlbench import scratch
 from dlbench.errors import UserError
 from dlbench.records.assignment import Assignment
 from dlbench.records.files import own_log, worker_log
@@ -32,6 +34,11 @@ def main() -> int:
     except UserError as error:
         sys.stderr.write(f"dlbench: {error}\n")
         return 2
+    if not assignment.layout.is_here:  # else the launcher's folders are this process's too
+        scratch.sweep()
+        # A script's temporary files are its own affair.
+        scratch.use(os.environ, temporary=assignment.run.settings.command is None)
+        tempfile.tempdir = None
     cores.limit_threads(assignment.layout.intra_op_threads)
     try:
         if assignment.run.settings.memory_limit_bytes is not None:

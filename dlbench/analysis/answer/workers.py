@@ -57,12 +57,15 @@ def scaling_series(group: ComparisonGroup) -> list[ScalingSeries]:
     keys = [key for key in varying(group.runs, x="workers") if key != "study"]
     has_studies = len({arm.study for arm in group.arms}) > 1
     timed = [arm for arm in group.completed if TIME.values(arm)]
+    places = {(arm.study, arm.name): place for place, arm in enumerate(timed)}
     found = []
     for members in _grouped([arm for arm in timed if not arm.is_alone], keys):
         first = members[0].first
         name = described({key: first.get(key) for key in keys})
         where = f"study {members[0].study}" if has_studies else ""
-        by_workers = {arm.workers: arm for arm in (*members, *_base_line(timed, members[0]))}
+        names = {(row.get("study"), arm_name(row["run_id"])) for row in members[0].base_line}
+        bases = sorted(places[name] for name in names if name in places)[:1]
+        by_workers = {arm.workers: arm for arm in (*members, *(timed[place] for place in bases))}
         own = tuple(by_workers[count] for count in sorted(by_workers))
         found.append(ScalingSeries(one_line(", ".join(filter(None, (name, where)))), own))
     return [series for series in found if len(series.arms) > 1]
@@ -109,12 +112,6 @@ def _faster(found: Sequence[ScalingSeries]) -> list[frozenset[Arm]]:
         frozenset(arm for arm, one in zip(series.arms[1:], own, strict=True) if one.verdict is Verdict.WORSE)
         for series, own in zip(found, judged, strict=True)
     ]
-
-
-def _base_line(timed: Sequence[Arm], arm: Arm) -> list[Arm]:
-    """Return the first arm of an arm's base line: one worker alone that is its equal, in the same study."""
-    own = {(row.get("study"), arm_name(row["run_id"])) for row in arm.base_line}
-    return [other for other in timed if (other.study, other.name) in own][:1]
 
 
 def _statement(series: ScalingSeries, ranking: Ranking, faster: Collection[Arm]) -> Statement:

@@ -67,6 +67,7 @@ class Content:
         judged: The verdicts on the shapes of published results; empty where no study has a reference.
         drawn: The figures, in their order.
         left_out: Figures that could not be drawn: name and reason.
+        thinning: What the charts do not show of a large report, as a sentence; empty where they show all.
     """
 
     data: ReportData
@@ -74,6 +75,7 @@ class Content:
     judged: "tuple[ClaimResult, ...]" = ()
     drawn: tuple[RenderedFigure, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
+    thinning: str = ""
 
     @cached_property
     def title(self) -> str:

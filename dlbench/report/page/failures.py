@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 UNKNOWN_REASON = "no reason was recorded"
 # How much of a reason is seen before it is unfolded.
 MOST_SHOWN = 300
+# More attempts than this are not listed on the page and in Markdown.
+MOST_FAILURES = 500
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from dlbench.report.formatting import readable
 from dlbench.report.page.content import NO_CONCLUSION, Content
 from dlbench.report.page.definitions import definitions
-from dlbench.report.page.failures import failures
+from dlbench.report.page.failures import MOST_FAILURES, failures
 from dlbench.report.page.machines import machines
 from dlbench.report.page.runs_table import table
 
@@ -31,7 +31,8 @@ def render(content: Content) -> str:
     """Return the page: the same content gives the same text."""
     style, script = _text_of(STYLE), _text_of(SCRIPT)
     runs = table(content.data)
-    failed = failures(content.data)
+    every = failures(content.data)
+    failed = every[:MOST_FAILURES]
     template = _environment().get_template(TEMPLATE)
     return template.render(
         content=content,
@@ -39,6 +40,7 @@ def render(content: Content) -> str:
         verdicts=_by_reference(content.judged),
         table=runs,
         failures=failed,
+        num_failures=len(every),
         anchors={failure.key: f"why-{number}" for number, failure in enumerate(failed, 1)},
         machines=machines(content.data),
         definitions=definitions(heading.name for heading in runs.headings),

@@ -30,6 +30,8 @@ MEASURES = {
 }
 UNITS = {column.name: column.unit for column in RUNS}
 YES = "yes"
+# More rows than this make a page slow, and are read by nobody.
+MOST_ROWS = 5_000
 
 
 @dataclass(frozen=True)
@@ -82,24 +84,32 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Headings of the cells, and the rows; run and status stand in front of them. Notes say what marks mean."""
+    """Headings of the cells, and the rows; run and status stand in front of them.
+
+    Attributes:
+        headings: Of the cells.
+        rows: The runs, the first MOST_ROWS of them.
+        total: How many runs there are.
+        notes: What marks mean.
+    """
 
     headings: tuple[Heading, ...]
     rows: tuple[Row, ...]
+    total: int
     notes: tuple[str, ...] = ()
 
 
 def table(data: ReportData) -> Table:
-    """Return the table of all runs; columns in which no run has anything are left out."""
-    runs = in_order(data.runs)
-    runs = runs.assign(**{EFFICIENCY: efficiencies(runs)})
+    """Return the table of runs; columns in which no run has anything are left out."""
+    every = in_order(data.runs)
+    runs = every.assign(**{EFFICIENCY: efficiencies(every)})[:MOST_ROWS]
     headings = tuple(_headings(runs))
     columns = [_cells(runs, heading) for heading in headings]
     studies, run_ids, statuses, attempts = (values(runs[name]) for name in (*RUN, "status", "attempt"))
     cells = zip(*columns, strict=True)
     marked = "".join(_marks(runs))
     notes = tuple(f"{mark.strip()}: {text}" for mark, text in NOTES.items() if mark in marked)
-    return Table(headings, tuple(map(Row, studies, run_ids, statuses, attempts, cells)), notes)
+    return Table(headings, tuple(map(Row, studies, run_ids, statuses, attempts, cells)), len(every), notes)
 
 
 def in_order(runs: "pd.DataFrame") -> "pd.DataFrame":

@@ -328,8 +328,10 @@ def _bytes(figure: Figure, suffix: str, title: str, box: Bbox) -> bytes:
 
 def _small(png: BytesIO) -> bytes:
     """Return a picture of its most frequent colours, others as the nearest of these: a third of the bytes."""
-    pixels = np.asarray(Image.open(png).convert("RGB")).astype(np.int32)
-    packed = (pixels[..., 0] << 16) | (pixels[..., 1] << 8) | pixels[..., 2]
+    pixels = np.asarray(Image.open(png).convert("RGB"))
+    packed = np.zeros(pixels.shape[:2], dtype=np.int32)
+    for channel in range(3):  # one at a time: a large picture has millions of pixels
+        packed = (packed << 8) | pixels[..., channel]
     counts = np.bincount(packed.ravel(), minlength=1 << 24)
     found = np.flatnonzero(counts)
     frequent = found[np.argsort(-counts[found], kind="stable")[:PNG_COLOURS]]

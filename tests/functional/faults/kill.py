@@ -158,6 +158,8 @@ def continued(study: Study, before: int) -> Iterator[str]:
         return
     if left := study.left_running():
         yield f"processes {left} are still running"
+    if files := study.left_files():
+        yield f"temporary files are left: {files}"
     if study.num_rows() < before:
         yield f"{before} rows were acknowledged, {study.num_rows()} are left"
     yield from study.lost_rows()

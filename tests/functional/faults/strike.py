@@ -85,6 +85,8 @@ def about_study(study: Study, reports: Sequence[Report], code: int) -> Iterator[
     rows = study.rows("runs")
     if left := study.left_running():
         yield f"processes {left} are still running"
+    if files := study.left_files():
+        yield f"temporary files are left: {files}"
     if [int(row["repeat"]) for row in rows] != list(range(len(reports) + 1)):
         yield f"runs.csv has rows of the repeats {[row['repeat'] for row in rows]}"
         return
@@ -149,6 +151,8 @@ def resumed(study: Study) -> Iterator[str]:
         yield f"--resume ended with exit code {code}: {study.output[-1000:]}"
     if left := study.left_running():
         yield f"processes {left} are still running after --resume"
+    if files := study.left_files():
+        yield f"temporary files are left after --resume: {files}"
     rows = study.rows("runs")
     if [row for row in rows if row in before] != before:
         yield "--resume changed rows of attempts that had ended"

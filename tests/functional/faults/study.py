@@ -1,5 +1,6 @@
 """A study of short runs with faults: started as a process of its own, and examined afterwards."""
 
+import os
 import subprocess
 import sys
 from collections import defaultdict
@@ -72,6 +73,8 @@ class Study(StudyFolder):
     def __init__(self, folder: Path, shape: Shape) -> None:
         super().__init__(folder)
         folder.mkdir(parents=True, exist_ok=True)
+        self.temporary = folder / "tmp"
+        self.temporary.mkdir()
         self.scenario = folder / "faults.yaml"
         self.scenario.write_text(shape.scenario())
 
@@ -84,7 +87,7 @@ class Study(StudyFolder):
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=environment(variables),
+                env=environment({"TMPDIR": str(self.temporary), **(variables or {})}),
                 start_new_session=True,
             )
 
@@ -101,6 +104,10 @@ class Study(StudyFolder):
     def output(self) -> str:
         path = self.folder / "output.txt"
         return path.read_text(errors="replace") if path.exists() else ""
+
+    def left_files(self) -> list[str]:
+        """Return the temporary files that are there."""
+        return [str(path) for path in self.temporary.rglob("*") if not path.match(f"dlbench-{os.getuid()}")]
 
     def lost_rows(self) -> Iterator[str]:
         """Say what of the acknowledged step rows is not in `steps.csv`, and where steps are missing."""

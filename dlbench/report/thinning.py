@@ -1,0 +1,115 @@
+"""Which arms the charts of a large report show: no eye can tell hundreds of them apart, and nobody waits for them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dlbench.analysis.arms import LOWER_IS_BETTER
+from dlbench.analysis.formatting import listed
+from dlbench.analysis.groups import is_alone, is_base_line, is_shared, varying
+from dlbench.report.data import ReportData
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Charts of more arms than this are thinned.
+MOST_ARMS = 48
+ARM = ["study", "arm"]
+# A setting of numbers with so few values is no scale.
+FEW = 2
+# The best arms by these stay.
+BEST_BY = ("train_time_s", "validation_accuracy")
+
+
+@dataclass(frozen=True)
+class Thinned:
+    """What charts are made of, and the sentence that says what they leave out; empty where they show all."""
+
+    data: ReportData
+    note: str = ""
+
+
+def thinned(data: ReportData) -> Thinned:
+    """Return the arms that charts show: whole grids of them, with fewer values of the settings that have the most.
+
+    Values are chosen evenly, and those of the arms with the least training time and the highest accuracy stay. Base
+    lines stay with the arms they belong to.
+    """
+    every = data.runs
+    if (before := _num_arms(every)) <= MOST_ARMS:
+        return Thinned(data)
+    best, kept, cut = _best(data.completed), every, dict[str, int]()
+    while (number := _num_arms(kept)) > MOST_ARMS and (key := _longest(kept)):
+        values = _in_order(kept, key)
+        cut.setdefault(key, len(values))
+        kept = _having(kept, key, _chosen(values, max(1, len(values) * MOST_ARMS // number), best.get(key, [])))
+    if _num_arms(kept) > MOST_ARMS:  # they differ in nothing that is known
+        names = kept[ARM].drop_duplicates()
+        kept = kept.merge(names.iloc[_evenly(len(names), MOST_ARMS)], on=ARM)
+    settings = (f"{key} at {len(_in_order(kept, key))} of {count} values" for key, count in cut.items())
+    what = listed(settings) or "evenly chosen"
+    note = f"Charts show {_num_arms(kept)} of {before:,} arms ({what}), the best among them; `arms.csv` has all."
+    return Thinned(_only(data, kept), note)
+
+
+def _num_arms(runs: "pd.DataFrame") -> int:
+    return int(runs.groupby(ARM, sort=False).ngroups)
+
+
+def _best(completed: "pd.DataFrame") -> dict[str, list[Any]]:
+    """Return the settings of the arms with the best medians."""
+    found = []
+    for metric in BEST_BY:
+        medians = completed.groupby(ARM, sort=False)[metric].median().dropna()
+        if len(medians):
+            name = medians.index[int(medians.argmin() if LOWER_IS_BETTER[metric] else medians.argmax())]
+            found.append(completed[(completed[ARM] == list(name)).all(axis=1)].iloc[0])
+    return {key: [row[key] for row in found] for key in completed.columns}
+
+
+def _longest(runs: "pd.DataFrame") -> str:
+    """Return the setting with the most values, numbers before words; empty where none has two."""
+    import pandas as pd
+
+    counts = {key: len(_in_order(runs, key)) for key in varying(runs)}
+    is_long = {key: count > FEW and pd.api.types.is_numeric_dtype(runs[key]) for key, count in counts.items()}
+    longest = max(counts, key=lambda key: (is_long[key], counts[key]), default="")
+    return longest if counts.get(longest, 0) > 1 else ""
+
+
+def _is_base(runs: "pd.DataFrame") -> "pd.Series[bool]":
+    return is_base_line(runs) | is_alone(runs)
+
+
+def _in_order(runs: "pd.DataFrame", key: str) -> list[Any]:
+    own = ~_is_base(runs)
+    values = runs.loc[own if own.any() else ~own, key].drop_duplicates()
+    return list(values.sort_values(na_position="first"))
+
+
+def _chosen(values: Sequence[Any], number: int, best: Sequence[Any]) -> list[Any]:
+    """Return evenly chosen values and the best ones, fewer than there are."""
+    even = [values[place] for place in _evenly(len(values), number)]
+    found = [*even, *(value for value in best if value in values and value not in even)]
+    return found if len(found) < len(values) else list(best[:1]) or even[:1]
+
+
+def _evenly(count: int, number: int) -> list[int]:
+    """Return so many places of a list, the first and the last among them."""
+    return [0] if number == 1 else sorted({round(place * (count - 1) / (number - 1)) for place in range(number)})
+
+
+def _having(runs: "pd.DataFrame", key: str, values: Sequence[Any]) -> "pd.DataFrame":
+    """Return the runs with one of these values, and base lines that do not share the setting."""
+    found = runs[key].isin(values)
+    return runs[found if is_shared(key) else found | _is_base(runs)]
+
+
+def _only(data: ReportData, runs: "pd.DataFrame") -> ReportData:
+    """Return the data of these runs alone, with all their attempts."""
+    studies = []
+    for study in data.studies:
+        names = set(runs.loc[runs["study"] == study.name, "run_id"])
+        attempts = study.attempts[study.attempts["run_id"].isin(names)].reset_index(drop=True)
+        studies.append(replace(study, attempts=attempts))
+    return ReportData(tuple(study for study in studies if len(study.attempts)))

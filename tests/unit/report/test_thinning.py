@@ -1,0 +1,102 @@
+"""Charts of large reports: whole grids of arms, the best ones among them, and a sentence on what is left out."""
+
+import re
+
+import pytest
+
+from dlbench.report import thinning
+from dlbench.report.page import html
+from dlbench.report.page.runs_table import table
+from dlbench.report.summary import markdown
+from dlbench.report.thinning import thinned
+from dlbench.report.write import ReportFiles, ReportRequest, _content, write_report
+from tests.unit.report.figures.makers import base_line, repeats, report_data, run
+
+RATES = [round(0.01 * number, 2) for number in range(1, 31)]
+
+
+@pytest.fixture
+def grid(tmp_path):
+    """30 learning rates x 4 batch sizes with their base lines; one arm is the fastest, one the most accurate."""
+    rows = []
+    for rate in RATES:
+        for batch in (16, 32, 64, 128):
+            fast = {"train_time_s": 1.0} if (rate, batch) == (0.07, 64) else {"train_time_s": 9.0}
+            good = {"validation_accuracy": 0.99 if (rate, batch) == (0.13, 32) else 0.9}
+            rows += repeats(2, workers=2, batch_size=batch, learning_rate_base=rate, **fast, **good)
+            rows += base_line(batch_size=batch, learning_rate_base=rate, train_time_s=20.0)
+    return report_data(*rows, tmp_path=tmp_path)
+
+
+def test_a_small_report_is_whole(tmp_path):
+    data = report_data(*repeats(2, workers=2), *base_line(), tmp_path=tmp_path)
+    assert (thinned(data).data, thinned(data).note) == (data, "")
+
+
+def test_the_setting_with_the_most_values_is_thinned_and_grids_stay_whole(grid):
+    found = thinned(grid)
+    own = found.data.runs[~found.data.runs["baseline"].astype(bool)]
+    rates = sorted(own["learning_rate_base"].unique())
+    assert {0.07, 0.13, min(RATES), max(RATES)} <= set(rates)
+    assert own.groupby("learning_rate_base")["batch_size"].nunique().eq(4).all()
+    arms = found.data.runs["arm"].nunique()
+    assert arms <= thinning.MOST_ARMS
+    assert found.note == (
+        f"Charts show {arms} of 240 arms (learning_rate_base at {len(rates)} of 30 values), the best among them; "
+        "`arms.csv` has all."
+    )
+
+
+def test_base_lines_stay_with_their_arms(grid):
+    found = thinned(grid).data.runs
+    bases = found[found["baseline"].astype(bool)]
+    own = found[~found["baseline"].astype(bool)]
+    assert set(bases["learning_rate_base"]) == set(own["learning_rate_base"])
+    assert set(bases["batch_size"]) == set(own["batch_size"])
+
+
+def test_arms_that_differ_in_nothing_known_are_thinned_too(tmp_path):
+    data = report_data(*(run(run_id=f"odd{number:03}-r0") for number in range(90)), tmp_path=tmp_path)
+    found = thinned(data)
+    assert len(found.data.runs) == thinning.MOST_ARMS
+    assert set(found.data.runs["run_id"]) > {"odd000-r0", "odd089-r0"}
+    assert f"{thinning.MOST_ARMS} of 90 arms (evenly chosen)" in found.note
+
+
+def test_arms_with_a_value_each_of_several_settings_are_thinned(tmp_path):
+    rows = [
+        run(workers=2, learning_rate_base=0.001 * number, momentum=0.5 + 0.001 * number, train_time_s=100.0 - number)
+        for number in range(200)
+    ]
+    found = thinned(report_data(*rows, tmp_path=tmp_path))
+    assert 1 < found.data.runs["arm"].nunique() <= thinning.MOST_ARMS
+    assert found.data.runs["train_time_s"].min() == 100.0 - 199
+
+
+def test_pages_say_what_charts_and_tables_leave_out(grid, monkeypatch):
+    monkeypatch.setattr("dlbench.report.page.runs_table.MOST_ROWS", 7)
+    monkeypatch.setattr("dlbench.report.summary.MOST_ARMS", 5)
+    note = thinned(grid).note
+    content = _content(grid, note, ReportFiles())
+    assert len(table(grid).rows) == 7
+    page = html.render(content)
+    assert "The first 7 of 360 runs (<code>runs.csv</code> has all), ordered by" in page
+    text = markdown(content)
+    assert "These are the first 5 of 240 arms; `arms.csv` has all." in text
+
+
+def test_failures_beyond_a_number_are_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr("dlbench.report.page.html.MOST_FAILURES", 3)
+    monkeypatch.setattr("dlbench.report.summary.MOST_FAILURES", 3)
+    data = report_data(*repeats(5, status="failed"), run(workers=4), tmp_path=tmp_path)
+    content = _content(data, "", ReportFiles())
+    assert "the first 3 of 5, <code>runs.csv</code> has all" in html.render(content)
+    assert "These are the first 3 of 5; `runs.csv` has all." in markdown(content)
+
+
+def test_a_report_draws_the_thinned_arms_and_lists_all(grid, tmp_path):
+    made = write_report(grid, ReportRequest(tmp_path / "report", ("training_time",), ("svg",)))
+    assert [path.name for path in made.written] == ["training_time.svg", "training_time.csv"]
+    text = (tmp_path / "report" / "training_time.csv").read_text()
+    rates = thinned(grid).data.runs["learning_rate_base"].unique()
+    assert set(re.findall(r"learning_rate_base=[\d.]+", text)) == {f"learning_rate_base={rate:g}" for rate in rates}
