@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -60,6 +60,28 @@ def is_unsteady(row: Row) -> bool:
     return has_drifted(row) or (has_settled is not None and not has_settled)
 
 
+@dataclass(frozen=True)
+class BaseLine:
+    """The completed runs of a base line, which many arms may share: what they say together is found once."""
+
+    rows: tuple[Row, ...] = field(default=(), repr=False)
+
+    @cached_property
+    def names(self) -> frozenset[tuple[str | None, str]]:
+        """Study and name of each of its arms."""
+        return frozenset((row.get("study"), arm_name(row["run_id"])) for row in self.rows)
+
+    @cached_property
+    def rates(self) -> tuple[float, ...]:
+        """Rate of each of its runs that has one."""
+        return tuple(_worker_rates(self.rows))
+
+    @cached_property
+    def rate(self) -> float | None:
+        """Their median; None where there is none."""
+        return median(self.rates) if self.rates else None
+
+
 @dataclass(frozen=True, eq=False)
 class Arm:
     """All runs of one point of the matrix of one study, completed or not.
@@ -67,13 +89,13 @@ class Arm:
     Attributes:
         name: run_id without the repeat.
         rows: Its runs by column, the last attempt of each; what is unknown is None or absent.
-        base_line: The completed runs of its base line; empty where it has none, and of a base line itself.
+        base_line: What its efficiency is measured by; empty where there is nothing, and of a base line itself.
         title: Its name among the arms that it is compared with, in one line.
     """
 
     name: str
     rows: tuple[Row, ...] = field(repr=False)
-    base_line: tuple[Row, ...] = field(default=(), repr=False)
+    base_line: BaseLine = field(default=BaseLine(), repr=False)
     title: str = ""
 
     @cached_property
@@ -166,7 +188,7 @@ class Arm:
     @cached_property
     def efficiency(self) -> Interval | None:
         """Rate of one of its workers / rate of its base line; None where there is none to compare with."""
-        rates, base = _worker_rates(self.completed), _worker_rates(self.base_line)
+        rates, base = _worker_rates(self.completed), self.base_line.rates
         return ratio_interval(rates, base) if rates and base else None
 
     def values(self, column: str) -> tuple[float, ...]:
@@ -206,8 +228,9 @@ def arms(rows: Iterable[Row]) -> list[Arm]:
         if is_alone(row) and row["status"] == Status.COMPLETED:
             base_lines.setdefault(base_line_key(row, columns), []).append(row)
     found = [Arm(name, tuple(own)) for (_, name), own in grouped.items()]
+    shared = {key: BaseLine(tuple(own)) for key, own in base_lines.items()}
     return [
-        arm if arm.is_alone else Arm(arm.name, arm.rows, tuple(base_lines.get(base_line_key(arm.first, columns), ())))
+        arm if arm.is_alone else replace(arm, base_line=shared.get(base_line_key(arm.first, columns), arm.base_line))
         for arm in found
     ]
 
@@ -250,9 +273,9 @@ def efficiencies(runs: "pd.DataFrame") -> "pd.Series[float]":
     names = ("study", "run_id", "attempt", "status", "emulated", "strategy", "workers", WORKER_RATE)
     rows = records(runs[[*names, *equal_columns(runs.columns)]])
     found = {
-        (arm.study, row["run_id"]): row[WORKER_RATE] / median(base)
+        (arm.study, row["run_id"]): row[WORKER_RATE] / base
         for arm in arms(rows)
-        if (base := _worker_rates(arm.base_line))
+        if (base := arm.base_line.rate)
         for row in arm.completed
         if row.get(WORKER_RATE)
     }
@@ -296,9 +319,7 @@ def base_line_key(row: Row, columns: Sequence[str]) -> Hashable:
 
 def records(runs: "pd.DataFrame") -> list[dict[str, Any]]:
     """Return the rows of a table by column name, unknown values as None; columns without any value are left out."""
-    import pandas as pd
-
-    found = runs.dropna(axis="columns", how="all").to_dict("records")
-    return [
-        {str(name): None if value is pd.NA or value != value else value for name, value in row.items()} for row in found
-    ]
+    known = runs.dropna(axis="columns", how="all")
+    names = [str(name) for name in known.columns]
+    columns = [column.astype(object).where(column.notna(), None).tolist() for _, column in known.items()]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)] if names else [{}] * len(runs)

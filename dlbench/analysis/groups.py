@@ -138,6 +138,12 @@ def groups(runs: "pd.DataFrame", keys: Iterable[str]) -> "Iterator[tuple[dict[st
     yield from sorted(found, key=lambda group: tuple(map(_rank, group[0].values())))
 
 
+def ranks_of(column: "pd.Series[Any]") -> "pd.Series[int]":
+    """Return the place of each value of a column in their order: unknown ones, numbers by size, words by letter."""
+    places = {value: place for place, value in enumerate(sorted(column.dropna().unique(), key=_rank))}
+    return column.map(places).fillna(-1).astype("int64")
+
+
 def _rank(value: Any) -> tuple[int, float, str]:
     if _is_unknown(value):
         return 0, 0.0, ""

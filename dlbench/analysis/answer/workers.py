@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
 from dlbench.analysis.answer.ranking import TIME, Ranking, rank
-from dlbench.analysis.arms import Arm, arm_name
+from dlbench.analysis.arms import Arm
 from dlbench.analysis.compare.judgement import NOISE, Verdict, judge_best
 from dlbench.analysis.formatting import RATIO, SHARE, Statement, counted, one_line
 from dlbench.analysis.groups import described, varying
@@ -63,8 +63,7 @@ def scaling_series(group: ComparisonGroup) -> list[ScalingSeries]:
         first = members[0].first
         name = described({key: first.get(key) for key in keys})
         where = f"study {members[0].study}" if has_studies else ""
-        names = {(row.get("study"), arm_name(row["run_id"])) for row in members[0].base_line}
-        bases = sorted(places[name] for name in names if name in places)[:1]
+        bases = sorted(places[name] for name in members[0].base_line.names if name in places)[:1]
         by_workers = {arm.workers: arm for arm in (*members, *(timed[place] for place in bases))}
         own = tuple(by_workers[count] for count in sorted(by_workers))
         found.append(ScalingSeries(one_line(", ".join(filter(None, (name, where)))), own))

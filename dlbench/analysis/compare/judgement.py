@@ -17,7 +17,14 @@ import numpy as np
 
 from dlbench.analysis.statistics.intervals import Floats, Interval
 from dlbench.analysis.statistics.rank_tests import a12, holm, mann_whitney
-from dlbench.analysis.statistics.welch import from_best, paired, smallest_step, studentized_range_quantile, welch
+from dlbench.analysis.statistics.welch import (
+    FromBest,
+    from_best,
+    paired,
+    smallest_step,
+    studentized_range_quantile,
+    welch,
+)
 
 # Two groups differ where equal ones would differ so much only this rarely.
 SIGNIFICANCE = 0.05
@@ -118,7 +125,12 @@ def judge_best(
         ValueError: An arm has no value, or a value is not a number.
     """
     num = sum(len(arms) > 1 for arms in groups)
-    return [tuple(_against_best(arms, num, noise, lower=lower, is_score=is_score)) for arms in groups]
+    families = [_family(arms, is_score=is_score) for arms in groups]
+    margins = _margins(families, SIGNIFICANCE / max(1, num))
+    return [
+        tuple(_against_best(arms, family, margin, num, noise, lower=lower, is_score=is_score))
+        for arms, family, margin in zip(groups, families, margins, strict=True)
+    ]
 
 
 def can_differ(n: int, m: int) -> bool:
@@ -126,37 +138,69 @@ def can_differ(n: int, m: int) -> bool:
     return min(n, m) >= LEAST_REPEATS
 
 
-def _against_best(
-    arms: Sequence[Values], num_groups: int, noise: float, *, lower: bool, is_score: bool
-) -> Iterator[Judgement]:
+@dataclass(frozen=True, eq=False)
+class _Family:
+    """The comparisons of one group: its arms with enough repeats, the best one first.
+
+    Attributes:
+        found: What comes out; None where there is nothing to compare.
+        num_arms: The number of those arms.
+        is_ratio: Whether differences are those of logarithms, all of them finite.
+    """
+
+    found: FromBest | None
+    num_arms: int
+    is_ratio: bool = False
+
+
+def _family(arms: Sequence[Values], *, is_score: bool) -> _Family:
     _check(*arms)
     best, *others = arms
     tested = [other for other in others if can_differ(len(best), len(other))]
-    judged = _of_best(best, tested, num_groups, noise, lower=lower, is_score=is_score)
-    for other in others:
-        if can_differ(len(best), len(other)):
-            yield next(judged)
-        else:
-            yield Judgement(Verdict.TOO_FEW, a12(best, other), None, None, len(tested))
-
-
-def _of_best(
-    best: Values, others: Sequence[Values], num_groups: int, noise: float, *, lower: bool, is_score: bool
-) -> Iterator[Judgement]:
-    """Yield the judgements of one family, all of whose arms have enough repeats."""
-    scaled, is_log = _scaled([best, *others], is_score=is_score)
-    found = from_best(scaled[0], scaled[1:])
-    estimates, num_arms = found.difference.estimate, len(scaled)
+    if not tested:
+        return _Family(None, 1)
+    scaled, is_log = _scaled([best, *tested], is_score=is_score)
     is_ratio = is_log and all(np.isfinite(arm).all() for arm in scaled)
-    q = studentized_range_quantile(SIGNIFICANCE / num_groups, num_arms, found.difference.freedom)
-    margins = q / math.sqrt(2) * found.difference.error
-    for place, other in enumerate(others):
-        p, estimate = min(1.0, num_groups * float(found.p[place])), float(estimates[place])
-        case = JudgementCase(best, other, lower, is_score)
-        verdict = _verdict(case, p, -estimate, num_groups * num_arms * (num_arms - 1) // 2, noise)
+    return _Family(from_best(scaled[0], scaled[1:]), len(scaled), is_ratio)
+
+
+def _margins(families: Sequence[_Family], significance: float) -> list[Floats]:
+    """Return of each comparison of each family half the length of its interval.
+
+    Quantiles of families with equally many arms are looked for together: one by one they would take most of the time.
+    """
+    found = [np.zeros(0)] * len(families)
+    for num_arms in {family.num_arms for family in families if family.found}:
+        own = [place for place, family in enumerate(families) if family.found and family.num_arms == num_arms]
+        differences = [one.found.difference for one in (families[place] for place in own) if one.found]
+        freedom = np.concatenate([one.freedom for one in differences])
+        q = studentized_range_quantile(significance, num_arms, freedom).reshape(len(own), -1)
+        for place, one, quantiles in zip(own, differences, q, strict=True):
+            found[place] = quantiles / math.sqrt(2) * one.error
+    return found
+
+
+def _against_best(
+    arms: Sequence[Values], family: _Family, margins: Floats, num_groups: int, noise: float, *, lower: bool,
+    is_score: bool,
+) -> Iterator[Judgement]:  # fmt: skip
+    best, *others = arms
+    num_tested, num_tests = family.num_arms - 1, num_groups * math.comb(family.num_arms, 2)
+    place = 0
+    for other in others:
+        if family.found is None or not can_differ(len(best), len(other)):
+            yield Judgement(Verdict.TOO_FEW, a12(best, other), None, None, num_tested)
+            continue
+        p, estimate = (
+            min(1.0, num_groups * float(family.found.p[place])),
+            float(family.found.difference.estimate[place]),
+        )
+        verdict = _verdict(JudgementCase(best, other, lower, is_score), p, -estimate, num_tests, noise)
         value, low, high = np.exp(estimate + margins[place] * np.array([0, -1, 1])).tolist()
-        ratio = Interval(value, low, high, min(len(best), len(other)), 1 - SIGNIFICANCE) if is_ratio else None
-        yield Judgement(verdict, a12(best, other), p, float(found.p_alone[place]), len(others), ratio)
+        n = min(len(best), len(other))
+        ratio = Interval(value, low, high, n, 1 - SIGNIFICANCE) if family.is_ratio else None
+        yield Judgement(verdict, a12(best, other), p, float(family.found.p_alone[place]), num_tested, ratio)
+        place += 1
 
 
 def _tested(case: JudgementCase) -> tuple[float, float]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.arm_table import EXTENDED, NOTES
 from dlbench.analysis.arms import UNSTEADY, efficiencies, is_unsteady
-from dlbench.analysis.groups import groups, is_base_line, varying
+from dlbench.analysis.groups import is_base_line, ranks_of, varying
 from dlbench.records.columns import RUNS
 from dlbench.records.outcome import Status
 from dlbench.report.data import RUN, ReportData
@@ -30,6 +30,8 @@ MEASURES = {
 }
 UNITS = {column.name: column.unit for column in RUNS}
 YES = "yes"
+# What runs are ordered by, besides what varies.
+BASE, REPEAT = "base", "repeat"
 # More rows than this make a page slow, and are read by nobody.
 MOST_ROWS = 5_000
 
@@ -115,8 +117,8 @@ def table(data: ReportData) -> Table:
 def in_order(runs: "pd.DataFrame") -> "pd.DataFrame":
     """Return runs as a person reads them, not as they were made: by study, what varies, base lines first, repeat."""
     keys = _keys(runs)
-    narrow = runs[[*keys, "baseline", "repeat"]].sort_values(["baseline", "repeat"], ascending=[False, True])
-    return runs.loc[[place for _, rows in groups(narrow, keys) for place in rows.index]].reset_index(drop=True)
+    ranks = runs[list(keys)].apply(ranks_of).assign(**{BASE: ~is_base_line(runs), REPEAT: runs["repeat"]})
+    return runs.loc[ranks.sort_values([*keys, BASE, REPEAT]).index].reset_index(drop=True)
 
 
 def _keys(runs: "pd.DataFrame") -> tuple[str, ...]:
