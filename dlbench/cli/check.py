@@ -17,6 +17,8 @@ _COLUMNS = (
     "run", "repeat", "arm", "strategy", "workers", "layout", "batch", "global batch", "launcher", "cores/worker",
     "estimate",
 )  # fmt: skip
+# More rows than this are read by nobody.
+_MOST_ROWS = 1_000
 
 
 @click.command("check")
@@ -41,8 +43,10 @@ def command(scenario: Path, where: "ClusterOptions", only: tuple[str, ...], stud
     runs = expand(found, cluster, options.read_only(only))
     times = wall_times(studies, found.name)
     estimates = [times.get(run.fingerprint) for run in runs]
-    rows = [_row(number, run, time) for number, (run, time) in enumerate(zip(runs, estimates, strict=True), start=1)]
-    tables.show(found.name, _COLUMNS, rows)
+    shown = zip(runs[:_MOST_ROWS], estimates, strict=False)
+    tables.show(found.name, _COLUMNS, [_row(number, run, time) for number, (run, time) in enumerate(shown, start=1)])
+    if len(runs) > _MOST_ROWS:
+        click.echo(f"and {len(runs) - _MOST_ROWS:,} more")
     click.echo(f"\n{total(runs, estimates)}")
     for warning in (*unused_excludes(found, cluster), *warnings(runs, cluster)):
         click.echo(f"warning: {warning}", err=True)
@@ -74,7 +78,7 @@ def _layout(settings: "Settings") -> str:
 
 def total(runs: Sequence["RunSpec"], estimates: Sequence[float | None]) -> str:
     """Return the sums: runs, arms, repeats, and the time where earlier studies show it."""
-    arms: Mapping[str, bool] = {run.fingerprint: run.baseline for run in runs}
+    arms: Mapping[tuple[str, str], bool] = {(run.fingerprint, run.label): run.baseline for run in runs}
     num_baselines = sum(arms.values())
     repeats = len({run.repeat for run in runs})
     of_them = f"({num_baselines} of them base line{'s' * (num_baselines != 1)})"

@@ -3,7 +3,9 @@
 import hashlib
 import json
 import math
-from typing import Any, Literal
+from collections.abc import Mapping
+from functools import cache, cached_property
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -16,12 +18,17 @@ _ONCE: dict[tuple[str, str], dict[Any, Any]] = {
 }
 
 
-def _before(name: str, default: Any) -> tuple[Any, ...]:
-    """Return the values of a setting that leave a run as it was before the setting existed."""
-    setting = about(name)
-    if setting.once is not None:
-        return (setting.once,)
-    return () if setting.before is None else (default, *setting.before)
+@cache
+def _before() -> dict[str, tuple[Any, ...]]:
+    """Return the values of settings that leave a run as it was before the setting existed."""
+    found: dict[str, tuple[Any, ...]] = {}
+    for name, field in Settings.model_fields.items():
+        setting = about(name)
+        if setting.once is not None:
+            found[name] = (setting.once,)
+        elif setting.before is not None:
+            found[name] = (field.default, *setting.before)
+    return found
 
 
 class Target(BaseModel):
@@ -93,6 +100,13 @@ class RunSpec(BaseModel):
         once = {name: about(name).once for name in Settings.model_fields if about(name).once is not None}
         return values | {"settings": once | {RENAMED.get(name, name): value for name, value in settings.items()}}
 
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return the run with other values; what was found out of this one is not kept, but for another repeat."""
+        made = super().model_copy(update=update, deep=deep)
+        if update is None or set(update) != {"repeat"}:
+            made.__dict__.pop("fingerprint", None)
+        return made
+
     @property
     def run_id(self) -> str:
         """Readable slug + short hash of the resolved specification + repeat; safe as a folder name."""
@@ -105,14 +119,14 @@ class RunSpec(BaseModel):
         slug = "-".join("".join(c if c.isalnum() and c.isascii() else "-" for c in word) for word in words)
         return f"{slug[:60].strip('-').lower()}-{self.fingerprint}-r{self.repeat}"
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Short hash of everything that changes what is measured; the same for all repeats of an arm."""
         content = self.model_dump(mode="json", include={"settings", "options", "target"})
         if self.batch_size_origin != "given":
             content["batch_size_origin"] = self.batch_size_origin
-        for name, field in Settings.model_fields.items():
-            if content["settings"][name] in _before(name, field.default):
+        for name, before in _before().items():
+            if content["settings"][name] in before:
                 del content["settings"][name]
         # A run keeps its name where a setting gets another one.
         for old, new in RENAMED.items():

@@ -77,8 +77,10 @@ def mca(algorithm: str | None) -> dict[str, str]:
 
 def refuse(options: MpiOptions, settings: Settings) -> str:
     """Return why the mpirun that is here cannot start a run with this algorithm, or ""."""
+    if settings.algorithm not in NAMES:
+        return ""
     here = mpi_of(str(mpirun_path() or ""))
-    if settings.algorithm not in NAMES or not here.has_hydra:
+    if not here.has_hydra:
         return ""
     return (
         f"the algorithm {settings.algorithm} is selected and proven in Open MPI alone; the mpirun here is "

@@ -14,7 +14,7 @@ _WINDOW_STEPS = 50
 
 def warnings(runs: Sequence[RunSpec], cluster: Cluster) -> tuple[str, ...]:
     """Return the warnings for the runs of a scenario, each one sentence."""
-    arms = list({run.fingerprint: run for run in runs}.values())
+    arms = list({(run.fingerprint, run.label): run for run in runs}.values())
     return (*_window(arms, cluster), *_oversubscribed(arms, cluster), *_shares(arms), *_target(arms), *_synthetic(arms))
 
 

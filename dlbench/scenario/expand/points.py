@@ -10,7 +10,7 @@ from dlbench.errors import UserError
 from dlbench.scenario.scenario import Axes, Scenario
 from dlbench.scenario.source import Path
 
-MAX_RUNS = 100_000
+MAX_RUNS, MAX_ARMS = 100_000, 20_000
 
 # What one axis gives to a point: where it was written, the key and the value.
 Choice = tuple[Path, str, Any]
@@ -51,9 +51,9 @@ def points(scenario: Scenario) -> Iterator[Point]:
     `base` alone is one point, unless there are included points and no axes.
 
     Raises:
-        UserError: There are too many runs, or a key is an axis twice.
+        UserError: There are too many, or a key is an axis twice.
     """
-    check_size(num_points(scenario) * scenario.repeats, scenario)
+    check_size(num_points(scenario), scenario)
     _check_axes(scenario)
     groups = [list(_steps(path, axes)) for path, axes in scenario.axes()]
     if groups or not scenario.include:
@@ -64,14 +64,14 @@ def points(scenario: Scenario) -> Iterator[Point]:
         yield _point(scenario, choices, is_included=True)
 
 
-def check_size(num_runs: int, scenario: Scenario) -> None:
-    """Refuse more runs than any study has."""
-    if num_runs > MAX_RUNS:
-        raise UserError(
-            f"{num_runs} runs are too many; at most {MAX_RUNS} are allowed",
-            hint="shorten an axis, or lower `repeats`",
-            where=scenario.source.where(("matrix",)),
-        )
+def check_size(num_arms: int, scenario: Scenario) -> None:
+    """Refuse more arms and runs than any study has."""
+    num_runs = num_arms * scenario.repeats
+    for number, most, what in ((num_arms, MAX_ARMS, "arms"), (num_runs, MAX_RUNS, "runs")):
+        if number > most:
+            hint = "shorten an axis" + (", or lower `repeats`" if what == "runs" else "")
+            where = scenario.source.where(("matrix",))
+            raise UserError(f"{number:,} {what} are too many; at most {most:,} are allowed", hint=hint, where=where)
 
 
 def axis_keys(scenario: Scenario) -> tuple[str, ...]:

@@ -1,7 +1,9 @@
 """Resolve a point to an arm: every default filled in, nothing `auto` left."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -28,20 +30,24 @@ class PlannedArm:
 
     Attributes:
         point: What was written.
-        given: The settings as written, with defaults.
+        given: What was written, or the default, of the settings that are resolved.
         run: Its first repeat. `launcher` stays `auto` where none can carry the strategy; the cores of a worker depend
             on the other arms, and so does what the run is called: its label and axes are empty.
     """
 
     point: Point
-    given: Settings
+    given: Mapping[str, Any]
     run: RunSpec
 
     def has(self, key: str, value: Any) -> bool:
         """Whether this arm has a value, as it is written: what `exclude` asks."""
         if key in Settings.model_fields:
-            return bool(getattr(self.given, key) == value_of(key, value))
+            return bool(self.written(key) == value_of(key, value))
         return key in self.run.options and bool(self.run.options[key] == self._as_option(key, value))
+
+    def written(self, key: str) -> Any:
+        """Return the value of a setting as it was written, or its default."""
+        return self.given[key] if key in self.given else getattr(self.run.settings, key)
 
     def _as_option(self, key: str, value: Any) -> Any:
         """Return a value as its plugin reads it: `batch_norm: true` is `local`."""
@@ -56,7 +62,7 @@ class PlannedArm:
     def value(self, key: str) -> Any:
         """Return the resolved value of a setting or option, JSON-able; None where it has none."""
         if key in Settings.model_fields:
-            return self.run.settings.model_dump(mode="json")[key]
+            return self.run.settings.model_dump(mode="json", include={key})[key]
         return self.run.options.get(key)
 
 
@@ -69,17 +75,16 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
     given = _settings(point, scenario.source)
     needs = needs_of(given.strategy)
     collectives = _collectives(given, needs, point, cluster)
-    settings = given.model_copy(
-        update={
-            "algorithm": _first(given.algorithm, needs.algorithms, point, "algorithm"),
-            "collectives": collectives,
-            "communicator": _first(given.communicator, needs.communicators, point, "communicator"),
-            "launcher": _launcher(given, collectives, cluster),
-            "submitter": given.submitter if "submitter" in point.values else cluster.submitter,
-            "mode": _mode(given, cluster),
-            **_labels(given, point),
-        }
-    )
+    resolved = {
+        "algorithm": _first(given.algorithm, needs.algorithms, point, "algorithm"),
+        "collectives": collectives,
+        "communicator": _first(given.communicator, needs.communicators, point, "communicator"),
+        "launcher": _launcher(given, collectives, cluster),
+        "submitter": given.submitter if "submitter" in point.values else cluster.submitter,
+        "mode": _mode(given, cluster),
+        **_labels(given, point),
+    }
+    settings = given.model_copy(update=resolved)
     run = RunSpec(
         scenario=scenario.name,
         label="",
@@ -90,7 +95,7 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
         limits=scenario.limits,
         baseline=is_baseline,
     )
-    return PlannedArm(point, given, run)
+    return PlannedArm(point, {key: getattr(given, key) for key in (*resolved, "cores_per_worker")}, run)
 
 
 def _settings(point: Point, source: Source) -> Settings:
@@ -180,11 +185,17 @@ def _options_of(
         return (*origins[str(location[0])], *location[1:])
 
     try:
-        options = plugin.options.model_validate(given)
+        options = _complete(plugin.options, json.dumps(given))
     except ValidationError as error:
         allowed = [f"{prefix}.{name}" for name in plugin.options.model_fields]
         raise _explained(translate(error, source, lambda _: allowed, place), error, plugin, prefix) from error
-    return {f"{prefix}.{name}": value for name, value in options.model_dump(mode="json").items()}
+    return {f"{prefix}.{name}": value for name, value in options.items()}
+
+
+@lru_cache(maxsize=1024)
+def _complete(options: type[plugins.Options], given: str) -> Mapping[str, Any]:
+    """Return a plugin's options with their defaults: most arms of a study have the same."""
+    return options.model_validate(json.loads(given)).model_dump(mode="json")
 
 
 def _given(fields: Iterable[str], prefix: str, settings: Settings, point: Point) -> Iterable[tuple[str, Any]]:

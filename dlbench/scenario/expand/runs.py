@@ -48,14 +48,25 @@ def expand(scenario: Scenario, cluster: Cluster, only: Mapping[str, str] | None 
     kept = [_is_wanted(arm, wanted) for arm in arms]
     if not any(kept):
         raise _nothing(only or {}, arms)
+    _refuse_one_name(arms)
     order = _order(len(arms), scenario)
     return tuple(arms[number].run.model_copy(update={"repeat": repeat}) for repeat, number in order if kept[number])
+
+
+def _refuse_one_name(arms: Sequence[PlannedArm]) -> None:
+    """Refuse two arms whose short hashes are equal: rows of one would be taken for rows of the other."""
+    seen: dict[str, PlannedArm] = {}
+    for arm in arms:
+        other = seen.setdefault(arm.run.run_id, arm)
+        if other is not arm:
+            both = f"[{other.run.label}] and [{arm.run.label}]"
+            raise UserError(f"{both} happen to get one name, {arm.run.run_id}", hint="leave one of them out")
 
 
 def _with_baselines(possible: Sequence[PlannedArm], scenario: Scenario, cluster: Cluster) -> tuple[PlannedArm, ...]:
     """Return the arms with base lines, all of which can be run."""
     arms = with_baselines(possible, scenario, cluster)
-    check_size(len(arms) * scenario.repeats, scenario)
+    check_size(len(arms), scenario)
     added = [arm for arm in arms if arm.run.baseline]
     why = Counter(filter(None, _reasons(added, scenario, cluster)))
     if why:
@@ -166,7 +177,7 @@ def _is_wanted(arm: PlannedArm, wanted: Mapping[str, Any]) -> bool:
 
 def _matches(arm: PlannedArm, key: str, value: Any) -> bool:
     if key in Settings.model_fields:
-        return value in (getattr(arm.given, key), getattr(arm.run.settings, key))
+        return value in (arm.written(key), getattr(arm.run.settings, key))
     return bool(arm.run.options.get(key) == value)
 
 

@@ -35,3 +35,11 @@ def test_a_record_without_a_remainder_dropped_it_and_keeps_its_name() -> None:
 
 def test_a_model_that_never_had_other_values_is_not_touched() -> None:
     assert len({fingerprint("own:model", value) for value in ("none", "local", True, False)}) == 4
+
+
+def test_a_copy_with_other_settings_has_another_name() -> None:
+    run = RunSpec(scenario="s", label="", repeat=0, settings=Settings(trainer="numpy"))
+    other = run.model_copy(update={"settings": Settings(trainer="numpy", batch_size=7)})
+    assert len({run.fingerprint, other.fingerprint}) == 2
+    assert run.model_copy(update={"repeat": 3}).fingerprint == run.fingerprint
+    assert run.model_copy(update={"repeat": 3}) == RunSpec(scenario="s", label="", repeat=3, settings=run.settings)

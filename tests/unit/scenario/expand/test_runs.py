@@ -6,7 +6,7 @@ import pytest
 from dlbench.errors import UserError
 from dlbench.scenario.check import feasibility
 from dlbench.scenario.cluster import Cluster, Host
-from dlbench.scenario.expand.points import MAX_RUNS
+from dlbench.scenario.expand.points import MAX_ARMS, MAX_RUNS
 from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Scenario
@@ -137,13 +137,19 @@ def test_the_same_axis_twice_is_refused(refusal: Refusal) -> None:
 def test_too_many_runs_are_refused_before_they_are_made(refusal: Refusal) -> None:
     axis = list(range(1, 1001))
     text = f"matrix: {{batch_size: {axis}, epochs: {axis}, seed: {axis}, evaluate_every: {axis}}}"
-    assert "1000000000000 runs are too many" in refusal(text)
-    assert str(MAX_RUNS) in refusal("base: {trainer: numpy}\nrepeats: 100001")
+    assert f"1,000,000,000,000 arms are too many; at most {MAX_ARMS:,} are allowed" in refusal(text)
+    assert f"{MAX_RUNS:,}" in refusal("base: {trainer: numpy}\nrepeats: 100001")
 
 
 def test_base_lines_count_among_the_runs(refusal: Refusal) -> None:
     text = "base: {trainer: numpy, strategy: mpi}\nmatrix: {batch_size: [8, 9]}\nrepeats: 40000"
-    assert "160000 runs are too many" in refusal(text)
+    assert "160,000 runs are too many" in refusal(text)
+
+
+def test_two_arms_never_get_one_name(refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RunSpec, "fingerprint", property(lambda _: "deadbeef"))
+    text = "base: {trainer: numpy, strategy: single}\nmatrix: {learning_rate: [0.1, 0.2]}\nbaseline: none"
+    assert "[learning_rate=0.1] and [learning_rate=0.2] happen to get one name" in refusal(text)
 
 
 # Base lines.
