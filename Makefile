@@ -40,10 +40,13 @@ check: .venv/installed-test  ## Run lint, types and unit tests: two minutes
 test: .venv/installed-test .venv/installed-horovod  ## Run all checks and tests: fifteen minutes
 	@$(BIN)/python -m tests.parts
 
-soak: .venv/installed-test .venv/installed-horovod  ## Run the long campaigns and write their tables to results/soak (root)
-	@for name in faults kills hosts claims; do $(BIN)/python -m tests.soak $$name --output results/soak/$$name; done
+soak: .venv/installed-test .venv/installed-horovod  ## Run the long campaigns, hours of them, and write their tables to results (root)
+	$(BIN)/python -m tests.soak faults --faults 1000 --output results/faults/one-machine
+	$(BIN)/python -m tests.soak hosts --faults 200 --output results/faults/hosts
+	$(BIN)/python -m tests.soak kills --output results/faults/kills
+	$(BIN)/python -m tests.soak claims --output results/claims
 	@for name in scenarios clusters hosts references studies; do \
-	  $(BIN)/python -m tests.soak mutations --of $$name --mutants 10000 --output results/soak/mutations/$$name; done
+	  $(BIN)/python -m tests.soak mutations --of $$name --mutants 10000 --output results/fuzz/$$name; done
 
 bench: .venv/installed-test .venv/installed-horovod  ## Measure dlbench's own cost in interleaved pairs: 50 minutes (keep the machine quiet)
 	$(BIN)/python -m tests.bench

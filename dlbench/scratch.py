@@ -17,6 +17,8 @@ from dlbench.records.files import own_folder
 
 _PREFIX = "scratch-"
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
+# Segments of MPICH.
+_MPICH = "mpich_shm_*"
 # Where everything puts temporary files, and where Open MPI puts the segments that the processes of a host share: each
 # tells the others where its own is.
 _TEMPORARY, _SEGMENTS = "TMPDIR", "OMPI_MCA_btl_sm_backing_directory"
@@ -43,11 +45,17 @@ def use(environment: MutableMapping[str, str], *, temporary: bool) -> list[int]:
 
 
 def sweep() -> None:
-    """Remove the folders that nobody uses any more."""
+    """Remove the folders that nobody uses any more, and segments of MPICH, which cannot be told to put them there."""
     for place in (Path(tempfile.gettempdir()), _SHARED_MEMORY):
         with contextlib.suppress(OSError):
             for path in own_folder(place).glob(f"{_PREFIX}*"):
                 _remove_unlocked(path)
+    with contextlib.suppress(OSError):
+        segments = [path for path in _SHARED_MEMORY.glob(_MPICH) if path.lstat().st_uid == os.getuid()]
+        mapped = _maps() if segments else ""
+        for path in segments:
+            if str(path) not in mapped:
+                path.unlink()
 
 
 def _claim(place: Path) -> tuple[Path, int]:
@@ -61,6 +69,16 @@ def _claim(place: Path) -> tuple[Path, int]:
                 os.set_inheritable(descriptor, True)
                 return path, descriptor
             os.close(descriptor)
+
+
+def _maps() -> str:
+    """Return what the processes of this user map; one that this user may not look into runs no MPI of theirs."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+            if process.stat().st_uid == os.getuid():
+                found.append((process / "maps").read_text(errors="replace"))
+    return "".join(found)
 
 
 def _remove_unlocked(path: Path) -> None:

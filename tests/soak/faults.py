@@ -13,7 +13,7 @@ import click
 from tests.functional.faults.fault import PHASES, Fault
 from tests.functional.faults.strike import LONG, SHORT, WAITED_FOR, Report, examine, kinds
 from tests.functional.faults.study import Shape
-from tests.soak.page import machine, table, write_table
+from tests.soak.page import in_memory, machine, table, write_table
 
 ALGORITHMS = ("auto", "ring", "recursive-doubling", "rabenseifner", "own-ring")
 MOST_IN_A_STUDY = 10
@@ -30,12 +30,15 @@ def faults(number: int, seed: int, output: Path | None) -> None:
     Exit code 0 if each fault has the right status and reason, nothing is left running, no row is lost, and `--resume`
     completes every study.
     """
-    begun, reports = time.monotonic(), list[Report]()
+    begun, reports, before = time.monotonic(), list[Report](), in_memory()
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         for place, (shape, drawn) in enumerate(studies(draw(number, seed))):
             made = examine(Path(folder) / str(place), shape, drawn)
             click.echo("\n".join(report.line() for report in made))
             reports += made
+    if left := in_memory() - before:
+        reports[-1].complaints.append(f"left in shared memory: {sorted(left)}")
+        click.echo(reports[-1].line())
     minutes = (time.monotonic() - begun) / 60
     rows = [_row(report) for report in reports]
     if output is not None:
@@ -93,7 +96,7 @@ def page(rows: Sequence[Sequence[str]], command: str, minutes: float) -> str:
     )
     legend = (
         "`end_s`: seconds from the fault to the outcome. `wrong`: how much is not as it must be (status, reason, log, "
-        "rows, processes left running, `--resume`)."
+        "rows, processes left running, temporary files and shared memory left, `--resume`)."
     )
     parts = [how, f"{summary(rows)}.", table(("fault", *PHASES), grid), legend, table(COLUMNS, rows)]
     return "\n\n".join([f"# {len(rows)} faults on one machine", *parts]) + "\n"

@@ -13,7 +13,7 @@ import click
 from tests.functional.host_faults.kinds import KINDS
 from tests.functional.host_faults.striker import Fault, Report, Striker, incomplete
 from tests.functional.host_faults.study import HostShape, HostStudy, struck_study
-from tests.soak.page import machine, table, write_table
+from tests.soak.page import in_memory, machine, table, write_table
 
 NUM_HOSTS = 3
 EPOCHS = 8
@@ -86,7 +86,9 @@ def hosts(faults: int, seed: int, output: Path | None) -> None:
         tempfile.TemporaryDirectory(prefix="soak-") as folder,
         struck_study(Path(folder) / "study", NUM_HOSTS, shape) as study,
     ):
+        before = in_memory()
         reports, wrong = _struck(study, drawn)
+        wrong += [f"left in shared memory: {path}" for path in sorted(in_memory() - before)]
     minutes = (time.monotonic() - begun) / 60
     if output is not None:
         write(output, reports, wrong, f"`python -m tests.soak hosts --faults {faults} --seed {seed}`", minutes)

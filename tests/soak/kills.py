@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from tests.functional.faults.kill import Kill, draw, examine
-from tests.soak.page import machine, table, write_table
+from tests.soak.page import in_memory, machine, table, write_table
 
 COLUMNS = ("moment", "delay_s", "workers", "fault", "found", "wrong")
 
@@ -23,12 +23,15 @@ def kills(seed: int, output: Path | None) -> None:
     Exit code 0 if all workers end themselves in time, no acknowledged row is lost, and `--resume` completes every
     study.
     """
-    begun, rows = time.monotonic(), list[list[str]]()
+    begun, rows, before = time.monotonic(), list[list[str]](), in_memory()
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         for place, kill in enumerate(draw(seed)):
             found, complaints = examine(Path(folder) / str(place), kill)
             click.echo("\n    WRONG: ".join([f"{kill}: {found}", *complaints]))
             rows.append(_row(kill, found, complaints))
+    if left := in_memory() - before:
+        click.echo(f"WRONG: left in shared memory: {sorted(left)}")
+        rows[-1][-1] = str(int(rows[-1][-1]) + 1)
     minutes = (time.monotonic() - begun) / 60
     if output is not None:
         write_table(output / "kills.csv", COLUMNS, rows)

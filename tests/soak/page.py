@@ -8,6 +8,11 @@ from dlbench.records.machine import describe
 from dlbench.report import markdown
 
 
+def in_memory() -> set[str]:
+    """Return the files that are in shared memory, dlbench's own folders aside while they are in use."""
+    return {str(path) for path in Path("/dev/shm").rglob("*") if not path.match("dlbench-*")}
+
+
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Write a CSV file; its folder is made."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,6 @@
 """Folders for what killed processes leave behind."""
 
+import mmap
 import os
 import subprocess
 import sys
@@ -73,6 +74,17 @@ def test_links_and_what_is_no_folder_are_left_alone(places: tuple[Path, Path], t
     scratch.sweep()
     assert left(places[0]) == ["scratch-file", "scratch-link"]
     assert (mine / "file").exists()
+
+
+def test_segments_of_mpich_that_nobody_maps_are_removed(places: tuple[Path, Path]) -> None:
+    mapped, left_over, other = (places[1] / name for name in ("mpich_shm_1_0", "mpich_shm_2_0", "of_somebody"))
+    for path in (mapped, left_over, other):
+        path.write_bytes(bytes(mmap.PAGESIZE))
+    with mapped.open("r+b") as file, mmap.mmap(file.fileno(), 0):
+        scratch.sweep()
+        assert [path.exists() for path in (mapped, left_over, other)] == [True, False, True]
+    scratch.sweep()
+    assert [path.exists() for path in (mapped, other)] == [False, True]
 
 
 def test_without_a_place_the_variables_stay(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
