@@ -319,7 +319,9 @@ def base_line_key(row: Row, columns: Sequence[str]) -> Hashable:
 
 def records(runs: "pd.DataFrame") -> list[dict[str, Any]]:
     """Return the rows of a table by column name, unknown values as None; columns without any value are left out."""
-    known = runs.dropna(axis="columns", how="all")
-    names = [str(name) for name in known.columns]
-    columns = [column.astype(object).where(column.notna(), None).tolist() for _, column in known.items()]
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)] if names else [{}] * len(runs)
+    columns: dict[str, list[Any]] = {}
+    for name, column in runs.items():
+        values, unknown = column.tolist(), column.isna().tolist()
+        if not all(unknown):
+            columns[str(name)] = [None if no else value for value, no in zip(values, unknown, strict=True)]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)] or [{}] * len(runs)
