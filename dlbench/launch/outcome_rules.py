@@ -26,6 +26,7 @@ _FOLLOWERS = re.compile(
 _SHUT_DOWN = re.compile(r"Horovod has been shut ?down", re.IGNORECASE)
 _SIGNAL_BASE = 128
 _FINE = "exit code 0"
+_ASKED = "something has asked the launcher to end"
 # MPI_ERR_UNKNOWN: how Open MPI ends a process whose connection to another has broken.
 _PEER_LOST = 14
 # What an exit code beyond 128 may stand for: programs use others of them for their own ends.
@@ -84,6 +85,14 @@ class Evidence:
     def is_over_a_lost_peer(self) -> bool:
         """Whether Open MPI has ended a process because a connection broke, and the launcher knows of no earlier end."""
         return (self.first_exit.code if self.first_exit else self.exit_code) == _PEER_LOST
+
+    @property
+    def has_ended_all_silently(self) -> bool:
+        """Whether a launcher ended connected workers and failed without a word: of a worker's failure it has one."""
+        connected = len(self.views) > 1 and all(view.has_connected for view in self.views.values())
+        is_silent = self.launcher_log == LauncherLog() and not any(self.lines.values()) and not self.errors
+        is_own = (self.exit_code or 0) > 0 and self.termination is None and not self.is_over_a_lost_peer
+        return connected and is_silent and is_own
 
     @property
     def was_launcher_killed(self) -> bool:
@@ -223,6 +232,8 @@ def _ended_by_us(evidence: Evidence) -> tuple[Status, str] | None:
 
 def _unexplained(evidence: Evidence) -> str:
     """Say which worker ended how, and quote the line of the logs that says most."""
+    if evidence.has_ended_all_silently:
+        return f"the launcher ended all its workers and does not say why ({_how(evidence.exit_code)}): {_ASKED}"
     rank = _first_to_fail(evidence)
     if rank is None:
         quoted = next((line for line in evidence.lines.values() if line), "") or evidence.launcher_log.line
@@ -236,7 +247,9 @@ def _unexplained(evidence: Evidence) -> str:
     if how == _FINE and view.has_connected:
         return early_end(view, how)
     quoted = evidence.lines.get(rank, "") or ("" if view.has_connected else evidence.launcher_log.line)
-    return _joined(early_end(view, how), quoted)
+    # So ends a worker that gets the signal, and every worker of a launcher that does.
+    is_request = len(evidence.views) > 1 and _signal_of(evidence) == signal.SIGTERM and evidence.termination is None
+    return _joined(early_end(view, how) + f", or {_ASKED}" * is_request, quoted)
 
 
 def _perhaps_memory(evidence: Evidence) -> str:

@@ -140,9 +140,17 @@ def test_an_interrupted_attempt_and_a_killed_launcher(tmp_path: Path, launcher: 
     assert killed.reason == "the launcher ended (killed by SIGKILL) before its workers"
 
 
-def _kill_launcher(attempt: FakeAttempt) -> None:
+def _kill_launcher(attempt: FakeAttempt, number: int = signal.SIGKILL) -> None:
     pids = leftovers(attempt.assignment.attempt_id)
-    os.kill(next(pid for pid in pids if os.getsid(pid) == pid), signal.SIGKILL)
+    os.kill(next(pid for pid in pids if os.getsid(pid) == pid), number)
+
+
+def test_an_mpirun_that_is_asked_to_end_is_not_blamed_on_a_worker_alone(tmp_path: Path) -> None:
+    """It ends its workers, and says of one that SIGTERM ended it, or nothing at all."""
+    with fake_attempt(tmp_path, "mpirun", "hang") as attempt:
+        outcome = attempt.run_and(lambda running: _kill_launcher(running, signal.SIGTERM))
+    assert outcome.status is Status.FAILED
+    assert "something has asked the launcher to end" in outcome.reason
 
 
 @both_launchers

@@ -257,3 +257,14 @@ def test_an_exit_code_beyond_128_is_a_signal_only_where_one_ends_processes() -> 
         assert said in failed(lost(0), exit_code=code), code
     for code in (129 + 16, 191, 192, 213, 255):
         assert f"exit code {code}" in failed(lost(0), exit_code=code), code
+
+
+def test_a_launcher_that_was_asked_to_end_is_named() -> None:
+    asked = "something has asked the launcher to end"
+    workers = (lost(0), lost(1, at=0.9))
+    assert failed(*workers) == f"the launcher ended all its workers and does not say why (exit code 1): {asked}"
+    assert failed(*workers, first=(0, -15)) == f"worker 0 {EARLY} (killed by SIGTERM), {AT_5}, or {asked}"
+    for how in ({"first": (1, 1)}, {"line": "no slots"}, {"lines": {1: "ValueError: bad"}}, {"exit_code": 14}):
+        assert asked not in failed(*workers, **how), how
+    assert asked not in failed(lost(0), first=(0, -15)), "nothing is between dlbench and a worker alone"
+    assert asked not in failed(lost(0), hurt(1, "ValueError: bad"))
