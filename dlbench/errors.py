@@ -1,5 +1,6 @@
 """What a user can fix is a `UserError`; everything else is a defect and keeps its traceback."""
 
+import errno
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -57,3 +58,28 @@ def _spelled(found: re.Match[str]) -> str:
 def shorten(text: str, most: int = 300) -> str:
     """Return a text of at most about `most` letters, cut in the middle where it is longer."""
     return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 4 :]}"
+
+
+# What is said of errors of the system that no code can do anything about.
+LACKING = {
+    errno.EMFILE: "too many files are open; `ulimit -n` is the limit",
+    errno.ENFILE: "too many files are open on this machine",
+    errno.EAGAIN: "no other process or thread can be started; `ulimit -u` is the limit of this user's",
+    errno.ENOMEM: "there is no memory left",
+    errno.EFBIG: "a file would be larger than is allowed; `ulimit -f` is the limit",
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the quota of the disk is used up",
+    errno.EROFS: "the disk can only be read",
+}
+
+
+def lacking(error: OSError | RuntimeError) -> str:
+    """Return what the system does not give, where that is what an error says; else an empty text."""
+    if isinstance(error, RuntimeError):
+        if "Could not determine home directory" in str(error):
+            return "the home folder is not known; HOME names it"
+        return LACKING[errno.EAGAIN] if "can't start new thread" in str(error) else ""
+    if isinstance(error, FileNotFoundError) and "No usable temporary directory" in str(error):
+        return f"no folder for temporary files can be written ({error.strerror}); TMPDIR names one"
+    what = LACKING.get(error.errno or 0, "")
+    return f"{error.filename}: {what}" if what and error.filename is not None else what

@@ -2,6 +2,7 @@
 
 import errno
 import importlib
+import resource
 import sys
 from typing import Any
 
@@ -9,12 +10,14 @@ import click
 
 from dlbench import __version__
 from dlbench.cli.streams import open_streams
-from dlbench.errors import UserError
+from dlbench.errors import LACKING, UserError, lacking
 
 # Exit codes: 0 every run completed, 1 some did not, 2 usage, 3 regression, 130 interrupted.
 SOME_DID_NOT = 1
 USAGE = 2
 INTERRUPTED = 130
+# With fewer processes and threads a library may fail to start its own.
+FEW_PROCESSES = 128
 
 # Each command is the object `command` in the file of its name; the line is its help, known without importing it.
 COMMANDS = {
@@ -86,9 +89,17 @@ class LazyGroup(click.Group):
                 raise
             raise Lacking(what) from error
         except KeyboardInterrupt as error:
-            click.echo("dlbench: interrupted", err=True)
+            click.echo(f"dlbench: interrupted{_by_a_library()}", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from error
         return ctx.exit(code) if isinstance(code, int) else code
+
+
+def _by_a_library() -> str:
+    """Say so where OpenBLAS may have sent the signal: it does where it cannot start its threads."""
+    processes, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    if processes == resource.RLIM_INFINITY or processes > FEW_PROCESSES:
+        return ""
+    return f", by you or by OpenBLAS: {LACKING[errno.EAGAIN]}, {processes} now"
 
 
 @click.group(
@@ -99,31 +110,6 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="dlbench", message="%(prog)s %(version)s")
 def group() -> None:
     """Hold the commands."""
-
-
-# What is said of errors of the system that no code can do anything about.
-_LACKING = {
-    errno.EMFILE: "too many files are open; `ulimit -n` is the limit",
-    errno.ENFILE: "too many files are open on this machine",
-    errno.EAGAIN: "no other process or thread can be started; `ulimit -u` is the limit of this user's",
-    errno.ENOMEM: "there is no memory left",
-    errno.EFBIG: "a file would be larger than is allowed; `ulimit -f` is the limit",
-    errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "the quota of the disk is used up",
-    errno.EROFS: "the disk can only be read",
-}
-
-
-def lacking(error: OSError | RuntimeError) -> str:
-    """Return what the system does not give, where that is what an error says; else an empty text."""
-    if isinstance(error, RuntimeError):
-        if "Could not determine home directory" in str(error):
-            return "the home folder is not known; HOME names it"
-        return _LACKING[errno.EAGAIN] if "can't start new thread" in str(error) else ""
-    if isinstance(error, FileNotFoundError) and "No usable temporary directory" in str(error):
-        return f"no folder for temporary files can be written ({error.strerror}); TMPDIR names one"
-    what = _LACKING.get(error.errno or 0, "")
-    return f"{error.filename}: {what}" if what and error.filename is not None else what
 
 
 def main() -> None:

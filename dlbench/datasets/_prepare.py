@@ -26,7 +26,7 @@ from dlbench import plugins
 from dlbench.datasets._cache import Entry, Recipe, cache_root, ensure
 from dlbench.datasets._disk import Say
 from dlbench.datasets._function import FunctionDataset
-from dlbench.errors import PREPARATION_REFUSED, UserError
+from dlbench.errors import PREPARATION_REFUSED, UserError, lacking
 
 # How long a library may take to return to Python once stdin is closed.
 END_TIMEOUT_S = 5.0
@@ -122,7 +122,10 @@ def main(arguments: list[str]) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
-    except Exception:  # noqa: BLE001  # any error becomes an exit code and a traceback
+    except Exception as error:  # noqa: BLE001  # any error becomes an exit code and a traceback
+        if isinstance(error, OSError | RuntimeError) and (what := lacking(error)):
+            _say(f"{PREPARATION_REFUSED}\n{what}")
+            return 2
         traceback.print_exc()
         return 1
     return 0

@@ -140,6 +140,8 @@ def _prepare(recipe: str, command: Sequence[str], say: Say, stop: threading.Even
         text=True,
         encoding="utf-8",
         errors="replace",
+        # Nothing is multiplied there, and OpenBLAS ends a process in which its threads cannot be started.
+        env={"OPENBLAS_NUM_THREADS": "1", **os.environ},
         start_new_session=True,
     )
     with process, ThreadPoolExecutor(max_workers=2) as readers:

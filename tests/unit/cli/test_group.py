@@ -1,4 +1,5 @@
 import subprocess
+import resource
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,6 +41,14 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_how_a_command_ends_is_the_exit_code(what: str, code: int, said: str) -> None:
     result = CliRunner().invoke(group, ["run", what])
     assert (result.exit_code, result.stderr) == (code, said)
+
+
+@pytest.mark.usefixtures("pretend")
+def test_an_interruption_that_may_be_a_librarys_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (3, 3))
+    result = CliRunner().invoke(group, ["run", "interrupt"])
+    assert result.exit_code == INTERRUPTED
+    assert "interrupted, by you or by OpenBLAS: no other process or thread can be started" in result.output
 
 
 @pytest.mark.usefixtures("pretend")
