@@ -1,5 +1,5 @@
-import subprocess
 import resource
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
