@@ -6,6 +6,7 @@ broken connection is opened again and everything after the last acknowledged num
 
 import contextlib
 import os
+import random
 import select
 import socket
 import threading
@@ -57,6 +58,7 @@ class Connection:
         self._endpoint, self._hello, self._spool, self._silence_s = endpoint, hello, spool, silence_s
         self._socket: socket.socket | None = None
         self._backoff_s = FIRST_BACKOFF_S
+        self._random = random.Random()  # never the generator that a user's script has seeded
         self._sent = 0
         self._outgoing = memoryview(b"")
         self._incoming = self._beat = b""
@@ -111,7 +113,8 @@ class Connection:
             self._socket.close()
         self._socket, self.is_open, self.last_error = None, False, reason
         self._outgoing = memoryview(b"")
-        self.deadline = monotonic() + self._backoff_s
+        # Never in step with the server's ticks, nor with the other workers.
+        self.deadline = monotonic() + self._backoff_s * self._random.uniform(0.5, 1.0)
         self._backoff_s = min(2 * self._backoff_s, LONGEST_BACKOFF_S)
 
     def _receive(self, connection: socket.socket) -> None:

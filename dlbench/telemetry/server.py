@@ -4,7 +4,9 @@ The protocol is described in `dlbench.telemetry.messages`. All that has arrived 
 thread is forced to disk at once, so that the cost of a turn hardly depends on how many workers there are.
 
 Anyone who reaches the port may connect. Until its hello is accepted a connection is a stranger: strangers are served
-after workers, have some kilobytes and seconds each, and there are only so many of them: the oldest goes first.
+after workers, have some kilobytes and seconds each, and there are only so many of them: the oldest goes first. Only so
+many are let in within a tick; those that come later are turned away at the next. A worker among them connects again at
+a random moment and is let in before long. Behind a flood in the kernel's queue it would wait for ever.
 """
 
 import contextlib
@@ -40,7 +42,9 @@ _TICK_S = 0.25
 _THREAD_TIMEOUT_S = 10.0
 # Besides as many as workers are still to come: so many strangers are held, and so many are let in within one tick.
 _MOST_STRANGERS = 128
-_MOST_ACCEPTED = 100
+_MOST_ACCEPTED = 75
+# Of each tick, for turning away those that came too late for the one before.
+_TURNING_AWAY_S = 0.03 * _TICK_S
 # Descriptors for everything but workers: logs, journals, the launcher, strangers.
 _OTHER_DESCRIPTORS = 256 + _MOST_STRANGERS
 
@@ -102,7 +106,7 @@ class TelemetryServer:
         self._selector.register(self._listener, selectors.EVENT_READ)
         # In order of arrival.
         self._strangers: dict[_Connection, None] = {}
-        self._is_listening, self._may_accept, self._tick_at = True, _MOST_ACCEPTED, 0.0
+        self._is_listening, self._is_flooded, self._may_accept, self._tick_at = True, False, _MOST_ACCEPTED, 0.0
         self._workers: dict[tuple[AttemptSession, int], _Connection] = {}
         self._sessions: dict[str, AttemptSession] = {}
         self._buffer = memoryview(bytearray(_RECEIVE_BYTES))
@@ -135,6 +139,7 @@ class TelemetryServer:
         session = AttemptSession(assignment, journal, self._end)
         with self._lock:
             self._sessions[assignment.attempt_id] = session
+            self._may_accept += session.num_workers
         return session
 
     def close(self) -> None:
@@ -164,7 +169,7 @@ class TelemetryServer:
 
     def _serve(self) -> None:
         while not self._is_closing:
-            ready = self._selector.select(_TICK_S)
+            ready = self._selector.select(max(0.0, self._tick_at + _TICK_S - time.monotonic()))
             with self._lock:
                 for key, events in sorted(ready, key=_is_of_stranger):
                     self._handle(key, events)
@@ -191,6 +196,7 @@ class TelemetryServer:
                 accepted, _ = self._listener.accept()
                 self._may_accept -= 1
                 self._receive_stranger(accepted)
+            self._is_flooded = True
         except BlockingIOError:
             return
         except ConnectionError:  # it is gone already
@@ -199,6 +205,14 @@ class TelemetryServer:
             self._may_accept = 0
         self._selector.unregister(self._listener)
         self._is_listening = False
+
+    def _turn_away(self) -> None:
+        """Close what came after those that the last tick let in."""
+        until = time.monotonic() + _TURNING_AWAY_S
+        with contextlib.suppress(OSError):  # nobody is left, or no descriptor
+            while time.monotonic() < until:
+                self._listener.accept()[0].close()
+        self._is_flooded = False
 
     def _receive_stranger(self, accepted: socket.socket) -> None:
         connection = _Connection(accepted)
@@ -219,11 +233,13 @@ class TelemetryServer:
         return sum(session.num_workers for session in self._sessions.values()) - len(self._workers)
 
     def _tick(self) -> None:
-        """Every `_TICK_S`: let strangers in again, and drop those that are silent."""
+        """Every `_TICK_S`: turn away who came too late for the last tick, let in again, drop those that are silent."""
         now = time.monotonic()
         if now < self._tick_at + _TICK_S:
             return
         self._tick_at, self._may_accept = now, _MOST_ACCEPTED + self._num_to_come()
+        if self._is_flooded:
+            self._turn_away()
         if not self._is_listening:
             self._selector.register(self._listener, selectors.EVENT_READ)
             self._is_listening = True

@@ -24,7 +24,9 @@ from dlbench.telemetry import server as server_module
 from dlbench.telemetry.attempt_session import AttemptSession
 from dlbench.telemetry.messages import COMPACT, MOST_ROWS, STEP_FIELDS, pack_steps
 from dlbench.telemetry.seal import SERVER, WORKER, Seal
+from dlbench.telemetry.sender import Connection
 from dlbench.telemetry.server import TelemetryServer
+from dlbench.telemetry.spool import Spool
 from tests.functional.attempt import assignment
 from tests.functional.waiting import wait_until
 
@@ -44,6 +46,11 @@ def expected(server: TelemetryServer, attempt_id: str = "a1", workers: int = 2) 
     return assignment(run, endpoint=server.endpoint()).model_copy(update={"attempt_id": attempt_id})
 
 
+def hello_of(assignment: Assignment, worker: int) -> dict[str, Any]:
+    place = {"kind": "hello", "attempt_id": assignment.attempt_id, "worker": worker}
+    return {**place, "pid": 4, "host": "h", "version": 1}
+
+
 class Client:
     """A worker's end of the connection; `token` is what it takes for the attempt's."""
 
@@ -54,8 +61,7 @@ class Client:
         nonces = json.loads(self.answers.readline())["nonce"], "a1b2"
         known = token or assignment.endpoint.token
         self.sent, self.received = (Seal(known, *nonces, side) for side in (WORKER, SERVER))
-        hello = {"kind": "hello", "nonce": nonces[1], "attempt_id": assignment.attempt_id, "worker": worker}
-        text = json.dumps({**hello, "pid": 4, "host": "h", "version": 1, **changes})
+        text = json.dumps({**hello_of(assignment, worker), "nonce": nonces[1], **changes})
         self.hello = self.sent.sealed(text.encode() + b"\n")
         self.raw(self.hello)
 
@@ -282,8 +288,13 @@ def test_a_line_that_was_heard_cannot_be_said_again(server: TelemetryServer, tmp
         assert not session.failure
 
 
-def test_strangers_are_capped_and_hinder_no_worker(server: TelemetryServer, tmp_path: Path) -> None:
+def test_strangers_are_capped_and_hinder_no_worker(
+    server: TelemetryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """More idle connections than this process may have files, and more that send newlines without end."""
+    most = server_module._MOST_STRANGERS
+    monkeypatch.setattr(server_module, "_MOST_ACCEPTED", 8 * most)
+    wait_until(lambda: server._may_accept > most, "no tick", LONGEST_WAIT_S)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     given = expected(server)
     assert given.endpoint is not None
@@ -294,14 +305,13 @@ def test_strangers_are_capped_and_hinder_no_worker(server: TelemetryServer, tmp_
         session = stack.enter_context(server.expect(given, tmp_path / "j"))
         client = stack.enter_context(Client(given, 0))
         client.ack()
-        for _ in range(4 * server_module._MOST_STRANGERS):
+        for _ in range(4 * most):
             stack.enter_context(called(place))
         for number in range(4):
             thread = threading.Thread(target=send_newlines, args=(place, flood), name=f"stranger {number}")
             thread.start()
             stack.callback(thread.join)
         stack.callback(flood.set)
-        most = server_module._MOST_STRANGERS
         wait_until(lambda: len(server._strangers) >= most, "they are not there", LONGEST_WAIT_S)
         for seq in range(1, 20):
             client.send(note(seq))
@@ -310,6 +320,26 @@ def test_strangers_are_capped_and_hinder_no_worker(server: TelemetryServer, tmp_
             assert late.ack() == 0
         assert len(server._strangers) <= most + 2
         assert not session.failure
+
+
+def test_a_worker_does_not_wait_behind_a_flood(
+    server: TelemetryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Let in three by three, two thousand connections would take minutes."""
+    monkeypatch.setattr(server_module, "_MOST_ACCEPTED", 1)
+    given = expected(server)
+    assert given.endpoint is not None
+    place = (given.endpoint.address, given.endpoint.port)
+    late = Connection(given.endpoint, hello_of(given, 1), Spool(), LONGEST_WAIT_S)
+
+    def is_open() -> bool:
+        late.pump()
+        return late.is_open
+
+    with server.expect(given, tmp_path / "j"), contextlib.closing(late):
+        for _ in range(2000):
+            called(place).close()
+        wait_until(is_open, "it is not let in", LONGEST_WAIT_S)
 
 
 def send_newlines(place: tuple[str, int], until: threading.Event) -> None:
