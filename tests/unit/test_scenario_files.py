@@ -42,8 +42,13 @@ def test_there_are_scenarios() -> None:
 
 
 def test_the_studies_to_repeat_are_there_each_with_a_small_variant() -> None:
-    studies = ("kim2023-batch-size", "kim2018-scale-up", "kim2018-scale-out", "kim2018-as-published")
-    assert {f"{study}{size}.yaml" for study in studies for size in ("", "-small")} <= names()
+    studies = {
+        "kim2023-batch-size": "kim2023-batch-size-small",
+        "kim2018-scale-up": "kim2018-two-hosts-small",
+        "kim2018-scale-out": "kim2018-two-hosts-small",
+        "kim2018-as-published": "kim2018-as-published-small",
+    }
+    assert {f"{name}.yaml" for name in (*studies, *studies.values())} <= names()
 
 
 def test_a_repeated_study_is_compared_with_its_numbers(subtests: pytest.Subtests) -> None:
