@@ -18,6 +18,7 @@ from dlbench.analysis.answer.answers import Statement, answers
 from dlbench.analysis.answer.warnings import MUCH_STEAL
 from dlbench.analysis.arm_table import mark_notes
 from dlbench.analysis.arms import Arm
+from dlbench.analysis.arms import unsteady as unsteady_runs
 from dlbench.analysis.claims.claim_check import ClaimState
 from dlbench.analysis.formatting import counted, listed, number
 from dlbench.analysis.groups import described
@@ -140,6 +141,11 @@ class StudyText:
             f"{counted(len(runs), 'run')} in {minutes:.0f} minutes: {ended}, {tries}; "
             f"{counted(len(arms), 'arm')} of {each} completed repeats each.{alike}"
         )
+
+    @property
+    def num_unsteady(self) -> int:
+        """Number of completed runs whose rate was not steady."""
+        return sum(unsteady_runs(self.data.completed))
 
     def settings(self, *but: str) -> str:
         """Return the settings that all arms share, base lines aside."""

@@ -53,7 +53,7 @@ def test_changed_rows_and_a_foreign_note_are_noticed(tmp_path: Path) -> None:
         (folder / path.name).write_bytes(path.read_bytes())
     assert list(stale(StudyText(folder))) == []
     rows = (folder / "runs.csv").read_text(encoding="utf-8")
-    (folder / "runs.csv").write_text(rows.replace(",56320,", ",56321,"), encoding="utf-8")
+    (folder / "runs.csv").write_text(rows.replace(",57520,", ",57521,"), encoding="utf-8")
     assert list(stale(StudyText(folder))) == [f"dividing/{PAGE}"]
     (folder / "notes.md").write_text("<!-- another study -->\nNothing else ran.\n", encoding="utf-8")
     with pytest.raises(ValueError, match="another study"):
