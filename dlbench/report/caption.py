@@ -1,6 +1,7 @@
 """The text under a figure: what a reader must know in two or three lines, and all else as details."""
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,8 @@ REPEATED = (Role.MEASURED, Role.BASE_LINE, Role.TOTAL)
 MEDIANS = {"lines": "Markers", "bars": "Strokes", "cells": "Cells"}
 # Longer names of processors and GPUs are cut in the caption; the details have them in full.
 LONGEST_DEVICE = 60
+# What makers add to the names of their processors and the caption leaves out.
+_TRADEMARK = re.compile(r"\((?:R|TM)\)| (?:Processor|CPU)\b")
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ def _device(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:
     devices = _distinct(runs["device_name"])
     if devices:
         more = f" and {len(devices) - 1} other devices" if len(devices) > 1 else ""
-        yield f"{shorten(devices[0], LONGEST_DEVICE)}{more}"
+        yield shorten(_TRADEMARK.sub("", devices[0]), LONGEST_DEVICE) + more
     emulated = [str(text) for text in runs["emulated"].dropna() if text]
     if reasons := emulation(emulated) or emulation(
         series.emulated for panel in chart.panels for series in panel.series

@@ -93,6 +93,13 @@ def test_a_damaged_machine_is_no_error(machine: object, tmp_path: Path) -> None:
     assert "2 hosts; 0.5 cores per worker." in found.details
 
 
+def test_the_details_alone_have_what_makers_add_to_a_name(tmp_path: Path) -> None:
+    name = "Intel(R) Core(TM) i7-8700 CPU @ 3.20GHz"
+    found = caption(lines(), report_data(tmp_path / "s", {"device_name": name}))
+    assert "Intel Core i7-8700 @ 3.20GHz." in found.text
+    assert name in found.details
+
+
 def test_shares_of_a_core_are_named(tmp_path: Path) -> None:
     half = {"cores_per_worker": 0.5, "cores_enforced": "quota"}
     assert "0.5 cores per worker by a CPU quota." in caption(lines(), report_data(tmp_path / "a", half, half)).details

@@ -27,7 +27,7 @@ def test_a_published_study_has_runs_and_epochs_and_its_scenario() -> None:
     assert len(report_data.runs) == len(report_data.completed) == 60
     assert source.scenario is not None
     assert source.scenario.name == "dividing"
-    assert source.machine["cpu"]["model"] == "AMD EPYC"
+    assert source.machine["cpu"]["model"] == "Intel(R) Xeon(R) Processor"
     assert set(report_data.epochs["study"]) == {source.name}
     assert report_data.sensors.empty
     assert source.table("steps") is None
