@@ -22,7 +22,7 @@ class Comparison:
     """Two sides that are compared within each turn.
 
     Attributes:
-        difference: Subtract the second from the first, in the unit of the values; else divide.
+        difference: Subtract the second from the first, in the unit of the values; else divide their speeds.
         aim: What is aimed at, such as ">= 0.99"; may be empty.
     """
 
@@ -93,11 +93,14 @@ def _compared(rows: Sequence[Row], comparison: Comparison) -> list[tuple[str, ..
         pairs = sorted(first.keys() & second.keys())
         if not pairs:
             continue
-        values = [(first[pair].value, second[pair].value) for pair in pairs]
-        between = "-" if comparison.difference else "/"
-        interval = median_interval([a - b if comparison.difference else a / b for a, b in values])
-        cells = _cells(interval, first[pairs[0]].unit if comparison.difference else "")
-        lines.append((f"{what}: {comparison.first} {between} {comparison.second}", *cells, comparison.aim))
+        values, unit = [(first[pair].value, second[pair].value) for pair in pairs], first[pairs[0]].unit
+        if comparison.difference:
+            cells = _cells(median_interval([a - b for a, b in values]), unit)
+            lines.append((f"{what}: {comparison.first} - {comparison.second}", *cells, comparison.aim))
+        else:
+            # Twice the time of a step is half the speed.
+            cells = _cells(median_interval([a / b if unit.endswith("/s") else b / a for a, b in values]), "")
+            lines.append((f"{what}: speed of {comparison.first} / {comparison.second}", *cells, comparison.aim))
     return lines
 
 

@@ -116,8 +116,8 @@ def settings_of(case: Case, steps: int, workers: int = WORKERS) -> dict[str, Any
 
 
 def dlbench(case: Case, steps: int, workers: int = WORKERS, **changes: Any) -> float:
-    """Run dlbench; return the samples/s of all workers."""
-    return float(dlbench_row(settings_of(case, steps, workers) | changes)["samples_per_s"])
+    """Run dlbench; return the samples/s of all workers, also where it was quicker than a quick look said."""
+    return float(dlbench_row(settings_of(case, steps, workers) | {"extend_window": True} | changes)["samples_per_s"])
 
 
 @cache

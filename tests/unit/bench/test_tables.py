@@ -47,7 +47,7 @@ def test_a_block_gives_medians_intervals_and_what_compares() -> None:
         ["mlp, batch 32: b", "2,060 [2,000, 2,120] samples/s", "7", "98.4%"],
     ]
     assert lines[6:] == [
-        ["mlp, batch 32: a / b", "0.5000 [0.5000, 0.5000]", "7", "98.4%", ">= 0.99"],
+        ["mlp, batch 32: speed of a / b", "0.5000 [0.5000, 0.5000]", "7", "98.4%", ">= 0.99"],
         ["mlp, batch 32: b - a", "1,030 [1,000, 1,060] samples/s", "7", "98.4%", ""],
     ]
 
@@ -56,7 +56,12 @@ def test_sides_are_compared_within_their_turn_only() -> None:
     # Turn by turn a is half of b; the ratio of the medians would be 10 / 40.
     found = rows(a=[1, 10, 100], b=[2, 20, 200])
     found.append(replace(ROW, side="b", pair=3, order=9, value=1000.0))
-    assert "| mlp, batch 32: a / b | 0.5000 [0.5000, 0.5000] | 3 | 75.0% |" in block(found, [Comparison("a", "b")])
+    assert "speed of a / b | 0.5000 [0.5000, 0.5000] | 3 | 75.0% |" in block(found, [Comparison("a", "b")])
+
+
+def test_the_quicker_side_has_the_larger_ratio_also_of_times() -> None:
+    found = [replace(row, unit="us/step") for row in rows(a=[100.0], b=[50.0])]
+    assert "speed of a / b | 0.5000 | 1 |" in block(found, [Comparison("a", "b")])
 
 
 def test_one_value_has_no_interval() -> None:
