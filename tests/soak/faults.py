@@ -13,7 +13,7 @@ import click
 from tests.functional.faults.fault import PHASES, Fault
 from tests.functional.faults.strike import LONG, SHORT, WAITED_FOR, Report, examine, kinds
 from tests.functional.faults.study import Shape
-from tests.soak.page import in_memory, machine, table, write_table
+from tests.soak.page import in_memory, machine, table, what_went_wrong, write_table
 
 ALGORITHMS = ("auto", "ring", "recursive-doubling", "rabenseifner", "own-ring")
 MOST_IN_A_STUDY = 10
@@ -87,19 +87,20 @@ def summary(rows: Sequence[Sequence[str]]) -> str:
 
 
 def page(rows: Sequence[Sequence[str]], command: str, minutes: float) -> str:
-    """Return the page: what was done, kinds x phases, and every fault."""
+    """Return the page: what was done, kinds x phases, and every fault that ended wrongly."""
     counts = Counter((row[0], row[1]) for row in rows)
     grid = [[kind, *(str(counts[kind, phase]) for phase in PHASES)] for kind in sorted({row[0] for row in rows})]
     how = (
         f"{command} took {minutes:.0f} minutes on {machine()}. Each fault strikes one run of a study of short runs, in "
-        "the phase of a worker that the table names; the study is then continued without faults."
+        "the phase of a worker that the table names; the study is then continued without faults. "
+        "[faults.csv](faults.csv) has every fault."
     )
     legend = (
         "`end_s`: seconds from the fault to the outcome. `wrong`: how much is not as it must be (status, reason, log, "
         "rows, processes left running, temporary files and shared memory left, `--resume`)."
     )
-    parts = [how, f"{summary(rows)}.", table(("fault", *PHASES), grid), legend, table(COLUMNS, rows)]
-    return "\n\n".join([f"# {len(rows)} faults on one machine", *parts]) + "\n"
+    parts = [how, f"{summary(rows)}.", table(("fault", *PHASES), grid), legend]
+    return "\n\n".join([f"# {len(rows)} faults on one machine", *parts, *what_went_wrong(COLUMNS, rows)]) + "\n"
 
 
 def _row(report: Report) -> list[str]:

@@ -13,7 +13,7 @@ import click
 from tests.functional.host_faults.kinds import KINDS
 from tests.functional.host_faults.striker import Fault, Report, Striker, incomplete
 from tests.functional.host_faults.study import HostShape, HostStudy, struck_study
-from tests.soak.page import in_memory, machine, table, write_table
+from tests.soak.page import in_memory, machine, table, what_went_wrong, write_table
 
 NUM_HOSTS = 3
 EPOCHS = 8
@@ -25,7 +25,7 @@ SHARE_BEFORE_THE_RUN = 0.5
 LONGEST_START_S = 8.0
 _HOW = (
     "Each fault strikes one run of a study of short runs, one worker on each host, at a moment drawn by chance; in the "
-    "end the study was continued until every run had completed."
+    "end the study was continued until every run had completed. [faults.csv](faults.csv) has every fault."
 )
 _LEGEND = (
     "`end_s`: seconds from the fault to the end of the run (`dlbench killed`: of its last process). `rows_received`: "
@@ -121,7 +121,7 @@ def write(folder: Path, reports: Sequence[Report], wrong: Sequence[str], command
 
 
 def page(rows: Sequence[Sequence[str]], counts: str, command: str, minutes: float) -> str:
-    """Return the page: in a line, by kind of fault, and one by one."""
+    """Return the page: in a line, by kind of fault, and every fault that ended wrongly."""
     head = [
         f"# {len(rows)} faults on {NUM_HOSTS} hosts",
         f"{command} took {minutes:.0f} minutes on {machine()}; the hosts are network namespaces of it. {_HOW}",
@@ -129,7 +129,7 @@ def page(rows: Sequence[Sequence[str]], counts: str, command: str, minutes: floa
         table(_KIND_COLUMNS, _by_kind(rows)),
         _LEGEND,
     ]
-    return "\n\n".join([*head, table(COLUMNS, rows)]) + "\n"
+    return "\n\n".join([*head, *what_went_wrong(COLUMNS, rows)]) + "\n"
 
 
 def _by_kind(rows: Sequence[Sequence[str]]) -> Iterator[list[str]]:

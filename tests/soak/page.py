@@ -1,4 +1,4 @@
-"""What all campaigns write: a CSV table, the same as Markdown, and the machine that it was made on."""
+"""What all campaigns write: a CSV table, what a page shows of it, and the machine that it was made on."""
 
 import csv
 from collections.abc import Iterable, Sequence
@@ -24,6 +24,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table."""
     cells = ([" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in rows)
     return "\n".join(markdown.table(columns, cells))
+
+
+def what_went_wrong(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return a page's part of the rows that did not end as they must, of which the last column is a count above 0."""
+    found = [row for row in rows if row[-1] != "0"]
+    return ["What did not end as it must:", table(columns, found)] if found else []
 
 
 def machine() -> str:
