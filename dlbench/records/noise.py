@@ -13,16 +13,15 @@ from dlbench.records.hardware import CPUS
 
 # Long enough to time well (about half a millisecond), short enough that most pieces run undisturbed.
 _LOOPS = 10_000
-
-
-# Per core, and of how many: enough for two sockets, in a second or two.
-_CORE_S, _MAX_CORES = 0.02, 128
+# For each core, for all, and for how many: a virtual core may be half as slow again for tens of milliseconds.
+_CORE_S, _ALL_CORES_S, _MAX_CORES = 0.2, 2.5, 128
 
 
 def noise(duration_s: float = 0.2) -> dict[str, Any]:
     """Return counters of the processors and the speed of a fixed piece of work repeated for `duration_s`.
 
-    `spin_best_per_s_by_core` has the best of 0.02 s on each core that this process may use, by its number.
+    `spin_best_per_s_by_core` has the best of 0.2 s on each core that this process may use, by its number; of less
+    where there are more than a dozen.
 
     `spin_best_per_s` shows the clock: a lower one after a study than before means that the processor slowed down.
     `spin_slowdown` is the median piece over the best, 1 on a quiet machine; `spin_longest_s` the longest interruption.
@@ -54,12 +53,12 @@ def steal_fraction(before: dict[str, Any], after: dict[str, Any]) -> float | Non
 
 def _spin_by_core() -> dict[str, int]:
     """Return the speed on each core; this thread ends where it began, and other threads stay where they are."""
-    allowed = os.sched_getaffinity(0)
-    found = {}
+    allowed, found = os.sched_getaffinity(0), dict[str, int]()
+    cores = sorted(allowed)[:_MAX_CORES]
     try:
-        for core in sorted(allowed)[:_MAX_CORES]:
+        for core in cores:
             os.sched_setaffinity(0, {core})
-            found[str(core)] = round(_LOOPS / min(_spin(_CORE_S)))
+            found[str(core)] = round(_LOOPS / min(_spin(min(_CORE_S, _ALL_CORES_S / len(cores)))))
     except OSError:  # a core that has just been taken away
         pass
     finally:

@@ -14,7 +14,7 @@ from dlbench.records.machine import found_in, processor
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Chart, Role, flag_counts, marks_of, ringed
 from dlbench.report.data import ReportData
-from dlbench.report.figures._shown import FLAGS
+from dlbench.report.figures._shown import FLAGS, flagged
 from dlbench.report.formatting import one_line
 from dlbench.report.page.machines import VERSIONS
 
@@ -53,7 +53,7 @@ def caption(chart: Chart, data: ReportData) -> Caption:
         data: Rows and machines.
     """
     runs = shown_runs(chart, data)
-    text = (chart.lead, *_medians(chart), *_failures(chart, runs), *_flags(chart), *_device(chart, runs))
+    text = (chart.lead, *_medians(chart), *_failures(chart, runs), *_flags(chart, runs), *_device(chart, runs))
     details = (*_ended(chart), *_emulation(chart, runs), *_hardware(runs, data), *_versions(runs), *chart.notes)
     return Caption(_joined(text), _joined(details))
 
@@ -95,14 +95,16 @@ def _coverage(intervals: Iterable[Interval], *, drawn: bool) -> Iterator[str]:
         yield f"bars: intervals (coverage at least {math.floor(100 * lowest + 1e-9)}%)"
 
 
-def _flags(chart: Chart) -> Iterator[str]:
-    """Yield how many of the rates have each flag; flags of the minority are drawn as rings."""
-    counts, total = flag_counts(chart)
+def _flags(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:
+    """Yield how many runs have each flag that a mark has; flags of the minority of marks are drawn as rings."""
+    counts, _ = flag_counts(chart)
+    flags = list(flagged(runs[runs["status"] == Status.COMPLETED])["flags"]) if counts else []
     rings, how = ringed(chart), "*" if _is_map(chart) else "ringed"
     for word, meaning in FLAGS.items():
         if counts[word]:
-            how_many = "All" if counts[word] == total else f"{counts[word]} of {total}"
-            yield f"{how_many} arms {meaning}{f' ({how})' if word in rings else ''}"
+            number = sum(word in found.split(";") for found in flags)
+            how_many = "All" if number == len(flags) else f"{number} of {len(flags)}"
+            yield f"{how_many} runs {meaning}{f' ({how})' if word in rings else ''}"
 
 
 def _device(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:

@@ -9,14 +9,12 @@ from typing import Any
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
 from dlbench.analysis.arms import MOST_DRIFT, Arm, Row, has_drifted
 from dlbench.analysis.compare.judgement import SIGNIFICANCE, can_differ
-from dlbench.analysis.formatting import SECONDS, Statement, counted, listed, one_line, percent
+from dlbench.analysis.formatting import Statement, counted, listed, one_line, percent
 from dlbench.analysis.statistics.intervals import LEVEL, order_statistic_coverage
 from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 from dlbench.scenario.settings import Input
 
-# A window of twice the shortest that gives a rate is still short: a slow second weighs a tenth in it.
-SHORT_WINDOW_S = 2 * MIN_TIMED_S
 # From this share on, CPU time that the hypervisor took is as large as half the differences that are called real.
 MUCH_STEAL = 0.01
 # A first step, with its compilation, that is so much of the training says little about a longer one.
@@ -104,16 +102,12 @@ def _unsteady(arms: Sequence[Arm]) -> str:
 
 def _window(rows: Sequence[Row]) -> str:
     without = sum(row.get("samples_per_s") is None for row in rows)
-    windows = [float(row["timed_window_s"]) for row in rows if row.get("timed_window_s") is not None]
-    text = ""
-    if without:
-        text = (
-            f"{without} of {counted(len(rows), 'run')} have no steady throughput: it needs a timed window of "
-            f"{MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s (`extend_window: true` brings it)."
-        )
-    if windows and median(windows) < SHORT_WINDOW_S and without < len(rows):
-        text += f" The median timed window is {SECONDS.shown(median(windows))}, which is short."
-    return text.strip()
+    if not without:
+        return ""
+    return (
+        f"{without} of {counted(len(rows), 'run')} have no steady throughput: it needs a timed window of "
+        f"{MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s (`extend_window: true` brings it)."
+    )
 
 
 def _steal(rows: Sequence[Row]) -> str:

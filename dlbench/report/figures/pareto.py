@@ -95,7 +95,7 @@ def _lead(fields: Sequence[_Field], panels: Sequence[Panel]) -> Iterator[str]:
     if any(sees_unequally(runs[is_completed(runs)]) for runs in without):
         yield UNEQUAL
     if any(one.label == FRONT for panel in panels for one in panel.series):
-        yield "The dashed line joins the arms that no other arm beats in both."
+        yield "Dashed: the arms that no other beats in both."
 
 
 def _in_unit(runs: "pd.DataFrame") -> "tuple[pd.DataFrame, str]":

@@ -60,16 +60,20 @@ def test_flags_of_the_minority_have_rings_and_others_are_counted(tmp_path: Path)
     marks = [
         replace(mark(x, 1.0, 2.0), flags=flags) for x, flags in enumerate(("extended;unsteady", "extended", "", "", ""))
     ]
-    found = caption(lines(series(*marks)), report_data(tmp_path / "s", {}))
-    assert "2 of 5 arms were timed in steps added after training (ringed)." in found.text
-    assert "1 of 5 arms had a rate that was not steady (ringed)." in found.text
+    # A run counts once, in however many panels its arm is drawn.
+    chart = lines(series(*marks))
+    chart, both = replace(chart, panels=chart.panels * 2), {"extended_steps": 9, "samples_per_s": 1.0}
+    data = report_data(tmp_path / "s", both | {"rate_drift": 0.2}, both, *[{"samples_per_s": 1.0}] * 5)
+    found = caption(chart, data)
+    assert "2 of 7 runs were timed in steps added after training (ringed)." in found.text
+    assert "1 of 7 runs had a rate that was not steady (ringed)." in found.text
     cells = lines(replace(series(*marks), emulated="simulated"))
     cells = replace(cells, panels=tuple(replace(panel, form="cells") for panel in cells.panels))
-    found = caption(cells, report_data(tmp_path / "c", {}))
+    found = caption(cells, data)
     assert "not steady (*)." in found.text
     assert "(hollow)" not in found.text
-    every = caption(lines(series(*marks[:2])), report_data(tmp_path / "t", {}))
-    assert "All arms were timed in steps added after training." in every.text
+    every = caption(lines(series(*marks[:2])), report_data(tmp_path / "t", both, both))
+    assert "All runs were timed in steps added after training." in every.text
 
 
 def test_every_real_chart_has_a_caption_of_three_lines_at_most_and_whole_labels() -> None:
