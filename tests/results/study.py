@@ -210,10 +210,11 @@ class StudyText:
         over: str = "batch_size",
         column: str = "train_time_s",
     ) -> tuple[Comparison, ...]:
-        """Compare arms with settings `of` with those of `against` at each value of an axis that both have."""
+        """Compare arms `of` with those `against` at each value of an axis where both have the column."""
         places = [value for value in self.values(over, **of) if self.arms(**{**against, over: value})]
         pairs = [(value, self.arm(**{**of, over: value}), self.arm(**{**against, over: value})) for value in places]
-        return comparisons.compared(pairs, column)
+        known = [pair for pair in pairs if all(arm.values(column) for arm in pair[1:])]
+        return comparisons.compared(known, column)
 
     def differ(self, column: str, within: str, **settings: Any) -> str:
         """Return by how much runs of one repeat differ at most in a column, at each value of a setting they share."""
