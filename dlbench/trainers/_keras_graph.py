@@ -10,8 +10,7 @@ import copy
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dlbench.trainers import Problem
 
@@ -20,11 +19,12 @@ Reduce = Callable[[list[Any]], list[Any]]
 Everywhere = Callable[[Callable[..., Any], int], Callable[..., Any]]
 
 
-@dataclass(frozen=True)
-class InputSpecs:
-    """What a graph is made for: the types of samples and classes, and the batch size, None for any.
+class InputSpecs(NamedTuple):
+    """What a graph is made for: the types of samples and classes, the batch size, None for any, and the losses' scale.
 
-    `scale` is in none of the graph's shapes; it is there where batches of one size and another weight need another one.
+    The scale is a constant of the graph: to pass one more tensor costs 30 us. It also tells an epoch's last steps from
+    full ones on all processes alike: TensorFlow's collectives are numbered as they are traced, so that where one
+    process traces a graph all have to.
     """
 
     x: Any
@@ -96,36 +96,36 @@ class Graph:
         return summed
 
     def gradient(self, specs: InputSpecs) -> Any:
-        """Return f(x, y, scale) -> one vector: all gradients, then the sum of the losses and the correct ones."""
+        """Return f(x, y) -> one vector: all gradients, then the sum of the losses and the correct ones."""
         tf = self._tf
 
-        def gradient(x: Any, y: Any, scale: Any) -> Any:
-            gradients, sums = self._differentiate(x, y, scale)
+        def gradient(x: Any, y: Any) -> Any:
+            gradients, sums = self._differentiate(x, y, self._scale(specs))
             return tf.concat([*(tf.reshape(g, [-1]) for g in gradients), sums], 0)
 
-        return self._compile(gradient, self._batch(specs), tf.TensorSpec([], self.dtype))
+        return self._compile(gradient, self._batch(specs))
 
     def apply(self) -> Any:
-        """Return f(update): one optimizer step with a flat gradient."""
+        """Return f(update): one optimizer step with a flat gradient; what follows it, such as sums, is not read."""
         tf = self._tf
         sizes = [math.prod(variable.shape) for variable in self._variables]
 
         def apply(update: Any) -> None:
-            parts = tf.split(update, sizes)
+            parts = tf.split(update, [*sizes, -1])[:-1]
             shaped = [tf.reshape(part, v.shape) for part, v in zip(parts, self._variables, strict=True)]
             self._update(shaped)
 
-        return self._compile(apply, (), tf.TensorSpec([sum(sizes)], self.dtype))
+        return self._compile(apply, (), tf.TensorSpec([None], self.dtype))
 
     def step(self, specs: InputSpecs, reduce: Reduce | None) -> Any:
-        """Return f(x, y, scale) -> [sum of the losses, correct ones]: gradient, `reduce` and update."""
+        """Return f(x, y) -> [sum of the losses, correct ones]: gradient, `reduce` and update."""
 
-        def step(x: Any, y: Any, scale: Any) -> Any:
-            gradients, sums = self._differentiate(x, y, scale)
+        def step(x: Any, y: Any) -> Any:
+            gradients, sums = self._differentiate(x, y, self._scale(specs))
             self._update(gradients if reduce is None else list(reduce(gradients)))
             return sums
 
-        return self._compile(step, self._batch(specs), self._tf.TensorSpec([], self.dtype))
+        return self._compile(step, self._batch(specs))
 
     def evaluate(self, specs: InputSpecs) -> Any:
         """Return f(x, y) -> [sum of the losses, correct ones] in inference mode."""
@@ -136,15 +136,15 @@ class Graph:
         return self._compile(evaluate, self._batch(specs))
 
     def add(self, specs: InputSpecs) -> Any:
-        """Return f(x, y, scale) -> [sum of the losses, correct ones], and keep the gradients."""
+        """Return f(x, y) -> [sum of the losses, correct ones], and keep the gradients."""
 
-        def add(x: Any, y: Any, scale: Any) -> Any:
-            gradients, sums = self._differentiate_part(x, y, scale)
+        def add(x: Any, y: Any) -> Any:
+            gradients, sums = self._differentiate_part(x, y, self._scale(specs))
             for added, gradient in zip(self._added, gradients, strict=True):
                 added.assign_add(gradient)
             return sums
 
-        return self._compile(add, self._batch(specs), self._tf.TensorSpec([], self.dtype))
+        return self._compile(add, self._batch(specs))
 
     def _differentiate(self, x: Any, y: Any, scale: Any) -> tuple[list[Any], Any]:
         """Return (gradients and all that were kept, [sum of the losses, correct ones]), and keep none any longer."""
@@ -239,6 +239,9 @@ class Graph:
     def _update(self, gradients: list[Any]) -> None:
         """Run the optimizer; one that scales losses divides by its scale again and skips what is not finite."""
         self.optimizer.apply([self._scaled(gradient) for gradient in gradients], self._variables)
+
+    def _scale(self, specs: InputSpecs) -> Any:
+        return self._tf.constant(specs.scale, self.dtype)
 
     def _scaled(self, value: Any) -> Any:
         """Return value x the optimizer's loss scale, if it has one: a power of two, so that nothing is rounded."""

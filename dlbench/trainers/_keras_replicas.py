@@ -113,14 +113,7 @@ class ReplicatedTrainer(KerasTrainer):
         if len(y) >= self._devices.num_replicas:
             return super().evaluate(x, y)
         call = self._call("evaluate a few", InputSpecs(x.dtype, y.dtype), self._first.evaluate)
-        return self._as_sums(call(self._tensor(x), self._tensor(y)).numpy())
-
-    def _specs(self, x: Array, y: Array, scale: float) -> InputSpecs:
-        """Return the same, with the scale: it tells an epoch's last steps from full ones on all processes alike.
-
-        TensorFlow's collectives are numbered as they are traced: where one process traces a graph, all have to.
-        """
-        return InputSpecs(x.dtype, y.dtype, len(y), scale)
+        return self._as_sums(call(self._tensor("x", x), self._tensor("y", y)).numpy())
 
     def _own(self, variables: list[Any]) -> list[list[Any]]:
         return self._devices.own(variables)
@@ -128,10 +121,10 @@ class ReplicatedTrainer(KerasTrainer):
     def _read(self, variables: list[Any]) -> Array:
         return read(variables, self._dtype)
 
-    def _tensor(self, array: Array) -> Any:
+    def _tensor(self, name: str, array: Array) -> Any:
         """Return a tensor on the processor, from where each replica's device fetches its slice."""
         with self._tf.device("CPU:0"):
-            return super()._tensor(array)
+            return super()._tensor(name, array)
 
 
 def take_gradients_as_they_are(optimizer: Any) -> None:

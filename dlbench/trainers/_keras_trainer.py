@@ -1,5 +1,6 @@
 """A Keras model as a `Trainer`: flat NumPy vectors in and out, each step one or two compiled calls."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -77,6 +78,11 @@ def set_reduce(model: Any, in_forward: Callable[[Any], Any] | None, num_workers:
         layer.reduce = in_forward
 
 
+def specs_of(x: Array, y: Array, scale: float) -> InputSpecs:
+    """Return what the graphs that differentiate a batch are made for."""
+    return InputSpecs(x.dtype, y.dtype, len(y), scale)
+
+
 def _memory_of(tensor: Any) -> Array:
     """Return a tensor's values as a writable array: its own memory on a processor, else a copy.
 
@@ -88,13 +94,37 @@ def _memory_of(tensor: Any) -> Array:
     return array if array.flags.writeable else array.copy()
 
 
-def _aligned_copy(array: Array) -> Array:
-    """Return a copy that TensorFlow can use as it is; small ones take half of the time of `tf.constant`."""
-    memory = np.empty(array.nbytes + ALIGNMENT, np.uint8)
+class Buffers:
+    """Memory that keeps its place, and TensorFlow's tensors of it.
+
+    A copy into memory that is there costs less than a tensor of memory that is new: TensorFlow finds out its shape and
+    type anew in each call (30 us).
+
+    Args:
+        tf: The module.
+    """
+
+    def __init__(self, tf: Any) -> None:
+        self._tf = tf
+        self._held: dict[tuple[str, tuple[int, ...], np.dtype[Any]], tuple[Array, Any]] = {}
+
+    def tensor(self, name: str, array: Array) -> Any:
+        """Return a tensor of an array's values, which the next array of this name, shape and type overwrites."""
+        key = name, array.shape, array.dtype
+        held = self._held.get(key)
+        if held is None:
+            memory = _aligned(array.shape, array.dtype)
+            held = self._held[key] = memory, self._tf.experimental.dlpack.from_dlpack(memory.__dlpack__())
+        np.copyto(held[0], array)
+        return held[1]
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return an empty array whose memory TensorFlow can use as it is."""
+    num_bytes = math.prod(shape) * dtype.itemsize
+    memory = np.empty(num_bytes + ALIGNMENT, np.uint8)
     start = -memory.__array_interface__["data"][0] % ALIGNMENT
-    copy: Array = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-    copy[...] = array
-    return copy
+    return memory[start : start + num_bytes].view(dtype).reshape(shape)
 
 
 class KerasTrainer:
@@ -130,8 +160,10 @@ class KerasTrainer:
         self._set_seeds(np.concatenate([read(seeds, np.float64) for seeds in self._own(self._seeds)]))
         self._dtype = np.dtype(graph.dtype.as_numpy_dtype)
         self._compiled: dict[tuple[str, InputSpecs | None], Any] = {}
+        self._buffers = Buffers(tf)
+        # The gradient that was returned and not yet applied, and the tensor whose memory it is.
+        self._gradient: tuple[Array | None, Any] = (None, None)
         self._reduce: Callable[[list[Any]], list[Any]] | None = None
-        self._scale: tuple[float, Any] = (float("nan"), None)
         self._learning_rate = float("nan")
         self._has_positions = bool(graph.problem.target_shape)
         self.num_parameters = sum(int(np.prod(v.shape)) for v in self._weights)
@@ -189,12 +221,15 @@ class KerasTrainer:
         The gradient is TensorFlow's own memory, fresh in each call, not a copy of it.
         """
         x, y, loss, correct = self._add_all_but_the_last(x, y, scale)
-        call = self._call("gradient", self._specs(x, y, scale), self._graph.gradient)
-        packed = _memory_of(call(self._tensor(x), self._tensor(y), self._scalar(scale)))
+        call = self._call("gradient", specs_of(x, y, scale), self._graph.gradient)
+        tensor = call(self._tensor("x", x), self._tensor("y", y))
+        packed = _memory_of(tensor)
         if not len(y):
             packed = packed.copy()  # zeros may be memory of the graph's own: what is reduced into them would stay
         last_loss, last_correct = self._as_sums(packed[-2:])
-        return packed[:-2], loss + last_loss, correct + last_correct
+        gradient, is_copy = packed[:-2], packed.flags.owndata or self._graph.on_accelerator
+        self._gradient = gradient, None if is_copy else tensor
+        return gradient, loss + last_loss, correct + last_correct
 
     def apply(self, update: Array, learning_rate: float) -> None:
         """Apply one optimizer step with the reduced flat gradient; done when it returns."""
@@ -202,22 +237,23 @@ class KerasTrainer:
         call = self._compiled.get(("apply", None))
         if call is None:
             call = self._compiled["apply", None] = self._graph.apply()
-        call(self._tensor(update))
+        (gradient, tensor), self._gradient = self._gradient, (None, None)
+        call(tensor if tensor is not None and update is gradient else self._tensor("update", update))
         self.synchronize()
 
     def step(self, x: Array, y: Array, scale: float, learning_rate: float) -> tuple[float, float]:
         """Run gradient, hook and update in one compiled call; return (sum of the losses, correct predictions)."""
         self._set_learning_rate(learning_rate)
         x, y, loss, correct = self._add_all_but_the_last(x, y, scale)
-        call = self._call("step", self._specs(x, y, scale), lambda specs: self._graph.step(specs, self._reduce))
-        sums = _memory_of(call(self._tensor(x), self._tensor(y), self._scalar(scale)))
+        call = self._call("step", specs_of(x, y, scale), lambda specs: self._graph.step(specs, self._reduce))
+        sums = _memory_of(call(self._tensor("x", x), self._tensor("y", y)))
         last_loss, last_correct = self._as_sums(sums)
         return loss + last_loss, correct + last_correct
 
     def evaluate(self, x: Array, y: Array) -> tuple[float, float]:
         """Return (sum of the losses, correct predictions) of one batch of any size, in inference mode."""
         call = self._call("evaluate", InputSpecs(x.dtype, y.dtype), self._graph.evaluate)
-        return self._as_sums(_memory_of(call(self._tensor(x), self._tensor(y))))
+        return self._as_sums(_memory_of(call(self._tensor("x", x), self._tensor("y", y))))
 
     def rehearse(self, x: Array, y: Array, scale: float) -> None:
         """Trace, compile and run what a batch of this size needs, and put the state back."""
@@ -273,14 +309,11 @@ class KerasTrainer:
             return x, y, loss, correct
         *parts, last = parts_of_batch(len(y), self._graph.num_parts)
         for part in parts:
-            call = self._call("add", self._specs(x[part], y[part], scale), self._graph.add)
-            sums = _memory_of(call(self._tensor(x[part]), self._tensor(y[part]), self._scalar(scale)))
+            part_x, part_y = x[part], y[part]
+            call = self._call("add", specs_of(part_x, part_y, scale), self._graph.add)
+            sums = _memory_of(call(self._tensor("x", part_x), self._tensor("y", part_y)))
             loss, correct = (a + b for a, b in zip((loss, correct), self._as_sums(sums), strict=True))
         return x[last], y[last], loss, correct
-
-    def _specs(self, x: Array, y: Array, scale: float) -> InputSpecs:
-        """Return what a graph that computes gradients is made for."""
-        return InputSpecs(x.dtype, y.dtype, len(y))
 
     def _call(self, name: str, specs: InputSpecs, make: Callable[[InputSpecs], Any]) -> Any:
         call = self._compiled.get((name, specs))
@@ -288,24 +321,16 @@ class KerasTrainer:
             call = self._compiled[name, specs] = make(specs)
         return call
 
-    def _tensor(self, array: Array) -> Any:
-        """Return a tensor that shares the array's memory where TensorFlow can use it, else that of a copy."""
+    def _tensor(self, name: str, array: Array) -> Any:
+        """Return a tensor of an array's values; the next one of this name may be in the same memory."""
         if not array.size or self._graph.on_accelerator:
             return self._tf.constant(array)
-        address, read_only = array.__array_interface__["data"]
-        if read_only or address % ALIGNMENT or not array.flags.c_contiguous:
-            array = _aligned_copy(array)
-        return self._tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+        return self._buffers.tensor(name, array)
 
     def _as_sums(self, sums: Array) -> tuple[float, float]:
         """Return (sum of the losses, correct predictions), the latter whole where a sample has one class."""
         loss, correct = float(sums[0]), float(sums[1])
         return loss, correct if self._has_positions else round(correct)
-
-    def _scalar(self, value: float) -> Any:
-        if self._scale[0] != value:
-            self._scale = (value, self._tf.constant(value, self._graph.dtype))
-        return self._scale[1]
 
     def _set_learning_rate(self, value: float) -> None:
         if self._learning_rate != value:

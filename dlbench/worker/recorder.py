@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dlbench.records.columns import PHASE, STEP_FIELDS
+from dlbench.records.columns import PHASE
 from dlbench.records.result import Segment
 from dlbench.telemetry.reporter import Reporter
+from dlbench.trainers import Array
 from dlbench.worker.train.agreement import Diverged
 
 NAN = float("nan")
@@ -51,12 +52,12 @@ class StepTimestamps(NamedTuple):
 
 
 class StepRecorder:
-    """Records the steps of one worker: a row of `steps.csv` each, in preallocated blocks, and the heartbeat.
+    """Records the steps of one worker: a row of `steps.csv` each, made from what is kept a block at a time.
 
     Args:
         reporter: Sends blocks of rows and the heartbeat.
-        interval_s: Longest time a full row waits in the block.
-        capacity: Rows of a block.
+        interval_s: Longest time a step waits in the block.
+        capacity: Steps of a block.
 
     Attributes:
         zero: Moment on `perf_counter` that counts as 0 s: the start of the first step.
@@ -70,9 +71,8 @@ class StepRecorder:
         self.ready_at: float | None = None
         self.first_step_s: float | None = None
         self._reporter = reporter
-        self._interval_s = interval_s
-        self._rows = np.empty((capacity, len(STEP_FIELDS)))
-        self._count = 0
+        self._interval_s, self._capacity = interval_s, capacity
+        self._block: list[tuple[float, ...]] = []
         self._sent_at = perf_counter()
 
     def start(self, on_zero: Callable[[float], None]) -> None:
@@ -83,31 +83,16 @@ class StepRecorder:
     def add(
         self, step: int, epoch: int, phase: str, num_samples: int, timestamps: StepTimestamps, loss: float | None
     ) -> None:
-        """Record one step, about a microsecond's work; `epoch` is 0 in an extended window, `loss` a mean.
+        """Record one step, less than a microsecond's work; `epoch` is 0 in an extended window, `loss` a mean.
 
         Raises:
             Diverged: The loss of a step that counts is not finite.
         """
-        started, batch_ready, gradient_ready, peers_ready, reduced, ended = timestamps
-        self._rows[self._count] = (  # in the order of STEP_FIELDS
-            step,
-            1,
-            epoch,
-            PHASE[phase],
-            num_samples,
-            started - self.zero,
-            ended - started,
-            batch_ready - started,
-            (ended if math.isnan(gradient_ready) else gradient_ready) - batch_ready,
-            peers_ready - gradient_ready,
-            reduced - (gradient_ready if math.isnan(peers_ready) else peers_ready),
-            ended - reduced,
-            NAN if loss is None else loss,
-        )
+        self._block.append((step, epoch, PHASE[phase], num_samples, *timestamps, NAN if loss is None else loss))
+        ended = timestamps.ended
         if phase == "first":
-            self.first_step_s = ended - started
-        self._count += 1
-        if self._count == len(self._rows) or ended - self._sent_at >= self._interval_s:
+            self.first_step_s = ended - timestamps.started
+        if ended - self._sent_at >= self._interval_s or len(self._block) == self._capacity:
             self.flush()
             self._sent_at = ended
         self._reporter.step, self._reporter.epoch = step, epoch
@@ -118,9 +103,30 @@ class StepRecorder:
 
     def flush(self) -> None:
         """Hand the rows of the block to the reporter."""
-        if self._count:
-            self._reporter.send_steps(self._rows[: self._count])
-            self._count = 0
+        if self._block:
+            self._reporter.send_steps(self._rows())
+            self._block = []
+
+    def _rows(self) -> Array:
+        """Return the rows of the block: [n, len(STEP_FIELDS)]."""
+        step, epoch, phase, num_samples, *moments, loss = np.array(self._block).T
+        started, batch_ready, gradient_ready, peers_ready, reduced, ended = moments
+        columns = (  # in the order of STEP_FIELDS
+            step,
+            np.ones_like(step),
+            epoch,
+            phase,
+            num_samples,
+            started - self.zero,
+            ended - started,
+            batch_ready - started,
+            np.where(np.isnan(gradient_ready), ended, gradient_ready) - batch_ready,
+            peers_ready - gradient_ready,
+            reduced - np.where(np.isnan(peers_ready), gradient_ready, peers_ready),
+            ended - reduced,
+            loss,
+        )
+        return np.stack(columns, axis=1)
 
     def train_time_s(self, moment: float) -> float:
         """Return the training time of this attempt up to a moment on `perf_counter`."""

@@ -43,13 +43,13 @@ class Step:
         loss: Mean loss of this worker's samples, where the script knows it.
     """
 
-    __slots__ = ("_data_ready", "_entered", "_gradient_ready", "_num_samples", "_recorder", "_reduced", "loss")
+    __slots__ = ("_data_ready", "_gradient_ready", "_num_samples", "_recorder", "_reduced", "loss")
 
     def __init__(self, recorder: ScriptRecorder | None, num_samples: int) -> None:
         self.loss: float | None = None
         self._recorder = recorder
         self._num_samples = num_samples if recorder is None else _count("num_samples", num_samples)
-        self._entered = self._data_ready = self._gradient_ready = self._reduced = NAN
+        self._data_ready = self._gradient_ready = self._reduced = NAN
 
     def data_ready(self) -> None:
         """Mark that the batch is there, where it is loaded inside the step."""
@@ -65,7 +65,7 @@ class Step:
 
     def __enter__(self) -> Self:
         if self._recorder is not None:
-            self._entered = self._data_ready = self._recorder.enter()
+            self._data_ready = self._recorder.enter()
         return self
 
     def __exit__(
@@ -73,9 +73,8 @@ class Step:
     ) -> None:
         if self._recorder is not None and kind is None:
             loss = _number("the step's loss", self.loss)
-            timestamps = StepTimestamps(
-                self._entered, self._data_ready, self._gradient_ready, NAN, self._reduced, perf_counter()
-            )
+            started, ended = self._recorder.counted_to, perf_counter()
+            timestamps = StepTimestamps(started, self._data_ready, self._gradient_ready, NAN, self._reduced, ended)
             try:
                 self._recorder.add(self._num_samples, timestamps, loss)
             except Diverged as diverged:

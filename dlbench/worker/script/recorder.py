@@ -34,6 +34,10 @@ class ScriptRecorder:
         reporter: Sends rows and messages.
         observer: Reads the sensors before the first step.
         barrier: Waits for every worker, or None: then nothing is timed.
+
+    Attributes:
+        epochs: Epochs that have ended.
+        counted_to: Moment on `perf_counter` up to which every moment is a step's or a pause's: the next step's start.
     """
 
     def __init__(
@@ -48,8 +52,7 @@ class ScriptRecorder:
         self._run, self._observer, self._barrier = run, observer, barrier
         self._recorder = StepRecorder(reporter, run.limits.flush_interval_s)
         self._window = Window(barrier or (lambda: None), reporter.observer_cpu_s)
-        # Up to here every moment is a step's or a pause's.
-        self._counted_to = self._evaluation_s = 0.0
+        self.counted_to = self._evaluation_s = 0.0
         self._steps = self._samples = self._epoch_samples = 0
         self._last: EpochScores = {}
         self._best: float | None = None
@@ -62,17 +65,16 @@ class ScriptRecorder:
         if self._recorder.ready_at is None:
             self._observer.baseline()
             self._recorder.start(self._observer.zero)
-            self._counted_to = perf_counter()
-            return self._counted_to
+            self.counted_to = perf_counter()
+            return self.counted_to
         return perf_counter()
 
     def add(self, num_samples: int, timestamps: StepTimestamps, loss: float | None) -> None:
-        """A step has ended; its `timestamps` start where the script entered it.
+        """A step has ended.
 
         Raises:
             Diverged: Its loss is not a finite number.
         """
-        timestamps = timestamps._replace(started=min(self._counted_to, timestamps.started))
         self._steps += 1
         self._epoch_samples += num_samples
         self._samples += num_samples
@@ -80,7 +82,7 @@ class ScriptRecorder:
         if self._window.is_open:
             self._window.count(num_samples, timestamps.ended - timestamps.started)
             self._window.mark_end(timestamps.ended)
-        self._counted_to = timestamps.ended
+        self.counted_to = timestamps.ended
         if self._is_cut(self._steps + 1):
             self._window.close(self._recorder.zero)
         self._open_before_step()
@@ -90,7 +92,7 @@ class ScriptRecorder:
         self.epochs += 1
         self._learning_rate = learning_rate
         self._window.close(self._recorder.zero)
-        pause = perf_counter() - self._counted_to if self._steps else 0.0
+        pause = perf_counter() - self.counted_to if self._steps else 0.0
         self._evaluation_s += pause if _was_evaluated(scores) else 0.0
         self.reporter.send_epoch(self._epoch_row(scores, pause))
         self._look_at(scores)
@@ -152,11 +154,11 @@ class ScriptRecorder:
         """Leave the time since the last step out of training."""
         if self._steps:
             now = perf_counter()
-            self._recorder.paused_s += now - self._counted_to
-            self._counted_to = now
+            self._recorder.paused_s += now - self.counted_to
+            self.counted_to = now
 
     def _train_time(self) -> float:
-        return self._recorder.train_time_s(self._counted_to)
+        return self._recorder.train_time_s(self.counted_to)
 
     def _epoch_row(self, scores: EpochScores, pause: float) -> dict[str, Any]:
         return {
@@ -165,7 +167,7 @@ class ScriptRecorder:
             "samples": self._epoch_samples,
             "learning_rate": self._learning_rate,
             "train_time_s": self._train_time() if self._steps else None,
-            "ended_at_s": self._counted_to - self._recorder.zero if self._steps else None,
+            "ended_at_s": self.counted_to - self._recorder.zero if self._steps else None,
             **scores,
             "evaluated_samples": None,
             "evaluation_time_s": pause if _was_evaluated(scores) else None,

@@ -36,7 +36,7 @@ class TrainingData:
     def batch(self, share: Share, epoch: int = 0) -> tuple[Array, Array]:
         """Return a share's training samples as they are stored, in every epoch."""
         chosen = self.train[share.indices]
-        return self.x[chosen], self.y[chosen]
+        return self.x.take(chosen, 0), self.y.take(chosen, 0)
 
 
 class CroppedAndFlipped:

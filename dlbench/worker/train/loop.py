@@ -120,7 +120,10 @@ class Loop:
     def _train_epoch(self, epoch: Epoch) -> None:
         for share in self.order.epoch(epoch.number):
             epoch.learning_rate = learning_rate(self.run, self._step + 1, self.order.steps_per_epoch)
-            epoch.sums += (*self._train_step(share, epoch.learning_rate, epoch.number), len(share.indices))
+            loss_sum, correct = self._train_step(share, epoch.learning_rate, epoch.number)
+            epoch.loss_sum += loss_sum
+            epoch.correct += correct
+            epoch.samples += len(share.indices)
             if self._is_first:
                 self._pausing(self._agree)
                 self._pausing(self._rehearse)

@@ -1,10 +1,9 @@
 """How far one process has come: all that a loop has to know to go on after an epoch as if nothing had happened."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
 from dlbench.strategies import Communicator
@@ -47,10 +46,12 @@ class TrainingProgress(BaseModel):
 
 @dataclass
 class Epoch:
-    """One epoch of one worker; `sums` holds its losses, correct predictions and samples."""
+    """One epoch of one worker, with the sums over its samples so far."""
 
     number: int
-    sums: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
+    loss_sum: float = 0.0
+    correct: float = 0.0
+    samples: int = 0
     steps: int = 0
     learning_rate: float = 0.0
     train_time_s: float = 0.0
@@ -61,14 +62,14 @@ def epoch_rows(epochs: list[Epoch], communicator: Communicator) -> list[dict[str
     """Sum each epoch over all workers and return its row of `epochs.csv`; a collective where there is any."""
     if not epochs:
         return []
-    own = np.stack([epoch.sums for epoch in epochs])
+    own = np.array([(epoch.loss_sum, epoch.correct, epoch.samples) for epoch in epochs], np.float64)
     everyone = np.empty_like(own)
     communicator.all_reduce(own, everyone)
     return [
         {
             "epoch": epoch.number,
             "steps": epoch.steps,
-            "samples": int(epoch.sums[2]),
+            "samples": epoch.samples,
             "learning_rate": epoch.learning_rate,
             "train_time_s": epoch.train_time_s,
             "ended_at_s": epoch.ended_at_s,

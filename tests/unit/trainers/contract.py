@@ -136,6 +136,27 @@ def check_memory_is_not_shared(trainer: Trainer, given: Batch) -> None:
     assert np.isfinite(trainer.parameters()).all()
 
 
+def check_every_update_is_applied(trainer: Trainer, given: Batch) -> None:
+    """The gradient itself, changed in place as a strategy does, its copy, and one of an earlier call move alike."""
+    start = trainer.parameters(), trainer.statistics(), trainer.optimizer_state()
+    ends = []
+    for is_copy, comes_late in ((False, False), (True, False), (True, True)):
+        restore(trainer, *start)
+        update, _, _ = trainer.gradient(*given, 0.1)
+        update *= 3
+        update = update.copy() if is_copy else update
+        if comes_late:
+            trainer.gradient(given[0][:5], given[1][:5], 0.1)
+        trainer.apply(update, 0.01)
+        ends.append(trainer.parameters())
+    assert np.abs(ends[0] - start[0]).max() > 0
+    for end in ends[1:]:
+        assert np.array_equal(end, ends[0])
+    restore(trainer, *start)
+    trainer.apply(gradient(trainer, *given, 0.1), 0.01)
+    assert not np.array_equal(trainer.parameters(), ends[0])
+
+
 def check_step_is_gradient_and_apply(make, given: Batch) -> None:
     apart, at_once = make(), make()
     at_once.compile(None)
@@ -254,4 +275,5 @@ CHECKS = [
     check_parameters_come_back,
     check_evaluation_is_exact,
     check_memory_is_not_shared,
+    check_every_update_is_applied,
 ]
