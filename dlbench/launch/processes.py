@@ -8,6 +8,7 @@ environment it was started with.
 import contextlib
 import errno
 import os
+import select
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -97,6 +98,21 @@ def worker_states(attempt_id: str, views: Mapping[int, WorkerView], host: str) -
 def leftovers(attempt_id: str, session: int | None = None) -> list[int]:
     """Return the living processes of an attempt, by its id and, if given, by the launcher's session."""
     return [pid for pid in _all_pids() if _belongs(pid, attempt_id, session)]
+
+
+def wait_for(pid: int, seconds: float) -> None:
+    """Wait so long, but no longer than until a process has ended; where that cannot be watched, all the time."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:  # no descriptor is left
+        time.sleep(seconds)
+        return
+    try:
+        ended = select.poll()
+        ended.register(descriptor, select.POLLIN)
+        ended.poll(1000 * seconds)
+    finally:
+        os.close(descriptor)
 
 
 def end(pids: Iterable[int], grace_s: float) -> list[int]:

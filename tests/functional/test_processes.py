@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dlbench.launch.processes import end, leftovers, state
+from dlbench.launch.processes import end, leftovers, state, wait_for
 
 SLEEP = "import time; print(flush=True); time.sleep(600)"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEP
@@ -87,3 +87,26 @@ def test_a_process_that_has_ended_counts_as_ended() -> None:
     child.wait()
     assert state(child.pid) is None
     assert end([child.pid], grace_s=1.0) == []
+
+
+def test_waiting_ends_with_the_process_or_with_the_time(attempt_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    child = start(attempt_id)
+    waited = [seconds_of_waiting(child.pid, 0.2)]
+    child.kill()
+    waited.append(seconds_of_waiting(child.pid, 60.0))
+
+    def no_descriptor(pid: int) -> int:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(os, "pidfd_open", no_descriptor)
+    waited.append(seconds_of_waiting(child.pid, 0.2))
+    child.wait()
+    assert waited[0] >= 0.2
+    assert waited[1] < 30
+    assert waited[2] >= 0.2
+
+
+def seconds_of_waiting(pid: int, seconds: float) -> float:
+    started = time.monotonic()
+    wait_for(pid, seconds)
+    return time.monotonic() - started
