@@ -46,7 +46,7 @@ soak: .venv/installed-test .venv/installed-horovod  ## Run the long campaigns, h
 	$(BIN)/python -m tests.soak kills --output results/faults/kills
 	$(BIN)/python -m tests.soak claims --output results/claims
 	@for name in scenarios clusters hosts references studies; do \
-	  $(BIN)/python -m tests.soak mutations --of $$name --mutants 10000 --output results/fuzz/$$name; done
+	  $(BIN)/python -m tests.soak mutations --of $$name --mutants 10000 --processes 2 --output results/fuzz/$$name; done
 
 bench: .venv/installed-test .venv/installed-horovod  ## Measure dlbench's own cost in interleaved pairs: 50 minutes (keep the machine quiet)
 	$(BIN)/python -m tests.bench

@@ -3,9 +3,9 @@
 import random
 import sys
 import tempfile
-import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 
 import click
@@ -13,7 +13,7 @@ import click
 from tests.functional.faults.fault import PHASES, Fault
 from tests.functional.faults.strike import LONG, SHORT, WAITED_FOR, Report, examine, kinds
 from tests.functional.faults.study import Shape
-from tests.soak.page import in_memory, machine, table, what_went_wrong, write_table
+from tests.soak.page import in_memory, machine, read_rows, table, what_went_wrong, write_table
 
 ALGORITHMS = ("auto", "ring", "recursive-doubling", "rabenseifner", "own-ring")
 MOST_IN_A_STUDY = 10
@@ -24,29 +24,42 @@ COLUMNS = ("fault", "phase", "step", "worker", "workers", "algorithm", "status",
 @click.option("--faults", "number", default=100, show_default=True, type=click.IntRange(min=1))
 @click.option("--seed", default=1, show_default=True)
 @click.option("--output", type=click.Path(path_type=Path), help="Folder for faults.csv and README.md; default: none.")
-def faults(number: int, seed: int, output: Path | None) -> None:
+@click.option("--resume", "is_resumed", is_flag=True, help="Go on after the faults that faults.csv has.")
+def faults(number: int, seed: int, output: Path | None, is_resumed: bool) -> None:
     """Faults in workers on this machine, alone and over MPI.
+
+    Rows are written study by study, so that a campaign that was cut off can be resumed.
 
     Exit code 0 if each fault has the right status and reason, nothing is left running, no row is lost, and `--resume`
     completes every study.
     """
-    begun, reports, before = time.monotonic(), list[Report](), in_memory()
+    rows = read_rows(output / "faults.csv") if output is not None and is_resumed else []
+    command = f"`python -m tests.soak faults --faults {number} --seed {seed}`"
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-        for place, (shape, drawn) in enumerate(studies(draw(number, seed))):
+        for place, (shape, drawn) in enumerate(after(len(rows), studies(draw(number, seed)))):
+            before = in_memory()
             made = examine(Path(folder) / str(place), shape, drawn)
+            if left := in_memory() - before:
+                made[-1].complaints.append(f"left in shared memory: {sorted(left)}")
             click.echo("\n".join(report.line() for report in made))
-            reports += made
-    if left := in_memory() - before:
-        reports[-1].complaints.append(f"left in shared memory: {sorted(left)}")
-        click.echo(reports[-1].line())
-    minutes = (time.monotonic() - begun) / 60
-    rows = [_row(report) for report in reports]
-    if output is not None:
-        write_table(output / "faults.csv", COLUMNS, rows)
-        command = f"`python -m tests.soak faults --faults {number} --seed {seed}`"
-        (output / "README.md").write_text(page(rows, command, minutes), encoding="utf-8")
-    click.echo(f"{summary(rows)}; {minutes:.1f} minutes")
-    sys.exit(any(report.complaints for report in reports))
+            rows += [_row(report) for report in made]
+            if output is not None:
+                write_table(output / "faults.csv", COLUMNS, rows)
+                (output / "README.md").write_text(page(rows, command), encoding="utf-8")
+    click.echo(summary(rows))
+    sys.exit(any(row[-1] != "0" for row in rows))
+
+
+def after(number: int, listed: Sequence[tuple[Shape, list[Fault]]]) -> list[tuple[Shape, list[Fault]]]:
+    """Return the studies without the first ones, which have so many faults together.
+
+    Raises:
+        click.UsageError: So many are not those of whole studies.
+    """
+    ends = [0, *accumulate(len(drawn) for _, drawn in listed)]
+    if number not in ends:
+        raise click.UsageError(f"faults.csv has {number} faults: it was written with another --faults or --seed")
+    return list(listed[ends.index(number) :])
 
 
 def draw(number: int, seed: int) -> list[tuple[Shape, Fault]]:
@@ -86,12 +99,12 @@ def summary(rows: Sequence[Sequence[str]]) -> str:
     return f"{len(rows)} faults: {ends}; {wrong} wrong"
 
 
-def page(rows: Sequence[Sequence[str]], command: str, minutes: float) -> str:
+def page(rows: Sequence[Sequence[str]], command: str) -> str:
     """Return the page: what was done, kinds x phases, and every fault that ended wrongly."""
     counts = Counter((row[0], row[1]) for row in rows)
     grid = [[kind, *(str(counts[kind, phase]) for phase in PHASES)] for kind in sorted({row[0] for row in rows})]
     how = (
-        f"{command} took {minutes:.0f} minutes on {machine()}. Each fault strikes one run of a study of short runs, in "
+        f"{command} on {machine()}. Each fault strikes one run of a study of short runs, in "
         "the phase of a worker that the table names; the study is then continued without faults. "
         "[faults.csv](faults.csv) has every fault."
     )

@@ -5,6 +5,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -336,6 +337,10 @@ def try_all(subject: Subject, numbers: Iterable[int]) -> Outcomes:
     return found
 
 
+def _try_some(name: str, numbers: range) -> Outcomes:
+    return try_all(SUBJECTS[name], numbers)
+
+
 def page(subject: Subject, found: Outcomes, command: str, seconds: float) -> str:
     """Return the outcomes as a page."""
     kinds = sorted({kind for kind, _ in found.counts})
@@ -355,14 +360,20 @@ def page(subject: Subject, found: Outcomes, command: str, seconds: float) -> str
 @click.option("--of", "name", type=click.Choice(list(SUBJECTS)), default="scenarios", show_default=True)
 @click.option("--mutants", default=5000, show_default=True, type=click.IntRange(min=1))
 @click.option("--first", default=0, show_default=True, type=click.IntRange(min=0), help="Number of the first one.")
+@click.option("--processes", default=1, show_default=True, type=click.IntRange(min=1), help="Read in so many at once.")
 @click.option("--output", type=click.Path(path_type=Path), help="Folder for README.md; default: none.")
-def main(name: str, mutants: int, first: int, output: Path | None) -> None:
+def main(name: str, mutants: int, first: int, processes: int, output: Path | None) -> None:
     """Files broken at random, thousands of them.
 
     Exit code 0 if each is taken or refused in one clear message.
     """
     begun, subject = time.monotonic(), SUBJECTS[name]
-    found = try_all(subject, range(first, first + mutants))
+    found = Outcomes()
+    with ProcessPoolExecutor(processes) as pool:
+        numbers = range(first, first + mutants)
+        for part in pool.map(_try_some, [name] * processes, [numbers[place::processes] for place in range(processes)]):
+            found.counts += part.counts
+            found.defects += part.defects
     command = f"`python -m tests.soak mutations --of {name} --mutants {mutants} --first {first}`"
     text = page(subject, found, command, time.monotonic() - begun)
     if output is not None:

@@ -20,6 +20,14 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]
         csv.writer(file, lineterminator="\n").writerows([columns, *rows])
 
 
+def read_rows(path: Path) -> list[list[str]]:
+    """Return the rows of a CSV file without its header; none where there is no file."""
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))[1:]
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table."""
     cells = ([" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in rows)

@@ -2,8 +2,11 @@
 
 from collections import Counter
 
+import click
+import pytest
+
 from tests.functional.host_faults.kinds import KINDS
-from tests.soak import claims
+from tests.soak import claims, faults
 from tests.soak.hosts import COLUMNS, draw, page
 from tests.unit.analysis.claims.truths import NOISES, published, truths
 
@@ -46,3 +49,14 @@ def test_shuffled_runs_are_a_row_of_the_table() -> None:
     row = claims.shuffled(claims.DESIGNS[0], 3)
     assert row[:4] == ["all of 2023, shuffled columns", "shuffled", "3", "3"]
     assert claims.wrong([row]) == 0
+
+
+def test_a_campaign_goes_on_after_the_studies_that_it_has() -> None:
+    listed = faults.studies(faults.draw(60, seed=1))
+    sizes = [len(drawn) for _, drawn in listed]
+    assert sum(sizes) == 60
+    assert faults.after(0, listed) == listed
+    assert faults.after(sum(sizes[:3]), listed) == listed[3:]
+    assert faults.after(60, listed) == []
+    with pytest.raises(click.UsageError, match="another --faults or --seed"):
+        faults.after(61, listed)
