@@ -95,14 +95,16 @@ class Evidence:
         return connected and is_silent and is_own
 
     @property
-    def was_launcher_killed(self) -> bool:
-        """Whether a signal ended the launcher itself: it would have reported the end of a process that it started.
+    def sole_worker(self) -> int | None:
+        """The rank of the only worker where nothing is between: it is the process that dlbench has started itself."""
+        found = list(self.views.values())
+        return found[0].rank if len(found) == 1 and found[0].pid == self.launcher_pid else None
 
-        Nothing is between where there is one worker. A worker on another host may have the launcher's number there.
-        """
-        connected = [view for view in self.views.values() if view.has_connected]
-        is_between = len(self.views) > 1 or any(view.pid != self.launcher_pid for view in connected)
-        return bool(connected) and is_between and (self.exit_code or 0) < 0
+    @property
+    def was_launcher_killed(self) -> bool:
+        """Whether a signal ended the launcher itself: it would have reported the end of a process that it started."""
+        has_started = any(view.has_connected for view in self.views.values())
+        return has_started and self.sole_worker is None and (self.exit_code or 0) < 0
 
 
 def has_killed_elsewhere(
@@ -302,7 +304,7 @@ def _first_to_fail(evidence: Evidence) -> int | None:
     gone = sorted((v for v in lost if v.closed_at and v.closed_at <= evidence.ended_at), key=lambda v: v.closed_at or 0)
     silent = [view for view in lost if not view.has_connected]
     telling = [view for view in silent if evidence.lines.get(view.rank)]
-    return next((view.rank for view in (*telling, *gone, *silent)), None)
+    return next((view.rank for view in (*telling, *gone, *silent)), evidence.sole_worker)
 
 
 def _is_follower(error: WorkerError) -> bool:

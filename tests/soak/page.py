@@ -1,6 +1,8 @@
 """What all campaigns write: a CSV table, what a page shows of it, and the machine that it was made on."""
 
 import csv
+import fcntl
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -9,8 +11,25 @@ from dlbench.report import markdown
 
 
 def in_memory() -> set[str]:
-    """Return the files that are in shared memory, dlbench's own folders aside while they are in use."""
-    return {str(path) for path in Path("/dev/shm").rglob("*") if not path.match("dlbench-*")}
+    """Return what is in shared memory but for folders that a dlbench, perhaps another than the one examined, holds."""
+    place = Path("/dev/shm")
+    held = [path for path in place.glob("dlbench-*/*") if _is_locked(path)]
+    found = set(place.glob("*")) | set(place.glob("dlbench-*/**/*"))
+    return {str(path) for path in found if not path.match("dlbench-*") and not any(map(path.is_relative_to, held))}
+
+
+def _is_locked(folder: Path) -> bool:
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -49,6 +49,11 @@ def test_completed_needs_every_result_every_leave_and_a_good_exit() -> None:
     assert failed(well_ended(0), well_ended(1), exit_code=139, first=(1, -11), lines={1: "boom"}) == (
         "worker 1 sent its result, then failed (killed by SIGSEGV): boom"
     )
+    alone = replace(well_ended(0), pid=7)
+    assert failed(alone, exit_code=-11, launcher_pid=7, lines={0: "boom"}) == (
+        "worker 0 sent its result, then failed (killed by SIGSEGV): boom"
+    )
+    assert failed(alone, exit_code=-11, launcher_pid=8) == "the launcher ended (killed by SIGSEGV)"
     assert failed(well_ended(0), exit_code=0, remaining=(12, 13)) == "processes that SIGKILL does not end: 12, 13"
 
 
