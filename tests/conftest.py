@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,15 +26,19 @@ LONGEST = [
 
 @pytest.fixture(scope="session", autouse=True)
 def own_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the user's caches and settings out of the tests, and the tests out of the user's."""
+    """Keep the user's caches and settings out of the tests, and what tests and libraries leave behind out of /tmp."""
     home = tmp_path_factory.mktemp("home")
     patch = pytest.MonkeyPatch()
     for name in [name for name in os.environ if name.startswith(("DLBENCH_", "OMPI_", "PMIX_", "PRTE_", "SLURM_"))]:
         patch.delenv(name)
     patch.setenv("DLBENCH_CACHE", str(home / "cache"))
     patch.setenv("KERAS_HOME", str(home / "keras"))
-    yield
-    patch.undo()
+    # Not below pytest's own folder: sockets have short paths.
+    with tempfile.TemporaryDirectory(prefix="tests-", ignore_cleanup_errors=True) as temporary:
+        patch.setenv("TMPDIR", temporary)
+        patch.setattr(tempfile, "tempdir", temporary)
+        yield
+        patch.undo()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 import psutil
 
+from dlbench import scratch
+
 ROOT = Path(__file__).parents[3]
 MPIRUN = Path(sys.executable).with_name("mpirun")
 FOLDER = "DLBENCH_TEST_FOLDER"
@@ -67,6 +69,7 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     settings = {f"OMPI_MCA_{name}": value for name, value in (mca or {}).items()}
     env = os.environ | BASE | settings | {FOLDER: str(folder)} | (environ or {})
+    held = scratch.use(env, temporary=False)
     log = folder / "output.txt"
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -79,6 +82,9 @@ def run(
             raise AssertionError(f"no end within {timeout_s:g} s: {argv}\n{log.read_text(errors='replace')}") from None
         finally:
             _end(process)
+            for descriptor in held:
+                os.close(descriptor)
+            scratch.sweep()
     files = sorted(folder.glob("rank-*.json"), key=lambda path: int(path.stem.split("-")[1]))
     return Ended(code, log.read_text(errors="replace"), tuple(json.loads(path.read_text()) for path in files))
 
