@@ -44,6 +44,7 @@ soak: .venv/installed-test .venv/installed-horovod  ## Run the long campaigns, h
 	$(BIN)/python -m tests.soak faults --faults 1000 --output results/faults/one-machine
 	$(BIN)/python -m tests.soak hosts --faults 200 --output results/faults/hosts
 	$(BIN)/python -m tests.soak kills --output results/faults/kills
+	$(BIN)/python -m tests.soak strangers --output results/faults/strangers
 	$(BIN)/python -m tests.soak claims --output results/claims
 	@for name in scenarios clusters hosts references studies; do \
 	  $(BIN)/python -m tests.soak mutations --of $$name --mutants 10000 --processes 2 --output results/fuzz/$$name; done

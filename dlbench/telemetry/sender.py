@@ -27,8 +27,9 @@ FAILED_EXIT_CODE = 82
 
 FIRST_BACKOFF_S = 0.05
 LONGEST_BACKOFF_S = 1.0
-# A server that accepts and does not answer the hello for so long is given up, and connected to again.
-HANDSHAKE_S = 10.0
+# A server that accepts and does not answer the hello for so long is given up, and connected to again: longer than a
+# queue takes that strangers have filled.
+HANDSHAKE_S = 20.0
 CHUNK_BYTES = 2**18
 # An acknowledgement is some twenty bytes; more without a line's end is not our server.
 LONGEST_LINE_BYTES = 2**16

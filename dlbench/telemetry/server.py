@@ -5,8 +5,8 @@ thread is forced to disk at once, so that the cost of a turn hardly depends on h
 
 Anyone who reaches the port may connect. Until its hello is accepted a connection is a stranger: strangers are served
 after workers, have some kilobytes and seconds each, and there are only so many of them: the oldest goes first. Only so
-many are let in within a tick; those that come later are turned away at the next. A worker among them connects again at
-a random moment and is let in before long. Behind a flood in the kernel's queue it would wait for ever.
+many are let in within a tick, in the order in which they came, so that nobody can call so fast that a worker is passed
+over; those that have gone again are not counted.
 """
 
 import contextlib
@@ -43,8 +43,10 @@ _THREAD_TIMEOUT_S = 10.0
 # Besides as many as workers are still to come: so many strangers are held, and so many are let in within one tick.
 _MOST_STRANGERS = 128
 _MOST_ACCEPTED = 75
-# Of each tick, for turning away those that came too late for the one before.
-_TURNING_AWAY_S = 0.03 * _TICK_S
+# So many that have gone before they were let in are cleared away within one tick.
+_MOST_GONE = 1000
+# The first field of struct tcp_info where the other side has closed: TCP_CLOSE and TCP_CLOSE_WAIT.
+_GONE = (7, 8)
 # Descriptors for everything but workers: logs, journals, the launcher, strangers.
 _OTHER_DESCRIPTORS = 256 + _MOST_STRANGERS
 
@@ -106,7 +108,7 @@ class TelemetryServer:
         self._selector.register(self._listener, selectors.EVENT_READ)
         # In order of arrival.
         self._strangers: dict[_Connection, None] = {}
-        self._is_listening, self._is_flooded, self._may_accept, self._tick_at = True, False, _MOST_ACCEPTED, 0.0
+        self._is_listening, self._may_accept, self._may_clear, self._tick_at = True, _MOST_ACCEPTED, _MOST_GONE, 0.0
         self._workers: dict[tuple[AttemptSession, int], _Connection] = {}
         self._sessions: dict[str, AttemptSession] = {}
         self._buffer = memoryview(bytearray(_RECEIVE_BYTES))
@@ -192,27 +194,20 @@ class TelemetryServer:
     def _accept(self) -> None:
         """Let in who waits, as many as this tick may; the rest waits in the kernel until the next."""
         try:
-            while self._may_accept > 0:
+            while self._may_accept > 0 and self._may_clear > 0:
                 accepted, _ = self._listener.accept()
-                self._may_accept -= 1
-                self._receive_stranger(accepted)
-            self._is_flooded = True
-        except BlockingIOError:
-            return
-        except ConnectionError:  # it is gone already
+                if _is_gone(accepted):
+                    accepted.close()
+                    self._may_clear -= 1
+                else:
+                    self._may_accept -= 1
+                    self._receive_stranger(accepted)
+        except (BlockingIOError, ConnectionError):  # nobody waits, or one that waited is gone
             return
         except OSError:  # no descriptor, no memory: what is open goes on
             self._may_accept = 0
         self._selector.unregister(self._listener)
         self._is_listening = False
-
-    def _turn_away(self) -> None:
-        """Close what came after those that the last tick let in."""
-        until = time.monotonic() + _TURNING_AWAY_S
-        with contextlib.suppress(OSError):  # nobody is left, or no descriptor
-            while time.monotonic() < until:
-                self._listener.accept()[0].close()
-        self._is_flooded = False
 
     def _receive_stranger(self, accepted: socket.socket) -> None:
         connection = _Connection(accepted)
@@ -233,13 +228,11 @@ class TelemetryServer:
         return sum(session.num_workers for session in self._sessions.values()) - len(self._workers)
 
     def _tick(self) -> None:
-        """Every `_TICK_S`: turn away who came too late for the last tick, let in again, drop those that are silent."""
+        """Every `_TICK_S`: let in again, and drop strangers that are silent."""
         now = time.monotonic()
         if now < self._tick_at + _TICK_S:
             return
-        self._tick_at, self._may_accept = now, _MOST_ACCEPTED + self._num_to_come()
-        if self._is_flooded:
-            self._turn_away()
+        self._tick_at, self._may_accept, self._may_clear = now, _MOST_ACCEPTED + self._num_to_come(), _MOST_GONE
         if not self._is_listening:
             self._selector.register(self._listener, selectors.EVENT_READ)
             self._is_listening = True
@@ -321,6 +314,14 @@ class TelemetryServer:
         if waited != bool(connection.to_send):
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.to_send else 0)
             self._selector.modify(connection.socket, events, connection)
+
+
+def _is_gone(connection: socket.socket) -> bool:
+    """Return whether the other side has closed it already, whatever it has sent before."""
+    try:
+        return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in _GONE
+    except OSError:
+        return False
 
 
 def _listener(address: str) -> socket.socket:

@@ -8,7 +8,7 @@ import resource
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -325,21 +325,47 @@ def test_strangers_are_capped_and_hinder_no_worker(
 def test_a_worker_does_not_wait_behind_a_flood(
     server: TelemetryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Let in three by three, two thousand connections would take minutes."""
+    """Let in three by three within a quarter of a second, two thousand connections would take minutes."""
     monkeypatch.setattr(server_module, "_MOST_ACCEPTED", 1)
     given = expected(server)
     assert given.endpoint is not None
     place = (given.endpoint.address, given.endpoint.port)
-    late = Connection(given.endpoint, hello_of(given, 1), Spool(), LONGEST_WAIT_S)
-
-    def is_open() -> bool:
-        late.pump()
-        return late.is_open
-
-    with server.expect(given, tmp_path / "j"), contextlib.closing(late):
+    with server.expect(given, tmp_path / "j"):
         for _ in range(2000):
             called(place).close()
-        wait_until(is_open, "it is not let in", LONGEST_WAIT_S)
+        let_in(given, LONGEST_WAIT_S)
+
+
+@pytest.mark.parametrize("callers", [2, 12])
+def test_a_worker_is_let_in_beside_strangers_that_call_at_once_again(
+    server: TelemetryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, callers: int
+) -> None:
+    """It always comes when all of this tick are let in: of fewer strangers than that, and of more."""
+    monkeypatch.setattr(server_module, "_MOST_ACCEPTED", 4)
+    given, flood = expected(server, workers=1), threading.Event()
+    assert given.endpoint is not None
+    place = (given.endpoint.address, given.endpoint.port)
+    with server.expect(given, tmp_path / "j"), contextlib.ExitStack() as stack:
+        for number in range(callers):
+            thread = threading.Thread(target=send_newlines, args=(place, flood), name=f"stranger {number}")
+            thread.start()
+            stack.callback(thread.join)
+        stack.callback(flood.set)
+        let_in(given, 5.0, 0, may_call=lambda: not server._is_listening)
+
+
+def let_in(given: Assignment, timeout_s: float, worker: int = 1, may_call: Callable[[], bool] = lambda: True) -> None:
+    """Wait until a worker is connected; it calls when it may, and again by itself."""
+    assert given.endpoint is not None
+    late = Connection(given.endpoint, hello_of(given, worker), Spool(), LONGEST_WAIT_S)
+
+    def is_open() -> bool:
+        if late._socket is not None or may_call():
+            late.pump()
+        return late.is_open
+
+    with contextlib.closing(late):
+        wait_until(is_open, "it is not let in", timeout_s)
 
 
 def send_newlines(place: tuple[str, int], until: threading.Event) -> None:
