@@ -246,6 +246,14 @@ TOPOLOGY = _table(
 # fmt: on
 
 TABLES = {"runs": RUNS, "epochs": EPOCHS, "steps": STEPS, "sensors": SENSORS, "topology": TOPOLOGY}
+# What says which run, worker and place in it a row is of: no version wrote a row without.
+KEYS = {
+    "runs": ("run_id", "attempt"),
+    "epochs": ("run_id", "attempt", "worker", "epoch"),
+    "steps": ("run_id", "attempt", "worker", "step"),
+    "sensors": ("run_id", "attempt"),
+    "topology": ("run_id", "attempt"),
+}
 
 STEP_PHASES = ("first", "warm-up", "timed", "sampled", "extended", "remainder")
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from dlbench.errors import UserError
-from dlbench.records.columns import TABLES, Kind, names
+from dlbench.errors import UserError, shorten, shown
+from dlbench.records.columns import KEYS, TABLES, Kind, names
 from dlbench.records.files import replacing
 from dlbench.regular_file import open_regular
 from dlbench.scenario.settings import RENAMED
@@ -113,7 +113,7 @@ def read_table(path: Path, only: Collection[str] | None = None) -> "pd.DataFrame
         only: run_ids of the rows that are wanted; default: all.
 
     Raises:
-        UserError: The file is absent or is not such a table.
+        UserError: The file is absent or is not such a table, or a row does not say which it is.
     """
     import pandas as pd
 
@@ -127,15 +127,28 @@ def read_table(path: Path, only: Collection[str] | None = None) -> "pd.DataFrame
         with open_regular(path) as file, np.errstate(invalid="ignore"):
             pieces = pd.read_csv(file, dtype=kinds, keep_default_na=False, na_values=[""], true_values=["true"],
                                  false_values=["false"], chunksize=READ_ROWS)  # fmt: skip
-            found = pd.concat([piece if only is None else piece[piece["run_id"].isin(only)] for piece in pieces])
-        found = found.reset_index(drop=True)
+            found = pd.concat([_wanted(piece, table, only) for piece in pieces]).reset_index(drop=True)
         return _completed(found, table)
     except FileNotFoundError:
         raise UserError(f"there is no {path.name} in {path.parent}") from None
     except OSError as error:
         raise UserError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
     except (ValueError, TypeError, OverflowError) as error:
-        raise UserError(f"this is not a table of dlbench: {error}", where=str(path)) from error
+        raise UserError(f"this is not a table of dlbench: {shorten(str(error))}", where=str(path)) from error
+
+
+def _wanted(piece: "pd.DataFrame", table: str, only: Collection[str] | None) -> "pd.DataFrame":
+    """Return the rows of some runs.
+
+    Raises:
+        ValueError: A column or a cell of the table's keys is missing.
+    """
+    for key in KEYS[table]:
+        if key not in piece.columns:
+            raise ValueError(f"it has no column {key!r}")
+        if (lacking := piece[key].isna()).any():
+            raise ValueError(f"row {lacking.idxmax() + 1} has no {key}")
+    return piece if only is None else piece[piece["run_id"].isin(only)]
 
 
 def _completed(found: "pd.DataFrame", table: str) -> "pd.DataFrame":
@@ -152,7 +165,10 @@ def _completed(found: "pd.DataFrame", table: str) -> "pd.DataFrame":
     found = pd.concat([found, pd.DataFrame(absent, index=found.index)], axis=1)[[*known, *extra]]
     for column in TABLES[table]:
         if column.kind == "time":
-            found[column.name] = pd.to_datetime(found[column.name], utc=True, format="ISO8601")
+            times = pd.to_datetime(found[column.name], utc=True, format="ISO8601", errors="coerce")
+            for no_time in found.loc[times.isna(), column.name].dropna().head(1):
+                raise ValueError(f"{column.name} is {shown(no_time)}, which is no time (ISO 8601)")
+            found[column.name] = times
     for name in extra:
         found[name] = _narrowed(found[name])
     return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.arms import Arm, arm_name, arms, records
 from dlbench.analysis.groups import with_placement
-from dlbench.errors import UserError
+from dlbench.errors import UserError, shown
 from dlbench.records import files
 from dlbench.records.columns import SCHEMA_VERSION
 from dlbench.records.machine import read_machine
@@ -17,6 +17,7 @@ from dlbench.records.tables import read_table
 from dlbench.regular_file import read_regular
 from dlbench.scenario.read.scenario_file import parse
 from dlbench.scenario.scenario import Scenario
+from dlbench.scenario.settings import BatchScope
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 # The key of a run in a report, and that of an attempt.
 RUN = ["study", "run_id"]
 ATTEMPT = [*RUN, "attempt"]
+# What cells of these columns may say.
+_KNOWN = {"status": set(map(str, Status)), "batch_scope": set(map(str, BatchScope))}
 
 
 @dataclass(frozen=True)
@@ -157,17 +160,18 @@ def _check(attempts: "pd.DataFrame", path: Path) -> None:
     """Refuse rows that cannot be used.
 
     Raises:
-        UserError: There is no row, one has no run_id, attempt or status, two are of one attempt, or they are newer.
+        UserError: There is no row, one has no status or an unknown one, two are of one attempt, or they are newer.
     """
     import pandas as pd
 
     where = str(path / files.table("runs"))
     if attempts.empty:
         raise UserError("holds no run yet", where=where)
-    if attempts[["run_id", "attempt", "status"]].isna().to_numpy().any():
-        raise UserError("has a row without run_id, attempt or status", where=where)
-    if (unknown := set(attempts["status"]) - {str(status) for status in Status}) != set():
-        raise UserError(f"has the unknown status {sorted(unknown)[0]!r}", where=where)
+    if attempts["status"].isna().any():
+        raise UserError("has a row without status", where=where)
+    for column, known in _KNOWN.items():
+        if unknown := sorted(set(attempts[column].dropna()) - known):
+            raise UserError(f"has the unknown {column} {shown(unknown[0])}", where=where)
     if attempts.duplicated(["run_id", "attempt"]).any():
         twice = attempts[attempts.duplicated(["run_id", "attempt"])].iloc[0]
         raise UserError(f"has two rows of {twice['run_id']}, attempt {twice['attempt']}", where=where)

@@ -100,7 +100,7 @@ def _first(candidates: list[Part], found: Curves, most: int) -> tuple[list[Part]
 
     def rank(part: Part) -> tuple[int, float]:
         own = part.runs[~is_base_line(part.runs)]
-        return int((own["status"] == Status.COMPLETED).sum()), float(own["workers"].max())
+        return int((own["status"] == Status.COMPLETED).sum()), float(own["workers"].fillna(0).max())
 
     kept = {id(part) for part in sorted(with_curves, key=rank, reverse=True)[:most]}
     shown = [part for part in with_curves if id(part) in kept]

@@ -10,6 +10,7 @@ from dlbench.errors import UserError
 from dlbench.records.columns import names
 from dlbench.records.tables import cell, header, line, lines_of, read_table, whole_cells, write_table
 
+LONG = "x" * 9999
 ODD = ['a "quoted", thing', "two\nlines", "two\r\nlines", "한국어 ü", "", " space ", "[red]x", "=1+1", "NA", "nan"]
 
 
@@ -82,6 +83,26 @@ def test_what_is_no_table_is_said(tmp_path):
         read_table(tmp_path / "runs.csv")
     with pytest.raises(UserError, match="none of"):
         read_table(tmp_path / "other.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("epochs", "4:30,attempt,worker,epoch\r\nx,1,0,1\r\n", "it has no column 'run_id'"),
+        ("epochs", "run_id,attempt,worker\r\nx,1,0\r\n", "it has no column 'epoch'"),
+        ("epochs", "run_id,attempt,worker,epoch\r\nx,1,0,1\r\nx,1,0,\r\n", "row 2 has no epoch"),
+        ("runs", f"run_id,attempt,workers\r\nx,1,{LONG}\r\n", "xxx"),
+        ("runs", f"run_id,attempt,wall_time_s\r\nx,1,{LONG}\r\n", "xxx"),
+        ("runs", f"run_id,attempt,started_at\r\nx,1,\r\nx,1,{LONG}\r\n", "started_at is 'xxx.*, which is no time"),
+    ],
+)
+def test_a_table_that_is_none_is_refused_briefly(tmp_path, name, content, words):
+    path = tmp_path / f"{name}.csv"
+    path.write_text(content)
+    with pytest.raises(UserError, match=f"not a table of dlbench: .*{words}") as error:
+        read_table(path, {"x"})
+    assert len(error.value.message) < 400
+    assert "\n" not in error.value.message
 
 
 def test_a_million_steps_are_written_at_once():

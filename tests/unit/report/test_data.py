@@ -103,8 +103,11 @@ def test_the_same_study_twice(tmp_path: Path) -> None:
     ("rows", "words"),
     [
         ([], "holds no run yet"),
-        ([{"status": None}], "without run_id, attempt or status"),
+        ([{"status": None}], "without status"),
         ([{"status": "fine"}], "unknown status 'fine'"),
+        ([{"status": "x" * 9999}], r"unknown status 'x+\.\.\.x+'$"),
+        ([{"batch_scope": "scale-out"}], "unknown batch_scope 'scale-out'"),
+        ([{"run_id": None}], r"row 1 has no run_id"),
         ([{"run_id": "a-r0"}, {"run_id": "a-r0"}], "two rows of a-r0, attempt 1"),
         ([{"schema_version": 999}], "schema version 999"),
     ],
