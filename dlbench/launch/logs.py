@@ -77,6 +77,8 @@ _UNREACHABLE = re.compile(
     r"\s*Process 2 \([^\n]*\) is on host: (?P<other>[^\n]+)\n",
     re.DOTALL,
 )
+# What Open MPI prints for a process that it ends because the connection to another broke.
+_LOST_A_PEER = re.compile(r"An error occurred in Socket closed\s*\n[^\n]*reported by process \[\d+,(?P<rank>\d+)\]")
 
 
 class LogBounds:
@@ -136,12 +138,14 @@ class LauncherLog:
         first_exit: The process that failed first.
         missing_host: A host without which it could not go on.
         unreachable: Hosts between which MPI has found no route, such as "node1 and node2", or "".
+        over_a_peer: Ranks of processes that were ended because the connection to another broke.
         line: Its telling line.
     """
 
     first_exit: ProcessExit | None = None
     missing_host: MissingHost | None = None
     unreachable: str = ""
+    over_a_peer: frozenset[int] = frozenset()
     line: str = ""
 
 
@@ -153,6 +157,7 @@ def read_launcher_log(path: Path, ranks: Mapping[int, int] | None = None) -> Lau
         first_exit=_first_exit(text, ranks or {}),
         missing_host=_missing_host(text),
         unreachable=f"{pair['one'].strip()} and {pair['other'].strip()}" if pair else "",
+        over_a_peer=frozenset(int(found["rank"]) for found in _LOST_A_PEER.finditer(text)),
         line=_telling_line(text),
     )
 

@@ -284,7 +284,7 @@ def _first_to_fail(evidence: Evidence) -> int | None:
     One that only reported a peer's end is not the first where another reported nothing, nor is one that Open MPI
     has ended because the connection to another broke: over a network that comes first.
     """
-    followers = {error.worker for error in evidence.errors}
+    followers = {error.worker for error in evidence.errors} | evidence.launcher_log.over_a_peer
     first, host = evidence.first_exit, evidence.launcher_log.missing_host
     crashed = [rank for rank, line in evidence.lines.items() if says_crash(line)]
     # The launcher reports a crash, and not whose it was.

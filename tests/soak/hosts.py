@@ -32,7 +32,9 @@ _LEGEND = (
     "step rows in the run's journal, every acknowledged one among them; `rows_kept`: in `steps.csv`. `left`: processes "
     "that were still there afterwards, on whatever host. `wrong`: what was not as it must be."
 )
-_KIND_COLUMNS = ("fault", "what it is", "times", "how the runs ended", "longest end_s", "wrong")
+_KIND_# How a fault ended that struck dlbench between two runs.
+NO_RUN = "no run was there"
+COLUMNS = ("fault", "what it is", "times", "how the runs ended", "longest end_s", "wrong")
 _WHAT = {
     "killed": "a worker gets SIGKILL",
     "stopped": "a worker gets SIGSTOP",
@@ -107,7 +109,7 @@ def _struck(study: HostStudy, drawn: Sequence[Fault]) -> tuple[list[Report], lis
 
 def summary(reports: Sequence[Report], wrong: Sequence[str]) -> str:
     """Return how many faults ended how, in a line, and what is wrong at the end in further lines."""
-    statuses = Counter(report.status for report in reports)
+    statuses = Counter(report.status or NO_RUN for report in reports)
     counts = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
     struck = sum(bool(report.complaints) for report in reports)
     return "\n".join([f"{len(reports)} faults: {counts}; {struck} ended wrongly", *wrong])
@@ -137,7 +139,7 @@ def _by_kind(rows: Sequence[Sequence[str]]) -> Iterator[list[str]]:
     found = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     for kind in dict.fromkeys(row["fault"] for row in found):
         of_kind = [row for row in found if row["fault"] == kind]
-        statuses = Counter(row["status"] or "no run was there" for row in of_kind)
+        statuses = Counter(row["status"] or NO_RUN for row in of_kind)
         counts = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
         ends = [float(row["end_s"]) for row in of_kind if row["end_s"]]
         wrong = sum(row["wrong"] != "0" for row in of_kind)

@@ -201,6 +201,19 @@ MPI communications.  This means that no Open MPI device has indicated
     assert read_launcher_log(log(tmp_path, ADVICE)).unreachable == ""
 
 
+def test_processes_that_open_mpi_has_ended_over_a_peer(tmp_path: Path) -> None:
+    text = """\
+[node1:00000] *** An error occurred in Socket closed
+[node1:00000] *** reported by process [3580035073,0]
+[node1:00000] *** on a NULL communicator
+ [node2:00000] *** An error occurred in Socket closed
+[node2:00000] *** reported by process [3580035073,12]
+[node2:00000] *** An error occurred in MPI_Send
+[node2:00000] *** reported by process [3580035073,3]
+"""
+    assert read_launcher_log(log(tmp_path, text)).over_a_peer == {0, 12}
+
+
 def test_a_log_keeps_its_head_and_its_newest_lines(tmp_path: Path) -> None:
     path = log(tmp_path, "HEAD" + "m" * 1000 + "TAIL")
     bounds = LogBounds(tmp_path, limit=100, head=4, tail=4)
