@@ -32,9 +32,9 @@ _LEGEND = (
     "step rows in the run's journal, every acknowledged one among them; `rows_kept`: in `steps.csv`. `left`: processes "
     "that were still there afterwards, on whatever host. `wrong`: what was not as it must be."
 )
-_KIND_# How a fault ended that struck dlbench between two runs.
+# How a fault ended that struck dlbench between two runs.
 NO_RUN = "no run was there"
-COLUMNS = ("fault", "what it is", "times", "how the runs ended", "longest end_s", "wrong")
+_KIND_COLUMNS = ("fault", "what it is", "times", "how the runs ended", "longest end_s", "wrong")
 _WHAT = {
     "killed": "a worker gets SIGKILL",
     "stopped": "a worker gets SIGSTOP",
