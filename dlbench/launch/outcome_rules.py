@@ -26,6 +26,9 @@ _FOLLOWERS = re.compile(
 _SHUT_DOWN = re.compile(r"Horovod has been shut ?down", re.IGNORECASE)
 _SIGNAL_BASE = 128
 _FINE = "exit code 0"
+_UNKNOWN = "its launcher does not report how"
+# A worker that loses its peer ends within milliseconds; connections that close within this time may do so in any order.
+_AT_ONCE_S = 0.1
 _ASKED = "something has asked the launcher to end"
 # MPI_ERR_UNKNOWN: how Open MPI ends a process whose connection to another has broken.
 _PEER_LOST = 14
@@ -251,7 +254,17 @@ def _unexplained(evidence: Evidence) -> str:
     quoted = evidence.lines.get(rank, "") or ("" if view.has_connected else evidence.launcher_log.line)
     # So ends a worker that gets the signal, and every worker of a launcher that does.
     is_request = len(evidence.views) > 1 and _signal_of(evidence) == signal.SIGTERM and evidence.termination is None
-    return _joined(early_end(view, how) + f", or {_ASKED}" * is_request, quoted)
+    return _joined(early_end(view, how) + _doubt(view, how, evidence) + f", or {_ASKED}" * is_request, quoted)
+
+
+def _doubt(view: WorkerView, how: str, evidence: Evidence) -> str:
+    """Name the workers that ended at once with the one that is named, where only that speaks for it."""
+    if how != _UNKNOWN or view.closed_at is None:
+        return ""
+    ends = {other.rank: other.closed_at for other in _gone(evidence) if other.rank != view.rank}
+    at_once = [rank for rank, closed_at in ends.items() if closed_at and closed_at - view.closed_at < _AT_ONCE_S]
+    which = " or ".join(map(str, at_once))
+    return f"; or worker {which} did, which ended within {1000 * _AT_ONCE_S:.0f} ms of it" if at_once else ""
 
 
 def _perhaps_memory(evidence: Evidence) -> str:
@@ -275,7 +288,7 @@ def _how_of(rank: int, evidence: Evidence) -> str:
         return f"the host {name} is down, or cannot be reached"
     if first is None and not evidence.is_over_a_lost_peer:
         return _how(evidence.exit_code)
-    return "its launcher does not report how"
+    return _UNKNOWN
 
 
 def _first_to_fail(evidence: Evidence) -> int | None:
@@ -284,14 +297,17 @@ def _first_to_fail(evidence: Evidence) -> int | None:
     One that only reported a peer's end is not the first where another reported nothing, nor is one that Open MPI
     has ended because the connection to another broke: over a network that comes first.
     """
-    followers = {error.worker for error in evidence.errors} | evidence.launcher_log.over_a_peer
     first, host = evidence.first_exit, evidence.launcher_log.missing_host
     crashed = [rank for rank, line in evidence.lines.items() if says_crash(line)]
     # The launcher reports a crash, and not whose it was.
     is_unnamed_crash = first is not None and first.rank is None and -first.code in _CRASHES
     if crashed and (evidence.is_over_a_lost_peer or is_unnamed_crash):
         return crashed[0]
-    if first is not None and first.rank in evidence.views.keys() - followers and not evidence.is_over_a_lost_peer:
+    if (
+        first is not None
+        and first.rank in evidence.views.keys() - _followers(evidence)
+        and not evidence.is_over_a_lost_peer
+    ):
         return first.rank
     if evidence.was_launcher_killed:
         return None
@@ -299,12 +315,27 @@ def _first_to_fail(evidence: Evidence) -> int | None:
         for rank, view in evidence.views.items():
             if host.address in (view.host, evidence.hosts.get(rank)):  # launchers say the name or the address
                 return rank
-    lost = [view for view in evidence.views.values() if view.result is None or not view.has_left]
-    lost = [view for view in lost if view.rank not in followers] or lost
-    gone = sorted((v for v in lost if v.closed_at and v.closed_at <= evidence.ended_at), key=lambda v: v.closed_at or 0)
+    lost, gone = _lost(evidence), _gone(evidence)
     silent = [view for view in lost if not view.has_connected]
     telling = [view for view in silent if evidence.lines.get(view.rank)]
     return next((view.rank for view in (*telling, *gone, *silent)), evidence.sole_worker)
+
+
+def _lost(evidence: Evidence) -> list[WorkerView]:
+    """Return the workers that did not end as they should; without those that only followed, where there are others."""
+    followers = _followers(evidence)
+    lost = [view for view in evidence.views.values() if view.result is None or not view.has_left]
+    return [view for view in lost if view.rank not in followers] or lost
+
+
+def _gone(evidence: Evidence) -> list[WorkerView]:
+    """Return those of them whose connections closed before dlbench ended any, in the order in which they did."""
+    closed = [view for view in _lost(evidence) if view.closed_at and view.closed_at <= evidence.ended_at]
+    return sorted(closed, key=lambda view: view.closed_at or 0)
+
+
+def _followers(evidence: Evidence) -> set[int]:
+    return {error.worker for error in evidence.errors} | evidence.launcher_log.over_a_peer
 
 
 def _is_follower(error: WorkerError) -> bool:

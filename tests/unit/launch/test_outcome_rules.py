@@ -18,7 +18,9 @@ def ended(
     *seen: WorkerView, exit_code: int | None = 1, first: tuple[int | None, int] | None = None, **changes: Any
 ) -> tuple[Status, str]:
     """Return what is decided; `first` and the fields of `LauncherLog` are what the launcher's log says."""
-    log = {name: changes.pop(name) for name in ("missing_host", "unreachable", "over_a_peer", "line") if name in changes}
+    log = {
+        name: changes.pop(name) for name in ("missing_host", "unreachable", "over_a_peer", "line") if name in changes
+    }
     found = LauncherLog(first_exit=first and ProcessExit(*first), **log)
     return decide(Evidence(views=views(*seen), exit_code=exit_code, launcher_log=found, **changes))
 
@@ -227,12 +229,18 @@ def test_a_crash_is_named_before_the_process_that_was_ended_over_it() -> None:
 
 def test_a_process_that_open_mpi_has_ended_over_a_peer_is_not_the_first() -> None:
     # On busy cores it may be heard to end before the peer that was killed.
-    seen = (lost(0, at=1.0), lost(1, at=1.2), lost(2, at=1.1))
+    seen = (lost(0, at=1.0), lost(1, at=1.4), lost(2, at=1.2))
     unknown = f"{EARLY} (its launcher does not report how), {AT_5}"
     for over_a_peer, rank in (((), 0), ((0,), 2), ((0, 2), 1), ((0, 1, 2), 0)):
         assert failed(*seen, exit_code=14, over_a_peer=frozenset(over_a_peer)) == f"worker {rank} {unknown}"
     named = failed(*seen, exit_code=137, first=(1, -9), over_a_peer=frozenset({0}))
     assert named == f"worker 1 {EARLY} (killed by SIGKILL), {AT_5}"
+    # Of those that ended at once each may have been the first.
+    at_once = (lost(0, at=1.001), lost(1, at=1.0), lost(2, at=1.002), lost(3, at=1.3))
+    doubt = "; or worker 0 or 2 did, which ended within 100 ms of it"
+    assert failed(*at_once, exit_code=14) == f"worker 1 {unknown}{doubt}"
+    assert failed(*at_once, exit_code=14, over_a_peer=frozenset({0, 2})) == f"worker 1 {unknown}"
+    assert failed(*at_once, exit_code=137, first=(1, -9)) == f"worker 1 {EARLY} (killed by SIGKILL), {AT_5}"
 
 
 def test_the_worker_on_the_missing_host_is_blamed_whoever_was_heard_to_end_first() -> None:
