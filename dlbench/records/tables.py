@@ -147,7 +147,7 @@ def _wanted(piece: "pd.DataFrame", table: str, only: Collection[str] | None) -> 
         if key not in piece.columns:
             raise ValueError(f"it has no column {key!r}")
         if (lacking := piece[key].isna()).any():
-            raise ValueError(f"row {lacking.idxmax() + 1} has no {key}")
+            raise ValueError(f"row {cast('int', lacking.idxmax()) + 1} has no {key}")
     return piece if only is None else piece[piece["run_id"].isin(only)]
 
 
