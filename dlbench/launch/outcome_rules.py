@@ -29,6 +29,8 @@ _FINE = "exit code 0"
 _UNKNOWN = "its launcher does not report how"
 # A worker that loses its peer ends within milliseconds; connections that close within this time may do so in any order.
 _AT_ONCE_S = 0.1
+# Workers that a doubt names.
+_MOST_NAMED = 4
 _ASKED = "something has asked the launcher to end"
 # MPI_ERR_UNKNOWN: how Open MPI ends a process whose connection to another has broken.
 _PEER_LOST = 14
@@ -258,7 +260,15 @@ def _unexplained(evidence: Evidence) -> str:
 
 
 def _doubt(view: WorkerView, how: str, evidence: Evidence) -> str:
-    """Name the workers that ended at once with the one that is named, where only that speaks for it."""
+    """Name the workers that may have been the first instead of the one that is named.
+
+    Without a word of the launcher those that ended at once with it. While workers start, Open MPI may name one that it
+    has ended itself, by SIGKILL: then those that had not connected.
+    """
+    if evidence.first_exit and _signal_of(evidence) == signal.SIGKILL and not view.has_trained:
+        unheard = [other.rank for other in evidence.views.values() if not other.has_connected and other is not view]
+        which = " or ".join(map(str, unheard[:_MOST_NAMED]))
+        return f"; or worker {which} did, which had not connected" if unheard else ""
     if how != _UNKNOWN or view.closed_at is None:
         return ""
     ends = {other.rank: other.closed_at for other in _gone(evidence) if other.rank != view.rank}

@@ -65,7 +65,9 @@ class Watch:
                 return Termination(Status.FAILED, early_end(view, "exit code 0"))
             is_cut_off = view.is_gone and rank not in states.gone
             if self._lasts("cut off", rank, is_cut_off, now) >= self.limits.orphan_timeout_s:
-                return Termination(Status.FAILED, f"the connection to {_named(view)} is lost")
+                # Their launcher may hang over one that ended before it called, which is then the cause.
+                unheard = [other for other in views.values() if not other.has_connected]
+                return Termination(Status.FAILED, f"the connection to {_named(view)} is lost{_while(unheard)}")
         return None
 
     def _stopped(self, now: float, views: Mapping[int, WorkerView], states: WorkerStates) -> Termination | None:

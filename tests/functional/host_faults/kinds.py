@@ -227,7 +227,9 @@ KINDS: dict[str, Kind] = {
         # that it has ended because of the first.
         status="failed|timeout",
         reason=rf"{_ENDED} \((killed by SIGKILL|its launcher does not report how)\){_WHERE}.*"
-        rf"|{_ANY_ENDED} \(its launcher does not report how\){_WHERE}; or worker (\d or )?{{rank}}( or \d)? did.*"
+        rf"|{_ANY_ENDED} \((killed by SIGKILL|its launcher does not report how)\){_WHERE}"
+        rf"; or worker (\d or )?{{rank}}( or \d)? did.*"
+        rf"|the connection to worker \d \([^()]*\) is lost, while .*worker {{rank}} has not connected"
         rf"|{_LATE}|{_ANY_ENDED} \(killed by SIGKILL\), (in phase rendezvous at step 0|before it connected)",
     ),
     "stopped": Kind(

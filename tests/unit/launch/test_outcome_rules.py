@@ -243,6 +243,22 @@ def test_a_process_that_open_mpi_has_ended_over_a_peer_is_not_the_first() -> Non
     assert failed(*at_once, exit_code=137, first=(1, -9)) == f"worker 1 {EARLY} (killed by SIGKILL), {AT_5}"
 
 
+def test_while_workers_start_open_mpi_may_name_one_that_it_has_killed_itself() -> None:
+    starting = lost(1, phase="start", step=None, has_trained=False)
+    killed = f"worker 1 {EARLY} (killed by SIGKILL), in phase start"
+    for others, doubt in (
+        ((WorkerView(0), WorkerView(2)), "; or worker 0 or 2 did, which had not connected"),
+        ((WorkerView(0), lost(2, at=2.0)), "; or worker 0 did, which had not connected"),
+        ((lost(0, at=2.0), lost(2, at=2.0)), ""),
+    ):
+        assert failed(others[0], starting, others[1], exit_code=137, first=(1, -9)) == killed + doubt
+    # What is not its own signal, and a worker that had trained, are believed.
+    assert (
+        failed(WorkerView(0), starting, exit_code=3, first=(1, 3)) == f"worker 1 {EARLY} (exit code 3), in phase start"
+    )
+    assert failed(WorkerView(0), lost(1), first=(1, -9)) == f"worker 1 {EARLY} (killed by SIGKILL), {AT_5}"
+
+
 def test_the_worker_on_the_missing_host_is_blamed_whoever_was_heard_to_end_first() -> None:
     # What is cut off closes no connection; the others are ended over it.
     seen = (lost(0, at=1.0, host="node1"), lost(1, at=2.0, host="node2"), view(2, host="node3"))

@@ -148,6 +148,17 @@ def test_a_worker_out_of_sight_may_call_again() -> None:
     assert said == "the connection to worker 1 (in phase compute at step 5) is lost"
 
 
+def test_a_worker_that_never_called_is_named_where_the_connection_to_another_is_lost() -> None:
+    """Open MPI's launcher may hang over a process that is killed before it has done anything."""
+    watch = Watch(Limits(orphan_timeout_s=5), started_at=0.0)
+    starting = view(1, is_connected=False, closed_at=1.0, has_trained=False, phase="rendezvous", step=0)
+    found = [watch.check(now, views(WorkerView(0), starting), WorkerStates()) for now in (1.0, 6.1)]
+    said = reason(found[1], Status.FAILED)
+    assert (
+        said == "the connection to worker 1 (in phase rendezvous at step 0) is lost, while worker 0 has not connected"
+    )
+
+
 def test_a_worker_that_has_left_may_be_gone() -> None:
     assert follow(well_ended(1), WorkerStates(gone=frozenset({1})), 10) is None
 
