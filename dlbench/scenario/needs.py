@@ -17,6 +17,10 @@ class Needs(BaseModel):
         reduces_in_step: Whether it reduces inside the compiled step (`in_graph`), and so can also average batch
             statistics over workers in the forward pass (`in_forward`).
         jit: Whether the compiled step may be compiled with XLA.
+        simulated: Whether it can be simulated (`communicator: simulated`), though it has no communicator of its own.
+        servers: Whether it has servers, which hold parameters and train nothing (`servers`).
+        hands_out: Whether the next samples go to the worker that asks first; else each worker has its share of a step.
+        agrees: Whether all workers hold the same parameters at the end.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -30,3 +34,7 @@ class Needs(BaseModel):
     trainers: tuple[str, ...] = ()
     reduces_in_step: bool = False
     jit: bool = True
+    simulated: bool = False
+    servers: bool = False
+    hands_out: bool = False
+    agrees: bool = True

@@ -14,6 +14,13 @@ and, where the engine itself holds the replicas, its strategy has a method
 
     def distribution(self, engine: Any) -> Any: ...  # such as a `tf.distribute.Strategy`, given the module tensorflow
 
+or, where it sends messages and can be simulated (see `dlbench.strategies._protocol`),
+
+    def create_worker(options: Options, world: World, rank: int, port: Port) -> WorkerNode: ...
+    def create_server(options: Options, world: World, shard: int, port: Port) -> ServerNode: ...   # with NEEDS.servers
+    def batches_per_update(options: Options, workers: int) -> int: ...   # where it is neither 1 (samples are handed
+                                                                         # out) nor all (each has its share of a step)
+
 The worker owns the step. A strategy that reduces inside the compiled step sets `in_graph` to a function from
 gradients to gradients; for the others the worker computes the local gradient, calls `all_reduce`, and applies what
 it returns. Gradients arrive already scaled by 1 / samples of all workers in the step, so that their *sum* over workers

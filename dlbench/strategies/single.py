@@ -5,9 +5,11 @@ from typing import Any
 from dlbench.plugins import Options
 from dlbench.scenario.needs import Needs
 from dlbench.strategies import Array, Communicator
+from dlbench.strategies._peers import LocalWorker
+from dlbench.strategies._protocol import Gradient, Message, Port, World
 
 OPTIONS = Options
-NEEDS = Needs(max_workers=1, reduces_in_step=True)
+NEEDS = Needs(max_workers=1, reduces_in_step=True, simulated=True)
 
 
 class Single:
@@ -33,6 +35,28 @@ class Single:
     def facts(self) -> dict[str, Any]:
         """Return nothing: no library was loaded."""
         return {}
+
+
+class AloneWorker(LocalWorker):
+    """Applies its own gradients: the base line of simulated arms."""
+
+    def may_begin(self) -> bool:
+        """Whether the next gradient may be computed: always."""
+        return True
+
+    def on_gradient(self, gradient: Gradient) -> None:
+        """Apply it."""
+        self.apply(gradient.values, gradient.step)
+        self._port.updated((), gradient.samples)
+
+    def on_message(self, message: Message) -> None:
+        """Refuse: there is nobody else."""
+        raise RuntimeError(f"a single worker has a message of worker {message.worker}")
+
+
+def create_worker(options: Options, world: World, rank: int, port: Port) -> AloneWorker:
+    """Return the worker of a simulation."""
+    return AloneWorker(world, rank, port)
 
 
 def create(options: Options, communicator: Communicator, algorithm: str | None) -> Single:

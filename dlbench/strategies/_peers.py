@@ -1,0 +1,94 @@
+"""What strategies without a central copy share: workers with an optimizer of their own, and a ring of messages."""
+
+from collections.abc import Callable
+
+from dlbench.strategies import Array
+from dlbench.strategies._protocol import Message, Port, World, cut
+
+
+class LocalWorker:
+    """Applies gradients to parameters of its own."""
+
+    def __init__(self, world: World, rank: int, port: Port) -> None:
+        self.parameters = world.parameters.copy()
+        self._world, self._rank, self._port = world, rank, port
+        self._optimizer = world.make_optimizer(self.parameters)
+
+    def begin(self) -> Array:
+        """Return its parameters."""
+        return self.parameters
+
+    def apply(self, values: Array, step: int) -> None:
+        """Take one step of the optimizer, on a copy: the parameters may be in a message."""
+        self.parameters = self.parameters.copy()
+        self._optimizer.apply(self.parameters, values, self._world.rate(step))
+
+    def finish(self) -> None:
+        """Do nothing: others wait for no more than this worker has given."""
+
+
+class RingSum:
+    """Sums vectors of all workers in 2 (p - 1) messages of each: reduce-scatter, then all-gather.
+
+    Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009. Every element is
+    summed once, along the ring, so that all workers hold the same bits.
+
+    Args:
+        world: How many workers there are.
+        rank: This one.
+        port: Sends its messages.
+        done: Called with the sum.
+    """
+
+    def __init__(self, world: World, rank: int, port: Port, done: Callable[[Array], None]) -> None:
+        self._size, self._rank, self._port, self._done = world.num_workers, rank, port, done
+        self._blocks = cut(world.parameters.size, world.num_workers)
+        self._own: Array | None = None
+        self._round = self._hop = 0
+        # What came before it was due: the left neighbour may be a whole sum ahead in its own part of the ring.
+        self._early: dict[tuple[int, int], Array] = {}
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a sum is under way."""
+        return self._own is not None
+
+    def start(self, values: Array) -> None:
+        """Begin the next sum with this worker's vector; `done` may be called before this returns."""
+        self._own, self._round, self._hop = values.copy(), self._round + 1, 0
+        if self._size == 1:
+            self._end()
+            return
+        self._send(self._rank)
+        self._take_what_is_here()
+
+    def on_message(self, message: Message) -> None:
+        """Take a block from the left neighbour."""
+        assert message.body is not None
+        self._early[message.step, message.version] = message.body
+        self._take_what_is_here()
+
+    def _take_what_is_here(self) -> None:
+        while self._own is not None and (body := self._early.pop((self._round, self._hop), None)) is not None:
+            number = (self._rank - 1 - self._hop) % self._size
+            block = self._blocks[number]
+            if self._hop < self._size - 1:
+                self._own[block] += body
+            else:
+                self._own[block] = body
+            self._hop += 1
+            if self._hop < 2 * (self._size - 1):
+                self._send(number)
+            else:
+                self._end()
+
+    def _send(self, number: int) -> None:
+        assert self._own is not None
+        body = self._own[self._blocks[number]].copy()
+        right = (self._rank + 1) % self._size
+        self._port.send(right, Message("block", self._rank, self._round, self._hop, number, 0, body))
+
+    def _end(self) -> None:
+        assert self._own is not None
+        total, self._own = self._own, None
+        self._done(total)

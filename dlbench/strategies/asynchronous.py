@@ -1,0 +1,35 @@
+"""Asynchronous parameter servers: each gradient is applied as it arrives, and only its worker gets new parameters.
+
+Nobody waits for anybody; in return a gradient is applied to parameters that others have changed since it was begun.
+With P equal workers its staleness is P - 1 on average.
+"""
+
+from dlbench.plugins import Options
+from dlbench.scenario.needs import Needs
+from dlbench.strategies._protocol import Message, Port, World
+from dlbench.strategies._servers import PushingWorker, Shard
+
+OPTIONS = Options
+NEEDS = Needs(communicators=("simulated",), servers=True, hands_out=True, agrees=False)
+
+
+class AsynchronousServer(Shard):
+    """Applies each gradient on arrival and answers its worker."""
+
+    def on_message(self, message: Message) -> None:
+        """Take a gradient; a worker that has finished is nothing to it."""
+        if message.type == "finished":
+            return
+        assert message.body is not None
+        self.update(message.body, self.world.rate(message.step), [self.version - message.version], message.samples)
+        self.send(message.worker)
+
+
+def create_worker(options: Options, world: World, rank: int, port: Port) -> PushingWorker:
+    """Return one worker's side."""
+    return PushingWorker(world, rank, port)
+
+
+def create_server(options: Options, world: World, shard: int, port: Port) -> AsynchronousServer:
+    """Return the side of the server of one shard."""
+    return AsynchronousServer(world, shard, port)

@@ -1,0 +1,47 @@
+"""Synchronous parameter servers that take the first gradients of a step and drop those of the slowest workers.
+
+Chen, Pan, Monga, Bengio and Jozefowicz, "Revisiting Distributed Synchronous SGD", 2016: of N + b workers the first N
+gradients of a step are applied. `workers` counts all N + b.
+"""
+
+from pydantic import Field
+
+from dlbench.plugins import Options
+from dlbench.scenario.needs import Needs
+from dlbench.scenario.settings import Settings
+from dlbench.strategies._protocol import Port, World
+from dlbench.strategies._servers import PushingWorker
+from dlbench.strategies.parameter_server import SynchronousServer
+
+NEEDS = Needs(communicators=("simulated",), servers=True, hands_out=True, agrees=False)
+
+
+class BackupOptions(Options):
+    """Options of the strategy `backup_workers`."""
+
+    backups: int = Field(1, ge=0, description="How many of the workers are backups: so many gradients may be dropped.")
+
+
+OPTIONS = BackupOptions
+
+
+def refuse(options: BackupOptions, settings: Settings) -> str:
+    """Return why a run has too few workers for its backups, or ""."""
+    if options.backups < settings.workers:
+        return ""
+    return f"{options.backups} backups of {settings.workers} workers leave none: use fewer `strategy.backups`"
+
+
+def batches_per_update(options: BackupOptions, workers: int) -> int:
+    """Return how many workers' batches make an update."""
+    return workers - options.backups
+
+
+def create_worker(options: BackupOptions, world: World, rank: int, port: Port) -> PushingWorker:
+    """Return one worker's side."""
+    return PushingWorker(world, rank, port)
+
+
+def create_server(options: BackupOptions, world: World, shard: int, port: Port) -> SynchronousServer:
+    """Return the side of the server of one shard."""
+    return SynchronousServer(world, shard, port, world.num_workers - options.backups)

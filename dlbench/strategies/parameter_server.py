@@ -1,0 +1,62 @@
+"""Synchronous parameter servers: each step every worker pushes its gradient, and waits for the updated parameters.
+
+Servers hold a shard of the parameters each and sum gradients in the order of the workers in float64, so that the
+result does not depend on who came first, nor on the number of shards.
+"""
+
+from dlbench.plugins import Options
+from dlbench.scenario.needs import Needs
+from dlbench.strategies._protocol import Message, Port, World, weighted_mean
+from dlbench.strategies._servers import PushingWorker, Shard
+
+OPTIONS = Options
+NEEDS = Needs(communicators=("simulated",), servers=True)
+
+
+class SynchronousServer(Shard):
+    """Updates once for each step, when the gradients of `quorum` workers are there, and answers all workers.
+
+    A worker that has finished is not waited for. A gradient of an earlier step than the current one is dropped.
+    """
+
+    def __init__(self, world: World, shard: int, port: Port, quorum: int) -> None:
+        super().__init__(world, shard, port)
+        self._quorum = quorum
+        self._gradients: dict[int, Message] = {}
+        self._finished: set[int] = set()
+
+    def on_message(self, message: Message) -> None:
+        """Take a gradient, or note that a worker has finished."""
+        if message.type == "finished":
+            self._finished.add(message.worker)
+        elif message.version < self.version:
+            self.drop(message.samples)
+        else:
+            self._gradients[message.worker] = message
+        self._update_if_ready()
+
+    def _update_if_ready(self) -> None:
+        # Those that have finished and whose last gradient is here were counted with the gradients.
+        active = self.world.num_workers - len(self._finished - self._gradients.keys())
+        if not self._gradients or len(self._gradients) < min(self._quorum, active):
+            return
+        taken = [self._gradients[worker] for worker in sorted(self._gradients)]
+        self._gradients = {}
+        gradients = [(message.body, message.samples) for message in taken if message.body is not None]
+        samples = sum(message.samples for message in taken)
+        if samples:
+            rate = self.world.rate(max(message.step for message in taken))
+            self.update(weighted_mean(gradients), rate, [0] * len(taken), samples)
+        for worker in range(self.world.num_workers):
+            if worker not in self._finished:
+                self.send(worker)
+
+
+def create_worker(options: Options, world: World, rank: int, port: Port) -> PushingWorker:
+    """Return one worker's side."""
+    return PushingWorker(world, rank, port)
+
+
+def create_server(options: Options, world: World, shard: int, port: Port) -> SynchronousServer:
+    """Return the side of the server of one shard."""
+    return SynchronousServer(world, shard, port, world.num_workers)

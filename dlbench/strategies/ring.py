@@ -1,0 +1,46 @@
+"""All-reduce of gradients around a ring, message by message: the base line among strategies that can be simulated.
+
+Each worker sends 2 (p - 1) messages of 1/p of the gradient in each step, and updates parameters of its own.
+"""
+
+import numpy as np
+
+from dlbench.plugins import Options
+from dlbench.scenario.needs import Needs
+from dlbench.strategies import Array
+from dlbench.strategies._peers import LocalWorker, RingSum
+from dlbench.strategies._protocol import Gradient, Message, Port, World
+
+OPTIONS = Options
+NEEDS = Needs(communicators=("simulated",))
+
+
+class RingWorker(LocalWorker):
+    """Sums the gradients of a step with all others, and applies the sum."""
+
+    def __init__(self, world: World, rank: int, port: Port) -> None:
+        super().__init__(world, rank, port)
+        self._ring = RingSum(world, rank, port, self._apply_sum)
+        self._gradient = Gradient(world.parameters, 0, 0, 0.0)
+
+    def may_begin(self) -> bool:
+        """Whether the last step is over."""
+        return not self._ring.is_busy
+
+    def on_gradient(self, gradient: Gradient) -> None:
+        """Weight it by this worker's samples, and sum it over all workers."""
+        self._gradient = gradient
+        self._ring.start(gradient.values * np.asarray(gradient.share, gradient.values.dtype))
+
+    def on_message(self, message: Message) -> None:
+        """Take a block."""
+        self._ring.on_message(message)
+
+    def _apply_sum(self, total: Array) -> None:
+        self.apply(total, self._gradient.step)
+        self._port.updated((), self._gradient.samples)
+
+
+def create_worker(options: Options, world: World, rank: int, port: Port) -> RingWorker:
+    """Return one worker's side."""
+    return RingWorker(world, rank, port)

@@ -1,0 +1,383 @@
+"""What each strategy promises where messages and gradients come in any order; and what catches a broken one."""
+
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlbench.strategies._protocol import HEADER_BYTES, Message, cut, weighted_mean
+from dlbench.strategies._servers import Shard
+from tests.unit.strategies.worlds import SIZE, FuzzedWorld, gradient_of, synchronous
+
+LOCK_STEP = ("parameter_server", "ring", "stale_synchronous", "local_sgd")
+# Options with which a strategy is synchronous SGD.
+AS_SYNCHRONOUS: dict[str, dict[str, Any]] = {"stale_synchronous": {"bound": 0}, "local_sgd": {"period": 1}}
+ASYNCHRONOUS = ("asynchronous", "softsync", "downpour", "backup_workers", "elastic_averaging", "gossip")
+SEEDS = range(25)
+
+
+def uneven(rank: int, step: int) -> int:
+    """Samples of a worker in a step: different ones; any but the first may have none."""
+    return (rank + step) % 4 if rank else 1 + step % 3
+
+
+def close(first: np.ndarray, second: np.ndarray) -> None:
+    np.testing.assert_allclose(first, second, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("strategy", LOCK_STEP)
+def test_synchronous_strategies_equal_one_worker_on_the_joined_batch_whatever_comes_first(strategy: str) -> None:
+    for seed in SEEDS:
+        workers, servers = 1 + seed % 5, 1 + seed % 3
+        world = FuzzedWorld(strategy, workers, 6, seed, servers, AS_SYNCHRONOUS.get(strategy), samples=uneven).run()
+        expected = synchronous(workers, 6, samples=uneven)
+        for worker in world.workers:
+            close(worker.begin(), expected)
+
+
+def test_synchronous_servers_do_not_depend_on_shards_nor_on_who_comes_first_bit_for_bit() -> None:
+    for dtype in (np.float32, np.float64):
+        found = {
+            FuzzedWorld("parameter_server", 4, 8, seed, servers, dtype=dtype).run().parameters.tobytes()
+            for seed in range(10)
+            for servers in (1, 2, 4, SIZE)
+        }
+        assert len(found) == 1
+
+
+def test_ring_workers_hold_the_same_bits_and_send_two_p_minus_two_messages_a_step() -> None:
+    for seed in SEEDS:
+        workers = 1 + seed % 6
+        world = FuzzedWorld("ring", workers, 4, seed).run()
+        assert len({worker.parameters.tobytes() for worker in world.workers}) == 1
+        sent = Counter(source for source, _, _ in world.sent)
+        assert all(sent[rank] == 4 * 2 * (workers - 1) for rank in range(workers))
+        numbers = sum(message.num_bytes - HEADER_BYTES for _, _, message in world.sent)
+        assert numbers == 4 * 2 * (workers - 1) * SIZE * 8
+
+
+def test_backup_workers_apply_exactly_the_first_of_each_step_and_nothing_of_another() -> None:
+    for seed in range(200):
+        workers, backups = 2 + seed % 4, seed % 3 % (2 + seed % 4 - 1)
+        speeds = [0.05] * backups + [1.0] * (workers - backups)
+        world = FuzzedWorld("backup_workers", workers, 6, seed, options={"backups": backups}, speeds=speeds)
+        taken = _spy_on_gradients(world)
+        world.run()
+        # Each update but those after the first worker had finished takes exactly N gradients, all at its own version.
+        full = [update for update in taken if len(update) == workers - backups]
+        assert all(len({version for _, version in update}) == 1 for update in taken)
+        assert all(update[0][1] == number for number, update in enumerate(taken))
+        assert len(full) >= len(taken) - backups - workers
+        assert world.record.dropped == 6 * workers - sum(map(len, taken))
+        assert backups or not world.record.dropped
+
+
+def _spy_on_gradients(world: FuzzedWorld) -> list[list[tuple[int, int]]]:
+    """Return a list that gets (worker, version) of the gradients of each update of the first shard."""
+    server, found = world.servers[0], []
+    update = server.update
+
+    def spied(gradient: np.ndarray, rate: float, staleness: list[int], samples: int) -> None:
+        found.append([(worker, server.version) for worker in range(len(staleness))])
+        assert set(staleness) == {0}
+        update(gradient, rate, staleness, samples)
+
+    server.update = spied
+    return found
+
+
+def test_without_backups_it_is_the_synchronous_server() -> None:
+    """Samples are handed out, so that only a worker that is alone has the same ones."""
+    for seed in range(5):
+        world = FuzzedWorld("backup_workers", 1, 6, seed, options={"backups": 0}).run()
+        close(world.parameters, synchronous(1, 6))
+
+
+def test_each_asynchronous_gradient_is_applied_once_and_staleness_is_p_minus_one() -> None:
+    """With P workers that take turns every gradient but the first P - 1 is P - 1 updates old."""
+    for workers in (1, 2, 5, 9):
+        world = FuzzedWorld("asynchronous", workers, 40, seed=workers)
+        world.run()
+        staleness = world.record.staleness
+        assert len(staleness) == 40 * workers == world.servers[0].version
+        # Every other update falls into the time of each gradient of a worker once for each of the other workers.
+        assert abs(np.mean(staleness[workers:-workers] or [0]) - (workers - 1)) <= 0.1 * workers
+
+
+def test_softsync_updates_after_every_c_gradients() -> None:
+    for workers, n in ((6, 1), (6, 2), (6, 3), (6, 6), (7, 2), (1, 1)):
+        for seed in range(5):
+            world = FuzzedWorld("softsync", workers, 30, seed, options={"n": n}).run()
+            sizes = [len(update) for update in world.record.updates]
+            needed = workers // n
+            assert set(sizes[:-1]) <= {needed}
+            assert sum(sizes) == 30 * workers
+            mean = np.mean(world.record.staleness)
+            assert abs(mean - (workers - 1) / needed) < 0.35 * max(1, (workers - 1) / needed)
+
+
+def test_softsync_with_n_of_all_workers_is_asynchronous() -> None:
+    for seed in range(5):
+        first = FuzzedWorld("softsync", 4, 10, seed, options={"n": 4, "rate": "equal"}).run()
+        second = FuzzedWorld("asynchronous", 4, 10, seed).run()
+        assert np.array_equal(first.parameters, second.parameters)
+
+
+def test_a_stale_gradient_has_a_rate_of_its_own() -> None:
+    """Two gradients of staleness 0 and 3: the mean of g / 1 and g / 3."""
+    server = FuzzedWorld("softsync", 2, 1).servers[0]
+    server.version = 3
+    before = server.parameters.copy()
+    for worker, version in ((0, 3), (1, 0)):
+        server.on_message(Message("push", worker, 1, version, 0, 1, np.full(SIZE, 6.0)))
+    close(server.parameters, before - 0.1 * np.full(SIZE, (6.0 + 2.0) / 2))
+
+
+def bounded(world: FuzzedWorld, bound: int) -> int:
+    """Check SSP's rule after each event of a world; return the largest lead there was."""
+    server, leads = world.servers[0], [0]
+
+    def look() -> None:
+        clocks = world.done
+        computing = [clock for rank, clock in enumerate(clocks) if world.begun[rank] is not None]
+        # A worker that computes has read at its clock: everything up to clock - bound - 1 was in by then.
+        slowest = min(min(server.clocks), 1 << 30)
+        leads.extend(clock - slowest for clock in computing)
+        assert max(leads) <= bound, f"a worker is {max(leads)} steps ahead of the slowest"
+
+    world.on_event = look
+    world.run()
+    return max(leads)
+
+
+def test_stale_workers_are_never_further_ahead_than_the_bound_in_thousands_of_schedules() -> None:
+    widest: Counter[int] = Counter()
+    for seed in range(3_000):
+        workers, bound = 2 + seed % 4, seed % 4
+        speeds = [0.02 if rank == seed % workers and seed % 3 == 0 else 1.0 for rank in range(workers)]
+        world = FuzzedWorld("stale_synchronous", workers, 7, seed, 1 + seed % 2, {"bound": bound}, speeds=speeds)
+        widest[bound] = max(widest[bound], bounded(world, bound))
+    # The bound is used, not only kept.
+    assert widest == {0: 0, 1: 1, 2: 2, 3: 3}
+
+
+def test_a_stale_worker_always_reads_its_own_updates() -> None:
+    """Plain sums: what is read at clock c holds the worker's own c updates."""
+    for seed in range(50):
+        world = FuzzedWorld("stale_synchronous", 3, 8, seed, options={"bound": 2})
+        worker, own = world.workers[0], [world.world.parameters.copy()]
+        push = worker.push
+
+        def spied(gradient: Any, push: Any = push, own: list[np.ndarray] = own, world: FuzzedWorld = world) -> None:
+            own[0] = own[0] - 0.1 * gradient.values * gradient.share
+            push(gradient)
+
+        worker.push = spied
+        for other in world.workers[1:]:  # whose updates are nothing, so that only the worker's own are seen
+            other.push = lambda gradient, push=other.push: push(gradient._replace(values=0 * gradient.values))
+        begin = worker.begin
+        worker.begin = lambda begin=begin, own=own: _checked(begin(), own)
+        world.run()
+
+
+def _checked(read: np.ndarray, own: list[np.ndarray]) -> np.ndarray:
+    close(read, own[0])
+    return read
+
+
+def test_an_infinite_bound_never_keeps_a_worker_waiting() -> None:
+    for seed in range(50):
+        world = FuzzedWorld("stale_synchronous", 3, 8, seed, options={"bound": 10**6}, speeds=[1, 1, 0.001])
+        world.on_event = lambda server=world.servers[0]: _none_waits(server)
+        world.run()
+
+
+def _none_waits(server: Any) -> None:
+    assert not server._waiting
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param(lambda server: setattr(server, "_bound", server._bound + 1), id="bound ignored"),
+        pytest.param(lambda server: setattr(server, "_slowest", 1 << 40), id="slowest worker forgotten"),
+    ],
+)
+def test_a_bound_that_is_ignored_is_caught(broken: Any) -> None:
+    caught = 0
+    for seed in range(50):
+        world = FuzzedWorld("stale_synchronous", 3, 7, seed, options={"bound": 1}, speeds=[1, 1, 0.02])
+        broken(world.servers[0])
+        try:
+            bounded(world, 1)
+        except AssertionError:
+            caught += 1
+    assert caught > 25
+
+
+@pytest.mark.parametrize("strategy", ["parameter_server", "asynchronous", "ring"])
+def test_a_gradient_that_is_dropped_on_purpose_is_caught(strategy: str) -> None:
+    """The same comparison as above, with one worker's gradients replaced by nothing."""
+
+    def muted(node: Any) -> Any:
+        if getattr(node, "_rank", None) == 1:
+            take = node.on_gradient
+            node.on_gradient = lambda gradient: take(gradient._replace(values=0 * gradient.values))
+        return node
+
+    sound, broken = FuzzedWorld(strategy, 3, 4, 1).run(), FuzzedWorld(strategy, 3, 4, 1, change=muted).run()
+    assert not np.allclose(sound.workers[0].begin(), broken.workers[0].begin())
+
+
+def test_shards_that_are_mixed_up_are_caught() -> None:
+    def mixed(node: Any) -> Any:
+        if hasattr(node, "_received"):
+            take = node.on_message
+            node.on_message = lambda message: take(message._replace(shard=1 - message.shard))
+        return node
+
+    sound = FuzzedWorld("parameter_server", 2, 4, 1, 2).run()
+    broken = FuzzedWorld("parameter_server", 2, 4, 1, 2, change=mixed).run()
+    assert not np.allclose(sound.parameters, broken.parameters)
+
+
+def test_downpour_with_one_worker_that_always_pushes_and_fetches_is_plain_sgd() -> None:
+    for servers in (1, 2):
+        world = FuzzedWorld("downpour", 1, 12, servers=servers, options={"adagrad": False}).run()
+        close(world.parameters, synchronous(1, 12))
+
+
+def test_one_push_of_several_gradients_is_their_sum() -> None:
+    for n_push in (2, 3, 5):
+        world = FuzzedWorld("downpour", 1, 12, options={"adagrad": False, "n_push": n_push, "n_fetch": 100}).run()
+        pushed = [message.body for _, _, message in world.sent if message.type == "push"]
+        assert len(pushed) == -(-12 // n_push)
+        # The worker trains on its own: its parameters are those of plain SGD, and the sum of its pushes their change.
+        close(world.workers[0].parameters, synchronous(1, 12))
+        close(world.world.parameters - 0.1 * np.sum(pushed, axis=0), synchronous(1, 12))
+
+
+def test_downpour_counts_every_gradient_once() -> None:
+    for seed in range(30):
+        options = {"n_push": 1 + seed % 4, "n_fetch": 1 + seed % 3, "warm_start_steps": 3 * (seed % 2)}
+        world = FuzzedWorld("downpour", 3, 10, seed, 1 + seed % 2, options).run()
+        assert world.record.samples == 30
+
+
+def test_nobody_begins_before_the_first_worker_has_made_its_warm_start() -> None:
+    for seed in range(20):
+        world = FuzzedWorld("downpour", 3, 10, seed, options={"warm_start_steps": 5})
+        world.on_event = lambda world=world: _warm(world)
+        world.run()
+
+
+def _warm(world: FuzzedWorld) -> None:
+    assert world.done[0] >= 5 or not any(world.done[1:])
+
+
+def test_adagrad_on_the_servers_follows_its_formula() -> None:
+    world = FuzzedWorld("downpour", 1, 5).run()
+    found, squares = np.random.default_rng(99).normal(size=SIZE), np.zeros(SIZE)
+    for step in range(1, 6):
+        gradient = gradient_of(0, step, found)
+        squares += gradient**2
+        found = found - 0.1 * gradient / (np.sqrt(squares) + 1e-7)
+    close(world.parameters, found)
+
+
+def test_local_sgd_sends_a_message_for_every_period_only() -> None:
+    for period in (1, 2, 3, 6):
+        world = FuzzedWorld("local_sgd", 3, 12, options={"period": period}).run()
+        assert len(world.sent) == 12 // period * 3 * 4
+        assert len({worker.parameters.tobytes() for worker in world.workers}) == 1
+
+
+def test_post_local_sgd_averages_at_every_step_until_then() -> None:
+    world = FuzzedWorld("local_sgd", 3, 12, options={"period": 4, "after_steps": 4}).run()
+    assert len(world.sent) == (4 + 2) * 3 * 4
+
+
+def test_averages_of_local_steps_are_their_mean() -> None:
+    """Two workers, two local steps, one average: by hand."""
+    world = FuzzedWorld("local_sgd", 2, 2, options={"period": 2}).run()
+    ends = []
+    for rank in range(2):
+        found = np.random.default_rng(99).normal(size=SIZE)
+        for step in (1, 2):
+            found = found - 0.1 * gradient_of(rank, step, found)
+        ends.append(found)
+    close(world.workers[0].parameters, np.mean(ends, axis=0))
+
+
+def test_elastic_averaging_moves_worker_and_centre_by_the_same_amount() -> None:
+    for seed in range(20):
+        world = FuzzedWorld("elastic_averaging", 3, 9, seed, 1 + seed % 2, {"period": 3, "moving_rate": 0.6})
+        world.run()
+        pushes = [message for _, _, message in world.sent if message.type == "push"]
+        moves = [message for _, _, message in world.sent if message.type == "move"]
+        assert len(pushes) == len(moves)
+        centre = world.world.parameters.copy()
+        for message in moves:  # in the order in which each shard made them
+            centre[world.world.shards[message.shard]] += message.body
+        close(centre, world.parameters)
+
+
+def test_gossip_keeps_the_sum_of_a_pair() -> None:
+    """Without gradients the sum over all workers stays, and all come closer; asks and answers alternate."""
+    for seed in range(20):
+        world = FuzzedWorld("gossip", 4, 40, seed, rate=0.0)
+        for rank, worker in enumerate(world.workers):
+            worker.parameters = worker.parameters + rank
+        before = np.sum([worker.parameters for worker in world.workers], axis=0)
+        world.run()
+        after = [worker.parameters for worker in world.workers]
+        close(np.sum(after, axis=0), before)
+        assert np.ptp(after, axis=0).max() < 0.1
+        for source, to, message in world.sent:
+            assert (source % 2, to % 2) == ((0, 1) if message.type == "average" else (1, 0))
+
+
+@pytest.mark.parametrize("strategy", [*LOCK_STEP, *ASYNCHRONOUS])
+def test_every_strategy_ends_and_counts_each_sample_whatever_comes_first(strategy: str) -> None:
+    for seed in SEEDS:
+        workers = 2 + seed % 4
+        speeds = [0.05 if rank == 0 else 1.0 for rank in range(workers)] if seed % 2 else ()
+        world = FuzzedWorld(strategy, workers, 5, seed, 1 + seed % 3, speeds=speeds).run()
+        assert world.record.samples + world.record.dropped == 5 * workers
+        assert not any(world.channels.values())
+
+
+def test_a_world_is_the_same_each_time() -> None:
+    for strategy in (*LOCK_STEP, *ASYNCHRONOUS):
+        first, second = (FuzzedWorld(strategy, 3, 5, 7).run() for _ in range(2))
+        assert [source for source, _, _ in first.sent] == [source for source, _, _ in second.sent]
+        assert np.array_equal(first.workers[1].parameters, second.workers[1].parameters)
+
+
+def test_shards_have_equal_bytes_and_leave_out_nothing() -> None:
+    for size, parts in ((10, 3), (3, 5), (0, 2), (8, 8)):
+        found = cut(size, parts)
+        assert [part.start for part in found] == [0, *(part.stop for part in found[:-1])]
+        assert found[-1].stop == size
+        sizes = [part.stop - part.start for part in found]
+        assert max(sizes) - min(sizes) <= 1
+
+
+def test_a_mean_is_weighted_by_samples_and_needs_some() -> None:
+    values = [(np.array([1.0, 2.0], np.float32), 3), (np.array([5.0, 6.0], np.float32), 1)]
+    found = weighted_mean(values)
+    assert found.dtype == np.float32
+    assert found.tolist() == [2.0, 3.0]
+    with pytest.raises(ValueError, match="needs samples"):
+        weighted_mean([(np.zeros(2), 0)])
+
+
+def test_versions_rise_by_one_with_each_update() -> None:
+    seen: list[int] = []
+    world = FuzzedWorld("asynchronous", 3, 10)
+    server: Shard = world.servers[0]
+    world.on_event = lambda: seen.append(server.version)
+    world.run()
+    assert all(second - first in (0, 1) for first, second in pairwise(seen))
