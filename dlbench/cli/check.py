@@ -73,6 +73,8 @@ def _layout(settings: "Settings") -> str:
     """Say how the workers sit on the hosts."""
     if settings.workers_per_host is not None:
         return f"{settings.workers_per_host} on each host"
+    if settings.is_simulated:
+        return "simulated"
     return "hosts filled in order" if settings.mode is None else str(settings.mode)
 
 

@@ -87,7 +87,7 @@ def failures(rows: Iterable[Row]) -> list[str]:
 
 def places(study: Path) -> list[str]:
     """Say where the files are."""
-    tables = ", ".join(files.table(name) for name in TABLES)
+    tables = ", ".join(name for name in map(files.table, TABLES) if (study / name).exists())
     return [f"rows: {tables} in {study}", f"logs: {study / files.RUNS_FOLDER}/<run>/<attempt>/"]
 
 

@@ -3,5 +3,6 @@
 A communicator's file holds a one-line doc, `OPTIONS`, and `connect(num_workers: int) -> Communicator` (see
 `dlbench.strategies.Communicator`), which raises unless exactly `num_workers` distinct processes are connected.
 One that works through the trainer's engine sets `NEEDS_ENGINE = True`: the worker then calls the trainer's `start`
-first. `dlbench.communicators._single` serves a single worker without any library.
+first. `simulated` connects nothing: one process simulates all workers (`dlbench.worker.simulate`).
+`dlbench.communicators._single` serves a single worker without any library.
 """

@@ -149,7 +149,7 @@ def _whole_cores(place: Place, wanted: float | None) -> int:
 
 def _emulated(settings: Settings, needs: Needs, shared: Shared) -> tuple[str, ...]:
     """Why the layout is no picture of real devices: workers share cores or slots, or devices are drawn on a CPU."""
-    reasons = []
+    reasons = ["simulated"] if settings.is_simulated else []
     wanted = settings.cores_per_worker
     if any(_is_oversubscribed(host, len(shares), wanted) for host, shares in shared) or _is_crowded(shared):
         reasons.append("oversubscribed")

@@ -62,12 +62,12 @@ RUNS = _table(
     ("transports", "text", "", "What the library was set to move bytes with, such as Open MPI's layer and transports; empty where the choice was its own."),
     ("command", "text", "", "The user's own training script, if the run was one."),
     ("mode", "text", "", "scale-up, scale-out, or empty where `workers_per_host` says it."),
-    ("hosts", "int", "", "Number of hosts used."),
+    ("hosts", "int", "", "Number of hosts used; of a simulated run, of the hosts that its workers would be on."),
     ("machines", "int", "", "Number of machines that the hosts are: fewer than hosts where some are containers on one kernel, whose messages cross no network. Empty where they were not asked."),
     ("workers_per_host", "int", "", "Most workers on one host."),
     ("workers", "int", "", "Number of replicas."),
     ("processes", "int", "", "Number of OS processes."),
-    ("servers", "int", "", "Always 0: no strategy here has servers."),
+    ("servers", "int", "", "Servers, each of which held a part of the parameters and trained nothing; 0 where the strategy has none."),
     ("cores_per_worker", "float", "cores", "CPU cores each worker was bound to, or its share of one."),
     ("cores_enforced", "text", "", "How: affinity, quota, or none."),
     ("memory_limit_bytes", "int", "bytes", "Memory each worker was allowed to take on its host; empty where it was not limited."),
@@ -153,7 +153,12 @@ RUNS = _table(
     ("best_validation_accuracy", "float", "", "Highest of all evaluations."),
     ("time_to_target_s", "float", "s", "Training time, evaluations and checkpoints left out, at the first evaluation that reached the target; after `resumed_from_epoch` a total."),
     ("epochs_to_target", "int", "epochs", "Epochs at that evaluation."),
-    ("bytes_sent", "int", "bytes", "Bytes the strategy sent in training steps, all workers; empty where it cannot count them; after `resumed_from_epoch` a total."),
+    ("bytes_sent", "int", "bytes", "Bytes the strategy sent in training steps, all workers and servers; empty where it cannot count them; after `resumed_from_epoch` a total."),
+    ("messages", "int", "", "Messages of all workers and servers; empty where they are not counted."),
+    ("updates", "int", "", "Updates of parameters: on servers, or where there are none, those that each worker makes of its own."),
+    ("gradients_dropped", "int", "", "Gradients that entered no update; their samples are not in samples_seen."),
+    ("staleness_mean", "float", "updates", "Mean over gradients of the staleness: version of the parameters at the update - version that the gradient was computed at. Empty without servers."),
+    ("staleness_max", "int", "updates", "The largest."),
     ("bytes_sent_per_step", "float", "bytes", "The same per step and worker."),
     ("device_name", "text", "", "Processor (with family and model) or accelerator of the first worker."),
     ("device_utilization", "float", "", "Share of the devices in use inside the window: CPU time / (time x cores), or NVML's."),
@@ -231,7 +236,7 @@ TOPOLOGY = _table(
     ("run_id", "text", "", "The run."),
     ("attempt", "int", "", "The attempt."),
     ("rank", "int", "", "The process; workers first, in order."),
-    ("role", "text", "", "Always worker: no strategy here has servers."),
+    ("role", "text", "", "Always worker: servers are simulated, and are no processes."),
     ("held_workers", "text", "", "The workers it held, joined by ';': one, or all of them where one process holds them."),
     ("host", "int", "", "Number of its host, from 0 in the order of the cluster, or of a queue's hosts in that of their first use; names stay out of rows that get published."),
     ("machine", "int", "", "Number of the machine that the host is; hosts with the same number run on one kernel."),
@@ -243,9 +248,42 @@ TOPOLOGY = _table(
     ("wire_received_bytes", "float", "bytes", "Bytes that its host received there."),
 )
 
+NODES = _table(
+    ("run_id", "text", "", "The run."),
+    ("attempt", "int", "", "The attempt."),
+    ("node", "int", "", "Workers from 0, then servers."),
+    ("role", "text", "", "worker or server."),
+    ("host", "int", "", "Number of its simulated host, from 0."),
+    ("steps", "int", "steps", "Gradients that it computed; empty for a server."),
+    ("compute_time_s", "float", "s", "Time in which it computed them."),
+    ("wait_time_s", "float", "s", "Time until ended_at_s in which it computed none: waiting for others, and for messages on their way."),
+    ("ended_at_s", "float", "s", "When it found no more samples, in seconds since the first step; empty where it did not."),
+    ("messages_sent", "int", "", "Messages that it sent."),
+    ("messages_received", "int", "", "Messages that were sent to it."),
+    ("bytes_sent", "int", "bytes", "Bytes that it sent, those on its own host too."),
+    ("bytes_received", "int", "bytes", "Bytes that were sent to it."),
+)
+
+STALENESS = _table(
+    ("run_id", "text", "", "The run."),
+    ("attempt", "int", "", "The attempt."),
+    ("staleness", "int", "updates", "Version of the parameters at the update - version that the gradient was computed at."),
+    ("gradients", "int", "", "Gradients that had it."),
+)
+
 # fmt: on
 
-TABLES = {"runs": RUNS, "epochs": EPOCHS, "steps": STEPS, "sensors": SENSORS, "topology": TOPOLOGY}
+TABLES = {
+    "runs": RUNS,
+    "epochs": EPOCHS,
+    "steps": STEPS,
+    "sensors": SENSORS,
+    "topology": TOPOLOGY,
+    "nodes": NODES,
+    "staleness": STALENESS,
+}
+# Written only where a run has such rows: those that were simulated.
+OCCASIONAL = ("nodes", "staleness")
 # What says which run, worker and place in it a row is of: no version wrote a row without.
 KEYS = {
     "runs": ("run_id", "attempt"),
@@ -253,6 +291,8 @@ KEYS = {
     "steps": ("run_id", "attempt", "worker", "step"),
     "sensors": ("run_id", "attempt"),
     "topology": ("run_id", "attempt"),
+    "nodes": ("run_id", "attempt", "node"),
+    "staleness": ("run_id", "attempt", "staleness"),
 }
 
 STEP_PHASES = ("first", "warm-up", "timed", "sampled", "extended", "remainder")

@@ -2,7 +2,7 @@
 
 <study>/
   scenario.yaml  reference.csv  study.json  machine.json  lock
-  runs.csv  epochs.csv  steps.csv  sensors.csv
+  runs.csv  epochs.csv  steps.csv  sensors.csv  topology.csv  (of simulated runs: nodes.csv  staleness.csv)
   runs/<run_id>/<attempt>/
     assignment.json  plan.json  journal.jsonl  outcome.json  launcher.log  worker-<rank>.log
     .room (while it runs)
@@ -54,7 +54,7 @@ def worker_log(rank: int) -> str:
 
 
 def table(name: str) -> str:
-    """Return the file name of `runs`, `epochs`, `steps` or `sensors`."""
+    """Return the file name of one of `dlbench.records.columns.TABLES`."""
     return f"{name}.csv"
 
 

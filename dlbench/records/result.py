@@ -23,6 +23,7 @@ class Segment(BaseModel):
         cpu_time_s: CPU time of this process inside it; None before schema version 3.
         observer_cpu_s: Of it, CPU time of dlbench's own threads.
         extended: Whether it lies after training.
+        simulated: Whether its times are a simulator's: exact, with the warm-up left out already.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -35,6 +36,24 @@ class Segment(BaseModel):
     cpu_time_s: float | None = None
     observer_cpu_s: float | None = None
     extended: bool = False
+    simulated: bool = False
+
+
+class NodeAccount(BaseModel):
+    """What one node of a simulation did; see `nodes.csv`. None where a server has nothing of the kind."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    role: str
+    host: int
+    steps: int | None = None
+    compute_time_s: float | None = None
+    wait_time_s: float | None = None
+    ended_at_s: float | None = None
+    messages_sent: int
+    messages_received: int
+    bytes_sent: int
+    bytes_received: int
 
 
 class Result(BaseModel):
@@ -47,6 +66,10 @@ class Result(BaseModel):
         bytes_sent: Bytes the strategy sent in training steps (without extended ones), this worker.
         checkpoint_time_s: Making checkpoints in this attempt; None where the run makes none.
         segments: The pieces that rates may be made from, those of the warm-up among them.
+        messages: Messages sent, where all are counted.
+        updates: Updates of parameters, and `gradients_dropped`: gradients that entered none.
+        staleness: Staleness and the number of gradients that had it, rising.
+        nodes: The workers and servers of a simulation, in order.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -78,6 +101,11 @@ class Result(BaseModel):
     max_difference: float | None = None
     weights_hash: str | None = None
     bytes_sent: int | None = None
+    messages: int | None = None
+    updates: int | None = None
+    gradients_dropped: int | None = None
+    staleness: tuple[tuple[int, int], ...] = ()
+    nodes: tuple[NodeAccount, ...] = ()
     host_memory_peak_bytes: int | None = None
     device_memory_peak_bytes: int | None = None
 

@@ -161,10 +161,14 @@ class RunSpec(BaseModel):
     @property
     def full_learning_rate(self) -> float:
         """Learning rate after warm-up: base x (global / base batch), its square root, or unscaled."""
+        return self.learning_rate_of(self.global_batch_size)
+
+    def learning_rate_of(self, batch_size: int) -> float:
+        """Return the same where an update is made of so many samples."""
         settings = self.settings
         if settings.learning_rate_scale is LearningRateScale.NONE:
             return settings.learning_rate
-        ratio = self.global_batch_size / (settings.learning_rate_base_batch or self.global_batch_size)
+        ratio = batch_size / (settings.learning_rate_base_batch or batch_size)
         power = 0.5 if settings.learning_rate_scale is LearningRateScale.SQRT else 1.0
         return settings.learning_rate * float(ratio**power)
 

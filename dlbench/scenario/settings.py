@@ -197,6 +197,11 @@ class Settings(BaseModel):
     workers: Annotated[Count, Setting(Affects.DISTRIBUTION)] = Field(
         1, description="Number of replicas, each with its own device or share of cores."
     )
+    servers: Annotated[Count | None, Setting(Affects.DISTRIBUTION, before=())] = Field(
+        None,
+        description="Servers, each of which holds a part of the parameters, of equal bytes; default: one where the "
+        "strategy has servers.",
+    )
     mode: Annotated[Mode | None, Setting(Affects.DISTRIBUTION)] = Field(
         None, description="All workers on one host, or one worker per host."
     )
@@ -322,6 +327,11 @@ class Settings(BaseModel):
         1.0, description="Time between two readings of the sensors."
     )
 
+    @property
+    def is_simulated(self) -> bool:
+        """Whether one process simulates all workers."""
+        return self.communicator == SIMULATED
+
 
 # Options of these plugin kinds are dotted keys of a scenario: `model.hidden` belongs to the plugin of `model`.
 OPTION_PREFIXES = {
@@ -330,9 +340,12 @@ OPTION_PREFIXES = {
     "trainer": "trainers",
     "strategy": "strategies",
     "launcher": "launchers",
+    "communicator": "communicators",
 }
 # Settings whose value names a plugin, with its kind.
-PLUGIN_SETTINGS = OPTION_PREFIXES | {"communicator": "communicators", "submitter": "submitters"}
+PLUGIN_SETTINGS = OPTION_PREFIXES | {"submitter": "submitters"}
+# The communicator that carries nothing: one process simulates all workers.
+SIMULATED = "simulated"
 
 
 def value_of(key: str, written: Any) -> Any:

@@ -21,7 +21,17 @@ from dlbench.errors import UserError
 from dlbench.launch.execute import write_outcome
 from dlbench.records import files
 from dlbench.records.assignment import Assignment
-from dlbench.records.columns import EPOCHS, FIELD, STEP_PHASES, STEPS, TOPOLOGY, Column, names
+from dlbench.records.columns import (
+    EPOCHS,
+    FIELD,
+    NODES,
+    OCCASIONAL,
+    STEP_PHASES,
+    STEPS,
+    TOPOLOGY,
+    Column,
+    names,
+)
 from dlbench.records.outcome import Outcome, Status
 from dlbench.records.tables import cell, header, line, lines_of, narrowed, whole_cells, write_lines
 from dlbench.scenario.layout import Layout
@@ -99,12 +109,21 @@ class Collector:
 
     def _write_derived(self) -> None:
         with contextlib.ExitStack() as stack:
-            opened = {table: stack.enter_context(self._continued(table)) for table in DERIVED}
+            opened = {table: stack.enter_context(self._continued(table)) for table in self._tables_there()}
             for attempt, layout in self._waiting:
                 journal = read_journal(attempt.folder / files.JOURNAL)
                 places = () if layout is None else topology(layout, self._folder.record.cluster, journal)
                 for table, lines in _derived_lines(attempt, journal, places).items():
                     opened[table].writelines(lines)
+                for table, found in _occasional_lines(attempt, journal).items():
+                    if found and table not in opened:
+                        opened[table] = stack.enter_context(self._continued(table))
+                    if found:
+                        opened[table].writelines(found)
+
+    def _tables_there(self) -> tuple[str, ...]:
+        """Return the derived tables that are written in any case, and those that an earlier run has begun."""
+        return (*DERIVED, *(name for name in OCCASIONAL if (self._folder.path / files.table(name)).exists()))
 
     @contextlib.contextmanager
     def _tolerant(self) -> Iterator[None]:
@@ -168,7 +187,7 @@ class Collector:
         """Open a new version of a table that begins with what this collector has written of it."""
         path = self._folder.path / files.table(table)
         with files.replacing(path) as file:
-            if self._has_tables:
+            if self._has_tables and path.exists():
                 with path.open(encoding="utf-8", newline="") as old:
                     shutil.copyfileobj(old, file, COPY_BYTES)
             else:
@@ -203,6 +222,18 @@ def _derived_lines(attempt: Attempt, journal: Journal, places: Iterable[Mapping[
             text for worker, rows in journal.steps.items() for text in step_lines(attempt, worker, rows) if len(rows)
         ),
         "sensors": (line((*start, r.worker, r.at_s, r.sensor, r.quantity, r.value)) for r in journal.sensors),
+    }
+
+
+def _occasional_lines(attempt: Attempt, journal: Journal) -> dict[str, list[str]]:
+    """Return one attempt's lines of tables that few have: of `nodes.csv` and `staleness.csv`."""
+    start, results = (attempt.run_id, attempt.number), journal.results.values()
+    nodes = [node.model_dump() for result in results for node in result.nodes]
+    return {
+        "nodes": [
+            line((*start, number, *(node[column.name] for column in NODES[3:]))) for number, node in enumerate(nodes)
+        ],
+        "staleness": [line((*start, *pair)) for result in results for pair in result.staleness],
     }
 
 

@@ -50,7 +50,7 @@ def create(
     num_threads = _limit_threads(threads.intra_op)
     widths = (math.prod(problem.input_shape), *builder(problem, model_options), problem.num_classes)
     stack = DenseStack(widths, np.dtype(settings.precision.value).type, seed)
-    optimizer = _optimizer(settings, stack.parameters)
+    optimizer = make_flat_optimizer(settings, stack.parameters)
     return NumpyTrainer(stack, optimizer, problem, num_threads, settings.gradient_accumulation_steps)
 
 
@@ -173,8 +173,8 @@ class NumpyTrainer:
         return inputs
 
 
-def _optimizer(settings: Settings, parameters: Array) -> FlatOptimizer:
-    """Return the optimizer; `adamw` is Adam, since weight decay is decoupled for all."""
+def make_flat_optimizer(settings: Settings, parameters: Array) -> FlatOptimizer:
+    """Return the run's optimizer for a flat vector; `adamw` is Adam, since weight decay is decoupled for all."""
     if settings.optimizer not in OPTIMIZERS:
         raise UserError(
             f"the numpy trainer has no optimizer {settings.optimizer!r}; it has: {', '.join(OPTIMIZERS)}",

@@ -19,9 +19,9 @@ COLLECTIVES = {"mpi", "gloo", "nccl", "grpc"}
 FUNCTIONS = {
     "models": {},
     "datasets": {"identity": 1, "prepare": 2},
-    "strategies": {"create": 3},
+    "strategies": {},
     "trainers": {"create": 7},
-    "communicators": {"connect": 1},
+    "communicators": {},
     "launchers": {"available": 0, "argv": 5, "environment": 3},
     "submitters": {"available": 0, "inside": 2},
     "sensors": {"available": 0, "open": 1},
@@ -29,7 +29,17 @@ FUNCTIONS = {
 }
 # Functions a plugin may have; where it does, they are called with so many arguments.
 OPTIONAL = {
-    "strategies": {"environment": 2, "available": 1, "refuse": 2},
+    "strategies": {
+        "create": 3,
+        "create_worker": 4,
+        "create_server": 4,
+        "batches_per_update": 2,
+        "environment": 2,
+        "available": 1,
+        "refuse": 2,
+    },
+    "communicators": {"connect": 1, "refuse": 2},
+    "trainers": {"make_flat_optimizer": 2},
     "models": {"keras": 2, "numpy": 2, "refuse": 2},
     "datasets": {"describe": 1},
     "submitters": {"text": 2, "submit": 2, "job": 3, "one_for_each_run": 1},
@@ -68,6 +78,16 @@ def test_options_are_frozen_described_and_know_their_names(subtests):
                 plugin.options(no_such_option=1)
             described = {option: field.description or "" for option, field in plugin.options.model_fields.items()}
             assert [option for option, text in described.items() if not re.fullmatch(r".{9,}\.", text, re.DOTALL)] == []
+
+
+def test_a_strategy_runs_in_processes_or_in_a_simulation_and_a_communicator_carries_one_of_them():
+    for name, plugin in of("strategies").items():
+        needs = plugin.get("NEEDS")
+        simulated = needs.simulated or "simulated" in needs.communicators
+        assert simulated == (plugin.get("create_worker") is not None), name
+        assert (needs.communicators == ("simulated",)) == (plugin.get("create") is None), name
+        assert needs.servers == (plugin.get("create_server") is not None), name
+    assert [name for name, plugin in of("communicators").items() if plugin.get("connect") is None] == ["simulated"]
 
 
 def test_the_functions_that_its_kind_demands_are_there(subtests):

@@ -27,17 +27,19 @@ class RateWindow:
         steps: Steps inside it; where workers differ, the fewest.
         extended_steps: Of them, steps added after training.
         samples: Samples of all workers inside it.
+        is_simulated: Whether its clock is a simulator's, whose seconds are exact, however few.
     """
 
     time_s: float
     steps: int
     extended_steps: int
     samples: int
+    is_simulated: bool = False
 
     @property
     def is_long_enough(self) -> bool:
-        """Whether a rate may be drawn from it: at least 50 steps and 5 s."""
-        return self.steps >= MIN_TIMED_STEPS and self.time_s >= MIN_TIMED_S
+        """Whether a rate may be drawn from it: at least 50 steps and 5 s; of simulated time 50 steps."""
+        return self.steps >= MIN_TIMED_STEPS and (self.is_simulated or self.time_s >= MIN_TIMED_S)
 
     @property
     def samples_per_s(self) -> float | None:
@@ -56,6 +58,7 @@ def window(results: Collection[Result]) -> RateWindow | None:
         steps=min(sum(seen.steps for seen in result.segments) for result in results),
         extended_steps=min(sum(seen.steps for seen in result.segments if seen.extended) for result in results),
         samples=sum(seen.samples for piece in pieces for seen in piece),
+        is_simulated=all(seen.simulated for piece in pieces for seen in piece),
     )
 
 

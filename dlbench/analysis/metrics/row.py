@@ -47,7 +47,7 @@ LARGEST = (
 )
 # What a worker counts until its end: steps that only lengthen the window are in it and cannot be taken out.
 TOTALS = ("energy_j", "network_bytes", "wire_bytes", "steal_fraction")
-SUM = ("samples_seen", "bytes_sent")
+SUM = ("samples_seen", "bytes_sent", "messages", "updates", "gradients_dropped")
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,12 @@ def run_row(
     row |= _attempt(attempt, outcome)
     row |= _layout(layout) | _cost(attempt.prices, layout, outcome)
     row |= _results(journal.results.values(), complete=bool(results))
+    if run.settings.is_simulated:
+        row |= _simulated(run, row)
     row["warmup_detected"] = warmup_detected
     row |= _window(run, results, row["cores_per_worker"])
     row |= _steps(journal, processes)
-    if row["timed_steps"]:
+    if row["timed_steps"] and journal.steps.keys() >= results.keys():
         row |= _between_steps(results, journal.steps)
     if row["samples_per_s"] is not None:
         row["rate_drift"] = rates.drift(journal.steps.values())
@@ -182,6 +184,18 @@ def _layout(layout: Layout | None) -> dict[str, Any]:
     }
 
 
+def _simulated(run: RunSpec, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return where the workers would be that one process simulated, and the bytes of each in a step."""
+    workers, per_host = run.settings.workers, run.options["communicator.workers_per_host"]
+    sent, steps = row["bytes_sent"], row["steps"]
+    return {
+        "bytes_sent_per_step": sent / (steps * workers) if sent is not None and steps else None,
+        "hosts": -(-workers // per_host),
+        "workers_per_host": min(workers, per_host),
+        "servers": run.settings.servers or 0,
+    }
+
+
 def _cost(prices: Prices | None, layout: Layout | None, outcome: Outcome) -> dict[str, Any]:
     """Return what an attempt cost: its time from launch to end on every host and every worker's slot it used."""
     if prices is None or layout is None or not outcome.wall_time_s:
@@ -237,10 +251,23 @@ def _results(results: Iterable[Result], *, complete: bool) -> dict[str, Any]:
     if row["workers_agree"] != "exact":
         differences = [result.max_difference for result in found if result.max_difference is not None]
         row["workers_max_difference"] = max(differences, default=None)
+    row |= _staleness(found)
     steps = sum(result.steps for result in found)
     if row.get("bytes_sent") is not None and steps:
         row["bytes_sent_per_step"] = row["bytes_sent"] / steps
     return row
+
+
+def _staleness(results: Iterable[Result]) -> dict[str, Any]:
+    """Return mean and maximum over the gradients of all workers."""
+    counts = [pair for result in results for pair in result.staleness]
+    gradients = sum(number for _, number in counts)
+    if not gradients:
+        return {}
+    return {
+        "staleness_mean": sum(stale * number for stale, number in counts) / gradients,
+        "staleness_max": max(stale for stale, _ in counts),
+    }
 
 
 def _joined(

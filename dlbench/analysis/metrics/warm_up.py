@@ -28,6 +28,8 @@ def without_warm_up(journal: Journal) -> tuple[Journal, bool | None]:
     Returns:
         The journal, and whether step times had settled; None where there are too few steps to say.
     """
+    if journal.results and all(is_simulated(result) for result in journal.results.values()):
+        return journal, None
     warm_up = _found(journal.steps)
     pieces = _pieces(journal.results, journal.steps)
     left_out = pieces_left_out(pieces, warm_up.steps)
@@ -39,6 +41,11 @@ def without_warm_up(journal: Journal) -> tuple[Journal, bool | None]:
     }
     steps = {worker: _relabelled(rows, warmup_steps) for worker, rows in journal.steps.items()}
     return replace(journal, results=results, steps=steps), warm_up.detected
+
+
+def is_simulated(result: Result) -> bool:
+    """Whether a worker's window is a simulator's, which has left the warm-up out itself."""
+    return any(piece.simulated for piece in result.segments)
 
 
 def _found(steps: Mapping[int, Rows]) -> WarmUp:

@@ -12,7 +12,14 @@ from dlbench.scenario.cluster.spread import spread, starts_here
 from dlbench.scenario.placeholders import names
 from dlbench.scenario.plugin_settings import provides
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.settings import PLUGIN_SETTINGS, BatchScope, LearningRateScale, Mode, Settings
+from dlbench.scenario.settings import (
+    PLUGIN_SETTINGS,
+    SIMULATED,
+    BatchScope,
+    LearningRateScale,
+    Mode,
+    Settings,
+)
 
 
 def infeasibility(run: RunSpec, cluster: Cluster, seen: Descriptions | None = None) -> str:
@@ -43,10 +50,35 @@ def _workers(case: Case) -> str:
 
 def _choices(case: Case) -> str:
     settings, needs = case.settings, case.needs
-    allowed = {"algorithm": needs.algorithms, "communicator": needs.communicators, "collectives": needs.collectives}
+    communicators = (*needs.communicators, SIMULATED) if needs.simulated else needs.communicators
+    allowed = {"algorithm": needs.algorithms, "communicator": communicators, "collectives": needs.collectives}
     who = f"strategy {settings.strategy}"
     reasons = (choice(what, getattr(settings, what), known, who) for what, known in allowed.items())
     return next(filter(None, reasons), "")
+
+
+def _servers(case: Case) -> str:
+    if case.settings.servers is None or case.needs.servers:
+        return ""
+    return f"the strategy {case.settings.strategy} has no servers: remove `servers`"
+
+
+def _simulated(case: Case) -> str:
+    """Refuse what a simulation would not honour."""
+    settings = case.settings
+    if not settings.is_simulated:
+        return ""
+    if settings.command is not None:
+        return "a script of your own cannot be simulated: its workers are processes (communicator simulated)"
+    if settings.mode is not None or settings.workers_per_host is not None:
+        return (
+            "`mode` and `workers_per_host` place real workers: use `communicator.workers_per_host` for simulated ones"
+        )
+    if settings.checkpoint_every is not None:
+        return "a simulation makes no checkpoints: remove checkpoint_every"
+    if case.trainer.get("make_flat_optimizer") is None:
+        return f"the trainer {settings.trainer} cannot train simulated workers: use `trainer: numpy`"
+    return _refusal(case, "communicator")
 
 
 def _submitter(case: Case) -> str:
@@ -167,6 +199,6 @@ def _script_checkpoints(case: Case) -> str:
 
 Check = Callable[[Case], str]
 _CHECKS: tuple[Check, ...] = (
-    _workers, _choices, _submitter, _launcher, _strategy, _layout, _cores, _learning_rate, _batch,
+    _workers, _choices, _servers, _simulated, _submitter, _launcher, _strategy, _layout, _cores, _learning_rate, _batch,
 )  # fmt: skip
 _COMMAND_CHECKS: tuple[Check, ...] = (_command, _script_checkpoints)

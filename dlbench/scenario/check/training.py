@@ -6,6 +6,7 @@ from types import ModuleType
 from dlbench import plugins
 from dlbench.errors import nearest, shown
 from dlbench.scenario.check.case import Case, num_training_samples
+from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Augmentation, Divide, Input
 
@@ -103,7 +104,11 @@ def _samples(case: Case) -> str:
 
 def no_full_batch(run: RunSpec, available: int) -> str:
     """Return why so many training samples fill no batch, or an empty string: smaller ones only end an epoch."""
-    if run.settings.divide is Divide.EPOCHS:
+    if needs_of(run.settings.strategy).hands_out:
+        if run.settings.divide is Divide.EPOCHS:
+            return f"{run.settings.strategy} hands out the samples of one epoch to all workers: use `divide: data`"
+        batch, whose = run.local_batch_size(0), "of one worker"
+    elif run.settings.divide is Divide.EPOCHS:
         batch, whose = run.local_batch_size(0), "of one worker"
     else:
         batch, whose = run.global_batch_size, "of all workers"

@@ -15,7 +15,8 @@ _WINDOW_STEPS = 50
 def warnings(runs: Sequence[RunSpec], cluster: Cluster) -> tuple[str, ...]:
     """Return the warnings for the runs of a scenario, each one sentence."""
     arms = list({(run.fingerprint, run.label): run for run in runs}.values())
-    return (*_window(arms, cluster), *_oversubscribed(arms, cluster), *_shares(arms), *_target(arms), *_synthetic(arms))
+    real = [run for run in arms if not run.settings.is_simulated]
+    return (*_window(real, cluster), *_oversubscribed(real, cluster), *_shares(real), *_target(arms), *_synthetic(arms))
 
 
 def _window(arms: Sequence[RunSpec], cluster: Cluster) -> list[str]:
@@ -54,7 +55,7 @@ def _oversubscribed(arms: Sequence[RunSpec], cluster: Cluster) -> list[str]:
 def _shares(arms: Sequence[RunSpec]) -> list[str]:
     """Warn of shares of a core where numbers of workers are compared: messages wait for workers without a turn."""
     cores = sorted({run.settings.cores_per_worker or 1.0 for run in arms})
-    if len({run.settings.workers for run in arms}) == 1 or all(number.is_integer() for number in cores):
+    if len({run.settings.workers for run in arms}) <= 1 or all(number.is_integer() for number in cores):
         return []
     shares = " and ".join(f"{number:g}" for number in cores)
     why = "a worker that has used up its quota lets the others wait, which counts as communication"

@@ -18,9 +18,13 @@ def starts_here(cluster: Cluster) -> bool:
 def spread(settings: Settings, cluster: Cluster) -> list[tuple[Host, int]]:
     """Return the hosts that are used with the number of workers on each, in the order of ranks.
 
+    Where workers are simulated, their one process counts as one worker.
+
     Raises:
         UserError: There are too few hosts.
     """
+    if settings.is_simulated:
+        return [(cluster.hosts[0], 1)]
     per_host = 1 if settings.mode is Mode.SCALE_OUT else settings.workers_per_host
     if per_host is not None:
         return _even(settings.workers, per_host, cluster.hosts)

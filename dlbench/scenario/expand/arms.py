@@ -11,12 +11,13 @@ from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.cluster.spread import spread
 from dlbench.scenario.expand.points import Point, axis_keys, points
 from dlbench.scenario.expand.resolve import PlannedArm, resolve
+from dlbench.scenario.plugin_settings import load
 from dlbench.scenario.read.document import inline
 from dlbench.scenario.scenario import Baseline, Scenario
-from dlbench.scenario.settings import Affects, Settings, about
+from dlbench.scenario.settings import SIMULATED, Affects, Settings, about
 
 # The strategy and workers of a base line. It has no other setting of its group's distribution.
-_ALONE = {"strategy": "single", "workers": 1}
+_ALONE: dict[str, Any] = {"strategy": "single", "workers": 1}
 
 
 def written_arms(scenario: Scenario, cluster: Cluster) -> tuple[PlannedArm, ...]:
@@ -51,7 +52,7 @@ def with_baselines(arms: Sequence[PlannedArm], scenario: Scenario, cluster: Clus
     known = {_identity(arm) for arm in arms}
     found: list[PlannedArm] = []
     for arm in arms:
-        baseline = resolve(_alone(arm.point), scenario, cluster, is_baseline=True)
+        baseline = resolve(_alone(arm), scenario, cluster, is_baseline=True)
         if _identity(baseline) not in known:
             known.add(_identity(baseline))
             found.append(baseline)
@@ -64,15 +65,17 @@ def with_cores(arms: Sequence[PlannedArm], cluster: Cluster) -> tuple[PlannedArm
 
     Above one they are whole cores, which is what a worker can be bound to; the rest stays free, in every arm.
     """
-    shares = [host.num_cores / count for arm in arms for host, count in spread(arm.run.settings, cluster)]
+    real = [arm.run.settings for arm in arms if not arm.run.settings.is_simulated]
+    shares = [host.num_cores / count for settings in real for host, count in spread(settings, cluster)]
     share = min(shares, default=1.0)
     share = float(math.floor(share)) if share >= 1 else share
-    return tuple(
-        _changed(arm, settings=arm.run.settings.model_copy(update={"cores_per_worker": share}))
-        if arm.run.settings.cores_per_worker is None
-        else arm
-        for arm in arms
-    )
+    return tuple(_on_cores(arm, share) if arm.run.settings.cores_per_worker is None else arm for arm in arms)
+
+
+def _on_cores(arm: PlannedArm, share: float) -> PlannedArm:
+    """Return an arm whose workers have so many cores; all that one process simulates share one."""
+    cores = 1.0 if arm.run.settings.is_simulated else share
+    return _changed(arm, settings=arm.run.settings.model_copy(update={"cores_per_worker": cores}))
 
 
 def with_names(arms: Sequence[PlannedArm], scenario: Scenario) -> tuple[PlannedArm, ...]:
@@ -118,11 +121,18 @@ def _twins(first: PlannedArm, second: PlannedArm, scenario: Scenario) -> UserErr
     )
 
 
-def _alone(point: Point) -> Point:
-    """Return the point of its base line: one worker, the same batch as `batch_scope` counts it."""
-    kept = {key: value for key, value in point.values.items() if is_shared(key)}
+def _alone(arm: PlannedArm) -> Point:
+    """Return the point of its base line: one worker, the same batch as `batch_scope` counts it.
+
+    What is simulated has a base line that is simulated, too, whose worker computes alike.
+    """
+    point, alone, also = arm.point, dict(_ALONE), set()
+    if arm.run.settings.is_simulated:
+        alone["communicator"] = SIMULATED
+        also = {f"communicator.{name}" for name in load("communicators", SIMULATED).get("ALONE")}
+    kept = {key: value for key, value in point.values.items() if is_shared(key) or key in also}
     origins = {key: path for key, path in point.origins.items() if key in kept}
-    return Point(kept | _ALONE, origins, point.chosen & kept.keys() | {"strategy"})
+    return Point(kept | alone, origins, point.chosen & kept.keys() | {"strategy"})
 
 
 def is_shared(key: str) -> bool:

@@ -78,13 +78,16 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
     resolved = {
         "algorithm": _first(given.algorithm, needs.algorithms, point, "algorithm"),
         "collectives": collectives,
-        "communicator": _first(given.communicator, needs.communicators, point, "communicator"),
+        "communicator": _communicator(given, needs, point),
+        "servers": _servers(given, needs, point),
         "launcher": _launcher(given, collectives, cluster),
         "submitter": given.submitter if "submitter" in point.values else cluster.submitter,
         "mode": _mode(given, cluster),
         **_labels(given, point),
     }
     settings = given.model_copy(update=resolved)
+    if settings.is_simulated:
+        settings = settings.model_copy(update={"mode": given.mode})
     run = RunSpec(
         scenario=scenario.name,
         label="",
@@ -127,6 +130,20 @@ def _first(value: str | None, known: tuple[str, ...], point: Point, key: str) ->
     return value if value is not None else next(iter(known), None)
 
 
+def _communicator(settings: Settings, needs: Needs, point: Point) -> str | None:
+    """Return what carries the messages; a strategy that needs nothing of the kind can still be simulated."""
+    if needs.simulated and settings.is_simulated:
+        return settings.communicator
+    return _first(settings.communicator, needs.communicators, point, "communicator")
+
+
+def _servers(settings: Settings, needs: Needs, point: Point) -> int | None:
+    """Return how many servers there are; what `base` says for all does not reach a strategy that has none."""
+    if needs.servers:
+        return settings.servers or 1
+    return None if point.is_common("servers") and not point.is_common("strategy") else settings.servers
+
+
 def _collectives(settings: Settings, needs: Needs, point: Point, cluster: Cluster) -> str | None:
     """Return the library that moves bytes: the one that is given, else the strategy's first that can be there."""
     known = needs.collectives
@@ -167,7 +184,7 @@ def _options(settings: Settings, point: Point, source: Source) -> dict[str, Any]
     found: dict[str, Any] = {}
     for prefix, kind in OPTION_PREFIXES.items():
         name = getattr(settings, prefix)
-        if name != "auto" and not is_label(settings, prefix):
+        if name not in (None, "auto") and not is_label(settings, prefix):
             plugin = load(kind, name, source.where(point.origins.get(prefix, ())))
             found |= _options_of(plugin, prefix, settings, point, source)
     return found

@@ -49,7 +49,8 @@ def _named(prefix: str, kind: str, scenario: Scenario) -> Iterator[plugins.Plugi
         if key == prefix and isinstance(value, str):
             names.setdefault(value, path)
     if _may_be_default(prefix, scenario):
-        names.setdefault(str(Settings.model_fields[prefix].default), ())
+        # Without a default of the setting's own the strategy's decides: it may be any.
+        names.setdefault(str(Settings.model_fields[prefix].default or "auto"), ())
     is_label = prefix in LABELS_OF_A_COMMAND and uses_command(scenario)
     for name, path in names.items():
         for one in plugins.names(kind) if name == "auto" else (name,):

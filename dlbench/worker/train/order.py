@@ -112,14 +112,25 @@ class DataOrder:
                 seen.add(sizes)
                 yield self._share(step, permutations)
 
+    def permutation(self, epoch: int, worker: int) -> Indices:
+        """Return the permutation of epoch 1, 2, ... that a worker takes its samples from; see `divide`."""
+        seeds = [self.seed, epoch, worker] if self.divide is Divide.EPOCHS else [self.seed, epoch]
+        return np.random.default_rng(seeds).permutation(self.num_samples)
+
+    def share_of(self, worker: int, step: int, permutation: Indices) -> Share:
+        """Return one worker's share of step 0, 1, ... of an epoch, given its permutation."""
+        ends = self._ends(step)
+        first, end = ends[worker], ends[worker + 1]
+        start = step * (self.local_batches[worker] if self.divide is Divide.EPOCHS else self._full[2])
+        start += 0 if self.divide is Divide.EPOCHS else first
+        indices = permutation[start : start + end - first]
+        return Share(indices, (end - first,), (first,), ends[-1], step < self.full_steps)
+
     def _permutations(self, epoch: int) -> list[Indices]:
         """Return the permutation that each own worker takes its samples from."""
         if self.divide is Divide.EPOCHS:
-            return [self._permutation([self.seed, epoch, worker]) for worker in self.workers]
-        return [self._permutation([self.seed, epoch])] * len(self.workers)
-
-    def _permutation(self, seeds: list[int]) -> Indices:
-        return np.random.default_rng(seeds).permutation(self.num_samples)
+            return [self.permutation(epoch, worker) for worker in self.workers]
+        return [self.permutation(epoch, 0)] * len(self.workers)
 
     def _share(self, step: int, permutations: list[Indices]) -> Share:
         sizes, firsts, total = self._full if step < self.full_steps else self._part(self._sizes(step))
@@ -141,6 +152,18 @@ class DataOrder:
     @cached_property
     def _full(self) -> tuple[tuple[int, ...], tuple[int, ...], int]:
         return self._part(self.local_batches)
+
+    def _ends(self, step: int) -> tuple[int, ...]:
+        """Return where each worker's samples end in the global batch of a step, after a 0."""
+        key, known = max(step, self.full_steps - 1), self._known_ends
+        if key not in known:
+            sizes = self.local_batches if step < self.full_steps else self._sizes(step)
+            known[key] = (0, *accumulate(sizes))
+        return known[key]
+
+    @cached_property
+    def _known_ends(self) -> dict[int, tuple[int, ...]]:
+        return {}
 
     def _part(self, sizes: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
         """Return sizes and places of the own workers, and the total, of a step in which all workers have these."""

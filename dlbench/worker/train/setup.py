@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from socket import gethostname
 from typing import Any
@@ -35,6 +36,8 @@ def train(assignment: Assignment, rank: int, reporter: Reporter, observer: Obser
         Diverged: Workers disagree, or a loss is not finite.
     """
     run = assignment.run
+    if run.settings.is_simulated:
+        return simulate(assignment, rank, reporter)
     reporter.phase = "rendezvous"
     communicator, strategy = connect(assignment, rank)
     reporter.phase = "build"
@@ -59,6 +62,26 @@ def train(assignment: Assignment, rank: int, reporter: Reporter, observer: Obser
     if checkpoints:
         checkpoints.leave()
     return result
+
+
+def simulate(assignment: Assignment, rank: int, reporter: Reporter) -> Result:
+    """Train all workers of a run in this one process, and return their account.
+
+    Raises:
+        Diverged: A loss is not finite, or workers disagree.
+        StuckError: Workers wait for messages that will not come.
+    """
+    from dlbench.worker.simulate.training import Simulation
+
+    run = assignment.run
+    reporter.phase = "build"
+    arrays = open_arrays(Path(assignment.data_folder_of(rank)), assignment.data_checksum)
+    trainer = build(assignment, rank, arrays)
+    trainer.compile(None)
+    reporter.send_facts(trainer.facts())
+    make_optimizer = plugins.load("trainers", run.settings.trainer).get("make_flat_optimizer")
+    data = data_of(run, arrays)
+    return Simulation(run, trainer, partial(make_optimizer, run.settings), data, reporter).train()
 
 
 def connect(assignment: Assignment, rank: int) -> tuple[Communicator, Strategy]:

@@ -1,0 +1,65 @@
+"""How long messages take: alpha-beta links between hosts, and queues at each host's interface."""
+
+from collections.abc import Sequence
+
+
+class Links:
+    """The interfaces of all hosts, each with a queue in each direction; and the memory that processes of a host share.
+
+    A message of n bytes leaves its host when that one's earlier messages have left (n / beta each), its first byte
+    arrives alpha later, and it has arrived n / beta after what came to that host before it (Hockney 1994, with
+    store-and-forward at the receiver). Within a host it takes n / beta of the host's memory, one after the other.
+
+    Args:
+        host_of: The host of each node.
+        latency_s: Alpha between hosts.
+        bandwidth_bytes_per_s: Beta of an interface, in each direction.
+        host_latency_s: Alpha within a host.
+        host_bandwidth_bytes_per_s: Beta within a host.
+    """
+
+    def __init__(
+        self,
+        host_of: Sequence[int],
+        latency_s: float,
+        bandwidth_bytes_per_s: float,
+        host_latency_s: float,
+        host_bandwidth_bytes_per_s: float,
+    ) -> None:
+        self._host_of = host_of
+        self._latency_s, self._s_per_byte = latency_s, 1 / bandwidth_bytes_per_s
+        self._host_latency_s, self._host_s_per_byte = host_latency_s, 1 / host_bandwidth_bytes_per_s
+        hosts = max(host_of) + 1
+        self._sending_until, self._receiving_until, self._copying_until = [0.0] * hosts, [0.0] * hosts, [0.0] * hosts
+
+    def is_local(self, source: int, to: int) -> bool:
+        """Whether two nodes are on one host."""
+        return self._host_of[source] == self._host_of[to]
+
+    def copied_at(self, now: float, node: int, num_bytes: int) -> float:
+        """Queue a message within the host of a node; return when it has arrived."""
+        host = self._host_of[node]
+        done = max(now, self._copying_until[host]) + num_bytes * self._host_s_per_byte
+        self._copying_until[host] = done
+        return done + self._host_latency_s
+
+    def first_byte_at(self, now: float, source: int, num_bytes: int) -> float:
+        """Queue a message at its sender's interface; return when its first byte is at the receiver's."""
+        host = self._host_of[source]
+        begun = max(now, self._sending_until[host])
+        self._sending_until[host] = begun + num_bytes * self._s_per_byte
+        return begun + self._latency_s
+
+    def received_at(self, now: float, to: int, num_bytes: int) -> float:
+        """Queue a message, whose first byte is here now, at its receiver's interface; return when it has arrived."""
+        host = self._host_of[to]
+        done = max(now, self._receiving_until[host]) + num_bytes * self._s_per_byte
+        self._receiving_until[host] = done
+        return done
+
+
+def hosts_of(num_workers: int, num_servers: int, workers_per_host: int, *, beside: bool) -> list[int]:
+    """Return the host of each node: workers fill hosts in order; servers have their own, or share those in turn."""
+    workers = [worker // workers_per_host for worker in range(num_workers)]
+    used = workers[-1] + 1
+    return workers + [server % used if beside else used + server for server in range(num_servers)]

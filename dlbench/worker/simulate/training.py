@@ -1,0 +1,336 @@
+"""A run with `communicator: simulated`: its world built from the settings, its records made from simulated time."""
+
+import math
+from collections.abc import Callable
+from time import time
+from typing import Any
+
+import numpy as np
+
+from dlbench import plugins
+from dlbench.communicators.simulated import SimulatedOptions
+from dlbench.records.result import NodeAccount, Result, Segment
+from dlbench.scenario.needs import Needs
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.strategies import Array
+from dlbench.strategies._protocol import Optimizer, Port, ServerNode, WorkerNode, World
+from dlbench.telemetry.reporter import Reporter
+from dlbench.trainers import Trainer
+from dlbench.worker.simulate.links import Links, hosts_of
+from dlbench.worker.simulate.times import ComputeTimes
+from dlbench.worker.simulate.world import SimulatedWorld, mean_of
+from dlbench.worker.train.agreement import Diverged
+from dlbench.worker.train.batches import TrainingData
+from dlbench.worker.train.order import learning_rate
+from dlbench.worker.train.schedule import Ticket, schedule_of
+
+
+class Simulation:
+    """Trains all workers of a run in one process.
+
+    Args:
+        run: The run.
+        trainer: Computes the gradients of all workers, one at a time.
+        make_optimizer: Returns the run's optimizer for a flat vector.
+        data: What they train and evaluate on.
+        reporter: Sends rows and the heartbeat.
+    """
+
+    def __init__(
+        self,
+        run: RunSpec,
+        trainer: Trainer,
+        make_optimizer: Callable[[Array], Optimizer],
+        data: TrainingData,
+        reporter: Reporter,
+    ) -> None:
+        self.run, self.trainer, self.data, self.reporter = run, trainer, data, reporter
+        settings = run.settings
+        strategy = plugins.load("strategies", settings.strategy)
+        options = strategy.options(**run.options_of("strategy"))
+        needs: Needs = strategy.get("NEEDS")
+        self._machines = SimulatedOptions(**run.options_of("communicator"))
+        self._schedule = schedule_of(run, len(data.train), hands_out=needs.hands_out)
+        self._batches = data.batches or data.batch
+        in_update = strategy.get("batches_per_update", _all if not needs.hands_out else _one)
+        self._full_rate = run.learning_rate_of(in_update(options, settings.workers) * run.local_batch_size(0))
+        self._world = World(
+            settings.workers,
+            settings.servers or 0,
+            trainer.parameters(),
+            self._rate,
+            make_optimizer,
+            run.seed,
+        )
+        self._agrees = needs.agrees
+        self._hosts = hosts_of(
+            settings.workers,
+            self._world.num_servers,
+            self._machines.workers_per_host,
+            beside=self._machines.server_placement == "beside",
+        )
+        self.simulated = self._build(strategy, options)
+        self._epoch = _Sums()
+        self._done = self._asked = 0
+        self._rows: list[dict[str, Any]] = []
+        self._best = 0.0
+        self._reached: tuple[float, int] | None = None
+        self._scores: tuple[float, float] = (math.nan, math.nan)
+        # Shards as they were when an epoch ended, until all of them are there.
+        self._snapshot: dict[int, Array] | None = None
+        self._wanted_version = 0
+        self._is_stopped = False
+
+    def train(self) -> Result:
+        """Train all epochs and return the account of all workers together.
+
+        Raises:
+            Diverged: A loss is not finite, or workers disagree that are to agree.
+            StuckError: Workers wait for ever.
+        """
+        self.reporter.phase = "compute"
+        ready_at = time()
+        self.simulated.run(self._between_events)
+        if self._asked > self._done:  # the last one: shards that lag behind have had their updates by now
+            self._end_epochs(self._parameters())
+        elif self.simulated.counts.samples > self._done * self._schedule.samples_per_epoch or not self._rows:
+            self._asked += 1
+            self._end_epochs(self._parameters())
+        return self._account(ready_at)
+
+    def gradient(self, ticket: Ticket, parameters: Array) -> Array:
+        """Return the mean gradient of a ticket's samples."""
+        share, reporter = ticket.share, self.reporter
+        if not len(share.indices):
+            return np.zeros_like(parameters)
+        x, y = self._batches(share, ticket.epoch)
+        self.trainer.set_parameters(parameters)
+        values, loss_sum, correct = self.trainer.gradient(x, y, 1 / len(share.indices))
+        if not math.isfinite(loss_sum):
+            raise Diverged(f"the loss is {loss_sum / len(y)} in step {ticket.step} (epoch {ticket.epoch})")
+        self._epoch.add(loss_sum, correct, len(y), ticket.step)
+        reporter.step, reporter.epoch, reporter.loss = ticket.step, ticket.epoch, loss_sum / len(y)
+        return values.copy()
+
+    def updated(self, samples: int) -> None:
+        """Note that an epoch is over when all its samples have entered an update."""
+        if self.simulated.counts.samples >= (self._asked + 1) * self._schedule.samples_per_epoch:
+            self._asked = self.simulated.counts.samples // self._schedule.samples_per_epoch
+            self._snapshot, self.simulated.interrupted = self._snapshot or {}, True
+            self._wanted_version = self.simulated.servers[0].version if self.simulated.servers else 0
+
+    def _build(self, strategy: plugins.Plugin, options: plugins.Options) -> SimulatedWorld:
+        machines, world = self._machines, self._world
+        create_worker: Callable[..., WorkerNode] = strategy.get("create_worker")
+        create_server: Callable[..., ServerNode] = strategy.get("create_server")
+
+        def worker(rank: int, port: Port) -> WorkerNode:
+            return create_worker(options, world, rank, port)
+
+        def server(shard: int, port: Port) -> ServerNode:
+            return create_server(options, world, shard, port)
+
+        links = Links(
+            self._hosts,
+            machines.latency_s,
+            machines.bandwidth_bytes_per_s,
+            machines.host_latency_s,
+            machines.host_bandwidth_bytes_per_s,
+        )
+        simulated = SimulatedWorld(
+            world.num_workers,
+            worker,
+            server,
+            world.num_servers,
+            self._schedule,
+            self,
+            links,
+            ComputeTimes(machines, world.num_workers, world.seed),
+            self.run.local_batch_size(0),
+            machines.server_bytes_per_s,
+        )
+        if machines.failed_worker is not None:
+            simulated.fail(machines.failed_worker, machines.failed_at_s)
+        if machines.failed_server is not None:
+            simulated.fail(world.server(machines.failed_server), machines.failed_at_s)
+        return simulated
+
+    def _rate(self, step: int) -> float:
+        full = self.run.full_learning_rate
+        return learning_rate(self.run, step, self._schedule.steps_per_epoch) * (self._full_rate / full)
+
+    def _between_events(self) -> bool:
+        """Evaluate where an epoch has ended on all shards; return whether to go on."""
+        servers, found = self.simulated.servers, self._snapshot
+        assert found is not None
+        for shard, server in enumerate(servers):
+            if shard not in found and server.version >= self._wanted_version:
+                found[shard] = server.parameters.copy()
+        if len(found) < len(servers):
+            return True
+        self._end_epochs(self._joined(found) if servers else self._parameters())
+        target = self.run.target
+        self._is_stopped = bool(self._reached and target and target.stop)
+        return not self._is_stopped
+
+    def _parameters(self) -> Array:
+        """Return what is evaluated: what servers hold, or the mean of all workers' parameters."""
+        world = self.simulated
+        if world.servers:
+            return self._joined({shard: server.parameters for shard, server in enumerate(world.servers)})
+        return mean_of([worker.parameters for worker in world.workers])
+
+    def _joined(self, shards: dict[int, Array]) -> Array:
+        return np.concatenate([shards[shard] for shard in range(len(shards))])
+
+    def _end_epochs(self, parameters: Array) -> None:
+        """Make the rows of the epochs that have ended, of which the last is evaluated where it is due."""
+        self._snapshot, self.simulated.interrupted = None, False
+        settings, sums, now = self.run.settings, self._epoch, self.simulated.now
+        self._done, last = self._asked, self._asked
+        row: dict[str, Any] = {
+            "epoch": last,
+            "steps": sum(self.simulated.counts.steps) // settings.workers,
+            "samples": self.simulated.counts.samples - sum(row["samples"] for row in self._rows),
+            "learning_rate": self._rate(max(1, sums.step)),
+            "train_time_s": now,
+            "ended_at_s": now,
+            "train_loss": sums.loss_sum / sums.samples if sums.samples else None,
+            "train_accuracy": sums.correct / sums.samples if sums.samples else None,
+        }
+        self._epoch = _Sums()
+        if last % settings.evaluate_every == 0 or last >= self.run.epochs_per_worker:
+            loss, accuracy, samples = self._evaluate(parameters)
+            row |= {"validation_loss": loss, "validation_accuracy": accuracy, "evaluated_samples": samples}
+            self._scores, self._best = (loss, accuracy), max(self._best, accuracy)
+            self.reporter.accuracy = accuracy
+            target = self.run.target
+            if target and self._reached is None and target.is_reached(row[target.metric]):
+                self._reached = now, last
+        self._rows.append(row)
+        self.reporter.send_epoch(row)
+
+    def _evaluate(self, parameters: Array) -> tuple[float, float, int]:
+        """Return mean loss and accuracy over the validation set, and its samples; takes no simulated time."""
+        data, size = self.data, self.run.settings.evaluation_batch_size
+        self.trainer.set_parameters(parameters)
+        self.reporter.phase = "evaluate"
+        sums = np.zeros(2)
+        for start in range(0, len(data.validation), size):
+            batch = data.validation[start : start + size]
+            sums += self.trainer.evaluate(data.validation_x[batch], data.validation_y[batch])
+        self.reporter.phase = "compute"
+        loss, accuracy = (sums / len(data.validation)).tolist()
+        if not math.isfinite(loss):
+            raise Diverged(f"the validation loss is {loss} after epoch {self._done}")
+        return loss, accuracy, len(data.validation)
+
+    def _account(self, ready_at: float) -> Result:
+        counts, settings = self.simulated.counts, self.run.settings
+        agreement = self._agreement()
+        last = self._rows[-1]
+        reached_s, reached_epochs = self._reached or (None, None)
+        return Result(
+            steps=sum(counts.steps) // settings.workers,
+            epochs_completed=self._done,
+            samples_seen=counts.samples,
+            samples_dropped=self._done * self._schedule.dropped_per_epoch,
+            train_samples=len(self.data.train),
+            validation_samples=len(self.data.validation),
+            num_parameters=self.trainer.num_parameters,
+            flops_per_sample=self.trainer.flops_per_sample,
+            ready_at=ready_at,
+            train_time_s=self.simulated.now,
+            segments=self._segments(),
+            train_loss=last["train_loss"],
+            train_accuracy=last["train_accuracy"],
+            validation_loss=self._scores[0],
+            validation_accuracy=self._scores[1],
+            best_validation_accuracy=self._best,
+            time_to_target_s=reached_s,
+            epochs_to_target=reached_epochs,
+            learning_rate=self._full_rate,
+            agreement=agreement,
+            max_difference=0.0 if agreement else None,
+            bytes_sent=sum(counts.bytes_sent),
+            messages=sum(counts.messages_sent),
+            updates=counts.updates,
+            gradients_dropped=counts.dropped,
+            staleness=tuple(sorted(counts.staleness.items())),
+            nodes=tuple(map(self._node, range(len(self._hosts)))),
+        )
+
+    def _node(self, node: int) -> NodeAccount:
+        """Return what one node did."""
+        counts = self.simulated.counts
+        own: dict[str, Any] = {}
+        if node < self._world.num_workers:
+            computed_s, ended_at_s = counts.compute_time_s[node], counts.ended_at_s[node]
+            until = self.simulated.now if ended_at_s is None else ended_at_s
+            own = {
+                "steps": counts.steps[node],
+                "compute_time_s": computed_s,
+                "wait_time_s": max(0.0, until - computed_s),
+                "ended_at_s": ended_at_s,
+            }
+        return NodeAccount(
+            role="worker" if own else "server",
+            host=self._hosts[node],
+            messages_sent=counts.messages_sent[node],
+            messages_received=counts.messages_received[node],
+            bytes_sent=counts.bytes_sent[node],
+            bytes_received=counts.bytes_received[node],
+            **own,
+        )
+
+    def _segments(self) -> tuple[Segment, ...]:
+        """Return the window: from the first update after every worker's first step, while all workers had samples."""
+        counts = self.simulated.counts
+        if counts.opened is None or counts.closed is None or counts.closed[0] <= counts.opened[0]:
+            return ()
+        samples = counts.closed[1] - counts.opened[1]
+        return (
+            Segment(
+                opened_at_s=counts.opened[0],
+                closing_at_s=counts.closed[0],
+                closed_at_s=counts.closed[0],
+                steps=samples // (self.run.local_batch_size(0) * self.run.settings.workers),
+                samples=samples,
+                simulated=True,
+            ),
+        )
+
+    def _agreement(self) -> str | None:
+        """Return how the workers' last parameters agree; None where the strategy promises nothing of the kind."""
+        if not self._agrees or self._is_stopped:
+            return None
+        first, *others = [worker.begin() for worker in self.simulated.workers]
+        same = all(np.array_equal(first, other) for other in others)
+        if not same:
+            raise Diverged("workers disagree at the end of the simulation: the strategy does not synchronise them")
+        return "exact"
+
+
+class _Sums:
+    """Sums over the gradients since the last epoch's end."""
+
+    def __init__(self) -> None:
+        self.loss_sum = self.correct = 0.0
+        self.samples = self.step = 0
+
+    def add(self, loss_sum: float, correct: float, samples: int, step: int) -> None:
+        """Add those of one gradient."""
+        self.loss_sum += loss_sum
+        self.correct += correct
+        self.samples += samples
+        self.step = max(self.step, step)
+
+
+def _all(options: plugins.Options, workers: int) -> int:
+    """Every worker's batch enters an update."""
+    return workers
+
+
+def _one(options: plugins.Options, workers: int) -> int:
+    """One worker's batch enters an update."""
+    return 1

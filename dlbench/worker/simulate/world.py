@@ -1,0 +1,278 @@
+"""The simulated world: nodes, their messages and gradients, as events in the order of a simulated clock."""
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from dlbench.strategies import Array
+from dlbench.strategies._protocol import Gradient, Message, Port, ServerNode, WorkerNode
+from dlbench.worker.simulate.links import Links
+from dlbench.worker.simulate.times import ComputeTimes
+from dlbench.worker.train.schedule import Schedule, Ticket
+
+# Workers that a message names.
+_MOST_NAMED = 5
+
+
+class StuckError(RuntimeError):
+    """Workers wait for messages that nobody will send."""
+
+
+class Computes(Protocol):
+    """Computes gradients, and is told what becomes of them."""
+
+    def gradient(self, ticket: Ticket, parameters: Array) -> Array:
+        """Return the mean gradient of a ticket's samples at some parameters; it is never written again."""
+
+    def updated(self, samples: int) -> None:
+        """Note that samples have entered an update."""
+
+
+@dataclass
+class Counts:
+    """What has happened so far.
+
+    Attributes:
+        events: Events of the simulator.
+        messages_sent: Messages sent, by node; likewise `messages_received`, when they were sent.
+        bytes_sent: Bytes sent, by node; likewise `bytes_received`.
+        compute_time_s: Time in which it computed, by worker.
+        steps: Gradients computed, by worker.
+        updates: Updates of parameters.
+        samples: Samples that entered one.
+        staleness: How many gradients had which staleness.
+        dropped: Gradients that entered no update.
+        ended_at_s: When each worker found no more samples.
+        opened: When the timed window opened, and the samples that had entered updates by then.
+        closed: The same of its end so far.
+    """
+
+    messages_sent: list[int]
+    messages_received: list[int]
+    bytes_sent: list[int]
+    bytes_received: list[int]
+    compute_time_s: list[float]
+    steps: list[int]
+    ended_at_s: list[float | None]
+    events: int = 0
+    updates: int = 0
+    samples: int = 0
+    dropped: int = 0
+    staleness: Counter[int] = field(default_factory=Counter)
+    opened: tuple[float, int] | None = None
+    closed: tuple[float, int] | None = None
+
+
+class SimulatedWorld:
+    """All nodes of a run, and a clock that jumps from one event to the next.
+
+    Events at the same moment happen in the order in which they were planned, so that a run is the same each time.
+
+    Args:
+        num_workers: Workers; servers come after them.
+        make_worker: Makes the node of a worker, given its number and its port.
+        make_server: Makes the node of the server of a shard.
+        num_servers: Servers.
+        schedule: Gives workers their samples.
+        computes: Computes gradients.
+        links: How long messages take.
+        times: How long gradients take.
+        full_batch: Samples of a worker's whole batch.
+        server_bytes_per_s: Bytes that a server handles in a second, one message at a time.
+    """
+
+    def __init__(
+        self,
+        num_workers: int,
+        make_worker: Callable[[int, Port], WorkerNode],
+        make_server: Callable[[int, Port], ServerNode],
+        num_servers: int,
+        schedule: Schedule,
+        computes: Computes,
+        links: Links,
+        times: ComputeTimes,
+        full_batch: int,
+        server_bytes_per_s: float,
+    ) -> None:
+        self.now = 0.0
+        nodes = num_workers + num_servers
+        self.counts = Counts(
+            messages_sent=[0] * nodes,
+            messages_received=[0] * nodes,
+            bytes_sent=[0] * nodes,
+            bytes_received=[0] * nodes,
+            compute_time_s=[0.0] * num_workers,
+            steps=[0] * num_workers,
+            ended_at_s=[None] * num_workers,
+        )
+        self._schedule, self._computes, self._links, self._times = schedule, computes, links, times
+        self._full_batch, self._server_s_per_byte = full_batch, 1 / server_bytes_per_s
+        self._events: list[tuple[float, int, Callable[[int, Any], None], int, Any]] = []
+        self._planned = 0
+        self._busy, self._over = [False] * num_workers, [False] * num_workers
+        self._num_begun = self._begun_by_then = 0
+        self._moment = 0.0
+        self._is_ending = False
+        # Set where `between` is to be called after this event.
+        self.interrupted = False
+        self._dead: dict[int, float] = {}
+        self._serving_until = [0.0] * num_servers
+        self.workers = [make_worker(rank, _NodePort(self, rank)) for rank in range(num_workers)]
+        self.servers = [make_server(shard, _NodePort(self, num_workers + shard)) for shard in range(num_servers)]
+
+    def fail(self, node: int, at_s: float) -> None:
+        """Let a node end at a moment, without a word to anybody."""
+        self._plan(at_s, self._die, node, None)
+
+    def run(self, between: Callable[[], bool] = lambda: True) -> None:
+        """Begin all workers, and let events happen until there are none.
+
+        Args:
+            between: Called after events while `interrupted` is set; False ends the run there.
+
+        Raises:
+            StuckError: Workers that have samples left wait for ever.
+        """
+        for rank in range(len(self.workers)):
+            self._try_to_begin(rank)
+        events, counts = self._events, self.counts
+        while events:
+            self.now, _, happen, node, what = heapq.heappop(events)
+            counts.events += 1
+            happen(node, what)
+            if self.interrupted and not between():
+                return
+        waiting = [rank for rank, over in enumerate(self._over) if not over and rank not in self._dead]
+        # Without more samples for anybody, what a failed worker would have completed is left out.
+        if waiting and not (self._is_ending and self._dead):
+            raise StuckError(self._why(waiting))
+
+    def send(self, source: int, to: int, message: Message) -> None:
+        """Carry a message from one node to another."""
+        num_bytes, links, counts = message.num_bytes, self._links, self.counts
+        counts.messages_sent[source] += 1
+        counts.messages_received[to] += 1
+        counts.bytes_sent[source] += num_bytes
+        counts.bytes_received[to] += num_bytes
+        if links.is_local(source, to):
+            self._plan(links.copied_at(self.now, source, num_bytes), self._deliver, to, message)
+        else:
+            self._plan(links.first_byte_at(self.now, source, num_bytes), self._receive, to, message)
+
+    def updated(self, staleness: Sequence[int], samples: int) -> None:
+        """Count an update."""
+        counts = self.counts
+        if self.now > self._moment:
+            self._move_window()
+        counts.updates += 1
+        counts.samples += samples
+        counts.staleness.update(staleness)
+        self._moment, self._begun_by_then = self.now, self._num_begun
+        self._computes.updated(samples)
+
+    def dropped(self, samples: int) -> None:
+        """Count a gradient that entered no update, and hand its samples out again."""
+        self.counts.dropped += 1
+        self._schedule.give_back(samples)
+
+    def _move_window(self) -> None:
+        """Let the window open, or end, at the last moment of updates, all of which are counted by now."""
+        counts = self.counts
+        if counts.opened is None and self._begun_by_then == len(self.workers):
+            counts.opened = self._moment, counts.samples
+        if not self._is_ending:
+            counts.closed = self._moment, counts.samples
+
+    def _plan(self, moment: float, happen: Callable[[int, Any], None], node: int, what: Any) -> None:
+        self._planned += 1
+        heapq.heappush(self._events, (moment, self._planned, happen, node, what))
+
+    def _try_to_begin(self, rank: int) -> None:
+        if self._busy[rank] or self._over[rank] or not self.workers[rank].may_begin():
+            return
+        ticket = self._schedule.next(rank)
+        if ticket is None:
+            self._over[rank] = self._is_ending = True
+            self.counts.ended_at_s[rank] = self.now
+            self.workers[rank].finish()
+            return
+        self._busy[rank] = True
+        seconds = self._times.next(rank) * len(ticket.share.indices) / self._full_batch
+        self.counts.compute_time_s[rank] += seconds
+        self._plan(self.now + seconds, self._computed, rank, (ticket, self.workers[rank].begin()))
+
+    def _computed(self, rank: int, begun: tuple[Ticket, Array]) -> None:
+        if rank in self._dead:
+            return
+        ticket, parameters = begun
+        share = ticket.share
+        samples = len(share.indices)
+        values = self._computes.gradient(ticket, parameters)
+        self._busy[rank] = False
+        self._num_begun += not self.counts.steps[rank]
+        self.counts.steps[rank] += 1
+        self.workers[rank].on_gradient(Gradient(values, ticket.step, samples, samples / share.total))
+        self._try_to_begin(rank)
+
+    def _receive(self, to: int, message: Message) -> None:
+        """A message's first byte is at its receiver's interface."""
+        self._plan(self._links.received_at(self.now, to, message.num_bytes), self._deliver, to, message)
+
+    def _deliver(self, to: int, message: Message) -> None:
+        if to in self._dead:
+            return
+        server = to - len(self.workers)
+        if server < 0:
+            self.workers[to].on_message(message)
+            self._try_to_begin(to)
+        else:
+            self._queue(server, to, message)
+
+    def _queue(self, server: int, to: int, message: Message) -> None:
+        """Let a server handle a message after those before it."""
+        num_bytes = 0 if message.body is None else message.body.nbytes
+        done = max(self.now, self._serving_until[server]) + num_bytes * self._server_s_per_byte
+        self._serving_until[server] = done
+        self._plan(done, self._serve, to, message)
+
+    def _serve(self, to: int, message: Message) -> None:
+        if to not in self._dead:
+            self.servers[to - len(self.workers)].on_message(message)
+
+    def _die(self, node: int, _: None) -> None:
+        self._dead[node] = self.now
+
+    def _why(self, waiting: Sequence[int]) -> str:
+        named = ", ".join(str(rank) for rank in waiting[:_MOST_NAMED])
+        more = f" and {len(waiting) - _MOST_NAMED} more" if len(waiting) > _MOST_NAMED else ""
+        gone = "; ".join(f"{self._name(node)} ended at {moment:.3g} s" for node, moment in self._dead.items())
+        because = f"{gone}, and " if gone else ""
+        return f"{because}worker{'s' if len(waiting) > 1 else ''} {named}{more} wait for messages that will not come"
+
+    def _name(self, node: int) -> str:
+        server = node - len(self.workers)
+        return f"worker {node}" if server < 0 else f"server {server}"
+
+
+class _NodePort:
+    """How one node answers."""
+
+    def __init__(self, world: SimulatedWorld, node: int) -> None:
+        self._world, self._node = world, node
+        self.updated, self.dropped = world.updated, world.dropped
+
+    def send(self, to: int, message: Message) -> None:
+        """Send a message to a node."""
+        self._world.send(self._node, to, message)
+
+
+def mean_of(vectors: Sequence[Array]) -> Array:
+    """Return the mean of vectors, in float64, in their own type."""
+    found = np.zeros(vectors[0].shape)
+    for vector in vectors:
+        found += vector
+    return (found / len(vectors)).astype(vectors[0].dtype)

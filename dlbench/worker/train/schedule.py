@@ -1,0 +1,129 @@
+"""Which samples a worker takes next where it does not step with the others: its share of each step, or what is left."""
+
+from collections import OrderedDict
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import Divide, Remainder
+from dlbench.worker.train.order import DataOrder, Indices, Share
+
+# Permutations that are kept: workers are at most a few epochs apart.
+_KEPT = 4
+
+
+class Ticket(NamedTuple):
+    """One worker's next samples.
+
+    Attributes:
+        share: Them, and how many all workers take in the step.
+        epoch: The pass over the data that they are of: 1, 2, ...
+        step: Number of the worker's step; where samples are handed out, of all workers' steps together.
+    """
+
+    share: Share
+    epoch: int
+    step: int
+
+
+class Schedule(Protocol):
+    """Gives each worker its next samples.
+
+    Attributes:
+        steps_per_epoch: Tickets of one epoch, of one worker, or of all together where samples are handed out.
+        samples_per_epoch: Samples that all workers train on in one epoch.
+        total_samples: The same of the whole run.
+    """
+
+    steps_per_epoch: int
+    samples_per_epoch: int
+    total_samples: int
+
+    def next(self, worker: int) -> Ticket | None:
+        """Return a worker's next samples; None where there are no more."""
+
+    def give_back(self, samples: int) -> None:
+        """Hand out as many samples again: they were trained on in vain."""
+
+
+class InLockStep:
+    """Each worker takes its share of every step, as all do in a synchronous strategy."""
+
+    def __init__(self, run: RunSpec, num_samples: int) -> None:
+        workers = run.settings.workers
+        self._order = DataOrder.of(run, tuple(range(workers)), num_samples)
+        self._epochs = run.epochs_per_worker
+        self._steps = [0] * workers
+        self._permutations: OrderedDict[tuple[int, int], Indices] = OrderedDict()
+        self._kept = _KEPT * (workers if run.settings.divide is Divide.EPOCHS else 1)
+        offered = num_samples * (workers if run.settings.divide is Divide.EPOCHS else 1)
+        self.steps_per_epoch = self._order.steps_per_epoch
+        self.samples_per_epoch = offered - self._order.dropped_per_epoch
+        self.total_samples = self._epochs * self.samples_per_epoch
+        self.dropped_per_epoch = self._order.dropped_per_epoch
+
+    def next(self, worker: int) -> Ticket | None:
+        """Return a worker's share of its next step."""
+        epoch, step = divmod(self._steps[worker], self.steps_per_epoch)
+        if epoch == self._epochs:
+            return None
+        self._steps[worker] += 1
+        share = self._order.share_of(worker, step, self._permutation(epoch + 1, worker))
+        return Ticket(share, epoch + 1, self._steps[worker])
+
+    def give_back(self, samples: int) -> None:
+        """Do nothing: a share is one worker's own."""
+
+    def _permutation(self, epoch: int, worker: int) -> Indices:
+        key = epoch, worker if self._order.divide is Divide.EPOCHS else 0
+        if key not in self._permutations:
+            self._permutations[key] = self._order.permutation(epoch, worker)
+            if len(self._permutations) > self._kept:
+                self._permutations.popitem(last=False)
+        return self._permutations[key]
+
+
+class HandedOut:
+    """Whoever asks first takes the next batch of the epoch's one permutation: a fast worker takes more."""
+
+    def __init__(self, run: RunSpec, num_samples: int) -> None:
+        settings = run.settings
+        self._seed, self._num_samples, self._batch = run.seed, num_samples, run.local_batch_size(0)
+        drops = settings.remainder is Remainder.DROP and num_samples >= self._batch
+        self.dropped_per_epoch = num_samples % self._batch if drops else 0
+        self.samples_per_epoch = num_samples - self.dropped_per_epoch
+        self.steps_per_epoch = -(-self.samples_per_epoch // self._batch)
+        self.total_samples = settings.epochs * self.samples_per_epoch
+        self._left = self.total_samples
+        self._handed_out = 0
+        self._epoch, self._permutation = 0, np.empty(0, np.int64)
+
+    def next(self, worker: int) -> Ticket | None:
+        """Return the next batch; the last of an epoch may be smaller."""
+        if not self._left:
+            return None
+        epoch, step = divmod(self._handed_out, self.steps_per_epoch)
+        if epoch + 1 != self._epoch:
+            self._epoch = epoch + 1
+            self._permutation = np.random.default_rng([self._seed, self._epoch]).permutation(self._num_samples)
+        start = step * self._batch
+        stop = min(start + min(self._batch, self._left), self.samples_per_epoch)
+        self._handed_out += 1
+        self._left -= stop - start
+        size = stop - start
+        share = Share(self._permutation[start:stop], (size,), (0,), size, size == self._batch)
+        return Ticket(share, self._epoch, self._handed_out)
+
+    def give_back(self, samples: int) -> None:
+        """Hand out as many samples more, of a further epoch."""
+        self._left += samples
+
+
+def schedule_of(run: RunSpec, num_samples: int, *, hands_out: bool) -> InLockStep | HandedOut:
+    """Return the schedule of a run over so many training samples.
+
+    Raises:
+        UserError: They fill no batch.
+    """
+    return HandedOut(run, num_samples) if hands_out else InLockStep(run, num_samples)

@@ -1,0 +1,62 @@
+"""What a scenario of simulated runs becomes: base lines, cores and servers."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from dlbench.launch.layout import plan_layout
+from dlbench.scenario.cluster import Cluster, Host
+from dlbench.scenario.expand.runs import expand
+from dlbench.scenario.read.scenario_file import read
+from dlbench.scenario.run_spec import RunSpec
+
+TWO_CORES = Cluster(hosts=(Host(address="localhost", slots=2, cores=(0, 1)),))
+BASE = {"dataset": "digits", "model": "softmax", "trainer": "numpy", "batch_size": 8}
+
+
+def runs(folder: Path, base: dict[str, Any], **sections: Any) -> list[RunSpec]:
+    path = folder / "s.yaml"
+    path.write_text(json.dumps({"name": "s", "order": "written", "base": BASE | base, **sections}))
+    return list(expand(read(path), TWO_CORES))
+
+
+def test_a_base_line_is_simulated_too_and_one_worker_that_nothing_is_wrong_with(tmp_path: Path) -> None:
+    options = {"communicator.compute_time_s": 0.2, "communicator.slow_workers": 1, "communicator.latency_s": 1.0}
+    alone, arm = runs(tmp_path, {"strategy": "asynchronous", "workers": 4, **options})
+    assert alone.baseline
+    assert (alone.settings.strategy, alone.settings.workers, alone.settings.communicator) == ("single", 1, "simulated")
+    assert alone.options["communicator.compute_time_s"] == 0.2
+    assert (alone.options["communicator.slow_workers"], arm.options["communicator.slow_workers"]) == (0, 1)
+    assert alone.options["communicator.latency_s"] < arm.options["communicator.latency_s"] == 1.0
+
+
+def test_arms_of_several_networks_share_a_base_line(tmp_path: Path) -> None:
+    found = runs(tmp_path, {"strategy": "ring", "workers": 2}, matrix={"communicator.latency_s": [0.1, 0.2]})
+    assert [run.baseline for run in found] == [True, False, False]
+
+
+def test_real_and_simulated_arms_stand_side_by_side_each_with_its_base_line(tmp_path: Path) -> None:
+    found = runs(tmp_path, {"workers": 2}, matrix={"strategy": ["mpi", "parameter_server"]})
+    assert [(run.settings.strategy, run.settings.is_simulated, run.settings.servers) for run in found] == [
+        ("single", False, None), ("mpi", False, None), ("single", True, None), ("parameter_server", True, 1),
+    ]  # fmt: skip
+    # Real workers share the cores, whatever is simulated.
+    assert {run.settings.cores_per_worker for run in found} == {1.0}
+
+
+def test_servers_of_all_do_not_reach_a_strategy_without(tmp_path: Path) -> None:
+    found = runs(tmp_path, {"servers": 3}, matrix={"strategy": ["ring", "asynchronous"]}, baseline="none")
+    assert [run.settings.servers for run in found] == [None, 3]
+
+
+def test_thousands_of_simulated_workers_are_one_process_on_one_core(tmp_path: Path) -> None:
+    (run,) = runs(tmp_path, {"strategy": "asynchronous", "workers": 4096}, baseline="none")
+    layout = plan_layout(run, TWO_CORES)
+    (place,) = layout.places
+    assert (place.workers, place.cores, layout.emulated, layout.intra_op_threads) == ((0,), (0,), ("simulated",), 1)
+
+
+def test_a_real_run_keeps_its_name(tmp_path: Path) -> None:
+    """Settings and options of simulations leave the names of runs alone that were made before."""
+    (run,) = runs(tmp_path, {"strategy": "mpi", "workers": 2, "algorithm": "own-ring"}, baseline="none")
+    assert run.run_id == "softmax-mpi-w2-b8-4d53a560-r0"

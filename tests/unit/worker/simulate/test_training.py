@@ -1,0 +1,199 @@
+"""Whole simulated runs on a small problem: equal to one worker where they must be, and what science says where not."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlbench.scenario.run_spec import Target
+from dlbench.worker.simulate.training import Simulation
+from dlbench.worker.simulate.world import StuckError
+from dlbench.worker.train.agreement import Diverged
+from tests.simulations import NUM_TRAIN, simulation, trained
+
+SERVERS = ("parameter_server", "backup_workers", "asynchronous", "softsync", "stale_synchronous", "downpour")
+ALL = (*SERVERS, "elastic_averaging", "local_sgd", "gossip", "ring")
+
+
+def close(first: np.ndarray, second: np.ndarray) -> None:
+    np.testing.assert_allclose(first, second, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("optimizer", [{"optimizer": "sgd", "momentum": 0.9}, {"optimizer": "adam"}, {}])
+@pytest.mark.parametrize("strategy", ["parameter_server", "ring"])
+def test_workers_equal_one_on_the_joined_batch(strategy: str, optimizer: dict[str, Any]) -> None:
+    """Also where the batch does not divide, and an epoch ends with a remainder."""
+    one = trained("single", 1, batch_size=14, **optimizer)[1]
+    for workers in (2, 3, 5):
+        result, parameters, _ = trained(strategy, workers, batch_size=14, batch_scope="global", **optimizer)
+        close(parameters, one)
+        assert result.agreement == "exact"
+        assert result.samples_seen == 3 * NUM_TRAIN
+
+
+def test_without_the_reduction_they_do_not() -> None:
+    def alone(found: Simulation) -> None:
+        for worker in found.simulated.workers:
+            worker._ring.start = lambda values, worker=worker: worker._ring._done(2 * values)  # type: ignore[attr-defined]
+
+    one = trained("single", 1, batch_size=14)[1]
+    broken = simulation("ring", 2, batch_size=14, batch_scope="global")
+    alone(broken)
+    with pytest.raises(Diverged, match="disagree"):
+        broken.train()
+    assert not np.allclose(broken._parameters(), one, atol=1e-6)
+
+
+# The centre of elastic averaging follows the worker, and is what is evaluated.
+@pytest.mark.parametrize("strategy", sorted({"single", *ALL} - {"elastic_averaging"}))
+def test_one_worker_is_plain_sgd_under_every_strategy(strategy: str) -> None:
+    options = {"strategy__adagrad": False} if strategy == "downpour" else {}
+    options |= {"strategy__backups": 0} if strategy == "backup_workers" else {}
+    close(trained(strategy, 1, **options)[1], trained("single", 1)[1])
+
+
+@pytest.mark.parametrize("strategy", ALL)
+def test_a_run_is_the_same_each_time_and_another_with_another_seed(strategy: str) -> None:
+    first, second, other = (trained(strategy, 4, seed=seed) for seed in (0, 0, 1))
+    assert first[0].model_copy(update={"ready_at": None}) == second[0].model_copy(update={"ready_at": None})
+    assert np.array_equal(first[1], second[1])
+    assert first[0].train_time_s != other[0].train_time_s
+
+
+@pytest.mark.parametrize("strategy", ALL)
+def test_every_sample_is_trained_on_once_an_epoch_and_every_epoch_has_its_row(strategy: str) -> None:
+    result, _, found = trained(strategy, 3, servers=2 if strategy not in ("ring", "gossip", "local_sgd") else None)
+    assert result.samples_seen == 3 * NUM_TRAIN
+    rows = found.reporter.rows  # type: ignore[attr-defined]
+    assert [row["epoch"] for row in rows] == [1, 2, 3] == list(range(1, result.epochs_completed + 1))
+    assert sum(row["samples"] for row in rows) == result.samples_seen
+    assert rows[-1]["validation_accuracy"] == result.validation_accuracy > 0.7
+    times = [row["train_time_s"] for row in rows]
+    assert times == sorted(times)
+    assert times[-1] <= (result.train_time_s or 0)
+
+
+def test_more_shards_change_nothing_but_the_time() -> None:
+    found = [trained("parameter_server", 3, servers=servers, momentum=0.9)[1].tobytes() for servers in (1, 2, 4)]
+    assert len(set(found)) == 1
+
+
+CONSTANT = {"communicator__compute_times": "constant", "communicator__compute_time_s": 1.0}
+
+
+def test_a_synchronous_step_takes_what_the_links_and_the_slowest_worker_say() -> None:
+    """One worker and one server: compute, push, apply, parameters back; by hand."""
+    options = CONSTANT | {
+        "communicator__latency_s": 0.25,
+        "communicator__bandwidth_bytes_per_s": 1000.0,
+        "communicator__server_bytes_per_s": 2000.0,
+    }
+    result, parameters, _ = trained("parameter_server", 1, epochs=1, **options)
+    num_bytes = parameters.nbytes
+    step = 1.0 + 2 * (0.25 + (num_bytes + 40) / 1000) + num_bytes / 2000
+    farewell = 0.25 + 40 / 1000
+    assert result.train_time_s == pytest.approx(40 * step + farewell)
+    assert result.messages == 2 * 40 + 1
+    assert result.bytes_sent == 2 * 40 * (num_bytes + 40) + 40
+
+
+def test_a_ring_step_takes_two_p_minus_one_turns() -> None:
+    options = CONSTANT | {"communicator__latency_s": 0.25, "communicator__bandwidth_bytes_per_s": 1e15}
+    result, _, _ = trained("ring", 4, epochs=1, **options)
+    assert result.train_time_s == pytest.approx(10 * (1.0 + 6 * 0.25), rel=1e-6)
+
+
+def test_samples_per_s_are_those_of_the_window() -> None:
+    """Four workers of six samples a second each, and free links."""
+    free = {"communicator__latency_s": 0.0, "communicator__bandwidth_bytes_per_s": 1e15}
+    for strategy in ("asynchronous", "parameter_server", "ring", "gossip"):
+        segment = trained(strategy, 4, epochs=10, **CONSTANT, **free)[0].segments[0]
+        rate = segment.samples / (segment.closed_at_s - segment.opened_at_s)
+        assert segment.simulated
+        assert rate == pytest.approx(24.0, rel=0.01), strategy
+
+
+@pytest.mark.parametrize("workers", [2, 4, 8])
+def test_the_mean_staleness_of_asynchronous_gradients_is_p_minus_one(workers: int) -> None:
+    result = trained("asynchronous", workers, epochs=20)[0]
+    gradients = sum(number for _, number in result.staleness)
+    mean = sum(stale * number for stale, number in result.staleness) / gradients
+    assert gradients == 20 * NUM_TRAIN / 6 == result.updates
+    # The first P gradients are fresher: they find 0, 1, ..., P - 1 updates.
+    assert mean == pytest.approx(workers - 1 - workers * (workers - 1) / 2 / gradients, rel=0.01)
+
+
+def rate_of(strategy: str, workers: int = 8, **chosen: Any) -> float:
+    """Return updates' samples per simulated second."""
+    result = trained(strategy, workers, **chosen)[0]
+    return result.samples_seen / (result.train_time_s or 1)
+
+
+def test_a_permanent_straggler_holds_up_who_waits_and_nobody_else() -> None:
+    slow = {"communicator__slow_workers": 1, "communicator__slow_factor": 5.0, "epochs": 6}
+    ratio: Callable[..., float] = lambda strategy, **more: (  # noqa: E731
+        rate_of(strategy, **slow, **more) / rate_of(strategy, epochs=6, **more)
+    )
+    assert ratio("asynchronous") > 0.8
+    assert ratio("backup_workers", strategy__backups=1) > 0.8
+    assert ratio("parameter_server") < 0.3
+    assert ratio("stale_synchronous", strategy__bound=3) < 0.3
+
+
+def test_a_stale_bound_absorbs_hiccups_that_a_synchronous_server_waits_for() -> None:
+    options = {"communicator__hiccup_probability": 0.05, "communicator__hiccup_factor": 6.0, "epochs": 20}
+    waits, absorbs = (rate_of("stale_synchronous", strategy__bound=bound, **options) for bound in (0, 4))
+    assert absorbs > 1.25 * waits
+
+
+def test_one_shard_saturates_and_several_do_not() -> None:
+    narrow = {"communicator__bandwidth_bytes_per_s": 2e4, "epochs": 6}
+    one, four = (rate_of("asynchronous", servers=servers, **narrow) for servers in (1, 4))
+    assert four > 2 * one
+
+
+def test_a_failed_worker_ends_what_waits_for_it_and_says_so() -> None:
+    gone = {"communicator__failed_worker": 1, "communicator__failed_at_s": 0.3}
+    for strategy in ("parameter_server", "ring", "stale_synchronous", "local_sgd"):
+        with pytest.raises(StuckError, match=r"worker 1 ended at 0.3 s, and workers? .* wait for messages"):
+            trained(strategy, 3, **gone)
+    for strategy in ("asynchronous", "softsync", "backup_workers", "downpour", "elastic_averaging"):
+        result = trained(strategy, 3, **gone)[0]
+        assert result.samples_seen <= 3 * NUM_TRAIN
+        assert result.epochs_completed == 3
+
+
+def test_a_failed_server_ends_every_strategy_that_has_one() -> None:
+    for strategy in (*SERVERS, "elastic_averaging"):
+        with pytest.raises(StuckError, match=r"server 0 ended at 0.3 s, and workers 0, 1, 2 wait"):
+            trained(strategy, 3, communicator__failed_server=0, communicator__failed_at_s=0.3)
+
+
+def test_a_target_ends_the_run_at_the_epoch_that_reaches_it() -> None:
+    target = Target(metric="validation_accuracy", value=0.5, stop=True)
+    for strategy in ALL:
+        result = trained(strategy, 2, target=target, epochs=10)[0]
+        assert result.epochs_to_target == result.epochs_completed < 10
+        assert result.time_to_target_s == result.train_time_s
+
+
+def test_a_loss_that_is_no_number_ends_the_run_as_diverged() -> None:
+    found = simulation("asynchronous", 4)
+    gradient = found.trainer.gradient
+    found.trainer.gradient = lambda x, y, scale: (gradient(x, y, scale)[0], float("nan"), 0)  # type: ignore[method-assign]
+    with pytest.raises(Diverged, match="the loss is nan in step"):
+        found.train()
+
+
+def test_rates_scale_with_the_samples_of_one_update() -> None:
+    scaled = {"learning_rate_scale": "linear", "learning_rate_base_batch": 6}
+    expected = {"asynchronous": 0.1, "parameter_server": 0.4, "backup_workers": 0.3, "softsync": 0.4, "ring": 0.4}
+    for strategy, rate in expected.items():
+        assert trained(strategy, 4, **scaled)[0].learning_rate == pytest.approx(rate), strategy
+
+
+def test_samples_of_dropped_gradients_are_handed_out_again() -> None:
+    result = trained("backup_workers", 4, strategy__backups=2, epochs=6)[0]
+    assert (result.gradients_dropped or 0) > 50
+    assert result.samples_seen > 0.98 * 6 * NUM_TRAIN
