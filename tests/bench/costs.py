@@ -1,7 +1,9 @@
 """What dlbench costs beside training: start, reports, reduction, reporter and sensors, telemetry."""
 
+import os
 import secrets
 import subprocess
+import sys
 import tempfile
 from contextlib import nullcontext
 from dataclasses import replace
@@ -20,7 +22,7 @@ from dlbench.telemetry.messages import STEP_FIELDS
 from dlbench.telemetry.reporter import Reporter
 from dlbench.telemetry.server import TelemetryServer
 from tests.bench import reports, telemetry, training
-from tests.bench.commands import BIN, ROOT, dlbench_row, last_json, mpirun, output, prepared, variables
+from tests.bench.commands import BIN, ROOT, THREADS, dlbench_row, last_json, mpirun, output, prepared, variables
 from tests.bench.rows import Found
 from tests.bench.training import Case, Measure
 from tests.unit.telemetry.fake_server import FakeServer, Unwatched
@@ -88,6 +90,19 @@ def reduction(turns: int) -> list[dict[str, Found]]:
     return [
         {side: {what: (REDUCED_MB / 1e3 / took[turn], "GB/s")} for side, took in found.items()} for turn in range(turns)
     ]
+
+
+def simulation(num_workers: int, updates: int) -> Found:
+    """Measure so many simulated asynchronous workers with so many updates each, on one core."""
+    core = str(min(os.sched_getaffinity(0)))
+    words = [sys.executable, "-m", "tests.bench.simulation_program", str(num_workers), str(updates)]
+    found = last_json(output(["taskset", "--cpu-list", core, *words], THREADS))
+    what = f"{num_workers:,} workers, {updates} updates each"
+    return {
+        f"{what}: time": (found["seconds"], "s"),
+        f"{what}: events": (found["events"] / found["seconds"], "events/s"),
+        f"{what}: memory of the process": (found["memory_bytes"] / 2**20, "MiB"),
+    }
 
 
 def send() -> Found:

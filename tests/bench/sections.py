@@ -63,6 +63,14 @@ def telemetry(record: Recorder, turns: int, effort: Effort) -> None:
         record.turns({"": lambda: costs.telemetry_of(num_workers, effort.telemetry_s)}, turns)  # noqa: B023
 
 
+def simulation(record: Recorder, turns: int, effort: Effort) -> None:
+    # A quick try is about whether everything works.
+    workers = (16, 64, 256, 1024, 4096, 16384) if effort.window_s > 1 else (16, 64)
+    for num_workers in workers:
+        record.turns({"": lambda: costs.simulation(num_workers, 20)}, turns)  # noqa: B023
+    record.turns({"": lambda: costs.simulation(max(w for w in workers if w <= 4096), 100)}, turns)
+
+
 def training_of(model: str) -> Callable[[Recorder, int, Effort], None]:
     return lambda record, turns, effort: record.turns(training.sides(CASES[model], effort.window_s), turns)
 
@@ -162,6 +170,12 @@ SECTIONS = {
         lambda record, turns, effort: record.turns({"": costs.send}, turns),
     ),
     "telemetry": Section("one telemetry server under thousands of workers", 1, 2.5, telemetry),
+    "simulation": Section(
+        "simulated asynchronous workers on one core: events per second, and 4,096 workers with 100 updates each",
+        6,
+        10,
+        simulation,
+    ),
     "overlap": Section(
         "Horovod: gradients reduced while others are computed, against not",
         6,
