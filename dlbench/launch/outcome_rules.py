@@ -263,12 +263,15 @@ def _doubt(view: WorkerView, how: str, evidence: Evidence) -> str:
     """Name the workers that may have been the first instead of the one that is named.
 
     Without a word of the launcher those that ended at once with it. While workers start, Open MPI may name one that it
-    has ended itself, by SIGKILL: then those that had not connected.
+    has ended itself, by SIGKILL: then those that had not connected, or were gone as early.
     """
     if evidence.first_exit and _signal_of(evidence) == signal.SIGKILL and not view.has_trained:
-        unheard = [other.rank for other in evidence.views.values() if not other.has_connected and other is not view]
-        which = " or ".join(map(str, unheard[:_MOST_NAMED]))
-        return f"; or worker {which} did, which had not connected" if unheard else ""
+        until = min(view.closed_at or math.inf, evidence.ended_at) + _AT_ONCE_S
+        others = [other for other in evidence.views.values() if other is not view]
+        gone = [other.rank for other in others if not other.has_connected or (other.closed_at or math.inf) < until]
+        which = " or ".join(map(str, gone[:_MOST_NAMED]))
+        after = f"{1000 * _AT_ONCE_S:.0f} ms later"
+        return f"; or worker {which} did, which was not connected {after} either" if gone else ""
     if how != _UNKNOWN or view.closed_at is None:
         return ""
     ends = {other.rank: other.closed_at for other in _gone(evidence) if other.rank != view.rank}

@@ -247,8 +247,9 @@ def test_while_workers_start_open_mpi_may_name_one_that_it_has_killed_itself() -
     starting = lost(1, phase="start", step=None, has_trained=False)
     killed = f"worker 1 {EARLY} (killed by SIGKILL), in phase start"
     for others, doubt in (
-        ((WorkerView(0), WorkerView(2)), "; or worker 0 or 2 did, which had not connected"),
-        ((WorkerView(0), lost(2, at=2.0)), "; or worker 0 did, which had not connected"),
+        ((WorkerView(0), WorkerView(2)), "; or worker 0 or 2 did, which was not connected 100 ms later either"),
+        ((WorkerView(0), lost(2, at=2.0)), "; or worker 0 did, which was not connected 100 ms later either"),
+        ((lost(0, at=1.05), lost(2, at=2.0)), "; or worker 0 did, which was not connected 100 ms later either"),
         ((lost(0, at=2.0), lost(2, at=2.0)), ""),
     ):
         assert failed(others[0], starting, others[1], exit_code=137, first=(1, -9)) == killed + doubt
