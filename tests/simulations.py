@@ -74,4 +74,4 @@ def simulation(
 def trained(strategy: str, workers: int, **chosen: Any) -> tuple[Result, np.ndarray, Simulation]:
     """Return the account of a run, its last parameters, and itself."""
     found = simulation(strategy, workers, **chosen)
-    return found.train(), found._parameters(), found
+    return found.train(), found.parameters(), found

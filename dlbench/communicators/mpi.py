@@ -2,6 +2,8 @@
 
 import json
 import sys
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -42,6 +44,8 @@ class MpiCommunicator:
         self.size: int = self.comm.size
         self._operations = {"sum": mpi.SUM, "max": mpi.MAX, "min": mpi.MIN}
         self._types: dict[np.dtype[Any], Any] = {}
+        # Messages on their way, whose memory must stay.
+        self._sending: deque[tuple[Any, Array]] = deque()
         self._closed = False
 
     def barrier(self) -> None:
@@ -70,6 +74,33 @@ class MpiCommunicator:
     def sendrecv(self, send: Array, to: int, receive: Array, source: int) -> None:
         """Send to one peer and receive from one peer at once (point to point)."""
         self.comm.Sendrecv(self._buffer(send), to, 0, self._buffer(receive), source, 0)
+
+    def send(self, data: Array, to: int, tag: int = 0) -> None:
+        """Send bytes [n] (uint8) to a rank without waiting; those with one tag arrive in order.
+
+        The array is not to be written again.
+        """
+        self._sending.append((self.comm.Isend([data, self._mpi.BYTE], to, tag), data))
+        while self._sending and self._sending[0][0].Test():
+            self._sending.popleft()
+
+    def probe(self) -> tuple[int, int, int] | None:
+        """Return source, tag and bytes of a message that has arrived, None where there is none."""
+        status = self._mpi.Status()
+        if not self.comm.Iprobe(self._mpi.ANY_SOURCE, self._mpi.ANY_TAG, status):
+            return None
+        return status.source, status.tag, status.Get_count(self._mpi.BYTE)
+
+    def receive(self, source: int, tag: int, num_bytes: int) -> Array:
+        """Return the message that `probe` has found: bytes [n] (uint8)."""
+        data = np.empty(num_bytes, np.uint8)
+        self.comm.Recv([data, self._mpi.BYTE], source, tag)
+        return data
+
+    def enter_barrier(self) -> Callable[[], bool]:
+        """Enter a barrier without waiting; what is returned says whether all have entered. A collective."""
+        is_over: Callable[[], bool] = self.comm.Ibarrier().Test
+        return is_over
 
     def control_variable(self, name: str) -> str | None:
         """Return the effective value of one of the library's control variables, None where it has none."""

@@ -12,21 +12,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from struct import Struct
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from dlbench.strategies import Array
 
-# What a message takes besides its numbers: five fields of 8 bytes.
-HEADER_BYTES = 40
+# What messages say.
+TYPES = ("push", "pull", "parameters", "finished", "block", "move", "average", "averaged")
+_WITH_NUMBERS = frozenset(TYPES) - {"pull", "finished"}
+# What a message takes besides its numbers: type and shard, worker, step, version, samples.
+_HEADER = Struct("<iiqqqq")
+HEADER_BYTES = _HEADER.size
 
 
 class Message(NamedTuple):
     """One message between two nodes.
 
     Attributes:
-        type: What it says: `push` (a gradient or parameters), `pull`, `parameters`, `finished` and the like.
+        type: What it says, one of `TYPES`: `push` (a gradient or parameters), `pull`, `parameters`, `finished`, ...
         worker: The worker it is about.
         step: That worker's step, 1, 2, ...
         version: Updates that the parameters had seen: those it carries, or those its gradient was computed at.
@@ -47,6 +52,32 @@ class Message(NamedTuple):
     def num_bytes(self) -> int:
         """Bytes on the wire: header and numbers."""
         return HEADER_BYTES + (0 if self.body is None else self.body.nbytes)
+
+
+def pack(message: Message) -> Array:
+    """Return a message as bytes [n] (uint8): a header, and the numbers as they are."""
+    kind, body = TYPES.index(message.type), message.body
+    header = _HEADER.pack(kind, message.shard, message.worker, message.step, message.version, message.samples)
+    data = np.empty(HEADER_BYTES + (0 if body is None else body.nbytes), np.uint8)
+    data[:HEADER_BYTES] = np.frombuffer(header, np.uint8)
+    if body is not None:
+        data[HEADER_BYTES:] = np.ascontiguousarray(body).view(np.uint8)
+    return data
+
+
+def unpack(data: Array, dtype: np.dtype[np.floating]) -> Message:
+    """Return the message that `pack` has made; `dtype` is that of its numbers.
+
+    Raises:
+        ValueError: The bytes are no message.
+    """
+    if data.size < HEADER_BYTES:
+        raise ValueError(f"{data.size} bytes are no message")
+    kind, shard, worker, step, version, samples = _HEADER.unpack(data[:HEADER_BYTES].tobytes())
+    if not 0 <= kind < len(TYPES):
+        raise ValueError(f"there is no message of type {kind}")
+    body = data[HEADER_BYTES:].view(dtype) if TYPES[kind] in _WITH_NUMBERS else None
+    return Message(TYPES[kind], worker, step, version, shard, samples, body)
 
 
 class Port(Protocol):

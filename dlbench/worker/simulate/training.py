@@ -50,11 +50,11 @@ class Simulation:
         options = strategy.options(**run.options_of("strategy"))
         needs: Needs = strategy.get("NEEDS")
         self._machines = SimulatedOptions(**run.options_of("communicator"))
-        self._schedule = schedule_of(run, len(data.train), hands_out=needs.hands_out)
+        self.schedule = schedule_of(run, len(data.train), hands_out=needs.hands_out)
         self._batches = data.batches or data.batch
         in_update = strategy.get("batches_per_update", _all if not needs.hands_out else _one)
         self._full_rate = run.learning_rate_of(in_update(options, settings.workers) * run.local_batch_size(0))
-        self._world = World(
+        self.world = World(
             settings.workers,
             settings.servers or 0,
             trainer.parameters(),
@@ -65,7 +65,7 @@ class Simulation:
         self._agrees = needs.agrees
         self._hosts = hosts_of(
             settings.workers,
-            self._world.num_servers,
+            self.world.num_servers,
             self._machines.workers_per_host,
             beside=self._machines.server_placement == "beside",
         )
@@ -92,10 +92,10 @@ class Simulation:
         ready_at = time()
         self.simulated.run(self._between_events)
         if self._asked > self._done:  # the last one: shards that lag behind have had their updates by now
-            self._end_epochs(self._parameters())
-        elif self.simulated.counts.samples > self._done * self._schedule.samples_per_epoch or not self._rows:
+            self._end_epochs(self.parameters())
+        elif self.simulated.counts.samples > self._done * self.schedule.samples_per_epoch or not self._rows:
             self._asked += 1
-            self._end_epochs(self._parameters())
+            self._end_epochs(self.parameters())
         return self._account(ready_at)
 
     def gradient(self, ticket: Ticket, parameters: Array) -> Array:
@@ -114,13 +114,13 @@ class Simulation:
 
     def updated(self, samples: int) -> None:
         """Note that an epoch is over when all its samples have entered an update."""
-        if self.simulated.counts.samples >= (self._asked + 1) * self._schedule.samples_per_epoch:
-            self._asked = self.simulated.counts.samples // self._schedule.samples_per_epoch
+        if self.simulated.counts.samples >= (self._asked + 1) * self.schedule.samples_per_epoch:
+            self._asked = self.simulated.counts.samples // self.schedule.samples_per_epoch
             self._snapshot, self.simulated.interrupted = self._snapshot or {}, True
             self._wanted_version = self.simulated.servers[0].version if self.simulated.servers else 0
 
     def _build(self, strategy: plugins.Plugin, options: plugins.Options) -> SimulatedWorld:
-        machines, world = self._machines, self._world
+        machines, world = self._machines, self.world
         create_worker: Callable[..., WorkerNode] = strategy.get("create_worker")
         create_server: Callable[..., ServerNode] = strategy.get("create_server")
 
@@ -142,7 +142,7 @@ class Simulation:
             worker,
             server,
             world.num_servers,
-            self._schedule,
+            self.schedule,
             self,
             links,
             ComputeTimes(machines, world.num_workers, world.seed),
@@ -157,7 +157,7 @@ class Simulation:
 
     def _rate(self, step: int) -> float:
         full = self.run.full_learning_rate
-        return learning_rate(self.run, step, self._schedule.steps_per_epoch) * (self._full_rate / full)
+        return learning_rate(self.run, step, self.schedule.steps_per_epoch) * (self._full_rate / full)
 
     def _between_events(self) -> bool:
         """Evaluate where an epoch has ended on all shards; return whether to go on."""
@@ -168,12 +168,12 @@ class Simulation:
                 found[shard] = server.parameters.copy()
         if len(found) < len(servers):
             return True
-        self._end_epochs(self._joined(found) if servers else self._parameters())
+        self._end_epochs(self._joined(found) if servers else self.parameters())
         target = self.run.target
         self._is_stopped = bool(self._reached and target and target.stop)
         return not self._is_stopped
 
-    def _parameters(self) -> Array:
+    def parameters(self) -> Array:
         """Return what is evaluated: what servers hold, or the mean of all workers' parameters."""
         world = self.simulated
         if world.servers:
@@ -234,7 +234,7 @@ class Simulation:
             steps=sum(counts.steps) // settings.workers,
             epochs_completed=self._done,
             samples_seen=counts.samples,
-            samples_dropped=self._done * self._schedule.dropped_per_epoch,
+            samples_dropped=self._done * self.schedule.dropped_per_epoch,
             train_samples=len(self.data.train),
             validation_samples=len(self.data.validation),
             num_parameters=self.trainer.num_parameters,
@@ -264,7 +264,7 @@ class Simulation:
         """Return what one node did."""
         counts = self.simulated.counts
         own: dict[str, Any] = {}
-        if node < self._world.num_workers:
+        if node < self.world.num_workers:
             computed_s, ended_at_s = counts.compute_time_s[node], counts.ended_at_s[node]
             until = self.simulated.now if ended_at_s is None else ended_at_s
             own = {

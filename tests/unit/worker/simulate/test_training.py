@@ -42,7 +42,7 @@ def test_without_the_reduction_they_do_not() -> None:
     alone(broken)
     with pytest.raises(Diverged, match="disagree"):
         broken.train()
-    assert not np.allclose(broken._parameters(), one, atol=1e-6)
+    assert not np.allclose(broken.parameters(), one, atol=1e-6)
 
 
 # The centre of elastic averaging follows the worker, and is what is evaluated.

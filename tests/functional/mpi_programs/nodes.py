@@ -1,0 +1,41 @@
+"""One node of a strategy on each rank: trains as `tests.simulations` simulates, and hands in parameters and counts."""
+
+import json
+import sys
+
+from dlbench import plugins
+from dlbench.communicators.mpi import connect
+from dlbench.worker.train.nodes import NodeProcess
+from tests.functional.mpi_programs.launch import hand_in
+from tests.simulations import simulation
+
+if __name__ == "__main__":
+    chosen = json.loads(sys.argv[1])
+    strategy, workers = chosen.pop("strategy"), chosen.pop("workers")
+    found = simulation(strategy, workers, **chosen)
+    world, plugin = found.world, plugins.load("strategies", strategy)
+    options = plugin.options(**found.run.options_of("strategy"))
+    communicator = connect(world.num_workers + world.num_servers)
+    process, rank = NodeProcess(communicator, world.parameters.dtype), communicator.rank
+    if rank < world.num_workers:
+        node = plugin.get("create_worker")(options, world, rank, process.port)
+        process.train(node, lambda: found.schedule.next(rank), found.gradient)
+        parameters = node.begin()
+    else:
+        node = plugin.get("create_server")(options, world, rank - world.num_workers, process.port)
+        process.serve(node)
+        parameters = node.parameters
+    communicator.close()
+    hand_in(
+        rank,
+        {
+            "parameters": parameters.tobytes().hex(),
+            "sent": process.sent,
+            "received": process.received,
+            "bytes_sent": process.bytes_sent,
+            "updates": process.updates,
+            "samples": process.samples,
+            "dropped": process.num_dropped,
+            "staleness": process.staleness,
+        },
+    )

@@ -1,0 +1,69 @@
+"""The strategies' nodes over real MPI processes: the same bits as simulated, where the order decides nothing."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.functional.mpi_programs.launch import Ended, mpirun
+from tests.simulations import NUM_TRAIN, simulation
+
+pytestmark = pytest.mark.mpi
+EPOCHS = 2
+
+
+def over_mpi(folder: Path, **chosen: Any) -> Ended:
+    """Run one node of a strategy on each of so many ranks."""
+    ended = mpirun(folder, chosen["workers"] + (chosen.get("servers") or 0), "nodes", json.dumps(chosen))
+    assert ended.code == 0, ended.output
+    return ended
+
+
+def parameters_of(ended: Ended, workers: int) -> np.ndarray:
+    """Return what the servers hold, or the mean of the workers."""
+    found = [np.frombuffer(bytes.fromhex(result["parameters"])) for result in ended.results]
+    return np.concatenate(found[workers:]) if len(found) > workers else np.mean(found, axis=0)
+
+
+CASES: tuple[dict[str, Any], ...] = (
+    {"strategy": "parameter_server", "workers": 2, "servers": 1, "momentum": 0.9},
+    {"strategy": "parameter_server", "workers": 3, "servers": 2, "batch_size": 14, "batch_scope": "global"},
+    {"strategy": "ring", "workers": 2},
+    {"strategy": "ring", "workers": 4, "batch_size": 14, "batch_scope": "global", "optimizer": "adam"},
+    {"strategy": "local_sgd", "workers": 3, "strategy__period": 3},
+    {"strategy": "stale_synchronous", "workers": 1, "servers": 2},
+    {"strategy": "asynchronous", "workers": 1, "servers": 2},
+    {"strategy": "softsync", "workers": 1, "servers": 1},
+    {"strategy": "backup_workers", "workers": 1, "servers": 1, "strategy__backups": 0},
+    {"strategy": "downpour", "workers": 1, "servers": 2, "strategy__n_push": 2, "strategy__n_fetch": 3},
+    {"strategy": "elastic_averaging", "workers": 1, "servers": 1, "strategy__period": 3},
+    {"strategy": "gossip", "workers": 1},
+)
+
+
+@pytest.mark.parametrize(
+    "case", CASES, ids=lambda case: f"{case['strategy']}-{case['workers']}-{case.get('servers', 0)}"
+)
+def test_simulated_and_real_runs_give_the_same_bits_and_as_many_messages(tmp_path: Path, case: dict[str, Any]) -> None:
+    ended = over_mpi(tmp_path, epochs=EPOCHS, **case)
+    simulated = simulation(epochs=EPOCHS, **case)
+    result = simulated.train()
+    assert parameters_of(ended, case["workers"]).tobytes() == simulated.parameters().tobytes()
+    assert sum(found["sent"] for found in ended.results) == result.messages
+    assert sum(found["bytes_sent"] for found in ended.results) == result.bytes_sent
+    assert sum(found["samples"] for found in ended.results) == result.samples_seen == EPOCHS * NUM_TRAIN
+
+
+@pytest.mark.parametrize("strategy", ["asynchronous", "stale_synchronous", "gossip", "elastic_averaging"])
+def test_workers_that_do_not_wait_end_with_all_messages_delivered(tmp_path: Path, strategy: str) -> None:
+    servers = None if strategy == "gossip" else 1
+    ended = over_mpi(tmp_path, strategy=strategy, workers=3, servers=servers, epochs=EPOCHS)
+    sent, received = (sum(found[name] for found in ended.results) for name in ("sent", "received"))
+    assert sent == received > 0
+    assert np.isfinite(parameters_of(ended, 3)).all()
+    staleness = [stale for found in ended.results for stale in found["staleness"]]
+    # Gradients of three workers meet each other's updates, unless the machine ran them one after the other.
+    if strategy in ("asynchronous", "stale_synchronous"):
+        assert min(staleness) >= 0
