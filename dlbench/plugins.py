@@ -37,9 +37,9 @@ FOLDERS = {
 
 
 class Options(BaseModel):
-    """Base of every plugin's `OPTIONS`: frozen, unknown keys forbidden; field descriptions become the docs."""
+    """Base of every plugin's `OPTIONS`: frozen, finite, unknown keys forbidden; field descriptions become the docs."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
 
     @field_validator("*", mode="wrap")
     @classmethod

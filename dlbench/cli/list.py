@@ -72,10 +72,10 @@ def _show_kind(kind: str, name: str | None) -> None:
 
 def _show_plugin(plugin: "Plugin") -> None:
     click.echo(f"{plugin.name}: {plugin.doc}")
-    for label, attribute in (("algorithms", "algorithms"), ("collectives", "collectives")):
-        values = getattr(plugin.get("NEEDS"), attribute, ())
+    for what in ("algorithms", "collectives", "communicators"):
+        values = getattr(plugin.get("NEEDS"), what, ())
         if values:
-            click.echo(f"{label}: {', '.join(values)}")
+            click.echo(f"{what}: {', '.join(values)}")
     rows = list(option_rows(plugin.options, _prefix(plugin.kind)))
     if rows:
         tables.show(f"options of {plugin.name}", _OPTION_COLUMNS, rows)

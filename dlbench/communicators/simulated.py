@@ -19,7 +19,7 @@ class SimulatedOptions(Options):
 
     compute_time_s: float = Field(
         0.05,
-        gt=0,
+        ge=1e-9,
         le=1e6,
         description="Mean time of a worker's gradient of a whole batch; a smaller one takes its share.",
     )
@@ -46,18 +46,24 @@ class SimulatedOptions(Options):
     )
     latency_s: float = Field(5e-5, ge=0, le=1e3, description="From one host to another: alpha of the links.")
     bandwidth_bytes_per_s: float = Field(
-        1.25e9, gt=0, description="Of a host's interface, in each direction; messages queue there. Default: 10 Gbit/s."
+        1.25e9,
+        ge=1,
+        le=1e15,
+        description="Of a host's interface, in each direction; messages queue there. Default: 10 Gbit/s.",
     )
     host_latency_s: float = Field(1e-6, ge=0, le=1e3, description="From one process to another on the same host.")
-    host_bandwidth_bytes_per_s: float = Field(1e10, gt=0, description="Between all processes of one host.")
+    host_bandwidth_bytes_per_s: float = Field(1e10, ge=1, le=1e15, description="Between all processes of one host.")
     server_bytes_per_s: float = Field(
         4e9,
-        gt=0,
+        ge=1,
+        le=1e15,
         description="Bytes of gradients or parameters that a server handles per second, one message at a time.",
     )
     failed_worker: int | None = Field(None, ge=0, description="This worker ends at `failed_at_s` without a word.")
     failed_server: int | None = Field(None, ge=0, description="This server does.")
-    failed_at_s: float = Field(1.0, ge=0, description="See `failed_worker`; simulated seconds since the first step.")
+    failed_at_s: float = Field(
+        1.0, ge=0, le=1e9, description="See `failed_worker`; simulated seconds since the first step."
+    )
 
 
 OPTIONS = SimulatedOptions

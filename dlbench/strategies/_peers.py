@@ -5,6 +5,18 @@ from collections.abc import Callable
 from dlbench.strategies import Array
 from dlbench.strategies._protocol import Message, Port, World, cut
 
+# Of a larger ring a step's messages alone would take minutes to simulate.
+MOST_IN_A_RING = 1024
+
+
+def refuse_large_ring(workers: int) -> str:
+    """Return why so many workers are too many for a ring, or ""."""
+    if workers <= MOST_IN_A_RING:
+        return ""
+    return (
+        f"a ring of {workers} workers sends {2 * workers * (workers - 1):,} messages; at most {MOST_IN_A_RING} workers"
+    )
+
 
 class LocalWorker:
     """Applies gradients to parameters of its own."""

@@ -10,8 +10,9 @@ from pydantic import Field
 
 from dlbench.plugins import Options
 from dlbench.scenario.needs import Needs
+from dlbench.scenario.settings import Settings
 from dlbench.strategies import Array
-from dlbench.strategies._peers import LocalWorker, RingSum
+from dlbench.strategies._peers import LocalWorker, RingSum, refuse_large_ring
 from dlbench.strategies._protocol import Gradient, Message, Port, World
 
 NEEDS = Needs(communicators=("simulated",))
@@ -66,6 +67,11 @@ class AveragingWorker(LocalWorker):
 
     def _take_average(self, total: Array) -> None:
         self.parameters = total
+
+
+def refuse(options: LocalOptions, settings: Settings) -> str:
+    """Return why there are too many workers, or ""."""
+    return refuse_large_ring(settings.workers)
 
 
 def create_worker(options: LocalOptions, world: World, rank: int, port: Port) -> AveragingWorker:

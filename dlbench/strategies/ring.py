@@ -7,8 +7,9 @@ import numpy as np
 
 from dlbench.plugins import Options
 from dlbench.scenario.needs import Needs
+from dlbench.scenario.settings import Settings
 from dlbench.strategies import Array
-from dlbench.strategies._peers import LocalWorker, RingSum
+from dlbench.strategies._peers import LocalWorker, RingSum, refuse_large_ring
 from dlbench.strategies._protocol import Gradient, Message, Port, World
 
 OPTIONS = Options
@@ -39,6 +40,11 @@ class RingWorker(LocalWorker):
     def _apply_sum(self, total: Array) -> None:
         self.apply(total, self._gradient.step)
         self._port.updated((), self._gradient.samples)
+
+
+def refuse(options: Options, settings: Settings) -> str:
+    """Return why there are too many workers, or ""."""
+    return refuse_large_ring(settings.workers)
 
 
 def create_worker(options: Options, world: World, rank: int, port: Port) -> RingWorker:
