@@ -18,21 +18,22 @@ class SimulatedOptions(Options):
     """Options of the communicator `simulated`: the machines that are not there."""
 
     compute_time_s: float = Field(
-        0.05,
-        ge=1e-9,
-        le=1e6,
-        description="Mean time of a worker's gradient of a whole batch; a smaller one takes its share.",
+        0.05, ge=1e-9, le=1e6, description="Mean time of a worker's gradient, whatever its samples: the a of a + c n."
+    )
+    compute_time_per_sample_s: float = Field(
+        0.0, ge=0, le=1e6, description="What each of its n samples adds: the c. 0: a batch takes as long as another."
     )
     compute_times: Literal["lognormal", "exponential", "constant", "measured"] = Field(
         "lognormal",
         description="How these times vary from step to step; `measured`: they are drawn from the rows of a study, see "
-        "`communicator.measured`, and compute_time_s is not read.",
+        "`communicator.measured`, and the two above are not read.",
     )
     variation: float = Field(
         0.1, ge=0, le=10, description="Standard deviation of `lognormal` compute times over their mean."
     )
     measured: str = Field(
-        "", description="A `steps.csv`, whose compute_time_s in timed steps are drawn at random for `measured`."
+        "",
+        description="A `steps.csv` of one arm, whose compute_time_s in timed steps are drawn at random for `measured`.",
     )
     slow_workers: int = Field(0, ge=0, description="So many workers, the last ones, are slow all the time.")
     slow_factor: float = Field(4.0, ge=1, le=1e6, description="How many times longer a slow worker computes.")
@@ -59,7 +60,7 @@ class SimulatedOptions(Options):
         le=1e15,
         description="Bytes of gradients or parameters that a server handles per second, one message at a time.",
     )
-    failed_worker: int | None = Field(None, ge=0, description="This worker ends at `failed_at_s` without a word.")
+    failed_worker: int | None = Field(None, ge=0, description="This worker ends at `failed_at_s` without notice.")
     failed_server: int | None = Field(None, ge=0, description="This server does.")
     failed_at_s: float = Field(
         1.0, ge=0, le=1e9, description="See `failed_worker`; simulated seconds since the first step."
@@ -68,7 +69,15 @@ class SimulatedOptions(Options):
 
 OPTIONS = SimulatedOptions
 # What a base line of one worker has of its group: how a worker computes that nothing is wrong with.
-ALONE = ("compute_time_s", "compute_times", "variation", "measured", "hiccup_probability", "hiccup_factor")
+ALONE = (
+    "compute_time_s",
+    "compute_time_per_sample_s",
+    "compute_times",
+    "variation",
+    "measured",
+    "hiccup_probability",
+    "hiccup_factor",
+)
 
 
 def refuse(options: SimulatedOptions, settings: Settings) -> str:

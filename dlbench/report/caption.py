@@ -26,7 +26,7 @@ EMULATION = {
     "oversubscribed": "workers had less than a core of their own, or fewer cores than assigned",
     "logical-devices": "several logical devices shared one real one",
     "throttled-link": "the network between workers was slowed down on purpose",
-    "simulated": "no process trained; a simulator computed the times",
+    "simulated": "one process trained for all workers; a simulator computed the times",
 }
 REPEATED = (Role.MEASURED, Role.BASE_LINE, Role.TOTAL)
 # What a median is called in each form of a panel.

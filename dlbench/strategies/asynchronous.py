@@ -1,6 +1,6 @@
 """Asynchronous parameter servers: each gradient is applied as it arrives, and only its worker gets new parameters.
 
-Nobody waits for anybody; in return a gradient is applied to parameters that others have changed since it was begun.
+No worker waits for another; in return a gradient is applied to parameters that others have changed since it was begun.
 With P equal workers its staleness is P - 1 on average.
 """
 

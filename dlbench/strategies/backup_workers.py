@@ -26,7 +26,9 @@ OPTIONS = BackupOptions
 
 
 def refuse(options: BackupOptions, settings: Settings) -> str:
-    """Return why a run has too few workers for its backups, or ""."""
+    """Return why a run has too few workers for its backups, or too many servers, or ""."""
+    if (settings.servers or 1) > 1:
+        return "backup_workers has one server: several would drop the gradients of different workers"
     if options.backups < settings.workers:
         return ""
     return f"{options.backups} backups of {settings.workers} workers leave none: use fewer `strategy.backups`"
@@ -44,4 +46,4 @@ def create_worker(options: BackupOptions, world: World, rank: int, port: Port) -
 
 def create_server(options: BackupOptions, world: World, shard: int, port: Port) -> SynchronousServer:
     """Return the side of the server of one shard."""
-    return SynchronousServer(world, shard, port, world.num_workers - options.backups)
+    return SynchronousServer(world, shard, port, options.backups)

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from dlbench.plugins import Options
 from dlbench.scenario.needs import Needs
+from dlbench.scenario.settings import Settings
 from dlbench.strategies._protocol import Gradient, Message, Port, World
 from dlbench.strategies._servers import Adagrad, PushingWorker, Shard
 
@@ -91,6 +92,14 @@ class DownpourServer(Shard):
             self._held = 0
             for worker in range(1, self.world.num_workers):
                 self.send(worker)
+
+
+def refuse(options: DownpourOptions, settings: Settings) -> str:
+    """Return why an optimizer would not be used, or ""."""
+    is_plain = settings.optimizer == "sgd" and not settings.momentum and not settings.weight_decay
+    if is_plain or not options.adagrad:
+        return ""
+    return "downpour uses Adagrad: use plain `optimizer: sgd`, or `strategy.adagrad: false` for your own on the servers"
 
 
 def create_worker(options: DownpourOptions, world: World, rank: int, port: Port) -> DownpourWorker:

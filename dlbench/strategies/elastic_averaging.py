@@ -2,7 +2,8 @@
 
 Zhang, Choromanska and LeCun, "Deep learning with Elastic Averaging SGD", 2015, the asynchronous algorithm 1: every
 `period` steps a worker and the centre move towards each other by `moving_rate` / workers of their difference. The
-centre, held by servers, is what is evaluated.
+centre, held by servers, is what is evaluated. Differs from the paper: the gradient after an exchange is computed at the
+moved parameters.
 """
 
 import numpy as np

@@ -1,8 +1,9 @@
-"""Gossip: after each local step every second worker averages its parameters with a random one of the others.
+"""Gossip: in each step every second worker averages its parameters with a random one of the others.
 
 Lian, Zhang, Zhang and Liu, "Asynchronous Decentralized Parallel Stochastic Gradient Descent" (AD-PSGD), 2018. The graph
-is bipartite, as there: workers with even numbers ask, those with odd numbers answer at once, also while they compute,
-and apply the gradient to the averaged parameters. So no two wait for each other, and the sum of a pair is kept.
+is bipartite, as there: workers with even numbers ask, those with odd numbers answer at once, also while they compute.
+Gradients are applied to the averaged parameters. So no two wait for each other, and the sum of a pair is kept. Differs
+from the paper: a worker asks when its gradient is ready, not while it computes.
 """
 
 import numpy as np
@@ -17,27 +18,32 @@ OPTIONS = Options
 NEEDS = Needs(communicators=("simulated",), hands_out=True, agrees=False)
 
 
+# Apart from what permutations and compute times draw by the same seed.
+_STREAM = 0x676F7373
+
+
 class GossipWorker(LocalWorker):
     """Averages with one other worker at a time."""
 
     def __init__(self, world: World, rank: int, port: Port) -> None:
         super().__init__(world, rank, port)
         self._asks = rank % 2 == 0 and world.num_workers > 1
-        self._random = np.random.default_rng([world.seed, rank])
-        self._is_waiting = False
+        self._random = np.random.default_rng([_STREAM, world.seed, rank])
+        # What waits for an answer.
+        self._gradient: Gradient | None = None
 
     def may_begin(self) -> bool:
         """Whether it awaits no answer."""
-        return not self._is_waiting
+        return self._gradient is None
 
     def on_gradient(self, gradient: Gradient) -> None:
-        """Take a local step from the parameters of now, and ask another worker to average."""
-        self.apply(gradient.values, gradient.step)
-        self._port.updated((), gradient.samples)
-        if self._asks:
-            other = 2 * int(self._random.integers(self._world.num_workers // 2)) + 1
-            self._is_waiting = True
-            self._port.send(other, Message("average", self._rank, gradient.step, body=self.parameters))
+        """Average with another worker, and apply the gradient to the average; one that answers applies it at once."""
+        if not self._asks:
+            self._apply(gradient)
+            return
+        other = 2 * int(self._random.integers(self._world.num_workers // 2)) + 1
+        self._gradient = gradient
+        self._port.send(other, Message("average", self._rank, gradient.step, body=self.parameters))
 
     def on_message(self, message: Message) -> None:
         """Average with the one who asks, and answer; or take the average that was asked for."""
@@ -46,7 +52,14 @@ class GossipWorker(LocalWorker):
             self.parameters = self._mean(message.body)
             self._port.send(message.worker, Message("averaged", self._rank, message.step, body=self.parameters))
         else:
-            self.parameters, self._is_waiting = message.body, False
+            assert self._gradient is not None
+            gradient, self._gradient = self._gradient, None
+            self.parameters = message.body
+            self._apply(gradient)
+
+    def _apply(self, gradient: Gradient) -> None:
+        self.apply(gradient.values, gradient.step)
+        self._port.updated((), gradient.samples)
 
     def _mean(self, other: Array) -> Array:
         mean: Array = (self.parameters + other) * np.asarray(0.5, other.dtype)

@@ -14,14 +14,14 @@ NEEDS = Needs(communicators=("simulated",), servers=True)
 
 
 class SynchronousServer(Shard):
-    """Updates once for each step, when the gradients of `quorum` workers are there, and answers all workers.
+    """Updates once for each step, when the gradients of all workers but `backups` are there, and answers all workers.
 
     A worker that has finished is not waited for. A gradient of an earlier step than the current one is dropped.
     """
 
-    def __init__(self, world: World, shard: int, port: Port, quorum: int) -> None:
+    def __init__(self, world: World, shard: int, port: Port, backups: int = 0) -> None:
         super().__init__(world, shard, port)
-        self._quorum = quorum
+        self._backups = backups
         self._gradients: dict[int, Message] = {}
         self._finished: set[int] = set()
 
@@ -38,7 +38,7 @@ class SynchronousServer(Shard):
     def _update_if_ready(self) -> None:
         # Those that have finished and whose last gradient is here were counted with the gradients.
         active = self.world.num_workers - len(self._finished - self._gradients.keys())
-        if not self._gradients or len(self._gradients) < min(self._quorum, active):
+        if len(self._gradients) < max(1, active - self._backups):
             return
         taken = [self._gradients[worker] for worker in sorted(self._gradients)]
         self._gradients = {}
@@ -59,4 +59,4 @@ def create_worker(options: Options, world: World, rank: int, port: Port) -> Push
 
 def create_server(options: Options, world: World, shard: int, port: Port) -> SynchronousServer:
     """Return the side of the server of one shard."""
-    return SynchronousServer(world, shard, port, world.num_workers)
+    return SynchronousServer(world, shard, port)

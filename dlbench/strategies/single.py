@@ -50,7 +50,7 @@ class AloneWorker(LocalWorker):
         self._port.updated((), gradient.samples)
 
     def on_message(self, message: Message) -> None:
-        """Refuse: there is nobody else."""
+        """Refuse: there is no other worker."""
         raise RuntimeError(f"a single worker has a message of worker {message.worker}")
 
 

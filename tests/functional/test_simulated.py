@@ -49,7 +49,8 @@ def test_every_strategy_makes_rows_that_are_called_simulated(work):
         assert row["emulated"] == "simulated"
         assert row["processes"] == "1"
         assert (row["workers"], row["hosts"]) == (("1", "1") if strategy == "single" else ("16", "16"))
-        assert row["samples_seen"] == str(8 * 1438), strategy
+        # The last gradients that are dropped are nobody's any more.
+        assert 0 <= 8 * 1438 - int(row["samples_seen"]) <= (64 if strategy == "backup_workers" else 0), strategy
         assert float(row["validation_accuracy"]) > 0.7
         assert float(row["train_time_s"]) > 1
         # The digits last for some 90 steps of 16 workers.
@@ -110,6 +111,8 @@ def test_measured_times_of_a_real_run_drive_a_simulation(work):
         ("  strategy: ring\n  workers: 1100\n  batch_scope: global\n  batch_size: 1100\n", "at most 1024 workers"),
         ("  strategy: asynchronous\n  communicator.bandwidth_bytes_per_s: 1e-300\n", "bandwidth_bytes_per_s"),
         ("  strategy: asynchronous\n  communicator.latency_s: .nan\n", "not a finite number"),
+        ("  strategy: backup_workers\n  workers: 4\n  servers: 2\n", "backup_workers has one server"),
+        ("  strategy: downpour\n  optimizer: adam\n", "downpour uses Adagrad"),
         ("  strategy: ring\n  mode: scale-out\n", "communicator.workers_per_host"),
         ("  strategy: ring\n  checkpoint_every: 1\n", "makes no checkpoints"),
         ("  strategy: softsync\n  strategy.n: 3\n", "strategy.n"),
@@ -138,4 +141,4 @@ def test_a_report_draws_simulated_runs_and_says_so(work):
     work.run(scenario(work, "matrix: {strategy: [ring, asynchronous], workers: [2, 8]}\nrepeats: 2\n"))
     work.run(work.study(), command="report")
     page = (work.study() / "report" / "report.html").read_text()
-    assert "no process trained; a simulator computed the times" in page
+    assert "one process trained for all workers; a simulator computed the times" in page

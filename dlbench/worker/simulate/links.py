@@ -6,16 +6,17 @@ from collections.abc import Sequence
 class Links:
     """The interfaces of all hosts, each with a queue in each direction; and the memory that processes of a host share.
 
-    A message of n bytes leaves its host when that one's earlier messages have left (n / beta each), its first byte
-    arrives alpha later, and it has arrived n / beta after what came to that host before it (Hockney 1994, with
-    store-and-forward at the receiver). Within a host it takes n / beta of the host's memory, one after the other.
+    A message of n bytes leaves its host when that one's earlier messages have left (n / bandwidth each), its first byte
+    arrives a latency later, and it has arrived n / bandwidth after what came to that host before it: alone it takes
+    latency + n / bandwidth (Hockney 1994). Within a host it takes n / bandwidth of the host's memory, one after
+    another.
 
     Args:
         host_of: The host of each node.
-        latency_s: Alpha between hosts.
-        bandwidth_bytes_per_s: Beta of an interface, in each direction.
-        host_latency_s: Alpha within a host.
-        host_bandwidth_bytes_per_s: Beta within a host.
+        latency_s: Between hosts.
+        bandwidth_bytes_per_s: Of an interface, in each direction.
+        host_latency_s: Within a host.
+        host_bandwidth_bytes_per_s: Within a host.
     """
 
     def __init__(

@@ -14,6 +14,8 @@ from dlbench.regular_file import open_regular
 from dlbench.trainers import Array
 
 _BLOCK = 256
+# Apart from what permutations and strategies draw by the same seed.
+_STREAM = 0x74696D65
 _IN_WINDOW = ("timed", "extended")
 
 
@@ -26,20 +28,25 @@ class ComputeTimes:
 
     def __init__(self, options: SimulatedOptions, num_workers: int, seed: int) -> None:
         self._options = options
+        # A measured time is that of a step as it was.
+        is_measured = options.compute_times == "measured"
+        self._per_sample_s = 0.0 if is_measured else options.compute_time_per_sample_s / options.compute_time_s
         self._draw = _distribution(options)
-        self._generators = [np.random.default_rng([seed, 1, worker]) for worker in range(num_workers)]
+        self._generators = [np.random.default_rng([_STREAM, seed, worker]) for worker in range(num_workers)]
         self._factors = [
             options.slow_factor if worker >= num_workers - options.slow_workers else 1.0
             for worker in range(num_workers)
         ]
         self._blocks: list[list[float]] = [[] for _ in range(num_workers)]
 
-    def next(self, worker: int) -> float:
-        """Return the seconds of the worker's next gradient of a whole batch."""
+    def next(self, worker: int, num_samples: int) -> float:
+        """Return the seconds of the worker's next gradient, of so many samples; of none it takes no time."""
+        if not num_samples:
+            return 0.0
         block = self._blocks[worker]
         if not block:
             block = self._blocks[worker] = self._next_block(worker)
-        return block.pop()
+        return block.pop() * (1 + self._per_sample_s * num_samples)
 
     def _next_block(self, worker: int) -> list[float]:
         generator, options = self._generators[worker], self._options
@@ -64,20 +71,19 @@ def _distribution(options: SimulatedOptions) -> Callable[[np.random.Generator, i
 
 
 def measured(path: Path) -> Array:
-    """Return the compute times of the timed steps in a `steps.csv`, in seconds.
+    """Return the compute times of the timed steps in a `steps.csv` of one arm, in seconds.
 
     Raises:
         UserError: It cannot be read, or has none.
     """
     try:
         with TextIOWrapper(open_regular(path), "utf-8", newline="") as text:
-            found = [
-                float(row["compute_time_s"])
-                for row in csv.DictReader(text)
-                if row["phase"] in _IN_WINDOW and row["compute_time_s"]
-            ]
+            rows = [row for row in csv.DictReader(text) if row["phase"] in _IN_WINDOW and row["compute_time_s"]]
+        found = [float(row["compute_time_s"]) / int(row["num_steps"]) for row in rows]
+        arms = {row["run_id"].rpartition("-r")[0] for row in rows}
     except (OSError, KeyError, ValueError, csv.Error) as error:
         raise UserError(f"communicator.measured: {path} is no steps.csv that can be read ({error})") from error
-    if not found:
-        raise UserError(f"communicator.measured: {path} has no timed step with a compute_time_s")
+    if len(arms) != 1:
+        what = f"the timed steps of {len(arms)} arms" if arms else "no timed step with a compute_time_s"
+        raise UserError(f"communicator.measured: {path} must hold those of one arm, and has {what}")
     return np.array(found)

@@ -52,8 +52,10 @@ class Simulation:
         self._machines = SimulatedOptions(**run.options_of("communicator"))
         self.schedule = schedule_of(run, len(data.train), hands_out=needs.hands_out)
         self._batches = data.batches or data.batch
-        in_update = strategy.get("batches_per_update", _all if not needs.hands_out else _one)
-        self._full_rate = run.learning_rate_of(in_update(options, settings.workers) * run.local_batch_size(0))
+        self._full_rate = run.full_learning_rate
+        if needs.hands_out:
+            batches = strategy.get("batches_per_update", _one)(options, settings.workers)
+            self._full_rate = run.learning_rate_of(batches * run.local_batch_size(0))
         self.world = World(
             settings.workers,
             settings.servers or 0,
@@ -79,7 +81,7 @@ class Simulation:
         # Shards as they were when an epoch ended, until all of them are there.
         self._snapshot: dict[int, Array] | None = None
         self._wanted_version = 0
-        self._is_stopped = False
+        self._is_stopped = self._is_over = False
 
     def train(self) -> Result:
         """Train all epochs and return the account of all workers together.
@@ -91,9 +93,12 @@ class Simulation:
         self.reporter.phase = "compute"
         ready_at = time()
         self.simulated.run(self._between_events)
+        self._is_over = True
         if self._asked > self._done:  # the last one: shards that lag behind have had their updates by now
             self._end_epochs(self.parameters())
-        elif self.simulated.counts.samples > self._done * self.schedule.samples_per_epoch or not self._rows:
+        elif not self._is_stopped and (
+            self.simulated.counts.samples > self._done * self.schedule.samples_per_epoch or not self._rows
+        ):
             self._asked += 1
             self._end_epochs(self.parameters())
         return self._account(ready_at)
@@ -116,7 +121,10 @@ class Simulation:
         """Note that an epoch is over when all its samples have entered an update."""
         if self.simulated.counts.samples >= (self._asked + 1) * self.schedule.samples_per_epoch:
             self._asked = self.simulated.counts.samples // self.schedule.samples_per_epoch
-            self._snapshot, self.simulated.interrupted = self._snapshot or {}, True
+            is_last, target = self._asked >= self.run.epochs_per_worker, self.run.target
+            if is_last and not (target and target.stop):
+                return  # what is on its way still counts, such as a last average
+            self._snapshot, self.simulated.interrupted = {}, True
             self._wanted_version = self.simulated.servers[0].version if self.simulated.servers else 0
 
     def _build(self, strategy: plugins.Plugin, options: plugins.Options) -> SimulatedWorld:
@@ -146,7 +154,6 @@ class Simulation:
             self,
             links,
             ComputeTimes(machines, world.num_workers, world.seed),
-            self.run.local_batch_size(0),
             machines.server_bytes_per_s,
         )
         if machines.failed_worker is not None:
@@ -184,10 +191,11 @@ class Simulation:
         return np.concatenate([shards[shard] for shard in range(len(shards))])
 
     def _end_epochs(self, parameters: Array) -> None:
-        """Make the rows of the epochs that have ended, of which the last is evaluated where it is due."""
+        """Make the row of the epoch that has ended, of several within one update that of the last; evaluate if due."""
         self._snapshot, self.simulated.interrupted = None, False
-        settings, sums, now = self.run.settings, self._epoch, self.simulated.now
-        self._done, last = self._asked, self._asked
+        settings, sums, now = self.run.settings, self._epoch, self._train_time_s()
+        every, before, last = settings.evaluate_every, self._done, self._asked
+        self._done = last
         row: dict[str, Any] = {
             "epoch": last,
             "steps": sum(self.simulated.counts.steps) // settings.workers,
@@ -199,7 +207,7 @@ class Simulation:
             "train_accuracy": sums.correct / sums.samples if sums.samples else None,
         }
         self._epoch = _Sums()
-        if last % settings.evaluate_every == 0 or last >= self.run.epochs_per_worker:
+        if last // every > before // every or last >= self.run.epochs_per_worker:
             loss, accuracy, samples = self._evaluate(parameters)
             row |= {"validation_loss": loss, "validation_accuracy": accuracy, "evaluated_samples": samples}
             self._scores, self._best = (loss, accuracy), max(self._best, accuracy)
@@ -225,6 +233,11 @@ class Simulation:
             raise Diverged(f"the validation loss is {loss} after epoch {self._done}")
         return loss, accuracy, len(data.validation)
 
+    def _train_time_s(self) -> float:
+        """Return the time of training so far: until the last update, where servers make them, else until now."""
+        simulated = self.simulated
+        return simulated.last_update_s if self._is_over and simulated.counts.staleness else simulated.now
+
     def _account(self, ready_at: float) -> Result:
         counts, settings = self.simulated.counts, self.run.settings
         agreement = self._agreement()
@@ -240,7 +253,7 @@ class Simulation:
             num_parameters=self.trainer.num_parameters,
             flops_per_sample=self.trainer.flops_per_sample,
             ready_at=ready_at,
-            train_time_s=self.simulated.now,
+            train_time_s=self._train_time_s(),
             segments=self._segments(),
             train_loss=last["train_loss"],
             train_accuracy=last["train_accuracy"],
@@ -266,7 +279,7 @@ class Simulation:
         own: dict[str, Any] = {}
         if node < self.world.num_workers:
             computed_s, ended_at_s = counts.compute_time_s[node], counts.ended_at_s[node]
-            until = self.simulated.now if ended_at_s is None else ended_at_s
+            until = self.simulated.failed_at_s.get(node, self.simulated.now if ended_at_s is None else ended_at_s)
             own = {
                 "steps": counts.steps[node],
                 "compute_time_s": computed_s,
@@ -294,7 +307,7 @@ class Simulation:
                 opened_at_s=counts.opened[0],
                 closing_at_s=counts.closed[0],
                 closed_at_s=counts.closed[0],
-                steps=samples // (self.run.local_batch_size(0) * self.run.settings.workers),
+                steps=samples // self.run.global_batch_size,
                 samples=samples,
                 simulated=True,
             ),
@@ -304,7 +317,8 @@ class Simulation:
         """Return how the workers' last parameters agree; None where the strategy promises nothing of the kind."""
         if not self._agrees or self._is_stopped:
             return None
-        first, *others = [worker.begin() for worker in self.simulated.workers]
+        failed = self.simulated.failed_at_s
+        first, *others = [worker.begin() for rank, worker in enumerate(self.simulated.workers) if rank not in failed]
         same = all(np.array_equal(first, other) for other in others)
         if not same:
             raise Diverged("workers disagree at the end of the simulation: the strategy does not synchronise them")
@@ -324,11 +338,6 @@ class _Sums:
         self.correct += correct
         self.samples += samples
         self.step = max(self.step, step)
-
-
-def _all(options: plugins.Options, workers: int) -> int:
-    """Every worker's batch enters an update."""
-    return workers
 
 
 def _one(options: plugins.Options, workers: int) -> int:

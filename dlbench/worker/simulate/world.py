@@ -1,6 +1,7 @@
 """The simulated world: nodes, their messages and gradients, as events in the order of a simulated clock."""
 
 import heapq
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,8 +23,8 @@ class StuckError(RuntimeError):
     """Workers wait for messages that nobody will send."""
 
 
-class Computes(Protocol):
-    """Computes gradients, and is told what becomes of them."""
+class GradientComputer(Protocol):
+    """Computes gradients, and follows updates."""
 
     def gradient(self, ticket: Ticket, parameters: Array) -> Array:
         """Return the mean gradient of a ticket's samples at some parameters; it is never written again."""
@@ -78,10 +79,9 @@ class SimulatedWorld:
         make_server: Makes the node of the server of a shard.
         num_servers: Servers.
         schedule: Gives workers their samples.
-        computes: Computes gradients.
+        computes: GradientComputer gradients.
         links: How long messages take.
         times: How long gradients take.
-        full_batch: Samples of a worker's whole batch.
         server_bytes_per_s: Bytes that a server handles in a second, one message at a time.
     """
 
@@ -92,10 +92,9 @@ class SimulatedWorld:
         make_server: Callable[[int, Port], ServerNode],
         num_servers: int,
         schedule: Schedule,
-        computes: Computes,
+        computes: GradientComputer,
         links: Links,
         times: ComputeTimes,
-        full_batch: int,
         server_bytes_per_s: float,
     ) -> None:
         self.now = 0.0
@@ -110,12 +109,16 @@ class SimulatedWorld:
             ended_at_s=[None] * num_workers,
         )
         self._schedule, self._computes, self._links, self._times = schedule, computes, links, times
-        self._full_batch, self._server_s_per_byte = full_batch, 1 / server_bytes_per_s
+        self._server_s_per_byte = 1 / server_bytes_per_s
         self._events: list[tuple[float, int, Callable[[int, Any], None], int, Any]] = []
         self._planned = 0
         self._busy, self._over = [False] * num_workers, [False] * num_workers
+        self._computed_at = [-1.0] * num_workers
         self._num_begun = self._begun_by_then = 0
         self._moment = 0.0
+        # Failures that are still to come.
+        self._failures = 0
+        self._first_end_s = math.inf
         self._is_ending = False
         # Set where `between` is to be called after this event.
         self.interrupted = False
@@ -125,7 +128,8 @@ class SimulatedWorld:
         self.servers = [make_server(shard, _NodePort(self, num_workers + shard)) for shard in range(num_servers)]
 
     def fail(self, node: int, at_s: float) -> None:
-        """Let a node end at a moment, without a word to anybody."""
+        """Let a node end at a moment without notice."""
+        self._failures += 1
         self._plan(at_s, self._die, node, None)
 
     def run(self, between: Callable[[], bool] = lambda: True) -> None:
@@ -140,15 +144,16 @@ class SimulatedWorld:
         for rank in range(len(self.workers)):
             self._try_to_begin(rank)
         events, counts = self._events, self.counts
-        while events:
+        # A failure alone is no reason to go on.
+        while len(events) > self._failures:
             self.now, _, happen, node, what = heapq.heappop(events)
             counts.events += 1
             happen(node, what)
             if self.interrupted and not between():
                 return
         waiting = [rank for rank, over in enumerate(self._over) if not over and rank not in self._dead]
-        # Without more samples for anybody, what a failed worker would have completed is left out.
-        if waiting and not (self._is_ending and self._dead):
+        # A worker that computed its last gradient when there were no more samples has lost nothing but that gradient.
+        if any(self._computed_at[rank] < self._first_end_s for rank in waiting) or (waiting and not self._dead):
             raise StuckError(self._why(waiting))
 
     def send(self, source: int, to: int, message: Message) -> None:
@@ -163,6 +168,16 @@ class SimulatedWorld:
         else:
             self._plan(links.first_byte_at(self.now, source, num_bytes), self._receive, to, message)
 
+    @property
+    def last_update_s(self) -> float:
+        """When parameters were last updated."""
+        return self._moment
+
+    @property
+    def failed_at_s(self) -> dict[int, float]:
+        """When nodes failed, by node."""
+        return self._dead
+
     def updated(self, staleness: Sequence[int], samples: int) -> None:
         """Count an update."""
         counts = self.counts
@@ -175,9 +190,13 @@ class SimulatedWorld:
         self._computes.updated(samples)
 
     def dropped(self, samples: int) -> None:
-        """Count a gradient that entered no update, and hand its samples out again."""
+        """Count a gradient that entered no update, and hand out as many samples more while all workers train.
+
+        Later only the slowest, whose gradients are dropped, would be left to take them.
+        """
         self.counts.dropped += 1
-        self._schedule.give_back(samples)
+        if not self._is_ending:
+            self._schedule.give_back(samples)
 
     def _move_window(self) -> None:
         """Let the window open, or end, at the last moment of updates, all of which are counted by now."""
@@ -197,11 +216,12 @@ class SimulatedWorld:
         ticket = self._schedule.next(rank)
         if ticket is None:
             self._over[rank] = self._is_ending = True
+            self._first_end_s = min(self._first_end_s, self.now)
             self.counts.ended_at_s[rank] = self.now
             self.workers[rank].finish()
             return
         self._busy[rank] = True
-        seconds = self._times.next(rank) * len(ticket.share.indices) / self._full_batch
+        seconds = self._times.next(rank, len(ticket.share.indices))
         self.counts.compute_time_s[rank] += seconds
         self._plan(self.now + seconds, self._computed, rank, (ticket, self.workers[rank].begin()))
 
@@ -212,7 +232,7 @@ class SimulatedWorld:
         share = ticket.share
         samples = len(share.indices)
         values = self._computes.gradient(ticket, parameters)
-        self._busy[rank] = False
+        self._busy[rank], self._computed_at[rank] = False, self.now
         self._num_begun += not self.counts.steps[rank]
         self.counts.steps[rank] += 1
         self.workers[rank].on_gradient(Gradient(values, ticket.step, samples, samples / share.total))
@@ -244,6 +264,7 @@ class SimulatedWorld:
             self.servers[to - len(self.workers)].on_message(message)
 
     def _die(self, node: int, _: None) -> None:
+        self._failures -= 1
         self._dead[node] = self.now
 
     def _why(self, waiting: Sequence[int]) -> str:

@@ -5,6 +5,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from dlbench.errors import UserError
+from dlbench.scenario.check.training import no_full_batch
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Divide, Remainder
 from dlbench.worker.train.order import DataOrder, Indices, Share
@@ -44,7 +46,7 @@ class Schedule(Protocol):
         """Return a worker's next samples; None where there are no more."""
 
     def give_back(self, samples: int) -> None:
-        """Hand out as many samples again: they were trained on in vain."""
+        """Hand out as many further samples: these were trained on in vain."""
 
 
 class InLockStep:
@@ -126,4 +128,6 @@ def schedule_of(run: RunSpec, num_samples: int, *, hands_out: bool) -> InLockSte
     Raises:
         UserError: They fill no batch.
     """
+    if reason := no_full_batch(run, num_samples):
+        raise UserError(reason)
     return HandedOut(run, num_samples) if hands_out else InLockStep(run, num_samples)

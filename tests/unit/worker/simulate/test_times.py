@@ -10,7 +10,7 @@ from dlbench.worker.simulate.times import ComputeTimes, measured
 
 def drawn(count: int = 4000, worker: int = 0, num_workers: int = 2, seed: int = 0, **options) -> np.ndarray:
     times = ComputeTimes(SimulatedOptions(**options), num_workers, seed)
-    return np.array([times.next(worker) for _ in range(count)])
+    return np.array([times.next(worker, 8) for _ in range(count)])
 
 
 @pytest.mark.parametrize("name", ["lognormal", "exponential", "constant"])
@@ -25,10 +25,16 @@ def test_a_worker_has_the_same_times_whoever_else_draws() -> None:
     alone, times = drawn(300, worker=1), ComputeTimes(SimulatedOptions(), 5, 0)
     mixed = []
     for _ in range(300):
-        times.next(0)
-        mixed.append(times.next(1))
+        times.next(0, 8)
+        mixed.append(times.next(1, 8))
     assert alone.tolist() == mixed
     assert drawn(5, worker=0).tolist() != drawn(5, worker=1).tolist() != drawn(5, worker=1, seed=1).tolist()
+
+
+def test_samples_add_their_time_to_a_fixed_part_and_none_take_none() -> None:
+    options = SimulatedOptions(compute_times="constant", compute_time_s=1.0, compute_time_per_sample_s=0.25)
+    times = ComputeTimes(options, 1, 0)
+    assert [times.next(0, count) for count in (4, 8, 0)] == [2.0, 3.0, 0.0]
 
 
 def test_slow_workers_are_the_last_ones() -> None:
@@ -45,12 +51,22 @@ def test_hiccups_are_as_frequent_as_they_are_said_to_be() -> None:
 
 def test_measured_times_are_those_of_timed_steps(tmp_path: Path) -> None:
     path = tmp_path / "steps.csv"
-    path.write_text("phase,compute_time_s\nfirst,9\ntimed,0.25\nextended,0.5\nsampled,8\ntimed,\n")
+    rows = ("first,9,1", "timed,0.25,1", "extended,1.5,3", "sampled,8,1", "timed,,1")
+    path.write_text(
+        "run_id,phase,compute_time_s,num_steps\n" + "".join(f"a-r{n},{row}\n" for n, row in enumerate(rows))
+    )
     assert measured(path).tolist() == [0.25, 0.5]
     assert set(drawn(200, compute_times="measured", measured=str(path))) == {0.25, 0.5}
 
 
-@pytest.mark.parametrize("text", ["", "phase\ntimed\n", "phase,compute_time_s\ntimed,x\n", "phase,compute_time_s\n"])
+HEADER = "run_id,phase,compute_time_s,num_steps\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "phase\ntimed\n", f"{HEADER}a-r0,timed,x,1\n", HEADER, f"{HEADER}a-r0,timed,1,1\nb-r0,timed,1,1\n"],
+    ids=["empty", "no column", "no number", "no row", "two arms"],
+)
 def test_a_file_without_measured_times_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "steps.csv"
     path.write_text(text)

@@ -13,6 +13,7 @@ from dlbench.worker.train.agreement import Diverged
 from tests.simulations import NUM_TRAIN, simulation, trained
 
 SERVERS = ("parameter_server", "backup_workers", "asynchronous", "softsync", "stale_synchronous", "downpour")
+SHARDED = (*sorted({*SERVERS} - {"backup_workers"}), "elastic_averaging")
 ALL = (*SERVERS, "elastic_averaging", "local_sgd", "gossip", "ring")
 
 
@@ -63,8 +64,9 @@ def test_a_run_is_the_same_each_time_and_another_with_another_seed(strategy: str
 
 @pytest.mark.parametrize("strategy", ALL)
 def test_every_sample_is_trained_on_once_an_epoch_and_every_epoch_has_its_row(strategy: str) -> None:
-    result, _, found = trained(strategy, 3, servers=2 if strategy not in ("ring", "gossip", "local_sgd") else None)
-    assert result.samples_seen == 3 * NUM_TRAIN
+    result, _, found = trained(strategy, 3, **({"servers": 2} if strategy in SHARDED else {}))
+    # The last gradients that are dropped are nobody's any more.
+    assert 0 <= 3 * NUM_TRAIN - result.samples_seen <= (12 if strategy == "backup_workers" else 0)
     rows = found.reporter.rows  # type: ignore[attr-defined]
     assert [row["epoch"] for row in rows] == [1, 2, 3] == list(range(1, result.epochs_completed + 1))
     assert sum(row["samples"] for row in rows) == result.samples_seen
@@ -92,8 +94,9 @@ def test_a_synchronous_step_takes_what_the_links_and_the_slowest_worker_say() ->
     result, parameters, _ = trained("parameter_server", 1, epochs=1, **options)
     num_bytes = parameters.nbytes
     step = 1.0 + 2 * (0.25 + (num_bytes + 40) / 1000) + num_bytes / 2000
-    farewell = 0.25 + 40 / 1000
-    assert result.train_time_s == pytest.approx(40 * step + farewell)
+    answer = 0.25 + (num_bytes + 40) / 1000
+    # Training ends with the last update.
+    assert result.train_time_s == pytest.approx(40 * step - answer)
     assert result.messages == 2 * 40 + 1
     assert result.bytes_sent == 2 * 40 * (num_bytes + 40) + 40
 
@@ -197,3 +200,66 @@ def test_samples_of_dropped_gradients_are_handed_out_again() -> None:
     result = trained("backup_workers", 4, strategy__backups=2, epochs=6)[0]
     assert (result.gradients_dropped or 0) > 50
     assert result.samples_seen > 0.98 * 6 * NUM_TRAIN
+
+
+def test_a_rate_that_scales_is_that_of_one_worker_on_the_joined_batch_also_where_that_does_not_divide() -> None:
+    scaled = {
+        "batch_scope": "global",
+        "batch_size": 64,
+        "learning_rate_scale": "linear",
+        "learning_rate_base_batch": 16,
+    }
+    rates = {
+        trained(strategy, workers, **scaled)[0].learning_rate for strategy, workers in (("single", 1), ("ring", 10))
+    }
+    assert rates == {0.4}
+
+
+def test_a_failure_after_the_end_changes_nothing() -> None:
+    late = {"communicator__failed_worker": 0, "communicator__failed_at_s": 1000.0}
+    for strategy in ("asynchronous", "ring"):
+        assert trained(strategy, 3, **late)[0].train_time_s == trained(strategy, 3)[0].train_time_s
+
+
+def test_a_worker_that_waits_for_a_failed_one_before_the_others_end_is_no_completed_run() -> None:
+    with pytest.raises(StuckError, match="worker 1 ended"):
+        trained("gossip", 4, communicator__failed_worker=1, communicator__failed_at_s=0.2, epochs=6)
+
+
+def test_workers_that_failed_at_the_very_end_are_not_compared() -> None:
+    seconds = trained("parameter_server", 3)[0].train_time_s or 0.0
+    gone = {"communicator__failed_worker": 1, "communicator__failed_at_s": seconds + 1e-6}
+    assert trained("parameter_server", 3, **gone)[0].agreement == "exact"
+
+
+def test_a_target_that_an_update_of_two_epochs_reaches_ends_the_run_with_one_row() -> None:
+    target = Target(metric="validation_accuracy", value=0.5, stop=True)
+    result, _, found = trained("backup_workers", 4, target=target, epochs=10, batch_size=7)
+    rows = found.reporter.rows  # type: ignore[attr-defined]
+    assert [row["epoch"] for row in rows] == list(range(1, result.epochs_completed + 1))
+    assert result.epochs_to_target == result.epochs_completed
+
+
+def test_an_evaluation_that_was_due_within_an_update_is_made_after_it() -> None:
+    _, _, found = trained("softsync", 64, batch_size=8, epochs=6, evaluate_every=2)
+    rows = found.reporter.rows  # type: ignore[attr-defined]
+    evaluated = [row["epoch"] for row in rows if "validation_loss" in row]
+    assert all(any(due <= epoch < due + 3 for epoch in evaluated) for due in (2, 4, 6))
+
+
+def test_the_last_score_is_that_of_the_parameters_at_the_end() -> None:
+    for strategy in ALL:
+        result, parameters, found = trained(strategy, 4)
+        assert found._evaluate(parameters)[0] == result.validation_loss, strategy
+
+
+def test_a_gradient_that_is_dropped_at_the_end_adds_no_training_time() -> None:
+    slow = {"communicator__slow_workers": 1, "communicator__slow_factor": 100.0}
+    result, _, found = trained("backup_workers", 4, **slow)
+    assert (result.train_time_s or 0) < 0.8 * found.simulated.now
+
+
+def test_larger_batches_take_longer_where_samples_cost_time() -> None:
+    options = {"communicator__compute_time_s": 0.01, "communicator__compute_time_per_sample_s": 0.01}
+    alone, four = (trained("ring", n, batch_scope="global", batch_size=12, **options)[0].train_time_s for n in (1, 4))
+    assert 2.2 < (alone or 0) / (four or 1) < 3.5
