@@ -1,6 +1,7 @@
 """One node of a strategy in a process of its own: real messages, and a loop that computes while others send.
 
-The node is the same object that a simulation drives (`dlbench.worker.simulate`).
+The node is the same object that a simulation drives (`dlbench.worker.simulate`). Tests start such processes; no launcher
+does yet.
 """
 
 import time
@@ -13,8 +14,8 @@ from dlbench.strategies import Array
 from dlbench.strategies._protocol import Gradient, Message, Port, ServerNode, WorkerNode, pack, unpack
 from dlbench.worker.train.schedule import Ticket
 
-# Between two looks for a message: short beside a message's way, long enough to leave the core to others.
-_LOOK_AGAIN_S = 2e-5
+# Polling interval: short beside a message's latency, long enough to leave the core to other processes.
+_POLL_S = 2e-5
 
 
 class MessageCommunicator(Protocol):
@@ -112,7 +113,7 @@ class NodeProcess:
         """Deliver messages until something is so."""
         while self._deliver(node) or not is_so():
             if self._communicator.probe() is None and not is_so():
-                time.sleep(_LOOK_AGAIN_S)
+                time.sleep(_POLL_S)
 
     def _deliver(self, node: WorkerNode | ServerNode) -> bool:
         """Deliver what has arrived; return whether there was anything."""
