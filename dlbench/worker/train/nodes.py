@@ -1,7 +1,7 @@
 """One node of a strategy in a process of its own: real messages, and a loop that computes while others send.
 
-The node is the same object that a simulation drives (`dlbench.worker.simulate`). Tests start such processes; no launcher
-does yet.
+The node is the same object that a simulation drives (`dlbench.worker.simulate`). Tests start such processes; no
+launcher does yet.
 """
 
 import time
