@@ -30,6 +30,8 @@ OUTCOMES = ("valid", "refused", "defect")
 MOST_S = 10.0
 # A message that is longer is no clear one.
 MOST_LETTERS = 5000
+# A process reads so many at a time; the campaign says how far it is after each.
+PART = 200
 
 RICH = """\
 name: everything
@@ -370,10 +372,11 @@ def main(name: str, mutants: int, first: int, processes: int, output: Path | Non
     begun, subject = time.monotonic(), SUBJECTS[name]
     found = Outcomes()
     with ProcessPoolExecutor(processes) as pool:
-        numbers = range(first, first + mutants)
-        for part in pool.map(_try_some, [name] * processes, [numbers[place::processes] for place in range(processes)]):
+        parts = [range(start, min(start + PART, first + mutants)) for start in range(first, first + mutants, PART)]
+        for part in pool.map(_try_some, [name] * len(parts), parts):
             found.counts += part.counts
             found.defects += part.defects
+            click.echo(f"{found.counts.total():,} of {mutants:,} mutants, {len(found.defects)} defects", err=True)
     command = f"`python -m tests.soak mutations --of {name} --mutants {mutants} --first {first}`"
     text = page(subject, found, command, time.monotonic() - begun)
     if output is not None:
