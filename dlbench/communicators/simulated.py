@@ -42,9 +42,6 @@ class SimulatedOptions(Options):
     )
     hiccup_factor: float = Field(10.0, ge=1, le=1e6, description="See `hiccup_probability`.")
     workers_per_host: int = Field(1, ge=1, description="Workers on one simulated host.")
-    server_placement: Literal["own", "beside"] = Field(
-        "own", description="`own`: each server has a host to itself; `beside`: it shares the host of a worker."
-    )
     latency_s: float = Field(5e-5, ge=0, le=1e3, description="From one host to another: alpha of the links.")
     bandwidth_bytes_per_s: float = Field(
         1.25e9,

@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dlbench.errors import UserError
 from dlbench.scenario.cluster import Cluster, Host
@@ -14,6 +15,7 @@ from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 
+_AS_SERVER: dict[str, Any] = {"role": "server", "workers": ()}
 # Floating-point room for shares such as 2 cores / 3 workers.
 _EPSILON = 1e-9
 
@@ -39,8 +41,8 @@ def plan_layout(run: RunSpec, cluster: Cluster) -> Layout:
     needs, wanted = needs_of(run.settings.strategy), run.settings.cores_per_worker
     shared = [(host, _divide(host, count, wanted)) for host, count in spread(run.settings, cluster)]
     hosts = [host for host, _ in shared]
-    places = _joined(shared) if needs.one_process else _separate(shared)
-    threads = _threads(places, wanted)
+    places = _joined(shared) if needs.one_process else _with_servers(_separate(shared), run.settings)
+    threads = _threads([place for place in places if place.workers], wanted)
     return Layout(
         places=tuple(places),
         intra_op_threads=threads,
@@ -119,6 +121,19 @@ def _separate(shared: Shared) -> list[Place]:
         )
         for rank, (host, index, share) in enumerate(owned)
     ]
+
+
+def _with_servers(places: list[Place], settings: Settings) -> list[Place]:
+    """Make servers of the last places, where they have their own, or add servers beside workers, spread evenly."""
+    workers = len(places) if settings.is_simulated else settings.workers
+    found = [*places[:workers], *(place.model_copy(update=_AS_SERVER) for place in places[workers:])]
+    beside = settings.num_server_processes - (len(places) - workers)
+    for server in range(beside):
+        peer = places[server * workers // beside]
+        local_index = sum(place.host == peer.host for place in found)
+        update = {"rank": len(found), "local_index": local_index, "quota": None, **_AS_SERVER}
+        found.append(peer.model_copy(update=update))
+    return found
 
 
 def _joined(shared: Shared) -> list[Place]:

@@ -153,16 +153,16 @@ def _diverged(evidence: Evidence) -> tuple[Status, str] | None:
     """Weights differ between workers, a loss is not finite, or a worker says so."""
     for error in evidence.errors:
         if error.status == Status.DIVERGED:
-            return Status.DIVERGED, _said(error)
-    for rank, view in evidence.views.items():
+            return Status.DIVERGED, _said(error, evidence)
+    for view in evidence.views.values():
         result = view.result or {}
         if result.get("agreement") == "no":
             difference = result.get("max_difference")
             size = f" (largest difference {difference:g})" if isinstance(difference, int | float) else ""
-            return Status.DIVERGED, f"worker {rank}: the workers' weights do not agree{size}"
+            return Status.DIVERGED, f"{view.name}: the workers' weights do not agree{size}"
         for name in ("train_loss", "validation_loss"):
             if isinstance(result.get(name), float) and not math.isfinite(result[name]):
-                return Status.DIVERGED, f"worker {rank}: {name} is not finite ({result[name]})"
+                return Status.DIVERGED, f"{view.name}: {name} is not finite ({result[name]})"
     return _differing_weights([view.result or {} for view in evidence.views.values()])
 
 
@@ -188,20 +188,20 @@ def _out_of_memory(evidence: Evidence) -> tuple[Status, str] | None:
     """A worker says so, its log does where a library has ended it, or the kernel has killed one."""
     for error in evidence.errors:
         if error.out_of_memory:
-            return Status.OUT_OF_MEMORY, _said(error)
+            return Status.OUT_OF_MEMORY, _said(error, evidence)
     if evidence.termination is not None:
         return None
     rank = _first_to_fail(evidence)
     line = evidence.lines.get(rank, "") if rank is not None else ""
     if rank is not None and not evidence.views[rank].errors and says_out_of_memory(line):
-        return Status.OUT_OF_MEMORY, f"worker {rank}: {line}"
+        return Status.OUT_OF_MEMORY, f"{evidence.views[rank].name}: {line}"
     if not evidence.was_oom or _signal_of(evidence) != signal.SIGKILL:
         return None
     if evidence.first_exit and evidence.first_exit.rank is not None:
         rank = evidence.first_exit.rank
     elif len(evidence.views) == 1 and not evidence.was_launcher_killed:
         (rank,) = evidence.views  # also where it had sent its result
-    who = "a worker" if rank is None else f"worker {rank}"
+    who = "a worker" if rank is None else evidence.views[rank].name
     return Status.OUT_OF_MEMORY, f"the kernel killed {who} for lack of memory (SIGKILL)"
 
 
@@ -216,7 +216,7 @@ def _reported_error(evidence: Evidence) -> tuple[Status, str] | None:
     hosts = evidence.launcher_log.unreachable
     # What a worker gets to see of it is an "internal error".
     route = f": MPI finds no route between {hosts}" if hosts else ""
-    return Status.FAILED, _said((causes or errors)[0]) + route
+    return Status.FAILED, _said((causes or errors)[0], evidence) + route
 
 
 def _has_silent_cause(evidence: Evidence) -> bool:
@@ -250,7 +250,7 @@ def _unexplained(evidence: Evidence) -> str:
     view = evidence.views[rank]
     how = _how_of(rank, evidence)
     if view.result is not None and view.has_left:
-        return _joined(f"worker {rank} sent its result, then failed ({how})", evidence.lines.get(rank, ""))
+        return _joined(f"{view.name} sent its result, then failed ({how})", evidence.lines.get(rank, ""))
     if how == _FINE and view.has_connected:
         return early_end(view, how)
     quoted = evidence.lines.get(rank, "") or ("" if view.has_connected else evidence.launcher_log.line)
@@ -268,16 +268,25 @@ def _doubt(view: WorkerView, how: str, evidence: Evidence) -> str:
     if evidence.first_exit and _signal_of(evidence) == signal.SIGKILL and not view.has_trained:
         until = min(view.closed_at or math.inf, evidence.ended_at) + _AT_ONCE_S
         others = [other for other in evidence.views.values() if other is not view]
-        gone = [other.rank for other in others if not other.has_connected or (other.closed_at or math.inf) < until]
-        which = " or ".join(map(str, gone[:_MOST_NAMED]))
+        gone = [other for other in others if not other.has_connected or (other.closed_at or math.inf) < until]
+        which = _named(gone[:_MOST_NAMED])
         after = f"{1000 * _AT_ONCE_S:.0f} ms later"
-        return f"; or worker {which} did, which was not connected {after} either" if gone else ""
+        return f"; or {which} did, which was not connected {after} either" if gone else ""
     if how != _UNKNOWN or view.closed_at is None:
         return ""
-    ends = {other.rank: other.closed_at for other in _gone(evidence) if other.rank != view.rank}
-    at_once = [rank for rank, closed_at in ends.items() if closed_at and closed_at - view.closed_at < _AT_ONCE_S]
-    which = " or ".join(map(str, at_once))
-    return f"; or worker {which} did, which ended within {1000 * _AT_ONCE_S:.0f} ms of it" if at_once else ""
+    others = [other for other in _gone(evidence) if other is not view]
+    at_once = [other for other in others if other.closed_at and other.closed_at - view.closed_at < _AT_ONCE_S]
+    within = f"{1000 * _AT_ONCE_S:.0f} ms"
+    return f"; or {_named(at_once)} did, which ended within {within} of it" if at_once else ""
+
+
+def _named(views: Sequence[WorkerView]) -> str:
+    """Return `worker 1 or 2 or server 0`."""
+    kinds = (
+        ("worker", [view.rank for view in views if view.server is None]),
+        ("server", [view.server for view in views if view.server is not None]),
+    )
+    return " or ".join(f"{kind} {' or '.join(map(str, numbers))}" for kind, numbers in kinds if numbers)
 
 
 def _perhaps_memory(evidence: Evidence) -> str:
@@ -357,9 +366,9 @@ def _is_follower(error: WorkerError) -> bool:
     return bool(_FOLLOWERS.search(error.error) or _FOLLOWERS.search(_last_line(error.traceback)))
 
 
-def _said(error: WorkerError) -> str:
+def _said(error: WorkerError, evidence: Evidence) -> str:
     text = error.error.strip() or _last_line(error.traceback) or "an error without a message"
-    return f"worker {error.worker}: {text}"
+    return f"{evidence.views[error.worker].name}: {text}"
 
 
 def _last_line(text: str) -> str:

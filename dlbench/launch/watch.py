@@ -11,7 +11,7 @@ from dlbench.telemetry.attempt_session import WorkerView
 from dlbench.telemetry.messages import START_UP_PHASES
 
 # Phases in which a worker waits for its peers; the culprit of a stall is one that is in none of them.
-WAITING_PHASES = frozenset({"rendezvous", "broadcast", "all_reduce", "barrier", "agree"})
+WAITING_PHASES = frozenset({"rendezvous", "broadcast", "all_reduce", "serve", "barrier", "agree"})
 # A worker in an earlier phase of start-up is behind; "" where it has sent no heartbeat yet.
 _START_UP = ("", *START_UP_PHASES)
 # The launcher ends the others within a second after one has failed; it and its last words are waited for.
@@ -118,7 +118,7 @@ class Watch:
 def early_end(view: WorkerView, how: str) -> str:
     """Say that a worker ended before it should, where it was, and how it ended."""
     where = f", {_place(view)}" if view.has_connected else ", before it connected"
-    return f"worker {view.rank} exited before sending its result ({how}){where}"
+    return f"{view.name} exited before sending its result ({how}){where}"
 
 
 def _first_stopped(views: Iterable[WorkerView], states: WorkerStates) -> Termination | None:
@@ -176,8 +176,8 @@ def _while(others: list[WorkerView]) -> str:
 
 def _named(view: WorkerView) -> str:
     if not view.has_connected:
-        return f"worker {view.rank} has not connected"
-    return f"worker {view.rank} ({_place(view)})"
+        return f"{view.name} has not connected"
+    return f"{view.name} ({_place(view)})"
 
 
 def _place(view: WorkerView) -> str:

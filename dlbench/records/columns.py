@@ -68,6 +68,7 @@ RUNS = _table(
     ("workers", "int", "", "Number of replicas."),
     ("processes", "int", "", "Number of OS processes."),
     ("servers", "int", "", "Servers, each of which held a part of the parameters and trained nothing; 0 where the strategy has none."),
+    ("server_placement", "text", "", "Where they were: beside workers, or own: on a slot and cores of their own (of a simulated run, on a host). Empty without any."),
     ("cores_per_worker", "float", "cores", "CPU cores each worker was bound to, or its share of one."),
     ("cores_enforced", "text", "", "How: affinity, quota, or none."),
     ("memory_limit_bytes", "int", "bytes", "Memory each worker was allowed to take on its host; empty where it was not limited."),

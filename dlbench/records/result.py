@@ -16,6 +16,8 @@ _FORMER = ("warmup_steps", "warmup_detected", "cpu_time_s", "observer_cpu_s")
 class Segment(BaseModel):
     """One piece of the steps after the first, from barrier to barrier, as one worker saw it.
 
+    Workers that do not wait for each other have common pieces, whose samples are all on worker 0.
+
     Attributes:
         opened_at_s: End of the barrier at its beginning, in seconds since the worker's first step.
         closing_at_s: Beginning of the barrier at its end; None before schema version 3.
@@ -24,6 +26,7 @@ class Segment(BaseModel):
         observer_cpu_s: Of it, CPU time of dlbench's own threads.
         extended: Whether it lies after training.
         simulated: Whether its times are a simulator's: exact, with the warm-up left out already.
+        common: Whether it is from an update to another, the same moments for all workers.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -37,10 +40,11 @@ class Segment(BaseModel):
     observer_cpu_s: float | None = None
     extended: bool = False
     simulated: bool = False
+    common: bool = False
 
 
 class NodeAccount(BaseModel):
-    """What one node of a simulation did; see `nodes.csv`. None where a server has nothing of the kind."""
+    """What one node did; see `nodes.csv`. None where a server has nothing of the kind."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -69,7 +73,7 @@ class Result(BaseModel):
         messages: Messages sent, where all are counted.
         updates: Updates of parameters, and `gradients_dropped`: gradients that entered none.
         staleness: Staleness and the number of gradients that had it, rising.
-        nodes: The workers and servers of a simulation, in order.
+        nodes: What this process did as a node; of a simulation, all workers and servers in order.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

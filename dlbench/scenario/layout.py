@@ -1,6 +1,6 @@
 """Who runs where: the layout of one run over hosts, cores and devices. Made by `dlbench.launch`, read by workers."""
 
-from collections import Counter
+from itertools import groupby
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -13,8 +13,8 @@ class Place(BaseModel):
 
     Attributes:
         rank: Index over all processes; workers first, in order.
-        role: `worker`, or `server`: it trains nothing; no strategy here has one.
-        workers: The workers it holds: one, or all of them for `mirrored`.
+        role: `worker`, or `server`: it holds a part of the parameters and trains nothing.
+        workers: The workers it holds: one, or all of them for `mirrored`, or none for a server.
         host: Address of the host; `localhost` for this machine.
         machine: Number of the machine that it is; None where it is not known.
         local_index: Index of the process among those on its host; the device index.
@@ -72,9 +72,20 @@ class Layout(BaseModel):
 
     @property
     def host_list(self) -> str:
-        """The hosts with their numbers of processes, as every `mpirun` takes them: `a:2,b:2`."""
-        counts = Counter(place.host for place in self.places)
-        return ",".join(f"{host}:{count}" for host, count in counts.items())
+        """The hosts with their numbers of processes, as every `mpirun` takes them: `a:2,b:2`.
+
+        A host whose ranks do not follow each other is named again: `a:2,b:2,a:1`.
+        """
+        return ",".join(f"{host}:{count}" for host, count in self._runs)
+
+    @property
+    def returns_to_a_host(self) -> bool:
+        """Whether the ranks of a host do not follow each other, as where servers come after the workers of all."""
+        return len(self._runs) > len(self.hosts)
+
+    @property
+    def _runs(self) -> list[tuple[str, int]]:
+        return [(host, len(list(places))) for host, places in groupby(self.places, lambda place: place.host)]
 
     @property
     def cores_per_worker(self) -> float | None:

@@ -1,5 +1,7 @@
 """What a strategy needs of the world, known without importing a framework."""
 
+from typing import Self
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -17,6 +19,7 @@ class Needs(BaseModel):
         reduces_in_step: Whether it reduces inside the compiled step (`in_graph`), and so can also average batch
             statistics over workers in the forward pass (`in_forward`).
         jit: Whether the compiled step may be compiled with XLA.
+        nodes: Whether it is made of nodes that send each other messages (`dlbench.strategies._protocol`).
         simulated: Whether it can be simulated (`communicator: simulated`), though it has no communicator of its own.
         servers: Whether it has servers, which hold parameters and train nothing (`servers`).
         hands_out: Whether the next samples go to the worker that asks first; else each worker has its share of a step.
@@ -34,7 +37,20 @@ class Needs(BaseModel):
     trainers: tuple[str, ...] = ()
     reduces_in_step: bool = False
     jit: bool = True
+    nodes: bool = False
     simulated: bool = False
     servers: bool = False
     hands_out: bool = False
     agrees: bool = True
+
+    @classmethod
+    def of_nodes(cls, *, servers: bool = False, hands_out: bool = False, agrees: bool = True) -> Self:
+        """Return what a strategy of nodes needs: real processes that MPI connects, or a simulation."""
+        return cls(
+            collectives=("mpi",),
+            communicators=("mpi", "simulated"),
+            nodes=True,
+            servers=servers,
+            hands_out=hands_out,
+            agrees=agrees,
+        )

@@ -77,6 +77,13 @@ class Mode(StrEnum):
     SCALE_OUT = "scale-out"
 
 
+class ServerPlacement(StrEnum):
+    """Where servers are: on hosts and cores of their own, or on those of workers."""
+
+    OWN = "own"
+    BESIDE = "beside"
+
+
 class Affects(StrEnum):
     """What a setting changes in a run; each setting says it once, and what must be equal where is derived from it.
 
@@ -201,6 +208,12 @@ class Settings(BaseModel):
         None,
         description="Servers, each of which holds a part of the parameters, of equal bytes; default: one where the "
         "strategy has servers.",
+    )
+    server_placement: Annotated[ServerPlacement | None, Setting(Affects.DISTRIBUTION, before=())] = Field(
+        None,
+        description="`beside`: servers share the hosts and cores of workers, spread over them evenly; `own`: each has "
+        "a slot and cores of its own, after those of the workers, or where they are simulated a host. Default: beside "
+        "real workers, own where they are simulated.",
     )
     mode: Annotated[Mode | None, Setting(Affects.DISTRIBUTION)] = Field(
         None, description="All workers on one host, or one worker per host."
@@ -331,6 +344,17 @@ class Settings(BaseModel):
     def is_simulated(self) -> bool:
         """Whether one process simulates all workers."""
         return self.communicator == SIMULATED
+
+    @property
+    def num_server_processes(self) -> int:
+        """Servers that are processes: all but simulated ones."""
+        return 0 if self.is_simulated else self.servers or 0
+
+    @property
+    def num_slots(self) -> int:
+        """Slots that its processes take: those of workers, and of servers that have their own."""
+        own = self.num_server_processes if self.server_placement is ServerPlacement.OWN else 0
+        return self.workers + own
 
 
 # Options of these plugin kinds are dotted keys of a scenario: `model.hidden` belongs to the plugin of `model`.

@@ -156,6 +156,8 @@ class WorkerNode(Protocol):
 
     # Its parameters of now, flat.
     parameters: Array
+    # Whether it answers other workers while it computes.
+    answers: bool = False
 
     def may_begin(self) -> bool:
         """Whether the next gradient may be computed now."""
@@ -176,9 +178,10 @@ class WorkerNode(Protocol):
 class ServerNode(Protocol):
     """The side of the server that holds one shard."""
 
-    # Its shard, and how many updates that has seen; 0 where it counts none.
+    # Its shard, how many updates that has seen (0 where it counts none), and the samples behind it.
     parameters: Array
     version: int
+    samples: int
 
     def on_message(self, message: Message) -> None:
         """Take a message."""

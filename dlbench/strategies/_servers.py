@@ -11,6 +11,8 @@ from dlbench.strategies._protocol import Gradient, Message, Port, World
 class PushingWorker:
     """Pushes each gradient, shard by shard; goes on when it has newer parameters of every shard than those."""
 
+    answers = False
+
     def __init__(self, world: World, rank: int, port: Port) -> None:
         self.parameters = world.parameters
         self._world, self._rank, self._port = world, rank, port
@@ -77,12 +79,13 @@ class Shard:
     Attributes:
         parameters: Those of now, written in place.
         version: Updates so far.
+        samples: Samples in them.
     """
 
     def __init__(self, world: World, shard: int, port: Port) -> None:
         self.world, self.shard, self._port = world, shard, port
         self.parameters = world.parameters[world.shards[shard]].copy()
-        self.version = 0
+        self.version = self.samples = 0
         self._optimizer = world.make_optimizer(self.parameters)
         self._copy: Array | None = None
 
@@ -90,6 +93,7 @@ class Shard:
         """Apply one gradient of the shard's size; the first shard records the update for all."""
         self._optimizer.apply(self.parameters, gradient, rate)
         self.version += 1
+        self.samples += samples
         self._copy = None
         if self.shard == 0:
             self._port.updated(staleness, samples)

@@ -14,7 +14,7 @@ from dlbench.scenario.settings import Settings
 from dlbench.strategies._protocol import Gradient, Message, Port, World
 from dlbench.strategies._servers import Adagrad, PushingWorker, Shard
 
-NEEDS = Needs(communicators=("simulated",), servers=True, hands_out=True, agrees=False)
+NEEDS = Needs.of_nodes(servers=True, hands_out=True, agrees=False)
 
 
 class DownpourOptions(Options):

@@ -15,7 +15,7 @@ from dlbench.strategies import Array
 from dlbench.strategies._peers import LocalWorker
 from dlbench.strategies._protocol import Gradient, Message, Port, World
 
-NEEDS = Needs(communicators=("simulated",), servers=True, hands_out=True, agrees=False)
+NEEDS = Needs.of_nodes(servers=True, hands_out=True, agrees=False)
 
 
 class ElasticOptions(Options):
@@ -38,7 +38,7 @@ class ElasticWorker(LocalWorker):
 
     def __init__(self, world: World, rank: int, port: Port, options: ElasticOptions) -> None:
         super().__init__(world, rank, port)
-        self._period, self._steps = options.period, 0
+        self._period, self._steps, self._samples = options.period, 0, 0
         self._awaited: set[int] = set()
 
     def may_begin(self) -> bool:
@@ -49,7 +49,7 @@ class ElasticWorker(LocalWorker):
         """Take a local step; exchange where it is due."""
         self.apply(gradient.values, gradient.step)
         self._port.updated((), gradient.samples)
-        self._steps += 1
+        self._steps, self._samples = self._steps + 1, self._samples + gradient.samples
         if self._steps % self._period == 0:
             self._exchange()
 
@@ -69,13 +69,16 @@ class ElasticWorker(LocalWorker):
         self._awaited = set(range(len(self._world.shards)))
         for shard, part in enumerate(self._world.shards):
             body = self.parameters[part].copy()
-            self._port.send(self._world.server(shard), Message("push", self._rank, self._steps, 0, shard, 0, body))
+            message = Message("push", self._rank, self._steps, 0, shard, self._samples, body)
+            self._port.send(self._world.server(shard), message)
+        self._samples = 0
 
 
 class Centre:
     """One shard of the centre."""
 
     version = 0
+    samples = 0
 
     def __init__(self, world: World, shard: int, port: Port, moving_rate: float) -> None:
         self.parameters: Array = world.parameters[world.shards[shard]].copy()
@@ -87,6 +90,7 @@ class Centre:
         assert message.body is not None
         move = self._alpha * (message.body - self.parameters)
         self.parameters += move
+        self.samples += message.samples
         self._port.send(message.worker, Message("move", message.worker, message.step, 0, message.shard, 0, move))
 
 

@@ -15,7 +15,7 @@ from dlbench.strategies._peers import LocalWorker
 from dlbench.strategies._protocol import Gradient, Message, Port, World
 
 OPTIONS = Options
-NEEDS = Needs(communicators=("simulated",), hands_out=True, agrees=False)
+NEEDS = Needs.of_nodes(hands_out=True, agrees=False)
 
 
 # Apart from what permutations and compute times draw by the same seed.
@@ -28,6 +28,7 @@ class GossipWorker(LocalWorker):
     def __init__(self, world: World, rank: int, port: Port) -> None:
         super().__init__(world, rank, port)
         self._asks = rank % 2 == 0 and world.num_workers > 1
+        self.answers = not self._asks
         self._random = np.random.default_rng([_STREAM, world.seed, rank])
         # What waits for an answer.
         self._gradient: Gradient | None = None

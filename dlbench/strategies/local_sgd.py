@@ -15,7 +15,7 @@ from dlbench.strategies import Array
 from dlbench.strategies._peers import LocalWorker, RingSum, refuse_large_ring
 from dlbench.strategies._protocol import Gradient, Message, Port, World
 
-NEEDS = Needs(communicators=("simulated",))
+NEEDS = Needs.of_nodes()
 
 
 class LocalOptions(Options):

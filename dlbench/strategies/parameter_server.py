@@ -10,7 +10,7 @@ from dlbench.strategies._protocol import Message, Port, World, weighted_mean
 from dlbench.strategies._servers import PushingWorker, Shard
 
 OPTIONS = Options
-NEEDS = Needs(communicators=("simulated",), servers=True)
+NEEDS = Needs.of_nodes(servers=True)
 
 
 class SynchronousServer(Shard):

@@ -13,7 +13,7 @@ from dlbench.scenario.settings import Settings
 from dlbench.strategies._protocol import Gradient, Message, Port, World
 from dlbench.strategies._servers import PushingWorker, Shard
 
-NEEDS = Needs(communicators=("simulated",), servers=True, agrees=False)
+NEEDS = Needs.of_nodes(servers=True, agrees=False)
 
 _FINISHED = 1 << 60
 

@@ -26,6 +26,7 @@ class WorkerView:
     """What is known of one worker; times are monotonic seconds of arrival.
 
     Attributes:
+        server: Which server it is, 0, 1, ...; None for a worker.
         oom_kills: How many processes the kernel of its host had killed for lack of memory when it first connected.
         is_connected: Whether it has a connection open.
         has_trained: Whether it ever got past build and broadcast.
@@ -35,6 +36,7 @@ class WorkerView:
     """
 
     rank: int
+    server: int | None = None
     host: str = ""
     pid: int = 0
     oom_kills: int | None = None
@@ -52,6 +54,11 @@ class WorkerView:
     errors: tuple[WorkerError, ...] = ()
     result: dict[str, Any] | None = None
     has_left: bool = False
+
+    @property
+    def name(self) -> str:
+        """What it is called: `worker 2`, `server 0`."""
+        return f"worker {self.rank}" if self.server is None else f"server {self.server}"
 
     @property
     def has_connected(self) -> bool:
@@ -80,7 +87,11 @@ class AttemptSession:
         self._journal = JournalWriter(journal)
         self._end = end
         self._lock = threading.Lock()
-        self._views = {place.rank: WorkerView(place.rank) for place in assignment.layout.places}
+        servers = [place.rank for place in assignment.layout.places if place.role == "server"]
+        self._views = {
+            place.rank: WorkerView(place.rank, servers.index(place.rank) if place.rank in servers else None)
+            for place in assignment.layout.places
+        }
         self._held = dict.fromkeys(self._views, 0)
         # What has arrived since the last commit: lines with their messages, and the highest number of each worker.
         self._group: list[tuple[int, bytes, dict[str, Any]]] = []
@@ -162,7 +173,7 @@ class AttemptSession:
             try:
                 self._take(rank, line)
             except (ValueError, RecursionError) as error:
-                self.fail(f"worker {rank} has sent a line that is none: {shorten(str(error), 200)}")
+                self.fail(f"{self._views[rank].name} has sent a line that is none: {shorten(str(error), 200)}")
 
     def fail(self, reason: str) -> None:
         """Take no more rows: the first reason given is why."""
@@ -203,7 +214,7 @@ class AttemptSession:
     def _number(self, rank: int, number: int, line: bytes, message: dict[str, Any]) -> None:
         last = self._received.setdefault(rank, self._held[rank])
         if number > last + 1 and not self._failure:
-            raise ConnectionError(f"line {last + 1} of worker {rank} is missing")
+            raise ConnectionError(f"line {last + 1} of {self._views[rank].name} is missing")
         if number == last + 1:  # others are on disk already, and are acknowledged again
             self._group.append((rank, line, message))
             self._received[rank] = number

@@ -44,8 +44,8 @@ MOST_ROWS = 2**17
 # goes through its phases once, in this order.
 START_UP_PHASES = ("start", "rendezvous", "build", "broadcast")
 TRAINING_PHASES = (
-    "data", "compute", "all_reduce", "update", "barrier", "agree", "compile", "evaluate", "checkpoint", "finish",
-    "done",
+    "data", "compute", "all_reduce", "update", "serve", "barrier", "agree", "compile", "evaluate", "checkpoint",
+    "finish", "done",
 )  # fmt: skip
 PHASES = START_UP_PHASES + TRAINING_PHASES
 

@@ -5,8 +5,9 @@ A trainer file holds a one-line doc, `OPTIONS`, `BUILDER` (the name of the model
 `weight_decay`; a setting that is not named is refused), `JIT = True` where it can compile with XLA,
 `ACCUMULATES = True` where it honours `gradient_accumulation_steps`, `BACKEND` (the column),
 
-    def make_flat_optimizer(settings: Settings, parameters: Array) -> Optimizer: ...   # the run's, for any vector;
-                                                                   # a simulation needs it; optional
+    FLAT_OPTIMIZERS: tuple[str, ...]                               # optimizers that there are for a flat vector, and
+    def make_flat_optimizer(settings: Settings, parameters: Array) -> Optimizer: ...   # the run's: what strategies of
+                                                                   # nodes train with; optional
     def start(settings: Settings, threads: Threads) -> None: ...   # load the engine with the run's threads and devices,
                                                                    # for communicators that work through it; optional
 and

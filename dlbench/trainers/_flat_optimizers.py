@@ -4,7 +4,12 @@ from typing import Protocol
 
 import numpy as np
 
+from dlbench.errors import UserError, nearest
+from dlbench.scenario.settings import Settings
 from dlbench.trainers import Array
+
+# Names of optimizers that there are for a flat vector.
+FLAT_OPTIMIZERS = ("sgd", "adam", "adamw")
 
 
 class FlatOptimizer(Protocol):
@@ -101,6 +106,23 @@ class DecoupledWeightDecay:
         """Let the weights decay, and take the other's step from there."""
         parameters *= 1 - learning_rate * self._weight_decay
         self._inner.apply(parameters, gradient, learning_rate)
+
+
+def make_flat_optimizer(settings: Settings, parameters: Array) -> FlatOptimizer:
+    """Return the run's optimizer for a flat vector; `adamw` is Adam, since weight decay is decoupled for all.
+
+    Raises:
+        UserError: There is none of this name.
+    """
+    if settings.optimizer not in FLAT_OPTIMIZERS:
+        raise UserError(
+            f"a flat vector has no optimizer {settings.optimizer!r}; it has: {', '.join(FLAT_OPTIMIZERS)}",
+            hint=nearest(settings.optimizer, FLAT_OPTIMIZERS),
+        )
+    plain: FlatOptimizer = Adam(parameters)
+    if settings.optimizer == "sgd":
+        plain = Sgd(parameters, settings.momentum, settings.nesterov)
+    return DecoupledWeightDecay(plain, settings.weight_decay) if settings.weight_decay else plain
 
 
 def _fill(slots: list[Array], flat: Array) -> None:

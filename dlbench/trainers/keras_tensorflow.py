@@ -8,6 +8,7 @@ from dlbench.errors import UserError, nearest
 from dlbench.plugins import Options, Plugin
 from dlbench.scenario.settings import Settings
 from dlbench.trainers import Problem, Threads, _keras_model, _keras_start
+from dlbench.trainers._flat_optimizers import FLAT_OPTIMIZERS, make_flat_optimizer
 from dlbench.trainers._keras_graph import Graph
 from dlbench.trainers._keras_replicas import Devices, ReplicatedTrainer
 from dlbench.trainers._keras_trainer import KerasTrainer
@@ -18,6 +19,8 @@ PRECISIONS = ("float32", "float64", "mixed_bfloat16", "mixed_float16")
 JIT = True
 ACCUMULATES = True
 BACKEND = "tensorflow"
+# What strategies of nodes use in place of Keras's own optimizers: the same formulas on flat vectors.
+__all__ = ["FLAT_OPTIMIZERS", "make_flat_optimizer"]
 
 # Keras 3's optimizers that need nothing but a gradient, by dlbench's name. `schedule_free_adamw` is left out: it
 # evaluates at other weights than those it trains, and swapping them is a step that no other optimizer has.

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from dlbench.errors import UserError, nearest
+from dlbench.errors import UserError
 from dlbench.plugins import Options, Plugin
 from dlbench.scenario.settings import Settings
 from dlbench.trainers import Array, Problem, Threads, parts_of_batch, processor_name
 from dlbench.trainers._dense import DenseStack
-from dlbench.trainers._flat_optimizers import Adam, DecoupledWeightDecay, FlatOptimizer, Sgd
+from dlbench.trainers._flat_optimizers import FLAT_OPTIMIZERS, FlatOptimizer, make_flat_optimizer
 
 OPTIONS = Options
 BUILDER = "numpy"
-OPTIMIZERS = ("sgd", "adam", "adamw")
+OPTIMIZERS = FLAT_OPTIMIZERS
 OPTIMIZER_SETTINGS = {"momentum": ("sgd",), "nesterov": ("sgd",), "weight_decay": OPTIMIZERS}
 ACCUMULATES = True
 PRECISIONS = ("float32", "float64")
@@ -171,19 +171,6 @@ class NumpyTrainer:
         if self._problem.offset != 0.0:
             inputs += self._problem.offset
         return inputs
-
-
-def make_flat_optimizer(settings: Settings, parameters: Array) -> FlatOptimizer:
-    """Return the run's optimizer for a flat vector; `adamw` is Adam, since weight decay is decoupled for all."""
-    if settings.optimizer not in OPTIMIZERS:
-        raise UserError(
-            f"the numpy trainer has no optimizer {settings.optimizer!r}; it has: {', '.join(OPTIMIZERS)}",
-            hint=nearest(settings.optimizer, OPTIMIZERS),
-        )
-    plain: FlatOptimizer = Adam(parameters)
-    if settings.optimizer == "sgd":
-        plain = Sgd(parameters, settings.momentum, settings.nesterov)
-    return DecoupledWeightDecay(plain, settings.weight_decay) if settings.weight_decay else plain
 
 
 def _limit_threads(num_threads: int) -> int:

@@ -167,6 +167,6 @@ def next_reading(turn: int, elapsed_s: float, interval_s: float) -> tuple[int, f
 
 
 def _is_first_on_host(layout: Layout, place: Place) -> bool:
-    """Whether a process is the first worker of its host: it reads what belongs to the whole host."""
-    first = next(other for other in layout.places if other.host == place.host and other.role == "worker")
-    return first.rank == place.rank
+    """Whether a process reads what belongs to its whole host: the first worker there, or of servers alone the first."""
+    here = [other for other in layout.places if other.host == place.host]
+    return min(here, key=lambda other: (other.role != "worker", other.rank)).rank == place.rank

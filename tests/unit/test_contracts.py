@@ -80,12 +80,12 @@ def test_options_are_frozen_described_and_know_their_names(subtests):
             assert [option for option, text in described.items() if not re.fullmatch(r".{9,}\.", text, re.DOTALL)] == []
 
 
-def test_a_strategy_runs_in_processes_or_in_a_simulation_and_a_communicator_carries_one_of_them():
+def test_a_strategy_reduces_for_a_loop_or_is_made_of_nodes_that_can_be_simulated():
     for name, plugin in of("strategies").items():
         needs = plugin.get("NEEDS")
-        simulated = needs.simulated or "simulated" in needs.communicators
-        assert simulated == (plugin.get("create_worker") is not None), name
-        assert (needs.communicators == ("simulated",)) == (plugin.get("create") is None), name
+        assert (needs.simulated or needs.nodes) == (plugin.get("create_worker") is not None), name
+        assert needs.nodes == (plugin.get("create") is None), name
+        assert needs.nodes == ("simulated" in needs.communicators), name
         assert needs.servers == (plugin.get("create_server") is not None), name
     assert [name for name, plugin in of("communicators").items() if plugin.get("connect") is None] == ["simulated"]
 

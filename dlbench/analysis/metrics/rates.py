@@ -24,7 +24,7 @@ class RateWindow:
 
     Attributes:
         time_s: Common time: over its pieces, the sum of the longest that any worker saw.
-        steps: Steps inside it; where workers differ, the fewest.
+        steps: Steps inside it; where workers differ, the fewest, or of workers that do not wait the mean.
         extended_steps: Of them, steps added after training.
         samples: Samples of all workers inside it.
         is_simulated: Whether its clock is a simulator's, whose seconds are exact, however few.
@@ -53,9 +53,11 @@ def window(results: Collection[Result]) -> RateWindow | None:
     if len(counts) != 1 or counts == {0}:
         return None
     pieces = list(zip(*(result.segments for result in results), strict=True))
+    steps = [sum(seen.steps for seen in result.segments) for result in results]
+    is_common = all(seen.common for piece in pieces for seen in piece)
     return RateWindow(
         time_s=sum(max(seen.closed_at_s - seen.opened_at_s for seen in piece) for piece in pieces),
-        steps=min(sum(seen.steps for seen in result.segments) for result in results),
+        steps=sum(steps) // len(steps) if is_common else min(steps),
         extended_steps=min(sum(seen.steps for seen in result.segments if seen.extended) for result in results),
         samples=sum(seen.samples for piece in pieces for seen in piece),
         is_simulated=all(seen.simulated for piece in pieces for seen in piece),

@@ -1,7 +1,7 @@
 """One attempt as a row of `runs.csv`: from its specification, its layout and its journal. None is unknown."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -78,14 +78,19 @@ def run_row(
         journal: What its workers reported.
         machine: `machine.json`; fills versions that no worker reported.
     """
-    processes = run.settings.workers if layout is None else sum(bool(place.workers) for place in layout.places)
+    places = None if layout is None else layout.places
+    servers = () if places is None else tuple(place.rank for place in places if not place.workers)
+    processes = run.settings.workers if places is None else len(places) - len(servers)
+    by_servers = [journal.results[rank] for rank in servers if rank in journal.results]
+    journal = replace(journal, results={rank: one for rank, one in journal.results.items() if rank not in servers})
     journal, warmup_detected = without_warm_up(journal)
-    results = journal.results if len(journal.results) == processes else {}
+    is_complete = len(journal.results) == processes and len(by_servers) == len(servers)
+    results = journal.results if is_complete else {}
     row: dict[str, Any] = dict.fromkeys(names("runs"))
     row |= _specification(run)
     row |= _attempt(attempt, outcome)
     row |= _layout(layout) | _cost(attempt.prices, layout, outcome)
-    row |= _results(journal.results.values(), complete=bool(results))
+    row |= _results(journal.results.values(), by_servers, complete=bool(results))
     if run.settings.is_simulated:
         row |= _simulated(run, row)
     row["warmup_detected"] = warmup_detected
@@ -239,20 +244,25 @@ def _backend(trainer: str) -> str | None:
         return None
 
 
-def _results(results: Iterable[Result], *, complete: bool) -> dict[str, Any]:
-    """Join the workers' accounts; what is a sum or a largest value over workers needs the account of each."""
+def _results(results: Iterable[Result], by_servers: list[Result], *, complete: bool) -> dict[str, Any]:
+    """Join the workers' accounts; what is a sum or a largest value over workers needs the account of each.
+
+    What is counted is added up over servers, too.
+    """
     found = list(results)
     row = _joined(FIRST, found, lambda values: values[0], needs_all=False)
     if not complete:
         return row
     row |= _joined(LARGEST, found, max, needs_all=False)
-    row |= _joined(SUM, found, sum, needs_all=True)
+    row |= _joined(SUM, [*found, *by_servers], sum, needs_all=True)
     row["workers_agree"] = workers_agree(found)
     if row["workers_agree"] != "exact":
         differences = [result.max_difference for result in found if result.max_difference is not None]
         row["workers_max_difference"] = max(differences, default=None)
-    row |= _staleness(found)
+    row |= _staleness([*found, *by_servers])
     steps = sum(result.steps for result in found)
+    if all(result.nodes for result in found):
+        row["steps"] = steps // len(found)  # where samples are handed out, workers make different numbers
     if row.get("bytes_sent") is not None and steps:
         row["bytes_sent_per_step"] = row["bytes_sent"] / steps
     return row

@@ -34,7 +34,8 @@ def counted(journal: Journal, sensor: str, quantity: str) -> float | None:
 def counted_by_worker(journal: Journal, sensor: str, quantity: str) -> dict[int, float | None]:
     """Return the same of each worker that read it; None where it lacks a reading before or after its training."""
     found = _readings(journal, sensor, quantity)
-    return {worker: _growth(readings, journal.steps.get(worker)) for worker, readings in found}
+    # A server makes no steps; its clock begins with the workers'.
+    return {worker: _growth(readings, journal.steps.get(worker, journal.steps.get(0))) for worker, readings in found}
 
 
 def mean_in_window(journal: Journal, sensor: str, quantity: str) -> float | None:

@@ -31,6 +31,8 @@ def without_warm_up(journal: Journal) -> tuple[Journal, bool | None]:
     if journal.results and all(is_simulated(result) for result in journal.results.values()):
         return journal, None
     warm_up = _found(journal.steps)
+    if any(piece.common for result in journal.results.values() for piece in result.segments):
+        return _without(journal, warm_up), warm_up.detected
     pieces = _pieces(journal.results, journal.steps)
     left_out = pieces_left_out(pieces, warm_up.steps)
     warmup_steps = sum(pieces[:left_out]) if pieces else warm_up.steps
@@ -41,6 +43,41 @@ def without_warm_up(journal: Journal) -> tuple[Journal, bool | None]:
     }
     steps = {worker: _relabelled(rows, warmup_steps) for worker, rows in journal.steps.items()}
     return replace(journal, results=results, steps=steps), warm_up.detected
+
+
+def _without(journal: Journal, warm_up: WarmUp) -> Journal:
+    """Return the journal of workers that do not wait for each other without the pieces before all of them are warm.
+
+    Steps that are not inside the pieces that are left are warm-up, or where they come after, of no window.
+    """
+    warm_at = max((_warm_at(rows, warm_up.steps) for rows in journal.steps.values()), default=0.0)
+    results = {
+        worker: result.model_copy(
+            update={"segments": tuple(one for one in result.segments if one.opened_at_s >= warm_at - ROUNDING_S)}
+        )
+        for worker, result in journal.results.items()
+    }
+    left = next((result.segments for result in results.values() if result.segments), ())
+    opened, closed = (left[0].opened_at_s, left[-1].closed_at_s) if left else (np.inf, np.inf)
+    steps = {worker: _outside(rows, opened, closed) for worker, rows in journal.steps.items()}
+    return replace(journal, results=results, steps=steps)
+
+
+def _warm_at(rows: Rows, warmup_steps: int) -> float:
+    """Return when a worker's first step and so many after it were over."""
+    inside = rates.in_window(rows)[:warmup_steps]
+    last = inside[-1] if len(inside) else rows[0]
+    return float(last[FIELD["started_at_s"]] + last[FIELD["step_time_s"]])
+
+
+def _outside(rows: Rows, opened: float, closed: float) -> Rows:
+    """Return the rows with other phases for steps that ended before a window opened, or after it closed."""
+    ended = rows[:, FIELD["started_at_s"]] + rows[:, FIELD["step_time_s"]]
+    is_counted = np.isin(rows[:, FIELD["phase"]], rates.IN_WINDOW)
+    found = rows.copy()
+    found[is_counted & (ended <= opened + ROUNDING_S), FIELD["phase"]] = PHASE["warm-up"]
+    found[is_counted & (ended > closed + ROUNDING_S), FIELD["phase"]] = PHASE["remainder"]
+    return found
 
 
 def is_simulated(result: Result) -> bool:

@@ -19,7 +19,8 @@ _PROBES = 4
 
 def argv(mpirun: str, layout: Layout, program: tuple[str, ...], variables: tuple[str, ...]) -> tuple[str, ...]:
     """Return the command; each variable is passed on by its name."""
-    placing = ("--bind-to", "none", "--map-by", ":OVERSUBSCRIBE")
+    in_turn = "seq" if layout.returns_to_a_host else ""
+    placing = ("--bind-to", "none", "--map-by", f"{in_turn}:OVERSUBSCRIBE")
     passed = [word for name in variables for word in ("-x", name)]
     return (mpirun, "-np", str(len(layout.places)), *_hosts(mpirun, layout), *placing, *passed, *program)
 
@@ -82,8 +83,12 @@ def _waiting(layout: Layout) -> dict[str, str]:
 
 
 def _hosts(mpirun: str, layout: Layout) -> tuple[str, ...]:
-    """Return the host list `-H a:2,b:2`, and where Open MPI is there; nothing where all are on this machine."""
+    """Return the host list `-H a:2,b:2`, and where Open MPI is there; nothing where all are on this machine.
+
+    Mapped one after the other (`seq`), each process has its host named.
+    """
     if layout.is_here:
         return ()
     prefix = str(Path(mpirun).parents[1]) if Path(mpirun).is_absolute() else sys.prefix
-    return (*(("--prefix", prefix) if len(layout.hosts) > 1 else ()), "-H", layout.host_list)
+    listed = ",".join(place.host for place in layout.places) if layout.returns_to_a_host else layout.host_list
+    return (*(("--prefix", prefix) if len(layout.hosts) > 1 else ()), "-H", listed)

@@ -8,7 +8,7 @@ from dlbench.errors import UserError, nearest, shorten, shown
 from dlbench.scenario.check.case import Case, Descriptions
 from dlbench.scenario.check.training import TRAINING_CHECKS, choice
 from dlbench.scenario.cluster import Cluster, Host
-from dlbench.scenario.cluster.spread import spread, starts_here
+from dlbench.scenario.cluster.spread import slots_in_words, spread, starts_here
 from dlbench.scenario.placeholders import names
 from dlbench.scenario.plugin_settings import provides
 from dlbench.scenario.run_spec import RunSpec
@@ -18,6 +18,7 @@ from dlbench.scenario.settings import (
     BatchScope,
     LearningRateScale,
     Mode,
+    Precision,
     Settings,
 )
 
@@ -51,16 +52,19 @@ def _workers(case: Case) -> str:
 def _choices(case: Case) -> str:
     settings, needs = case.settings, case.needs
     communicators = (*needs.communicators, SIMULATED) if needs.simulated else needs.communicators
-    allowed = {"algorithm": needs.algorithms, "communicator": communicators, "collectives": needs.collectives}
+    collectives = () if settings.is_simulated else needs.collectives
+    allowed = {"algorithm": needs.algorithms, "communicator": communicators, "collectives": collectives}
     who = f"strategy {settings.strategy}"
     reasons = (choice(what, getattr(settings, what), known, who) for what, known in allowed.items())
     return next(filter(None, reasons), "")
 
 
 def _servers(case: Case) -> str:
-    if case.settings.servers is None or case.needs.servers:
+    settings = case.settings
+    if case.needs.servers or (settings.servers is None and settings.server_placement is None):
         return ""
-    return f"the strategy {case.settings.strategy} has no servers: remove `servers`"
+    key = "server_placement" if settings.servers is None else "servers"
+    return f"the strategy {settings.strategy} has no servers: remove `{key}`"
 
 
 def _simulated(case: Case) -> str:
@@ -74,11 +78,29 @@ def _simulated(case: Case) -> str:
         return (
             "`mode` and `workers_per_host` place real workers: use `communicator.workers_per_host` for simulated ones"
         )
-    if settings.checkpoint_every is not None:
-        return "a simulation makes no checkpoints: remove checkpoint_every"
-    if case.trainer.get("make_flat_optimizer") is None:
-        return f"the trainer {settings.trainer} cannot train simulated workers: use `trainer: numpy`"
     return _refusal(case, "communicator")
+
+
+def _nodes(case: Case) -> str:
+    """Refuse what nodes that send messages, real or simulated, would not honour."""
+    settings, target = case.settings, case.run.target
+    if not (case.needs.nodes or settings.is_simulated):
+        return ""
+    who = "a simulation" if settings.is_simulated else f"the strategy {settings.strategy}"
+    if settings.command is not None:
+        return f"the strategy {settings.strategy} trains models of dlbench, not a script of your own"
+    if settings.checkpoint_every is not None:
+        return f"{who} makes no checkpoints: remove checkpoint_every"
+    if settings.extend_window:
+        return f"{who} does not go on after training: remove extend_window, and train more epochs"
+    if target and target.stop and not settings.is_simulated:
+        return f"{who} is evaluated after training, so that nobody waits for it: remove `stop` of the target"
+    known = case.trainer.get("FLAT_OPTIMIZERS")
+    if known is None:
+        return f"{who} needs the optimizer on flat vectors, which the trainer {settings.trainer} does not have"
+    if settings.precision is Precision.MIXED_FLOAT16:
+        return f"{who} scales no losses, as mixed_float16 needs it: use mixed_bfloat16 or float32"
+    return choice("optimizer", settings.optimizer, known, f"trainer {settings.trainer}, for {who},")
 
 
 def _submitter(case: Case) -> str:
@@ -116,22 +138,23 @@ def _layout(case: Case) -> str:
         counts = spread(settings, case.cluster)
     except UserError as error:
         return error.message
-    if not case.cluster.is_here and (reason := _room(counts)) != "":
+    if not case.cluster.is_here and (reason := _room(settings, counts)) != "":
         return f"{reason}; {_fitting(counts, settings, case.cluster)}"
     return "" if starts_here(case.cluster) else _reach(settings, [host for host, _ in counts])
 
 
-def _room(counts: Sequence[tuple[Host, int]]) -> str:
-    workers, slots = sum(count for _, count in counts), sum(host.slots for host, _ in counts)
-    if workers > slots:
-        return f"{workers} workers do not fit on {slots} slots"
+def _room(settings: Settings, counts: Sequence[tuple[Host, int]]) -> str:
+    slots = sum(host.slots for host, _ in counts)
+    if sum(count for _, count in counts) > slots:
+        return f"{slots_in_words(settings)} do not fit on {slots} slots"
     crowded = [(count, host) for host, count in counts if count > host.slots]
-    return f"{crowded[0][0]} workers do not fit on {crowded[0][1].slots} slots" if crowded else ""
+    who = "workers" if settings.num_slots == settings.workers else "workers and servers"
+    return f"{crowded[0][0]} {who} do not fit on {crowded[0][1].slots} slots" if crowded else ""
 
 
 def _fitting(counts: Sequence[tuple[Host, int]], settings: Settings, cluster: Cluster) -> str:
     """Return what would fit: fewer workers, or hosts with more slots."""
-    needed = settings.workers_per_host or -(-settings.workers // len(counts))
+    needed = settings.workers_per_host or -(-settings.num_slots // len(counts))
     fewer = f"at most {sum(host.slots for host, _ in counts)} fit"
     if cluster.submitter == "direct":
         return f"{fewer}, or hosts with {needed} slots each"
@@ -144,8 +167,8 @@ def _mode(settings: Settings) -> str:
         return ""
     if settings.mode is Mode.SCALE_OUT and per_host != 1:
         return f"mode scale-out means one worker per host, workers_per_host says {per_host}"
-    if settings.mode is Mode.SCALE_UP and per_host < settings.workers:
-        return f"mode scale-up means all {settings.workers} workers on one host, workers_per_host says {per_host}"
+    if settings.mode is Mode.SCALE_UP and per_host < settings.num_slots:
+        return f"mode scale-up means all {slots_in_words(settings)} on one host, workers_per_host says {per_host}"
     return ""
 
 
@@ -199,6 +222,7 @@ def _script_checkpoints(case: Case) -> str:
 
 Check = Callable[[Case], str]
 _CHECKS: tuple[Check, ...] = (
-    _workers, _choices, _servers, _simulated, _submitter, _launcher, _strategy, _layout, _cores, _learning_rate, _batch,
+    _workers, _choices, _servers, _simulated, _nodes, _submitter, _launcher, _strategy, _layout, _cores,
+    _learning_rate, _batch,
 )  # fmt: skip
 _COMMAND_CHECKS: tuple[Check, ...] = (_command, _script_checkpoints)

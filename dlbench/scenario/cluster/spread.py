@@ -16,9 +16,10 @@ def starts_here(cluster: Cluster) -> bool:
 
 
 def spread(settings: Settings, cluster: Cluster) -> list[tuple[Host, int]]:
-    """Return the hosts that are used with the number of workers on each, in the order of ranks.
+    """Return the hosts that are used with the number of slots taken on each, in the order of ranks.
 
-    Where workers are simulated, their one process counts as one worker.
+    A slot is a worker's, or a server's that has its own; the last are those of servers. Where workers are simulated,
+    their one process counts as one worker.
 
     Raises:
         UserError: There are too few hosts.
@@ -27,17 +28,19 @@ def spread(settings: Settings, cluster: Cluster) -> list[tuple[Host, int]]:
         return [(cluster.hosts[0], 1)]
     per_host = 1 if settings.mode is Mode.SCALE_OUT else settings.workers_per_host
     if per_host is not None:
-        return _even(settings.workers, per_host, cluster.hosts)
+        return _even(settings, per_host, cluster.hosts)
     if settings.mode is Mode.SCALE_UP:
-        return [(_roomiest(settings.workers, cluster.hosts), settings.workers)]
-    return _filled(settings.workers, cluster.hosts)
+        return [(_roomiest(settings.num_slots, cluster.hosts), settings.num_slots)]
+    return _filled(settings.num_slots, cluster.hosts)
 
 
-def _even(workers: int, per_host: int, hosts: Sequence[Host]) -> list[tuple[Host, int]]:
+def _even(settings: Settings, per_host: int, hosts: Sequence[Host]) -> list[tuple[Host, int]]:
+    workers = settings.num_slots
     needed = -(-workers // per_host)
     if needed > len(hosts):
         raise UserError(
-            f"{workers} workers with {per_host} on each host need {needed} hosts; the cluster has {len(hosts)}",
+            f"{slots_in_words(settings)} with {per_host} on each host need {needed} hosts; the cluster has "
+            f"{len(hosts)}",
             hint="name more hosts with --hosts a:4,b:4, or use `mode: scale-up`",
         )
     return [(host, min(per_host, workers - i * per_host)) for i, host in enumerate(hosts[:needed])]
@@ -59,3 +62,9 @@ def _filled(workers: int, hosts: Sequence[Host]) -> list[tuple[Host, int]]:
         counts.append(rounds * host.slots + taken)
         left -= taken
     return [(host, count) for host, count in zip(hosts, counts, strict=True) if count]
+
+
+def slots_in_words(settings: Settings) -> str:
+    """Return what takes slots: `4 workers`, or `4 workers and 2 servers` where these have their own."""
+    servers = settings.num_slots - settings.workers
+    return f"{settings.workers} workers" + (f" and {servers} server{'s' * (servers > 1)}" if servers else "")

@@ -17,7 +17,7 @@ from dlbench.scenario.needs import Needs
 from dlbench.scenario.plugin_settings import LABELS_OF_A_COMMAND, is_label, load, needs_of, provides
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Scenario
-from dlbench.scenario.settings import OPTION_PREFIXES, Mode, Settings, value_of
+from dlbench.scenario.settings import OPTION_PREFIXES, SIMULATED, Mode, ServerPlacement, Settings, value_of
 from dlbench.scenario.source import Path, Source, translate
 
 # The order in which launchers are tried where several can carry a strategy.
@@ -74,12 +74,16 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
     """
     given = _settings(point, scenario.source)
     needs = needs_of(given.strategy)
+    communicator = _communicator(given, needs, point)
+    if communicator == SIMULATED:
+        needs = needs.model_copy(update={"collectives": ()})
     collectives = _collectives(given, needs, point, cluster)
     resolved = {
         "algorithm": _first(given.algorithm, needs.algorithms, point, "algorithm"),
         "collectives": collectives,
-        "communicator": _communicator(given, needs, point),
+        "communicator": communicator,
         "servers": _servers(given, needs, point),
+        "server_placement": _server_placement(given, needs, point, communicator),
         "launcher": _launcher(given, collectives, cluster),
         "submitter": given.submitter if "submitter" in point.values else cluster.submitter,
         "mode": _mode(given, cluster),
@@ -142,6 +146,16 @@ def _servers(settings: Settings, needs: Needs, point: Point) -> int | None:
     if needs.servers:
         return settings.servers or 1
     return None if point.is_common("servers") and not point.is_common("strategy") else settings.servers
+
+
+def _server_placement(
+    settings: Settings, needs: Needs, point: Point, communicator: str | None
+) -> ServerPlacement | None:
+    """Return where servers are: real ones take no cores away from the workers that all arms have, unless asked to."""
+    if needs.servers and settings.server_placement is None:
+        return ServerPlacement.OWN if communicator == SIMULATED else ServerPlacement.BESIDE
+    is_for_others = not needs.servers and point.is_common("server_placement") and not point.is_common("strategy")
+    return None if is_for_others else settings.server_placement
 
 
 def _collectives(settings: Settings, needs: Needs, point: Point, cluster: Cluster) -> str | None:

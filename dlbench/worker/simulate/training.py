@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from dlbench import plugins
 from dlbench.communicators.simulated import SimulatedOptions
 from dlbench.records.result import NodeAccount, Result, Segment
-from dlbench.scenario.needs import Needs
 from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import ServerPlacement
 from dlbench.strategies import Array
-from dlbench.strategies._protocol import Optimizer, Port, ServerNode, WorkerNode, World
+from dlbench.strategies._protocol import Optimizer
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Trainer
 from dlbench.worker.simulate.links import Links, hosts_of
@@ -21,8 +20,8 @@ from dlbench.worker.simulate.times import ComputeTimes
 from dlbench.worker.simulate.world import SimulatedWorld, mean_of
 from dlbench.worker.train.agreement import Diverged
 from dlbench.worker.train.batches import TrainingData
-from dlbench.worker.train.order import learning_rate
-from dlbench.worker.train.schedule import Ticket, schedule_of
+from dlbench.worker.train.node_plan import plan_nodes
+from dlbench.worker.train.schedule import Ticket
 
 
 class Simulation:
@@ -46,32 +45,17 @@ class Simulation:
     ) -> None:
         self.run, self.trainer, self.data, self.reporter = run, trainer, data, reporter
         settings = run.settings
-        strategy = plugins.load("strategies", settings.strategy)
-        options = strategy.options(**run.options_of("strategy"))
-        needs: Needs = strategy.get("NEEDS")
         self._machines = SimulatedOptions(**run.options_of("communicator"))
-        self.schedule = schedule_of(run, len(data.train), hands_out=needs.hands_out)
+        self._plan = plan_nodes(run, len(data.train), trainer.parameters(), make_optimizer)
+        self.world, self.schedule = self._plan.world, self._plan.schedule
         self._batches = data.batches or data.batch
-        self._full_rate = run.full_learning_rate
-        if needs.hands_out:
-            batches = strategy.get("batches_per_update", _one)(options, settings.workers)
-            self._full_rate = run.learning_rate_of(batches * run.local_batch_size(0))
-        self.world = World(
-            settings.workers,
-            settings.servers or 0,
-            trainer.parameters(),
-            self._rate,
-            make_optimizer,
-            run.seed,
-        )
-        self._agrees = needs.agrees
         self._hosts = hosts_of(
             settings.workers,
             self.world.num_servers,
             self._machines.workers_per_host,
-            beside=self._machines.server_placement == "beside",
+            beside=settings.server_placement is ServerPlacement.BESIDE,
         )
-        self.simulated = self._build(strategy, options)
+        self.simulated = self._build()
         self._epoch = _Sums()
         self._done = self._asked = 0
         self._rows: list[dict[str, Any]] = []
@@ -127,17 +111,8 @@ class Simulation:
             self._snapshot, self.simulated.interrupted = {}, True
             self._wanted_version = self.simulated.servers[0].version if self.simulated.servers else 0
 
-    def _build(self, strategy: plugins.Plugin, options: plugins.Options) -> SimulatedWorld:
-        machines, world = self._machines, self.world
-        create_worker: Callable[..., WorkerNode] = strategy.get("create_worker")
-        create_server: Callable[..., ServerNode] = strategy.get("create_server")
-
-        def worker(rank: int, port: Port) -> WorkerNode:
-            return create_worker(options, world, rank, port)
-
-        def server(shard: int, port: Port) -> ServerNode:
-            return create_server(options, world, shard, port)
-
+    def _build(self) -> SimulatedWorld:
+        machines, world, plan = self._machines, self.world, self._plan
         links = Links(
             self._hosts,
             machines.latency_s,
@@ -147,8 +122,8 @@ class Simulation:
         )
         simulated = SimulatedWorld(
             world.num_workers,
-            worker,
-            server,
+            plan.worker,
+            plan.server,
             world.num_servers,
             self.schedule,
             self,
@@ -161,10 +136,6 @@ class Simulation:
         if machines.failed_server is not None:
             simulated.fail(world.server(machines.failed_server), machines.failed_at_s)
         return simulated
-
-    def _rate(self, step: int) -> float:
-        full = self.run.full_learning_rate
-        return learning_rate(self.run, step, self.schedule.steps_per_epoch) * (self._full_rate / full)
 
     def _between_events(self) -> bool:
         """Evaluate where an epoch has ended on all shards; return whether to go on."""
@@ -200,7 +171,7 @@ class Simulation:
             "epoch": last,
             "steps": sum(self.simulated.counts.steps) // settings.workers,
             "samples": self.simulated.counts.samples - sum(row["samples"] for row in self._rows),
-            "learning_rate": self._rate(max(1, sums.step)),
+            "learning_rate": self.world.rate(max(1, sums.step)),
             "train_time_s": now,
             "ended_at_s": now,
             "train_loss": sums.loss_sum / sums.samples if sums.samples else None,
@@ -262,7 +233,7 @@ class Simulation:
             best_validation_accuracy=self._best,
             time_to_target_s=reached_s,
             epochs_to_target=reached_epochs,
-            learning_rate=self._full_rate,
+            learning_rate=self._plan.full_rate,
             agreement=agreement,
             max_difference=0.0 if agreement else None,
             bytes_sent=sum(counts.bytes_sent),
@@ -315,7 +286,7 @@ class Simulation:
 
     def _agreement(self) -> str | None:
         """Return how the workers' last parameters agree; None where the strategy promises nothing of the kind."""
-        if not self._agrees or self._is_stopped:
+        if not self._plan.agrees or self._is_stopped:
             return None
         failed = self.simulated.failed_at_s
         first, *others = [worker.begin() for rank, worker in enumerate(self.simulated.workers) if rank not in failed]
@@ -338,8 +309,3 @@ class _Sums:
         self.correct += correct
         self.samples += samples
         self.step = max(self.step, step)
-
-
-def _one(options: plugins.Options, workers: int) -> int:
-    """One worker's batch enters an update."""
-    return 1

@@ -1,21 +1,32 @@
 """One node of a strategy in a process of its own: real messages, and a loop that computes while others send.
 
-The node is the same object that a simulation drives (`dlbench.worker.simulate`). Tests start such processes; no
-launcher does yet.
+The node is the same object that a simulation drives (`dlbench.worker.simulate`). Beside the strategy's messages there
+are those of dlbench's own that hand out samples; they are not counted.
 """
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from time import perf_counter
 from typing import Protocol
 
 import numpy as np
 
 from dlbench.strategies import Array
 from dlbench.strategies._protocol import Gradient, Message, Port, ServerNode, WorkerNode, pack, unpack
-from dlbench.worker.train.schedule import Ticket
+from dlbench.worker.train.schedule import HandedOut, Ticket
 
-# Polling interval: short beside a message's latency, long enough to leave the core to other processes.
-_POLL_S = 2e-5
+# Polling intervals: at first short beside a message's latency, then this share of the time waited so far, which leaves
+# the core to other processes.
+_LEAST_POLL_S, _MOST_POLL_S, _POLL_SHARE = 2e-5, 2e-4, 0.05
+# The same while this process computes: it takes the core from itself.
+_POLL_COMPUTING_S = 1e-3
+# Tags: messages between nodes, what asks for samples, and what answers that.
+_OF_NODES, _ASK, _HAND_OUT = 0, 1, 2
 
 
 class MessageCommunicator(Protocol):
@@ -40,6 +51,10 @@ class MessageCommunicator(Protocol):
         """Write the sum over all nodes to `out`."""
 
 
+def _nothing() -> None:
+    """Do nothing."""
+
+
 class NodeProcess:
     """Runs one node.
 
@@ -48,41 +63,85 @@ class NodeProcess:
         dtype: Of parameters and gradients.
 
     Attributes:
-        sent: Messages sent; likewise `received`, and `bytes_sent`.
-        updates: Updates that this node has made, and `samples` in them.
-        staleness: Of each gradient in them.
+        sent: Messages sent; likewise `received`, `bytes_sent` and `bytes_received`.
+        moments: When this node has made each of its updates, on `perf_counter`, and the samples in each.
+        staleness: How many gradients in them had which staleness.
         num_dropped: Gradients that it has left out.
+        active_at: When it last computed, or a message came.
+        found_no_more_at: When it was told that there are no more samples for it; None before, and for a server.
     """
 
     def __init__(self, communicator: MessageCommunicator, dtype: np.dtype[np.floating]) -> None:
-        self.sent = self.received = self.bytes_sent = self.updates = self.samples = self.num_dropped = 0
-        self.staleness: list[int] = []
+        self.sent = self.received = self.bytes_sent = self.bytes_received = self.num_dropped = 0
+        self.moments, self.samples_of = array("d"), array("q")
+        self.staleness: Counter[int] = Counter()
+        self.active_at = perf_counter()
+        self.found_no_more_at: float | None = None
         self._communicator, self._dtype = communicator, dtype
+        # Of the node that hands out samples: what there is. Of a worker that asks for them: whom, and the answer.
+        self._stock: HandedOut | None = None
+        self._is_ending = False
+        self._asked = -1
+        self._offered: tuple[int, int] | None = None
+        self._node: WorkerNode | ServerNode | None = None
+        self._after_message: Callable[[], None] = _nothing
 
     @property
     def port(self) -> Port:
         """How its node answers."""
         return self
 
+    @property
+    def samples(self) -> int:
+        """Samples in its updates."""
+        return sum(self.samples_of)
+
     def send(self, to: int, message: Message) -> None:
         """Send a message to a node."""
         data = pack(message)
         self.sent += 1
         self.bytes_sent += data.nbytes
-        self._communicator.send(data, to)
+        self._communicator.send(data, to, _OF_NODES)
 
     def updated(self, staleness: Sequence[int], samples: int) -> None:
         """Count an update."""
-        self.updates += 1
-        self.samples += samples
-        self.staleness += staleness
+        self.moments.append(perf_counter())
+        self.samples_of.append(samples)
+        self.staleness.update(staleness)
 
     def dropped(self, samples: int) -> None:
-        """Count a gradient that entered no update."""
+        """Count a gradient that entered no update; hand out as many samples more while all workers train."""
         self.num_dropped += 1
+        if self._stock is not None and not self._is_ending:
+            self._stock.give_back(samples)
+
+    def hand_out(self, stock: HandedOut) -> None:
+        """Let this node hand out samples to all workers."""
+        self._stock = stock
+
+    def ask(self, node: int) -> None:
+        """Ask the node that hands out samples for the first ones of this worker."""
+        self._asked = node
+        self._communicator.send(np.empty(0, np.uint8), node, _ASK)
+
+    def next_handed_out(self, schedule: HandedOut) -> Ticket | None:
+        """Return the samples that were handed out to this worker, and ask for those after them; None at the end."""
+        if self._stock is not None:
+            offered = self._take()
+        else:
+            self._until(lambda: self._offered is not None)
+            assert self._offered is not None
+            offered, self._offered = self._offered, None
+            if offered[1]:
+                self.ask(self._asked)
+        return schedule.ticket(*offered) if offered[1] else None
 
     def train(
-        self, node: WorkerNode, next_ticket: Callable[[], Ticket | None], gradient: Callable[[Ticket, Array], Array]
+        self,
+        node: WorkerNode,
+        next_ticket: Callable[[], Ticket | None],
+        gradient: Callable[[Ticket, Array], Array],
+        ended: Callable[[Ticket], None] = lambda ticket: None,
     ) -> None:
         """Train a worker until there are no more samples for it, and take part until all have ended; a collective.
 
@@ -90,51 +149,104 @@ class NodeProcess:
             node: The worker.
             next_ticket: Returns its next samples, None at the end.
             gradient: Returns the mean gradient of a ticket's samples at some parameters.
+            ended: Called with a ticket when the next one may begin.
         """
-        while True:
-            self._until(node.may_begin, node)
-            ticket = next_ticket()
-            if ticket is None:
-                break
-            share = ticket.share
-            values = gradient(ticket, node.begin())
-            # What has come meanwhile came before the gradient was ready.
-            self._deliver(node)
-            node.on_gradient(Gradient(values, ticket.step, len(share.indices), len(share.indices) / share.total))
+        self._node = node
+        answers = node.answers or self._stock is not None
+        with ThreadPoolExecutor(1) as pool:
+            self._until(node.may_begin)
+            while (ticket := next_ticket()) is not None:
+                share = ticket.share
+                with self._answering(pool) if answers else contextlib.nullcontext():
+                    values = gradient(ticket, node.begin())
+                # What has come meanwhile came before the gradient was ready.
+                self._deliver()
+                node.on_gradient(Gradient(values, ticket.step, len(share.indices), len(share.indices) / share.total))
+                self._until(node.may_begin)
+                self.active_at = perf_counter()
+                ended(ticket)
+        self.found_no_more_at = perf_counter()
         node.finish()
-        self._until(node.may_begin, node)
-        self._end_with_all(node)
+        self._until(node.may_begin)
+        self._end_with_all()
 
-    def serve(self, node: ServerNode) -> None:
-        """Serve until all workers have ended; a collective."""
-        self._end_with_all(node)
+    def serve(self, node: ServerNode, after_message: Callable[[], None] = _nothing) -> None:
+        """Serve until all workers have ended; a collective. `after_message` is called after each message."""
+        self._node, self._after_message = node, after_message
+        self._end_with_all()
 
-    def _until(self, is_so: Callable[[], bool], node: WorkerNode | ServerNode) -> None:
+    @contextlib.contextmanager
+    def _answering(self, pool: ThreadPoolExecutor) -> Iterator[None]:
+        """Deliver messages in another thread while the block computes, and nothing else."""
+        over = Event()
+
+        def deliver() -> None:
+            while not over.wait(_POLL_COMPUTING_S):
+                self._deliver()
+
+        delivering = pool.submit(deliver)
+        try:
+            yield
+        finally:
+            over.set()
+            delivering.result()
+
+    def _until(self, is_so: Callable[[], bool]) -> None:
         """Deliver messages until something is so."""
-        while self._deliver(node) or not is_so():
-            if self._communicator.probe() is None and not is_so():
-                time.sleep(_POLL_S)
+        since = perf_counter()
+        while True:
+            has_any = self._deliver()
+            if is_so():
+                return
+            now = perf_counter()
+            if has_any:
+                since = now
+            else:
+                time.sleep(min(_MOST_POLL_S, max(_LEAST_POLL_S, _POLL_SHARE * (now - since))))
 
-    def _deliver(self, node: WorkerNode | ServerNode) -> bool:
+    def _deliver(self) -> bool:
         """Deliver what has arrived; return whether there was anything."""
         has_any = False
         while (found := self._communicator.probe()) is not None:
-            self.received += 1
             has_any = True
-            node.on_message(unpack(self._communicator.receive(*found), self._dtype))
+            source, tag, _ = found
+            data = self._communicator.receive(*found)
+            if tag == _ASK:
+                answer = np.array(self._take(), np.int64)
+                self._communicator.send(answer.view(np.uint8), source, _HAND_OUT)
+            elif tag == _HAND_OUT:
+                number, size = data.view(np.int64).tolist()
+                self._offered = number, size
+            else:
+                self._take_message(data)
         return has_any
 
-    def _end_with_all(self, node: WorkerNode | ServerNode) -> None:
+    def _take_message(self, data: Array) -> None:
+        assert self._node is not None
+        self.received += 1
+        self.bytes_received += data.nbytes
+        self._node.on_message(unpack(data, self._dtype))
+        self.active_at = perf_counter()
+        self._after_message()
+
+    def _take(self) -> tuple[int, int]:
+        """Hand out the next samples: their number and how many; none once a worker was told that there are none."""
+        assert self._stock is not None
+        offered = self._stock.take()
+        self._is_ending |= not offered[1]
+        return offered
+
+    def _end_with_all(self) -> None:
         """Deliver messages until all nodes have come here, and none is on its way.
 
         Sums of messages sent and received that are equal, and the same twice in a row, say so: what was sent between
         the first and the second sum would be in the second (Mattern, "Algorithms for distributed termination
         detection", 1987: the four counters).
         """
-        self._until(self._communicator.enter_barrier(), node)
+        self._until(self._communicator.enter_barrier())
         before = np.array([-1, -1])
         while True:
-            self._deliver(node)
+            self._deliver()
             counts = np.array([self.sent, self.received])
             self._communicator.all_reduce(counts, counts)
             if counts[0] == counts[1] and np.array_equal(counts, before):

@@ -48,6 +48,9 @@ class Schedule(Protocol):
     def give_back(self, samples: int) -> None:
         """Hand out as many further samples: these were trained on in vain."""
 
+    def remainders(self, worker: int) -> list[Share]:
+        """Return one share of each other size than the full one that a worker may get."""
+
 
 class InLockStep:
     """Each worker takes its share of every step, as all do in a synchronous strategy."""
@@ -77,6 +80,13 @@ class InLockStep:
     def give_back(self, samples: int) -> None:
         """Do nothing: a share is one worker's own."""
 
+    def remainders(self, worker: int) -> list[Share]:
+        """Return the worker's share of each smaller last step."""
+        order, permutation = self._order, self._permutation(1, worker)
+        steps = range(order.full_steps, order.steps_per_epoch)
+        found = [order.share_of(worker, step, permutation) for step in steps]
+        return list({len(share.indices): share for share in found if len(share.indices)}.values())
+
     def _permutation(self, epoch: int, worker: int) -> Indices:
         key = epoch, worker if self._order.divide is Divide.EPOCHS else 0
         if key not in self._permutations:
@@ -103,23 +113,36 @@ class HandedOut:
 
     def next(self, worker: int) -> Ticket | None:
         """Return the next batch; the last of an epoch may be smaller."""
-        if not self._left:
-            return None
-        epoch, step = divmod(self._handed_out, self.steps_per_epoch)
+        number, size = self.take()
+        return self.ticket(number, size) if size else None
+
+    def take(self) -> tuple[int, int]:
+        """Hand out the next batch: return its number, 1, 2, ..., and its samples; none of them at the end."""
+        start = self._handed_out % self.steps_per_epoch * self._batch
+        size = min(self._batch, self._left, self.samples_per_epoch - start)
+        if size:
+            self._handed_out += 1
+            self._left -= size
+        return self._handed_out, size
+
+    def ticket(self, number: int, size: int) -> Ticket:
+        """Return the batch that was handed out as this number, with so many samples."""
+        epoch, step = divmod(number - 1, self.steps_per_epoch)
         if epoch + 1 != self._epoch:
             self._epoch = epoch + 1
             self._permutation = np.random.default_rng([self._seed, self._epoch]).permutation(self._num_samples)
         start = step * self._batch
-        stop = min(start + min(self._batch, self._left), self.samples_per_epoch)
-        self._handed_out += 1
-        self._left -= stop - start
-        size = stop - start
-        share = Share(self._permutation[start:stop], (size,), (0,), size, size == self._batch)
-        return Ticket(share, self._epoch, self._handed_out)
+        share = Share(self._permutation[start : start + size], (size,), (0,), size, size == self._batch)
+        return Ticket(share, self._epoch, number)
 
     def give_back(self, samples: int) -> None:
         """Hand out as many samples more, of a further epoch."""
         self._left += samples
+
+    def remainders(self, worker: int) -> list[Share]:
+        """Return the smaller last batch of an epoch, if there is one."""
+        size = self.samples_per_epoch % self._batch
+        return [self.ticket(self.steps_per_epoch, size).share] if size else []
 
 
 def schedule_of(run: RunSpec, num_samples: int, *, hands_out: bool) -> InLockStep | HandedOut:

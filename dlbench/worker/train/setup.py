@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from socket import gethostname
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from dlbench.datasets._format import Arrays, open_arrays
 from dlbench.datasets._split import split
 from dlbench.records.assignment import Assignment
 from dlbench.records.result import Result
+from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Input
 from dlbench.strategies import Communicator, Strategy
@@ -26,6 +27,10 @@ from dlbench.worker.process import placement
 from dlbench.worker.train.batches import TrainingData, batches_of
 from dlbench.worker.train.checkpoints import Checkpoints
 from dlbench.worker.train.loop import Loop
+from dlbench.worker.train.node_plan import plan_nodes
+
+if TYPE_CHECKING:
+    from dlbench.worker.train.node_run import Replica
 
 
 def train(assignment: Assignment, rank: int, reporter: Reporter, observer: Observer) -> Result:
@@ -38,6 +43,8 @@ def train(assignment: Assignment, rank: int, reporter: Reporter, observer: Obser
     run = assignment.run
     if run.settings.is_simulated:
         return simulate(assignment, rank, reporter)
+    if needs_of(run.settings.strategy).nodes:
+        return run_node(assignment, rank, reporter, observer)
     reporter.phase = "rendezvous"
     communicator, strategy = connect(assignment, rank)
     reporter.phase = "build"
@@ -84,6 +91,48 @@ def simulate(assignment: Assignment, rank: int, reporter: Reporter) -> Result:
     return Simulation(run, trainer, partial(make_optimizer, run.settings), data, reporter).train()
 
 
+def run_node(assignment: Assignment, rank: int, reporter: Reporter, observer: Observer) -> Result:
+    """Run the node of this process, a worker or a server, and return its account.
+
+    Raises:
+        RuntimeError: The processes that connected are not those of the assignment.
+        Diverged: Workers disagree, or a loss is not finite.
+    """
+    from dlbench.worker.train.node_run import NodeRun, Replica
+
+    run = assignment.run
+    reporter.phase = "rendezvous"
+    communicator: Any = _communicator(assignment, rank)
+    _check_places(communicator, assignment, rank)
+    reporter.phase = "build"
+    replica = None
+    if assignment.layout.places[rank].role == "worker":
+        arrays = open_arrays(Path(assignment.data_folder_of(rank)), assignment.data_checksum)
+        trainer = build(assignment, rank, arrays)
+        trainer.compile(None)
+        replica = Replica(trainer, data_of(run, arrays, assignment.layout.places[rank].workers))
+        reporter.send_facts({**trainer.facts(), "mpi_version": communicator.library})
+    reporter.phase = "broadcast"
+    parameters, num_samples = _first_parameters(communicator, replica)
+    make_optimizer = plugins.load("trainers", run.settings.trainer).get("make_flat_optimizer")
+    plan = plan_nodes(run, num_samples, parameters, partial(make_optimizer, run.settings))
+    result = NodeRun(run, assignment.layout, plan, communicator, reporter, observer, replica).train()
+    reporter.phase = "finish"
+    reporter.send_facts(observer.totals())
+    communicator.close()
+    return result
+
+
+def _first_parameters(communicator: Communicator, replica: "Replica | None") -> tuple[Array, int]:
+    """Return worker 0's parameters, and how many samples there are to train on; a collective."""
+    own = np.empty(0) if replica is None else replica.trainer.parameters()
+    samples = 0 if replica is None else len(replica.data.train)
+    size, dtype, num_samples = communicator.all_gather([own.size, own.dtype.str, samples])[0]
+    parameters = own if own.size == size else np.empty(size, np.dtype(dtype))
+    communicator.broadcast(parameters)
+    return parameters, num_samples
+
+
 def connect(assignment: Assignment, rank: int) -> tuple[Communicator, Strategy]:
     """Connect to the other workers and prove that they are those of the assignment, before any model is built.
 
@@ -95,11 +144,7 @@ def connect(assignment: Assignment, rank: int) -> tuple[Communicator, Strategy]:
     plugin = plugins.load("strategies", settings.strategy)
     options = plugin.options(**run.options_of("strategy"))
     communicator = _communicator(assignment, rank)
-    if communicator.rank != rank:
-        raise RuntimeError(
-            f"this process is rank {rank} of the launcher and rank {communicator.rank} of {settings.communicator}"
-        )
-    placement.check(assignment.layout, rank, communicator.all_gather(os.environ.get("DLBENCH_HOST", gethostname())))
+    _check_places(communicator, assignment, rank)
     strategy: Strategy = plugin.get("create")(options, communicator, settings.algorithm)
     asked, found = settings.collectives, strategy.facts().get("collectives")
     if None not in (asked, found) and asked != found:
@@ -107,10 +152,19 @@ def connect(assignment: Assignment, rank: int) -> tuple[Communicator, Strategy]:
     return communicator, strategy
 
 
+def _check_places(communicator: Communicator, assignment: Assignment, rank: int) -> None:
+    """Make sure that the communicator's ranks are the launcher's, on the hosts of the layout; a collective."""
+    if communicator.rank != rank:
+        raise RuntimeError(
+            f"this process is rank {rank} of the launcher and rank {communicator.rank} of "
+            f"{assignment.run.settings.communicator}"
+        )
+    placement.check(assignment.layout, rank, communicator.all_gather(os.environ.get("DLBENCH_HOST", gethostname())))
+
+
 def _communicator(assignment: Assignment, rank: int) -> Communicator:
-    """Return the communicator of the processes that train, however many workers each of them holds."""
-    settings = assignment.run.settings
-    num_processes = sum(place.role == "worker" for place in assignment.layout.places)
+    """Return the communicator of all processes, however many workers each of them holds."""
+    settings, num_processes = assignment.run.settings, len(assignment.layout.places)
     if settings.communicator is None:
         return _single.connect(num_processes)
     plugin = plugins.load("communicators", settings.communicator)

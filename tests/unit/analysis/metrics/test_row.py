@@ -74,7 +74,11 @@ def test_a_completed_run_fills_its_row():
     )
     journal = Journal(
         steps={0: steps(0.01), 1: steps(0.03)},
-        results={0: result(), 1: result(ready_at=START + 3.5, first_step_s=0.4, samples_dropped=5)},
+        results={
+            0: result(),
+            1: result(ready_at=START + 3.5, first_step_s=0.4, samples_dropped=5),
+            2: Result(steps=0, bytes_sent=300),
+        },
         facts={0: {"device_name": "CPU", "keras_version": None}, 1: {"keras_version": "3"}},
         sensors=readings,
     )
@@ -84,7 +88,7 @@ def test_a_completed_run_fills_its_row():
         "hosts": 2, "workers_per_host": 1, "processes": 3, "servers": 1, "emulated": "oversubscribed",
         "startup_time_s": 3.5, "first_step_s": 0.4, "samples_seen": 7680, "samples_dropped": 5, "steps": 120,
         "samples_per_s": 640.0, "samples_per_s_per_worker": 320.0, "timed_window_s": 10.0, "timed_steps": 100,
-        "bytes_sent": 1200, "bytes_sent_per_step": 5.0, "device_utilization": 0.5, "data_wait_s": pytest.approx(2.0),
+        "bytes_sent": 1500, "bytes_sent_per_step": 6.25, "device_utilization": 0.5, "data_wait_s": pytest.approx(2.0),
         "workers_agree": "exact", "workers_max_difference": None, "device_name": "CPU", "keras_version": "3",
         "python_version": "3.11.7", "model.hidden": [128], "target_value": 0.9, "dataset_checksum": "sum",
         "observer_cpu_s": 0.02, "network_bytes": 1000, "sampled_steps": 0, "warmup_steps": 0, "warmup_detected": True,
@@ -150,7 +154,7 @@ def extended_journal(readings: tuple[SensorReading, ...], facts: dict) -> Journa
     table[40:, FIELD["epoch"]] = 0
     table[:20, FIELD["phase"]] = PHASE["sampled"]
     piece = Segment(opened_at_s=2.0, closed_at_s=10.0, steps=80, samples=2560, extended=True)
-    results = {worker: result(segments=(piece,)) for worker in (0, 1)}
+    results = {worker: result(segments=(piece,)) for worker in (0, 1)} | {2: Result(steps=0)}
     return Journal(steps={0: table, 1: table}, results=results, facts={0: facts}, sensors=readings)
 
 

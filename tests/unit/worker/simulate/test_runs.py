@@ -12,6 +12,7 @@ from dlbench.scenario.run_spec import RunSpec
 
 TWO_CORES = Cluster(hosts=(Host(address="localhost", slots=2, cores=(0, 1)),))
 BASE = {"dataset": "digits", "model": "softmax", "trainer": "numpy", "batch_size": 8}
+SIMULATED = {"communicator": "simulated"}
 
 
 def runs(folder: Path, base: dict[str, Any], **sections: Any) -> list[RunSpec]:
@@ -22,7 +23,7 @@ def runs(folder: Path, base: dict[str, Any], **sections: Any) -> list[RunSpec]:
 
 def test_a_base_line_is_simulated_too_and_one_worker_that_nothing_is_wrong_with(tmp_path: Path) -> None:
     options = {"communicator.compute_time_s": 0.2, "communicator.slow_workers": 1, "communicator.latency_s": 1.0}
-    alone, arm = runs(tmp_path, {"strategy": "asynchronous", "workers": 4, **options})
+    alone, arm = runs(tmp_path, SIMULATED | {"strategy": "asynchronous", "workers": 4, **options})
     assert alone.baseline
     assert (alone.settings.strategy, alone.settings.workers, alone.settings.communicator) == ("single", 1, "simulated")
     assert alone.options["communicator.compute_time_s"] == 0.2
@@ -31,17 +32,29 @@ def test_a_base_line_is_simulated_too_and_one_worker_that_nothing_is_wrong_with(
 
 
 def test_arms_of_several_networks_share_a_base_line(tmp_path: Path) -> None:
-    found = runs(tmp_path, {"strategy": "ring", "workers": 2}, matrix={"communicator.latency_s": [0.1, 0.2]})
+    found = runs(
+        tmp_path, SIMULATED | {"strategy": "ring", "workers": 2}, matrix={"communicator.latency_s": [0.1, 0.2]}
+    )
     assert [run.baseline for run in found] == [True, False, False]
 
 
 def test_real_and_simulated_arms_stand_side_by_side_each_with_its_base_line(tmp_path: Path) -> None:
-    found = runs(tmp_path, {"workers": 2}, matrix={"strategy": ["mpi", "parameter_server"]})
+    found = runs(
+        tmp_path, {"workers": 2}, zip=[{"strategy": ["mpi", "parameter_server"], "communicator": ["mpi", "simulated"]}]
+    )
     assert [(run.settings.strategy, run.settings.is_simulated, run.settings.servers) for run in found] == [
         ("single", False, None), ("mpi", False, None), ("single", True, None), ("parameter_server", True, 1),
     ]  # fmt: skip
     # Real workers share the cores, whatever is simulated.
     assert {run.settings.cores_per_worker for run in found} == {1.0}
+
+
+def test_nodes_are_processes_unless_they_are_simulated(tmp_path: Path) -> None:
+    found = runs(tmp_path, {"workers": 2}, matrix={"strategy": ["asynchronous", "ring"]}, baseline="none")
+    assert [(run.settings.communicator, run.settings.collectives) for run in found] == [("mpi", "mpi")] * 2
+    assert [run.settings.server_placement for run in found] == ["beside", None]
+    simulated = runs(tmp_path, SIMULATED | {"strategy": "asynchronous", "workers": 2}, baseline="none")
+    assert [(run.settings.collectives, run.settings.server_placement) for run in simulated] == [(None, "own")]
 
 
 def test_servers_of_all_do_not_reach_a_strategy_without(tmp_path: Path) -> None:
@@ -50,7 +63,7 @@ def test_servers_of_all_do_not_reach_a_strategy_without(tmp_path: Path) -> None:
 
 
 def test_thousands_of_simulated_workers_are_one_process_on_one_core(tmp_path: Path) -> None:
-    (run,) = runs(tmp_path, {"strategy": "asynchronous", "workers": 4096}, baseline="none")
+    (run,) = runs(tmp_path, SIMULATED | {"strategy": "asynchronous", "workers": 4096}, baseline="none")
     layout = plan_layout(run, TWO_CORES)
     (place,) = layout.places
     assert (place.workers, place.cores, layout.emulated, layout.intra_op_threads) == ((0,), (0,), ("simulated",), 1)

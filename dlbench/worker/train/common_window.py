@@ -1,0 +1,97 @@
+"""The timed window of workers that do not wait for each other: pieces of common time, and what was trained in each.
+
+There is no barrier at which a piece could open without disturbing them. All clocks begin at one barrier instead, and
+the window is cut when training is over: it opens at the first update after every worker's first step, and closes at
+the last one before any worker found no more samples. In between it is cut into equal pieces, each from an update to
+another, so that the warm-up can be left out in whole pieces, as elsewhere.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dlbench.records.result import Segment
+from dlbench.trainers import Array
+
+PIECES = 64
+Floats = npt.NDArray[np.float64]
+
+
+class Collective(Protocol):
+    """Sums over all nodes."""
+
+    def all_reduce(self, array: Array, out: Array, operation: str = "sum") -> None:
+        """Write the `sum`, `max` or `min` of all nodes' `array` to `out`."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one node saw, in seconds since the common barrier.
+
+    Attributes:
+        updates_s: When it made each update, rising; none where it makes none that count.
+        samples: Samples in each.
+        steps_s: When each of its steps ended, rising; none for a server.
+        found_no_more_s: When it found no more samples; None for a server.
+    """
+
+    updates_s: Floats
+    samples: npt.NDArray[np.int64]
+    steps_s: Floats
+    found_no_more_s: float | None
+
+
+def pieces(seen: Seen, communicator: Collective, *, counts_for_all: bool) -> tuple[Segment, ...]:
+    """Return the pieces of the window: with a node's own steps, and the samples of all; a collective.
+
+    Args:
+        seen: What this node saw.
+        communicator: Connects all nodes.
+        counts_for_all: Whether this node's pieces are the ones that have the samples; those of others have none.
+    """
+    opened = _most(communicator, seen.steps_s[0] if len(seen.steps_s) else -np.inf)
+    closed = -_most(communicator, -np.inf if seen.found_no_more_s is None else -seen.found_no_more_s)
+    edges = np.linspace(opened, closed, PIECES + 1) if opened < closed else np.empty(0)
+    edges = _at_updates(seen.updates_s, edges, communicator)
+    if len(edges) < 2:
+        return ()
+    samples = np.diff(np.concatenate([[0], np.cumsum(seen.samples)])[np.searchsorted(seen.updates_s, edges, "right")])
+    samples = samples.astype(np.int64)
+    communicator.all_reduce(samples, samples)
+    steps = np.diff(np.searchsorted(seen.steps_s, edges, "right"))
+    return tuple(
+        Segment(
+            opened_at_s=begin,
+            closed_at_s=end,
+            steps=int(own),
+            samples=int(trained) if counts_for_all else 0,
+            common=True,
+        )
+        for begin, end, own, trained in zip(edges[:-1], edges[1:], steps, samples, strict=True)
+    )
+
+
+def _at_updates(updates_s: Floats, edges: Floats, communicator: Collective) -> Floats:
+    """Return edges moved to the first update of any node from there on, the last one to the last update before it."""
+    if not len(edges):
+        return edges
+    after = np.append(updates_s, np.inf)[np.searchsorted(updates_s, edges[:-1])]
+    last = np.concatenate([[-np.inf], updates_s])[np.searchsorted(updates_s, edges[-1], "right")]
+    moved = np.append(after, -last)
+    communicator.all_reduce(moved, moved, "min")
+    closed = -moved[-1]
+    return np.unique(np.append(moved[:-1][moved[:-1] < closed], closed)) if np.isfinite(closed) else np.empty(0)
+
+
+def _most(communicator: Collective, value: float) -> float:
+    found = np.array([value])
+    communicator.all_reduce(found, found, "max")
+    return float(found[0])
+
+
+def relative(moments: Sequence[float], zero: float) -> Floats:
+    """Return moments on one clock in seconds since another."""
+    return np.asarray(moments, np.float64) - zero
