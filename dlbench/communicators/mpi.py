@@ -114,6 +114,7 @@ class MpiCommunicator:
         if self._closed:
             return
         self._closed = True
+        self._mpi.Request.Waitall([request for request, _ in self._sending])
         # `Free` and `Finalize` wait with the interpreter's lock held: a worker's other threads could send nothing.
         self.comm.Barrier()
         self.comm.Free()

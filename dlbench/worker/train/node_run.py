@@ -5,9 +5,9 @@ Nobody waits for an evaluation: parameters are copied when an epoch ends, with t
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,14 +18,14 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Communicator
 from dlbench.strategies._protocol import ServerNode, WorkerNode
 from dlbench.telemetry.reporter import Reporter
-from dlbench.trainers import Array, Trainer
+from dlbench.trainers import Array
 from dlbench.worker.observer import Observer
 from dlbench.worker.recorder import NAN, StepRecorder, StepTimestamps
 from dlbench.worker.train import common_window
 from dlbench.worker.train.agreement import Agreement, Diverged, compare
-from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.loop import ANNOUNCE_S
 from dlbench.worker.train.node_plan import NodePlan
+from dlbench.worker.train.node_scores import Copy, Replica, joined, score
 from dlbench.worker.train.nodes import MessageCommunicator, NodeProcess
 from dlbench.worker.train.schedule import HandedOut, Ticket
 
@@ -37,24 +37,16 @@ class NodeCommunicator(Communicator, MessageCommunicator, Protocol):
     """A communicator with collectives and messages."""
 
 
-class Replica(NamedTuple):
-    """What a worker trains with, and a server does not have."""
-
-    trainer: Trainer
-    data: TrainingData
-
-
 @dataclass
 class _Epoch:
-    """One worker's sums over an epoch, and its state when it ended: None where it is not evaluated, or a server's."""
+    """One worker's sums over an epoch, and what it kept when that ended: None where it is not evaluated."""
 
     loss_sum: float = 0.0
     correct: float = 0.0
     samples: int = 0
     steps: int = 0
     ended_at: float = -math.inf
-    parameters: Array | None = None
-    statistics: Array = field(default_factory=lambda: np.empty(0))
+    kept: Copy | None = None
 
 
 class NodeRun:
@@ -219,9 +211,8 @@ class NodeRun:
             self._num_ended += 1
             ended.ended_at = perf_counter()
             if self._num_ended % every == 0 or self._num_ended == epochs:
-                ended.parameters = parameters.copy()
-                if self._replica is not None:
-                    ended.statistics = self._replica.trainer.statistics()
+                statistics = np.empty(0) if self._replica is None else self._replica.trainer.statistics()
+                ended.kept = Copy(parameters.copy(), statistics)
 
     def _rehearse(self) -> None:
         """Let the trainer compile for the sizes of batches that only end an epoch: it would delay others later."""
@@ -277,6 +268,10 @@ class NodeRun:
 
     def _rows(self, ended: list[float], sums: Array) -> list[dict[str, Any]]:
         """Return this worker's rows of `epochs.csv`, with the scores of what was kept; a collective."""
+        self.reporter.phase = "evaluate"
+        kept = [one.kept for one in self._epochs if one.kept is not None]
+        size = self.run.settings.evaluation_batch_size
+        scores = iter(score(kept, self.plan.world, self.communicator, self._replica, size))
         rows, steps = [], 0
         for number, (one, ended_s, (loss_sum, correct, samples)) in enumerate(
             zip(self._epochs, ended, sums.tolist(), strict=True), 1
@@ -292,61 +287,16 @@ class NodeRun:
                 "train_loss": loss_sum / samples if samples else None,
                 "train_accuracy": correct / samples if samples else None,
             }
-            if one.parameters is not None:
-                started = perf_counter()
-                loss, accuracy, own = self._score(one)
-                row |= {"validation_loss": loss, "validation_accuracy": accuracy, "evaluated_samples": own}
-                row["evaluation_time_s"] = perf_counter() - started
-                one.parameters = None
+            if one.kept is not None:
+                scored = next(scores)
+                row |= {
+                    "validation_loss": scored.loss,
+                    "validation_accuracy": scored.accuracy,
+                    "evaluated_samples": scored.own_samples,
+                    "evaluation_time_s": scored.own_s,
+                }
             rows.append(row)
         return rows
-
-    def _joined(self, own: Array) -> Array:
-        """Return what servers hold together, or the mean of the workers' parameters; a collective."""
-        world = self.plan.world
-        if not world.num_servers:
-            total = own.astype(np.float64)
-            self.communicator.all_reduce(total, total)
-            return (total / world.num_workers).astype(own.dtype)
-        found = np.empty_like(world.parameters)
-        for shard, part in enumerate(world.shards):
-            body = own.copy() if self.communicator.rank == world.server(shard) else np.empty_like(found[part])
-            self.communicator.broadcast(body, world.server(shard))
-            found[part] = body
-        return found
-
-    def _score(self, one: _Epoch) -> tuple[float, float, int]:
-        """Return loss and accuracy of what was kept of an epoch, and the samples that this worker evaluated."""
-        assert one.parameters is not None
-        self.reporter.phase = "evaluate"
-        parameters, sums, own = self._joined(one.parameters), np.zeros(3), 0
-        statistics = self._mean_statistics(one.statistics)
-        if self._replica is not None:
-            trainer, data = self._replica
-            trainer.set_parameters(parameters)
-            if len(statistics):
-                trainer.set_statistics(statistics)
-            mine = data.validation[self.communicator.rank :: self.plan.world.num_workers]
-            size, own = self.run.settings.evaluation_batch_size, len(mine)
-            for start in range(0, own, size):
-                batch = mine[start : start + size]
-                loss, correct = trainer.evaluate(data.validation_x[batch], data.validation_y[batch])
-                sums += (loss, correct, len(batch))
-        self.reporter.phase = "barrier"
-        self.communicator.all_reduce(sums, sums)
-        loss, accuracy = float(sums[0] / sums[2]), float(sums[1] / sums[2])
-        if not math.isfinite(loss):
-            raise Diverged(f"the validation loss is {loss}")
-        return loss, accuracy, own
-
-    def _mean_statistics(self, own: Array) -> Array:
-        """Return the mean of all workers' moving statistics; a collective."""
-        size = np.array([len(own)])
-        self.communicator.all_reduce(size, size, "max")
-        total = np.zeros(int(size[0])) if self._replica is None else own.astype(np.float64)
-        if len(total):
-            self.communicator.all_reduce(total, total)
-        return (total / self.plan.world.num_workers).astype(own.dtype)
 
     def _agree(self, last: Array) -> Agreement | None:
         """Compare the last parameters of all nodes, where the strategy promises that they are the same; a collective.
@@ -357,8 +307,8 @@ class NodeRun:
         if not self.plan.agrees:
             return None
         self.reporter.phase = "agree"
-        joined = self._joined(last) if self.plan.world.num_servers else last
-        found = compare(joined if self._replica is None else last, self.communicator)
+        held = joined(last[np.newaxis], self.plan.world, self.communicator)[0] if self.plan.world.num_servers else last
+        found = compare(held if self._replica is None else last, self.communicator)
         if found.verdict == "no":
             raise Diverged(
                 f"workers disagree at the end: their weights differ by up to {found.max_difference:.3g}; the strategy "

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from socket import gethostname
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +28,7 @@ from dlbench.worker.train.batches import TrainingData, batches_of
 from dlbench.worker.train.checkpoints import Checkpoints
 from dlbench.worker.train.loop import Loop
 from dlbench.worker.train.node_plan import plan_nodes
-
-if TYPE_CHECKING:
-    from dlbench.worker.train.node_run import Replica
+from dlbench.worker.train.node_scores import Replica
 
 
 def train(assignment: Assignment, rank: int, reporter: Reporter, observer: Observer) -> Result:
@@ -98,7 +96,7 @@ def run_node(assignment: Assignment, rank: int, reporter: Reporter, observer: Ob
         RuntimeError: The processes that connected are not those of the assignment.
         Diverged: Workers disagree, or a loss is not finite.
     """
-    from dlbench.worker.train.node_run import NodeRun, Replica
+    from dlbench.worker.train.node_run import NodeRun
 
     run = assignment.run
     reporter.phase = "rendezvous"
@@ -123,7 +121,7 @@ def run_node(assignment: Assignment, rank: int, reporter: Reporter, observer: Ob
     return result
 
 
-def _first_parameters(communicator: Communicator, replica: "Replica | None") -> tuple[Array, int]:
+def _first_parameters(communicator: Communicator, replica: Replica | None) -> tuple[Array, int]:
     """Return worker 0's parameters, and how many samples there are to train on; a collective."""
     own = np.empty(0) if replica is None else replica.trainer.parameters()
     samples = 0 if replica is None else len(replica.data.train)
