@@ -131,10 +131,15 @@ def test_what_a_simulation_cannot_do_is_refused_before_anything_starts(work, cha
     assert not (work.folder / "studies").exists()
 
 
-def test_keras_does_not_train_simulated_workers(work):
-    path = scenario(work, "  strategy: ring\n")
+@pytest.mark.tensorflow
+def test_keras_models_train_simulated_workers(work):
+    path = scenario(work, "  strategy: asynchronous\n  workers: 4\n  servers: 2\nbaseline: none\n")
     path.write_text(path.read_text().replace("trainer: numpy", "trainer: keras_tensorflow"))
-    assert "use `trainer: numpy`" in work.run(path, code=2)
+    work.run(path)
+    (row,) = work.rows()
+    assert (row["status"], row["emulated"], row["trainer"]) == ("completed", "simulated", "keras_tensorflow")
+    assert float(row["validation_accuracy"]) > 0.8
+    assert float(row["staleness_mean"]) == pytest.approx(3, abs=0.1)
 
 
 def test_a_report_draws_simulated_runs_and_says_so(work):

@@ -52,8 +52,10 @@ def pieces(seen: Seen, communicator: Collective, *, counts_for_all: bool) -> tup
         communicator: Connects all nodes.
         counts_for_all: Whether this node's pieces are the ones that have the samples; those of others have none.
     """
-    opened = _most(communicator, seen.steps_s[0] if len(seen.steps_s) else -np.inf)
-    closed = -_most(communicator, -np.inf if seen.found_no_more_s is None else -seen.found_no_more_s)
+    is_server = seen.found_no_more_s is None
+    # A worker that has made no step has not begun.
+    opened = _most(communicator, -np.inf if is_server else seen.steps_s[0] if len(seen.steps_s) else np.inf)
+    closed = -_most(communicator, -np.inf if is_server else -(seen.found_no_more_s or 0.0))
     edges = np.linspace(opened, closed, PIECES + 1) if opened < closed else np.empty(0)
     edges = _at_updates(seen.updates_s, edges, communicator)
     if len(edges) < 2:

@@ -196,3 +196,12 @@ def test_srun_outside_of_a_job_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     assert srun.refuse(srun.OPTIONS(), BY_SRUN.model_copy(update={"submitter": "sbatch"})) == ""
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     assert srun.refuse(srun.OPTIONS(), BY_SRUN) == ""
+
+
+def test_ranks_that_return_to_a_host_are_mapped_one_after_the_other() -> None:
+    argv = mpirun.argv(layout("a", "b", "a"), PROGRAM, mpirun.OPTIONS(), Settings(), ())
+    assert argv[argv.index("--map-by") + 1] == "seq:OVERSUBSCRIBE"
+    assert argv[argv.index("-H") + 1] == "a,b,a"
+    in_order = mpirun.argv(layout("a", "a", "b"), PROGRAM, mpirun.OPTIONS(), Settings(), ())
+    assert in_order[in_order.index("--map-by") + 1] == ":OVERSUBSCRIBE"
+    assert in_order[in_order.index("-H") + 1] == "a:2,b:1"

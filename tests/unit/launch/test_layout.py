@@ -179,3 +179,44 @@ def test_what_the_cluster_says_of_itself_is_in_every_layout() -> None:
     slow = cluster(host("a"), host("b")).model_copy(update={"emulated": ("throttled-link",)})
     assert plan_layout(run(workers=2, cores_per_worker=1), slow).emulated == ("throttled-link",)
     assert plan_layout(run(workers=5, cores_per_worker=1), cluster(*slow.hosts[:1])).emulated == ("oversubscribed",)
+
+
+def with_servers(*hosts: Host, **settings: object) -> Layout:
+    asked = {"strategy": "asynchronous", "communicator": "mpi", "server_placement": "beside", **settings}
+    return plan_layout(run(cores_per_worker=1, **asked), cluster(*hosts))
+
+
+def test_servers_beside_workers_share_their_cores_and_take_none_from_others() -> None:
+    made = with_servers(host("a", 2), host("b", 2), workers=4, servers=2)
+    assert [(place.role, place.workers, place.host) for place in made.places] == [
+        ("worker", (0,), "a"), ("worker", (1,), "a"), ("worker", (2,), "b"), ("worker", (3,), "b"),
+        ("server", (), "a"), ("server", (), "b"),
+    ]  # fmt: skip
+    assert [place.rank for place in made.places] == list(range(6))
+    assert cores(made) == [(0,), (1,), (0,), (1,), (0,), (0,)]
+    assert [place.local_index for place in made.places] == [0, 1, 0, 1, 2, 2]
+    assert (made.emulated, made.cores_per_worker) == ((), 1)
+    assert made.returns_to_a_host
+    assert made.host_list == "a:2,b:2,a:1,b:1"
+
+
+def test_more_servers_than_workers_sit_beside_each_in_turn() -> None:
+    made = with_servers(host("a", 2), workers=2, servers=4)
+    assert cores(made)[2:] == [(0,), (0,), (1,), (1,)]
+    assert not made.returns_to_a_host
+
+
+def test_servers_of_their_own_come_after_the_workers_and_need_slots() -> None:
+    made = with_servers(host("a", 3), host("b", 3), workers=4, servers=2, server_placement="own")
+    assert [(place.role, place.host) for place in made.places] == [
+        ("worker", "a"), ("worker", "a"), ("worker", "a"), ("worker", "b"), ("server", "b"), ("server", "b"),
+    ]  # fmt: skip
+    assert cores(made) == [(0,), (1,), (2,), (0,), (1,), (2,)]
+    assert made.host_list == "a:3,b:3"
+    with pytest.raises(UserError, match="2 workers and 1 server with 1 on each host need 3 hosts; the cluster has 2"):
+        with_servers(host("a"), host("b"), workers=2, servers=1, server_placement="own", mode=Mode.SCALE_OUT)
+
+
+def test_simulated_servers_are_no_places() -> None:
+    made = with_servers(host("a"), workers=8, servers=2, communicator="simulated", server_placement="own")
+    assert [(place.role, place.workers) for place in made.places] == [("worker", (0,))]

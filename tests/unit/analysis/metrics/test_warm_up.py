@@ -117,3 +117,46 @@ def test_no_rate_where_workers_saw_different_pieces():
 def test_a_journal_of_an_older_dlbench_is_read():
     old = Result.model_validate({"steps": 9, "warmup_steps": 11, "warmup_detected": False, "cpu_time_s": 1.0})
     assert old == Result(steps=9)
+
+
+def not_waiting(num_steps: int, step_s: float, slow_steps: int, *, is_first: bool) -> tuple[np.ndarray, Result]:
+    """Return the rows of a worker that waits for nobody, and 10 pieces that all have in common from 2 s to 102 s."""
+    times = np.full(num_steps, step_s)
+    times[:slow_steps] *= 2
+    started = np.cumsum(times) - times
+    table = np.zeros((num_steps, len(STEP_FIELDS)))
+    table[:, FIELD["started_at_s"]], table[:, FIELD["step_time_s"]], table[:, FIELD["num_steps"]] = started, times, 1
+    table[:, FIELD["step"]] = np.arange(num_steps) + 1
+    table[:, FIELD["phase"]] = [PHASE["first"]] + [PHASE["timed"]] * (num_steps - 1)
+    pieces = tuple(
+        Segment(
+            opened_at_s=2.0 + 10 * i,
+            closed_at_s=12.0 + 10 * i,
+            steps=int(10 / step_s),
+            samples=100 if is_first else 0,
+            common=True,
+        )
+        for i in range(10)
+    )
+    return table, Result(steps=num_steps, segments=pieces)
+
+
+def test_workers_that_do_not_wait_lose_the_pieces_before_all_are_warm():
+    # The first worker's 10 slow steps of 2 s end at 20 s, those of the other at 40 s.
+    found, _ = without_warm_up(
+        journal(not_waiting(110, 1.0, 10, is_first=True), not_waiting(55, 2.0, 10, is_first=False))
+    )
+    assert [[piece.opened_at_s for piece in result.segments] for result in found.results.values()] == [
+        [42.0, 52.0, 62.0, 72.0, 82.0, 92.0]
+    ] * 2
+    for rank in (0, 1):
+        rows = found.steps[rank]
+        ended = rows[:, FIELD["started_at_s"]] + rows[:, FIELD["step_time_s"]]
+        warm, after = (rows[:, FIELD["phase"]] == PHASE[name] for name in ("warm-up", "remainder"))
+        assert ended[warm].max() <= 42.0
+        assert ended[after].min() > 102.0
+        assert not (warm | after)[(ended > 42.0) & (ended <= 102.0)].any()
+    window = rates.window(found.results.values())
+    assert (window.time_s, window.samples) == (60.0, 600)
+    # They make different numbers of steps: the mean counts.
+    assert window.steps == (60 + 30) // 2

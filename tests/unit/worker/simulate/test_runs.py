@@ -4,6 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from dlbench.errors import UserError
 from dlbench.launch.layout import plan_layout
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.expand.runs import expand
@@ -73,3 +76,32 @@ def test_a_real_run_keeps_its_name(tmp_path: Path) -> None:
     """Settings and options of simulations leave the names of runs alone that were made before."""
     (run,) = runs(tmp_path, {"strategy": "mpi", "workers": 2, "algorithm": "own-ring"}, baseline="none")
     assert run.run_id == "softmax-mpi-w2-b8-4d53a560-r0"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "changed", "message"),
+    [
+        ("asynchronous", {"checkpoint_every": 1}, "the strategy asynchronous makes no checkpoints"),
+        ("ring", {"extend_window": True}, "does not go on after training: remove extend_window"),
+        ("ring", {"command": "python train.py"}, "not a script of your own"),
+        ("gossip", {"trainer": "keras_tensorflow", "optimizer": "lion"}, "has no optimizer 'lion'; it has: sgd, adam"),
+        ("gossip", {"trainer": "keras_tensorflow", "precision": "mixed_float16"}, "scales no losses"),
+        ("ring", {"server_placement": "own"}, "ring has no servers: remove `server_placement`"),
+        ("asynchronous", {"collectives": "gloo"}, "has no collectives 'gloo'"),
+        ("asynchronous", {"launcher": "local"}, "the launcher local does not provide mpi"),
+        ("backup_workers", {"servers": 2}, "backup_workers has one server"),
+    ],
+)
+def test_what_nodes_cannot_do_is_refused(tmp_path: Path, strategy: str, changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as raised:
+        runs(tmp_path, {"strategy": strategy, "workers": 2, **changed}, baseline="none")
+    assert message in str(raised.value)
+
+
+def test_a_target_stops_simulated_nodes_but_no_real_ones(tmp_path: Path) -> None:
+    """Real ones are scored after training."""
+    target = {"metric": "validation_accuracy", "value": 0.9, "stop": True}
+    base = {"strategy": "ring", "workers": 2}
+    assert len(runs(tmp_path, SIMULATED | base, baseline="none", target=target)) == 1
+    with pytest.raises(UserError, match="remove `stop` of the target"):
+        runs(tmp_path, base, baseline="none", target=target)

@@ -69,3 +69,27 @@ def test_the_order_depends_on_the_seed_alone() -> None:
     first, second, other = (schedule_of(spec(seed=seed), NUM, hands_out=True).next(0) for seed in (1, 1, 2))
     assert np.array_equal(first.share.indices, second.share.indices)
     assert not np.array_equal(first.share.indices, other.share.indices)
+
+
+def test_what_one_process_hands_out_another_finds_by_its_number() -> None:
+    giving, alone, taking = (schedule_of(spec(), NUM, hands_out=True) for _ in range(3))
+    while True:
+        number, size = giving.take()
+        expected = alone.next(0)
+        if not size:
+            break
+        found = taking.ticket(number, size)
+        assert expected is not None
+        assert np.array_equal(found.share.indices, expected.share.indices)
+        assert found.share[1:] == expected.share[1:]
+        assert found[1:] == expected[1:]
+    assert expected is None
+
+
+@pytest.mark.parametrize("settings", [{}, {"remainder": "drop"}, {"divide": "epochs", "strategy": "mpi"}])
+def test_remainders_are_the_sizes_that_are_not_full(settings: dict) -> None:
+    run = spec(**settings)
+    schedule = schedule_of(run, NUM, hands_out=run.settings.strategy == "asynchronous")
+    sizes = {len(ticket.share.indices) for worker in range(3) for ticket in all_of(schedule, worker)}
+    found = {len(share.indices) for worker in range(3) for share in schedule.remainders(worker)}
+    assert found == {size for size in sizes if size != 10}

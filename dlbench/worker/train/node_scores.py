@@ -1,0 +1,114 @@
+"""Scores of parameters that nodes have kept while they trained: many at a time, so that few collectives are needed."""
+
+from collections.abc import Iterator, Sequence
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+from dlbench.strategies import Communicator
+from dlbench.strategies._protocol import World
+from dlbench.trainers import Array, Trainer
+from dlbench.worker.train.agreement import Diverged
+from dlbench.worker.train.batches import TrainingData
+
+# Parameters that a process joins at a time.
+_GROUP_BYTES = 2**28
+
+
+class Replica(NamedTuple):
+    """What a worker trains and scores with, and a server does not have."""
+
+    trainer: Trainer
+    data: TrainingData
+
+
+class Copy(NamedTuple):
+    """What one node kept when an epoch ended: its parameters or its shard, and a worker's moving statistics."""
+
+    parameters: Array
+    statistics: Array
+
+
+class Scored(NamedTuple):
+    """Mean loss and accuracy over the validation set; this process's samples, and the seconds that it took for them."""
+
+    loss: float
+    accuracy: float
+    own_samples: int
+    own_s: float
+
+
+def score(
+    copies: Sequence[Copy], world: World, communicator: Communicator, replica: Replica | None, batch_size: int
+) -> list[Scored]:
+    """Return the scores of copies over all workers, each validation sample once; a collective.
+
+    Args:
+        copies: This node's, the same number on each.
+        world: How many nodes there are of which kind.
+        communicator: Connects them.
+        replica: A worker's; None for a server.
+        batch_size: Samples that a worker scores at a time.
+
+    Raises:
+        Diverged: A loss is not finite.
+    """
+    sums, seconds, own = np.zeros((len(copies), 2)), [], 0
+    statistics = mean_statistics([copy.statistics for copy in copies], world, communicator, replica)
+    for number, parameters in enumerate(_joined_in_groups([copy.parameters for copy in copies], world, communicator)):
+        started = perf_counter()
+        if replica is not None:
+            trainer, data = replica
+            trainer.set_parameters(parameters)
+            if statistics.size:
+                trainer.set_statistics(statistics[number])
+            mine = data.validation[communicator.rank :: world.num_workers]
+            own = len(mine)
+            for start in range(0, own, batch_size):
+                batch = mine[start : start + batch_size]
+                sums[number] += trainer.evaluate(data.validation_x[batch], data.validation_y[batch])
+        seconds.append(perf_counter() - started)
+    communicator.all_reduce(sums, sums)
+    total = np.array([own])
+    communicator.all_reduce(total, total)
+    means = sums / total
+    if not np.isfinite(means[:, 0]).all():
+        bad = means[~np.isfinite(means[:, 0]), 0][0]
+        raise Diverged(f"the validation loss is {bad}")
+    return [Scored(loss, accuracy, own, own_s) for (loss, accuracy), own_s in zip(means.tolist(), seconds, strict=True)]
+
+
+def joined(own: Array, world: World, communicator: Communicator) -> Array:
+    """Return [n, size]: of n copies [n, own size], what servers hold together, or workers' means; a collective."""
+    if not world.num_servers:
+        total = own.astype(np.float64)
+        communicator.all_reduce(total, total)
+        mean: Array = (total / world.num_workers).astype(own.dtype)
+        return mean
+    found = np.empty((len(own), world.parameters.size), world.parameters.dtype)
+    for shard, part in enumerate(world.shards):
+        is_own = communicator.rank == world.server(shard)
+        body = own if is_own else np.empty((len(own), part.stop - part.start), found.dtype)
+        communicator.broadcast(body, world.server(shard))
+        found[:, part] = body
+    return found
+
+
+def _joined_in_groups(own: Sequence[Array], world: World, communicator: Communicator) -> Iterator[Array]:
+    """Yield the joined parameters of one copy after the other."""
+    at_once = max(1, _GROUP_BYTES // world.parameters.nbytes)
+    for start in range(0, len(own), at_once):
+        yield from joined(np.stack(own[start : start + at_once]), world, communicator)
+
+
+def mean_statistics(own: Sequence[Array], world: World, communicator: Communicator, replica: Replica | None) -> Array:
+    """Return the mean over workers of their moving statistics (batch norm), [n, size]; a collective."""
+    size = np.array([0 if replica is None else own[0].size])
+    communicator.all_reduce(size, size, "max")
+    total = np.zeros((len(own), int(size[0])))
+    if replica is not None:
+        total[:] = own
+    if total.size:
+        communicator.all_reduce(total, total)
+    return total / world.num_workers

@@ -1,0 +1,188 @@
+"""Strategies of nodes as processes of `dlbench run`: workers and servers, on this machine and on several hosts."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.functional.studies import BASE, Bench, rows, trains
+from tests.functional.test_several_hosts import cluster_file, scenario
+from tests.functional.test_several_hosts import run as run_on_hosts
+from tests.functional.waiting import wait_until
+
+pytestmark = pytest.mark.mpi
+HAND_OUT = ("asynchronous", "backup_workers", "downpour", "elastic_averaging", "gossip", "softsync")
+IN_SHARES = ("local_sgd", "parameter_server", "ring", "stale_synchronous")
+WITHOUT_SERVERS = {"gossip", "local_sgd", "ring", "mpi"}
+# All workers take the mean gradient of the joined batch.
+SYNCHRONOUS = ("ring", "parameter_server", "mpi")
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Any:
+    with Bench(tmp_path) as found:
+        yield found
+
+
+def write(work: Bench, base: dict[str, Any], **parts: Any) -> Path:
+    path = work.folder / "s.yaml"
+    path.write_text(json.dumps({"name": "s", "baseline": "none", "base": BASE | base, **parts}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Make one study of all strategies with two workers."""
+    with Bench(tmp_path_factory.mktemp("study")) as made:
+        base = {"epochs": 12, "batch_size": 8, "remainder": "drop"}
+        made.run(write(made, base, matrix={"strategy": [*HAND_OUT, *IN_SHARES, "mpi"]}))
+        yield made
+
+
+def by_strategy(study: Bench, table: str = "runs") -> dict[str, list[dict[str, str]]]:
+    of = {row["run_id"]: row["strategy"] for row in study.rows()}
+    found: dict[str, list[dict[str, str]]] = {strategy: [] for strategy in of.values()}
+    for row in study.rows(table):
+        found[of[row["run_id"]]].append(row)
+    return found
+
+
+def test_every_strategy_trains_all_samples_in_its_processes(study: Bench) -> None:
+    for strategy, (row,) in by_strategy(study).items():
+        servers = int(strategy not in WITHOUT_SERVERS)
+        assert (row["status"], row["emulated"], row["communicator"]) == ("completed", "", "mpi"), row
+        assert (row["servers"], row["processes"]) == (str(servers), str(2 + servers))
+        assert row["server_placement"] == ("beside" if servers else "")
+        per_epoch = 1432 if strategy in HAND_OUT else 1424
+        # The last gradients that are dropped are nobody's any more.
+        assert 0 <= 12 * per_epoch - int(row["samples_seen"]) <= (32 if strategy == "backup_workers" else 0), strategy
+        assert float(row["validation_accuracy"]) > 0.85, strategy
+        assert row["workers_agree"] == ("exact" if strategy in {*SYNCHRONOUS, "local_sgd"} else ""), strategy
+
+
+def test_synchronous_strategies_have_the_losses_of_all_reduce_in_every_epoch(study: Bench) -> None:
+    epochs = by_strategy(study, "epochs")
+    losses = {strategy: [float(row["validation_loss"]) for row in epochs[strategy]] for strategy in SYNCHRONOUS}
+    assert len(losses["mpi"]) == 2 * 12
+    for strategy in SYNCHRONOUS:
+        assert losses[strategy] == pytest.approx(losses["mpi"], rel=1e-4), strategy
+        assert {row["evaluated_samples"] for row in epochs[strategy]} == {"180", "179"}
+
+
+def test_what_nodes_sent_was_received_and_is_in_the_row(study: Bench) -> None:
+    found, nodes = by_strategy(study), by_strategy(study, "nodes")
+    for strategy in (*HAND_OUT, *IN_SHARES):
+        (row,) = found[strategy]
+        sent, received, num_bytes, bytes_received = (
+            sum(int(node[name]) for node in nodes[strategy])
+            for name in ("messages_sent", "messages_received", "bytes_sent", "bytes_received")
+        )
+        assert sent == received == int(row["messages"]) > 0, strategy
+        assert num_bytes == bytes_received == int(row["bytes_sent"])
+        roles = ["worker", "worker", "server"][: len(nodes[strategy])]
+        assert [(node["node"], node["role"]) for node in nodes[strategy]] == list(zip("012", roles, strict=False))
+    assert nodes["mpi"] == []
+
+
+def test_the_staleness_of_gradients_is_that_of_the_strategy(study: Bench) -> None:
+    found, counts = by_strategy(study), by_strategy(study, "staleness")
+    for strategy in ("asynchronous", "stale_synchronous", "parameter_server"):
+        gradients = sum(int(row["gradients"]) for row in counts[strategy])
+        assert gradients == sum(int(node["steps"] or 0) for node in by_strategy(study, "nodes")[strategy])
+    # Of two workers that take turns each gradient meets the other's update, unless one is kept from its core.
+    assert 0.2 < float(found["asynchronous"][0]["staleness_mean"]) < 1.01
+    assert found["parameter_server"][0]["staleness_max"] == "0"
+    # With a bound of one step a worker makes two steps at most while the other makes none.
+    assert int(found["stale_synchronous"][0]["staleness_max"]) <= 3
+
+
+def test_simulated_and_real_runs_of_a_case_without_chance_have_the_same_numbers(work: Bench) -> None:
+    """Two workers that wait for each other: nothing depends on who is first."""
+    base = {"epochs": 3, "batch_size": 8, "precision": "float64"}
+    axes = {"strategy": ["ring", "parameter_server", "local_sgd"], "communicator": ["mpi", "simulated"]}
+    work.run(write(work, base, matrix=axes))
+    found = {(row["strategy"], row["communicator"]): row for row in work.rows()}
+    same = ("validation_loss", "validation_accuracy", "train_loss", "messages", "bytes_sent", "samples_seen", "steps")
+    for strategy in axes["strategy"]:
+        real, simulated = found[strategy, "mpi"], found[strategy, "simulated"]
+        # Sums over the validation set are made by two workers, and by one.
+        numbers = [{name: float(row[name]) for name in same} for row in (real, simulated)]
+        assert numbers[0] == pytest.approx(numbers[1], rel=1e-12), strategy
+        assert (real["emulated"], simulated["emulated"]) == ("", "simulated")
+
+
+def test_the_window_of_workers_that_do_not_wait_is_that_of_barriers_where_they_do(work: Bench) -> None:
+    """Both definitions on one synchronous run: from the first step's end to the last's, and from update to update."""
+    base = {
+        "model": "mlp", "model.hidden": [256, 128], "epochs": 200, "evaluate_every": 200, "remainder": "drop",
+        "strategy": "parameter_server",
+    }  # fmt: skip
+    work.run(write(work, base))
+    (row,) = work.rows()
+    steps = [step for step in work.rows("steps") if step["phase"] == "timed"]
+    ends = [float(step["started_at_s"]) + float(step["step_time_s"]) for step in steps]
+    begun = min(float(step["started_at_s"]) for step in steps)
+    samples = sum(int(step["num_samples"]) for step in steps)
+    assert float(row["samples_per_s"]) == pytest.approx(samples / (max(ends) - begun), rel=0.01)
+    assert int(row["timed_steps"]) == pytest.approx(len(steps) / 2, rel=0.01)
+
+
+@pytest.mark.parametrize(("rank", "name"), [(1, "worker 1"), (2, "server 0"), (3, "server 1")])
+def test_a_killed_node_ends_the_run_and_is_named(work: Bench, rank: int, name: str) -> None:
+    path = write(work, {"epochs": 100_000, "evaluate_every": 10_000, "strategy": "asynchronous", "servers": 2})
+    with work.start(path) as process:
+        wait_until(lambda: trains(work.folder), "training", 60)
+        (victim,) = [pid for pid in work.left_running() if rank_of(pid) == rank]
+        os.kill(victim, signal.SIGKILL)
+        process.communicate(timeout=60)
+    (row,) = work.rows()
+    assert row["status"] == "failed"
+    assert row["reason"].startswith(f"{name} exited before sending its result (killed by SIGKILL)"), row["reason"]
+    assert work.left_running() == []
+
+
+def rank_of(pid: int) -> int | None:
+    """Return the rank of a worker process; None of another one."""
+    try:
+        process = psutil.Process(pid)
+        rank = process.environ().get("OMPI_COMM_WORLD_RANK")
+        return int(rank) if rank is not None and "dlbench.worker" in process.cmdline() else None
+    except psutil.Error:
+        return None
+
+
+@pytest.mark.tensorflow
+@pytest.mark.slow
+def test_keras_models_train_with_servers_and_their_moving_statistics(work: Bench) -> None:
+    base = {
+        "trainer": "keras_tensorflow", "model": "cnn", "model.batch_norm": "local", "epochs": 2, "batch_size": 32,
+        "train_samples": 320, "learning_rate": 0.02,
+    }  # fmt: skip
+    work.run(write(work, base, matrix={"strategy": ["mpi", "parameter_server", "asynchronous"]}))
+    found = {row["strategy"]: row for row in work.rows()}
+    assert {row["status"] for row in found.values()} == {"completed"}
+    losses = [float(found[strategy]["validation_loss"]) for strategy in ("mpi", "parameter_server")]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+
+
+def test_servers_sit_beside_the_workers_of_every_host_or_after_them(pair: Cluster, tmp_path: Path) -> None:
+    base = BASE | {"workers": 4, "strategy": "asynchronous", "servers": 2, "epochs": 4}
+    places = [{"server_placement": ["beside", "own"], "workers_per_host": [2, None]}]
+    path = scenario(tmp_path, base=base, zip=places)
+    cluster = cluster_file(pair, tmp_path)
+    made = json.loads(cluster.read_text())
+    cluster.write_text(json.dumps({**made, "hosts": [host | {"slots": 3} for host in made["hosts"]]}))
+    done = run_on_hosts(pair, path, cluster)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for row in rows(tmp_path):
+        found = [place for place in rows(tmp_path, "topology") if place["run_id"] == row["run_id"]]
+        assert [place["role"] for place in found] == ["worker"] * 4 + ["server"] * 2
+        # With slots of their own servers come after the workers, which fill the slots in order.
+        expected = "001101" if row["server_placement"] == "beside" else "000111"
+        assert "".join(place["host"] for place in found) == expected
+        assert int(row["wire_bytes"]) > 0
