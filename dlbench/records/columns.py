@@ -126,7 +126,7 @@ RUNS = _table(
     ("train_time_s", "float", "s", "From the first step to the end of training, evaluations and checkpoints left out; after `resumed_from_epoch` a total."),
     ("evaluation_time_s", "float", "s", "All evaluations: the slowest worker's sum; after `resumed_from_epoch` a total."),
     ("timed_window_s", "float", "s", "Time inside the timed window, common to all workers."),
-    ("timed_steps", "int", "steps", "Steps inside the timed window."),
+    ("timed_steps", "int", "steps", "Steps inside the timed window; of workers that do not wait, their mean."),
     ("extended_steps", "int", "steps", "Of them, steps added after training."),
     ("warmup_steps", "int", "steps", "Steps before the window: the first, and those truncated as warm-up, whole pieces of the window with the steps between them."),
     ("warmup_detected", "bool", "", "Whether step times had settled: MSER-5 found its minimum before the end of the first half. Empty below 50 steps. Before version 3: whether two successive medians had differed by less than 2%."),
@@ -194,7 +194,7 @@ EPOCHS = _table(
     ("samples", "int", "samples", "Samples this worker trained on in this epoch."),
     ("learning_rate", "float", "", "Rate of the epoch's last step."),
     ("train_time_s", "float", "s", "Training time so far, evaluations and checkpoints left out, in all attempts that led here."),
-    ("ended_at_s", "float", "s", "Seconds since the worker's first step in this attempt; empty where an earlier attempt trained the epoch."),
+    ("ended_at_s", "float", "s", "Seconds since the worker's first step in this attempt; empty where an earlier attempt trained the epoch. Of workers that do not wait, when its last samples had entered the parameters that are scored."),
     ("train_loss", "float", "nats", "Sum over count of all workers in this epoch."),
     ("train_accuracy", "float", "", "The same for correct predictions."),
     ("validation_loss", "float", "nats", "Over all workers; empty where this epoch was not evaluated."),
@@ -211,7 +211,7 @@ STEPS = _table(
     ("step", "int", "", "1, 2, ...: number of the (last) step; an attempt that went on from a checkpoint begins after its steps."),
     ("num_steps", "int", "steps", "Steps this row stands for: more than 1 where one call ran several."),
     ("epoch", "int", "", "1, 2, ...; 0 in an extended window."),
-    ("phase", "text", "", "first, warm-up, timed, sampled (outside the window, at a cut of it), extended (timed, after training), or remainder (an epoch's smaller last step, outside the window)."),
+    ("phase", "text", "", "first, warm-up, timed, sampled (outside the window, at a cut of it), extended (timed, after training), or remainder (an epoch's smaller last step, or one after the window of workers that do not wait; outside the window)."),
     ("num_samples", "int", "samples", "Samples of this worker; of all workers of its process where one holds several."),
     ("started_at_s", "float", "s", "Seconds since the worker's first step."),
     ("step_time_s", "float", "s", "From asking for the batch to the update applied."),
@@ -237,7 +237,7 @@ TOPOLOGY = _table(
     ("run_id", "text", "", "The run."),
     ("attempt", "int", "", "The attempt."),
     ("rank", "int", "", "The process; workers first, in order."),
-    ("role", "text", "", "Always worker: servers are simulated, and are no processes."),
+    ("role", "text", "", "worker, or server: it held a part of the parameters and trained nothing."),
     ("held_workers", "text", "", "The workers it held, joined by ';': one, or all of them where one process holds them."),
     ("host", "int", "", "Number of its host, from 0 in the order of the cluster, or of a queue's hosts in that of their first use; names stay out of rows that get published."),
     ("machine", "int", "", "Number of the machine that the host is; hosts with the same number run on one kernel."),
@@ -254,7 +254,7 @@ NODES = _table(
     ("attempt", "int", "", "The attempt."),
     ("node", "int", "", "Workers from 0, then servers."),
     ("role", "text", "", "worker or server."),
-    ("host", "int", "", "Number of its simulated host, from 0."),
+    ("host", "int", "", "Number of its host, from 0 in the order of first use; of a simulated run, of the simulated host."),
     ("steps", "int", "steps", "Gradients that it computed; empty for a server."),
     ("compute_time_s", "float", "s", "Time in which it computed them."),
     ("wait_time_s", "float", "s", "Time until ended_at_s (or its failure) in which it computed none: waiting for others, and for messages on their way."),
@@ -283,7 +283,7 @@ TABLES = {
     "nodes": NODES,
     "staleness": STALENESS,
 }
-# Written only where a run has such rows: those that were simulated.
+# Written only where a run has such rows: those of strategies made of nodes.
 OCCASIONAL = ("nodes", "staleness")
 # What says which run, worker and place in it a row is of: no version wrote a row without.
 KEYS = {

@@ -14,7 +14,8 @@ and, where the engine itself holds the replicas, its strategy has a method
 
     def distribution(self, engine: Any) -> Any: ...  # such as a `tf.distribute.Strategy`, given the module tensorflow
 
-or, where it sends messages and can be simulated (see `dlbench.strategies._protocol`),
+or, where it can be simulated (see `dlbench.strategies._protocol`), and in place of `create` where it is made of nodes
+that send messages (`NEEDS = Needs.of_nodes(...)`),
 
     def create_worker(options: Options, world: World, rank: int, port: Port) -> WorkerNode: ...
     def create_server(options: Options, world: World, shard: int, port: Port) -> ServerNode: ...   # with NEEDS.servers
