@@ -157,6 +157,8 @@ RUNS = _table(
     ("bytes_sent", "int", "bytes", "Bytes the strategy sent in training steps, all workers and servers; empty where it cannot count them; after `resumed_from_epoch` a total."),
     ("messages", "int", "", "Messages of all workers and servers; empty where they are not counted."),
     ("updates", "int", "", "Updates of parameters: by servers, or where these apply no gradients, those that each worker makes of its own."),
+    ("updates_per_s", "float", "updates/s", "updates / train_time_s; empty where servers apply no gradients."),
+    ("samples_per_update", "float", "samples", "The batch that an update was made of: samples_seen / updates; empty there, too."),
     ("gradients_dropped", "int", "", "Gradients that entered no update; their samples are not in samples_seen, but in the sums of train_loss."),
     ("staleness_mean", "float", "updates", "Mean over what workers pushed of its staleness: version of the parameters at the update - version that the (last) gradient in it was computed at. Empty where servers apply no gradients."),
     ("staleness_max", "int", "updates", "The largest."),

@@ -24,6 +24,11 @@ COLUMNS = {
     "device_memory_peak_bytes": "device memory",
     "host_memory_peak_bytes": "host memory",
     "energy_j": "energy",
+    "updates_per_s": "updates per second",
+    "staleness_mean": "mean staleness",
+    "gradients_dropped": "gradients dropped",
+    "messages": "messages",
+    "bytes_sent": "bytes sent",
 }
 # What the places of its curves may be, and what they are called.
 PLACES = {
@@ -31,7 +36,15 @@ PLACES = {
     "batch_size": "batch size",
     "batch_size_per_worker": "batch size of one worker",
     "batch_size_global": "batch size of all workers",
+    "servers": "number of servers",
 }
+# Settings in which curves may differ.
+SERIES = (
+    "mode", "model", "strategy", "algorithm", "collectives", "batch_scope", "divide", "precision", "servers",
+    "server_placement", "communicator",
+)  # fmt: skip
+# Options may be places and series, too, as `runs.csv` calls them.
+OPTION = r"(strategy|communicator|model|dataset|trainer)\.[a-z][a-z0-9_]*"
 
 
 class Shape(StrEnum):
@@ -46,6 +59,9 @@ class Shape(StrEnum):
     CLOSES_IN = "closes-in"
     OVERTAKES = "overtakes"
     SLIGHTLY_BETTER = "slightly-better"
+    LEAST_INSIDE = "least-inside"
+    STAYS = "stays"
+    COUNTS_THE_OTHERS = "counts-the-others"
 
 
 # Changes below these count as flat where a claim names no `flat` of its own. A loss moves by a fifth where accuracy
@@ -64,7 +80,7 @@ COMPARING = (Shape.STARTS_BEHIND, Shape.CLOSES_IN, Shape.OVERTAKES)
 # Claims of which there are mirror images.
 MIRRORED = (Shape.FALLS, Shape.SPEEDS_UP, Shape.RISES_AND_FALLS)
 # Claims for which it matters what is flat.
-_WITH_FLAT = (Shape.FALLS, Shape.RISES_AND_FALLS, Shape.MIRRORS)
+_WITH_FLAT = (Shape.FALLS, Shape.RISES_AND_FALLS, Shape.MIRRORS, Shape.STAYS, Shape.COUNTS_THE_OTHERS)
 
 
 def column_name(value: str) -> str:
@@ -134,7 +150,7 @@ class Claim(BaseModel):
 
     def said(self, x: str) -> str:
         """Return the claim as a sentence without a full stop: `training time falls with batch size`."""
-        place, column = PLACES.get(x, x), COLUMNS[self.column]
+        place, column = PLACES.get(x, f"`{x}`"), COLUMNS[self.column]
         who = f"{column} of {self.series}" if self.series is not None else column
         than = f"that of {self.than}"
         other = COLUMNS.get(self.of or "", "")
@@ -149,4 +165,7 @@ class Claim(BaseModel):
             Shape.CLOSES_IN: f"{who} begins above {than} and closes in with a growing {place}",
             Shape.OVERTAKES: f"{who} is below {than} beyond {place} {self.beyond or 0:g}",
             Shape.SLIGHTLY_BETTER: f"{who} is higher at the largest {place} than at the smallest, by {most:g} at most",
+            Shape.LEAST_INSIDE: f"{who} is least at neither the smallest nor the largest {place}",
+            Shape.STAYS: f"{who} changes by less than {flat} from the smallest {place} to any other",
+            Shape.COUNTS_THE_OTHERS: f"{who} is {place} - 1 (within {flat})",
         }[self.claim]

@@ -7,16 +7,18 @@ is described in `scenarios/reference/README.md`.
 
 import csv
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from dlbench.errors import UserError, nearest, shown
 from dlbench.regular_file import read_regular
-from dlbench.scenario.claims import COLUMNS, MIRRORED, Claim, Shape
+from dlbench.scenario.claims import COLUMNS, MIRRORED, OPTION, PLACES, SERIES, Claim, Shape
 from dlbench.scenario.read import document
 from dlbench.scenario.source import Path as DataPath
 from dlbench.scenario.source import Source, translate
@@ -36,6 +38,14 @@ def _listed(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
+def _setting(known: tuple[str, ...], value: str) -> str:
+    """Refuse what is no setting of the known ones, nor an option."""
+    if value not in known and not re.fullmatch(OPTION, value):
+        more = nearest(value, known) or f"there are: {', '.join(known)}, and options such as strategy.bound"
+        raise ValueError(f"must be a setting by which curves can be drawn, not {shown(value)}; {more}")
+    return value
+
+
 class _Head(BaseModel):
     """The head of a reference file."""
 
@@ -45,10 +55,8 @@ class _Head(BaseModel):
     about: str = ""
     hardware: str = ""
     notes: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
-    x: Literal["batch_size", "batch_size_per_worker", "batch_size_global", "workers"]
-    series: (
-        Literal["mode", "model", "strategy", "algorithm", "collectives", "batch_scope", "divide", "precision"] | None
-    ) = None
+    x: Annotated[str, AfterValidator(partial(_setting, tuple(PLACES)))]
+    series: Annotated[str, AfterValidator(partial(_setting, SERIES))] | None = None
     claims: tuple[Claim, ...] = ()
 
 
@@ -97,8 +105,18 @@ class Reference:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The series in the order of their first rows; one empty name where the file has none."""
-        return tuple(dict.fromkeys(row.series for row in self.rows))
+        """The series in the order of their first rows; of a file without numbers those that its claims name.
+
+        One empty name where the file has no series.
+        """
+        claimed = (name for claim in self.claims for name in (claim.series, claim.than) if name is not None)
+        found = (row.series for row in self.rows) if self.rows else claimed
+        return tuple(dict.fromkeys(found)) or ("",)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The columns that it has numbers of, else those that it claims something of."""
+        return self.columns or tuple(dict.fromkeys(claim.column for claim in self.claims))
 
     def curve(self, column: str, series: str = "") -> tuple[tuple[float, tuple[float, ...]], ...]:
         """Return the known values of one column and series: (place, values) by rising place."""
@@ -172,12 +190,17 @@ def parse(text: str, name: str) -> Reference:
     lines = text.splitlines()
     length = next((number for number, line in enumerate(lines) if not line.startswith(HEAD)), len(lines))
     head, source = _head(lines[:length], name)
-    cells = _cells(lines[length:], name, length)
-    columns = _columns(cells, head, name)
-    rows = tuple(_row(line, values, cells[0][1], columns, head, name) for line, values in cells[1:])
-    if not rows:
-        raise UserError("holds no numbers", where=name, hint="one line for each place, below the names of the columns")
-    _check_claims(head, {row.series for row in rows}, source)
+    columns: tuple[str, ...] = ()
+    rows: tuple[ReferenceRow, ...] = ()
+    # What is claimed without numbers, or whose numbers are not at hand, has no table.
+    if any(line.strip() for line in lines[length:]) or not head.claims:
+        cells = _cells(lines[length:], name, length)
+        columns = _columns(cells, head, name)
+        rows = tuple(_row(line, values, cells[0][1], columns, head, name) for line, values in cells[1:])
+        if not rows:
+            hint = "one line for each place, below the names of the columns"
+            raise UserError("holds no numbers", where=name, hint=hint)
+    _check_claims(head, {row.series for row in rows} if rows else None, source)
     return Reference(
         head.source, head.about, head.hardware, head.notes, head.x, head.series, head.claims, columns, rows, text
     )
@@ -242,8 +265,10 @@ def _row(
         raise UserError(f"has {len(cells)} cells where the table has {len(names)} columns", where=where)
     found = dict(zip(names, cells, strict=True))
     place = _number(found[head.x], head.x, where)
-    if place is None or place <= 0:
-        raise UserError(f"{head.x} needs a number above 0, not {shown(found[head.x])}", where=where)
+    is_option = head.x not in PLACES  # such as a bound of 0
+    if place is None or place < 0 or (place == 0 and not is_option):
+        least = "of 0 or more" if is_option else "above 0"
+        raise UserError(f"{head.x} needs a number {least}, not {shown(found[head.x])}", where=where)
     series = found[head.series] if head.series is not None else ""
     if head.series is not None and not series:
         raise UserError(f"{head.series} is empty", where=where)
@@ -264,15 +289,18 @@ def _number(cell: str, column: str, where: str) -> float | None:
     return value
 
 
-def _check_claims(head: _Head, series: set[str], source: Source) -> None:
-    """Refuse claims that are made twice, are about series that are not in the table, or mirror nothing."""
+def _check_claims(head: _Head, series: set[str] | None, source: Source) -> None:
+    """Refuse claims that are made twice, are about series that are not in the table, or mirror nothing.
+
+    Without a table any series can be claimed of, where there are several.
+    """
     for index, claim in enumerate(head.claims):
         if claim in head.claims[:index]:
             raise UserError("duplicate claim", where=source.where(("claims", index)))
         for key in ("series", "than"):
             named: Any = getattr(claim, key)
-            if named is not None and named not in series:
-                there = f"there are: {', '.join(sorted(series))}" if head.series else "the file has no `series`"
+            if named is not None and (head.series is None or (series is not None and named not in series)):
+                there = f"there are: {', '.join(sorted(series or ()))}" if head.series else "the file has no `series`"
                 where = source.where(("claims", index, key))
                 raise UserError(f"there is no series {shown(named)}; {there}", where=where)
         if claim.claim is Shape.MIRRORS:

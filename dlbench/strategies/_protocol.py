@@ -20,7 +20,7 @@ import numpy as np
 from dlbench.strategies import Array
 
 # What messages say.
-TYPES = ("push", "pull", "parameters", "finished", "block", "move", "average", "averaged")
+TYPES = ("push", "pull", "parameters", "finished", "block", "move", "average", "averaged", "push_pull")
 _WITH_NUMBERS = frozenset(TYPES) - {"pull", "finished"}
 # What a message takes besides its numbers: type and shard, worker, step, version, samples.
 _HEADER = Struct("<iiqqqq")
@@ -31,7 +31,8 @@ class Message(NamedTuple):
     """One message between two nodes.
 
     Attributes:
-        type: What it says, one of `TYPES`: `push` (a gradient or parameters), `pull`, `parameters`, `finished`, ...
+        type: What it says, one of `TYPES`: `push` (a gradient or parameters), `pull`, `push_pull` (both), `parameters`,
+            `finished`, ...
         worker: The worker it is about.
         step: That worker's step, 1, 2, ...
         version: Updates that the parameters had seen: those it carries, or those its gradient was computed at.

@@ -44,13 +44,13 @@ class PushingWorker:
         self.push(gradient)
         self._awaited = {shard for shard, begun in enumerate(self._begun) if self._versions[shard] <= begun}
 
-    def push(self, gradient: Gradient) -> None:
+    def push(self, gradient: Gradient, message_type: str = "push") -> None:
         """Send each server its part of a gradient."""
         for shard, part in enumerate(self._world.shards):
             self._port.send(
                 self._world.server(shard),
                 Message(
-                    "push",
+                    message_type,
                     self._rank,
                     gradient.step,
                     self._begun[shard],
@@ -103,11 +103,11 @@ class Shard:
         if self.shard == 0:
             self._port.dropped(samples)
 
-    def send(self, worker: int) -> None:
-        """Send a worker the parameters of now."""
+    def send(self, worker: int, step: int = 0) -> None:
+        """Send a worker the parameters of now, and what `step` means to the strategy."""
         if self._copy is None:
             self._copy = self.parameters.copy()
-        message = Message("parameters", worker, 0, self.version, self.shard, 0, self._copy)
+        message = Message("parameters", worker, step, self.version, self.shard, 0, self._copy)
         self._port.send(worker, message)
 
 

@@ -243,6 +243,37 @@ def _slightly(claim: Claim, curves: Sequence[Curve]) -> Iterator[Evidence]:
     yield every([contrast(label, groups, above=True, unit=unit), most])
 
 
+def _least_inside(claim: Claim, curves: Sequence[Curve]) -> Iterator[Evidence]:
+    """Yield for each inner place the evidence that the curve is lower there than at both ends."""
+    first, *inner, last = curves[0]
+    for place in inner:
+        yield every([_change(curves[0], first, place, up=False), _change(curves[0], place, last, up=True)])
+
+
+def _stays(claim: Claim, curves: Sequence[Curve]) -> Iterator[Evidence]:
+    """Yield the evidence that the curve is at each place within the margin of the first one."""
+    first, *others = curves[0]
+    slack = claim.margin
+    yield every([_change(curves[0], first, place, up=up, slack=slack) for place in others for up in (True, False)])
+
+
+def _counts_the_others(claim: Claim, curves: Sequence[Curve]) -> Iterator[Evidence]:
+    """Yield the evidence that the curve is x - 1 at each x above 1, within the margin."""
+    slack = math.log1p(claim.margin)
+    bounds = [(place, up) for place in curves[0] if place > 1 for up in (True, False)]
+    yield every(
+        [
+            contrast(
+                f"at {place:g}, over {place - 1:g}",
+                ((1.0, [value - math.log(place - 1) for value in _logs(curves[0][place])]),),
+                above=up,
+                bound=-slack if up else slack,
+            )
+            for place, up in bounds
+        ]
+    )
+
+
 FORMS: dict[Shape, ClaimForm] = {
     Shape.FALLS: ClaimForm(3, _falls),
     Shape.GAINS_SHRINK: ClaimForm(3, _shrinks),
@@ -252,4 +283,7 @@ FORMS: dict[Shape, ClaimForm] = {
     Shape.CLOSES_IN: ClaimForm(2, _closes),
     Shape.OVERTAKES: ClaimForm(1, _overtakes),
     Shape.SLIGHTLY_BETTER: ClaimForm(2, _slightly, is_ratio=False),
+    Shape.LEAST_INSIDE: ClaimForm(3, _least_inside),
+    Shape.STAYS: ClaimForm(2, _stays),
+    Shape.COUNTS_THE_OTHERS: ClaimForm(1, _counts_the_others),
 }

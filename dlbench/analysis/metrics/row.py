@@ -260,6 +260,9 @@ def _results(results: Iterable[Result], by_servers: list[Result], *, complete: b
         differences = [result.max_difference for result in found if result.max_difference is not None]
         row["workers_max_difference"] = max(differences, default=None)
     row |= _staleness([*found, *by_servers])
+    if "staleness_mean" in row and row["updates"]:
+        row["samples_per_update"] = row["samples_seen"] / row["updates"]
+        row["updates_per_s"] = row["updates"] / row["train_time_s"] if row["train_time_s"] else None
     steps = sum(result.steps for result in found)
     if all(result.nodes for result in found):
         row["steps"] = steps // len(found)  # where samples are handed out, workers make different numbers

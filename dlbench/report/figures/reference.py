@@ -10,7 +10,7 @@ from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Series
 from dlbench.report.figures._places import spread
 from dlbench.report.figures._rows import batch_axis, identities, learned
 from dlbench.report.figures.training_time import SEEN, sees_unequally
-from dlbench.scenario.claims import COLUMNS
+from dlbench.scenario.claims import COLUMNS, PLACES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +25,7 @@ AXES = {
     "workers": Axis("workers", "log2"),
     "batch_size_per_worker": Axis("batch size of one worker (samples)", "log2"),
     "batch_size_global": Axis("batch size of all workers (samples)", "log2"),
+    "servers": Axis("servers", "log2"),
 }
 # Columns that mean nothing where a run trained on random numbers.
 SCORES = ("loss", "accuracy")
@@ -45,13 +46,15 @@ def chart(data: "ReportData") -> Chart:
         raise MissingRowsError("needs a study whose scenario names published numbers (`reference: NAME`)")
     panels = [panel for one in found for panel in _panels(one, data)]
     if not panels:
-        columns = ", ".join(dict.fromkeys(column for one in found for column in one.reference.columns))
+        columns = ", ".join(dict.fromkeys(column for one in found for column in one.reference.shown))
         raise MissingRowsError(f"needs completed runs with what its reference holds: {columns}")
+    has_numbers = any(one.reference.rows for one in found)
+    what = "Published and measured" if has_numbers else "Measured, of what was published"
     return Chart(
-        title=f"Published and measured: {'; '.join(one.reference.source for one in found)}",
+        title=f"{what}: {'; '.join(one.reference.source for one in found)}",
         panels=tuple(panels),
         columns=len(panels) if len(panels) < 4 else 2,
-        lead="Published on other hardware: shapes can be compared, times cannot.",
+        lead="Published on other hardware: shapes can be compared, times cannot." if has_numbers else "",
         notes=tuple(note for one in found for note in _notes(one.reference)),
         runs=identities(data.runs[data.runs["study"].isin([name for one in found for name in one.studies])]),
     )
@@ -64,7 +67,7 @@ def _panels(one: "ReferenceComparison", data: "ReportData") -> "Iterator[Panel]"
 
     runs = data.runs[data.runs["study"].isin(one.studies)]
     own, x = runs[~is_base_line(runs)], one.reference.x
-    for column in one.reference.columns:
+    for column in one.reference.shown:
         chosen = learned(own) if column.endswith(SCORES) else own
         for part in parts(chosen, x=x) if chosen[column].notna().any() else ():
             made = series(brief_keys(part, x), x, column)
@@ -92,6 +95,8 @@ def _of_column(measured: Panel, column: str, one: "ReferenceComparison") -> "Ite
 
 
 def _place_axis(known: "Reference", runs: "pd.DataFrame") -> Axis:
+    if known.x not in PLACES:  # an option, whose places may be 0
+        return Axis(known.x, "log2" if (runs[known.x].astype("float64") > 0).all() else "linear")
     return AXES.get(known.x) or batch_axis(runs)
 
 
@@ -104,5 +109,6 @@ def _axis(column: str) -> Axis:
 def _notes(known: "Reference") -> Iterator[str]:
     """Say what the published numbers are, and what they can be compared for."""
     told = ", ".join(filter(None, (known.about, f"on {known.hardware}" if known.hardware else "")))
-    yield f"Published: {known.source}{f' ({told})' if told else ''}, as the authors give it."
+    ending = ", as the authors give it" if known.rows else ": claims, without numbers"
+    yield f"Published: {known.source}{f' ({told})' if told else ''}{ending}."
     yield from (f"{note.rstrip('.')}." for note in known.notes)

@@ -7,8 +7,7 @@ import pytest
 from dlbench.errors import UserError
 from dlbench.records import files
 from dlbench.records.columns import TABLES
-from dlbench.scenario import reference
-from dlbench.scenario.claims import COLUMNS, NEEDED, PLACES, Claim, Shape
+from dlbench.scenario.claims import COLUMNS, NEEDED, PLACES, SERIES, Claim, Shape
 from dlbench.scenario.read.scenario_file import parse as parse_scenario
 from dlbench.scenario.read.scenario_file import read as read_scenario
 from dlbench.scenario.read.scenario_file import reference_of
@@ -87,7 +86,7 @@ def test_a_series_may_be_called_by_a_number() -> None:
         ("# source: a\n# x: wrkers\nworkers,train_time_s\n1,2\n", "r.csv:2", "'workers'"),
         ("# source: a\n# sorce: b\n# x: workers\nworkers,train_time_s\n1,2\n", "r.csv:2", "did you mean 'source'?"),
         ("# source: [\n# x: workers\nworkers,train_time_s\n1,2\n", "r.csv", "not readable as YAML"),
-        (f"{HEAD}# series: colour\nworkers,train_time_s\n1,2\n", "r.csv:3", "'mode'"),
+        (f"{HEAD}# series: colour\nworkers,train_time_s\n1,2\n", "r.csv:3", "there are: mode"),
         (f"{HEAD}# series: mode\nworkers,train_time_s\n1,2\n", "r.csv:4", "has no column 'mode'"),
         (HEAD, "r.csv", "has no table"),
         (f"{HEAD}workers,train_time_s\n", "r.csv", "holds no numbers"),
@@ -176,16 +175,34 @@ def test_what_is_flat_depends_on_the_column() -> None:
 def test_what_a_reference_may_hold_are_columns_of_runs() -> None:
     kinds = {column.name: column.kind for column in TABLES["runs"]}
     assert all(kinds[column] in ("float", "int") for column in COLUMNS)
-    head = reference._Head.model_fields
-    named = [*head["x"].annotation.__args__, *head["series"].annotation.__args__[0].__args__]  # type: ignore[union-attr]
-    assert all(name in kinds for name in named)
-    assert set(head["x"].annotation.__args__) == set(PLACES)
+    assert all(name in kinds for name in (*PLACES, *SERIES))
+
+
+def test_what_is_claimed_without_numbers_has_no_table() -> None:
+    text = (
+        "# source: Ho 2013\n# x: strategy.bound\n# series: communicator.slow_workers\n# claims:\n"
+        "#   - {claim: least-inside, column: time_to_target_s, series: 0}\n"
+        "#   - {claim: stays, column: train_time_s, series: 1, flat: 0.05}\n"
+    )
+    found = parse(text, "r.csv")
+    assert (found.rows, found.columns) == ((), ())
+    assert (found.names, found.shown) == (("0", "1"), ("time_to_target_s", "train_time_s"))
+    assert found.claims[1].said(found.x).endswith("from the smallest `strategy.bound` to any other")
+    with pytest.raises(UserError, match="no series"):
+        parse("# source: Ho 2013\n# x: workers\n# claims: [{claim: falls, column: train_loss, series: 1}]\n", "r.csv")
+
+
+def test_an_option_may_be_0_where_a_number_of_workers_may_not() -> None:
+    found = parse("# source: A\n# x: strategy.bound\nstrategy.bound,train_time_s\n0,5\n1,4\n", "r.csv")
+    assert found.curve("train_time_s") == ((0.0, (5.0,)), (1.0, (4.0,)))
+    with pytest.raises(UserError, match="needs a number of 0 or more"):
+        parse("# source: A\n# x: strategy.bound\nstrategy.bound,train_time_s\n-1,5\n", "r.csv")
 
 
 @pytest.mark.parametrize("path", sorted(PROJECT.glob("*.csv")), ids=lambda path: path.stem)
 def test_every_reference_of_the_project_can_be_read(path: Path) -> None:
     found = read(path)
-    assert found.rows
+    assert found.rows or found.claims
     assert f"({path.name})" in (PROJECT / "README.md").read_text(encoding="utf-8")
 
 

@@ -152,31 +152,36 @@ def bounded(world: FuzzedWorld, bound: int) -> int:
     return max(leads)
 
 
-def test_stale_workers_are_never_further_ahead_than_the_bound_in_thousands_of_schedules() -> None:
+@pytest.mark.parametrize("reads", ["fresh", "cached"])
+def test_stale_workers_are_never_further_ahead_than_the_bound_in_thousands_of_schedules(reads: str) -> None:
     widest: Counter[int] = Counter()
     for seed in range(3_000):
         workers, bound = 2 + seed % 4, seed % 4
         speeds = [0.02 if rank == seed % workers and seed % 3 == 0 else 1.0 for rank in range(workers)]
-        world = FuzzedWorld("stale_synchronous", workers, 7, seed, 1 + seed % 2, {"bound": bound}, speeds=speeds)
+        options = {"bound": bound, "reads": reads}
+        world = FuzzedWorld("stale_synchronous", workers, 7, seed, 1 + seed % 2, options, speeds=speeds)
         widest[bound] = max(widest[bound], bounded(world, bound))
     # The bound is used, not only kept.
     assert widest == {0: 0, 1: 1, 2: 2, 3: 3}
 
 
-def test_a_stale_worker_always_reads_its_own_updates() -> None:
+@pytest.mark.parametrize("reads", ["fresh", "cached"])
+def test_a_stale_worker_always_reads_its_own_updates(reads: str) -> None:
     """Plain sums: what is read at clock c holds the worker's own c updates."""
     for seed in range(50):
-        world = FuzzedWorld("stale_synchronous", 3, 8, seed, options={"bound": 2})
+        world = FuzzedWorld("stale_synchronous", 3, 8, seed, options={"bound": 2, "reads": reads})
         worker, own = world.workers[0], [world.world.parameters.copy()]
         push = worker.push
 
-        def spied(gradient: Any, push: Any = push, own: list[np.ndarray] = own, world: FuzzedWorld = world) -> None:
-            own[0] = own[0] - 0.1 * gradient.values * gradient.share
-            push(gradient)
+        def spied(gradient: Any, kind: str = "push", push: Any = push, own: list[np.ndarray] = own) -> None:
+            own[0] = own[0] - 0.1 * gradient.values
+            push(gradient, kind)
 
         worker.push = spied
         for other in world.workers[1:]:  # whose updates are nothing, so that only the worker's own are seen
-            other.push = lambda gradient, push=other.push: push(gradient._replace(values=0 * gradient.values))
+            other.push = lambda gradient, kind="push", push=other.push: push(
+                gradient._replace(values=0 * gradient.values), kind
+            )
         begin = worker.begin
         worker.begin = lambda begin=begin, own=own: _checked(begin(), own)
         world.run()
@@ -185,6 +190,39 @@ def test_a_stale_worker_always_reads_its_own_updates() -> None:
 def _checked(read: np.ndarray, own: list[np.ndarray]) -> np.ndarray:
     close(read, own[0])
     return read
+
+
+def test_a_copy_that_is_new_enough_saves_messages_and_none_more_than_the_bound_allows() -> None:
+    """With bound s a worker fetches anew after s + 1 steps at the latest, and with the bound of all steps never."""
+    for bound in (0, 1, 3, 8):
+        world = FuzzedWorld("stale_synchronous", 3, 8, 1, options={"bound": bound, "reads": "cached"}).run()
+        pulls = Counter(message.worker for _, _, message in world.sent if message.type == "push_pull")
+        for worker in range(3):
+            assert 8 // (bound + 1) - 1 <= pulls[worker] <= 8
+        assert (bound < 8) == bool(pulls)
+
+
+def test_bound_0_with_copies_is_synchronous_too() -> None:
+    for seed in range(20):
+        cached = {"bound": 0, "reads": "cached"}
+        fresh, own = (
+            FuzzedWorld("stale_synchronous", 3, 6, seed, options=options).run().parameters
+            for options in ({"bound": 0}, cached)
+        )
+        close(fresh, own)
+
+
+def test_a_server_refuses_a_worker_that_is_further_ahead_than_the_bound() -> None:
+    """Such as one that begins without having been answered."""
+
+    def eager(node: Any) -> Any:
+        if getattr(node, "_rank", None) == 0:
+            node.may_begin = lambda: True
+        return node
+
+    world = FuzzedWorld("stale_synchronous", 3, 7, 1, options={"bound": 1}, speeds=[1, 0.01, 1], change=eager)
+    with pytest.raises(RuntimeError, match="worker 0 has made step 3 while the slowest had made 0: the bound is 1"):
+        world.run()
 
 
 def test_an_infinite_bound_never_keeps_a_worker_waiting() -> None:

@@ -26,6 +26,7 @@ HOLDS, NOT, UNKNOWN = ClaimState.HOLDS, ClaimState.DOES_NOT_HOLD, ClaimState.CAN
 FALLS, SHRINK, FASTER = claim(Shape.FALLS), claim(Shape.GAINS_SHRINK), claim(Shape.SPEEDS_UP)
 HILL, MIRROR = claim(Shape.RISES_AND_FALLS, "train_accuracy"), claim(Shape.MIRRORS, "train_loss")
 BEHIND, CLOSING, AHEAD = (claim(shape) for shape in (Shape.STARTS_BEHIND, Shape.CLOSES_IN, Shape.OVERTAKES))
+INSIDE, STAYS, OTHERS = (claim(shape) for shape in (Shape.LEAST_INSIDE, Shape.STAYS, Shape.COUNTS_THE_OTHERS))
 SLIGHTLY = claim(Shape.SLIGHTLY_BETTER, "train_accuracy")
 
 
@@ -76,6 +77,18 @@ def test_each_shape_by_hand() -> None:
         (CLOSING, [(10, 5, 1), (12, 5, 2)], NOT),
         (AHEAD, [(9, 9, 9, 4, 2), (5, 5, 5, 5, 5)], HOLDS),
         (AHEAD, [(9, 9, 9, 4, 6), (5, 5, 5, 5, 5)], NOT),
+        (INSIDE, [(9, 4, 4, 9)], HOLDS),
+        (INSIDE, [(9, 7, 5, 4)], NOT),
+        (INSIDE, [(4, 5, 6, 9)], NOT),
+        (INSIDE, [(4, 9, 9, 4)], NOT),
+        (STAYS, [(9, 9.05, 8.95, 9)], HOLDS),
+        (STAYS, [(9, 9, 9.3, 9)], NOT),
+        (STAYS, [(9, 9, 9, 8.7)], NOT),
+        (replace_flat(STAYS, 0.1), [(9, 9, 9.3, 8.7)], HOLDS),
+        # At 1 there is no other.
+        (OTHERS, [(5, 1, 3, 7, 15)], HOLDS),
+        (OTHERS, [(5, 1, 3, 7.5, 15)], NOT),
+        (OTHERS, [(5, 1, 2.9, 7, 15)], NOT),
         (SLIGHTLY, [(0.9, 0.5, 0.92)], HOLDS),
         (SLIGHTLY, [(0.9, 0.5, 0.97)], NOT),
         (SLIGHTLY, [(0.9, 0.5, 0.88)], NOT),

@@ -114,6 +114,14 @@ def truths() -> Iterator[Truth]:
     yield _two(Shape.CLOSES_IN, "the gap stays", (12, 6, 3), (10, 5, 2.5))
     yield _two(Shape.OVERTAKES, "no effect", same[:5], same[:5])
     yield _two(Shape.OVERTAKES, "level at the last place", (10, 6, 4, 2, 2), (10, 6, 4, 3, 2))
+    yield _one(Shape.LEAST_INSIDE, "no effect", *same)
+    yield _one(Shape.LEAST_INSIDE, "least at the last place, too", 9, 8, 7, 5, 6, 5)
+    yield _one(Shape.LEAST_INSIDE, "least inside", 9, 5, 4, 5, 8, 9, may_hold=True)
+    yield _one(Shape.STAYS, "one place at the margin", 10, 10, 10.2, 10, 10)
+    yield _one(Shape.STAYS, "no effect", *same, may_hold=True)
+    others = [x - 1 for x in SIZES]
+    yield _one(Shape.COUNTS_THE_OTHERS, "one place at the margin", *others[:3], 1.02 * others[3], *others[4:])
+    yield _one(Shape.COUNTS_THE_OTHERS, "one less at each place", *others, may_hold=True)
     yield _one(Shape.SLIGHTLY_BETTER, "no effect", *good)
     yield _one(Shape.SLIGHTLY_BETTER, "by all that it may be", 0.9, 0.93, 0.95)
 
