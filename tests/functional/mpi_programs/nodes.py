@@ -6,6 +6,7 @@ import sys
 from dlbench import plugins
 from dlbench.communicators.mpi import connect
 from dlbench.worker.train.nodes import NodeProcess
+from dlbench.worker.train.schedule import HandedOut
 from tests.functional.mpi_programs.launch import hand_in
 from tests.simulations import simulation
 
@@ -17,9 +18,16 @@ if __name__ == "__main__":
     options = plugin.options(**found.run.options_of("strategy"))
     communicator = connect(world.num_workers + world.num_servers)
     process, rank = NodeProcess(communicator, world.parameters.dtype), communicator.rank
+    schedule, hands_out = found.schedule, world.num_workers if world.num_servers else 0
+    is_handed_out = isinstance(schedule, HandedOut)
+    if is_handed_out and rank == hands_out:
+        process.hand_out(schedule)
     if rank < world.num_workers:
         node = plugin.get("create_worker")(options, world, rank, process.port)
-        process.train(node, lambda: found.schedule.next(rank), found.gradient)
+        if is_handed_out and rank != hands_out:
+            process.ask(hands_out)
+        next_ticket = process.next_handed_out if is_handed_out else lambda known: known.next(rank)
+        process.train(node, lambda: next_ticket(schedule), found.gradient)
         parameters = node.begin()
     else:
         node = plugin.get("create_server")(options, world, rank - world.num_workers, process.port)
@@ -33,9 +41,9 @@ if __name__ == "__main__":
             "sent": process.sent,
             "received": process.received,
             "bytes_sent": process.bytes_sent,
-            "updates": process.updates,
+            "updates": len(process.moments),
             "samples": process.samples,
             "dropped": process.num_dropped,
-            "staleness": process.staleness,
+            "staleness": sorted(process.staleness.elements()),
         },
     )
