@@ -34,7 +34,7 @@ CASES: tuple[dict[str, Any], ...] = (
     {"strategy": "ring", "workers": 4, "batch_size": 14, "batch_scope": "global", "optimizer": "adam"},
     {"strategy": "local_sgd", "workers": 3, "strategy__period": 3},
     {"strategy": "stale_synchronous", "workers": 1, "servers": 2},
-    {"strategy": "stale_synchronous", "workers": 1, "strategy__bound": 2, "strategy__reads": "cached"},
+    {"strategy": "stale_synchronous", "workers": 1, "servers": 2, "strategy__bound": 2, "strategy__reads": "cached"},
     {"strategy": "asynchronous", "workers": 1, "servers": 2},
     {"strategy": "softsync", "workers": 1, "servers": 1},
     {"strategy": "backup_workers", "workers": 1, "servers": 1, "strategy__backups": 0},

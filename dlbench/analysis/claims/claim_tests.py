@@ -268,6 +268,7 @@ def _counts_the_others(claim: Claim, curves: Sequence[Curve]) -> Iterator[Eviden
                 ((1.0, [value - math.log(place - 1) for value in _logs(curves[0][place])]),),
                 above=up,
                 bound=-slack if up else slack,
+                is_count=True,
             )
             for place, up in bounds
         ]

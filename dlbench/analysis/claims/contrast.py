@@ -26,6 +26,7 @@ class Contrast:
         bound: What it is claimed to be above or below.
         above: Whether it is claimed to be above.
         unit: Unit of the estimate; None: it is the logarithm of a ratio.
+        is_count: Whether repeats that do not differ are no lack of noise, as where something is counted.
     """
 
     label: str
@@ -35,6 +36,7 @@ class Contrast:
     bound: float
     above: bool
     unit: str | None = None
+    is_count: bool = False
 
     @property
     def p(self) -> float:
@@ -56,7 +58,8 @@ class Contrast:
 
     def __str__(self) -> str:
         low, high = (self._said(value) for value in self.interval)
-        spread = f"95% interval {low} to {high}" if self.error else "no repeats differ, so that noise is not known"
+        equal = "all repeats are equal" if self.is_count else "no repeats differ, so that noise is not known"
+        spread = f"95% interval {low} to {high}" if self.error else equal
         bound = self._said(self.bound) if self.bound else "0"
         return f"{self.label}: {self._said(self.estimate)} ({spread}; claimed {'>' if self.above else '<'} {bound})"
 
@@ -64,7 +67,8 @@ class Contrast:
         from scipy.special import stdtr
 
         if not self.error:
-            return 1.0
+            is_there = self.estimate > self.bound if above else self.estimate < self.bound
+            return 0.0 if self.is_count and is_there else 1.0
         distance = (self.estimate - self.bound) / self.error
         return float(stdtr(self.df, -distance if above else distance))
 
@@ -103,6 +107,7 @@ def contrast(
     above: bool,
     bound: float = 0.0,
     unit: str | None = None,
+    is_count: bool = False,
 ) -> Evidence:
     """Return the evidence for a contrast on one side of a bound.
 
@@ -112,12 +117,13 @@ def contrast(
         above: Whether it is claimed to be above the bound, or below.
         bound: The bound.
         unit: Unit of the values.
+        is_count: Whether the values are counts, of which repeats may well be equal.
     """
     terms = [(weight, values, fmean(values)) for weight, values in groups]
     estimate = sum(weight * mean for weight, _, mean in terms)
     squares = sum(weight**2 * _variance(values, mean) / len(values) for weight, values, mean in terms)
     df = min(len(values) for _, values, _ in terms) - 1
-    made = Contrast(label, estimate, math.sqrt(squares), df, bound, above, unit)
+    made = Contrast(label, estimate, math.sqrt(squares), df, bound, above, unit, is_count)
     return Evidence(made.p, made.p_against, made, made)
 
 

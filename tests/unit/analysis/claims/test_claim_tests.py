@@ -96,6 +96,14 @@ def test_each_shape_by_hand() -> None:
         assert state(asked, *values) is expected, (asked, values)
 
 
+def test_counts_that_are_equal_in_all_repeats_are_no_lack_of_noise() -> None:
+    for values, expected in (((3.0, 6.9, 15.0), HOLDS), ((3.0, 6.5, 15.0), NOT)):
+        found = {place: [value] * 5 for place, value in zip((4.0, 8.0, 16.0), values, strict=True)}
+        assert verdict(OTHERS, {"": found}).state is expected
+        assert "all repeats are equal" in verdict(OTHERS, {"": found}).why
+        assert verdict(STAYS, {"": found}).state is UNKNOWN
+
+
 def replace_flat(asked: Claim, flat: float) -> Claim:
     return asked.model_copy(update={"flat": flat})
 
