@@ -11,8 +11,9 @@ x, or a gap between two curves, lies above or below a bound. There is one test f
 - *cannot be told*: all else, and whatever has fewer than three repeats at a place, because noise is not known there.
 
 Means are geometric, changes and gaps are ratios; the gains of `gains-shrink` and `slightly-better` are differences of
-arithmetic means. What must be flat, or must not turn back, is tested against the claim's margin `flat`: a plateau by
-two one-sided tests (TOST; Schuirmann 1987, J. Pharmacokinet. Biopharm. 15:657), a step by one of them.
+arithmetic means, and so is the mean of `counts-the-others`. What must be flat, or must not turn back, is tested
+against the claim's margin `flat`: a plateau by two one-sided tests (TOST; Schuirmann 1987, J. Pharmacokinet. Biopharm.
+15:657), a step by one of them.
 """
 
 import math
@@ -258,17 +259,22 @@ def _stays(claim: Claim, curves: Sequence[Curve]) -> Iterator[Evidence]:
 
 
 def _counts_the_others(claim: Claim, curves: Sequence[Curve]) -> Iterator[Evidence]:
-    """Yield the evidence that the curve is x - 1 at each x above 1, within the margin."""
-    slack = math.log1p(claim.margin)
-    bounds = [(place, up) for place in curves[0] if place > 1 for up in (True, False)]
+    """Yield the evidence that the curve is x - 1 at each x above 1, within the margin.
+
+    Where repeats differ at no place there is no noise, which is unknown where they differ at some.
+    """
+    curve, unit = curves[0], _UNITS[claim.column]
+    is_count = all(len(set(repeats)) == 1 for repeats in curve.values())
+    bounds = [(place, up) for place in curve if place > 1 for up in (True, False)]
     yield every(
         [
             contrast(
-                f"at {place:g}, over {place - 1:g}",
-                ((1.0, [value - math.log(place - 1) for value in _logs(curves[0][place])]),),
+                f"at {place:g}",
+                ((1.0, curve[place]),),
                 above=up,
-                bound=-slack if up else slack,
-                is_count=True,
+                bound=(place - 1) * (1 - claim.margin if up else 1 + claim.margin),
+                unit=unit,
+                is_count=is_count,
             )
             for place, up in bounds
         ]
@@ -286,5 +292,5 @@ FORMS: dict[Shape, ClaimForm] = {
     Shape.SLIGHTLY_BETTER: ClaimForm(2, _slightly, is_ratio=False),
     Shape.LEAST_INSIDE: ClaimForm(3, _least_inside),
     Shape.STAYS: ClaimForm(2, _stays),
-    Shape.COUNTS_THE_OTHERS: ClaimForm(1, _counts_the_others),
+    Shape.COUNTS_THE_OTHERS: ClaimForm(1, _counts_the_others, is_ratio=False),
 }
