@@ -71,6 +71,10 @@ def simulation(record: Recorder, turns: int, effort: Effort) -> None:
     record.turns({"": lambda: costs.simulation(max(w for w in workers if w <= 4096), 100)}, turns)
 
 
+def servers(record: Recorder, turns: int, effort: Effort) -> None:
+    record.turns(training.nodes(CASES["resnet20"], effort.window_s), turns)
+
+
 def training_of(model: str) -> Callable[[Recorder, int, Effort], None]:
     return lambda record, turns, effort: record.turns(training.sides(CASES[model], effort.window_s), turns)
 
@@ -175,6 +179,17 @@ SECTIONS = {
         6,
         10,
         simulation,
+    ),
+    "servers": Section(
+        "ResNet-20 with two workers: all-reduce, and one parameter server beside them",
+        6,
+        14,
+        servers,
+        (
+            Comparison("asynchronous", "mpi, own-ring"),
+            Comparison("parameter_server", "mpi, own-ring"),
+            Comparison("parameter_server", "ring"),
+        ),
     ),
     "overlap": Section(
         "Horovod: gradients reduced while others are computed, against not",

@@ -193,6 +193,30 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
+NODES: dict[str, dict[str, Any]] = {
+    "mpi, own-ring": {"strategy": "mpi", "algorithm": "own-ring"},
+    "ring": {"strategy": "ring"},
+    "parameter_server": {"strategy": "parameter_server"},
+    "asynchronous": {"strategy": "asynchronous"},
+}
+
+
+def nodes(case: Case, window_s: float) -> dict[str, Measure]:
+    """Return all-reduce and servers on one case: samples/s, and what a step waits for messages."""
+    # Nodes cannot extend a window: it is made long enough even for what trains faster than the plain script.
+    steps = ceil(1.5 * steps_of(case, window_s))
+
+    def measure(changes: dict[str, Any]) -> Found:
+        row = dlbench_row(settings_of(case, steps) | changes)
+        in_steps = 1e6 / float(row["timed_steps"])
+        return {
+            f"{case.title}: rate": (float(row["samples_per_s"]), "samples/s"),
+            f"{case.title}: waiting": (float(row["communication_time_s"]) * in_steps, "us/step"),
+        }
+
+    return {name: lambda changes=changes: measure(changes) for name, changes in NODES.items()}  # type: ignore[misc]
+
+
 def ways(case: Case, window_s: float, ways: dict[str, dict[str, Any]], **base: Any) -> dict[str, Measure]:
     """Return dlbench's runs of a case with each of some changes, by name."""
     steps = steps_of(case, window_s)
