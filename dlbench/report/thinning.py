@@ -12,8 +12,12 @@ from dlbench.report.data import ReportData
 if TYPE_CHECKING:
     import pandas as pd
 
+    from dlbench.plugins import Plugin
+
 # Charts of more arms than this are thinned.
 MOST_ARMS = 48
+# Of more arms than this nothing is summed up, which takes a moment for each.
+MOST_SUMMED = 2000
 ARM = ["study", "arm"]
 # A setting of numbers with so few values is no scale.
 FEW = 2
@@ -50,6 +54,11 @@ def thinned(data: ReportData) -> Thinned:
     what = listed(settings) or "evenly chosen"
     note = f"Charts show {_num_arms(kept)} of {before:,} arms ({what}), the best among them; `arms.csv` has all."
     return Thinned(_only(data, kept), note)
+
+
+def takes_all(plugin: "Plugin", data: ReportData) -> bool:
+    """Whether a figure gets all arms: one that says `ALL_ARMS` sums them up, where they are not too many."""
+    return bool(plugin.get("ALL_ARMS", False)) and _num_arms(data.runs) <= MOST_SUMMED
 
 
 def _num_arms(runs: "pd.DataFrame") -> int:

@@ -18,7 +18,7 @@ from dlbench.report.page import html
 from dlbench.report.page.content import Content, RenderedFigure
 from dlbench.report.page.machines import unsteady
 from dlbench.report.rendering.pool import RenderPool, Task
-from dlbench.report.thinning import thinned
+from dlbench.report.thinning import takes_all, thinned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
@@ -92,7 +92,7 @@ def write_report(data: ReportData, request: ReportRequest, pool: RenderPool | No
 
     style_of(request.style)
     names, made, charted = _names(request), ReportFiles(), thinned(data)
-    figures = _figures(charted.data, names, made)
+    figures = _figures(data, charted.data, names, made)
     if request.figures:
         figures = iter(list(figures))
         if made.left_out:
@@ -124,9 +124,10 @@ def picture(data: ReportData, name: str, style: str) -> "MatplotlibFigure":
     from dlbench.report.rendering.style import style_of
 
     plugin = plugins.load("figures", plugins.canonical(name))
-    data = thinned(data).data
+    thin = thinned(data).data
+    shown = data if takes_all(plugin, data) else thin
     try:
-        return figure.picture(_hues(data).applied(plugin.get("chart")(data)), style_of(style))
+        return figure.picture(_hues(thin).applied(plugin.get("chart")(shown)), style_of(style))
     except MissingRowsError as lacking:
         raise UserError(f"the figure {name} cannot be drawn: {lacking}") from lacking
 
@@ -152,10 +153,11 @@ def _names(request: ReportRequest) -> list[str]:
     return sorted(loaded, key=lambda name: (loaded[name].get("ORDER", 1000), name))
 
 
-def _figures(data: ReportData, names: Iterable[str], made: ReportFiles) -> Iterator[Figure]:
-    hues = _hues(data)
+def _figures(whole: ReportData, thin: ReportData, names: Iterable[str], made: ReportFiles) -> Iterator[Figure]:
+    hues = _hues(thin)
     for name in names:
         plugin = plugins.load("figures", name)
+        data = whole if takes_all(plugin, whole) else thin
         try:
             chart = hues.applied(plugin.get("chart")(data))
         except MissingRowsError as lacking:

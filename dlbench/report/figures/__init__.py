@@ -6,6 +6,7 @@ A figure file holds a one-line doc, which is what `dlbench list figures` and the
 
     OPTIONS = Options                              # none so far
     ORDER = 10                                     # its place in the report: small numbers first
+    ALL_ARMS = True                                # whether it sums up all arms, where other charts show some; optional
 
 It imports neither matplotlib nor pandas at its top level. `dlbench.report.lines` turns runs into series of marks,
 `dlbench.report.rendering` draws whatever a `Chart` describes, `dlbench.report.caption` states n and hardware under it.

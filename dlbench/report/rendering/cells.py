@@ -92,7 +92,7 @@ def cell_pt(panel: Panel, style: Style) -> tuple[float, float]:
 
 
 def cell_text(mark: Mark, *, percent: bool, flags: frozenset[str] = frozenset()) -> str:
-    """Return what a cell says: its value, what it is at least, and how many runs failed; `-` where nothing is known."""
+    """Return what a cell says: its name, its value or what it is at least, how many runs failed; `-` for nothing."""
     star = FLAGGED if flags.intersection(mark.flags.split(";")) else ""
     interval: Interval | None = mark.interval if mark.interval and math.isfinite(mark.interval.value) else None
     lines = [] if interval is None else [brief(interval.value, percent=percent) + star]
@@ -100,4 +100,4 @@ def cell_text(mark: Mark, *, percent: bool, flags: frozenset[str] = frozenset())
         lines = [f"≥ {brief(min(mark.ended), percent=percent)}"]
     if mark.num_failed:
         lines.append(f"{mark.num_failed} failed")
-    return "\n".join(lines) or UNKNOWN
+    return "\n".join([mark.name] * bool(mark.name) + lines) or UNKNOWN
