@@ -31,6 +31,12 @@ def _exchange(arm: Arm) -> str:
     return _of((part / window for part, window in parts if part is not None and window), percent)
 
 
+def _reached(arm: Arm) -> str:
+    """Return the time to the target; how many runs reached it, where not all of them did."""
+    reached, tried = len(arm.values("time_to_target_s")), len(arm.completed)
+    return _spread("time_to_target_s")(arm) if reached == tried else f"{reached} of {tried} reached it"
+
+
 def _sent(arm: Arm) -> str:
     has_peers = int(arm.first.get("hosts") or 1) > 1
     return _of(value / 1e6 for value in arm.values("network_bytes")) if has_peers else ""
@@ -39,10 +45,17 @@ def _sent(arm: Arm) -> str:
 _SCORE = "{:.3f}".format
 MEASURED: Mapping[str, tuple[str, Cell]] = {
     "train_time_s": ("training time, s", _spread("train_time_s")),
-    "time_to_target_s": ("time to target, s", _spread("time_to_target_s")),
+    "time_to_target_s": ("time to target, s", _reached),
     "samples_seen": ("samples seen", lambda arm: f"{samples(arm):,}"),
     "steps": ("updates", _spread("steps")),
     "samples_per_s": ("steady throughput, samples/s", _rate),
+    "samples_per_s_per_worker": ("samples/s of one worker", _spread("samples_per_s_per_worker")),
+    "updates_per_s": ("updates per second", _spread("updates_per_s")),
+    "samples_per_update": ("samples in an update", _spread("samples_per_update")),
+    "staleness_mean": ("mean staleness", _spread("staleness_mean")),
+    "gradients_dropped": ("gradients dropped", _spread("gradients_dropped")),
+    "messages": ("messages", _spread("messages")),
+    "bytes_sent": ("bytes sent", _spread("bytes_sent")),
     "efficiency": ("efficiency of steady throughput", lambda arm: interval_text(arm.efficiency, percent)),
     "exchange": ("share of the window in the exchange", _exchange),
     "sent_mb": ("sent by all hosts, MB", _sent),
