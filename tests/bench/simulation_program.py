@@ -13,12 +13,12 @@ BATCH_SIZE = 8
 def main() -> None:
     """Train so many workers, each of which makes so many updates on average."""
     workers, updates = map(int, sys.argv[1:])
-    # The size of the digits: 640 weights and 10 biases. One epoch holds all samples.
-    problem = clouds(64, 10, workers * updates * BATCH_SIZE)
+    # The size of the digits: 640 weights and 10 biases. An epoch holds a batch for each worker.
+    problem = clouds(64, 10, workers * BATCH_SIZE)
     started = perf_counter()
     found = simulation(
-        "asynchronous", workers, problem=problem, batch_size=BATCH_SIZE, epochs=1, learning_rate=0.001,
-        precision="float32",
+        "asynchronous", workers, problem=problem, batch_size=BATCH_SIZE, epochs=updates, evaluate_every=updates,
+        learning_rate=0.001, precision="float32",
     )  # fmt: skip
     result = found.train()
     seconds = perf_counter() - started
