@@ -124,14 +124,18 @@ def _separate(shared: Shared) -> list[Place]:
 
 
 def _with_servers(places: list[Place], settings: Settings) -> list[Place]:
-    """Make servers of the last places, where they have their own, or add servers beside workers, spread evenly."""
+    """Make servers of the last places, where they have their own, or add servers beside workers, spread evenly.
+
+    A server may run on the cores of all workers of its host: it works while one of them waits for it.
+    """
     workers = len(places) if settings.is_simulated else settings.workers
     found = [*places[:workers], *(place.model_copy(update=_AS_SERVER) for place in places[workers:])]
     beside = settings.num_server_processes - (len(places) - workers)
     for server in range(beside):
         peer = places[server * workers // beside]
-        local_index = sum(place.host == peer.host for place in found)
-        update = {"rank": len(found), "local_index": local_index, "quota": None, **_AS_SERVER}
+        here = [place for place in found if place.host == peer.host]
+        cores = tuple(sorted({core for place in here for core in place.cores}))
+        update = {"rank": len(found), "local_index": len(here), "cores": cores, "quota": None, **_AS_SERVER}
         found.append(peer.model_copy(update=update))
     return found
 

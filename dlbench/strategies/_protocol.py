@@ -204,6 +204,7 @@ def weighted_mean(gradients: Sequence[tuple[Array, int]]) -> Array:
     if not total:
         raise ValueError("a mean needs samples")
     found = np.zeros(len(gradients[0][0]))
+    part = np.empty_like(found)
     for values, samples in gradients:
-        found += values.astype(np.float64) * (samples / total)
+        found += np.multiply(values, samples / total, out=part, dtype=np.float64)
     return found.astype(gradients[0][0].dtype)

@@ -186,14 +186,14 @@ def with_servers(*hosts: Host, **settings: object) -> Layout:
     return plan_layout(run(cores_per_worker=1, **asked), cluster(*hosts))
 
 
-def test_servers_beside_workers_share_their_cores_and_take_none_from_others() -> None:
+def test_servers_beside_workers_share_the_cores_of_their_host_and_take_none_from_others() -> None:
     made = with_servers(host("a", 2), host("b", 2), workers=4, servers=2)
     assert [(place.role, place.workers, place.host) for place in made.places] == [
         ("worker", (0,), "a"), ("worker", (1,), "a"), ("worker", (2,), "b"), ("worker", (3,), "b"),
         ("server", (), "a"), ("server", (), "b"),
     ]  # fmt: skip
     assert [place.rank for place in made.places] == list(range(6))
-    assert cores(made) == [(0,), (1,), (0,), (1,), (0,), (0,)]
+    assert cores(made) == [(0,), (1,), (0,), (1,), (0, 1), (0, 1)]
     assert [place.local_index for place in made.places] == [0, 1, 0, 1, 2, 2]
     assert (made.emulated, made.cores_per_worker) == ((), 1)
     assert made.returns_to_a_host
@@ -202,7 +202,7 @@ def test_servers_beside_workers_share_their_cores_and_take_none_from_others() ->
 
 def test_more_servers_than_workers_sit_beside_each_in_turn() -> None:
     made = with_servers(host("a", 2), workers=2, servers=4)
-    assert cores(made)[2:] == [(0,), (0,), (1,), (1,)]
+    assert cores(made)[2:] == [(0, 1)] * 4
     assert not made.returns_to_a_host
 
 
