@@ -81,8 +81,13 @@ class MpiCommunicator:
         The array is not to be written again.
         """
         self._sending.append((self.comm.Isend([data, self._mpi.BYTE], to, tag), data))
+        self.is_sending()
+
+    def is_sending(self) -> bool:
+        """Whether a message is still on its way: a large one gets on only while this process calls MPI."""
         while self._sending and self._sending[0][0].Test():
             self._sending.popleft()
+        return bool(self._sending)
 
     def probe(self) -> tuple[int, int, int] | None:
         """Return source, tag and bytes of a message that has arrived, None where there is none."""

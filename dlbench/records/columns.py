@@ -259,7 +259,7 @@ NODES = _table(
     ("host", "int", "", "Number of its host, from 0 in the order of first use; of a simulated run, of the simulated host."),
     ("steps", "int", "steps", "Gradients that it computed; empty for a server."),
     ("compute_time_s", "float", "s", "Time in which it computed them."),
-    ("wait_time_s", "float", "s", "Time until ended_at_s (or its failure) in which it computed none: waiting for others, and for messages on their way."),
+    ("wait_time_s", "float", "s", "Time until ended_at_s (or its failure) in which it computed none: waiting for others and for messages on their way; of real workers reading batches, too."),
     ("ended_at_s", "float", "s", "When it found no more samples, in seconds since the first step; empty where it did not."),
     ("messages_sent", "int", "", "Messages that it sent."),
     ("messages_received", "int", "", "Messages that were sent to it."),

@@ -28,8 +28,8 @@ _ABOUT = {
     "steps": "One row for every step and worker.",
     "sensors": "One row for every reading of a sensor; `QUANTITIES` in the sensor's file says what each means.",
     "topology": "One row for every process: which host, cores, device and interface it really had.",
-    "nodes": "One row for every worker and server of a simulated run; a link of the simulation is a host's interface.",
-    "staleness": "How stale the gradients of a simulated run with servers were when they entered an update.",
+    "nodes": "One row for every worker and server of a strategy made of nodes, real or simulated.",
+    "staleness": "How stale gradients were when they entered a server's update.",
 }
 
 

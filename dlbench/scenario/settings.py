@@ -212,8 +212,8 @@ class Settings(BaseModel):
     server_placement: Annotated[ServerPlacement | None, Setting(Affects.DISTRIBUTION, before=())] = Field(
         None,
         description="`beside`: servers share hosts with workers, spread over them evenly, and their cores; `own`: each "
-        "has a slot and cores of its own, after those of the workers, or where they are simulated a host. Default: beside "
-        "real workers, own where they are simulated.",
+        "has a slot and cores of its own, after those of the workers, or where they are simulated a host. Default: "
+        "beside real workers, own where they are simulated.",
     )
     mode: Annotated[Mode | None, Setting(Affects.DISTRIBUTION)] = Field(
         None, description="All workers on one host, or one worker per host."

@@ -77,7 +77,8 @@ class DownpourServer(Shard):
         super().__init__(world, shard, port)
         if options.adagrad:
             self._optimizer = Adagrad(self.parameters)
-        self._held = options.warm_start_steps
+        self._held, self._steps_in_push = options.warm_start_steps, options.n_push
+        self._steps_of_first = 0
 
     def on_message(self, message: Message) -> None:
         """Take a gathered gradient, or send parameters."""
@@ -88,7 +89,8 @@ class DownpourServer(Shard):
         elif message.type == "pull":
             self.send(message.worker)
         is_first = message.worker == 0
-        if self._held and is_first and (message.type == "finished" or message.step >= self._held):
+        self._steps_of_first += self._steps_in_push * (is_first and message.type == "push")
+        if self._held and is_first and (message.type == "finished" or self._steps_of_first >= self._held):
             self._held = 0
             for worker in range(1, self.world.num_workers):
                 self.send(worker)

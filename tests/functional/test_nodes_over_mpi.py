@@ -68,3 +68,11 @@ def test_workers_that_do_not_wait_end_with_all_messages_delivered(tmp_path: Path
     # Gradients of three workers meet each other's updates, unless the machine ran them one after the other.
     if strategy in ("asynchronous", "stale_synchronous"):
         assert min(staleness) >= 0
+
+
+def test_a_large_message_leaves_while_its_sender_computes(tmp_path: Path) -> None:
+    """Over TCP its receiver would wait for the sender's next call of MPI, and others with it."""
+    ended = mpirun(tmp_path, 2, "slow_sender", mca={"btl": "self,tcp"})
+    assert ended.code == 0, ended.output
+    received_after_s = ended.results[1]
+    assert received_after_s < 0.5

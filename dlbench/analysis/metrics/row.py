@@ -89,7 +89,7 @@ def run_row(
     row: dict[str, Any] = dict.fromkeys(names("runs"))
     row |= _specification(run)
     row |= _attempt(attempt, outcome)
-    row |= _layout(layout) | _cost(attempt.prices, layout, outcome)
+    row |= _layout(layout) | _cost(run, attempt.prices, layout, outcome)
     row |= _results(journal.results.values(), by_servers, complete=bool(results))
     if run.settings.is_simulated:
         row |= _simulated(run, row)
@@ -201,11 +201,12 @@ def _simulated(run: RunSpec, row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _cost(prices: Prices | None, layout: Layout | None, outcome: Outcome) -> dict[str, Any]:
+def _cost(run: RunSpec, prices: Prices | None, layout: Layout | None, outcome: Outcome) -> dict[str, Any]:
     """Return what an attempt cost: its time from launch to end on every host and every worker's slot it used."""
     if prices is None or layout is None or not outcome.wall_time_s:
         return {}
     workers = sum(len(place.workers) for place in layout.places)
+    workers += run.settings.num_slots - run.settings.workers  # servers with slots of their own
     return {
         "cost": prices.cost(outcome.wall_time_s, len(layout.hosts), workers),
         "cost_currency": prices.currency,

@@ -44,7 +44,7 @@ def chart(data: "ReportData") -> Chart:
         MissingRowsError: No two strategies reached a target under the same conditions.
     """
     runs = with_ends(data.runs)
-    runs = runs[~is_base_line(runs) & ~is_alone(runs) & is_completed(runs)]
+    runs = runs[~is_base_line(runs) & ~is_alone(runs)]
     panels = [
         panel
         for values, rows in groups(runs, TARGET)
@@ -60,6 +60,7 @@ def chart(data: "ReportData") -> Chart:
         columns=1,
         lead="Each cell names the strategy with the least median time, and that time in s.",
         notes=(
+            "A run that did not complete has not reached the target.",
             f"+n: so many other strategies there cannot be told apart from it ({doubt}).",
             *end_notes(runs),
         ),
@@ -100,9 +101,10 @@ def _winner(place: float, runs: "pd.DataFrame") -> Mark | None:
 
 
 def _contestant(values: dict[str, object], runs: "pd.DataFrame") -> _Contestant | None:
-    """Return the times of one arm; None where half of its runs or more did not reach the target."""
+    """Return the times of one arm; None where half of its runs or more did not reach the target, or complete."""
     reached = numbers(runs, TIME).dropna().tolist()
     late = numbers(runs, ended(TIME)).dropna().tolist()
+    late += [max([*reached, *late], default=0.0)] * int((~is_completed(runs)).sum())
     median = censored_median(reached, late)
     if median is None or not math.isfinite(median.value):
         return None

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dlbench.scenario.check.case import Case, Descriptions, num_training_samples
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.cluster.spread import spread
+from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Divide, Input
 
@@ -21,13 +22,13 @@ def warnings(runs: Sequence[RunSpec], cluster: Cluster) -> tuple[str, ...]:
 
 def _window(arms: Sequence[RunSpec], cluster: Cluster) -> list[str]:
     seen: Descriptions = {}
-    short = [
-        run.label for run in arms if not run.settings.extend_window and _num_steps(run, cluster, seen) <= _WINDOW_STEPS
-    ]
+    short = [run for run in arms if not run.settings.extend_window and _num_steps(run, cluster, seen) <= _WINDOW_STEPS]
     if not short:
         return []
-    remedy = "`extend_window: true` or more epochs would fill it"
-    return [f"fewer than {_WINDOW_STEPS} steps after warm-up, so no samples_per_s: {_some(short)}; {remedy}"]
+    can_extend = not any(needs_of(run.settings.strategy).nodes for run in short)
+    remedy = "`extend_window: true` or more epochs" if can_extend else "more epochs"
+    labels = _some([run.label for run in short])
+    return [f"fewer than {_WINDOW_STEPS} steps after warm-up, so no samples_per_s: {labels}; {remedy} would fill it"]
 
 
 def _num_steps(run: RunSpec, cluster: Cluster, seen: Descriptions) -> float:

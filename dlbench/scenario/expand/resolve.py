@@ -78,15 +78,18 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
     if communicator == SIMULATED:
         needs = needs.model_copy(update={"collectives": ()})
     collectives = _collectives(given, needs, point, cluster)
-    resolved = {
-        "algorithm": _first(given.algorithm, needs.algorithms, point, "algorithm"),
-        "collectives": collectives,
+    servers = {
         "communicator": communicator,
         "servers": _servers(given, needs, point),
         "server_placement": _server_placement(given, needs, point, communicator),
+    }
+    resolved = {
+        **servers,
+        "algorithm": _first(given.algorithm, needs.algorithms, point, "algorithm"),
+        "collectives": collectives,
         "launcher": _launcher(given, collectives, cluster),
         "submitter": given.submitter if "submitter" in point.values else cluster.submitter,
-        "mode": _mode(given, cluster),
+        "mode": _mode(given.model_copy(update=servers), cluster),
         **_labels(given, point),
     }
     settings = given.model_copy(update=resolved)
@@ -189,7 +192,7 @@ def _mode(settings: Settings, cluster: Cluster) -> Mode | None:
     """Return where the workers sit: on one host if they fit there, unless the scenario says otherwise."""
     if settings.mode is not None or settings.workers_per_host is not None:
         return settings.mode
-    fits = len(cluster.hosts) == 1 or settings.workers <= max(host.slots for host in cluster.hosts)
+    fits = len(cluster.hosts) == 1 or settings.num_slots <= max(host.slots for host in cluster.hosts)
     return Mode.SCALE_UP if fits else None
 
 

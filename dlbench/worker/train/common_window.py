@@ -3,7 +3,8 @@
 There is no barrier at which a piece could open without disturbing them. All clocks begin at one barrier instead, and
 the window is cut when training is over: it opens at the first update after every worker's first step, and closes at
 the last one before any worker found no more samples. In between it is cut into equal pieces, each from an update to
-another, so that the warm-up can be left out in whole pieces, as elsewhere.
+another, so that the warm-up can be left out in whole pieces, as elsewhere. These updates are one node's, the first
+server's or worker 0's: where workers are in lock step the others' updates lie at the same distance from each cut.
 """
 
 from collections.abc import Sequence
@@ -20,8 +21,14 @@ PIECES = 64
 Floats = npt.NDArray[np.float64]
 
 
+_NONE: Floats = np.empty(0)
+
+
 class Collective(Protocol):
     """Sums over all nodes."""
+
+    rank: int
+    size: int
 
     def all_reduce(self, array: Array, out: Array, operation: str = "sum") -> None:
         """Write the `sum`, `max` or `min` of all nodes' `array` to `out`."""
@@ -57,7 +64,7 @@ def pieces(seen: Seen, communicator: Collective, *, counts_for_all: bool) -> tup
     opened = _most(communicator, -np.inf if is_server else seen.steps_s[0] if len(seen.steps_s) else np.inf)
     closed = -_most(communicator, -np.inf if is_server else -(seen.found_no_more_s or 0.0))
     edges = np.linspace(opened, closed, PIECES + 1) if opened < closed else np.empty(0)
-    edges = _at_updates(seen.updates_s, edges, communicator)
+    edges = _at_updates(seen.updates_s if _is_first(seen, communicator) else _NONE, edges, communicator)
     if len(edges) < 2:
         return ()
     samples = np.diff(np.concatenate([[0], np.cumsum(seen.samples)])[np.searchsorted(seen.updates_s, edges, "right")])
@@ -76,8 +83,14 @@ def pieces(seen: Seen, communicator: Collective, *, counts_for_all: bool) -> tup
     )
 
 
+def _is_first(seen: Seen, communicator: Collective) -> bool:
+    """Whether this node is the first of those that make updates."""
+    rank = communicator.rank if len(seen.updates_s) else communicator.size
+    return rank == -_most(communicator, -rank)
+
+
 def _at_updates(updates_s: Floats, edges: Floats, communicator: Collective) -> Floats:
-    """Return edges moved to the first update of any node from there on, the last one to the last update before it."""
+    """Return edges moved to the first update from there on, the last one to the last update before it; a collective."""
     if not len(edges):
         return edges
     after = np.append(updates_s, np.inf)[np.searchsorted(updates_s, edges[:-1])]

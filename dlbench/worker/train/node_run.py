@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from dlbench.errors import UserError
 from dlbench.records.result import NodeAccount, Result
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.strategies import Communicator
 from dlbench.strategies._protocol import ServerNode, WorkerNode
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Array
@@ -25,16 +24,13 @@ from dlbench.worker.train import common_window
 from dlbench.worker.train.agreement import Agreement, Diverged, compare
 from dlbench.worker.train.loop import ANNOUNCE_S
 from dlbench.worker.train.node_plan import NodePlan
-from dlbench.worker.train.node_scores import Copy, Replica, joined, score
-from dlbench.worker.train.nodes import MessageCommunicator, NodeProcess
+from dlbench.worker.train.node_scores import Copy, NodeCommunicator, Replica, joined, score
+from dlbench.worker.train.nodes import NodeProcess, meet
 from dlbench.worker.train.schedule import HandedOut, Ticket
 
 # Copies of parameters that one process may keep until they are scored.
 MOST_KEPT_BYTES = 4 * 2**30
-
-
-class NodeCommunicator(Communicator, MessageCommunicator, Protocol):
-    """A communicator with collectives and messages."""
+_NOTHING: Array = np.empty(0)
 
 
 @dataclass
@@ -85,8 +81,8 @@ class NodeRun:
         self._epochs = [_Epoch() for _ in range(run.epochs_per_worker)]
         self._num_ended = self._steps = 0
         self._step_ends: list[float] = []
-        # When the step under way began, had its batch, and had its gradient; its mean loss.
-        self._moments = (0.0, 0.0, 0.0)
+        # When the step under way began, had its batch, the parameters, and its gradient; its mean loss.
+        self._moments = (0.0, 0.0, 0.0, 0.0)
         self._loss: float | None = None
         self._computed_s = 0.0
         self._refuse_too_many_copies()
@@ -103,9 +99,10 @@ class NodeRun:
         self._rehearse()
         self.reporter.phase = "barrier"
         self.reporter.drain(ANNOUNCE_S)
-        self.communicator.barrier()
+        meet(self.communicator)
         self.observer.baseline()
-        self.communicator.barrier()
+        meet(self.communicator)
+        self.communicator.barrier()  # which all leave at the same moment
         self.recorder.start(self.observer.zero)
         try:
             if self._replica is not None:
@@ -128,6 +125,11 @@ class NodeRun:
         return world.server(0) if world.num_servers else 0
 
     @property
+    def _is_scored(self) -> bool:
+        """Whether what is scored is made of this node's parameters: a server's where there are any, else a worker's."""
+        return (self._replica is None) == bool(self.plan.world.num_servers)
+
+    @property
     def _counts_updates(self) -> bool:
         """Whether the updates that this node has made are those of all, or a part of them."""
         return bool(self.process.moments)
@@ -142,10 +144,12 @@ class NodeRun:
             next_ticket = lambda: schedule.next(rank)  # noqa: E731
 
         def next_in_epoch() -> Ticket | None:
-            self._moments = (perf_counter(), NAN, NAN)
+            self._moments = (perf_counter(), NAN, NAN, NAN)
             ticket = next_ticket()
             epoch = len(self._epochs) if ticket is None else min(ticket.epoch, len(self._epochs))
             self._end_epochs(epoch - 1, node.parameters)
+            if ticket is None:
+                self.reporter.phase = "barrier"
             return ticket
 
         process.train(node, next_in_epoch, self._gradient_with(replica), self._end_step)
@@ -157,12 +161,13 @@ class NodeRun:
         def gradient(ticket: Ticket, parameters: Array) -> Array:
             share, reporter = ticket.share, self.reporter
             x, y = batches(share, ticket.epoch)
-            reporter.phase = "compute"
             batch_ready = perf_counter()
+            trainer.set_parameters(parameters)
+            reporter.phase = "compute"
+            taken_over = perf_counter()
             sums = self._epochs[min(ticket.epoch, len(self._epochs)) - 1]
             values, loss_sum, correct = np.zeros_like(parameters), 0.0, 0.0
             if len(y):
-                trainer.set_parameters(parameters)
                 found, loss_sum, correct = trainer.gradient(x, y, 1 / len(y))
                 values = found.copy()
             sums.loss_sum += loss_sum
@@ -171,8 +176,8 @@ class NodeRun:
             sums.steps += 1
             self._loss = loss_sum / len(y) if len(y) else None
             gradient_ready = perf_counter()
-            self._computed_s += gradient_ready - batch_ready
-            self._moments = (self._moments[0], batch_ready, gradient_ready)
+            self._computed_s += gradient_ready - taken_over
+            self._moments = (self._moments[0], batch_ready, taken_over, gradient_ready)
             reporter.phase = "all_reduce"
             return values
 
@@ -180,12 +185,15 @@ class NodeRun:
 
     def _end_step(self, ticket: Ticket) -> None:
         """Record the step that is over: the next one may begin."""
-        started, batch_ready, gradient_ready = self._moments
+        started, batch_ready, taken_over, gradient_ready = self._moments
         now = perf_counter()
+        # The model takes parameters over before it computes; the row has that as the update, at the end.
+        update_s = taken_over - batch_ready
         self._steps += 1
         self._step_ends.append(now)
-        phase = "first" if self._steps == 1 else "timed" if ticket.share.is_full else "remainder"
-        timestamps = StepTimestamps(started, batch_ready, gradient_ready, NAN, now, now)
+        # Smaller last steps lie in the window, too: nobody waits at a barrier before them.
+        phase = "first" if self._steps == 1 else "timed"
+        timestamps = StepTimestamps(started, batch_ready, gradient_ready - update_s, NAN, now - update_s, now)
         epoch = min(ticket.epoch, len(self._epochs))
         self.recorder.add(self._steps, epoch, phase, len(ticket.share.indices), timestamps, self._loss)
         self.reporter.phase = "data"
@@ -212,7 +220,7 @@ class NodeRun:
             ended.ended_at = perf_counter()
             if self._num_ended % every == 0 or self._num_ended == epochs:
                 statistics = np.empty(0) if self._replica is None else self._replica.trainer.statistics()
-                ended.kept = Copy(parameters.copy(), statistics)
+                ended.kept = Copy(parameters.copy() if self._is_scored else _NOTHING, statistics)
 
     def _rehearse(self) -> None:
         """Let the trainer compile for the sizes of batches that only end an epoch: it would delay others later."""
@@ -259,8 +267,8 @@ class NodeRun:
 
     def _over_all_nodes(self, trained_until: float) -> tuple[list[float], Array]:
         """Return when each epoch was over on all nodes that hold what is evaluated, and sums [epochs, 3] of workers."""
-        holds = (self._replica is None) == bool(self.plan.world.num_servers)
-        ended = np.array([one.ended_at - self.recorder.zero if holds else -np.inf for one in self._epochs])
+        zero = self.recorder.zero
+        ended = np.array([one.ended_at - zero if self._is_scored else -np.inf for one in self._epochs])
         self.communicator.all_reduce(ended, ended, "max")
         sums = np.array([(one.loss_sum, one.correct, one.samples) for one in self._epochs], np.float64)
         self.communicator.all_reduce(sums, sums)
@@ -271,7 +279,7 @@ class NodeRun:
         self.reporter.phase = "evaluate"
         kept = [one.kept for one in self._epochs if one.kept is not None]
         size = self.run.settings.evaluation_batch_size
-        scores = iter(score(kept, self.plan.world, self.communicator, self._replica, size))
+        scores = iter(score(kept, self.plan.world, self.communicator, self._replica, size, self._scored))
         rows, steps = [], 0
         for number, (one, ended_s, (loss_sum, correct, samples)) in enumerate(
             zip(self._epochs, ended, sums.tolist(), strict=True), 1
@@ -297,6 +305,10 @@ class NodeRun:
                 }
             rows.append(row)
         return rows
+
+    def _scored(self) -> None:
+        """Say that the next copy is being scored: a run of many is not stalled."""
+        self.reporter.step += 1
 
     def _agree(self, last: Array) -> Agreement | None:
         """Compare the last parameters of all nodes, where the strategy promises that they are the same; a collective.
@@ -391,7 +403,7 @@ class NodeRun:
     def _refuse_too_many_copies(self) -> None:
         settings, epochs = self.run.settings, self.run.epochs_per_worker
         copies = -(-epochs // settings.evaluate_every)
-        needed = copies * self.plan.world.parameters.nbytes
+        needed = copies * self.plan.world.parameters.nbytes // max(1, self.plan.world.num_servers)
         if needed > MOST_KEPT_BYTES:
             raise UserError(
                 f"{copies} copies of the parameters, one for each evaluation, would take {needed / 2**30:.1f} GiB in "

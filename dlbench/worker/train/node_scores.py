@@ -1,8 +1,8 @@
 """Scores of parameters that nodes have kept while they trained: many at a time, so that few collectives are needed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -11,9 +11,14 @@ from dlbench.strategies._protocol import World
 from dlbench.trainers import Array, Trainer
 from dlbench.worker.train.agreement import Diverged
 from dlbench.worker.train.batches import TrainingData
+from dlbench.worker.train.nodes import MessageCommunicator, meet
 
 # Parameters that a process joins at a time.
 _GROUP_BYTES = 2**28
+
+
+class NodeCommunicator(Communicator, MessageCommunicator, Protocol):
+    """A communicator with collectives and messages."""
 
 
 class Replica(NamedTuple):
@@ -40,7 +45,12 @@ class Scored(NamedTuple):
 
 
 def score(
-    copies: Sequence[Copy], world: World, communicator: Communicator, replica: Replica | None, batch_size: int
+    copies: Sequence[Copy],
+    world: World,
+    communicator: NodeCommunicator,
+    replica: Replica | None,
+    batch_size: int,
+    begin_next: Callable[[], None],
 ) -> list[Scored]:
     """Return the scores of copies over all workers, each validation sample once; a collective.
 
@@ -50,6 +60,7 @@ def score(
         communicator: Connects them.
         replica: A worker's; None for a server.
         batch_size: Samples that a worker scores at a time.
+        begin_next: Called before each copy.
 
     Raises:
         Diverged: A loss is not finite.
@@ -58,6 +69,7 @@ def score(
     statistics = mean_statistics([copy.statistics for copy in copies], world, communicator, replica)
     for number, parameters in enumerate(_joined_in_groups([copy.parameters for copy in copies], world, communicator)):
         started = perf_counter()
+        begin_next()
         if replica is not None:
             trainer, data = replica
             trainer.set_parameters(parameters)
@@ -69,6 +81,7 @@ def score(
                 batch = mine[start : start + batch_size]
                 sums[number] += trainer.evaluate(data.validation_x[batch], data.validation_y[batch])
         seconds.append(perf_counter() - started)
+    meet(communicator)
     communicator.all_reduce(sums, sums)
     total = np.array([own])
     communicator.all_reduce(total, total)

@@ -25,6 +25,8 @@ from dlbench.worker.train.schedule import HandedOut, Ticket
 _LEAST_POLL_S, _MOST_POLL_S, _POLL_SHARE = 2e-5, 2e-4, 0.05
 # The same while this process computes: it takes the core from itself.
 _POLL_COMPUTING_S = 1e-3
+# And while it waits for others to come to the same place.
+_MEETING_POLL_S = 1e-3
 # Tags: messages between nodes, what asks for samples, and what answers that.
 _OF_NODES, _ASK, _HAND_OUT = 0, 1, 2
 
@@ -38,6 +40,9 @@ class MessageCommunicator(Protocol):
     def send(self, data: Array, to: int, tag: int = 0) -> None:
         """Send bytes [n] (uint8) without waiting."""
 
+    def is_sending(self) -> bool:
+        """Whether a message is still on its way: a large one gets on only while this process calls."""
+
     def probe(self) -> tuple[int, int, int] | None:
         """Return source, tag and bytes of a message that has arrived, if any."""
 
@@ -49,6 +54,13 @@ class MessageCommunicator(Protocol):
 
     def all_reduce(self, array: Array, out: Array, operation: str = "sum") -> None:
         """Write the sum over all nodes to `out`."""
+
+
+def meet(communicator: MessageCommunicator) -> None:
+    """Wait for all nodes without taking a core from those that still work; a collective."""
+    is_over = communicator.enter_barrier()
+    while not is_over():
+        time.sleep(_MEETING_POLL_S)
 
 
 def _nothing() -> None:
@@ -156,9 +168,11 @@ class NodeProcess:
         with ThreadPoolExecutor(1) as pool:
             self._until(node.may_begin)
             while (ticket := next_ticket()) is not None:
-                share = ticket.share
-                with self._answering(pool) if answers else contextlib.nullcontext():
-                    values = gradient(ticket, node.begin())
+                share, parameters = ticket.share, node.begin()
+                # A message that is still leaving would otherwise wait, and its receiver with it.
+                is_busy = answers or self._communicator.is_sending()
+                with self._answering(pool) if is_busy else contextlib.nullcontext():
+                    values = gradient(ticket, parameters)
                 # What has come meanwhile came before the gradient was ready.
                 self._deliver()
                 node.on_gradient(Gradient(values, ticket.step, len(share.indices), len(share.indices) / share.total))
@@ -201,7 +215,7 @@ class NodeProcess:
             now = perf_counter()
             if has_any:
                 since = now
-            else:
+            elif not self._communicator.is_sending():
                 time.sleep(min(_MOST_POLL_S, max(_LEAST_POLL_S, _POLL_SHARE * (now - since))))
 
     def _deliver(self) -> bool:

@@ -28,7 +28,8 @@ from dlbench.worker.train.batches import TrainingData, batches_of
 from dlbench.worker.train.checkpoints import Checkpoints
 from dlbench.worker.train.loop import Loop
 from dlbench.worker.train.node_plan import plan_nodes
-from dlbench.worker.train.node_scores import Replica
+from dlbench.worker.train.node_scores import NodeCommunicator, Replica
+from dlbench.worker.train.nodes import meet
 
 
 def train(assignment: Assignment, rank: int, reporter: Reporter, observer: Observer) -> Result:
@@ -121,8 +122,9 @@ def run_node(assignment: Assignment, rank: int, reporter: Reporter, observer: Ob
     return result
 
 
-def _first_parameters(communicator: Communicator, replica: Replica | None) -> tuple[Array, int]:
+def _first_parameters(communicator: NodeCommunicator, replica: Replica | None) -> tuple[Array, int]:
     """Return worker 0's parameters, and how many samples there are to train on; a collective."""
+    meet(communicator)
     own = np.empty(0) if replica is None else replica.trainer.parameters()
     samples = 0 if replica is None else len(replica.data.train)
     size, dtype, num_samples = communicator.all_gather([own.size, own.dtype.str, samples])[0]

@@ -68,6 +68,16 @@ def test_who_did_not_reach_the_target_in_half_of_the_runs_wins_nothing(tmp_path:
     assert {place: name for (_, place), (name, _) in found.items()} == {"2": "ring", "4": "mpi"}
 
 
+def test_who_diverges_most_of_the_time_wins_nothing(tmp_path: Path) -> None:
+    failed = [run(strategy="mpi", repeat=repeat, workers=2, status="diverged", **TARGET | {"epochs_to_target": None})
+              for repeat in range(1, 5)]  # fmt: skip
+    found = cells(
+        tmp_path, [*rows("mpi", [1.0], workers=2), *failed], rows("ring", FAST, workers=2),
+        rows("mpi", FAST, workers=4), rows("ring", SLOW, workers=4),
+    )  # fmt: skip
+    assert {place: name for (_, place), (name, _) in found.items()} == {"2": "ring", "4": "mpi"}
+
+
 def test_a_map_needs_a_target_and_two_strategies_at_two_places(tmp_path: Path) -> None:
     with pytest.raises(MissingRowsError, match="two or more strategies"):
         cells(tmp_path, rows("mpi", FAST, workers=2), rows("mpi", FAST, workers=4))

@@ -58,6 +58,17 @@ def test_without_servers_the_updates_of_all_workers_count() -> None:
     assert rate == pytest.approx(4 * (1 + 0.5), rel=0.03)
 
 
+@pytest.mark.parametrize("workers", [2, 8])
+def test_in_lock_step_no_update_is_counted_without_its_time(workers: int) -> None:
+    """All update at each second, give or take a moment: whoever is first, their rate is theirs."""
+    for first in range(workers):
+        steps = np.arange(1.0, 56.0)
+        order = [(rank - first) % workers for rank in range(workers)]
+        found = window(*(worker([*(steps + 1e-4 * place)], 55.5, updates=True) for place in order))[0]
+        seconds = found[-1].closed_at_s - found[0].opened_at_s
+        assert sum(piece.samples for piece in found) / seconds == pytest.approx(4 * workers, rel=0.001)
+
+
 def test_a_worker_that_found_no_more_before_another_had_begun_leaves_no_window() -> None:
     nodes = worker([1.0, 2.0], 2.1), worker([5.0], 6.0), server([1.1, 2.1, 5.1])
     assert window(*nodes) == [(), (), ()]
