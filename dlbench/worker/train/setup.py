@@ -29,7 +29,7 @@ from dlbench.worker.train.checkpoints import Checkpoints
 from dlbench.worker.train.loop import Loop
 from dlbench.worker.train.node_plan import plan_nodes
 from dlbench.worker.train.node_scores import NodeCommunicator, Replica
-from dlbench.worker.train.nodes import meet
+from dlbench.worker.train.nodes import keep_memory, meet
 
 
 def train(assignment: Assignment, rank: int, reporter: Reporter, observer: Observer) -> Result:
@@ -100,6 +100,7 @@ def run_node(assignment: Assignment, rank: int, reporter: Reporter, observer: Ob
     from dlbench.worker.train.node_run import NodeRun
 
     run = assignment.run
+    keep_memory()
     reporter.phase = "rendezvous"
     communicator: Any = _communicator(assignment, rank)
     _check_places(communicator, assignment, rank)

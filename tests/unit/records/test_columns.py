@@ -19,6 +19,7 @@ REQUIRED = """
 UNITS = {
     "_s": "s",
     "_per_s": "samples/s",
+    "updates_per_s": "updates/s",
     "_bytes_per_s": "bytes/s",
     "_bytes": "bytes",
     "_j": "J",
