@@ -1,11 +1,11 @@
 """Which strategy reaches the target first, by workers and by what else varies, as a map."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from dlbench.analysis.compare.judgement import SIGNIFICANCE
-from dlbench.analysis.groups import described, groups, is_alone, is_base_line, varying
+from dlbench.analysis.groups import TASK, by_emulation, described, groups, is_alone, is_base_line, varying
 from dlbench.analysis.statistics.intervals import Interval, censored_median
 from dlbench.analysis.statistics.rank_tests import mann_whitney
 from dlbench.plugins import Options
@@ -45,12 +45,13 @@ def chart(data: "ReportData") -> Chart:
     """
     runs = with_ends(data.runs)
     runs = runs[~is_base_line(runs) & ~is_alone(runs)]
-    panels = [
-        panel
-        for values, rows in groups(runs, TARGET)
-        for panel in _panels(target_name(values), rows)
-        if sum(len(one.marks) for one in panel.series) > 1
-    ]
+    tasks = [key for key in varying(runs, x="workers") if key in TASK]
+    panels = []
+    for values, rows in groups(runs, [*TARGET, *tasks]):
+        title = ": ".join(filter(None, (described({key: values[key] for key in tasks}), f"to a {target_name(values)}")))
+        panel = _panel(title, rows, tasks)
+        if sum(len(one.marks) for one in panel.series) > 1:
+            panels.append(panel)
     if not panels:
         raise MissingRowsError("needs runs of two or more strategies that reached one target, at two places or more")
     doubt = f"Mann and Whitney's test, {100 * SIGNIFICANCE:g}%, not corrected for the number of cells"
@@ -68,23 +69,21 @@ def chart(data: "ReportData") -> Chart:
     )
 
 
-def _panels(target: str, runs: "pd.DataFrame") -> Iterator[Panel]:
-    """Yield the map of one target: conditions are rows, workers are columns."""
-    keys = [key for key in varying(runs, x="workers") if key not in (*_OF_STRATEGY, *TARGET)]
+def _panel(title: str, runs: "pd.DataFrame", tasks: Sequence[str]) -> Panel:
+    """Return the map of one task and target: conditions are rows, real and emulated ones apart, workers are columns."""
+    keys = [key for key in varying(runs, x="workers") if key not in (*_OF_STRATEGY, *TARGET, *tasks)]
     conditions = [key for key in keys if not key.startswith("strategy.")]
     places = sorted(runs["workers"].dropna().unique().tolist())
     rows = []
     for values, alike in groups(runs, conditions) if conditions else [({}, runs)]:
-        found = [_winner(float(number), alike[alike["workers"] == place]) for number, place in enumerate(places)]
-        marks = tuple(mark for mark in found if mark is not None)
-        if marks:
-            emulated = ";".join(sorted(set(alike["emulated"].dropna()) - {""}))
-            # Short, so that the whole condition stands beside its row.
-            named = {key.rpartition(".")[2]: value for key, value in values.items()}
-            rows.append(Series(described(named) or "all", marks, emulated=emulated))
-    if rows:
-        axis = Axis("workers", categories=tuple(map(tick, places)))
-        yield Panel(f"to a {target}", axis, Axis("time to target (s)", "log10"), tuple(rows), form="cells")
+        # Short, so that the whole condition stands beside its row.
+        label = described({key.rpartition(".")[2]: value for key, value in values.items()}) or "all"
+        for emulated, own in by_emulation(alike):
+            found = [_winner(float(number), own[own["workers"] == place]) for number, place in enumerate(places)]
+            marks = tuple(mark for mark in found if mark is not None)
+            rows += [Series(label, marks, emulated=emulated)] if marks else []
+    axis = Axis("workers", categories=tuple(map(tick, places)))
+    return Panel(title, axis, Axis("time to target (s)", "log10"), tuple(rows), form="cells")
 
 
 def _winner(place: float, runs: "pd.DataFrame") -> Mark | None:
@@ -97,7 +96,8 @@ def _winner(place: float, runs: "pd.DataFrame") -> Mark | None:
     best = min(found, key=lambda one: one.median.value)
     level = {one.strategy for one in found if one.strategy != best.strategy and _is_level(best, one)}
     name = best.strategy + (f" +{len(level)}" if level else "")
-    return Mark(place, tuple(time for time in best.times if math.isfinite(time)), best.median, name=name)
+    reached = tuple(time for time in best.times if math.isfinite(time))
+    return Mark(place, reached, best.median, num_failed=int((~is_completed(runs)).sum()), name=name)
 
 
 def _contestant(values: dict[str, object], runs: "pd.DataFrame") -> _Contestant | None:
