@@ -96,8 +96,12 @@ class MpiCommunicator:
             return None
         return status.source, status.tag, status.Get_count(self._mpi.BYTE)
 
-    def receive(self, source: int, tag: int, num_bytes: int) -> Array:
-        """Return the message that `probe` has found: bytes [n] (uint8)."""
+    def receive(self, source: int, tag: int, num_bytes: int | None = None) -> Array:
+        """Return the message that `probe` has found, bytes [n] (uint8); without a length the next one from there."""
+        if num_bytes is None:
+            status = self._mpi.Status()
+            self.comm.Probe(source, tag, status)
+            num_bytes = status.Get_count(self._mpi.BYTE)
         data = np.empty(num_bytes, np.uint8)
         self.comm.Recv([data, self._mpi.BYTE], source, tag)
         return data

@@ -107,15 +107,25 @@ class Graph:
 
     def apply(self) -> Any:
         """Return f(update): one optimizer step with a flat gradient; what follows it, such as sums, is not read."""
-        tf = self._tf
+        return self._compile(lambda update: self._update(self._shaped(update)), (), self._flat())
+
+    def assign(self) -> Any:
+        """Return f(parameters): overwrite all trainable weights in one call, not one for each (3 ms for 65)."""
+
+        def assign(parameters: Any) -> None:
+            for variable, part in zip(self._variables, self._shaped(parameters), strict=True):
+                variable.assign(part)
+
+        return self._compile(assign, (), self._flat())
+
+    def _flat(self) -> Any:
+        return self._tf.TensorSpec([None], self.dtype)
+
+    def _shaped(self, flat: Any) -> list[Any]:
+        """Return the parts of a flat vector in the shapes of the variables."""
         sizes = [math.prod(variable.shape) for variable in self._variables]
-
-        def apply(update: Any) -> None:
-            parts = tf.split(update, [*sizes, -1])[:-1]
-            shaped = [tf.reshape(part, v.shape) for part, v in zip(parts, self._variables, strict=True)]
-            self._update(shaped)
-
-        return self._compile(apply, (), tf.TensorSpec([None], self.dtype))
+        parts = self._tf.split(flat, [*sizes, -1])[:-1]
+        return [self._tf.reshape(part, v.shape) for part, v in zip(parts, self._variables, strict=True)]
 
     def step(self, specs: InputSpecs, reduce: Reduce | None) -> Any:
         """Return f(x, y) -> [sum of the losses, correct ones]: gradient, `reduce` and update."""

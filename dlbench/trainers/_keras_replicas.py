@@ -95,6 +95,10 @@ class ReplicatedTrainer(KerasTrainer):
         """Return a copy of the trainable weights of each replica, flat."""
         return [self._read(variables) for variables in self._own(self._weights)]
 
+    def set_parameters(self, flat: Array) -> None:
+        """Overwrite all trainable weights of all replicas; a mirrored variable cannot be set on one of them."""
+        assign(self._weights, flat)
+
     def statistics(self) -> Array:
         """Return a copy of the moving statistics of each replica, flat, one replica after the other."""
         return flatten([self._read(variables) for variables in self._own(self._statistics)], self._dtype)

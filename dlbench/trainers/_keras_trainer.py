@@ -160,6 +160,8 @@ class KerasTrainer:
         self._set_seeds(np.concatenate([read(seeds, np.float64) for seeds in self._own(self._seeds)]))
         self._dtype = np.dtype(graph.dtype.as_numpy_dtype)
         self._compiled: dict[tuple[str, InputSpecs | None], Any] = {}
+        # Before, weights are set once: nothing is traced for that.
+        self._is_compiled = False
         self._buffers = Buffers(tf)
         # The gradient that was returned and not yet applied, and the tensor whose memory it is.
         self._gradient: tuple[Array | None, Any] = (None, None)
@@ -174,8 +176,19 @@ class KerasTrainer:
         return read(self._weights, self._dtype)
 
     def set_parameters(self, flat: Array) -> None:
-        """Overwrite all trainable weights."""
-        assign(self._weights, flat)
+        """Overwrite all trainable weights.
+
+        Raises:
+            ValueError: There are more or fewer numbers than they hold.
+        """
+        if not self._is_compiled or flat.size != self.num_parameters:
+            assign(self._weights, flat)
+            return
+        call = self._compiled.get(("assign", None))
+        if call is None:
+            call = self._compiled["assign", None] = self._graph.assign()
+        call(self._tensor("parameters", flat))
+        self.synchronize()
 
     def statistics(self) -> Array:
         """Return a copy of the moving statistics of batch norm, flat."""
@@ -214,6 +227,7 @@ class KerasTrainer:
         set_reduce(self._model, in_forward and self._graph.summing(in_forward), self._num_workers)
         self._reduce = in_graph
         self._compiled.clear()
+        self._is_compiled = True
 
     def gradient(self, x: Array, y: Array, scale: float) -> tuple[Array, float, float]:
         """Return (flat gradient of scale x the sum of the losses, sum of the losses, correct predictions).

@@ -181,13 +181,15 @@ SECTIONS = {
         simulation,
     ),
     "servers": Section(
-        "ResNet-20 with two workers: all-reduce, and one parameter server beside them",
+        "ResNet-20 with two workers: all-reduce, and parameter servers beside them",
         6,
-        14,
+        16,
         servers,
         (
             Comparison("asynchronous", "mpi, own-ring"),
+            Comparison("asynchronous, 2 servers", "mpi, own-ring"),
             Comparison("parameter_server", "mpi, own-ring"),
+            Comparison("parameter_server, 2 servers", "mpi, own-ring"),
             Comparison("parameter_server", "ring"),
         ),
     ),

@@ -197,12 +197,17 @@ NODES: dict[str, dict[str, Any]] = {
     "mpi, own-ring": {"strategy": "mpi", "algorithm": "own-ring"},
     "ring": {"strategy": "ring"},
     "parameter_server": {"strategy": "parameter_server"},
+    "parameter_server, 2 servers": {"strategy": "parameter_server", "servers": 2},
     "asynchronous": {"strategy": "asynchronous"},
+    "asynchronous, 2 servers": {"strategy": "asynchronous", "servers": 2},
 }
 
 
 def nodes(case: Case, window_s: float) -> dict[str, Measure]:
-    """Return all-reduce and servers on one case: samples/s, and what a step waits for messages."""
+    """Return all-reduce and servers on one case: samples/s, and what a step waits for messages.
+
+    A server applies the optimizer between the two; all-reduce does so after them, which `to next step` holds, too.
+    """
     # Nodes cannot extend a window: it is made long enough even for what trains faster than the plain script.
     steps = ceil(1.5 * steps_of(case, window_s))
 
@@ -212,6 +217,10 @@ def nodes(case: Case, window_s: float) -> dict[str, Measure]:
         return {
             f"{case.title}: rate": (float(row["samples_per_s"]), "samples/s"),
             f"{case.title}: waiting": (float(row["communication_time_s"]) * in_steps, "us/step"),
+            f"{case.title}: to next step": (
+                (float(row["communication_time_s"]) + float(row["update_time_s"])) * in_steps,
+                "us/step",
+            ),
         }
 
     return {name: lambda changes=changes: measure(changes) for name, changes in NODES.items()}  # type: ignore[misc]

@@ -166,10 +166,11 @@ class NodeRun:
             reporter.phase = "compute"
             taken_over = perf_counter()
             sums = self._epochs[min(ticket.epoch, len(self._epochs)) - 1]
-            values, loss_sum, correct = np.zeros_like(parameters), 0.0, 0.0
             if len(y):
                 found, loss_sum, correct = trainer.gradient(x, y, 1 / len(y))
                 values = found.copy()
+            else:
+                values, loss_sum, correct = np.zeros_like(parameters), 0.0, 0.0
             sums.loss_sum += loss_sum
             sums.correct += correct
             sums.samples += len(y)
