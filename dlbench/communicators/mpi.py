@@ -91,8 +91,9 @@ class MpiCommunicator:
 
     def probe(self) -> tuple[int, int, int] | None:
         """Return source, tag and bytes of a message that has arrived, None where there is none."""
-        status = self._mpi.Status()
-        if not self.comm.Iprobe(self._mpi.ANY_SOURCE, self._mpi.ANY_TAG, status):
+        status, anywhere = self._mpi.Status(), (self._mpi.ANY_SOURCE, self._mpi.ANY_TAG)
+        # Open MPI looks first and fetches what has arrived then: only the second look finds that.
+        if not self.comm.Iprobe(*anywhere, status) and not self.comm.Iprobe(*anywhere, status):
             return None
         return status.source, status.tag, status.Get_count(self._mpi.BYTE)
 

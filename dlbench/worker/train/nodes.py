@@ -234,8 +234,10 @@ class NodeProcess:
             now = perf_counter()
             if has_any:
                 since = now
-            elif not self._communicator.is_sending():
-                time.sleep(min(_MOST_POLL_S, max(_LEAST_POLL_S, _POLL_SHARE * (now - since))))
+            else:
+                # Also where messages are on their way: without a pause their receiver might find no core to take them.
+                share = 0.0 if self._communicator.is_sending() else _POLL_SHARE
+                time.sleep(min(_MOST_POLL_S, max(_LEAST_POLL_S, share * (now - since))))
 
     def _deliver(self) -> bool:
         """Deliver what has arrived; return whether there was anything."""
