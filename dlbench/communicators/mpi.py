@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dlbench.communicators import _rendezvous
+from dlbench.communicators._mpi_memory import MpiMemory
 from dlbench.communicators._mpi_tool import (
     ControlVariables,
     captured_stderr,
@@ -46,6 +47,7 @@ class MpiCommunicator:
         self._types: dict[np.dtype[Any], Any] = {}
         # Messages on their way, whose memory must stay.
         self._sending: deque[tuple[Any, Array]] = deque()
+        self._memory: MpiMemory | None = None
         self._closed = False
 
     def barrier(self) -> None:
@@ -112,6 +114,13 @@ class MpiCommunicator:
         is_over: Callable[[], bool] = self.comm.Ibarrier().Test
         return is_over
 
+    def share(self, first: Array) -> MpiMemory:
+        """Return a vector that all ranks read and write, until they close the communicator; a collective."""
+        on_this_host = self.comm.Split_type(self._mpi.COMM_TYPE_SHARED)
+        self._memory = MpiMemory(self._mpi, self.comm, first, is_on_one_host=on_this_host.size == self.size)
+        on_this_host.Free()
+        return self._memory
+
     def control_variable(self, name: str) -> str | None:
         """Return the effective value of one of the library's control variables, None where it has none."""
         library = loaded_library()
@@ -125,6 +134,8 @@ class MpiCommunicator:
             return
         self._closed = True
         self._mpi.Request.Waitall([request for request, _ in self._sending])
+        if self._memory is not None:
+            self._memory.close()
         # `Free` and `Finalize` wait with the interpreter's lock held: a worker's other threads could send nothing.
         self.comm.Barrier()
         self.comm.Free()

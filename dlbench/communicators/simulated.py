@@ -33,7 +33,8 @@ class SimulatedOptions(Options):
     )
     measured: str = Field(
         "",
-        description="A `steps.csv` of one arm, whose compute_time_s in timed steps are drawn at random for `measured`.",
+        description="A `steps.csv` of one arm: what its timed steps took beside communication is drawn at random for "
+        "`measured`.",
     )
     slow_workers: int = Field(0, ge=0, description="So many workers, the last ones, are slow all the time.")
     slow_factor: float = Field(4.0, ge=1, le=1e6, description="How many times longer a slow worker computes.")

@@ -23,6 +23,7 @@ class Needs(BaseModel):
         simulated: Whether it can be simulated (`communicator: simulated`), though it has no communicator of its own.
         servers: Whether it has servers, which hold parameters and train nothing (`servers`).
         hands_out: Whether the next samples go to the worker that asks first; else each worker has its share of a step.
+        shares_memory: Whether workers read and write common parameters (`dlbench.strategies._protocol.Memory`).
         agrees: Whether all workers hold the same parameters at the end.
     """
 
@@ -41,10 +42,13 @@ class Needs(BaseModel):
     simulated: bool = False
     servers: bool = False
     hands_out: bool = False
+    shares_memory: bool = False
     agrees: bool = True
 
     @classmethod
-    def of_nodes(cls, *, servers: bool = False, hands_out: bool = False, agrees: bool = True) -> Self:
+    def of_nodes(
+        cls, *, servers: bool = False, hands_out: bool = False, shares_memory: bool = False, agrees: bool = True
+    ) -> Self:
         """Return what a strategy of nodes needs: real processes that MPI connects, or a simulation."""
         return cls(
             collectives=("mpi",),
@@ -52,5 +56,6 @@ class Needs(BaseModel):
             nodes=True,
             servers=servers,
             hands_out=hands_out,
+            shares_memory=shares_memory,
             agrees=agrees,
         )

@@ -78,8 +78,24 @@ def unpack_header(header: Array) -> tuple[Message, bool]:
     return Message(TYPES[kind], worker, step, version, shard, samples), TYPES[kind] in _WITH_NUMBERS
 
 
+class Memory(Protocol):
+    """Parameters that all workers read and write at any moment, without a lock and without a message (Hogwild)."""
+
+    def read(self) -> tuple[Array, int]:
+        """Return the parameters, not to be written, and how many updates had been made before they were read."""
+
+    def subtract(self, change: Array, at: Array | None = None) -> int:
+        """Subtract from all parameters, or from those at some places; return how many updates were made before."""
+
+
 class Port(Protocol):
-    """How a node answers: messages to other nodes, and what the records are to say of its updates."""
+    """How a node answers: messages to other nodes, and what the records are to say of its updates.
+
+    Attributes:
+        memory: What workers share, where the strategy `shares_memory`.
+    """
+
+    memory: Memory | None
 
     def send(self, to: int, message: Message) -> None:
         """Send a message to a node; those between two nodes arrive in the order in which they were sent."""

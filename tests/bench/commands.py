@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -92,8 +93,11 @@ def _prepared(question: str) -> dict[str, str]:
     return found
 
 
-def dlbench_row(settings: dict[str, Any]) -> dict[str, Any]:
-    """Run one run through the real command; return its row, and the seconds the whole command took as `command_s`."""
+def dlbench_row(settings: dict[str, Any], steps: Path | None = None) -> dict[str, Any]:
+    """Run one run through the real command; return its row, and the seconds the whole command took as `command_s`.
+
+    Its rows of steps are copied to the file `steps`, if that is given.
+    """
     with tempfile.TemporaryDirectory(prefix="dlbench-bench-") as folder:
         scenario = Path(folder) / "bench.yaml"
         scenario.write_text(yaml.safe_dump({"base": settings, "baseline": "none"}))
@@ -103,6 +107,8 @@ def dlbench_row(settings: dict[str, Any]) -> dict[str, Any]:
         (table,) = Path(folder).glob("bench-*/runs.csv")
         with table.open(newline="") as file:
             (row,) = csv.DictReader(file)
+        if steps is not None:
+            shutil.copyfile(table.with_name("steps.csv"), steps)
     if row["status"] != "completed":
         raise RuntimeError(f"the run ended as {row['status']}: {row['reason']}")
     return row | {"command_s": seconds}

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.bench import costs, training
-from tests.bench.rows import Recorder
+from tests.bench import costs, imitation, training
+from tests.bench.rows import Found, Recorder
 from tests.bench.tables import Comparison
 from tests.bench.training import CASES, WAYS
 
@@ -73,6 +73,17 @@ def simulation(record: Recorder, turns: int, effort: Effort) -> None:
 
 def servers(record: Recorder, turns: int, effort: Effort) -> None:
     record.turns(training.nodes(CASES["resnet20"], effort.window_s), turns)
+
+
+def imitations(record: Recorder, turns: int, effort: Effort) -> None:
+    def measure() -> Found:
+        found: dict[str, tuple[float, str]] = {}
+        for strategy in ("parameter_server", "asynchronous"):
+            for workers in (1, 2):
+                found |= imitation.imitation(strategy, workers, effort.window_s)
+        return found
+
+    record.turns({"": measure}, turns)
 
 
 def training_of(model: str) -> Callable[[Recorder, int, Effort], None]:
@@ -191,7 +202,14 @@ SECTIONS = {
             Comparison("parameter_server", "mpi, own-ring"),
             Comparison("parameter_server, 2 servers", "mpi, own-ring"),
             Comparison("parameter_server", "ring"),
+            Comparison("parameter_server, 2 servers", "ring"),
         ),
+    ),
+    "imitation": Section(
+        "ResNet-20 with one and two workers and a server: a step, and the same simulated with what was measured",
+        6,
+        24,
+        imitations,
     ),
     "overlap": Section(
         "Horovod: gradients reduced while others are computed, against not",

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.functional.mpi_programs.launch import Ended, mpirun
+from tests.functional.mpi_programs.memory import SIZE, WRITES
 from tests.simulations import NUM_TRAIN, simulation
 
 pytestmark = pytest.mark.mpi
@@ -41,6 +42,8 @@ CASES: tuple[dict[str, Any], ...] = (
     {"strategy": "downpour", "workers": 1, "servers": 2, "strategy__n_push": 2, "strategy__n_fetch": 3},
     {"strategy": "elastic_averaging", "workers": 1, "servers": 1, "strategy__period": 3},
     {"strategy": "gossip", "workers": 1},
+    {"strategy": "hogwild", "workers": 1},
+    {"strategy": "hogwild", "workers": 1, "strategy__sparse": True},
 )
 
 
@@ -76,3 +79,30 @@ def test_a_large_message_leaves_while_its_sender_computes(tmp_path: Path) -> Non
     assert ended.code == 0, ended.output
     received_after_s = ended.results[1]
     assert received_after_s < 0.5
+
+
+@pytest.mark.parametrize("how", ["shared", "one-sided"])
+def test_ranks_that_write_the_same_parameters_lose_no_write_that_cannot_be_lost(tmp_path: Path, how: str) -> None:
+    ended = mpirun(tmp_path, 3, "memory", how)
+    assert ended.code == 0, ended.output
+    each = WRITES * (1 if how == "shared" else 1 + 3)
+    for found in ended.results:
+        assert found["first"] == list(range(SIZE))
+        assert found["last"] == [number - each for number in range(SIZE)]
+        assert found["versions"] == sorted(found["versions"])
+    # Each write has a number of its own.
+    before = sorted(number for found in ended.results for number in found["before"])
+    assert before == list(range(len(before)))
+    assert {found["version"] for found in ended.results} == {len(before)}
+    # A read moves all numbers, a write those that it changes; shared memory moves nothing between hosts.
+    per_turn = SIZE // 3 + SIZE + SIZE
+    assert {found["moved"] for found in ended.results} == {0 if how == "shared" else 8 * (WRITES * per_turn + 2 * SIZE)}
+
+
+def test_workers_that_share_memory_train_all_samples_and_end_with_the_same_parameters(tmp_path: Path) -> None:
+    ended = over_mpi(tmp_path, strategy="hogwild", workers=3, epochs=4)
+    assert len({found["parameters"] for found in ended.results}) == 1
+    assert sum(found["samples"] for found in ended.results) == 4 * NUM_TRAIN
+    assert [found["sent"] for found in ended.results] == [0, 0, 0]
+    staleness = [stale for found in ended.results for stale in found["staleness"]]
+    assert 0 <= min(staleness) <= max(staleness) <= 4 * NUM_TRAIN

@@ -1,7 +1,6 @@
 """`communicator: simulated` through the real CLI: rows of workers that are not there, marked as such."""
 
 import csv
-import statistics
 
 import pytest
 
@@ -97,8 +96,9 @@ def test_measured_times_of_a_real_run_drive_a_simulation(work):
     nodes = work.rows("nodes")
     assert [node["role"] for node in nodes] == ["worker", "server"]
     with steps.open(newline="") as file:
-        timed = [float(step["compute_time_s"]) for step in csv.DictReader(file) if step["phase"] == "timed"]
-    assert float(nodes[0]["compute_time_s"]) / int(nodes[0]["steps"]) == pytest.approx(statistics.mean(timed), rel=0.3)
+        timed = [step for step in csv.DictReader(file) if step["phase"] == "timed"]
+    own = [float(step["step_time_s"]) - float(step["communication_time_s"] or 0) for step in timed]
+    assert min(own) <= float(nodes[0]["compute_time_s"]) / int(nodes[0]["steps"]) <= max(own) < 0.05
     assert sum(int(found["gradients"]) for found in work.rows("staleness")) == int(row["updates"])
     assert int(row["bytes_sent"]) == sum(int(node["bytes_received"]) for node in nodes)
 
@@ -108,6 +108,8 @@ def test_measured_times_of_a_real_run_drive_a_simulation(work):
     [
         ("  strategy: mpi\n", "mpi has no communicator 'simulated'"),
         ("  strategy: ring\n  servers: 2\n", "ring has no servers"),
+        ("  strategy: hogwild\n  workers: 4\n", "set communicator.workers_per_host to 4"),
+        ("  strategy: hogwild\n  momentum: 0.9\n", "without momentum"),
         ("  strategy: ring\n  workers: 1100\n  batch_scope: global\n  batch_size: 1100\n", "at most 1024 workers"),
         ("  strategy: asynchronous\n  communicator.bandwidth_bytes_per_s: 1e-300\n", "bandwidth_bytes_per_s"),
         ("  strategy: asynchronous\n  communicator.latency_s: .nan\n", "not a finite number"),

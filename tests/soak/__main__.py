@@ -7,6 +7,7 @@ from tests.soak.faults import faults
 from tests.soak.hosts import hosts
 from tests.soak.kills import kills
 from tests.soak.mutations import main as mutations
+from tests.soak.schedules import schedules
 from tests.soak.strangers import strangers
 
 
@@ -15,7 +16,7 @@ def soak() -> None:
     """Campaigns against dlbench; each writes a table of what it found to --output."""
 
 
-for command in (faults, kills, hosts, strangers, mutations, claims):
+for command in (faults, kills, hosts, strangers, mutations, claims, schedules):
     soak.add_command(command)
 
 if __name__ == "__main__":

@@ -78,6 +78,12 @@ def _simulated(case: Case) -> str:
         return (
             "`mode` and `workers_per_host` place real workers: use `communicator.workers_per_host` for simulated ones"
         )
+    options = case.run.options_of("communicator")
+    if case.needs.shares_memory and options["workers_per_host"] < settings.workers:
+        return (
+            f"simulated workers of {settings.strategy} share one host's memory: set "
+            f"communicator.workers_per_host to {settings.workers}"
+        )
     return _refusal(case, "communicator")
 
 

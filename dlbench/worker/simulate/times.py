@@ -71,7 +71,10 @@ def _distribution(options: SimulatedOptions) -> Callable[[np.random.Generator, i
 
 
 def measured(path: Path) -> Array:
-    """Return the compute times of the timed steps in a `steps.csv` of one arm, in seconds.
+    """Return what the timed steps in a `steps.csv` of one arm took beside communication, in seconds.
+
+    That is the batch, the gradient, and what a worker does with parameters; where a step cannot be taken apart, its
+    compute time is empty, and so is what is returned of it.
 
     Raises:
         UserError: It cannot be read, or has none.
@@ -79,11 +82,16 @@ def measured(path: Path) -> Array:
     try:
         with TextIOWrapper(open_regular(path), "utf-8", newline="") as text:
             rows = [row for row in csv.DictReader(text) if row["phase"] in _IN_WINDOW and row["compute_time_s"]]
-        found = [float(row["compute_time_s"]) / int(row["num_steps"]) for row in rows]
+        found = [
+            (float(row["step_time_s"]) - float(row["communication_time_s"] or 0)) / int(row["num_steps"])
+            for row in rows
+        ]
         arms = {row["run_id"].rpartition("-r")[0] for row in rows}
     except (OSError, KeyError, ValueError, csv.Error) as error:
         raise UserError(f"communicator.measured: {path} is no steps.csv that can be read ({error})") from error
     if len(arms) != 1:
-        what = f"the timed steps of {len(arms)} arms" if arms else "no timed step with a compute_time_s"
+        what = (
+            f"the timed steps of {len(arms)} arms" if arms else "no timed step that can be taken apart (compute_time_s)"
+        )
         raise UserError(f"communicator.measured: {path} must hold those of one arm, and has {what}")
     return np.array(found)

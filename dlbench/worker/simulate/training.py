@@ -16,6 +16,7 @@ from dlbench.strategies._protocol import Optimizer
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Trainer
 from dlbench.worker.simulate.links import Links, hosts_of
+from dlbench.worker.simulate.memory import SimulatedMemory
 from dlbench.worker.simulate.times import ComputeTimes
 from dlbench.worker.simulate.world import SimulatedWorld, mean_of
 from dlbench.worker.train.agreement import Diverged
@@ -130,6 +131,8 @@ class Simulation:
             links,
             ComputeTimes(machines, world.num_workers, world.seed),
             machines.server_bytes_per_s,
+            SimulatedMemory(world.parameters) if plan.shares_memory else None,
+            world.parameters.nbytes if plan.shares_memory else 0,
         )
         if machines.failed_worker is not None:
             simulated.fail(machines.failed_worker, machines.failed_at_s)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dlbench.strategies import Array
-from dlbench.strategies._protocol import Gradient, Message, Port, ServerNode, WorkerNode
+from dlbench.strategies._protocol import Gradient, Memory, Message, Port, ServerNode, WorkerNode
 from dlbench.worker.simulate.links import Links
 from dlbench.worker.simulate.times import ComputeTimes
 from dlbench.worker.train.schedule import Schedule, Ticket
@@ -83,6 +83,8 @@ class SimulatedWorld:
         links: How long messages take.
         times: How long gradients take.
         server_bytes_per_s: Bytes that a server handles in a second, one message at a time.
+        memory: What workers share, if they do.
+        memory_bytes: Its size: a worker moves it twice through its host's memory for each gradient.
     """
 
     def __init__(
@@ -96,8 +98,11 @@ class SimulatedWorld:
         links: Links,
         times: ComputeTimes,
         server_bytes_per_s: float,
+        memory: Memory | None = None,
+        memory_bytes: int = 0,
     ) -> None:
         self.now = 0.0
+        self.memory, self._memory_bytes = memory, memory_bytes
         nodes = num_workers + num_servers
         self.counts = Counts(
             messages_sent=[0] * nodes,
@@ -223,6 +228,8 @@ class SimulatedWorld:
         self._busy[rank] = True
         seconds = self._times.next(rank, len(ticket.share.indices))
         self.counts.compute_time_s[rank] += seconds
+        if self._memory_bytes:
+            seconds += self._links.copied_at(self.now, rank, 2 * self._memory_bytes) - self.now
         self._plan(self.now + seconds, self._computed, rank, (ticket, self.workers[rank].begin()))
 
     def _computed(self, rank: int, begun: tuple[Ticket, Array]) -> None:
@@ -284,6 +291,7 @@ class _NodePort:
 
     def __init__(self, world: SimulatedWorld, node: int) -> None:
         self._world, self._node = world, node
+        self.memory = world.memory
         self.updated, self.dropped = world.updated, world.dropped
 
     def send(self, to: int, message: Message) -> None:

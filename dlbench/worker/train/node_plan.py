@@ -21,6 +21,7 @@ class NodePlan:
         schedule: Which samples are whose.
         full_rate: The learning rate after warm-up, for the samples that an update is made of.
         agrees: Whether all workers are to hold the same parameters at the end.
+        shares_memory: Whether workers read and write common parameters.
         strategy: Makes the nodes.
         options: The strategy's.
     """
@@ -29,6 +30,7 @@ class NodePlan:
     schedule: InLockStep | HandedOut
     full_rate: float
     agrees: bool
+    shares_memory: bool
     strategy: plugins.Plugin
     options: plugins.Options
 
@@ -65,7 +67,7 @@ def plan_nodes(
         return learning_rate(run, step, schedule.steps_per_epoch) * (full_rate / run.full_learning_rate)
 
     world = World(settings.workers, settings.servers or 0, parameters, rate, make_optimizer, run.seed)
-    return NodePlan(world, schedule, full_rate, needs.agrees, strategy, options)
+    return NodePlan(world, schedule, full_rate, needs.agrees, needs.shares_memory, strategy, options)
 
 
 def _one(options: plugins.Options, workers: int) -> int:

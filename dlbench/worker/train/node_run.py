@@ -75,7 +75,9 @@ class NodeRun:
             run, plan, communicator, reporter, observer,
         )  # fmt: skip
         self._layout, self._replica = layout, replica
-        self.process = NodeProcess(communicator, plan.world.parameters.dtype)
+        first = plan.world.parameters
+        self._memory = communicator.share(first) if plan.shares_memory else None
+        self.process = NodeProcess(communicator, first.dtype, self._memory)
         self.recorder = StepRecorder(reporter, run.limits.flush_interval_s)
         # The last one takes what is handed out anew in place of gradients that were dropped.
         self._epochs = [_Epoch() for _ in range(run.epochs_per_worker)]
@@ -147,13 +149,14 @@ class NodeRun:
             self._moments = (perf_counter(), NAN, NAN, NAN)
             ticket = next_ticket()
             epoch = len(self._epochs) if ticket is None else min(ticket.epoch, len(self._epochs))
-            self._end_epochs(epoch - 1, node.parameters)
+            self._end_epochs(epoch - 1, node)
             if ticket is None:
                 self.reporter.phase = "barrier"
             return ticket
 
         process.train(node, next_in_epoch, self._gradient_with(replica), self._end_step)
-        self._end_epochs(len(self._epochs), node.begin())
+        node.begin()  # which takes what has come for it
+        self._end_epochs(len(self._epochs), node)
 
     def _gradient_with(self, replica: Replica) -> Callable[[Ticket, Array], Array]:
         trainer, batches = replica.trainer, replica.data.batches or replica.data.batch
@@ -207,12 +210,12 @@ class NodeRun:
         def look() -> None:
             reporter.step += 1
             # The last epoch ends when all is over: what was dropped may come late, or never.
-            self._end_epochs(min(node.samples // per_epoch, len(self._epochs) - 1), node.parameters)
+            self._end_epochs(min(node.samples // per_epoch, len(self._epochs) - 1), node)
 
         self.process.serve(node, look)
-        self._end_epochs(len(self._epochs), node.parameters)
+        self._end_epochs(len(self._epochs), node)
 
-    def _end_epochs(self, last: int, parameters: Array) -> None:
+    def _end_epochs(self, last: int, node: WorkerNode | ServerNode) -> None:
         """Note that all epochs up to one are over, and keep what is to be scored of them."""
         every, epochs = self.run.settings.evaluate_every, len(self._epochs)
         while self._num_ended < last:
@@ -221,7 +224,7 @@ class NodeRun:
             ended.ended_at = perf_counter()
             if self._num_ended % every == 0 or self._num_ended == epochs:
                 statistics = np.empty(0) if self._replica is None else self._replica.trainer.statistics()
-                ended.kept = Copy(parameters.copy() if self._is_scored else _NOTHING, statistics)
+                ended.kept = Copy(node.parameters.copy() if self._is_scored else _NOTHING, statistics)
 
     def _rehearse(self) -> None:
         """Let the trainer compile for the sizes of batches that only end an epoch: it would delay others later."""
@@ -340,7 +343,7 @@ class NodeRun:
         process, plan = self.process, self.plan
         counts: dict[str, Any] = {
             "samples_seen": process.samples,
-            "bytes_sent": process.bytes_sent,
+            "bytes_sent": self._bytes_sent,
             "messages": process.sent,
             "updates": len(process.moments),
             "gradients_dropped": process.num_dropped,
@@ -380,6 +383,11 @@ class NodeRun:
             **counts,
         )
 
+    @property
+    def _bytes_sent(self) -> int:
+        """Bytes in this node's messages, and those that it has moved to and from what workers share on another host."""
+        return self.process.bytes_sent + (0 if self._memory is None else self._memory.bytes_moved)
+
     def _node_account(self) -> NodeAccount:
         process, place = self.process, self._layout.places[self.communicator.rank]
         own: dict[str, Any] = {}
@@ -396,7 +404,7 @@ class NodeRun:
             host=self._layout.hosts.index(place.host),
             messages_sent=process.sent,
             messages_received=process.received,
-            bytes_sent=process.bytes_sent,
+            bytes_sent=self._bytes_sent,
             bytes_received=process.bytes_received,
             **own,
         )

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from dlbench.strategies import Communicator
-from dlbench.strategies._protocol import World
+from dlbench.strategies._protocol import Memory, World
 from dlbench.trainers import Array, Trainer
 from dlbench.worker.train.agreement import Diverged
 from dlbench.worker.train.batches import TrainingData
@@ -17,8 +17,17 @@ from dlbench.worker.train.nodes import MessageCommunicator, meet
 _GROUP_BYTES = 2**28
 
 
+class SharedMemory(Memory, Protocol):
+    """Parameters that all ranks share, and the bytes that this one has moved between hosts for them."""
+
+    bytes_moved: int
+
+
 class NodeCommunicator(Communicator, MessageCommunicator, Protocol):
     """A communicator with collectives and messages."""
+
+    def share(self, first: Array) -> SharedMemory:
+        """Return a vector that all ranks read and write; a collective."""
 
 
 class Replica(NamedTuple):

@@ -18,7 +18,16 @@ from typing import Protocol
 import numpy as np
 
 from dlbench.strategies import Array
-from dlbench.strategies._protocol import Gradient, Message, Port, ServerNode, WorkerNode, pack_header, unpack_header
+from dlbench.strategies._protocol import (
+    Gradient,
+    Memory,
+    Message,
+    Port,
+    ServerNode,
+    WorkerNode,
+    pack_header,
+    unpack_header,
+)
 from dlbench.worker.train.schedule import HandedOut, Ticket
 
 # Polling intervals: at first short beside a message's latency, then this share of the time waited so far, which leaves
@@ -90,6 +99,7 @@ class NodeProcess:
     Args:
         communicator: Connects all nodes: workers, then servers.
         dtype: Of parameters and gradients.
+        memory: What workers share, where they do.
 
     Attributes:
         sent: Messages sent; likewise `received`, `bytes_sent` and `bytes_received`.
@@ -100,7 +110,10 @@ class NodeProcess:
         found_no_more_at: When it was told that there are no more samples for it; None before, and for a server.
     """
 
-    def __init__(self, communicator: MessageCommunicator, dtype: np.dtype[np.floating]) -> None:
+    def __init__(
+        self, communicator: MessageCommunicator, dtype: np.dtype[np.floating], memory: Memory | None = None
+    ) -> None:
+        self.memory = memory
         self.sent = self.received = self.bytes_sent = self.bytes_received = self.num_dropped = 0
         self.moments, self.samples_of = array("d"), array("q")
         self.staleness: Counter[int] = Counter()

@@ -17,7 +17,8 @@ if __name__ == "__main__":
     world, plugin = found.world, plugins.load("strategies", strategy)
     options = plugin.options(**found.run.options_of("strategy"))
     communicator = connect(world.num_workers + world.num_servers)
-    process, rank = NodeProcess(communicator, world.parameters.dtype), communicator.rank
+    memory = communicator.share(world.parameters) if plugin.get("NEEDS").shares_memory else None
+    process, rank = NodeProcess(communicator, world.parameters.dtype, memory), communicator.rank
     schedule, hands_out = found.schedule, world.num_workers if world.num_servers else 0
     is_handed_out = isinstance(schedule, HandedOut)
     if is_handed_out and rank == hands_out:
@@ -28,7 +29,7 @@ if __name__ == "__main__":
             process.ask(hands_out)
         next_ticket = process.next_handed_out if is_handed_out else lambda known: known.next(rank)
         process.train(node, lambda: next_ticket(schedule), found.gradient)
-        parameters = node.begin()
+        parameters = node.begin().copy()
     else:
         node = plugin.get("create_server")(options, world, rank - world.num_workers, process.port)
         process.serve(node)

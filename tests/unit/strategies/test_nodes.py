@@ -9,6 +9,7 @@ import pytest
 
 from dlbench.strategies._protocol import HEADER_BYTES, Message, cut, weighted_mean
 from dlbench.strategies._servers import Shard
+from tests.unit.strategies import rules
 from tests.unit.strategies.worlds import SIZE, FuzzedWorld, gradient_of, synchronous
 
 LOCK_STEP = ("parameter_server", "ring", "stale_synchronous", "local_sgd")
@@ -60,32 +61,7 @@ def test_ring_workers_hold_the_same_bits_and_send_two_p_minus_two_messages_a_ste
 
 def test_backup_workers_apply_exactly_the_first_of_each_step_and_nothing_of_another() -> None:
     for seed in range(200):
-        workers, backups = 2 + seed % 4, seed % 3 % (2 + seed % 4 - 1)
-        speeds = [0.05] * backups + [1.0] * (workers - backups)
-        world = FuzzedWorld("backup_workers", workers, 6, seed, options={"backups": backups}, speeds=speeds)
-        taken = _spy_on_gradients(world)
-        world.run()
-        # Each update but those after the first worker had finished takes exactly N gradients, all at its own version.
-        full = [update for update in taken if len(update) == workers - backups]
-        assert all(len({version for _, version in update}) == 1 for update in taken)
-        assert all(update[0][1] == number for number, update in enumerate(taken))
-        assert len(full) >= len(taken) - backups - workers
-        assert world.record.dropped == 6 * workers - sum(map(len, taken))
-        assert backups or not world.record.dropped
-
-
-def _spy_on_gradients(world: FuzzedWorld) -> list[list[tuple[int, int]]]:
-    """Return a list that gets (worker, version) of the gradients of each update of the first shard."""
-    server, found = world.servers[0], []
-    update = server.update
-
-    def spied(gradient: np.ndarray, rate: float, staleness: list[int], samples: int) -> None:
-        found.append([(worker, server.version) for worker in range(len(staleness))])
-        assert set(staleness) == {0}
-        update(gradient, rate, staleness, samples)
-
-    server.update = spied
-    return found
+        rules.backup_schedule(seed)
 
 
 def test_without_backups_it_is_the_synchronous_server() -> None:
@@ -135,32 +111,12 @@ def test_a_stale_gradient_has_a_rate_of_its_own() -> None:
     close(server.parameters, before - 0.1 * np.full(SIZE, (6.0 + 2.0) / 2))
 
 
-def bounded(world: FuzzedWorld, bound: int) -> int:
-    """Check SSP's rule after each event of a world; return the largest lead there was."""
-    server, leads = world.servers[0], [0]
-
-    def look() -> None:
-        clocks = world.done
-        computing = [clock for rank, clock in enumerate(clocks) if world.begun[rank] is not None]
-        # A worker that computes has read at its clock: everything up to clock - bound - 1 was in by then.
-        slowest = min(min(server.clocks), 1 << 30)
-        leads.extend(clock - slowest for clock in computing)
-        assert max(leads) <= bound, f"a worker is {max(leads)} steps ahead of the slowest"
-
-    world.on_event = look
-    world.run()
-    return max(leads)
-
-
 @pytest.mark.parametrize("reads", ["fresh", "cached"])
 def test_stale_workers_are_never_further_ahead_than_the_bound_in_thousands_of_schedules(reads: str) -> None:
     widest: Counter[int] = Counter()
     for seed in range(3_000):
-        workers, bound = 2 + seed % 4, seed % 4
-        speeds = [0.02 if rank == seed % workers and seed % 3 == 0 else 1.0 for rank in range(workers)]
-        options = {"bound": bound, "reads": reads}
-        world = FuzzedWorld("stale_synchronous", workers, 7, seed, 1 + seed % 2, options, speeds=speeds)
-        widest[bound] = max(widest[bound], bounded(world, bound))
+        bound, lead = rules.stale_schedule(seed, reads)
+        widest[bound] = max(widest[bound], lead)
     # The bound is used, not only kept.
     assert widest == {0: 0, 1: 1, 2: 2, 3: 3}
 
@@ -249,7 +205,7 @@ def test_a_bound_that_is_ignored_is_caught(broken: Any) -> None:
         world = FuzzedWorld("stale_synchronous", 3, 7, seed, options={"bound": 1}, speeds=[1, 1, 0.02])
         broken(world.servers[0])
         try:
-            bounded(world, 1)
+            rules.bounded(world, 1)
         except AssertionError:
             caught += 1
     assert caught > 25

@@ -10,6 +10,7 @@ import numpy as np
 
 from dlbench import plugins
 from dlbench.strategies._protocol import Gradient, Message, Port, World
+from dlbench.worker.simulate.memory import SimulatedMemory
 
 Array = np.ndarray
 SIZE = 6
@@ -46,6 +47,7 @@ class NodePort:
 
     def __init__(self, world: "FuzzedWorld", node: int) -> None:
         self._world, self._node = world, node
+        self.memory = world.memory
 
     def send(self, to: int, message: Message) -> None:
         if message.body is not None:
@@ -78,6 +80,9 @@ class FuzzedWorld:
         dtype: Of the parameters.
         speeds: How likely each worker is to get on; equal where none are given.
         change: Replaces a node after it was made: how a rule is broken on purpose.
+        samples: Samples of a worker's step.
+        gradient: Of a worker's step at some parameters.
+        memory: What workers share, where they do.
     """
 
     def __init__(
@@ -93,13 +98,17 @@ class FuzzedWorld:
         speeds: Sequence[float] = (),
         change: Callable[[Any], Any] = lambda node: node,
         samples: Callable[[int, int], int] = lambda rank, step: 1,
+        gradient: Callable[[int, int, Array], Array] = gradient_of,
+        memory: Callable[[Array], Any] = SimulatedMemory,
     ) -> None:
+        self._gradient = gradient
         plugin = plugins.load("strategies", strategy)
         given, needs = plugin.options(**(options or {})), plugin.get("NEEDS")
         num_servers = servers if needs.servers else 0
         first = np.random.default_rng(99).normal(size=SIZE).astype(dtype)
         self.world = World(workers, num_servers, first, lambda step: rate, Sgd, seed)
         self.record, self.channels, self.sent = Record(), {}, []
+        self.memory = memory(first) if needs.shares_memory else None
         self._random = random.Random(seed)
         self._steps, self._speeds, self._samples = steps, speeds or [1.0] * workers, samples
         self._hands_out = needs.hands_out
@@ -162,7 +171,7 @@ class FuzzedWorld:
         self.begun[rank] = None
         self.done[rank] += 1
         samples = self._samples(rank, step)
-        values = gradient_of(rank, step, parameters).astype(parameters.dtype) * (samples > 0)
+        values = self._gradient(rank, step, parameters).astype(parameters.dtype) * (samples > 0)
         total = sum(self._samples(other, step) for other in range(len(self.workers)))
         share = 1.0 if self._hands_out else samples / total
         self.workers[rank].on_gradient(Gradient(values, step, samples, share))

@@ -49,22 +49,27 @@ def test_hiccups_are_as_frequent_as_they_are_said_to_be() -> None:
     assert np.mean(found == 7.0) == pytest.approx(0.1, abs=0.01)
 
 
+HEADER = "run_id,phase,step_time_s,compute_time_s,communication_time_s,num_steps\n"
+
+
 def test_measured_times_are_those_of_timed_steps(tmp_path: Path) -> None:
     path = tmp_path / "steps.csv"
-    rows = ("first,9,1", "timed,0.25,1", "extended,1.5,3", "sampled,8,1", "timed,,1")
-    path.write_text(
-        "run_id,phase,compute_time_s,num_steps\n" + "".join(f"a-r{n},{row}\n" for n, row in enumerate(rows))
-    )
+    # A step takes its batch and update, too, and what it waits for others is not a worker's own.
+    rows = ("first,9,9,,1", "timed,0.375,0.2,0.125,1", "extended,1.5,1.2,0,3", "sampled,8,8,0,1", "timed,1,,,1")
+    path.write_text(HEADER + "".join(f"a-r{n},{row}\n" for n, row in enumerate(rows)))
     assert measured(path).tolist() == [0.25, 0.5]
     assert set(drawn(200, compute_times="measured", measured=str(path))) == {0.25, 0.5}
 
 
-HEADER = "run_id,phase,compute_time_s,num_steps\n"
-
-
 @pytest.mark.parametrize(
     "text",
-    ["", "phase\ntimed\n", f"{HEADER}a-r0,timed,x,1\n", HEADER, f"{HEADER}a-r0,timed,1,1\nb-r0,timed,1,1\n"],
+    [
+        "",
+        "phase\ntimed\n",
+        f"{HEADER}a-r0,timed,x,1,0,1\n",
+        HEADER,
+        f"{HEADER}a-r0,timed,1,1,0,1\nb-r0,timed,1,1,0,1\n",
+    ],
     ids=["empty", "no column", "no number", "no row", "two arms"],
 )
 def test_a_file_without_measured_times_is_refused(tmp_path: Path, text: str) -> None:
