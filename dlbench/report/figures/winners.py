@@ -26,7 +26,7 @@ ORDER = 6
 ALL_ARMS = True
 TIME = "time_to_target_s"
 # What belongs to a strategy: of all its variants the best one counts.
-_OF_STRATEGY = ("strategy", "algorithm", "collectives", "launcher", "servers", "server_placement", "placement", "mode")
+OF_STRATEGY = ("strategy", "algorithm", "collectives", "launcher", "servers", "server_placement", "placement", "mode")
 
 
 class _Contestant(NamedTuple):
@@ -71,7 +71,7 @@ def chart(data: "ReportData") -> Chart:
 
 def _panel(title: str, runs: "pd.DataFrame", tasks: Sequence[str]) -> Panel:
     """Return the map of one task and target: conditions are rows, real and emulated ones apart, workers are columns."""
-    keys = [key for key in varying(runs, x="workers") if key not in (*_OF_STRATEGY, *TARGET, *tasks)]
+    keys = [key for key in varying(runs, x="workers") if key not in (*OF_STRATEGY, *TARGET, *tasks)]
     conditions = [key for key in keys if not key.startswith("strategy.")]
     places = sorted(runs["workers"].dropna().unique().tolist())
     rows = []
@@ -88,7 +88,7 @@ def _panel(title: str, runs: "pd.DataFrame", tasks: Sequence[str]) -> Panel:
 
 def _winner(place: float, runs: "pd.DataFrame") -> Mark | None:
     """Return the best strategy of a cell; None where there is no other that it could have lost against."""
-    variants = [key for key in varying(runs) if key in _OF_STRATEGY[1:] or key.startswith("strategy.")]
+    variants = [key for key in varying(runs) if key in OF_STRATEGY[1:] or key.startswith("strategy.")]
     arms = groups(runs, ["strategy", *variants])
     found = [one for values, rows in arms if (one := _contestant(values, rows)) is not None]
     if runs["strategy"].nunique() < 2 or not found:

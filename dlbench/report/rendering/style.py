@@ -9,6 +9,7 @@ others does without.
 
 import contextlib
 import functools
+import re
 import textwrap
 import warnings
 from collections.abc import Iterator
@@ -250,11 +251,23 @@ def applied(style: Style, svg_text: str = "path") -> Iterator[None]:
         yield
 
 
+# Parts of a long word, each with what it ends in.
+_PARTS = re.compile(r"[^_=]*[_=]+|[^_=]+")
+
+
 def wrapped(text: str, width_pt: float, size_pt: float, *, bold: bool = False, max_lines: int | None = None) -> str:
     """Return a text in lines of about `width_pt` points; words are broken only where they are longer than a line."""
     letters = max(1, int(width_pt / letter_pt(text, size_pt, bold=bold)))
     cut = " …"[-letters:]
-    return textwrap.fill(one_line(text, 5_000), letters, max_lines=max_lines, placeholder=cut, break_on_hyphens=False)
+    return _Wrapper(letters, max_lines=max_lines, placeholder=cut, break_on_hyphens=False).fill(one_line(text, 5_000))
+
+
+class _Wrapper(textwrap.TextWrapper):
+    """Breaks words that are longer than a line behind `_` and `=`, before it breaks them anywhere."""
+
+    def _split(self, text: str) -> list[str]:
+        chunks: list[str] = super()._split(text)  # type: ignore[misc]
+        return [part for chunk in chunks for part in ([chunk] if len(chunk) <= self.width else _PARTS.findall(chunk))]
 
 
 def letter_pt(text: str, size_pt: float, *, bold: bool = False) -> float:
