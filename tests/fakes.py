@@ -43,6 +43,10 @@ class ThreadCommunicator:
     def barrier(self) -> None:
         self._gate.wait(PATIENCE_S)
 
+    def enter_barrier(self) -> Callable[[], bool]:
+        self.barrier()
+        return lambda: True
+
     def broadcast(self, array: np.ndarray, root: int = 0) -> None:
         array[...] = self._share(array.copy())[root]
 

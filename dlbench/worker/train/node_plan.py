@@ -34,6 +34,10 @@ class NodePlan:
     strategy: plugins.Plugin
     options: plugins.Options
 
+    def is_scored(self, node: int) -> bool:
+        """Whether what is scored is made of a node's parameters: a server's where there are any, else a worker's."""
+        return (node >= self.world.num_workers) == bool(self.world.num_servers)
+
     def worker(self, rank: int, port: Port) -> WorkerNode:
         """Return the node of a worker."""
         create: Callable[..., WorkerNode] = self.strategy.get("create_worker")

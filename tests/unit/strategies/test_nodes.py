@@ -262,7 +262,8 @@ def test_downpour_counts_every_gradient_once() -> None:
 
 def test_nobody_begins_before_the_first_worker_has_made_its_warm_start() -> None:
     for seed in range(20):
-        world = FuzzedWorld("downpour", 3, 10, seed, options={"warm_start_steps": 5})
+        options = {"warm_start_steps": 5, "n_push": 1 + seed % 3}
+        world = FuzzedWorld("downpour", 3, 10, seed, options=options)
         world.on_event = lambda world=world: _warm(world)
         world.run()
 

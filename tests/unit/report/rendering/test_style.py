@@ -67,3 +67,9 @@ def test_wrapped_lines_are_short_and_complete(width_pt: float) -> None:
         few = wrapped(text, width_pt, 9.0, max_lines=2)
         assert few.count("\n") <= 1
         assert few == "\n".join(lines) or few.endswith("…")
+
+
+def test_a_name_longer_than_a_line_is_broken_at_its_joints() -> None:
+    width = 16 * letter_pt("a", 9.0)
+    assert wrapped("of bandwidth_bytes_per_s=120000", width, 9.0).split("\n") == ["of bandwidth_", "bytes_per_s=", "120000"]
+    assert wrapped("a" * 20, width, 9.0).split("\n") == ["a" * 16, "a" * 4]
