@@ -267,6 +267,15 @@ NODES = _table(
     ("bytes_received", "int", "bytes", "Bytes that were sent to it."),
 )
 
+LINKS = _table(
+    ("run_id", "text", "", "The run."),
+    ("attempt", "int", "", "The attempt."),
+    ("node", "int", "", "Who sent: workers from 0, then servers."),
+    ("to_node", "int", "", "To whom."),
+    ("messages", "int", "", "Messages that it sent there; none are listed of runs with more than 100,000 links."),
+    ("bytes", "int", "bytes", "Bytes in them."),
+)
+
 STALENESS = _table(
     ("run_id", "text", "", "The run."),
     ("attempt", "int", "", "The attempt."),
@@ -283,10 +292,11 @@ TABLES = {
     "sensors": SENSORS,
     "topology": TOPOLOGY,
     "nodes": NODES,
+    "links": LINKS,
     "staleness": STALENESS,
 }
 # Written only where a run has such rows: those of strategies made of nodes.
-OCCASIONAL = ("nodes", "staleness")
+OCCASIONAL = ("nodes", "links", "staleness")
 # What says which run, worker and place in it a row is of: no version wrote a row without.
 KEYS = {
     "runs": ("run_id", "attempt"),
@@ -295,6 +305,7 @@ KEYS = {
     "sensors": ("run_id", "attempt"),
     "topology": ("run_id", "attempt"),
     "nodes": ("run_id", "attempt", "node"),
+    "links": ("run_id", "attempt", "node", "to_node"),
     "staleness": ("run_id", "attempt", "staleness"),
 }
 

@@ -17,8 +17,8 @@ Written by `python -m dlbench.records.document` from `dlbench/records/columns.py
 
 All files are CSV with one line of names first. An empty cell means unknown: never 0, never "NA". Times end in `_s`
 (seconds), sizes in `_bytes`, rates in `_per_s`. The other tables begin with `run_id` and `attempt`, and then say the
-`worker` (in `topology.csv` the `rank`, in `nodes.csv` the `node`); the rest of a run is in its row of `runs.csv`. After
-the columns below, `runs.csv` has one dotted column for each option of a plugin (`model.hidden`,
+`worker` (in `topology.csv` the `rank`, in `nodes.csv` and `links.csv` the `node`); the rest of a run is in its row of
+`runs.csv`. After the columns below, `runs.csv` has one dotted column for each option of a plugin (`model.hidden`,
 `strategy.chunk_bytes`): `dlbench list` shows their meaning.
 """
 
@@ -29,6 +29,7 @@ _ABOUT = {
     "sensors": "One row for every reading of a sensor; `QUANTITIES` in the sensor's file says what each means.",
     "topology": "One row for every process: which host, cores, device and interface it really had.",
     "nodes": "One row for every worker and server of a strategy made of nodes, real or simulated.",
+    "links": "One row for every pair of nodes that sent messages, in each direction.",
     "staleness": "How stale gradients were when they entered a server's update.",
 }
 

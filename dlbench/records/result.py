@@ -58,6 +58,8 @@ class NodeAccount(BaseModel):
     messages_received: int
     bytes_sent: int
     bytes_received: int
+    # To whom, messages and bytes; see `links.csv`.
+    links: tuple[tuple[int, int, int], ...] = ()
 
 
 class Result(BaseModel):

@@ -226,12 +226,13 @@ def _derived_lines(attempt: Attempt, journal: Journal, places: Iterable[Mapping[
 
 
 def _occasional_lines(attempt: Attempt, journal: Journal) -> dict[str, list[str]]:
-    """Return one attempt's lines of tables that few have: of `nodes.csv` and `staleness.csv`."""
+    """Return one attempt's lines of tables that few have: of `nodes.csv`, `links.csv` and `staleness.csv`."""
     start, results = (attempt.run_id, attempt.number), journal.results
     # One process is one node, or simulates all.
     nodes = [(rank + i, node.model_dump()) for rank, result in results.items() for i, node in enumerate(result.nodes)]
     return {
         "nodes": [line((*start, number, *(node[column.name] for column in NODES[3:]))) for number, node in nodes],
+        "links": [line((*start, number, *link)) for number, node in nodes for link in node["links"]],
         "staleness": [line((*start, *pair)) for result in results.values() for pair in result.staleness],
     }
 

@@ -78,7 +78,7 @@ def test_synchronous_strategies_have_the_losses_of_all_reduce_in_every_epoch(stu
 
 
 def test_what_nodes_sent_was_received_and_is_in_the_row(study: Bench) -> None:
-    found, nodes = by_strategy(study), by_strategy(study, "nodes")
+    found, nodes, links = by_strategy(study), by_strategy(study, "nodes"), by_strategy(study, "links")
     for strategy in (*HAND_OUT, *IN_SHARES):
         (row,) = found[strategy]
         sent, received, num_bytes, bytes_received = (
@@ -89,6 +89,13 @@ def test_what_nodes_sent_was_received_and_is_in_the_row(study: Bench) -> None:
         # On one host memory is shared without a message.
         assert (sent == 0) == (strategy == "hogwild")
         assert num_bytes == bytes_received == int(row["bytes_sent"])
+        assert sum(int(link["messages"]) for link in links[strategy]) == sent
+        for way, ends in (("node", "sent"), ("to_node", "received")):
+            of_node = [
+                sum(int(link["bytes"]) for link in links[strategy] if link[way] == one["node"])
+                for one in nodes[strategy]
+            ]
+            assert of_node == [int(one[f"bytes_{ends}"]) for one in nodes[strategy]], strategy
         roles = ["worker", "worker", "server"][: len(nodes[strategy])]
         assert [(node["node"], node["role"]) for node in nodes[strategy]] == list(zip("012", roles, strict=False))
     assert nodes["mpi"] == []

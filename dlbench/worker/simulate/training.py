@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 from time import time
 from typing import Any
 
@@ -23,6 +24,9 @@ from dlbench.worker.train.agreement import Diverged
 from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.node_plan import plan_nodes
 from dlbench.worker.train.schedule import Ticket
+
+# Links that are listed of a run.
+_MOST_LINKS = 100_000
 
 
 class Simulation:
@@ -267,8 +271,18 @@ class Simulation:
             messages_received=counts.messages_received[node],
             bytes_sent=counts.bytes_sent[node],
             bytes_received=counts.bytes_received[node],
+            links=tuple(self._links_of.get(node, ())),
             **own,
         )
+
+    @cached_property
+    def _links_of(self) -> dict[int, list[tuple[int, int, int]]]:
+        """To whom each node sent, with messages and bytes; empty where there are too many links."""
+        found: dict[int, list[tuple[int, int, int]]] = {}
+        links = self.simulated.counts.links
+        for (source, to), sent in sorted(links.items()) if len(links) <= _MOST_LINKS else ():
+            found.setdefault(source, []).append((to, *sent))
+        return found
 
     def _segments(self) -> tuple[Segment, ...]:
         """Return the window: from the first update after every worker's first step, while all workers had samples."""

@@ -41,6 +41,7 @@ class Counts:
         events: Events of the simulator.
         messages_sent: Messages sent, by node; likewise `messages_received`, when they were sent.
         bytes_sent: Bytes sent, by node; likewise `bytes_received`.
+        links: By sender and receiver, messages and bytes sent.
         compute_time_s: Time in which it computed, by worker.
         steps: Gradients computed, by worker.
         updates: Updates of parameters.
@@ -59,6 +60,7 @@ class Counts:
     compute_time_s: list[float]
     steps: list[int]
     ended_at_s: list[float | None]
+    links: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     events: int = 0
     updates: int = 0
     samples: int = 0
@@ -168,6 +170,8 @@ class SimulatedWorld:
         counts.messages_received[to] += 1
         counts.bytes_sent[source] += num_bytes
         counts.bytes_received[to] += num_bytes
+        messages, so_far = counts.links.get((source, to), (0, 0))
+        counts.links[source, to] = messages + 1, so_far + num_bytes
         if links.is_local(source, to):
             self._plan(links.copied_at(self.now, source, num_bytes), self._deliver, to, message)
         else:

@@ -259,6 +259,7 @@ class NodeConclusion:
             messages_received=process.received,
             bytes_sent=self._log.bytes_sent,
             bytes_received=process.bytes_received,
+            links=tuple((to, *sent) for to, sent in sorted(process.links.items())),
             **own,
         )
 

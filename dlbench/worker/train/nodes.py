@@ -103,6 +103,7 @@ class NodeProcess:
 
     Attributes:
         sent: Messages sent; likewise `received`, `bytes_sent` and `bytes_received`.
+        links: By receiver, messages and bytes sent.
         moments: When this node has made each of its updates, on `perf_counter`, and the samples in each.
         staleness: How many gradients in them had which staleness.
         num_dropped: Gradients that it has left out.
@@ -115,6 +116,7 @@ class NodeProcess:
     ) -> None:
         self.memory = memory
         self.sent = self.received = self.bytes_sent = self.bytes_received = self.num_dropped = 0
+        self.links: dict[int, tuple[int, int]] = {}
         self.moments, self.samples_of = array("d"), array("q")
         self.staleness: Counter[int] = Counter()
         self.active_at = perf_counter()
@@ -142,6 +144,8 @@ class NodeProcess:
         """Send a message to a node."""
         self.sent += 1
         self.bytes_sent += message.num_bytes
+        messages, num_bytes = self.links.get(to, (0, 0))
+        self.links[to] = messages + 1, num_bytes + message.num_bytes
         self._communicator.send(pack_header(message), to, _OF_NODES)
         if message.body is not None:
             # By themselves: to put them behind the header would be a copy of all of them.

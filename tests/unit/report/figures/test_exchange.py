@@ -63,10 +63,10 @@ def test_a_target_that_was_missed_is_later_than_all_others(tmp_path: Path) -> No
 
 
 def test_conditions_have_maps_of_their_own_and_variants_rows(tmp_path: Path) -> None:
-    options = [{"strategy.bound": bound} for bound in (0, 2)]
+    bounds = [{"strategy.bound": bound, "train_samples": samples} for bound in (0, 2) for samples in (10, 20)]
     found = made(
         tmp_path,
-        *(rows("stale_synchronous", workers=2, train_samples=samples, **one) for one in options for samples in (10, 20)),
+        *(rows("stale_synchronous", workers=2, **one) for one in bounds),
         *(rows("ring", workers=2, train_samples=samples) for samples in (10, 20)),
     )  # fmt: skip
     titles = [panel.title for panel in found.panels if panel.title.startswith("bytes")]

@@ -71,5 +71,9 @@ def test_wrapped_lines_are_short_and_complete(width_pt: float) -> None:
 
 def test_a_name_longer_than_a_line_is_broken_at_its_joints() -> None:
     width = 16 * letter_pt("a", 9.0)
-    assert wrapped("of bandwidth_bytes_per_s=120000", width, 9.0).split("\n") == ["of bandwidth_", "bytes_per_s=", "120000"]
+    assert wrapped("of bandwidth_bytes_per_s=120000", width, 9.0).split("\n") == [
+        "of bandwidth_",
+        "bytes_per_s=",
+        "120000",
+    ]
     assert wrapped("a" * 20, width, 9.0).split("\n") == ["a" * 16, "a" * 4]
