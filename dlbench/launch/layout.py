@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,10 @@ from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.settings import Settings
+from dlbench.scenario.settings import ServerPlacement, Settings
 
 _AS_SERVER: dict[str, Any] = {"role": "server", "workers": ()}
+_AS_EVALUATOR: dict[str, Any] = {"role": "evaluator", "workers": ()}
 # Floating-point room for shares such as 2 cores / 3 workers.
 _EPSILON = 1e-9
 
@@ -124,20 +125,31 @@ def _separate(shared: Shared) -> list[Place]:
 
 
 def _with_servers(places: list[Place], settings: Settings) -> list[Place]:
-    """Make servers of the last places, where they have their own, or add servers beside workers, spread evenly.
+    """Make servers and the evaluator of the last places, where they have their own, or add them beside workers.
 
-    A server may run on the cores of all workers of its host: it works while one of them waits for it.
+    Servers are spread evenly. Who is beside workers may run on the cores of all workers of its host: a server works
+    while one of them waits for it.
     """
     workers = len(places) if settings.is_simulated else settings.workers
-    found = [*places[:workers], *(place.model_copy(update=_AS_SERVER) for place in places[workers:])]
-    beside = settings.num_server_processes - (len(places) - workers)
+    evaluators = [places[-1]] if settings.evaluator is ServerPlacement.OWN and not settings.is_simulated else []
+    servers = places[workers : len(places) - len(evaluators)]
+    found = [*places[:workers], *(place.model_copy(update=_AS_SERVER) for place in servers)]
+    beside = settings.num_server_processes - len(servers)
     for server in range(beside):
-        peer = places[server * workers // beside]
-        here = [place for place in found if place.host == peer.host]
-        cores = tuple(sorted({core for place in here for core in place.cores}))
-        update = {"rank": len(found), "local_index": len(here), "cores": cores, "quota": None, **_AS_SERVER}
-        found.append(peer.model_copy(update=update))
+        found.append(_beside(places[server * workers // beside], found, _AS_SERVER))
+    for place in evaluators:
+        here = sum(other.host == place.host for other in found)
+        found.append(place.model_copy(update={"rank": len(found), "local_index": here, **_AS_EVALUATOR}))
+    if settings.evaluator is ServerPlacement.BESIDE:
+        found.append(_beside(places[0], found, _AS_EVALUATOR))
     return found
+
+
+def _beside(peer: Place, found: list[Place], role: Mapping[str, Any]) -> Place:
+    """Return a place on the host of another, on the cores of all workers there."""
+    here = [place for place in found if place.host == peer.host]
+    cores = tuple(sorted({core for place in here if place.workers for core in place.cores}))
+    return peer.model_copy(update={"rank": len(found), "local_index": len(here), "cores": cores, "quota": None, **role})
 
 
 def _joined(shared: Shared) -> list[Place]:

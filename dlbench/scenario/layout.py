@@ -13,8 +13,8 @@ class Place(BaseModel):
 
     Attributes:
         rank: Index over all processes; workers first, in order.
-        role: `worker`, or `server`: it holds a part of the parameters and trains nothing.
-        workers: The workers it holds: one, or all of them for `mirrored`, or none for a server.
+        role: `worker`; `server`: it holds a part of the parameters and trains nothing; `evaluator`: it scores them.
+        workers: The workers it holds: one, or all of them for `mirrored`, or none.
         host: Address of the host; `localhost` for this machine.
         machine: Number of the machine that it is; None where it is not known.
         local_index: Index of the process among those on its host; the device index.
@@ -25,7 +25,7 @@ class Place(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     rank: int
-    role: Literal["worker", "server"] = "worker"
+    role: Literal["worker", "server", "evaluator"] = "worker"
     workers: tuple[int, ...]
     host: str = "localhost"
     machine: int | None = None
@@ -64,6 +64,11 @@ class Layout(BaseModel):
     def hosts(self) -> tuple[str, ...]:
         """Distinct hosts in order of first use."""
         return tuple(dict.fromkeys(place.host for place in self.places))
+
+    @property
+    def evaluator(self) -> int | None:
+        """The rank that scores while others train, if there is one."""
+        return next((place.rank for place in self.places if place.role == "evaluator"), None)
 
     @property
     def is_here(self) -> bool:

@@ -320,6 +320,13 @@ class Settings(BaseModel):
     checkpoint_every: Annotated[Count | None, Setting(Affects.OBSERVATION, "epochs", before=())] = Field(
         None, description="Epochs between checkpoints, from which `--resume` goes on; default: none are made."
     )
+    evaluator: Annotated[ServerPlacement | None, Setting(Affects.OBSERVATION, before=())] = Field(
+        None,
+        description="Of strategies of nodes: a process that scores the parameters of each epoch while workers train "
+        "on, as `stop` of a target needs it. `own`: with a slot and cores of its own, after workers and servers; "
+        "`beside`: on the cores of the first host's workers, which it takes time from. Default: copies are scored "
+        "after training, by the workers.",
+    )
     evaluate_every: Annotated[Count, Setting(Affects.OBSERVATION, "epochs")] = Field(
         1, description="Epochs between evaluations, outside the timed window."
     )
@@ -352,9 +359,9 @@ class Settings(BaseModel):
 
     @property
     def num_slots(self) -> int:
-        """Slots that its processes take: those of workers, and of servers that have their own."""
+        """Slots that its processes take: those of workers, and of servers and an evaluator that have their own."""
         own = self.num_server_processes if self.server_placement is ServerPlacement.OWN else 0
-        return self.workers + own
+        return self.workers + own + (self.evaluator is ServerPlacement.OWN)
 
 
 # Options of these plugin kinds are dotted keys of a scenario: `model.hidden` belongs to the plugin of `model`.

@@ -27,6 +27,7 @@ class WorkerView:
 
     Attributes:
         server: Which server it is, 0, 1, ...; None for a worker.
+        is_evaluator: Whether it scores while others train.
         oom_kills: How many processes the kernel of its host had killed for lack of memory when it first connected.
         is_connected: Whether it has a connection open.
         has_trained: Whether it ever got past build and broadcast.
@@ -37,6 +38,7 @@ class WorkerView:
 
     rank: int
     server: int | None = None
+    is_evaluator: bool = False
     host: str = ""
     pid: int = 0
     oom_kills: int | None = None
@@ -57,7 +59,9 @@ class WorkerView:
 
     @property
     def name(self) -> str:
-        """What it is called: `worker 2`, `server 0`."""
+        """What it is called: `worker 2`, `server 0`, `the evaluator`."""
+        if self.is_evaluator:
+            return "the evaluator"
         return f"worker {self.rank}" if self.server is None else f"server {self.server}"
 
     @property
@@ -89,7 +93,11 @@ class AttemptSession:
         self._lock = threading.Lock()
         servers = [place.rank for place in assignment.layout.places if place.role == "server"]
         self._views = {
-            place.rank: WorkerView(place.rank, servers.index(place.rank) if place.rank in servers else None)
+            place.rank: WorkerView(
+                place.rank,
+                servers.index(place.rank) if place.rank in servers else None,
+                is_evaluator=place.rank == assignment.layout.evaluator,
+            )
             for place in assignment.layout.places
         }
         self._held = dict.fromkeys(self._views, 0)

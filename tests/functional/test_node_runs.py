@@ -158,6 +158,61 @@ def test_a_killed_node_ends_the_run_and_is_named(work: Bench, rank: int, name: s
     assert work.left_running() == []
 
 
+STOP = {"metric": "validation_accuracy", "value": 0.85, "stop": True}
+
+
+def test_an_evaluator_ends_training_when_the_target_is_reached(work: Bench) -> None:
+    base = {"epochs": 100_000, "batch_size": 8, "evaluator": "beside"}
+    work.run(write(work, base, matrix={"strategy": [*HAND_OUT, *IN_SHARES]}, target=STOP))
+    places = work.rows("topology")
+    for strategy, (row,) in by_strategy(work).items():
+        assert (row["status"], row["evaluator"]) == ("completed", "beside"), row["reason"]
+        epochs, reached = int(row["epochs_completed"]), int(row["epochs_to_target"])
+        # It ends soon after, not at once: nobody waits for a score.
+        assert 1 <= reached <= epochs < 1000, strategy
+        assert float(row["time_to_target_s"]) <= float(row["train_time_s"])
+        scored = [own for own in by_strategy(work, "epochs")[strategy] if own["worker"] == "0"]
+        assert [int(own["epoch"]) for own in scored] == list(range(1, epochs + 1))
+        accuracies = [float(own["validation_accuracy"]) for own in scored]
+        assert max(accuracies[: reached - 1], default=0.0) < 0.85 <= accuracies[reached - 1]
+        if strategy in IN_SHARES:
+            assert int(row["samples_seen"]) == epochs * 1438
+            assert row["workers_agree"] == ("" if strategy == "stale_synchronous" else "exact")
+        else:
+            assert int(row["samples_seen"]) >= (epochs - (strategy == "backup_workers")) * 1438
+        roles = [place["role"] for place in places if place["run_id"] == row["run_id"]]
+        assert roles == ["worker"] * 2 + ["server"] * (strategy not in WITHOUT_SERVERS) + ["evaluator"]
+
+
+def test_an_evaluators_scores_are_those_that_workers_make_after_training(work: Bench) -> None:
+    base = {"epochs": 5, "batch_size": 8, "precision": "float64", "evaluate_every": 2}
+    axes = {"strategy": ["ring", "parameter_server"], "evaluator": [None, "beside"]}
+    work.run(write(work, base, matrix=axes))
+    found: dict[str, list[list[str]]] = {}
+    of = {row["run_id"]: row["strategy"] for row in work.rows()}
+    for run_id, strategy in of.items():
+        rows = [row for row in work.rows("epochs") if (row["run_id"], row["worker"]) == (run_id, "0")]
+        found.setdefault(strategy, []).append([row["validation_loss"] for row in rows])
+    for after, meanwhile in found.values():
+        assert [bool(loss) for loss in after] == [False, True, False, True, True]
+        numbers = [[float(loss) for loss in losses if loss] for losses in (after, meanwhile)]
+        assert numbers[0] == pytest.approx(numbers[1], rel=1e-12)
+
+
+def test_a_killed_evaluator_ends_the_run_and_is_named(work: Bench) -> None:
+    path = write(work, {"epochs": 100_000, "evaluate_every": 10, "strategy": "asynchronous", "evaluator": "beside"})
+    with work.start(path) as process:
+        wait_until(lambda: trains(work.folder), "training", 60)
+        (victim,) = [pid for pid in work.left_running() if rank_of(pid) == 3]
+        os.kill(victim, signal.SIGKILL)
+        process.communicate(timeout=60)
+    (row,) = work.rows()
+    assert row["status"] == "failed"
+    reason = "the evaluator exited before sending its result (killed by SIGKILL)"
+    assert row["reason"].startswith(reason), row["reason"]
+    assert work.left_running() == []
+
+
 def rank_of(pid: int) -> int | None:
     """Return the rank of a worker process; None of another one."""
     try:
@@ -173,7 +228,7 @@ def rank_of(pid: int) -> int | None:
 def test_keras_models_train_with_servers_and_their_moving_statistics(work: Bench) -> None:
     base = {
         "trainer": "keras_tensorflow", "model": "cnn", "model.batch_norm": "local", "epochs": 2, "batch_size": 32,
-        "train_samples": 320, "learning_rate": 0.02,
+        "train_samples": 320, "learning_rate": 0.02, "evaluator": "beside",
     }  # fmt: skip
     work.run(write(work, base, matrix={"strategy": ["mpi", "parameter_server", "asynchronous"]}))
     found = {row["strategy"]: row for row in work.rows()}

@@ -252,7 +252,7 @@ def applied(style: Style, svg_text: str = "path") -> Iterator[None]:
 
 
 # Parts of a long word, each with what it ends in.
-_PARTS = re.compile(r"[^_=]*[_=]+|[^_=]+")
+_JOINTS = re.compile(r"[^_=]*[_=]+|[^_=]+")
 
 
 def wrapped(text: str, width_pt: float, size_pt: float, *, bold: bool = False, max_lines: int | None = None) -> str:
@@ -266,8 +266,8 @@ class _Wrapper(textwrap.TextWrapper):
     """Breaks words that are longer than a line behind `_` and `=`, before it breaks them anywhere."""
 
     def _split(self, text: str) -> list[str]:
-        chunks: list[str] = super()._split(text)  # type: ignore[misc]
-        return [part for chunk in chunks for part in ([chunk] if len(chunk) <= self.width else _PARTS.findall(chunk))]
+        chunks: list[str] = super()._split(text)
+        return [part for chunk in chunks for part in ([chunk] if len(chunk) <= self.width else _JOINTS.findall(chunk))]
 
 
 def letter_pt(text: str, size_pt: float, *, bold: bool = False) -> float:

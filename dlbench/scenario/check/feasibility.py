@@ -90,6 +90,9 @@ def _simulated(case: Case) -> str:
 def _nodes(case: Case) -> str:
     """Refuse what nodes that send messages, real or simulated, would not honour."""
     settings, target = case.settings, case.run.target
+    if settings.evaluator is not None and (settings.is_simulated or not case.needs.nodes):
+        what = "a simulation is evaluated in no time" if settings.is_simulated else "its workers evaluate together"
+        return f"{what} (strategy {settings.strategy}): remove `evaluator`"
     if not (case.needs.nodes or settings.is_simulated):
         return ""
     who = "a simulation" if settings.is_simulated else f"the strategy {settings.strategy}"
@@ -99,8 +102,15 @@ def _nodes(case: Case) -> str:
         return f"{who} makes no checkpoints: remove checkpoint_every"
     if settings.extend_window:
         return f"{who} does not go on after training: remove extend_window, and train more epochs"
-    if target and target.stop and not settings.is_simulated:
-        return f"{who} is evaluated after training, so that nobody waits for it: remove `stop` of the target"
+    if target and target.stop and not settings.is_simulated and settings.evaluator is None:
+        return (
+            f"{who} is evaluated after training, so that nobody waits for it: `stop` of a target needs a process that "
+            "does so meanwhile: set `evaluator: own`, or `beside`"
+        )
+    if target and target.stop and not settings.is_simulated and target.metric.startswith("train_"):
+        return (
+            f"the evaluator of {who} knows no {target.metric}: let `stop` go by validation_accuracy or validation_loss"
+        )
     known = case.trainer.get("FLAT_OPTIMIZERS")
     if known is None:
         return f"{who} needs the optimizer on flat vectors, which the trainer {settings.trainer} does not have"
@@ -155,6 +165,7 @@ def _room(settings: Settings, counts: Sequence[tuple[Host, int]]) -> str:
         return f"{slots_in_words(settings)} do not fit on {slots} slots"
     crowded = [(count, host) for host, count in counts if count > host.slots]
     who = "workers" if settings.num_slots == settings.workers else "workers and servers"
+    who = who if settings.evaluator is None else "processes"
     return f"{crowded[0][0]} {who} do not fit on {crowded[0][1].slots} slots" if crowded else ""
 
 

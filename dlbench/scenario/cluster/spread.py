@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.scenario.cluster import Cluster, Host
-from dlbench.scenario.settings import Mode, Settings
+from dlbench.scenario.settings import Mode, ServerPlacement, Settings
 
 
 def starts_here(cluster: Cluster) -> bool:
@@ -18,8 +18,8 @@ def starts_here(cluster: Cluster) -> bool:
 def spread(settings: Settings, cluster: Cluster) -> list[tuple[Host, int]]:
     """Return the hosts that are used with the number of slots taken on each, in the order of ranks.
 
-    A slot is a worker's, or a server's that has its own; the last are those of servers. Where workers are simulated,
-    their one process counts as one worker.
+    A slot is a worker's, or a server's or an evaluator's that has its own; these are the last. Where workers are
+    simulated, their one process counts as one worker.
 
     Raises:
         UserError: There are too few hosts.
@@ -65,6 +65,12 @@ def _filled(workers: int, hosts: Sequence[Host]) -> list[tuple[Host, int]]:
 
 
 def slots_in_words(settings: Settings) -> str:
-    """Return what takes slots: `4 workers`, or `4 workers and 2 servers` where these have their own."""
-    servers = settings.num_slots - settings.workers
-    return f"{settings.workers} workers" + (f" and {servers} server{'s' * (servers > 1)}" if servers else "")
+    """Return what takes slots: `4 workers`, or `4 workers, 2 servers and an evaluator` where these have their own."""
+    evaluators = int(settings.evaluator is ServerPlacement.OWN)
+    servers = settings.num_slots - settings.workers - evaluators
+    *first, last = [
+        f"{settings.workers} workers",
+        *([f"{servers} server{'s' * (servers > 1)}"] if servers else []),
+        *(["an evaluator"] if evaluators else []),
+    ]
+    return f"{', '.join(first)} and {last}" if first else last

@@ -82,6 +82,7 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
         "communicator": communicator,
         "servers": _servers(given, needs, point),
         "server_placement": _server_placement(given, needs, point, communicator),
+        "evaluator": _evaluator(given, needs, point),
     }
     resolved = {
         **servers,
@@ -159,6 +160,12 @@ def _server_placement(
         return ServerPlacement.OWN if communicator == SIMULATED else ServerPlacement.BESIDE
     is_for_others = not needs.servers and point.is_common("server_placement") and not point.is_common("strategy")
     return None if is_for_others else settings.server_placement
+
+
+def _evaluator(settings: Settings, needs: Needs, point: Point) -> ServerPlacement | None:
+    """Return where who scores meanwhile is; what `base` says for all does not reach workers that score together."""
+    is_for_others = not needs.nodes and point.is_common("evaluator") and not point.is_common("strategy")
+    return None if is_for_others else settings.evaluator
 
 
 def _collectives(settings: Settings, needs: Needs, point: Point, cluster: Cluster) -> str | None:

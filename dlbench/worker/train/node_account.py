@@ -15,8 +15,9 @@ from dlbench.trainers import Array
 from dlbench.worker.recorder import StepRecorder
 from dlbench.worker.train import common_window
 from dlbench.worker.train.agreement import Agreement, Diverged, compare
+from dlbench.worker.train.evaluator import Evaluator
 from dlbench.worker.train.node_plan import NodePlan
-from dlbench.worker.train.node_scores import Copy, NodeCommunicator, Replica, joined, score
+from dlbench.worker.train.node_scores import Copy, NodeCommunicator, Replica, Scored, joined, score
 from dlbench.worker.train.nodes import NodeProcess
 
 
@@ -64,6 +65,7 @@ class NodeConclusion:
         process: The node's messages and updates.
         recorder: Its steps.
         log: What else it did.
+        scorer: Of the evaluator; None for others.
     """
 
     def __init__(
@@ -77,10 +79,11 @@ class NodeConclusion:
         process: NodeProcess,
         recorder: StepRecorder,
         log: NodeLog,
+        scorer: Evaluator | None,
     ) -> None:
         self.run, self.plan, self.communicator, self.reporter = run, plan, communicator, reporter
         self.process, self.recorder = process, recorder
-        self._layout, self._replica, self._log = layout, replica, log
+        self._layout, self._replica, self._log, self._scorer = layout, replica, log, scorer
 
     def result(self, last: Array) -> Result:
         """Bring together what all nodes know, score what they have kept, and make this node's account; a collective.
@@ -96,8 +99,11 @@ class NodeConclusion:
         trained_until = self._trained_until()
         ended, losses = self._over_all_nodes(trained_until)
         started = perf_counter()
-        rows = self._rows(ended, losses)
+        scores = self._scores()
         evaluated_s = perf_counter() - started
+        if self._layout.evaluator is not None:
+            evaluated_s = sum(scored.own_s for scored in scores.values())
+        rows = self._rows(ended, losses, scores)
         agreement = self._agree(last)
         for row in rows if self._replica is not None else ():
             self.reporter.send_epoch(row)
@@ -136,12 +142,30 @@ class NodeConclusion:
         self.communicator.all_reduce(sums, sums)
         return np.minimum(ended, trained_until).tolist(), sums
 
-    def _rows(self, ended: list[float], sums: Array) -> list[dict[str, Any]]:
-        """Return this worker's rows of `epochs.csv`, with the scores of what was kept; a collective."""
+    def _scores(self) -> dict[int, Scored]:
+        """Return the scores by epoch: the evaluator's, or those that all workers make of what was kept; a collective.
+
+        Raises:
+            Diverged: A loss is not finite.
+        """
         self.reporter.phase = "evaluate"
-        kept = [one.kept for one in self._log.epochs if one.kept is not None]
-        size = self.run.settings.evaluation_batch_size
-        scores = iter(score(kept, self.plan.world, self.communicator, self._replica, size, self._scored))
+        evaluator, epochs = self._layout.evaluator, self._log.epochs
+        if evaluator is None:
+            kept = {number: one.kept for number, one in enumerate(epochs, 1) if one.kept is not None}
+            size, copies = self.run.settings.evaluation_batch_size, list(kept.values())
+            found = score(copies, self.plan.world, self.communicator, self._replica, size, self._begin_score)
+            return dict(zip(kept, found, strict=True))
+        table = np.full((len(epochs), 3), np.nan)
+        for number, scored in self._scorer.scores.items() if self._scorer is not None else ():
+            if number <= len(epochs):
+                table[number - 1] = scored.loss, scored.accuracy, scored.own_s
+        self.communicator.broadcast(table, evaluator)
+        # No sample of them was scored by a worker.
+        by_epoch = enumerate(table.tolist(), 1)
+        return {number: Scored(loss, right, 0, own_s) for number, (loss, right, own_s) in by_epoch if loss == loss}
+
+    def _rows(self, ended: list[float], sums: Array, scores: dict[int, Scored]) -> list[dict[str, Any]]:
+        """Return this worker's rows of `epochs.csv`."""
         rows, steps = [], 0
         for number, (one, ended_s, (loss_sum, correct, samples)) in enumerate(
             zip(self._log.epochs, ended, sums.tolist(), strict=True), 1
@@ -157,8 +181,7 @@ class NodeConclusion:
                 "train_loss": loss_sum / samples if samples else None,
                 "train_accuracy": correct / samples if samples else None,
             }
-            if one.kept is not None:
-                scored = next(scores)
+            if (scored := scores.get(number)) is not None:
                 row |= {
                     "validation_loss": scored.loss,
                     "validation_accuracy": scored.accuracy,
@@ -168,7 +191,7 @@ class NodeConclusion:
             rows.append(row)
         return rows
 
-    def _scored(self) -> None:
+    def _begin_score(self) -> None:
         """Say that the next copy is being scored: a run of many is not stalled."""
         self.reporter.step += 1
 
@@ -181,7 +204,11 @@ class NodeConclusion:
         if not self.plan.agrees:
             return None
         self.reporter.phase = "agree"
-        held = joined(last[np.newaxis], self.plan.world, self.communicator)[0] if self.plan.world.num_servers else last
+        if self.plan.world.num_servers:
+            held = joined(last[np.newaxis], self.plan.world, self.communicator)[0]
+        else:
+            held = last.copy()
+            self.communicator.broadcast(held)
         found = compare(held if self._replica is None else last, self.communicator)
         if found.verdict == "no":
             raise Diverged(

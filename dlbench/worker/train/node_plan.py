@@ -36,7 +36,8 @@ class NodePlan:
 
     def is_scored(self, node: int) -> bool:
         """Whether what is scored is made of a node's parameters: a server's where there are any, else a worker's."""
-        return (node >= self.world.num_workers) == bool(self.world.num_servers)
+        first, stop = self.world.num_workers, self.world.num_workers + self.world.num_servers
+        return first <= node < stop if self.world.num_servers else node < first
 
     def worker(self, rank: int, port: Port) -> WorkerNode:
         """Return the node of a worker."""

@@ -17,6 +17,7 @@ from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Array
 from dlbench.worker.observer import Observer
 from dlbench.worker.recorder import NAN, StepRecorder, StepTimestamps
+from dlbench.worker.train.evaluator import Evaluator, packed
 from dlbench.worker.train.loop import ANNOUNCE_S
 from dlbench.worker.train.node_account import NodeConclusion, NodeEpoch, NodeLog
 from dlbench.worker.train.node_plan import NodePlan
@@ -39,7 +40,7 @@ class NodeRun:
         communicator: Connects all nodes: workers, then servers.
         reporter: Sends rows and the heartbeat.
         observer: Reads the sensors.
-        replica: Of a worker; None for a server.
+        replica: Of a worker, and of the evaluator; None for a server.
 
     Raises:
         UserError: Copies of the parameters would take too much memory until they are scored.
@@ -58,13 +59,22 @@ class NodeRun:
         self.run, self.plan, self.communicator, self.reporter, self.observer = (
             run, plan, communicator, reporter, observer,
         )  # fmt: skip
-        self._layout, self._replica = layout, replica
+        self._layout, self._evaluator = layout, layout.evaluator
+        is_evaluator = communicator.rank == self._evaluator
+        self._replica = None if is_evaluator else replica
         first = plan.world.parameters
         self._memory = communicator.share(first) if plan.shares_memory else None
         self.process = NodeProcess(communicator, first.dtype, self._memory)
         self.recorder = StepRecorder(reporter, run.limits.flush_interval_s)
         self._log = NodeLog([NodeEpoch() for _ in range(run.epochs_per_worker)])
         self._num_ended = 0
+        # Of workers in lock step: the last epoch of which they asked whether it was the last, and whether it was.
+        self._asked, self._stopped_after = 1, len(self._log.epochs)
+        self._scorer: Evaluator | None = None
+        if is_evaluator:
+            assert replica is not None
+            size = run.settings.evaluation_batch_size
+            self._scorer = Evaluator(plan.world, replica, run.target, size, self._begin_score, self._end_score)
         # When the step under way began, had its batch, the parameters, and its gradient; its mean loss.
         self._moments = (0.0, 0.0, 0.0, 0.0)
         self._loss: float | None = None
@@ -88,14 +98,7 @@ class NodeRun:
         self.communicator.barrier()  # which all leave at the same moment
         self.recorder.start(self.observer.zero)
         try:
-            if self._replica is not None:
-                node = self.plan.worker(rank, process.port)
-                self._train(node, self._replica)
-                last = node.begin()
-            else:
-                server = self.plan.server(rank - world.num_workers, process.port)
-                self._serve(server)
-                last = server.parameters
+            last = self._take_part(rank - world.num_workers)
         finally:
             self.recorder.flush()
         self.observer.mark()
@@ -103,8 +106,68 @@ class NodeRun:
         self._log.bytes_sent = process.bytes_sent + moved
         return NodeConclusion(
             self.run, self._layout, self.plan, self.communicator, self.reporter, self._replica, process, self.recorder,
-            self._log,
+            self._log, self._scorer,
         ).result(last)  # fmt: skip
+
+    def _take_part(self, number: int) -> Array:
+        """Train, serve or evaluate until all is over; return the node's last parameters.
+
+        Args:
+            number: Of a server among the servers.
+        """
+        process = self.process
+        node: WorkerNode | ServerNode | None = None
+        served: ServerNode | None = None
+        if self._replica is not None:
+            worker = node = self.plan.worker(self.communicator.rank, process.port)
+            self._train(worker, self._replica)
+            last = worker.begin()  # which takes what has come for it
+        elif self._scorer is not None:
+            self.reporter.phase = "serve"
+            process.evaluate(self._scorer, self._dispenser if isinstance(self.plan.schedule, HandedOut) else None)
+            last = np.zeros_like(self.plan.world.parameters)
+        else:
+            served = node = self.plan.server(number, process.port)
+            self._serve(served)
+            last = served.parameters
+        epochs = self._whole_epochs(served)
+        if node is not None:
+            self._end_epochs(epochs, node)
+        del self._log.epochs[epochs:]
+        if self._evaluator is not None:
+            process.deliver_all()
+        while self._scorer is not None and self._scorer.is_due():
+            self._scorer.score()
+        return last
+
+    def _whole_epochs(self, server: ServerNode | None) -> int:
+        """Return how many epochs all have trained: all of them, unless the evaluator has ended training; a collective.
+
+        Of workers in lock step each knows; of those that are handed samples, who hands them out.
+
+        Args:
+            server: The node, where it is one.
+        """
+        everyone = len(self._log.epochs)
+        if self._evaluator is None:
+            return everyone
+        known = 0 if self._replica is None else self._stopped_after
+        if isinstance(self.plan.schedule, HandedOut):
+            known = 0
+            if self.communicator.rank == self._dispenser:
+                known = everyone if self.process.closed_after is None else self.process.closed_after
+                if known < everyone and server is not None:
+                    known = min(known, server.samples // self.plan.schedule.samples_per_epoch)
+        found = np.array([known])
+        self.communicator.all_reduce(found, found, "max")
+        return min(everyone, int(found[0]))
+
+    def _begin_score(self) -> None:
+        self.reporter.phase = "evaluate"
+        self.reporter.step += 1
+
+    def _end_score(self, epoch: int, accuracy: float) -> None:
+        self.reporter.epoch, self.reporter.accuracy, self.reporter.phase = epoch, accuracy, "serve"
 
     @property
     def _dispenser(self) -> int:
@@ -126,13 +189,26 @@ class NodeRun:
             ticket = next_ticket()
             epoch = len(self._log.epochs) if ticket is None else min(ticket.epoch, len(self._log.epochs))
             self._end_epochs(epoch - 1, node)
+            if ticket is not None and self._is_over_before(ticket):
+                ticket = None
             if ticket is None:
                 self.reporter.phase = "barrier"
             return ticket
 
         process.train(node, next_in_epoch, self._gradient_with(replica), self._end_step)
-        node.begin()  # which takes what has come for it
-        self._end_epochs(len(self._log.epochs), node)
+
+    def _is_over_before(self, ticket: Ticket) -> bool:
+        """Whether the evaluator has ended training with the epoch before: workers in lock step ask, once an epoch."""
+        target = self.run.target
+        asks = self._evaluator is not None and target is not None and target.stop
+        if not asks or isinstance(self.plan.schedule, HandedOut) or ticket.epoch <= self._asked:
+            return False
+        assert self._evaluator is not None
+        self._asked = ticket.epoch
+        is_over = self.process.is_last(ticket.epoch - 1, self._evaluator)
+        if is_over:
+            self._stopped_after = ticket.epoch - 1
+        return is_over
 
     def _gradient_with(self, replica: Replica) -> Callable[[Ticket, Array], Array]:
         trainer, batches = replica.trainer, replica.data.batches or replica.data.batch
@@ -189,7 +265,6 @@ class NodeRun:
             self._end_epochs(min(node.samples // per_epoch, len(self._log.epochs) - 1), node)
 
         self.process.serve(node, look)
-        self._end_epochs(len(self._log.epochs), node)
 
     def _end_epochs(self, last: int, node: WorkerNode | ServerNode) -> None:
         """Note that all epochs up to one are over, and keep what is to be scored of them."""
@@ -200,9 +275,12 @@ class NodeRun:
             ended.ended_at = perf_counter()
             if self._num_ended % every == 0 or self._num_ended == epochs:
                 statistics = np.empty(0) if self._replica is None else self._replica.trainer.statistics()
-                ended.kept = Copy(
-                    node.parameters.copy() if self.plan.is_scored(self.communicator.rank) else _NOTHING, statistics
-                )
+                is_scored = self.plan.is_scored(self.communicator.rank)
+                copy = Copy(node.parameters.copy() if is_scored else _NOTHING, statistics)
+                if self._evaluator is None:
+                    ended.kept = copy
+                elif is_scored or statistics.size:
+                    self.process.send_copy(packed(self._num_ended, copy), self._evaluator)
 
     def _rehearse(self) -> None:
         """Let the trainer compile for the sizes of batches that only end an epoch: it would delay others later."""
@@ -218,7 +296,7 @@ class NodeRun:
         settings, epochs = self.run.settings, self.run.epochs_per_worker
         copies = -(-epochs // settings.evaluate_every)
         needed = copies * self.plan.world.parameters.nbytes // max(1, self.plan.world.num_servers)
-        if needed > MOST_KEPT_BYTES:
+        if needed > MOST_KEPT_BYTES and self._evaluator is None:
             raise UserError(
                 f"{copies} copies of the parameters, one for each evaluation, would take {needed / 2**30:.1f} GiB in "
                 f"each process, of {MOST_KEPT_BYTES / 2**30:.0f}: they are scored after training",

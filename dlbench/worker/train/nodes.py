@@ -41,8 +41,25 @@ _MEETING_POLL_S = 1e-3
 # Parameters of mallopt(3), the largest block that it can keep, and how much it keeps.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _LARGEST_KEPT_BYTES, _MOST_KEPT_BYTES = 2**25, 2**30
-# Tags: messages between nodes and their numbers, what asks for samples, and what answers that.
-_OF_NODES, _NUMBERS, _ASK, _HAND_OUT = 0, 1, 2, 3
+# Tags: messages between nodes and their numbers; what asks for samples, and what answers that; a copy of parameters for
+# the evaluator, the question whether an epoch was the last, its answer, and the word that nothing more be handed out.
+_OF_NODES, _NUMBERS, _ASK, _HAND_OUT, _COPY, _IS_LAST, _ANSWER, _CLOSE = range(8)
+
+
+class CopyTaker(Protocol):
+    """Scores copies of parameters while others train; see `dlbench.worker.train.evaluator`."""
+
+    def take(self, source: int, data: Array) -> None:
+        """Take a copy that a node has sent: bytes [n] (uint8)."""
+
+    def is_due(self) -> bool:
+        """Whether all that is needed for an epoch's score is there."""
+
+    def score(self) -> bool:
+        """Score it; return whether training is to end, the first time that this is so."""
+
+    def is_last(self, epoch: int) -> bool:
+        """Whether training ends with an epoch: the same for all who ask."""
 
 
 class MessageCommunicator(Protocol):
@@ -108,6 +125,7 @@ class NodeProcess:
         staleness: How many gradients in them had which staleness.
         num_dropped: Gradients that it has left out.
         active_at: When it last computed, or a message came.
+        closed_after: Whole epochs that it had handed out when it was told to hand out no more; else None.
         found_no_more_at: When it was told that there are no more samples for it; None before, and for a server.
     """
 
@@ -128,6 +146,11 @@ class NodeProcess:
         self._asked = -1
         self._offered: tuple[int, int] | None = None
         self._node: WorkerNode | ServerNode | None = None
+        # Copies and words that no node counts, sent and received; who takes them; what was answered; epochs at a close.
+        self._others_sent = self._others_received = 0
+        self._copies: CopyTaker | None = None
+        self._answer: bool | None = None
+        self.closed_after: int | None = None
         self._after_message: Callable[[], None] = _nothing
 
     @property
@@ -220,6 +243,41 @@ class NodeProcess:
         self._until(node.may_begin)
         self._end_with_all()
 
+    def send_copy(self, data: Array, to: int) -> None:
+        """Send the evaluator a copy of parameters, bytes [n] (uint8)."""
+        self._send_other(data, to, _COPY)
+
+    def is_last(self, epoch: int, evaluator: int) -> bool:
+        """Ask the evaluator whether training ends with an epoch; all who ask are told the same."""
+        self._answer = None
+        self._communicator.send(np.array([epoch], np.int64).view(np.uint8), evaluator, _IS_LAST)
+        self._until(lambda: self._answer is not None)
+        return bool(self._answer)
+
+    def evaluate(self, copies: CopyTaker, dispenser: int | None) -> None:
+        """Score copies while others train, until all workers have ended; a collective.
+
+        Args:
+            copies: Takes and scores them; messages are answered while it does.
+            dispenser: Who is told to hand out nothing more when training is to end; None where workers ask.
+        """
+        self._copies = copies
+        is_over = self._communicator.enter_barrier()
+        with ThreadPoolExecutor(1) as pool:
+            while True:
+                self._until(lambda: copies.is_due() or is_over())
+                if not copies.is_due():
+                    break
+                with self._answering(pool):
+                    ends = copies.score()
+                if ends and dispenser is not None:
+                    self._send_other(np.empty(0, np.uint8), dispenser, _CLOSE)
+        self.deliver_all()
+
+    def _send_other(self, data: Array, to: int, tag: int) -> None:
+        self._others_sent += 1
+        self._communicator.send(data, to, tag)
+
     def serve(self, node: ServerNode, after_message: Callable[[], None] = _nothing) -> None:
         """Serve until all workers have ended; a collective. `after_message` is called after each message."""
         self._node, self._after_message = node, after_message
@@ -269,6 +327,15 @@ class NodeProcess:
             elif tag == _HAND_OUT:
                 number, size = data.view(np.int64).tolist()
                 self._offered = number, size
+            elif tag in (_COPY, _CLOSE):
+                self._others_received += 1
+                self._take_other(source, tag, data)
+            elif tag == _IS_LAST:
+                assert self._copies is not None
+                is_last = self._copies.is_last(int(data.view(np.int64)[0]))
+                self._communicator.send(np.array([is_last], np.uint8), source, _ANSWER)
+            elif tag == _ANSWER:
+                self._answer = bool(data[0])
             else:
                 self._take_message(source, data)
         return has_any
@@ -284,6 +351,14 @@ class NodeProcess:
         self.active_at = perf_counter()
         self._after_message()
 
+    def _take_other(self, source: int, tag: int, data: Array) -> None:
+        if tag == _COPY:
+            assert self._copies is not None
+            self._copies.take(source, data)
+        else:
+            assert self._stock is not None
+            self.closed_after, self._is_ending = self._stock.close(), True
+
     def _take(self) -> tuple[int, int]:
         """Hand out the next samples: their number and how many; none once a worker was told that there are none."""
         assert self._stock is not None
@@ -292,17 +367,23 @@ class NodeProcess:
         return offered
 
     def _end_with_all(self) -> None:
-        """Deliver messages until all nodes have come here, and none is on its way.
+        """Deliver messages until all nodes have come here, and none is on its way; a collective."""
+        self._until(self._communicator.enter_barrier())
+        self.deliver_all()
+
+    def deliver_all(self) -> None:
+        """Deliver messages until none is on its way, and none is sent any more; a collective.
 
         Sums of messages sent and received that are equal, and the same twice in a row, say so: what was sent between
         the first and the second sum would be in the second (Mattern, "Algorithms for distributed termination
         detection", 1987: the four counters).
         """
+        # Whoever is late, such as an evaluator that scores, is waited for without taking a core.
         self._until(self._communicator.enter_barrier())
         before = np.array([-1, -1])
         while True:
             self._deliver()
-            counts = np.array([self.sent, self.received])
+            counts = np.array([self.sent + self._others_sent, self.received + self._others_received])
             self._communicator.all_reduce(counts, counts)
             if counts[0] == counts[1] and np.array_equal(counts, before):
                 return

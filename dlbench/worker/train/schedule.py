@@ -125,6 +125,11 @@ class HandedOut:
             self._left -= size
         return self._handed_out, size
 
+    def close(self) -> int:
+        """Hand out nothing more; return how many whole epochs have been handed out."""
+        self._left = 0
+        return self._handed_out // self.steps_per_epoch
+
     def ticket(self, number: int, size: int) -> Ticket:
         """Return the batch that was handed out as this number, with so many samples."""
         epoch, step = divmod(number - 1, self.steps_per_epoch)

@@ -31,6 +31,9 @@ from dlbench.worker.train.node_plan import plan_nodes
 from dlbench.worker.train.node_scores import NodeCommunicator, Replica
 from dlbench.worker.train.nodes import keep_memory, meet
 
+# Whose random generators and samples a process has that trains nothing.
+_FIRST = (0,)
+
 
 def train(assignment: Assignment, rank: int, reporter: Reporter, observer: Observer) -> Result:
     """Train the workers of one process of a run and return its account.
@@ -105,12 +108,13 @@ def run_node(assignment: Assignment, rank: int, reporter: Reporter, observer: Ob
     communicator: Any = _communicator(assignment, rank)
     _check_places(communicator, assignment, rank)
     reporter.phase = "build"
-    replica = None
-    if assignment.layout.places[rank].role == "worker":
+    replica, place = None, assignment.layout.places[rank]
+    if place.role != "server":
         arrays = open_arrays(Path(assignment.data_folder_of(rank)), assignment.data_checksum)
         trainer = build(assignment, rank, arrays)
         trainer.compile(None)
-        replica = Replica(trainer, data_of(run, arrays, assignment.layout.places[rank].workers))
+        replica = Replica(trainer, data_of(run, arrays, place.workers or _FIRST))
+    if place.role == "worker":
         reporter.send_facts({**trainer.facts(), "mpi_version": communicator.library})
     reporter.phase = "broadcast"
     parameters, num_samples = _first_parameters(communicator, replica)
@@ -204,7 +208,12 @@ def threads_of(assignment: Assignment, rank: int, distribution: Callable[[Any], 
     place = layout.places[rank]
     replicas = None if distribution is None else len(place.workers)
     return Threads(
-        layout.intra_op_threads, layout.inter_op_threads, place.local_index, replicas, distribution, place.workers
+        layout.intra_op_threads,
+        layout.inter_op_threads,
+        place.local_index,
+        replicas,
+        distribution,
+        place.workers or _FIRST,
     )
 
 

@@ -217,6 +217,26 @@ def test_servers_of_their_own_come_after_the_workers_and_need_slots() -> None:
         with_servers(host("a"), host("b"), workers=2, servers=1, server_placement="own", mode=Mode.SCALE_OUT)
 
 
+def test_the_evaluator_comes_last_on_a_slot_of_its_own_or_beside_the_first_workers() -> None:
+    own = with_servers(host("a", 3), host("b", 3), workers=4, servers=1, server_placement="own", evaluator="own")
+    assert [place.role for place in own.places] == ["worker"] * 4 + ["server", "evaluator"]
+    assert cores(own) == [(0,), (1,), (2,), (0,), (1,), (2,)]
+    both = with_servers(host("a", 3), workers=2, servers=1, evaluator="own")
+    assert [(place.role, place.rank, place.local_index) for place in both.places] == [
+        ("worker", 0, 0), ("worker", 1, 1), ("server", 2, 2), ("evaluator", 3, 3),
+    ]  # fmt: skip
+    # The server runs on the cores of the workers alone.
+    assert cores(both) == [(0,), (1,), (0, 1), (2,)]
+    beside = with_servers(host("a", 2), host("b", 2), workers=4, servers=2, evaluator="beside")
+    assert [(place.role, place.host) for place in beside.places[4:]] == [
+        ("server", "a"), ("server", "b"), ("evaluator", "a"),
+    ]  # fmt: skip
+    assert cores(beside)[-1] == (0, 1)
+    assert (beside.evaluator, with_servers(host("a", 2), workers=2).evaluator) == (6, None)
+    with pytest.raises(UserError, match="2 workers and an evaluator with 1 on each host need 3 hosts"):
+        with_servers(host("a"), host("b"), workers=2, servers=1, evaluator="own", mode=Mode.SCALE_OUT)
+
+
 def test_simulated_servers_are_no_places() -> None:
     made = with_servers(host("a"), workers=8, servers=2, communicator="simulated", server_placement="own")
     assert [(place.role, place.workers) for place in made.places] == [("worker", (0,))]

@@ -90,6 +90,8 @@ def test_a_real_run_keeps_its_name(tmp_path: Path) -> None:
         ("asynchronous", {"collectives": "gloo"}, "has no collectives 'gloo'"),
         ("asynchronous", {"launcher": "local"}, "the launcher local does not provide mpi"),
         ("backup_workers", {"servers": 2}, "backup_workers has one server"),
+        ("mpi", {"evaluator": "own"}, "its workers evaluate together (strategy mpi): remove `evaluator`"),
+        ("ring", SIMULATED | {"evaluator": "own"}, "a simulation is evaluated in no time"),
     ],
 )
 def test_what_nodes_cannot_do_is_refused(tmp_path: Path, strategy: str, changed: dict[str, Any], message: str) -> None:
@@ -98,10 +100,14 @@ def test_what_nodes_cannot_do_is_refused(tmp_path: Path, strategy: str, changed:
     assert message in str(raised.value)
 
 
-def test_a_target_stops_simulated_nodes_but_no_real_ones(tmp_path: Path) -> None:
-    """Real ones are scored after training."""
+def test_a_target_stops_simulated_nodes_and_real_ones_that_an_evaluator_scores(tmp_path: Path) -> None:
+    """Others are scored after training."""
     target = {"metric": "validation_accuracy", "value": 0.9, "stop": True}
     base = {"strategy": "ring", "workers": 2}
     assert len(runs(tmp_path, SIMULATED | base, baseline="none", target=target)) == 1
-    with pytest.raises(UserError, match="remove `stop` of the target"):
+    with pytest.raises(UserError, match="set `evaluator: own`, or `beside`"):
         runs(tmp_path, base, baseline="none", target=target)
+    beside = base | {"evaluator": "beside"}
+    assert len(runs(tmp_path, beside, baseline="none", target=target)) == 1
+    with pytest.raises(UserError, match="knows no train_loss: let `stop` go by validation_accuracy"):
+        runs(tmp_path, beside, baseline="none", target=target | {"metric": "train_loss"})

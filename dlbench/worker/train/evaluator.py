@@ -1,0 +1,130 @@
+"""Scores of epochs while others train: a process of its own gets copies of the parameters, and says when to end."""
+
+import math
+from collections.abc import Callable, Mapping
+from time import perf_counter
+
+import numpy as np
+
+from dlbench.scenario.run_spec import Target
+from dlbench.strategies._protocol import World
+from dlbench.trainers import Array
+from dlbench.worker.train.agreement import Diverged
+from dlbench.worker.train.node_scores import Copy, Replica, Scored
+
+# Before the numbers of a copy: its epoch, and the bytes of its parameters.
+_HEADER = 2
+
+
+def packed(epoch: int, copy: Copy) -> Array:
+    """Return what one node kept of an epoch as bytes [n] (uint8)."""
+    header = np.array([epoch, copy.parameters.nbytes], np.int64)
+    parts = [np.ascontiguousarray(part).view(np.uint8) for part in (header, copy.parameters, copy.statistics)]
+    return np.concatenate(parts)
+
+
+class Evaluator:
+    """Collects the copies of each epoch, joins and scores them in order.
+
+    Args:
+        world: How many nodes there are of which kind.
+        replica: What it scores with.
+        target: What ends training, if anything.
+        batch_size: Samples that it scores at a time.
+        began: Called before each score.
+        scored: Called with the epoch and the accuracy after each.
+
+    Attributes:
+        scores: By epoch.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        replica: Replica,
+        target: Target | None,
+        batch_size: int,
+        began: Callable[[], None],
+        scored: Callable[[int, float], None],
+    ) -> None:
+        self.scores: dict[int, Scored] = {}
+        self._world, self._replica, self._batch_size = world, replica, batch_size
+        self._target = target if target and target.stop else None
+        self._began, self._scored = began, scored
+        own = replica.trainer.statistics()
+        self._statistics_dtype, self._num_statistics = own.dtype, own.size
+        # By epoch, what nodes have sent so far.
+        self._copies: dict[int, dict[int, Copy]] = {}
+        self._ends = False
+        self._answers: dict[int, bool] = {}
+        self._sources = self._nodes_that_send()
+
+    def take(self, source: int, data: Array) -> None:
+        """Take what a node has kept of an epoch."""
+        epoch, num_bytes = data[: 8 * _HEADER].view(np.int64).tolist()
+        body = data[8 * _HEADER :]
+        parameters, statistics = body[:num_bytes], body[num_bytes:]
+        self._copies.setdefault(epoch, {})[source] = Copy(
+            parameters.view(self._world.parameters.dtype), statistics.view(self._statistics_dtype)
+        )
+
+    def is_due(self) -> bool:
+        """Whether all nodes have sent what they kept of an epoch that is not scored."""
+        return any(self._is_whole(epoch) for epoch in self._copies)
+
+    def score(self) -> bool:
+        """Score the first epoch that is due; return whether it is the first that reaches what ends training.
+
+        Raises:
+            Diverged: Its loss is not finite.
+        """
+        epoch = min(epoch for epoch in self._copies if self._is_whole(epoch))
+        self._began()
+        started = perf_counter()
+        copies = self._copies.pop(epoch)
+        loss, accuracy, samples = self._evaluate(copies)
+        if not math.isfinite(loss):
+            raise Diverged(f"the validation loss is {loss} after epoch {epoch}")
+        self.scores[epoch] = Scored(loss, accuracy, samples, perf_counter() - started)
+        self._scored(epoch, accuracy)
+        had_ended, target = self._ends, self._target
+        if target is not None and target.is_reached(loss if target.metric == "validation_loss" else accuracy):
+            self._ends = True
+        return self._ends and not had_ended
+
+    def is_last(self, epoch: int) -> bool:
+        """Whether training ends with an epoch, by what is scored when the first worker asks."""
+        return self._answers.setdefault(epoch, self._ends)
+
+    def _nodes_that_send(self) -> frozenset[int]:
+        """Return who sends something of each epoch: servers, and workers that hold parameters or statistics."""
+        workers, servers = self._world.num_workers, self._world.num_servers
+        silent = servers and not self._num_statistics
+        return frozenset(range(workers if silent else 0, workers + servers))
+
+    def _is_whole(self, epoch: int) -> bool:
+        return self._copies[epoch].keys() >= self._sources
+
+    def _evaluate(self, copies: Mapping[int, Copy]) -> tuple[float, float, int]:
+        world, (trainer, data) = self._world, self._replica
+        workers = range(world.num_workers)
+        if world.num_servers:
+            shards = range(world.num_servers)
+            parameters = np.concatenate([copies[world.server(shard)].parameters for shard in shards])
+        else:
+            parameters = _mean([copies[worker].parameters for worker in workers])
+        trainer.set_parameters(parameters)
+        if self._num_statistics:
+            trainer.set_statistics(_mean([copies[worker].statistics for worker in workers]))
+        sums, size = np.zeros(2), self._batch_size
+        for start in range(0, len(data.validation), size):
+            batch = data.validation[start : start + size]
+            sums += trainer.evaluate(data.validation_x[batch], data.validation_y[batch])
+        loss, accuracy = (sums / len(data.validation)).tolist()
+        return loss, accuracy, len(data.validation)
+
+
+def _mean(vectors: list[Array]) -> Array:
+    """Return the mean of vectors, in float64, in their own type."""
+    mean: Array = np.mean(vectors, axis=0, dtype=np.float64).astype(vectors[0].dtype)
+    return mean

@@ -1,0 +1,96 @@
+"""Copies that come in pieces and in any order, their scores, and when training is to end."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlbench.scenario.run_spec import Target
+from dlbench.strategies._protocol import World
+from dlbench.worker.train.agreement import Diverged
+from dlbench.worker.train.batches import TrainingData
+from dlbench.worker.train.evaluator import Evaluator, packed
+from dlbench.worker.train.node_scores import Copy, Replica
+from tests.fakes import LinearTrainer
+
+INPUTS, CLASSES, SAMPLES = 3, 4, 23
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(SAMPLES, INPUTS))
+BEST = RANDOM.normal(size=(INPUTS, CLASSES))
+Y = (X @ BEST).argmax(axis=1)
+DATA = TrainingData(X, Y, np.arange(2), X, Y, np.arange(SAMPLES))
+NONE = np.empty(0)
+
+
+class Trainer(LinearTrainer):
+    def __init__(self, statistics: int = 0) -> None:
+        super().__init__(INPUTS, CLASSES)
+        self.moving = np.zeros(statistics)
+
+
+def evaluator(workers: int, servers: int, trainer: Any = None, **target: Any) -> Evaluator:
+    world = World(workers, servers, np.zeros(INPUTS * CLASSES), lambda step: 0.1, lambda parameters: None)  # type: ignore[arg-type,return-value]
+    aim = Target(**target) if target else None
+    return Evaluator(world, Replica(trainer or Trainer(), DATA), aim, 5, lambda: None, lambda epoch, accuracy: None)
+
+
+def send(made: Evaluator, source: int, epoch: int, parameters: np.ndarray, statistics: np.ndarray = NONE) -> None:
+    made.take(source, packed(epoch, Copy(parameters, statistics)))
+
+
+def test_shards_of_all_servers_are_needed_and_joined_whatever_comes_first() -> None:
+    made, best = evaluator(2, 2), BEST.ravel()
+    for source, epoch, part in ((3, 2, best[6:]), (3, 1, -best[6:]), (2, 1, -best[:6])):
+        assert not made.is_due()
+        send(made, source, epoch, part)
+    assert made.is_due()
+    made.score()
+    assert not made.is_due()
+    send(made, 2, 2, best[:6])
+    made.score()
+    assert made.scores[2].accuracy == 1.0 > made.scores[1].accuracy
+    assert made.scores[1].loss > made.scores[2].loss
+    assert made.scores[2].own_samples == SAMPLES
+
+
+def test_without_servers_workers_are_meaned_and_so_are_their_moving_statistics() -> None:
+    made = evaluator(2, 0)
+    send(made, 0, 1, BEST.ravel() + 5)
+    assert not made.is_due()
+    send(made, 1, 1, BEST.ravel() - 5)
+    made.score()
+    assert made.scores[1].accuracy == 1.0
+    trainer = Trainer(statistics=2)
+    made = evaluator(2, 1, trainer)
+    send(made, 2, 1, BEST.ravel())
+    send(made, 0, 1, NONE, np.array([1.0, 4.0]))
+    assert not made.is_due()
+    send(made, 1, 1, NONE, np.array([3.0, 4.0]))
+    made.score()
+    assert trainer.moving.tolist() == [2.0, 4.0]
+
+
+def test_training_ends_once_and_all_who_ask_of_an_epoch_are_told_the_same() -> None:
+    made = evaluator(1, 1, metric="validation_accuracy", value=0.95, stop=True)
+    assert not made.is_last(1)
+    send(made, 1, 1, BEST.ravel())
+    assert made.score()
+    # Whoever asks late of the first epoch must not end where others went on.
+    assert not made.is_last(1)
+    assert made.is_last(2)
+    send(made, 1, 2, BEST.ravel())
+    assert not made.score(), "others are told once"
+
+
+def test_a_target_that_does_not_stop_ends_nothing() -> None:
+    made = evaluator(1, 1, metric="validation_accuracy", value=0.1, stop=False)
+    send(made, 1, 1, BEST.ravel())
+    assert not made.score()
+    assert not made.is_last(1)
+
+
+def test_a_loss_that_is_not_finite_is_an_error() -> None:
+    made = evaluator(1, 1)
+    send(made, 1, 3, BEST.ravel() * np.nan)
+    with pytest.raises(Diverged, match="the validation loss is nan after epoch 3"):
+        made.score()
