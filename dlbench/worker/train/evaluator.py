@@ -70,7 +70,7 @@ class Evaluator:
 
     def is_due(self) -> bool:
         """Whether all nodes have sent what they kept of an epoch that is not scored."""
-        return any(self._is_whole(epoch) for epoch in self._copies)
+        return any(self._is_whole(epoch) for epoch in list(self._copies))
 
     def score(self) -> bool:
         """Score the first epoch that is due; return whether it is the first that reaches what ends training.
@@ -78,7 +78,8 @@ class Evaluator:
         Raises:
             Diverged: Its loss is not finite.
         """
-        epoch = min(epoch for epoch in self._copies if self._is_whole(epoch))
+        # Copies of further epochs may come meanwhile, in another thread.
+        epoch = min(epoch for epoch in list(self._copies) if self._is_whole(epoch))
         self._began()
         started = perf_counter()
         copies = self._copies.pop(epoch)
