@@ -162,7 +162,7 @@ STOP = {"metric": "validation_accuracy", "value": 0.85, "stop": True}
 
 
 def test_an_evaluator_ends_training_when_the_target_is_reached(work: Bench) -> None:
-    base = {"epochs": 100_000, "batch_size": 8, "evaluator": "beside"}
+    base = {"epochs": 5_000, "batch_size": 8, "evaluator": "beside"}
     work.run(write(work, base, matrix={"strategy": [*HAND_OUT, *IN_SHARES]}, target=STOP))
     places = work.rows("topology")
     for strategy, (row,) in by_strategy(work).items():

@@ -187,8 +187,8 @@ class NodeRun:
         def next_in_epoch() -> Ticket | None:
             self._moments = (perf_counter(), NAN, NAN, NAN)
             ticket = next_ticket()
-            epoch = len(self._log.epochs) if ticket is None else min(ticket.epoch, len(self._log.epochs))
-            self._end_epochs(epoch - 1, node)
+            if ticket is not None:
+                self._end_epochs(min(ticket.epoch, len(self._log.epochs)) - 1, node)
             if ticket is not None and self._is_over_before(ticket):
                 ticket = None
             if ticket is None:
