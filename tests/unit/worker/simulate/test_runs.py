@@ -90,6 +90,7 @@ def test_a_real_run_keeps_its_name(tmp_path: Path) -> None:
         ("asynchronous", {"collectives": "gloo"}, "has no collectives 'gloo'"),
         ("asynchronous", {"launcher": "local"}, "the launcher local does not provide mpi"),
         ("backup_workers", {"servers": 2}, "backup_workers has one server"),
+        ("tensorflow_parameter_server", {"trainer": "keras_tensorflow"}, "does not work with Keras 3: `fit` fails"),
         ("mpi", {"evaluator": "own"}, "its workers evaluate together (strategy mpi): remove `evaluator`"),
         ("ring", SIMULATED | {"evaluator": "own"}, "a simulation is evaluated in no time"),
     ],
