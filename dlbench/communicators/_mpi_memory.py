@@ -13,24 +13,25 @@ class MpiMemory:
     """One vector, which rank 0 holds, and how often it was written. All ranks make and close it together.
 
     On one host reads and writes are the processor's own, of memory that all processes map: nothing makes them one at a
-    time. Between hosts a read is an MPI_Get and a write an MPI_Accumulate, which adds each number atomically; while
-    rank 0 computes they wait for its next call of MPI.
+    time. Between hosts a read is an MPI_Get_accumulate that adds nothing and a write an MPI_Accumulate, both of which
+    are atomic for each number; while rank 0 computes they wait for its next call of MPI.
 
     Args:
         mpi: The module.
-        comm: All ranks.
+        comm: All ranks, and no others.
         first: The vector's first values, the same on all ranks.
         is_on_one_host: Whether all ranks can map the same memory.
 
     Attributes:
-        bytes_moved: Bytes that this rank has got and sent one-sidedly.
+        bytes_moved: Bytes that this rank has got and sent one-sidedly; 0 for rank 0, which has them.
     """
 
     def __init__(self, mpi: Any, comm: Any, first: Array, *, is_on_one_host: bool) -> None:
         self.bytes_moved = 0
         self._mpi, self._shape, self._dtype = mpi, first.shape, first.dtype
         self._type = mpi.Datatype.fromcode(first.dtype.char)
-        is_holder = comm.rank == _HOLDER
+        self._comm, self._is_holder = comm, comm.rank == _HOLDER
+        is_holder = self._is_holder
         allocate = mpi.Win.Allocate_shared if is_on_one_host else mpi.Win.Allocate
         self._window = allocate(first.nbytes if is_holder else 0, first.itemsize, comm=comm)
         self._counter = mpi.Win.Allocate(8 if is_holder else 0, 8, comm=comm)
@@ -59,9 +60,10 @@ class MpiMemory:
             self._window.Sync()
             return self._own, version
         found = np.empty(self._shape, self._dtype)
-        self._window.Get([found, self._type], _HOLDER)
+        added = np.empty_like(found)  # which NO_OP does not look at
+        self._window.Get_accumulate([added, self._type], [found, self._type], _HOLDER, op=self._mpi.NO_OP)
         self._window.Flush(_HOLDER)
-        self.bytes_moved += found.nbytes
+        self._count_bytes(found)
         return found, version
 
     def subtract(self, change: Array, at: Array | None = None) -> int:
@@ -83,6 +85,7 @@ class MpiMemory:
         for window in (self._window, self._counter):
             window.Unlock_all()
             window.Free()
+        self._comm.Free()
 
     def _add_there(self, change: Array, at: Array | None) -> None:
         if at is None:
@@ -93,7 +96,10 @@ class MpiMemory:
             self._window.Accumulate([change, self._type], _HOLDER, [0, 1, places], op=self._mpi.SUM)
             self._window.Flush(_HOLDER)
             places.Free()
-        self.bytes_moved += change.nbytes
+        self._count_bytes(change)
+
+    def _count_bytes(self, moved: Array) -> None:
+        self.bytes_moved += 0 if self._is_holder else moved.nbytes
 
     def _count(self, more: int) -> int:
         """Return the count as it was, and add to it, in one atomic operation."""

@@ -114,11 +114,18 @@ class MpiCommunicator:
         is_over: Callable[[], bool] = self.comm.Ibarrier().Test
         return is_over
 
-    def share(self, first: Array) -> MpiMemory:
-        """Return a vector that all ranks read and write, until they close the communicator; a collective."""
-        on_this_host = self.comm.Split_type(self._mpi.COMM_TYPE_SHARED)
-        self._memory = MpiMemory(self._mpi, self.comm, first, is_on_one_host=on_this_host.size == self.size)
+    def share(self, first: Array, num_ranks: int) -> MpiMemory | None:
+        """Return a vector that the first ranks read and write until they close the communicator; a collective.
+
+        It is None for other ranks.
+        """
+        sharing = self.comm.Split(0 if self.rank < num_ranks else self._mpi.UNDEFINED, self.rank)
+        if sharing == self._mpi.COMM_NULL:
+            return None
+        on_this_host = sharing.Split_type(self._mpi.COMM_TYPE_SHARED)
+        is_on_one_host = on_this_host.size == sharing.size
         on_this_host.Free()
+        self._memory = MpiMemory(self._mpi, sharing, first, is_on_one_host=is_on_one_host)
         return self._memory
 
     def control_variable(self, name: str) -> str | None:

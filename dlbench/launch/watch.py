@@ -152,8 +152,10 @@ def _culprits(views: list[WorkerView], silent: frozenset[int]) -> list[WorkerVie
     unheard = [view for view in views if not view.has_connected]
     quiet = [view for view in views if view.rank in silent] if silent < {view.rank for view in views} else []
     outside = [view for view in views if view.phase not in WAITING_PHASES]
-    least = min((_position(view) for view in views), default=(0, 0))
-    behind = [view for view in views if _position(view) == least]
+    # The evaluator has steps of its own: others wait for it in no step.
+    training = [view for view in views if not view.is_evaluator]
+    least = min((_position(view) for view in training), default=(0, 0))
+    behind = [view for view in training if _position(view) == least]
     return unheard or quiet or outside or behind
 
 

@@ -255,7 +255,7 @@ TOPOLOGY = _table(
 NODES = _table(
     ("run_id", "text", "", "The run."),
     ("attempt", "int", "", "The attempt."),
-    ("node", "int", "", "Workers from 0, then servers."),
+    ("node", "int", "", "Workers from 0, then servers, then the evaluator."),
     ("role", "text", "", "worker, server or evaluator."),
     ("host", "int", "", "Number of its host, from 0 in the order of first use; of a simulated run, of the simulated host."),
     ("steps", "int", "steps", "Gradients that it computed; empty for a server."),
@@ -271,8 +271,8 @@ NODES = _table(
 LINKS = _table(
     ("run_id", "text", "", "The run."),
     ("attempt", "int", "", "The attempt."),
-    ("node", "int", "", "Who sent: workers from 0, then servers."),
-    ("to_node", "int", "", "To whom."),
+    ("node", "int", "", "The sender: workers from 0, then servers."),
+    ("to_node", "int", "", "The receiver."),
     ("messages", "int", "", "Messages that it sent there; none are listed of runs with more than 100,000 links."),
     ("bytes", "int", "bytes", "Bytes in them."),
 )

@@ -28,7 +28,7 @@ _ABOUT = {
     "steps": "One row for every step and worker.",
     "sensors": "One row for every reading of a sensor; `QUANTITIES` in the sensor's file says what each means.",
     "topology": "One row for every process: which host, cores, device and interface it really had.",
-    "nodes": "One row for every worker and server of a strategy made of nodes, real or simulated.",
+    "nodes": "One row for every worker, server and evaluator of a strategy made of nodes, real or simulated.",
     "links": "One row for every pair of nodes that sent messages, in each direction.",
     "staleness": "How stale gradients were when they entered a server's update.",
 }

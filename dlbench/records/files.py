@@ -2,7 +2,8 @@
 
 <study>/
   scenario.yaml  reference.csv  study.json  machine.json  lock
-  runs.csv  epochs.csv  steps.csv  sensors.csv  topology.csv  (of simulated runs: nodes.csv  links.csv  staleness.csv)
+  runs.csv  epochs.csv  steps.csv  sensors.csv  topology.csv
+  nodes.csv  links.csv  staleness.csv  (of strategies of nodes)
   runs/<run_id>/<attempt>/
     assignment.json  plan.json  journal.jsonl  outcome.json  launcher.log  worker-<rank>.log
     .room (while it runs)

@@ -320,7 +320,7 @@ class Settings(BaseModel):
     checkpoint_every: Annotated[Count | None, Setting(Affects.OBSERVATION, "epochs", before=())] = Field(
         None, description="Epochs between checkpoints, from which `--resume` goes on; default: none are made."
     )
-    evaluator: Annotated[ServerPlacement | None, Setting(Affects.OBSERVATION, before=())] = Field(
+    evaluator: Annotated[ServerPlacement | None, Setting(Affects.DISTRIBUTION, before=())] = Field(
         None,
         description="Of strategies of nodes: a process that scores the parameters of each epoch while workers train "
         "on, as `stop` of a target needs it. `own`: with a slot and cores of its own, after workers and servers; "

@@ -58,7 +58,13 @@ class Message(NamedTuple):
 
 
 def pack_header(message: Message) -> Array:
-    """Return all of a message but its numbers, as bytes [HEADER_BYTES] (uint8)."""
+    """Return all of a message but its numbers, as bytes [HEADER_BYTES] (uint8).
+
+    Raises:
+        ValueError: It has numbers, and its type has none, or the other way round.
+    """
+    if (message.body is not None) != (message.type in _WITH_NUMBERS):
+        raise ValueError(f"a message {message.type} has {'no ' if message.body is None else ''}numbers")
     kind = TYPES.index(message.type)
     header = _HEADER.pack(kind, message.shard, message.worker, message.step, message.version, message.samples)
     return np.frombuffer(header, np.uint8)

@@ -4,8 +4,9 @@ Recht, Re, Wright and Niu, "Hogwild!: A Lock-Free Approach to Parallelizing Stoc
 worker reads what is there, and subtracts rate x gradient where its gradient is not zero (`sparse`), or everywhere.
 Where two write the same number at the same moment one of the writes may be lost; the rarer supports overlap, the less
 it matters. On one host that is memory which its processes share. Between hosts worker 0 holds the parameters, and
-others get them and add to them one-sidedly (MPI_Get, MPI_Accumulate): there no write is lost. Differs from the paper: a
-gradient is a batch's at parameters read before it, not one sample's at those that are there while it is computed.
+others get them and add to them one-sidedly (MPI_Get_accumulate, MPI_Accumulate): there no write is lost. Differs from
+the paper: a gradient is a batch's at parameters read before it, not one sample's at those that are there while it is
+computed.
 """
 
 import numpy as np

@@ -1,8 +1,9 @@
 """TensorFlow's own ParameterServerStrategy: refused, because it does not train what Keras 3 says it trains.
 
-Keras 3's `fit` fails under it, having no dataset for each worker. A loop of one's own on a `ClusterCoordinator` runs, but
-Keras's optimizers write their counter of steps and their momenta by `assign` of what was read before (`Variable.assign_add`
-in keras/src/backend/common/variables.py), which workers do at the same time: steps are lost without an error.
+Keras 3's `fit` fails under it, having no dataset for each worker. A loop of one's own on a `ClusterCoordinator` runs,
+but Keras's optimizers write their counter of steps and their momenta by `assign` of what was read before
+(`Variable.assign_add` in keras/src/backend/common/variables.py), which workers do at the same time: steps are lost
+without an error.
 """
 
 from dlbench.plugins import Options
@@ -16,6 +17,6 @@ NEEDS = Needs(collectives=("grpc",), trainers=("keras_tensorflow",), servers=Tru
 def refuse(options: Options, settings: Settings) -> str:
     """Return why nothing can be measured with it."""
     return (
-        "TensorFlow's ParameterServerStrategy does not work with Keras 3: `fit` fails, and in a loop of one's own workers "
-        "overwrite each other's optimizer state (of 20 steps 18 were counted); use `strategy: asynchronous`"
+        "TensorFlow's ParameterServerStrategy does not work with Keras 3: `fit` fails, and in a loop of one's own "
+        "workers overwrite each other's optimizer state (of 20 steps 18 were counted); use `strategy: asynchronous`"
     )

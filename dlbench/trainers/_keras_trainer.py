@@ -187,7 +187,7 @@ class KerasTrainer:
         call = self._compiled.get(("assign", None))
         if call is None:
             call = self._compiled["assign", None] = self._graph.assign()
-        call(self._tensor("parameters", flat))
+        call(self._tensor("parameters", flat.astype(self._dtype, copy=False)))
         self.synchronize()
 
     def statistics(self) -> Array:

@@ -245,13 +245,12 @@ def test_workers_that_share_parameters_on_two_hosts_get_and_add_to_them(pair: Cl
     for row in rows(tmp_path):
         assert (row["hosts"], row["workers_agree"], row["messages"]) == ("2", "exact", "0")
         nodes = [node for node in rows(tmp_path, "nodes") if node["run_id"] == row["run_id"]]
-        # Softmax of 650 numbers in float32, which a gradient moves twice where it changes all of them.
-        steps = [int(node["steps"]) for node in nodes]
-        assert int(row["bytes_sent"]) == pytest.approx(
-            2 * 2600 * sum(steps), rel=0.35 if row["strategy.sparse"] else 0.1
-        )
+        # Softmax of 650 numbers in float32: worker 1 gets all for each gradient, and adds where that is not zero.
+        steps = int(nodes[1]["steps"])
+        sparse = row["strategy.sparse"] == "true"
+        assert int(row["bytes_sent"]) == pytest.approx(2 * 2600 * steps, rel=0.3 if sparse else 1e-3)
         assert float(row["validation_accuracy"]) > 0.85
-        assert int(row["wire_bytes"]) > 2600 * steps[1]
+        assert int(row["wire_bytes"]) > 2600 * steps
 
 
 def test_servers_sit_beside_the_workers_of_every_host_or_after_them(pair: Cluster, tmp_path: Path) -> None:

@@ -206,7 +206,7 @@ def _cost(run: RunSpec, prices: Prices | None, layout: Layout | None, outcome: O
     if prices is None or layout is None or not outcome.wall_time_s:
         return {}
     workers = sum(len(place.workers) for place in layout.places)
-    workers += run.settings.num_slots - run.settings.workers  # servers with slots of their own
+    workers += run.settings.num_slots - run.settings.workers  # servers and an evaluator with slots of their own
     return {
         "cost": prices.cost(outcome.wall_time_s, len(layout.hosts), workers),
         "cost_currency": prices.currency,

@@ -70,22 +70,17 @@ def _with_values(runs: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _panels(runs: "pd.DataFrame") -> Iterator[Panel]:
-    """Yield the maps of each task, target and condition, real and emulated runs apart."""
+    """Yield the maps of each condition; real and emulated runs have rows of their own."""
     conditions = [key for key in varying(runs, x="workers") if key not in OF_STRATEGY and not _is_option(key)]
     for values, alike in groups(runs, conditions) if conditions else [({}, runs)]:
         condition = described({key.rpartition(".")[2]: value for key, value in values.items()})
-        for emulated, own in by_emulation(alike):
-            if own["strategy"].nunique() < 2:
-                continue
-            places = sorted(own["workers"].dropna().unique().tolist())
-            for column, axis in SHOWN.items():
-                rows = tuple(_series(own, column, places, emulated))
-                if any(mark.points or mark.ended for one in rows for mark in one.marks):
-                    title = ": ".join(filter(None, (axis.label, condition)))
-                    yield Panel(
-                        title, Axis("workers", categories=tuple(map(tick, places))), replace(axis, label=""), rows,
-                        form="cells",
-                    )  # fmt: skip
+        if alike["strategy"].nunique() < 2:
+            continue
+        places = sorted(alike["workers"].dropna().unique().tolist())
+        for column, axis in SHOWN.items():
+            rows = tuple(one for emulated, own in by_emulation(alike) for one in _series(own, column, places, emulated))
+            if any(mark.points or mark.ended for one in rows for mark in one.marks):
+                yield Panel(condition, Axis("workers", categories=tuple(map(tick, places))), axis, rows, form="cells")
 
 
 def _series(runs: "pd.DataFrame", column: str, places: Sequence[float], emulated: str) -> Iterator[Series]:

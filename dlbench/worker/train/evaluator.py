@@ -6,12 +6,15 @@ from time import perf_counter
 
 import numpy as np
 
+from dlbench.errors import UserError
 from dlbench.scenario.run_spec import Target
 from dlbench.strategies._protocol import World
 from dlbench.trainers import Array
 from dlbench.worker.train.agreement import Diverged
 from dlbench.worker.train.node_scores import Copy, Replica, Scored
 
+# Copies that may wait until they are scored.
+MOST_KEPT_BYTES = 4 * 2**30
 # Before the numbers of a copy: its epoch, and the bytes of its parameters.
 _HEADER = 2
 
@@ -58,12 +61,24 @@ class Evaluator:
         self._ends = False
         self._answers: dict[int, bool] = {}
         self._sources = self._nodes_that_send()
+        self._kept_bytes = 0
 
     def take(self, source: int, data: Array) -> None:
-        """Take what a node has kept of an epoch."""
+        """Take what a node has kept of an epoch.
+
+        Raises:
+            UserError: Too much waits for a score.
+        """
         epoch, num_bytes = data[: 8 * _HEADER].view(np.int64).tolist()
         body = data[8 * _HEADER :]
         parameters, statistics = body[:num_bytes], body[num_bytes:]
+        self._kept_bytes += data.nbytes
+        if self._kept_bytes > MOST_KEPT_BYTES:
+            raise UserError(
+                f"copies of the parameters that wait for a score take more than {MOST_KEPT_BYTES / 2**30:.0f} GiB: "
+                "epochs end faster than they are scored",
+                hint="evaluate less often: evaluate_every",
+            )
         self._copies.setdefault(epoch, {})[source] = Copy(
             parameters.view(self._world.parameters.dtype), statistics.view(self._statistics_dtype)
         )
@@ -83,6 +98,7 @@ class Evaluator:
         self._began()
         started = perf_counter()
         copies = self._copies.pop(epoch)
+        self._kept_bytes -= sum(part.nbytes for copy in copies.values() for part in copy) + 8 * _HEADER * len(copies)
         loss, accuracy, samples = self._evaluate(copies)
         if not math.isfinite(loss):
             raise Diverged(f"the validation loss is {loss} after epoch {epoch}")

@@ -42,7 +42,7 @@ class NodeLog:
         steps: Steps of a worker.
         step_ends: When each of them ended, on `perf_counter`.
         computed_s: Seconds in which it computed gradients.
-        bytes_sent: Bytes in its messages, and those that it moved to and from what workers share on another host.
+        bytes_sent: Bytes in its messages, and those that it moved to and from what worker 0 holds for all.
     """
 
     epochs: list[NodeEpoch]
@@ -61,7 +61,7 @@ class NodeConclusion:
         plan: What all nodes have in common.
         communicator: Connects them.
         reporter: Sends rows and the heartbeat.
-        replica: Of a worker; None for a server.
+        replica: Of a worker; None for others.
         process: The node's messages and updates.
         recorder: Its steps.
         log: What else it did.

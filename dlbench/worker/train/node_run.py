@@ -1,6 +1,7 @@
 """One process of a run whose strategy is made of nodes: it trains or serves, and in the end scores with the others.
 
-Nobody waits for an evaluation: parameters are copied when an epoch ends, with the moment, and scored after training.
+Training does not wait for an evaluation: parameters are copied when an epoch ends, with the moment, and scored after
+training, or meanwhile by a process of its own, the evaluator.
 """
 
 from collections.abc import Callable
@@ -37,7 +38,7 @@ class NodeRun:
         run: The run.
         layout: Who runs where.
         plan: Makes the nodes.
-        communicator: Connects all nodes: workers, then servers.
+        communicator: Connects all nodes: workers, then servers, then the evaluator.
         reporter: Sends rows and the heartbeat.
         observer: Reads the sensors.
         replica: Of a worker, and of the evaluator; None for a server.
@@ -63,12 +64,14 @@ class NodeRun:
         is_evaluator = communicator.rank == self._evaluator
         self._replica = None if is_evaluator else replica
         first = plan.world.parameters
-        self._memory = communicator.share(first) if plan.shares_memory else None
+        self._memory = communicator.share(first, plan.world.num_workers) if plan.shares_memory else None
+        # Bytes moved one-sidedly: in training, and for copies that are scored.
+        self._moved = self._moved_for_copies = 0
         self.process = NodeProcess(communicator, first.dtype, self._memory)
         self.recorder = StepRecorder(reporter, run.limits.flush_interval_s)
         self._log = NodeLog([NodeEpoch() for _ in range(run.epochs_per_worker)])
         self._num_ended = 0
-        # Of workers in lock step: the last epoch of which they asked whether it was the last, and whether it was.
+        # Of workers in lock step: the epoch before which they last asked whether to go on, and the last one to train.
         self._asked, self._stopped_after = 1, len(self._log.epochs)
         self._scorer: Evaluator | None = None
         if is_evaluator:
@@ -102,8 +105,7 @@ class NodeRun:
         finally:
             self.recorder.flush()
         self.observer.mark()
-        moved = 0 if self._memory is None else self._memory.bytes_moved
-        self._log.bytes_sent = process.bytes_sent + moved
+        self._log.bytes_sent = process.bytes_sent + self._moved
         return NodeConclusion(
             self.run, self._layout, self.plan, self.communicator, self.reporter, self._replica, process, self.recorder,
             self._log, self._scorer,
@@ -121,6 +123,7 @@ class NodeRun:
         if self._replica is not None:
             worker = node = self.plan.worker(self.communicator.rank, process.port)
             self._train(worker, self._replica)
+            self._moved = self._bytes_moved - self._moved_for_copies
             last = worker.begin()  # which takes what has come for it
         elif self._scorer is not None:
             self.reporter.phase = "serve"
@@ -131,17 +134,22 @@ class NodeRun:
             self._serve(served)
             last = served.parameters
         epochs = self._whole_epochs(served)
+        del self._log.epochs[epochs:]
         if node is not None:
             self._end_epochs(epochs, node)
-        del self._log.epochs[epochs:]
         if self._evaluator is not None:
             process.deliver_all()
-        while self._scorer is not None and self._scorer.is_due():
-            self._scorer.score()
+            while self._scorer is not None and self._scorer.is_due():
+                self._scorer.score()
+            meet(self.communicator)
         return last
 
+    @property
+    def _bytes_moved(self) -> int:
+        return 0 if self._memory is None else self._memory.bytes_moved
+
     def _whole_epochs(self, server: ServerNode | None) -> int:
-        """Return how many epochs all have trained: all of them, unless the evaluator has ended training; a collective.
+        """Return how many epochs count: all of the run, unless the evaluator has ended training; a collective.
 
         Of workers in lock step each knows; of those that are handed samples, who hands them out.
 
@@ -155,8 +163,10 @@ class NodeRun:
         if isinstance(self.plan.schedule, HandedOut):
             known = 0
             if self.communicator.rank == self._dispenser:
-                known = everyone if self.process.closed_after is None else self.process.closed_after
-                if known < everyone and server is not None:
+                closed_after = self.process.closed_after
+                known = everyone if closed_after is None else closed_after
+                if closed_after is not None and server is not None:
+                    # Of what was handed out some gradients may have been dropped.
                     known = min(known, server.samples // self.plan.schedule.samples_per_epoch)
         found = np.array([known])
         self.communicator.all_reduce(found, found, "max")
@@ -187,11 +197,11 @@ class NodeRun:
         def next_in_epoch() -> Ticket | None:
             self._moments = (perf_counter(), NAN, NAN, NAN)
             ticket = next_ticket()
-            if ticket is not None:
-                self._end_epochs(min(ticket.epoch, len(self._log.epochs)) - 1, node)
             if ticket is not None and self._is_over_before(ticket):
                 ticket = None
-            if ticket is None:
+            if ticket is not None:
+                self._end_epochs(min(ticket.epoch, len(self._log.epochs)) - 1, node)
+            else:
                 self.reporter.phase = "barrier"
             return ticket
 
@@ -275,8 +285,9 @@ class NodeRun:
             ended.ended_at = perf_counter()
             if self._num_ended % every == 0 or self._num_ended == epochs:
                 statistics = np.empty(0) if self._replica is None else self._replica.trainer.statistics()
-                is_scored = self.plan.is_scored(self.communicator.rank)
+                is_scored, moved = self.plan.is_scored(self.communicator.rank), self._bytes_moved
                 copy = Copy(node.parameters.copy() if is_scored else _NOTHING, statistics)
+                self._moved_for_copies += self._bytes_moved - moved
                 if self._evaluator is None:
                     ended.kept = copy
                 elif is_scored or statistics.size:

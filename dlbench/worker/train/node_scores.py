@@ -18,7 +18,7 @@ _GROUP_BYTES = 2**28
 
 
 class SharedMemory(Memory, Protocol):
-    """Parameters that all ranks share, and the bytes that this one has moved between hosts for them."""
+    """Parameters that all workers share, and the bytes that this one has moved one-sidedly for them."""
 
     bytes_moved: int
 
@@ -26,8 +26,8 @@ class SharedMemory(Memory, Protocol):
 class NodeCommunicator(Communicator, MessageCommunicator, Protocol):
     """A communicator with collectives and messages."""
 
-    def share(self, first: Array) -> SharedMemory:
-        """Return a vector that all ranks read and write; a collective."""
+    def share(self, first: Array, num_ranks: int) -> SharedMemory | None:
+        """Return a vector that the first ranks read and write, None for others; a collective."""
 
 
 class Replica(NamedTuple):

@@ -42,11 +42,11 @@ _MEETING_POLL_S = 1e-3
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _LARGEST_KEPT_BYTES, _MOST_KEPT_BYTES = 2**25, 2**30
 # Tags: messages between nodes and their numbers; what asks for samples, and what answers that; a copy of parameters for
-# the evaluator, the question whether an epoch was the last, its answer, and the word that nothing more be handed out.
+# the evaluator, the question whether an epoch was the last, its answer, and the request to hand out no more samples.
 _OF_NODES, _NUMBERS, _ASK, _HAND_OUT, _COPY, _IS_LAST, _ANSWER, _CLOSE = range(8)
 
 
-class CopyTaker(Protocol):
+class CopyScorer(Protocol):
     """Scores copies of parameters while others train; see `dlbench.worker.train.evaluator`."""
 
     def take(self, source: int, data: Array) -> None:
@@ -114,7 +114,7 @@ class NodeProcess:
     """Runs one node.
 
     Args:
-        communicator: Connects all nodes: workers, then servers.
+        communicator: Connects all nodes: workers, then servers, then the evaluator.
         dtype: Of parameters and gradients.
         memory: What workers share, where they do.
 
@@ -148,7 +148,7 @@ class NodeProcess:
         self._node: WorkerNode | ServerNode | None = None
         # Copies and words that no node counts, sent and received; who takes them; what was answered; epochs at a close.
         self._others_sent = self._others_received = 0
-        self._copies: CopyTaker | None = None
+        self._copies: CopyScorer | None = None
         self._answer: bool | None = None
         self.closed_after: int | None = None
         self._after_message: Callable[[], None] = _nothing
@@ -254,12 +254,13 @@ class NodeProcess:
         self._until(lambda: self._answer is not None)
         return bool(self._answer)
 
-    def evaluate(self, copies: CopyTaker, dispenser: int | None) -> None:
+    def evaluate(self, copies: CopyScorer, dispenser: int | None) -> None:
         """Score copies while others train, until all workers have ended; a collective.
 
         Args:
             copies: Takes and scores them; messages are answered while it does.
-            dispenser: Who is told to hand out nothing more when training is to end; None where workers ask.
+            dispenser: The node that is asked to hand out no more samples when training is to end; None where workers
+                ask for themselves.
         """
         self._copies = copies
         is_over = self._communicator.enter_barrier()
@@ -357,7 +358,8 @@ class NodeProcess:
             self._copies.take(source, data)
         else:
             assert self._stock is not None
-            self.closed_after, self._is_ending = self._stock.close(), True
+            if not self._is_ending:  # else it had nothing more to hand out by itself
+                self.closed_after, self._is_ending = self._stock.close(), True
 
     def _take(self) -> tuple[int, int]:
         """Hand out the next samples: their number and how many; none once a worker was told that there are none."""

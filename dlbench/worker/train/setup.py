@@ -31,7 +31,7 @@ from dlbench.worker.train.node_plan import plan_nodes
 from dlbench.worker.train.node_scores import NodeCommunicator, Replica
 from dlbench.worker.train.nodes import keep_memory, meet
 
-# Whose random generators and samples a process has that trains nothing.
+# The evaluator, which holds no worker, is built like this one.
 _FIRST = (0,)
 
 

@@ -15,7 +15,7 @@ if __name__ == "__main__":
     from mpi4py import MPI  # only here: to import it starts MPI, also in the test that reads the numbers above
 
     rank = communicator.rank
-    memory = MpiMemory(MPI, communicator.comm, np.arange(float(SIZE)), is_on_one_host=is_on_one_host)
+    memory = MpiMemory(MPI, communicator.comm.Dup(), np.arange(float(SIZE)), is_on_one_host=is_on_one_host)
     first, _ = memory.read()
     found, before, versions = first.tolist(), [], []
     communicator.barrier()

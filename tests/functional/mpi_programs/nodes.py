@@ -17,7 +17,7 @@ if __name__ == "__main__":
     world, plugin = found.world, plugins.load("strategies", strategy)
     options = plugin.options(**found.run.options_of("strategy"))
     communicator = connect(world.num_workers + world.num_servers)
-    memory = communicator.share(world.parameters) if plugin.get("NEEDS").shares_memory else None
+    memory = communicator.share(world.parameters, workers) if plugin.get("NEEDS").shares_memory else None
     process, rank = NodeProcess(communicator, world.parameters.dtype, memory), communicator.rank
     schedule, hands_out = found.schedule, world.num_workers if world.num_servers else 0
     is_handed_out = isinstance(schedule, HandedOut)

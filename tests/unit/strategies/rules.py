@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from dlbench.strategies._protocol import Message
 from tests.unit.strategies.worlds import FuzzedWorld
 
 
@@ -58,14 +59,23 @@ def backup_schedule(seed: int) -> int:
 
 
 def _spy_on_gradients(world: FuzzedWorld) -> list[list[tuple[int, int]]]:
-    """Return a list that gets (worker, version) of the gradients of each update of the first shard."""
+    """Return a list that gets (worker, version) of the messages that are in each update of the server."""
     server, found = world.servers[0], []
-    update = server.update
+    held: dict[int, int] = {}
+    take, update = server.on_message, server.update
 
-    def spied(gradient: np.ndarray, rate: float, staleness: list[int], samples: int) -> None:
-        found.append([(worker, server.version) for worker in range(len(staleness))])
+    def taken(message: Message) -> None:
+        if message.type == "push" and message.version == server.version:
+            assert message.worker not in held, "a second gradient of one worker in a step"
+            held[message.worker] = message.version
+        take(message)
+
+    def updated(gradient: np.ndarray, rate: float, staleness: list[int], samples: int) -> None:
+        assert len(staleness) == len(held)
         assert set(staleness) == {0}
+        found.append(sorted(held.items()))
+        held.clear()
         update(gradient, rate, staleness, samples)
 
-    server.update = spied
+    server.on_message, server.update = taken, updated
     return found

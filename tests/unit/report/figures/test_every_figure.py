@@ -54,7 +54,8 @@ def rich(
     rows = [
         run(strategy=strategy, mode=mode, batch_size=size, workers=count, emulated=reason, repeat=repeat,
             samples_per_s=1500.0 * count + 10 * repeat + size, train_time_s=900.0 / count + repeat,
-            time_to_target_s=300.0 / count + repeat, epochs_to_target=2, **TARGET, **values)
+            time_to_target_s=300.0 / count + repeat, epochs_to_target=2, messages=100 * count,
+            bytes_sent=1e6 * count, samples_seen=1000 + repeat, staleness_mean=count - 1.0, **TARGET, **values)
         for strategy, mode in ways
         for size in (16, 64)
         for count in workers

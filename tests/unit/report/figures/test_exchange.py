@@ -26,7 +26,7 @@ def made(folder: Path, *found: list[dict[str, Any]]) -> Chart:
 
 def cells(found: Chart, measure: str) -> dict[tuple[str, str], Mark]:
     """Return the marks of one measure by row and workers."""
-    panel = next(panel for panel in found.panels if panel.title.startswith(measure))
+    panel = next(panel for panel in found.panels if panel.y.label.startswith(measure))
     assert panel.form == "cells"
     return {(one.label, panel.x.categories[int(mark.x)]): mark for one in panel.series for mark in one.marks}
 
@@ -42,7 +42,7 @@ def test_each_measure_has_a_map_of_strategies_and_workers(tmp_path: Path) -> Non
         rows("ring", workers=2, staleness_mean=None), rows("ring", workers=4, staleness_mean=None, bytes_sent=8e6),
         rows("asynchronous", workers=2, staleness_mean=1.0), rows("asynchronous", workers=4, staleness_mean=3.0),
     )  # fmt: skip
-    assert [panel.title for panel in found.panels] == [
+    assert [panel.y.label for panel in found.panels] == [
         "time to target (s)", "validation accuracy at the end", "bytes sent / sample", "mean staleness (updates)",
     ]  # fmt: skip
     sent = cells(found, "bytes")
@@ -69,8 +69,8 @@ def test_conditions_have_maps_of_their_own_and_variants_rows(tmp_path: Path) -> 
         *(rows("stale_synchronous", workers=2, **one) for one in bounds),
         *(rows("ring", workers=2, train_samples=samples) for samples in (10, 20)),
     )  # fmt: skip
-    titles = [panel.title for panel in found.panels if panel.title.startswith("bytes")]
-    assert titles == ["bytes sent / sample: train_samples=10", "bytes sent / sample: train_samples=20"]
+    titles = [panel.title for panel in found.panels if panel.y.label.startswith("bytes")]
+    assert titles == ["train_samples=10", "train_samples=20"]
     assert {name for name, _ in cells(found, "bytes")} == {
         "ring", "stale_synchronous, strategy.bound=0", "stale_synchronous, strategy.bound=2",
     }  # fmt: skip
