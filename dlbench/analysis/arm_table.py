@@ -1,18 +1,21 @@
 """The table of arms that the terminal and `report.md` both show: the same columns, numbers, marks and notes.
 
-What decides between arms comes first: the time to the target, where there is one, and the training time. Then what came
-of it, and last the rate in the timed window, which decides nothing.
+First a column for each setting that varies. Then what decides between arms: the time to the target, where there is one,
+and the training time. Then what came of it, and last the rate in the timed window, which decides nothing.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dlbench.analysis.arms import TIME_TO_TARGET, UNSTEADY, Arm
 from dlbench.analysis.formatting import SCORE, SHARE, Unit, number
+from dlbench.analysis.groups import frame, setting_text, varying
+from dlbench.analysis.short_rate import NOTE, short_rate
 from dlbench.analysis.statistics.intervals import Interval
 
 EFFICIENCY = "efficiency"
+BASE_LINE = "base line"
 RATE = "samples_per_s"
 # Metric, heading, and how values are written.
 COLUMNS = (
@@ -34,6 +37,24 @@ NOTES = {
 
 
 @dataclass(frozen=True)
+class Spread:
+    """How a cell says what chance may have done.
+
+    Attributes:
+        words: What the title says of it.
+        written: Writes a median with it.
+    """
+
+    words: str
+    written: Callable[[Unit, Interval], str]
+
+
+INTERVALS = Spread("Median [interval that covers at least {}%]", Unit.with_ends)
+# Narrower, for a terminal.
+MARGINS = Spread("Median ± the farther end of the interval that covers at least {}%", Unit.with_margin)
+
+
+@dataclass(frozen=True)
 class ArmTable:
     """Arms in rows.
 
@@ -41,36 +62,78 @@ class ArmTable:
         title: What stands in the cells.
         headings: Of the columns.
         rows: Cells as plain text; empty where nothing is known.
-        notes: What efficiency compares, and what marks mean.
+        notes: What all arms have in common, what efficiency compares, and what marks mean.
+        texts: The headings of columns that hold words.
     """
 
     title: str
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...]
+    texts: frozenset[str]
+
+    def cell(self, row: tuple[str, ...], heading: str) -> str:
+        """Return what a row has under a heading."""
+        return row[self.headings.index(heading)]
 
 
-def arm_table(found: Sequence[Arm]) -> ArmTable:
+def arm_table(found: Sequence[Arm], spread: Spread = INTERVALS) -> ArmTable:
     """Return the table of arms with completed runs; measures that no arm has are left out."""
     known = {arm: _measured(arm) for arm in found}
-    shown = [column for column in COLUMNS if any(own[column[0]] for own in known.values())]
-    emulated = ("emulated",) if any(arm.emulated for arm in found) else ()
-    rows = []
-    for arm, own in known.items():
-        cells = [_cell(own[metric], unit) + (marks(arm) if metric == RATE else "") for metric, _, unit in shown]
-        rows.append((arm.label, str(arm.n), *cells, *(arm.emulated.replace(";", ", ") for _ in emulated)))
-    headings = ("arm", "n", *(heading for _, heading, _ in shown), *emulated)
-    return ArmTable(_title(list(known.values())), headings, tuple(rows), _notes(found))
+    rates = {arm: short_rate(arm.completed) for arm in found}
+    shown = [
+        column
+        for column in COLUMNS
+        if any(own[column[0]] for own in known.values()) or (column[0] == RATE and any(rates.values()))
+    ]
+    columns, texts = _names(found)
+    columns["n"] = [str(arm.n) for arm in found]
+    if any(own[TIME_TO_TARGET] for own in known.values()):
+        columns["reached"] = [_reached(arm) for arm in found]
+    for metric, heading, unit in shown:
+        cells = [_cell(own[metric], unit, spread) for own in known.values()]
+        if metric == RATE:
+            cells = [cell + marks(arm) or rates[arm] for arm, cell in zip(found, cells, strict=True)]
+        columns[heading] = cells
+    emulated = [arm.emulated.replace(";", ", ") for arm in found]
+    if len(set(emulated)) > 1:
+        columns["emulated"] = emulated
+        texts.add("emulated")
+    rows = tuple(zip(*columns.values(), strict=True))
+    return ArmTable(_title(list(known.values()), spread), tuple(columns), rows, _notes(found), frozenset(texts))
+
+
+def _names(found: Sequence[Arm]) -> tuple[dict[str, list[str]], set[str]]:
+    """Return what tells arms apart, and which of it is words: a column for each setting that varies, and base lines.
+
+    Where these do not tell them apart, or there is none, the labels.
+    """
+    runs = frame(arm.first for arm in found)
+    keys = varying(runs)
+    columns = {key: [setting_text(value) for value in runs[key]] for key in keys}
+    words = {key for key in keys if runs[key].dtype in (object, bool, "boolean", "string")}
+    if columns and any(arm.baseline for arm in found):
+        columns[BASE_LINE] = ["yes" if arm.baseline else "" for arm in found]
+        words.add(BASE_LINE)
+    if len(set(zip(*columns.values(), strict=True))) < len(found):
+        return {"arm": [arm.label for arm in found]}, {"arm"}
+    return columns, words
+
+
+def _reached(arm: Arm) -> str:
+    """Return how many of an arm's runs reached the target, such as `4/5`."""
+    times = arm.comparable(TIME_TO_TARGET).values()
+    return f"{sum(map(math.isfinite, times))}/{len(times)}" if times else ""
 
 
 def _measured(arm: Arm) -> dict[str, Interval | None]:
     return {TIME_TO_TARGET: arm.time_to_target, **arm.metrics, EFFICIENCY: arm.efficiency}
 
 
-def _cell(interval: Interval | None, unit: Unit) -> str:
+def _cell(interval: Interval | None, unit: Unit, spread: Spread) -> str:
     if interval is None:
         return ""
-    return "not reached" if math.isinf(interval.value) else unit.with_ends(interval)
+    return "not reached" if math.isinf(interval.value) else spread.written(unit, interval)
 
 
 def marks(arm: Arm) -> str:
@@ -78,19 +141,23 @@ def marks(arm: Arm) -> str:
     return EXTENDED * arm.is_extended + UNSTEADY * bool(arm.unsteady) if arm.metrics[RATE] else ""
 
 
-def _title(known: Sequence[dict[str, Interval | None]]) -> str:
+def _title(known: Sequence[dict[str, Interval | None]], spread: Spread) -> str:
     covered = [interval.coverage for own in known for interval in own.values() if interval and interval.coverage]
     if not covered:
         return "One completed repeat of each arm: nothing is known of chance"
-    return f"Median [interval that covers at least {math.floor(100 * min(covered))}%] of n completed repeats"
+    return f"{spread.words.format(math.floor(100 * min(covered)))} of n completed repeats"
 
 
 def _notes(found: Sequence[Arm]) -> tuple[str, ...]:
     notes = []
+    if len(emulated := {arm.emulated for arm in found}) == 1 and (reasons := emulated.pop()):
+        notes.append(f"emulated: {reasons.replace(';', ', ')}, all arms")
     if scopes := {arm.batch_scope for arm in found if arm.efficiency and arm.batch_scope}:
         held = "; ".join(f"of {SCALING[scope]}" for scope in sorted(scopes))
         text = "steady samples/s of one worker / steady samples/s of its base line"
         notes.append(f"efficiency: {text}, at the same batch size {held}")
+    if any(short_rate(arm.completed) for arm in found):
+        notes.append(f"~ before a rate: {NOTE}")
     return (*notes, *mark_notes(found))
 
 

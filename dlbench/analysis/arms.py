@@ -60,6 +60,11 @@ def is_unsteady(row: Row) -> bool:
     return has_drifted(row) or (has_settled is not None and not has_settled)
 
 
+def can_extend(row: Row) -> bool:
+    """Whether the run could continue after training (`extend_window`): scripts and nodes that send messages cannot."""
+    return row.get("command") is None and row.get("updates") is None
+
+
 @dataclass(frozen=True)
 class BaseLine:
     """The completed runs of a base line, which many arms may share: what they say together is found once."""

@@ -1,5 +1,6 @@
 """Statements, and how they say numbers, intervals and names: plain text in one line, three digits."""
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -42,6 +43,13 @@ class Unit:
             return self.shown(interval.value)
         return f"{self.shown(interval.value)} [{self.written(interval.low)}, {self.written(interval.high)}]"
 
+    def with_margin(self, interval: Interval) -> str:
+        """Return a median or ratio with how far its interval goes at most, such as `41.4 s ±4%`."""
+        if interval.low is None or interval.high is None or not interval.value:
+            return self.shown(interval.value)
+        farther = max(interval.high - interval.value, interval.value - interval.low)
+        return f"{self.shown(interval.value)} ±{_margin(farther / abs(interval.value))}"
+
     def spread(self, values: Iterable[float]) -> str:
         """Return the median of one or more finite values with its interval."""
         return self.with_ends(median_interval(list(values)))
@@ -50,6 +58,21 @@ class Unit:
 def number(value: float) -> str:
     """Return a number with three digits, thousands apart, very large and small ones with a power of ten."""
     return f"{value:,.0f}" if 99.95 <= abs(value) < 1e9 else f"{value:.3g}"
+
+
+def rounded(value: float) -> str:
+    """Return a number with two digits and an SI prefix, such as `2.0 M`, for what is known no better."""
+    for size, prefix in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if abs(value) >= 0.995 * size:
+            scaled = value / size
+            return f"{scaled:.1f}{prefix}" if abs(scaled) < 9.95 else f"{float(f'{scaled:.2g}'):.0f}{prefix}"
+    return f"{value:.2g}" if abs(value) < 99.5 else f"{float(f'{value:.2g}'):.0f}"
+
+
+def _margin(share: float) -> str:
+    """Return a share in percent, rounded up, so that no interval looks narrower than it is."""
+    tenths = math.ceil(1000 * share - 1e-9)
+    return f"{tenths / 10:.1f}%" if tenths < 10 else f"{math.ceil(100 * share - 1e-9)}%"
 
 
 def percent(value: float) -> str:

@@ -35,7 +35,7 @@ _BARE = {*TASK, "trainer", "strategy", "algorithm", "placement", "optimizer", "p
 _LEADING = (*TASK, "strategy", "algorithm")
 # What comes with a strategy or an algorithm, such as the library that moves bytes; all else that differs with these is
 # a difference of its own.
-_COMES_WITH = ("trainer", "communicator", "collectives")
+_COMES_WITH = ("trainer", "communicator", "collectives", "servers", "server_placement")
 # Runs of two studies, or on other devices, are no repeats of each other.
 _APART = ("study", "device_name")
 ALONE = "one worker alone"
@@ -57,8 +57,9 @@ def frame(rows: Iterable[Row]) -> "pd.DataFrame":
     plain = [
         {name: repr(value) if isinstance(value, list | dict) else value for name, value in row.items()} for row in rows
     ]
-    found = pd.DataFrame(plain)
-    typed = {column.name: _typed(found[column.name], DTYPES[column.kind]) for column in RUNS if column.name in found}
+    names = dict.fromkeys([*(column.name for column in RUNS), *(name for row in plain for name in row)])
+    found = pd.DataFrame(plain, columns=list(names))
+    typed = {column.name: _typed(found[column.name], DTYPES[column.kind]) for column in RUNS}
     return with_placement(found.assign(**typed))
 
 
@@ -156,6 +157,15 @@ def _is_unknown(value: Any) -> bool:
     import pandas as pd
 
     return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
+
+
+def setting_text(value: Any) -> str:
+    """Return the value of a setting as it is written in a scenario; empty where it is unknown."""
+    if _is_unknown(value):
+        return ""
+    if isinstance(value, bool | np.bool_):
+        return cell(bool(value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def described(values: Mapping[str, Any]) -> str:

@@ -128,6 +128,7 @@ RUNS = _table(
     ("evaluation_time_s", "float", "s", "All evaluations: the slowest worker's sum; after `resumed_from_epoch` a total."),
     ("timed_window_s", "float", "s", "Time inside the timed window, common to all workers."),
     ("timed_steps", "int", "steps", "Steps inside the timed window; of workers that do not wait, their mean."),
+    ("timed_samples", "int", "samples", "Samples of all workers inside the timed window. Divided by timed_window_s they are a rate, which counts only where samples_per_s is given."),
     ("extended_steps", "int", "steps", "Of them, steps added after training."),
     ("warmup_steps", "int", "steps", "Steps before the window: the first, and those truncated as warm-up, whole pieces of the window with the steps between them."),
     ("warmup_detected", "bool", "", "Whether step times had settled: MSER-5 found its minimum before the end of the first half. Empty below 50 steps. Before version 3: whether two successive medians had differed by less than 2%."),

@@ -54,6 +54,11 @@ def worker_log(rank: int) -> str:
     return f"worker-{rank}.log"
 
 
+def worker_log_pattern() -> str:
+    """Return what matches the logs of all processes."""
+    return "worker-*.log"
+
+
 def table(name: str) -> str:
     """Return the file name of one of `dlbench.records.columns.TABLES`."""
     return f"{name}.csv"

@@ -29,25 +29,31 @@ def answers(runs: "pd.DataFrame") -> tuple[Statement, ...]:
         runs: The last attempt of each run, completed or not: columns of `runs.csv`, `arm` and `placement`.
     """
     found = comparison_groups(runs)
-    made = [statement for group in found for statement in _of(group, is_one_of_several=len(found) > 1)]
+    several = len(found) > 1
+    doubts = [_led(one, group, several) for group in found for one in _emulation(group)]
+    said = [_led(one, group, several) for group in found for one in _said_of(group)]
     if any(group.completed for group in found):
-        made += [*evidence(found), *warnings(found)]
+        said += evidence(found)
+        doubts += warnings(found)
     else:
-        made = [Statement("No run completed: no conclusion is possible.", "warning"), *warnings(found)]
-    return tuple(sorted(made, key=lambda statement: _ORDER.index(statement.kind)))
+        doubts = [Statement("No run completed: no conclusion is possible.", "warning"), *doubts, *warnings(found)]
+    # What is doubtful of all stands before what is doubtful of some.
+    return tuple(sorted((*doubts, *said), key=lambda statement: _ORDER.index(statement.kind)))
 
 
-def _of(group: ComparisonGroup, *, is_one_of_several: bool) -> Iterator[Statement]:
-    """Yield the statements of one group, each led by its name where there are others."""
+def _led(statement: Statement, group: ComparisonGroup, is_one_of_several: bool) -> Statement:
+    """Return a statement led by its group's name where there are others, and by that it is emulated."""
     emulated = "emulated" if group.emulated else ""
     lead = ", ".join(filter(None, (group.title if is_one_of_several else "", emulated)))
-    for statement in _said_of(group):
-        yield replace(statement, text=f"{lead}: {statement.text}") if lead else statement
+    return replace(statement, text=f"{lead}: {statement.text}") if lead else statement
+
+
+def _emulation(group: ComparisonGroup) -> Iterator[Statement]:
+    if group.emulated:
+        yield Statement(f"This is not representative hardware ({group.emulated}); real devices may differ.", "warning")
 
 
 def _said_of(group: ComparisonGroup) -> Iterator[Statement]:
-    if group.emulated:
-        yield Statement(f"This is not representative hardware ({group.emulated}); real devices may differ.", "warning")
     if not group.completed:
         runs = sum(len(arm.rows) for arm in group.arms)
         yield Statement(f"No run completed ({counted(runs, 'run')} tried): no conclusion is possible.", "warning")

@@ -20,13 +20,13 @@ def best(group: ComparisonGroup) -> Iterator[Statement]:
     yield from targets(group)
     time, speed, accuracy = (ranked(group.completed, goal) for goal in (TIME, SPEED, ACCURACY))
     if time is not None:
-        yield Statement(_use(time) + _fewer_samples(time) + _price(time, accuracy), "use")
+        yield Statement(_use(time) + _without(time, group.arms) + _fewer_samples(time) + _price(time, accuracy), "use")
         yield from _why(time)
     if speed is not None and (time is None or speed.best is not time.best):
         timed = "; steps after training were timed too" if speed.best.is_extended else ""
-        yield Statement(f"{_use(speed)}{timed}.", "why")
+        yield Statement(f"{_use(speed)}{_without(speed, group.arms)}{timed}.", "why")
     if accuracy is not None:
-        yield Statement(f"{_use(accuracy)}.", "use")
+        yield Statement(f"{_use(accuracy)}{_without(accuracy, group.arms)}.", "use")
         yield from _why(accuracy)
 
 
@@ -62,7 +62,8 @@ def _reached(target: str, arms: Sequence[Arm]) -> Iterator[Statement]:
     own = ranking.values[ranking.best]
     count = sum(map(math.isfinite, own))
     rest = "" if count == len(own) else "; the others are ranked last"
-    yield Statement(f"{_use(ranking)}; {count} of {counted(len(own), 'run')} reached it{rest}.", "use")
+    reached = f"{count} of {counted(len(own), 'run')} reached it{rest}"
+    yield Statement(f"{_use(ranking)}; {reached}{_without(ranking, arms)}.", "use")
     yield from _why(ranking)
 
 
@@ -99,6 +100,12 @@ def _sure(ranking: Ranking) -> str:
         said = f"{repeats} repeats are" if repeats > 1 else "one repeat is"
         parts.append(f"{said} too few to compare it with {_which(few, others)}")
     return "; ".join(parts)
+
+
+def _without(ranking: Ranking, arms: Sequence[Arm]) -> str:
+    """Name the arms that have no value, and so were not compared."""
+    missing = [arm.title for arm in arms if arm not in ranking.values]
+    return f"; not compared, without {ranking.goal.what}: {listed(missing, separator='; ')}" if missing else ""
 
 
 def _which(arms: Sequence[Arm], others: int) -> str:

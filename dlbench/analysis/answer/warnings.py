@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
-from dlbench.analysis.arms import MOST_DRIFT, Arm, Row, has_drifted
+from dlbench.analysis.arms import MOST_DRIFT, Arm, Row, can_extend, has_drifted
 from dlbench.analysis.compare.judgement import SIGNIFICANCE, can_differ
 from dlbench.analysis.formatting import Statement, counted, listed, one_line, percent
 from dlbench.analysis.statistics.intervals import LEVEL, order_statistic_coverage
@@ -53,7 +53,7 @@ def warnings(found: Sequence[ComparisonGroup]) -> Iterator[Statement]:
     """Yield what speaks against trusting the answer."""
     arms = [arm for group in found for arm in group.arms]
     completed = [row for arm in arms for row in arm.completed]
-    lines = [_failed(arms), _repeats(arms), _unsteady(arms)]
+    lines = [_repeats(arms), _failed(arms), _unsteady(arms)]
     lines += [line(completed) for line in _ABOUT_RUNS] if completed else []
     lines += [line(group) for group in found for line in (_samples, _data, _learning_rate)]
     for line in dict.fromkeys(filter(None, lines)):
@@ -101,12 +101,13 @@ def _unsteady(arms: Sequence[Arm]) -> str:
 
 
 def _window(rows: Sequence[Row]) -> str:
-    without = sum(row.get("samples_per_s") is None for row in rows)
+    without = [row for row in rows if row.get("samples_per_s") is None]
     if not without:
         return ""
+    remedy = "`extend_window: true` brings it" if all(map(can_extend, without)) else "more steps bring it"
     return (
-        f"{without} of {counted(len(rows), 'run')} have no steady throughput: it needs a timed window of "
-        f"{MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s (`extend_window: true` brings it)."
+        f"{len(without)} of {counted(len(rows), 'run')} have no steady throughput: it needs a timed window of "
+        f"{MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s ({remedy})."
     )
 
 

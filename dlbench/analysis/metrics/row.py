@@ -305,6 +305,7 @@ def _window(run: RunSpec, results: Mapping[int, Result], cores: float | None) ->
     return {
         "timed_window_s": window.time_s,
         "timed_steps": window.steps,
+        "timed_samples": window.samples,
         "extended_steps": window.extended_steps,
         "samples_per_s": rate,
         "samples_per_s_per_worker": None if rate is None else rate / run.settings.workers,

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.arm_table import EXTENDED, NOTES
 from dlbench.analysis.arms import UNSTEADY, efficiencies, is_unsteady
-from dlbench.analysis.groups import is_base_line, ranks_of, varying
+from dlbench.analysis.groups import is_base_line, ranks_of, setting_text, varying
+from dlbench.analysis.short_rate import NOTE, short_rate
 from dlbench.records.columns import RUNS
 from dlbench.records.outcome import Status
 from dlbench.report.data import RUN, ReportData
@@ -111,6 +112,8 @@ def table(data: ReportData) -> Table:
     cells = zip(*columns, strict=True)
     marked = "".join(_marks(runs))
     notes = tuple(f"{mark.strip()}: {text}" for mark, text in NOTES.items() if mark in marked)
+    if any(_short_rates(runs)):
+        notes = (f"~ before a rate: {NOTE}", *notes)
     return Table(headings, tuple(map(Row, studies, run_ids, statuses, attempts, cells)), len(every), notes)
 
 
@@ -132,7 +135,7 @@ def _headings(runs: "pd.DataFrame") -> Iterator[Heading]:
     if is_base_line(runs).any():
         yield Heading("baseline", "base line", is_choice=True)
     for name, title in MEASURES.items():
-        if runs[name].notna().any():
+        if runs[name].notna().any() or (name == "samples_per_s" and any(_short_rates(runs))):
             yield Heading(name, title, UNITS.get(name, ""), is_number=True)
     if runs["emulated"].fillna("").ne("").any():
         yield Heading("emulated", "emulated", is_choice=True)
@@ -147,8 +150,8 @@ def _cells(runs: "pd.DataFrame", heading: Heading) -> list[Cell]:
         return [Cell((value or "").replace(";", ", ")) for value in found]
     if heading.name == "samples_per_s":
         return [
-            Cell() if value is None else Cell(number(value) + mark, _exact(value))
-            for value, mark in zip(found, _marks(runs), strict=True)
+            Cell(rate) if value is None else Cell(number(value) + mark, _exact(value))
+            for value, mark, rate in zip(found, _marks(runs), _short_rates(runs), strict=True)
         ]
     if heading.name in MEASURES:
         return [Cell() if value is None else Cell(number(value), _exact(value)) for value in found]
@@ -165,15 +168,19 @@ def _marks(runs: "pd.DataFrame") -> list[str]:
     ]
 
 
+def _short_rates(runs: "pd.DataFrame") -> list[str]:
+    """Return what each run shows of its rate where it has none that counts."""
+    names = ("samples_per_s", "timed_samples", "timed_window_s", "timed_steps")
+    if "timed_samples" not in runs:  # an older study
+        return [""] * len(runs)
+    columns = (values(runs[name]) for name in names)
+    return [short_rate([dict(zip(names, row, strict=True))]) for row in zip(*columns, strict=True)]
+
+
 def _setting(value: Any) -> Cell:
     """Return a setting as it is written in a scenario."""
-    if value is None:
-        return Cell()
-    if isinstance(value, bool):
-        return Cell(str(value).lower())
-    if isinstance(value, int | float):
-        return Cell(f"{value:g}" if isinstance(value, float) else str(value), _exact(value))
-    return Cell(str(value))
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return Cell(setting_text(value), _exact(value) if is_number else "")
 
 
 def _are_numbers(found: Iterable[Any]) -> bool:

@@ -52,8 +52,9 @@ def test_everything_is_said_in_order(tmp_path):
 
 def test_an_arm_has_its_median_and_interval(tmp_path):
     text = markdown(content(study(tmp_path)))
-    found = cells(line_of(text, "| mpi workers=2 batch_size=32 |"))
-    assert [*found[:2], found[-1]] == ["mpi workers=2 batch_size=32", "3", "1,500 [1,480, 1,520]"]
+    assert "| batch_size | base line | n |" in text
+    found = cells(line_of(text, "| 32 |  |"))
+    assert [*found[:3], found[-1]] == ["32", "", "3", "1,500 [1,480, 1,520]"]
     assert re.fullmatch(r"75% \[\d\d%, \d\d%\]", found[-2])
     assert "covers at least 75%" in text  # three repeats: between the extremes, 1 - 2 / 2^3
 
@@ -64,7 +65,7 @@ def test_what_no_arm_has_is_left_out_and_what_one_lacks_is_empty(tmp_path):
     text = markdown(content(report_data(*rows, tmp_path=tmp_path)))
     assert "steady" not in text.split("## Charts")[0]
     assert "efficiency" not in text.lower()
-    assert cells(line_of(text, "| mpi workers=1 batch_size=16 |"))[-1] == ""
+    assert cells(line_of(text, "| 16 |"))[-1] == ""
 
 
 def test_one_repeat_has_no_interval_and_that_is_said(tmp_path):
@@ -159,8 +160,6 @@ def test_real_studies(path):
     found = read([path])
     text = markdown(content(found))
     assert text.count("\n| ") > found.completed["arm"].nunique()
-    for label in found.completed["label"].unique():
-        assert escaped(label) in text
 
 
 def test_it_is_the_same_each_time_and_for_many_runs(tmp_path):

@@ -88,6 +88,7 @@ def test_a_completed_run_fills_its_row():
         "hosts": 2, "workers_per_host": 1, "processes": 3, "servers": 1, "emulated": "oversubscribed",
         "startup_time_s": 3.5, "first_step_s": 0.4, "samples_seen": 7680, "samples_dropped": 5, "steps": 120,
         "samples_per_s": 640.0, "samples_per_s_per_worker": 320.0, "timed_window_s": 10.0, "timed_steps": 100,
+        "timed_samples": 6400,
         "bytes_sent": 1500, "bytes_sent_per_step": 6.25, "device_utilization": 0.5, "data_wait_s": pytest.approx(2.0),
         "workers_agree": "exact", "workers_max_difference": None, "device_name": "CPU", "keras_version": "3",
         "python_version": "3.11.7", "model.hidden": [128], "target_value": 0.9, "dataset_checksum": "sum",
