@@ -2,7 +2,7 @@
 
 import errno
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 # Characters that a text must not bring into a file or onto a terminal: half a surrogate pair cannot be written, control
@@ -30,6 +30,31 @@ class UserError(Exception):
     def __str__(self) -> str:
         text = f"{self.where}: {self.message}" if self.where else self.message
         return f"{text}\n  hint: {self.hint}" if self.hint else text
+
+
+class MistakesError(UserError):
+    """Several things that the user can fix, in the order of their lines.
+
+    Args:
+        errors: Each of them.
+    """
+
+    def __init__(self, errors: Sequence[UserError]) -> None:
+        super().__init__(f"{len(errors)} mistakes:\n" + "\n".join(map(str, errors)))
+        self.errors = tuple(errors)
+
+
+def joined(errors: Iterable[UserError]) -> UserError:
+    """Return several mistakes, each once, as one error; a single one as it is."""
+    single = [one for error in errors for one in (error.errors if isinstance(error, MistakesError) else (error,))]
+    distinct = sorted({str(error): error for error in single}.values(), key=_line)
+    return distinct[0] if len(distinct) == 1 else MistakesError(distinct)
+
+
+def _line(error: UserError) -> int:
+    """Return the line of a mistake in its file; 0 where it is in none."""
+    line = error.where.rpartition(":")[2]
+    return int(line) if line.isdecimal() else 0
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str:

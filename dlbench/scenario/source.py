@@ -7,8 +7,9 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from dlbench.errors import UserError, nearest, shown
-from dlbench.scenario.settings import RENAMED
+from dlbench.errors import UserError, joined, nearest, shown
+from dlbench.scenario.settings import OPTION_PREFIXES, RENAMED
+from dlbench.scenario.units import units_of
 
 Path = tuple[str | int, ...]
 
@@ -41,21 +42,25 @@ def translate(
     source: Source,
     allowed: Callable[[Path], Iterable[str]],
     place: Callable[[Path], Path] = tuple,
+    only: str | None = None,
 ) -> UserError:
-    """Return the error that stands first in the text.
+    """Return one error that says every mistake, in the order of the text.
 
     Args:
         error: What pydantic found.
         source: Where values were written.
         allowed: From the path of an unknown key to the keys that are allowed there.
         place: From pydantic's location to the path in the document.
+        only: The field whose mistakes count; default: those of all.
     """
-    details = error.errors(include_url=False)
+    details = [one for one in error.errors(include_url=False) if only in (None, *one["loc"][:1])]
     paths = [place(tuple(detail["loc"])) for detail in details]
     # A list whose items are wrong is said to be too short as well: what is wrong inside it counts.
     inner = [i for i, path in enumerate(paths) if not any(path == one[: len(path)] != one for one in paths)]
-    first = min(inner, key=lambda index: source.line(paths[index]))
-    return _one(details[first], paths[first], source, tuple(allowed(paths[first])))
+    # Of a value that may be of several kinds what is wrong with it as the first is said.
+    firsts = {paths[index]: index for index in reversed(inner)}
+    ordered = sorted(firsts.values(), key=lambda index: (source.line(paths[index]), index))
+    return joined([_one(details[index], paths[index], source, tuple(allowed(paths[index]))) for index in ordered])
 
 
 def first_fault(error: ValidationError) -> str:
@@ -75,7 +80,7 @@ def _one(detail: ErrorDetails, path: Path, source: Source, allowed: tuple[str, .
     text = f"{dotted(path)} {message}" if path else message
     if kind not in ("value_error", "too_short", "missing"):
         text += f", not {shown(value)}"
-    return UserError(text, where=where, hint=_hint(kind, value, detail))
+    return UserError(text, where=where, hint=_hint(kind, value, detail, path))
 
 
 def _message(detail: ErrorDetails) -> str:
@@ -86,13 +91,27 @@ def _message(detail: ErrorDetails) -> str:
     for ours, theirs in (("text", "a valid string"), ("a list", "a valid tuple"), ("a list", "a valid list")):
         message = message.replace(theirs, ours)
     message = message.removesuffix(" or instance of Target")
+    for kind in ("integer", "number"):
+        parsed = f", unable to parse string as {'an' if kind == 'integer' else 'a'} {kind}"
+        message = message.replace(parsed, "").replace(", got a number with a fractional part", "")
+    message = message.replace("a valid integer", "a whole number").replace("a valid number", "a number")
     return message.replace("a valid dictionary", "a mapping of keys to values").replace("Input should", "must")
 
 
-def _hint(kind: str, value: Any, detail: ErrorDetails) -> str:
+def _hint(kind: str, value: Any, detail: ErrorDetails, path: Path) -> str:
     if kind in ("enum", "literal_error") and isinstance(value, str):
-        expected = str(detail.get("ctx", {}).get("expected", ""))
-        return nearest(value, expected.replace("'", "").replace(" or ", ", ").split(", "))
+        expected = str(detail.get("ctx", {}).get("expected", "")).replace("'", "").replace(" or ", ", ").split(", ")
+        # Who asks for an accuracy means that of the samples which were not trained on.
+        return nearest(f"validation_{value}", [one for one in expected if one == f"validation_{value}"]) or nearest(
+            value, expected
+        )
+    key = str(path[-1] if path and isinstance(path[-1], str) else path[-2] if len(path) > 1 else "")
+    if path[:1] == ("base",) and isinstance(value, list):
+        return f"several values are an axis: move `{key}` to `matrix`"
+    if isinstance(value, dict) and key in OPTION_PREFIXES:
+        return f"options have dotted names: `{key}: NAME`, and beside it `{key}.OPTION: VALUE`"
+    if isinstance(value, str) and (units := units_of(key)):
+        return f"write a number, or one with a unit: {units}"
     hint = _HINTS.get(kind, "")
     is_short = isinstance(value, str | int | float | bool) and len(str(value)) < 60
     return hint.format(value=value) if hint and is_short else ""

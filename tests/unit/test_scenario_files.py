@@ -87,9 +87,9 @@ def test_a_scenario_is_valid_and_possible_where_it_is_made_for(
 
 
 def not_said(path: Path, found: tuple[str, ...]) -> list[str]:
-    """Return the warnings but the one of shares of a core, which a scenario's header must say where it is given."""
+    """Return the warnings but two: of shares of a core, which a scenario's header must say, and of logical devices."""
     assert any(QUOTA in text for text in found) == (QUOTA in header(path).replace("\n# ", " ")), path
-    return [text for text in found if QUOTA not in text]
+    return [text for text in found if QUOTA not in text and "logical-devices" not in text]
 
 
 def test_a_scenario_opens_with_purpose_command_hardware_and_expectation(subtests: pytest.Subtests) -> None:

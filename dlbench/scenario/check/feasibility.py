@@ -237,9 +237,15 @@ def _script_checkpoints(case: Case) -> str:
     return "dlbench cannot make checkpoints of a script: remove checkpoint_every; the command makes its own"
 
 
+def _extended_script(case: Case) -> str:
+    if case.settings.extend_window:
+        return "dlbench cannot let a script continue after training: remove extend_window, and let it train longer"
+    return ""
+
+
 Check = Callable[[Case], str]
 _CHECKS: tuple[Check, ...] = (
     _workers, _choices, _servers, _simulated, _nodes, _submitter, _launcher, _strategy, _layout, _cores,
     _learning_rate, _batch,
 )  # fmt: skip
-_COMMAND_CHECKS: tuple[Check, ...] = (_command, _script_checkpoints)
+_COMMAND_CHECKS: tuple[Check, ...] = (_command, _script_checkpoints, _extended_script)

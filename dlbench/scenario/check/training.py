@@ -32,7 +32,11 @@ def _model(case: Case) -> str:
     builder = case.trainer.get("BUILDER")
     model = plugins.load("models", case.settings.model)
     has_it = model.get(builder) is not None if isinstance(model.target, ModuleType) else builder == "keras"
-    return "" if has_it else f"the trainer {case.settings.trainer} cannot train the model {case.settings.model}"
+    if has_it:
+        return ""
+    others = [name for name in plugins.names("trainers") if model.get(plugins.load("trainers", name).get("BUILDER"))]
+    able = f"; {' or '.join(others)} can" if others else ""
+    return f"the trainer {case.settings.trainer} cannot train the model {case.settings.model}{able}"
 
 
 def _precision(case: Case) -> str:

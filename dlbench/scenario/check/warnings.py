@@ -17,7 +17,14 @@ def warnings(runs: Sequence[RunSpec], cluster: Cluster) -> tuple[str, ...]:
     """Return the warnings for the runs of a scenario, each one sentence."""
     arms = list({(run.fingerprint, run.label): run for run in runs}.values())
     real = [run for run in arms if not run.settings.is_simulated]
-    return (*_window(real, cluster), *_oversubscribed(real, cluster), *_shares(real), *_target(arms), *_synthetic(arms))
+    return (
+        *_window(real, cluster),
+        *_oversubscribed(real, cluster),
+        *_logical(real),
+        *_shares(real),
+        *_target(arms),
+        *_synthetic(arms),
+    )
 
 
 def _window(arms: Sequence[RunSpec], cluster: Cluster) -> list[str]:
@@ -51,6 +58,21 @@ def _oversubscribed(arms: Sequence[RunSpec], cluster: Cluster) -> list[str]:
         return []
     most, slots = max(crowded)
     return [f"up to {most} workers share {slots} cores: such rows are marked `oversubscribed`, not real scaling"]
+
+
+def _logical(arms: Sequence[RunSpec]) -> list[str]:
+    """Warn of workers that are logical devices of one process: drawn on its processors, they are no devices."""
+    found = sorted(
+        {
+            run.settings.strategy
+            for run in arms
+            if needs_of(run.settings.strategy).one_process and run.settings.workers > 1
+        }
+    )
+    if not found:
+        return []
+    rows = "such rows are marked `logical-devices`, and compared with no real ones"
+    return [f"workers of {', '.join(found)} are logical devices on this machine's processors: {rows}"]
 
 
 def _shares(arms: Sequence[RunSpec]) -> list[str]:

@@ -217,12 +217,29 @@ def _refused(error: yaml.YAMLError, text: str, name: str) -> UserError:
     assert isinstance(error, yaml.MarkedYAMLError)
     problem = str(error.problem or error.context or "not YAML")
     mark = error.problem_mark or error.context_mark
+    if mark and (joined := _without_space(text, mark.line)):
+        line, word = joined
+        key, _, value = word.partition(":")
+        return UserError(
+            f"there is no space after the colon of {shown(word)}",
+            where=f"{name}:{line}",
+            hint=f"write `{key}: {value}`",
+        )
     where = f"{name}:{mark.line + 1}" if mark else name
     if error.context == "expected a single document in the stream":
         return UserError("a second document begins here; a file holds one", where=where, hint="remove the `---`")
     if "'\\t'" in problem:
         return UserError("there is a tab here; YAML is indented with spaces", where=where)
     return UserError(f"not readable as YAML: {_context(error)}{problem}", where=where, hint=_hint(problem))
+
+
+def _without_space(text: str, last: int) -> tuple[int, str] | None:
+    """Return the last line, from 1 on, up to a line, from 0 on, that is one word with a colon inside, and the word."""
+    lines = text.splitlines()[: last + 1]
+    for number in range(len(lines), max(0, len(lines) - 3), -1):
+        if found := re.fullmatch(r"\s*([A-Za-z][\w.-]*:[^\s:/'\"]+)\s*(#.*)?", lines[number - 1]):
+            return number, found[1]
+    return None
 
 
 def _context(error: yaml.MarkedYAMLError) -> str:

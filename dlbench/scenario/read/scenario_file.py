@@ -1,33 +1,52 @@
 """Read a scenario: YAML, every value with its line, every mistake one clear message."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from dlbench.errors import UserError, shown
+from dlbench.errors import UserError, joined, shown
 from dlbench.scenario import reference
 from dlbench.scenario.read import document
 from dlbench.scenario.read.document import read_text
-from dlbench.scenario.read.values import check_values
+from dlbench.scenario.read.overrides import overridden, written
+from dlbench.scenario.read.values import AXES, mistakes
 from dlbench.scenario.reference import Reference
 from dlbench.scenario.run_spec import Target
 from dlbench.scenario.scenario import Scenario, name_from
 from dlbench.scenario.source import Path as DataPath
 from dlbench.scenario.source import Source, translate
+from dlbench.scenario.units import with_units
 
 
-def read(path: Path) -> Scenario:
+def read(path: Path, values: Mapping[str, str] | None = None) -> Scenario:
     """Read a scenario file.
+
+    Args:
+        path: The file.
+        values: What replaces its values, by key, as it is written in YAML.
 
     Raises:
         UserError: It cannot be read, or holds something that is not allowed, such as a reference that is not there;
             says the file and line.
     """
-    scenario = _scenario(document.parse(read_text(path, "scenario"), str(path)), name_from(path.stem))
+    return read_with_text(path, values or {})[0]
+
+
+def read_with_text(path: Path, values: Mapping[str, str]) -> tuple[Scenario, str]:
+    """Read a scenario file; return its text, too: verbatim, or where values are replaced one that holds those.
+
+    Raises:
+        UserError: As `read`.
+    """
+    text = read_text(path, "scenario")
+    found = document.parse(text, str(path))
+    if values:
+        found = overridden(found, values)
+    scenario = _scenario(found, name_from(path.stem))
     reference_of(scenario, path)
-    return scenario
+    return scenario, written(found.data, values) if values else text
 
 
 def parse(text: str, name: str) -> Scenario:
@@ -53,20 +72,31 @@ def reference_of(scenario: Scenario, path: Path | None = None) -> Reference | No
     return reference.read(reference.find(scenario.reference, path, scenario.source.where(("reference",))))
 
 
-def _scenario(found: document.Document, name: str) -> Scenario:
-    data, source = found.data, found.source
+def _scenario(written_as: document.Document, name: str) -> Scenario:
+    data, source = written_as.data, written_as.source
     if data is None:
         raise UserError("is empty", where=source.name, hint="a scenario needs `base` or `matrix`")
     if not isinstance(data, dict):
         raise UserError(f"a scenario is a mapping of keys to values, not {shown(data)}", where=source.where())
     source = _linked_lines(data, source)
+    given = {"name": name} | with_units(data)
     try:
-        scenario = Scenario.model_validate({"name": name} | data).written_in(source)
+        scenario = Scenario.model_validate(given).written_in(source)
     except ValidationError as error:
-        raise translate(error, source, _allowed) from error
-    _check_target(scenario)
-    check_values(scenario)
+        wrong = {str(detail["loc"][0]) for detail in error.errors() if detail["loc"]}
+        raise joined([translate(error, source, _allowed), *_others(given, wrong, source)]) from error
+    if found := [*_target_mistakes(scenario), *mistakes(scenario)]:
+        raise joined(found)
     return scenario
+
+
+def _others(given: dict[str, Any], wrong: set[str], source: Source) -> Sequence[UserError]:
+    """Return what is wrong in other parts of a scenario than those that are wrong in themselves."""
+    try:
+        rest = Scenario.model_validate({key: value for key, value in given.items() if key not in wrong})
+    except ValidationError:
+        return ()
+    return mistakes(rest.written_in(source), is_whole=wrong.isdisjoint(AXES))
 
 
 def _linked_lines(data: dict[str, Any], source: Source) -> Source:
@@ -82,12 +112,12 @@ def _allowed(path: DataPath) -> Iterable[str]:
     return Target.model_fields if len(path) > 1 else Scenario.model_fields
 
 
-def _check_target(scenario: Scenario) -> None:
+def _target_mistakes(scenario: Scenario) -> Iterator[UserError]:
     target = scenario.target
     if target is None:
         return
     where = scenario.source.where(("target", "value"))
     if target.metric.endswith("accuracy") and not 0 < target.value <= 1:
-        raise UserError(f"an accuracy lies between 0 and 1; {target.value} is never the target", where=where)
+        yield UserError(f"an accuracy lies between 0 and 1; {target.value} is never the target", where=where)
     if target.metric.endswith("loss") and target.value < 0:
-        raise UserError(f"a loss is never negative; {target.value} cannot be reached", where=where)
+        yield UserError(f"a loss is never negative; {target.value} cannot be reached", where=where)

@@ -12,19 +12,33 @@ from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import OPTION_PREFIXES, PLUGIN_SETTINGS, Settings, value_of
 from dlbench.scenario.source import Path, Source, translate, unknown_key
 
+# The sections whose points name plugins.
+AXES = frozenset({"base", "matrix", "zip", "include"})
 
-def check_values(scenario: Scenario) -> None:
-    """Check every value of a scenario by itself; what only a whole point can show is for `expand`.
 
-    Raises:
-        UserError: A key is unknown, or a value is none of its setting's or option's.
+def mistakes(scenario: Scenario, *, is_whole: bool = True) -> list[UserError]:
+    """Return what is wrong with each value of a scenario by itself; what only a whole point can show is for `expand`.
+
+    Args:
+        scenario: The scenario.
+        is_whole: Whether all its axes are here: else nobody knows which plugins it names, so whose options it may set.
     """
-    candidates = _candidates(scenario)
-    for path, key, value in sorted(scenario.entries(), key=lambda entry: scenario.source.line(entry[0])):
-        if key in Settings.model_fields:
-            _check_setting(path, key, value, scenario)
-        else:
-            _check_option(path, key, value, candidates, scenario.source)
+    candidates: dict[str, tuple[plugins.Plugin, ...]] = {}
+    found: list[UserError] = []
+    for prefix, kind in OPTION_PREFIXES.items():
+        try:
+            candidates[prefix] = tuple(_named(prefix, kind, scenario))
+        except UserError as error:
+            found.append(error)
+    for path, key, value in scenario.entries():
+        try:
+            if key in Settings.model_fields:
+                _check_setting(path, key, value, scenario)
+            elif is_whole:
+                _check_option(path, key, value, candidates, scenario.source)
+        except UserError as error:
+            found.append(error)
+    return found
 
 
 def uses_command(scenario: Scenario) -> bool:
@@ -86,6 +100,8 @@ def _check_option(
     path: Path, key: str, value: Any, candidates: dict[str, tuple[plugins.Plugin, ...]], source: Source
 ) -> None:
     prefix, dot, name = key.partition(".")
+    if dot and prefix in OPTION_PREFIXES and prefix not in candidates:
+        return  # a plugin that it names is not there, which has been said
     if not dot or prefix not in candidates:
         options = (f"{start}.{option}" for start, found in candidates.items() for option in _option_names(found))
         more = "`dlbench list settings` shows all; options of plugins are dotted: `model.hidden`"
@@ -96,7 +112,7 @@ def _check_option(
         raise _no_such_option(key, candidates[prefix], where)
     failures = [error for plugin in owners if (error := _option_error(plugin.options, name, value)) is not None]
     if len(failures) == len(owners):
-        raise translate(failures[0], source, lambda _: (), lambda location: (*path, *location[1:]))
+        raise translate(failures[0], source, lambda _: (), lambda location: (*path, *location[1:]), only=name)
 
 
 def _no_such_option(key: str, found: tuple[plugins.Plugin, ...], where: str) -> UserError:

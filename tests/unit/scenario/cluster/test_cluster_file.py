@@ -68,7 +68,7 @@ def test_what_is_wrong_is_said_with_its_line(subtests: pytest.Subtests) -> None:
         ("hosts: [{address: -x, slots: 1}]", "'-x' is not an address"),
         ("hosts: [{address: 7, slots: 1}]", "7 is not an address"),
         ("hosts:\n  - {address: a, slots: 0}", "cluster.yaml:2: .*slots must be greater than or equal to 1"),
-        ("hosts: [{address: a, slots: true}]", "slots must be a valid integer, not True"),
+        ("hosts: [{address: a, slots: true}]", "slots must be a whole number, not True"),
         ("hosts: [{address: a, slots: 1, core: 1}]", "unknown key 'core'\n  hint: did you mean 'cores'"),
         ("hosts: [{address: a, slots: 1, machine: 1}]", "unknown key 'machine'"),
         ("hosts: [{address: a, slots: 1, cores: 3-1}]", "cores are written as 0-3,8, not '3-1'"),

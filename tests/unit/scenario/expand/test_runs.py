@@ -338,7 +338,7 @@ def test_only_that_leaves_nothing_says_what_there_is(subtests: pytest.Subtests, 
     for only, said in [
         ({"worker": "2"}, "did you mean 'workers'?"),
         ({"workers": "3"}, "workers has: 1, 2"),
-        ({"workers": "x"}, "valid integer"),
+        ({"workers": "x"}, "whole number"),
         ({"workers": "[1"}, "not readable as YAML"),
         ({"batch_scope": "globl"}, "did you mean 'global'?"),
     ]:

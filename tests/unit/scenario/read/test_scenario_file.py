@@ -86,10 +86,10 @@ def test_each_mistake_gets_one_message_with_its_line(subtests: pytest.Subtests) 
         ("base:\n  model: mpl", 2, "did you mean 'mlp'?"),
         ("base:\n  model: 5", 2, 'text that looks like something else is quoted: "5"'),
         ("base:\n  workers: true", 2, "needs a number, not true or false"),
-        ("base:\n  workers: two", 2, "base.workers must be a valid integer"),
+        ("base:\n  workers: two", 2, "base.workers must be a whole number"),
         ("base:\n  workers: 0", 2, "must be greater than or equal to 1, not 0"),
         ("base:\n  workers: [1, 2]", 2, "base.workers"),
-        ("base:\n  workers:", 2, "base.workers must be a valid integer"),
+        ("base:\n  workers:", 2, "base.workers must be a whole number"),
         ("base:\n  batch_scope: globl", 2, "did you mean 'global'?"),
         ("base:\n  batch_scope: sideways", 2, "'per-worker' or 'global'"),
         ("base:\n  model.hidden: true", 2, "must be a list"),
@@ -98,7 +98,7 @@ def test_each_mistake_gets_one_message_with_its_line(subtests: pytest.Subtests) 
         ("base: [1]", 1, "base must be a mapping of keys to values"),
         ("matrix:\n  workers: 2", 2, "write a list: [2]"),
         ("matrix:\n  workers: []", 2, "must not be empty"),
-        ("matrix:\n  workers:\n    - 1\n    - x", 4, "matrix.workers[1] must be a valid integer"),
+        ("matrix:\n  workers:\n    - 1\n    - x", 4, "matrix.workers[1] must be a whole number"),
         ("matrix: [1]", 1, "matrix must be a mapping"),
         ("zip:\n  workers: [1, 2]\n  batch_size: [8]", 1, "not equally long: workers has 2, batch_size has 1"),
         ("zip:\n  - workers: [1, 2]\n  - workers: 3", 3, "write a list: [3]"),
@@ -111,7 +111,7 @@ def test_each_mistake_gets_one_message_with_its_line(subtests: pytest.Subtests) 
         ("exclude:\n  - worker: 2", 2, "did you mean 'workers'?"),
         ("repeats: 0", 1, "greater than or equal to 1"),
         ("repeats: true", 1, "needs a number"),
-        ("repeats: 1.5", 1, "valid integer"),
+        ("repeats: 1.5", 1, "whole number"),
         ("order: block", 1, "did you mean 'blocks'?"),
         ("baseline: false", 1, "'auto' or 'none'"),
         ("timeout_s: -1", 1, "greater than 0"),
@@ -132,9 +132,18 @@ def test_each_mistake_gets_one_message_with_its_line(subtests: pytest.Subtests) 
             assert said in message
 
 
-def test_the_first_mistake_in_the_text_is_named() -> None:
-    assert refused("repeats: 1\nordr: x\nbasline: y\n").startswith("s.yaml:2: ")
-    assert refused("base:\n  workers: x\nmatrix:\n  batch_size: [y]\n").startswith("s.yaml:2: ")
+def test_all_mistakes_are_named_in_the_order_of_the_text() -> None:
+    text = "base:\n  datset: digits\n  workers: x\n  model: mpl\nmatrix:\n  batch_size: [y]\nrepeats: 0\nordr: x\n"
+    found = refused(text)
+    assert found.startswith("6 mistakes:\n")
+    assert [line.split(":")[1] for line in found.splitlines() if line.startswith("s.yaml:")] == list("234678")
+
+
+def test_what_follows_from_a_mistake_is_none_of_its_own() -> None:
+    """Whose options `model.hidden` and `dataset.path` are is not known while the model or the axes cannot be read."""
+    assert refused("base:\n  model: mpl\n  model.hidden: [3]\n").startswith("s.yaml:2: there is no 'mpl'")
+    found = refused("matrix:\n  dataset: digits\nbase:\n  dataset.path: x\n")
+    assert found.startswith("s.yaml:2: matrix.dataset must be a list")
 
 
 def test_a_missing_file_names_its_neighbours(tmp_path: Path) -> None:

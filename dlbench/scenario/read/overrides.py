@@ -1,0 +1,76 @@
+"""`--set key=value`: values that replace those of a scenario's file, as if the file held them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dlbench.errors import UserError, shown
+from dlbench.scenario.read.document import Document, inline, parse_value
+from dlbench.scenario.scenario import Scenario
+from dlbench.scenario.source import Path, Source
+
+# Keys of a scenario that hold one value; all others are settings of `base` or axes.
+_TOP = frozenset(Scenario.model_fields) - {"name", "base", "matrix", "zip", "include", "exclude", "target"}
+
+
+def overridden(found: Document, values: Mapping[str, str]) -> Document:
+    """Return a scenario's document with some values replaced.
+
+    A key of the scenario itself (`repeats`) is replaced there, `target.value` in the target, an axis in its place by
+    one value or a list, and any other setting or option in `base`.
+
+    Args:
+        found: The document; its data is changed.
+        values: By key, as they are written in YAML.
+
+    Raises:
+        UserError: A value is no YAML, or a key varies together with others, so that it alone cannot change.
+    """
+    lines = dict(found.source.lines)
+    for key, value in values.items() if isinstance(found.data, dict) else ():
+        place = _replace(found.data, key, parse_value(value, f"--set {key}"))
+        lines = {path: line for path, line in lines.items() if path[: len(place)] != place}
+    return Document(found.data, Source(found.source.name, lines))
+
+
+def written(data: Mapping[str, Any], values: Mapping[str, str]) -> str:
+    """Return a scenario as text that reads back to the same values, and says what was replaced."""
+    said = " ".join(f"--set {key}={value}" for key, value in values.items())
+    return "\n".join((f"# With {' '.join(said.split())}", *_lines(data))) + "\n"
+
+
+def _lines(data: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in data.items():
+        if isinstance(value, dict) and value:
+            yield f"{inline(key)}:"
+            yield from (f"  {inline(name)}: {inline(item)}" for name, item in value.items())
+        else:
+            yield f"{inline(key)}: {inline(value)}"
+
+
+def _replace(data: dict[str, Any], key: str, value: Any) -> Path:
+    """Replace one value; return its path."""
+    section, _, rest = key.partition(".")
+    if key in _TOP:
+        data[key] = value
+        return (key,)
+    if section == "target" and rest:
+        _section(data, "target")[rest] = value
+        return "target", rest
+    linked = data.get("zip") or []
+    if any(isinstance(axes, dict) and key in axes for axes in ([linked] if isinstance(linked, dict) else linked)):
+        raise UserError(f"--set {key}: it varies together with others (`zip`)", hint="change it in the file")
+    axes = data.get("matrix")
+    if isinstance(axes, dict) and key in axes:
+        axes[key] = value if isinstance(value, list) else [value]
+        return "matrix", key
+    _section(data, "base")[key] = value
+    return "base", key
+
+
+def _section(data: dict[str, Any], name: str) -> dict[str, Any]:
+    found = data.get(name)
+    if found is None:
+        found = data[name] = {}
+    if not isinstance(found, dict):
+        raise UserError(f"`{name}` is a mapping of keys to values, not {shown(found)}")
+    return found

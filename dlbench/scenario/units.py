@@ -1,0 +1,41 @@
+"""Numbers with units in scenarios: a setting whose name ends in its unit takes `5m` or `4GiB`, too."""
+
+import re
+from typing import Any
+
+_TIMES = {"ms": 1e-3, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SIZES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+_BITS = {"kbit/s": 125.0, "Mbit/s": 125e3, "Gbit/s": 125e6}
+_RATES = {**{f"{unit}/s": float(size) for unit, size in _SIZES.items()}, **_BITS}
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?) ?([A-Za-z/]+)", re.ASCII)
+
+
+def units_of(key: str) -> str:
+    """Return the units that a setting takes, with an example; empty where its name ends in none."""
+    units = _units(key)
+    return ", ".join(f"`4{unit}`" for unit in units)
+
+
+def with_units(value: Any, key: str = "") -> Any:
+    """Return a document in which every text with a unit that its key takes is a number in the key's own unit."""
+    if isinstance(value, dict):
+        return {name: with_units(item, str(name)) for name, item in value.items()}
+    if isinstance(value, list):
+        return [with_units(item, key) for item in value]
+    return _number(value, _units(key)) if isinstance(value, str) else value
+
+
+def _units(key: str) -> dict[str, float]:
+    if key.endswith("_bytes_per_s"):
+        return _RATES
+    if key.endswith("_bytes"):
+        return dict(_SIZES)
+    return _TIMES if key.endswith("_s") and not key.endswith("_per_s") else {}
+
+
+def _number(text: str, units: dict[str, float]) -> float | str:
+    found = _NUMBER.fullmatch(text.strip())
+    if not found or found[2] not in units:
+        return text
+    number = float(found[1]) * units[found[2]]
+    return int(number) if number.is_integer() else number
