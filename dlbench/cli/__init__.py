@@ -25,9 +25,11 @@ COMMANDS = {
     "check": "Validate a scenario and show its runs.",
     "fit": "Find the largest batch that fits one worker.",
     "doctor": "Check the hosts, and name the command that fixes each problem.",
+    "show": "Show the results of a study, of a running one, too.",
+    "logs": "Print what a run's launcher and workers wrote.",
     "report": "Turn studies into figures, one page and a summary.",
     "compare": "Say what changed from one study to another.",
-    "list": "Show plugins, settings and columns.",
+    "list": "Show plugins, settings, columns and studies.",
     "schema": "Print the JSON Schema of a scenario for editors.",
 }
 

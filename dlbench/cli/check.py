@@ -25,21 +25,26 @@ _MOST_ROWS = 1_000
 @options.scenario
 @options.hosts
 @options.only
+@options.sets
 @options.studies
-def command(scenario: Path, where: "ClusterOptions", only: tuple[str, ...], studies: Path) -> None:
+def command(
+    scenario: Path, where: "ClusterOptions", only: tuple[str, ...], sets: tuple[str, ...], studies: Path
+) -> None:
     """Validate SCENARIO and show its runs in the order of execution.
 
-    Nothing is started. Exit code 2 if anything is wrong, with the file, the line and what is allowed.
+    Nothing is started. Exit code 2 if anything is wrong, with the file, the line and what is allowed, or if a library,
+    a program or a script is not here that `run` would need.
     """
     from dlbench.scenario.check.warnings import warnings
     from dlbench.scenario.expand.arms import unused_excludes
     from dlbench.scenario.expand.runs import expand
     from dlbench.scenario.read.scenario_file import read
     from dlbench.study.folder import wall_times
-    from dlbench.study.plan import cluster_of
+    from dlbench.study.plan import cluster_of, require_launchable
+    from dlbench.study.submit import is_queued
 
     cluster = cluster_of(where)
-    found = read(scenario)
+    found = read(scenario, options.read_sets(sets))
     runs = expand(found, cluster, options.read_only(only))
     times = wall_times(studies, found.name)
     estimates = [times.get(run.fingerprint) for run in runs]
@@ -50,6 +55,8 @@ def command(scenario: Path, where: "ClusterOptions", only: tuple[str, ...], stud
     click.echo(f"\n{total(runs, estimates)}")
     for warning in (*unused_excludes(found, cluster), *warnings(runs, cluster)):
         click.echo(f"warning: {warning}", err=True)
+    if not is_queued(cluster):  # a job's own machines are not here
+        require_launchable(runs, cluster)
 
 
 def _row(number: int, run: "RunSpec", estimate: float | None) -> list[str]:

@@ -1,11 +1,12 @@
 """`dlbench list`: every plugin with its options, every setting, every column."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dlbench.cli import tables
+from dlbench.cli import options, tables
 from dlbench.errors import UserError, nearest
 
 if TYPE_CHECKING:
@@ -19,10 +20,12 @@ _OPTION_COLUMNS = ("name", "type", "default", "meaning")
 @click.command("list")
 @click.argument("kind", required=False)
 @click.argument("name", required=False)
-def command(kind: str | None, name: str | None) -> None:
+@options.studies
+def command(kind: str | None, name: str | None, studies: Path) -> None:
     """Show plugins and their options: all, those of one KIND, or the one called NAME.
 
-    KIND is a kind of plugin (models, datasets, trainers, strategies, launchers, ...), or `settings`, or `columns`.
+    KIND is a kind of plugin (models, datasets, trainers, strategies, launchers, ...), or `settings`, or `columns`, or
+    `studies` (those of scenario NAME).
     """
     if kind is None:
         _show_all()
@@ -30,6 +33,8 @@ def command(kind: str | None, name: str | None) -> None:
         _show_settings(name)
     elif kind == "columns":
         _show_columns(name)
+    elif kind == "studies":
+        _show_studies(studies, name)
     else:
         _show_kind(_kind(kind), name)
 
@@ -49,7 +54,7 @@ def _kind(word: str) -> str:
     singular = {"strategy": "strategies"} | {kind.removesuffix("s"): kind for kind in FOLDERS}
     if word in FOLDERS or word in singular:
         return singular.get(word, word)
-    allowed = (*FOLDERS, "settings", "columns")
+    allowed = (*FOLDERS, "settings", "columns", "studies")
     raise UserError(
         f"there is nothing called {word!r} to list; there are: {', '.join(allowed)}", hint=nearest(word, allowed)
     )
@@ -120,6 +125,23 @@ def _show_columns(name: str | None) -> None:
     ]
     picked = _picked(rows, name, "column", key=1)
     tables.show("columns", ("table", "name", "kind", "unit", "meaning"), picked)
+
+
+def _show_studies(parent: Path, scenario: str | None) -> None:
+    """Show the studies of a folder, the newest first."""
+    from dlbench.study.attempts import status_of
+    from dlbench.study.folder import studies_of
+
+    found = studies_of(parent, scenario)
+    if not found:
+        click.echo(f"there is no study in {parent}")
+        return
+    rows = []
+    for folder in reversed(found):
+        statuses = [status_of(folder.path, run) for run in folder.record.runs]
+        counts = (len(statuses), sum(one == "completed" for one in statuses), sum(one is None for one in statuses))
+        rows.append((str(folder.path), folder.record.created_at, *map(str, counts)))
+    tables.show("studies", ("study", "begun at", "runs", "completed", "without outcome"), rows)
 
 
 def _picked(rows: Sequence[Sequence[str]], name: str | None, what: str, key: int = 0) -> Sequence[Sequence[str]]:

@@ -6,6 +6,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
+from dlbench.analysis.short_rate import short_rate
+from dlbench.cli.summary import where_logs_are
 from dlbench.cli.tables import drawn, duration
 from dlbench.launch.execute import Progress
 from dlbench.records.outcome import Outcome, Status
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 PLAIN_INTERVAL_S = 10.0
 MAX_WORKERS_SHOWN = 16
 UNKNOWN = "-"
-_COLUMNS = ("worker", "phase", "epoch", "step", "loss", "accuracy", "samples/s")
+# The loss is that of a worker's last step on its own samples; the accuracy that of the last evaluation.
+_COLUMNS = ("worker", "phase", "epoch", "step", "step loss", "validation accuracy", "samples/s now")
 
 
 def shown_rate(samples_per_s: float) -> str:
@@ -37,10 +40,12 @@ def shown_end(outcome: Outcome, row: Mapping[str, Any]) -> str:
     parts = [f"{outcome.status} after {outcome.wall_time_s:.1f} s"]
     if row.get("samples_per_s") is not None:
         parts.append(f"{shown_rate(row['samples_per_s'])} samples/s")
+    elif rate := short_rate([row]):
+        parts.append(f"samples: {rate}")
     if row.get("validation_accuracy") is not None:
         parts.append(f"validation accuracy {row['validation_accuracy']:.4f}")
     if row.get("validation_loss") is not None:
-        parts.append(f"loss {row['validation_loss']:.4f}")
+        parts.append(f"validation loss {row['validation_loss']:.4f}")
     reason = outcome.reason.strip().split("\n")[0]
     return ", ".join(parts) + (f": {reason}" if reason not in ("", outcome.status) else "")
 
@@ -64,25 +69,30 @@ class Display(Watcher):
     Attributes:
         total: Runs asked for.
         done: Runs that are complete already or have ended since.
+        folder: The study.
         current: The run that was launched last, until it ends.
+        attempt: Its attempt.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.total = self.done = 0
+        self.folder = Path()
         self.current: RunSpec | None = None
         self.clock = clock
+        self.attempt = 0
         self._waiting: list[RunSpec] = []
         self._started_at = 0.0
         self._took: dict[str, list[float]] = {}
 
     def begin(self, folder: Path, todo: Sequence[RunSpec], done: int) -> None:
         """Note the runs that will be made."""
+        self.folder = folder
         self.total, self.done, self._waiting = done + len(todo), done, list(todo)
 
     def start(self, run: RunSpec, attempt: int) -> None:
         """Note that a run was launched."""
         self._waiting.remove(run)
-        self.current, self._started_at = run, self.clock()
+        self.current, self.attempt, self._started_at = run, attempt, self.clock()
 
     def end(self, run: RunSpec, outcome: Outcome, row: Mapping[str, Any]) -> None:
         """Note that a run has ended; only completed ones show how long others will take."""
@@ -90,6 +100,12 @@ class Display(Watcher):
             self._took.setdefault(run.fingerprint, []).append(outcome.wall_time_s)
         self.done += 1
         self.current = None
+
+    def logs(self, run: RunSpec, outcome: Outcome) -> list[str]:
+        """Return where the logs of a run are that has not completed."""
+        if outcome.status is Status.COMPLETED:
+            return []
+        return where_logs_are(self.folder, run.run_id, self.attempt)
 
     def time_left_s(self) -> float | None:
         """Return the time that the current and the waiting runs will take, from those that have ended; or None."""
@@ -143,7 +159,8 @@ class PlainLines(Display):
     def end(self, run: RunSpec, outcome: Outcome, row: Mapping[str, Any]) -> None:
         """Write how a run ended."""
         super().end(run, outcome, row)
-        self._write(f"  {shown_end(outcome, row)}")
+        for line in (shown_end(outcome, row), *self.logs(run, outcome)):
+            self._write(f"  {line}")
 
 
 class LiveTable(Display):
@@ -155,7 +172,6 @@ class LiveTable(Display):
         super().__init__()
         self._console = console
         self._live = Live(console=console, auto_refresh=False, transient=True)
-        self._attempt = 0
 
     def __enter__(self) -> "LiveTable":
         self._live.start()
@@ -178,7 +194,6 @@ class LiveTable(Display):
     def start(self, run: RunSpec, attempt: int) -> None:
         """Draw the run that starts."""
         super().start(run, attempt)
-        self._attempt = attempt
         self._draw()
 
     def progress(self, progress: Progress) -> None:
@@ -189,6 +204,8 @@ class LiveTable(Display):
         """Print how a run ended."""
         super().end(run, outcome, row)
         self.say(f"[{self.done}/{self.total}] {shown_run(run)}: {shown_end(outcome, row)}")
+        for line in self.logs(run, outcome):
+            self.say(f"  {line}")
         self._draw()
 
     def _draw(self, progress: Progress | None = None) -> None:
@@ -208,7 +225,7 @@ class LiveTable(Display):
         if self.current is None:
             return head
         elapsed = f", {duration(progress.elapsed_s)}" if progress else ""
-        title = Text(f"{shown_run(self.current)}, attempt {self._attempt}{elapsed}")
+        title = Text(f"{shown_run(self.current)}, attempt {self.attempt}{elapsed}")
         workers = progress.workers if progress else ()
         rows = map(worker_cells, workers[:MAX_WORKERS_SHOWN])
         table = drawn("", _COLUMNS, rows, right=set(_COLUMNS) - {"phase"})
@@ -218,9 +235,9 @@ class LiveTable(Display):
 
 def _in_words(worker: WorkerView) -> str:
     rank, phase, epoch, step, loss, accuracy, rate = worker_cells(worker)
-    values = (("epoch", epoch), ("step", step), ("loss", loss), ("accuracy", accuracy))
+    values = (("epoch", epoch), ("step", step), ("step loss", loss), ("validation accuracy", accuracy))
     known = [f"{name} {value}" for name, value in values if value != UNKNOWN]
-    known += [f"{rate} samples/s"] if rate != UNKNOWN else []
+    known += [f"{rate} samples/s now"] if rate != UNKNOWN else []
     return " ".join([f"worker {rank} ({phase})", *known])
 
 

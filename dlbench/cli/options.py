@@ -37,19 +37,38 @@ studies = click.option(
 )
 
 
+sets = click.option(
+    "--set", "sets", multiple=True, metavar="KEY=VALUE",
+    help="A value in place of the scenario's, as it is written there; may be given again.",
+)  # fmt: skip
+
+
 def read_only(texts: tuple[str, ...]) -> dict[str, str]:
-    """Return `axis=value` texts as a mapping.
+    """Return `--only axis=value` texts as a mapping.
 
     Raises:
         UserError: One has another form, or an axis is given twice.
     """
+    return _read_pairs(texts, "--only", "axis=value", "--only workers=2", "all that is given must hold at once")
+
+
+def read_sets(texts: tuple[str, ...]) -> dict[str, str]:
+    """Return `--set key=value` texts as a mapping.
+
+    Raises:
+        UserError: One has another form, or a key is given twice.
+    """
+    return _read_pairs(texts, "--set", "key=value", "--set epochs=2", "one value can hold")
+
+
+def _read_pairs(texts: tuple[str, ...], option: str, form: str, example: str, why_once: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise UserError(f"--only {text!r} is not of the form axis=value", hint="for example --only workers=2")
+            raise UserError(f"{option} {text!r} is not of the form {form}", hint=f"for example {example}")
         if key.strip() in found:
-            raise UserError(f"--only names {key.strip()!r} twice; all that is given must hold at once")
+            raise UserError(f"{option} names {key.strip()!r} twice; {why_once}")
         found[key.strip()] = value.strip()
     return found
 

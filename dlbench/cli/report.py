@@ -1,5 +1,6 @@
 """`dlbench report`: turn studies into figures, one page, a summary and tidy tables."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -16,11 +17,28 @@ COMPLETED = 0
 @click.option("--figure", "figures", multiple=True, metavar="NAME", help="Only this figure; may be given again.")
 @click.option("--format", "formats", default="png,svg", show_default=True, metavar="png,svg", help="Image formats.")
 @click.option("--style", default="light", show_default=True, metavar="NAME", help="light, dark or print.")
-def command(studies: tuple[Path, ...], output: Path | None, figures: tuple[str, ...], formats: str, style: str) -> int:
+@click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
+def command(
+    studies: tuple[Path, ...], output: Path | None, figures: tuple[str, ...], formats: str, style: str, opens: bool
+) -> int:
     """Turn one or several STUDY folders into figures, a page (report.html), a summary (report.md) and CSV tables.
 
     A figure without data is skipped, with a reason. `dlbench list figures` shows all of them.
     """
+    draw(studies, output, figures, formats, style, opens=opens)
+    return COMPLETED
+
+
+def draw(
+    studies: Sequence[Path],
+    output: Path | None = None,
+    figures: tuple[str, ...] = (),
+    formats: str = "png,svg",
+    style: str = "light",
+    *,
+    opens: bool = False,
+) -> None:
+    """Write the report of some studies, and say where it is."""
     from dlbench.report.rendering.pool import RenderPool, num_processes
 
     with RenderPool(num_processes(figures)) as pool:  # its processes start before anything is read
@@ -35,4 +53,5 @@ def command(studies: tuple[Path, ...], output: Path | None, figures: tuple[str, 
     click.echo(f"{len(made.written)} files in {folder}")
     if (folder / PAGE) in made.written:
         click.echo(f"page: {folder / PAGE}")
-    return COMPLETED
+        if opens:
+            click.launch(str(folder / PAGE))

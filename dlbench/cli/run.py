@@ -2,15 +2,16 @@
 
 import contextlib
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from dlbench.cli import INTERRUPTED, options
+from dlbench.cli import INTERRUPTED, options, tables
+from dlbench.cli.report import draw
 from dlbench.cli.signals import stop_on_signals
+from dlbench.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 COMPLETED = 0
 SOME_DID_NOT = 1
 HUNG_UP = 128 + signal.SIGHUP
-# Wide enough for the summary where no terminal says how wide it is.
-PLAIN_WIDTH = 200
 
 
 @click.command("run")
@@ -38,6 +37,9 @@ PLAIN_WIDTH = 200
     help="Folder of all studies.",
 )  # fmt: skip
 @click.option("--repeats", type=click.IntRange(min=1), metavar="N", help="In place of the scenario's repeats.")
+@options.sets
+@click.option("--report", "wants_report", is_flag=True, help="Draw the report, too.")
+@click.option("--open", "opens", is_flag=True, help="Open the report's page in the browser; draws it.")
 @click.option("--part", hidden=True, metavar="I/N", help="Make the run of this number alone: a job does.")
 @click.option("--followed", is_flag=True, hidden=True, help="Another dlbench prints the results.")
 def command(
@@ -49,6 +51,9 @@ def command(
     resume: bool,
     output: Path,
     repeats: int | None,
+    sets: tuple[str, ...],
+    wants_report: bool,
+    opens: bool,
     part: str | None,
     followed: bool,
 ) -> int:
@@ -64,6 +69,7 @@ def command(
         only=options.read_only(only),
         where=where,
         repeats=repeats,
+        values=options.read_sets(sets),
         study=study,
         resume=resume,
         part=options.read_part(part),
@@ -74,17 +80,19 @@ def command(
         for text in plans(request):
             click.echo(text)
         return COMPLETED
-    return _run(request, is_followed=followed)
+    if sets and scenario is None:
+        raise UserError("--set changes a scenario's file; a study that is continued has its own")
+    return _run(request, is_followed=followed, wants_report=wants_report or opens, opens=opens)
 
 
-def _run(request: "Request", *, is_followed: bool) -> int:
+def _run(request: "Request", *, is_followed: bool, wants_report: bool, opens: bool) -> int:
     """Make the runs, print the results, and return the exit code; one that is followed leaves the showing to that."""
     from dlbench.study.follow import Detached, Stop
     from dlbench.study.measure import measure
     from dlbench.study.prepare import NotPrepared
     from dlbench.study.runner import DiskFull
 
-    console = _console()
+    console = tables.console()
     stop = Stop()
     try:
         with stop_on_signals(stop), _watcher(console) as watcher:
@@ -98,6 +106,8 @@ def _run(request: "Request", *, is_followed: bool) -> int:
         return HUNG_UP
     if not is_followed:
         _show(console, result)
+    if wants_report and not result.was_interrupted and result.rows:
+        draw([result.folder.path], opens=opens)
     if result.was_interrupted:
         return INTERRUPTED
     if result.problem:
@@ -106,20 +116,11 @@ def _run(request: "Request", *, is_followed: bool) -> int:
 
 
 def _show(console: "Console", result: "StudyResult") -> None:
-    from dlbench.analysis.order import reading_order
-    from dlbench.cli.summary import show
-    from dlbench.study.folder import scenario_of
+    from dlbench.cli.summary import show_study
 
-    folder = result.folder
-    show(console, folder.path, result.rows, reading_order(scenario_of(folder), folder.record.runs))
+    show_study(console, result.folder, result.rows)
     if result.was_interrupted:
-        click.echo(f"interrupted; continue with: dlbench run --study {str(folder.path)!r}")
-
-
-def _console() -> "Console":
-    from rich.console import Console
-
-    return Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH, color_system=None, highlight=False)
+        click.echo(f"interrupted; continue with: dlbench run --study {str(result.folder.path)!r}")
 
 
 @contextlib.contextmanager

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.arm_table import ArmTable, arm_table
-from dlbench.analysis.arms import Row, arms, last_attempts
+from dlbench.analysis.arms import Row, arms, can_extend, last_attempts
 from dlbench.analysis.formatting import counted
-from dlbench.cli.tables import drawn
+from dlbench.cli.fitted import fitted
 from dlbench.records import files
 from dlbench.records.columns import TABLES
 from dlbench.records.outcome import Status
@@ -16,42 +15,75 @@ from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
+
+    from dlbench.study.folder import Folder
 
 MAX_FAILURES = 20
-UNKNOWN = "-"
 
 
-def show(console: "Console", study: Path, rows: Sequence[Row], order: Sequence[str] = ()) -> None:
-    """Print the results of a study, from the rows of `runs.csv`, the arms in this order of their names."""
+def show_study(console: "Console", folder: "Folder", rows: Sequence[Row]) -> None:
+    """Print the results of a study, from the rows of `runs.csv`, arms in the order of its scenario."""
+    from dlbench.analysis.order import reading_order
+    from dlbench.study.folder import scenario_of
+
+    order = reading_order(scenario_of(folder), folder.record.runs)
+    show(console, folder.path, rows, order, num_missing(folder, rows))
+
+
+def num_missing(folder: "Folder", rows: Sequence[Row]) -> int:
+    """Return how many runs of a study have no row."""
+    return len({run.run_id for run in folder.record.runs} - {row["run_id"] for row in rows})
+
+
+def show(console: "Console", study: Path, rows: Sequence[Row], order: Sequence[str] = (), num_missing: int = 0) -> None:
+    """Print the results of a study.
+
+    Args:
+        console: Prints them.
+        study: Its folder.
+        rows: Of `runs.csv`.
+        order: The arms' names in the order in which they are shown.
+        num_missing: Runs without a row; while there are any, nothing is recommended.
+    """
     from rich.text import Text
 
     places_of = {name: place for place, name in enumerate(order)}
     lasts = last_attempts(rows)
     completed = (arm for arm in arms(lasts) if arm.completed)
     found = sorted(completed, key=lambda arm: places_of.get(arm.name, len(order)))
-    notes: tuple[str, ...] = ()
+    notes: list[str] = []
     if found:
-        arms_shown = arm_table(found)
-        console.print(Text(f"Results. {arms_shown.title}:"), _drawn(arms_shown))
-        notes = arms_shown.notes
-    for line in [*notes, *answer(lasts, study), *hints(lasts), *failures(lasts), *places(study)]:
-        console.print(Text(line), soft_wrap=True)
+        table, drawing, left_out = fitted(found, console.width)
+        console.print(Text(f"Results. {table.title}:"), drawing)
+        notes += table.notes
+        notes += [f"too wide for this terminal: {', '.join(left_out)}"] if left_out else []
+    said = [_no_answer(num_missing)] if num_missing else answer(lasts)
+    for line in [*notes, *said, *hints(lasts), *failures(lasts, study), *places(study)]:
+        console.print(Text(line), soft_wrap=not console.is_terminal)
 
 
-def answer(rows: Sequence[Row], study: Path) -> list[str]:
-    """Return what to use, in the sentences of the report, and where it says why; nothing where nothing is said."""
+def _no_answer(num_missing: int) -> str:
+    verb = "is" if num_missing == 1 else "are"
+    return f"no answer yet: {counted(num_missing, 'run')} {verb} still to be made"
+
+
+def answer(rows: Sequence[Row]) -> list[str]:
+    """Return what to use, in the sentences of the report, and what speaks most against it; empty without a result."""
     from dlbench.analysis.answer.answers import answers
     from dlbench.analysis.groups import frame
 
     if not rows:
         return []
-    lines = [statement.text for statement in answers(frame(rows)) if statement.kind == "use"]
-    return [*lines, f"evidence and warnings: dlbench report {shlex.quote(str(study))}"] if lines else []
+    said = answers(frame(rows))
+    use, doubts = ([line.text for line in said if line.kind == kind] for kind in ("use", "warning"))
+    if not use:
+        return []
+    more = f" ({counted(len(doubts) - 1, 'more warning')} in the report)" if len(doubts) > 1 else ""
+    return [*use, *(f"doubt: {doubt}{more}" for doubt in doubts[:1])]
 
 
 def hints(rows: Iterable[Row]) -> list[str]:
-    """Say why a rate is empty, once for each reason, and what would fill it."""
+    """Say why a rate does not count, once for each reason, and what would help."""
     short = [row for row in rows if row["status"] == Status.COMPLETED and row["samples_per_s"] is None]
     timed = [row for row in short if row["timed_window_s"] is not None]
     lines = []
@@ -60,18 +92,24 @@ def hints(rows: Iterable[Row]) -> list[str]:
         lines.append(
             f"{counted(len(timed), 'run')} without steady samples/s: the timed window was at most "
             f"{longest['timed_window_s']:.2g} s and {longest['timed_steps']} steps; a rate needs "
-            f"{MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s. `extend_window: true` in `base` steps on until it has them"
+            f"{MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s. {_longer(timed)}"
         )
-    if len(short) > len(timed):
+    if untimed := [row for row in short if row["timed_window_s"] is None]:
         lines.append(
-            f"{counted(len(short) - len(timed), 'run')} without steady samples/s: no timed window was opened; "
-            "`extend_window: true` in `base` steps on until there is one"
+            f"{counted(len(untimed), 'run')} without steady samples/s: no timed window was opened. {_longer(untimed)}"
         )
     return lines
 
 
-def failures(rows: Iterable[Row]) -> list[str]:
-    """Name the runs that are not completed, each with its status and reason."""
+def _longer(rows: Sequence[Row]) -> str:
+    """Say what makes a timed window longer."""
+    if all(map(can_extend, rows)):
+        return "`extend_window: true` in `base` steps on until it is long enough"
+    return "More steps make it longer"
+
+
+def failures(rows: Iterable[Row], study: Path) -> list[str]:
+    """Name the runs that are not completed, each with its status, reason and logs, and the command that shows them."""
     failed = [row for row in rows if row["status"] != Status.COMPLETED]
     if not failed:
         return []
@@ -80,21 +118,20 @@ def failures(rows: Iterable[Row]) -> list[str]:
         reason = (row["reason"] or "").strip().split("\n")[0]
         why = f": {reason}" if reason not in ("", row["status"]) else ""
         lines.append(f"  {row['run_id']} (attempt {row['attempt']}): {row['status']}{why}")
+        lines += [f"    {line}" for line in where_logs_are(study, row["run_id"], row["attempt"])]
     if len(failed) > MAX_FAILURES:
         lines.append(f"  ... and {len(failed) - MAX_FAILURES} more: see the column `reason`")
     return lines
 
 
+def where_logs_are(study: Path, run_id: str, attempt: int) -> list[str]:
+    """Return where the logs of an attempt are, and the command that shows them."""
+    folder = files.attempt_folder(study, run_id, attempt)
+    return [f"logs: {folder}", f"shown by: dlbench logs {run_id} --study {shlex.quote(str(study))}"]
+
+
 def places(study: Path) -> list[str]:
-    """Say where the files are."""
+    """Say where the files are; the last line is the command for the report."""
     tables = ", ".join(name for name in map(files.table, TABLES) if (study / name).exists())
-    return [f"rows: {tables} in {study}", f"logs: {study / files.RUNS_FOLDER}/<run>/<attempt>/"]
-
-
-def _drawn(table: ArmTable) -> "Table":
-    texts = {"arm", "emulated"}
-    rows = [
-        [cell or ("" if heading in texts else UNKNOWN) for heading, cell in zip(table.headings, row, strict=True)]
-        for row in table.rows
-    ]
-    return drawn("", table.headings, rows, right=set(table.headings) - texts)
+    quoted = shlex.quote(str(study))
+    return [f"rows: {tables} in {study}", f"evidence, charts and warnings: dlbench report {quoted}"]

@@ -7,9 +7,19 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
 Cells = Sequence[str]
+# Wide enough for the table of arms where no terminal says how wide it is.
+PLAIN_WIDTH = 200
+
+
+def console() -> "Console":
+    """Return what prints on standard output: with colours on a terminal, plain text elsewhere."""
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH, color_system=None, highlight=False)
 
 
 def show(title: str, columns: Cells, rows: Sequence[Cells]) -> None:
@@ -66,7 +76,13 @@ def drawn(title: str, columns: Cells, rows: Iterable[Cells], right: Collection[s
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=escape(title) or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title=escape(title) or None,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
     for name in columns:
         table.add_column(escape(name), overflow="fold", justify="right" if name in right else "left")
     for row in rows:

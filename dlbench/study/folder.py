@@ -150,15 +150,27 @@ def newest(parent: Path, scenario: str) -> Folder:
     return found[-1]
 
 
-def studies_of(parent: Path, scenario: str) -> list[Folder]:
-    """Return all studies of a scenario, the newest last; folders that cannot be read are passed over."""
+def latest(parent: Path) -> Folder:
+    """Open the newest study of a folder.
+
+    Raises:
+        UserError: There is none.
+    """
+    found = studies_of(parent)
+    if not found:
+        raise UserError(f"there is no study in {parent}", hint="name one, or its folder with --studies")
+    return found[-1]
+
+
+def studies_of(parent: Path, scenario: str | None = None) -> list[Folder]:
+    """Return all studies, or those of a scenario, the newest last; folders that cannot be read are passed over."""
     found = []
     for path in parent.glob(f"*/{files.STUDY}"):
         try:
             folder = open_study(path.parent)
         except UserError:
             continue
-        if folder.record.scenario == scenario:
+        if scenario in (None, folder.record.scenario):
             found.append(folder)
     return sorted(found, key=lambda folder: (folder.record.created_at, folder.path.name))
 

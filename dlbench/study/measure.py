@@ -66,7 +66,7 @@ def dry_run(request: Request) -> Iterator[str]:
 
 def _examined(plan: StudyPlan, request: Request, continued: Folder | None, watcher: Watcher) -> StudyPlan:
     """Return the plan with what is known once this machine, the other hosts and their links were examined."""
-    require_launchable(plan)
+    require_launchable(plan.runs, plan.cluster)
     if continued is not None:
         require_free(continued.path)  # hosts are asked and links measured next, which the runs of another would feel
     return with_links(part_of(at_hosts(plan, request), request.part), watcher.say)

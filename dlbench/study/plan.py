@@ -4,7 +4,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,19 +12,18 @@ from typing import Any
 import yaml
 
 from dlbench import plugins
-from dlbench.errors import UserError
+from dlbench.errors import UserError, joined, nearest
 from dlbench.hosts.describe import describe_hosts, user_files
 from dlbench.hosts.links import LinkMeasurement
 from dlbench.hosts.links import measure as measure_links
 from dlbench.records.machine import describe
-from dlbench.regular_file import read_regular
 from dlbench.scenario.cluster import Cluster, MeasuredLink, this_machine
 from dlbench.scenario.cluster.allocation import allocation
 from dlbench.scenario.cluster.cluster_file import ClusterOptions
 from dlbench.scenario.cluster.spread import spread
 from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.placeholders import names as placeholders
-from dlbench.scenario.read.scenario_file import parse, read, reference_of
+from dlbench.scenario.read.scenario_file import parse, read_with_text, reference_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import Settings
@@ -66,6 +65,7 @@ class Request:
         where: The hosts; where it says nothing, those of the study that is continued, of the Slurm job we are in, or
             this machine.
         repeats: In place of the scenario's.
+        values: Values in place of the scenario's, by key, as they are written in YAML.
         study: A study to continue.
         resume: Continue the newest study of the scenario.
         part: Number of the one run to make, from 1 on, and how many there must be; None for all.
@@ -76,6 +76,7 @@ class Request:
     only: Mapping[str, str] = field(default_factory=dict)
     where: ClusterOptions = field(default_factory=ClusterOptions)
     repeats: int | None = None
+    values: Mapping[str, str] = field(default_factory=dict)
     study: Path | None = None
     resume: bool = False
     part: tuple[int, int] | None = None
@@ -156,41 +157,53 @@ def part_of(plan: StudyPlan, part: tuple[int, int] | None) -> StudyPlan:
     return replace(plan, runs=(plan.runs[number - 1],))
 
 
-def require_launchable(plan: StudyPlan) -> None:
-    """Refuse runs whose launcher, whose strategy's library, or the program of whose command is not on this machine.
+def require_launchable(runs: Sequence[RunSpec], cluster: Cluster) -> None:
+    """Refuse runs whose launcher, whose strategy's library, or whose command's program or script is not here.
 
     Raises:
-        UserError: Says what is missing, and the command that installs it.
+        UserError: Says all that is missing, and the commands that install it.
     """
-    for name in sorted({run.settings.launcher for run in plan.runs}):
-        missing = plugins.load("launchers", name).target.available()
-        if missing:
-            raise UserError(f"the launcher {name!r} cannot be used here: {missing}")
-    for settings in {run.settings.strategy: run.settings for run in plan.runs}.values():
-        _require_library(settings)
-    if plan.cluster.is_here:
-        for command in sorted({run.settings.command for run in plan.runs if run.settings.command is not None}):
-            _require_program(shlex.split(command)[0])
+    missing = [error for settings in {run.settings.launcher: run.settings for run in runs}.values()
+               if (error := _launcher_missing(settings.launcher))]  # fmt: skip
+    for settings in {run.settings.strategy: run.settings for run in runs}.values():
+        missing += _library_missing(settings)
+    if cluster.is_here:
+        for command in sorted({run.settings.command for run in runs if run.settings.command is not None}):
+            missing += _command_missing(shlex.split(command))
+    if missing:
+        raise joined(missing)
 
 
-def _require_library(settings: Settings) -> None:
+def _launcher_missing(name: str) -> UserError | None:
+    missing = plugins.load("launchers", name).target.available()
+    return UserError(f"the launcher {name!r} cannot be used here: {missing}") if missing else None
+
+
+def _library_missing(settings: Settings) -> Iterator[UserError]:
     available = plugins.load("strategies", settings.strategy).get("available")
     if available is not None and (missing := available(settings)):
-        raise UserError(f"the strategy {settings.strategy!r} cannot be used here: {missing}")
+        yield UserError(f"the strategy {settings.strategy!r} cannot be used here: {missing}")
 
 
-def _require_program(word: str) -> None:
-    """Refuse a script's program that is not on this machine; what a setting is filled into is not known yet."""
+def _command_missing(words: Sequence[str]) -> Iterator[UserError]:
+    """Yield what a script's command lacks on this machine; what a setting is filled into is not known yet."""
     # The worker looks beside its Python first, too.
     places = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
-    if not placeholders(word) and shutil.which(word, path=os.pathsep.join(places)) is None:
-        raise UserError(f"command: there is no program {word!r} on this machine", hint="is it installed, and on PATH?")
+    program, *rest = words
+    if not placeholders(program) and shutil.which(program, path=os.pathsep.join(places)) is None:
+        yield UserError(
+            f"command: there is no program {program!r} on this machine", hint="is it installed, and on PATH?"
+        )
+    if Path(program).name.startswith("python") and rest and rest[0].endswith(".py"):
+        script = rest[0]
+        if not placeholders(script) and not Path(script).is_file():
+            near = nearest(script, [path.name for path in Path().glob("*.py")])
+            yield UserError(f"command: there is no script {script!r} in {Path.cwd()}", hint=near)
 
 
 def _scenario(request: Request, folder: Folder | None) -> tuple[Scenario, str]:
     if isinstance(request.scenario, Path):
-        scenario = read(request.scenario)
-        return scenario, read_regular(request.scenario).decode("utf-8")
+        return read_with_text(request.scenario, request.values)
     if request.scenario is not None:
         text = yaml.safe_dump(dict(request.scenario), allow_unicode=True, sort_keys=False)
         return parse(text, NAME_OF_A_MAPPING), text

@@ -52,7 +52,7 @@ class Queue:
         if missing := self._target.available():
             raise UserError(f"the submitter {self._plan.cluster.submitter!r} cannot be used here: {missing}")
         if getattr(self._target, "SHARES_FILES", True):
-            require_launchable(self._plan)
+            require_launchable(self._plan.runs, self._plan.cluster)
 
     def dry_run_text(self, folder: Folder | None) -> str:
         """Return exactly what would be submitted; the first of several jobs where each run has its own.

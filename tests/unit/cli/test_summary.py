@@ -62,7 +62,7 @@ def test_emulated_arms_are_marked():
 def test_failures_are_named_with_their_reason():
     failed = row("x-r0", status="failed", reason="worker 1: ValueError: [red]no\nmore", attempt=2)
     text = shown([row("x-r0"), failed])
-    assert "1 run not completed:\n  x-r0 (attempt 2): failed: worker 1: ValueError: [red]no\n" in text
+    assert "1 run not completed:\n  x-r0 (attempt 2): failed: worker 1: ValueError: [red]no\n    logs: " in text
     assert "Results" not in text
 
 
@@ -84,8 +84,48 @@ def test_what_to_use_is_said_in_the_words_of_the_report():
     assert expected
     text = shown(rows)
     assert all(line in text for line in expected)
-    assert "dlbench report 'a [bold]study'" in text
-    assert "dlbench report" not in shown([row("a-r0", status="failed")])
+    assert text.splitlines()[-1].endswith("dlbench report 'a [bold]study'")
+
+
+def test_nothing_is_recommended_while_runs_are_missing():
+    rows = [found | {"study": "s"} for found in timed("a", 9.0, batch_size=8) + timed("b", 5.0, batch_size=16, seed=4)]
+    console = Console(file=io.StringIO(), width=200)
+    show(console, Path("s"), rows, num_missing=3)
+    text = console.file.getvalue()
+    assert "no answer yet: 3 runs are still to be made" in text
+    assert "For the least" not in text
+
+
+def test_the_doubt_that_matters_most_is_one_line():
+    rows = [found | {"study": "s"} for found in timed("a", 9.0, 2, batch_size=8) + timed("b", 5.0, 2, batch_size=16)]
+    (doubt,) = [line for line in shown(rows).splitlines() if line.startswith("doubt: ")]
+    assert "2 runs of each arm are too few" in doubt
+    emulated = [one | {"emulated": "oversubscribed"} for one in rows]
+    (doubt,) = [line for line in shown(emulated).splitlines() if line.startswith("doubt: ")]
+    assert "not representative hardware (oversubscribed)" in doubt
+
+
+def test_a_failure_names_its_logs_and_the_command_that_shows_them():
+    text = shown([row("x-r0", status="failed", reason="no", attempt=2)])
+    assert "logs: a [bold]study/runs/x-r0/2\n" in text
+    assert "shown by: dlbench logs x-r0 --study 'a [bold]study'\n" in text
+
+
+def test_a_short_window_gives_a_rate_with_its_mark_that_never_competes():
+    short = {"timed_window_s": 1.1, "timed_steps": 40, "timed_samples": 2_200_000}
+    rows = [row(f"a-r{r}", study="s", repeat=r, **short) for r in range(5)] + arm("b", 100.0, study="s")
+    text = shown(rows)
+    assert "~2.0 M/s, 1.1 s window" in text
+    assert "this rate is compared with no other" in text
+    assert "steady throughput" not in text
+    assert "a rate needs 50 steps and 5 s. `extend_window: true`" in text
+
+
+@pytest.mark.parametrize("columns", [{"command": "python x.py"}, {"updates": 5}])
+def test_nobody_is_told_to_extend_what_cannot_be(columns):
+    (hint,) = hints([row("a-r0", timed_window_s=1.2, timed_steps=40, **columns)])
+    assert "extend_window" not in hint
+    assert "More steps" in hint
 
 
 def test_terminal_and_page_show_the_same_table_what_decides_first(tmp_path):

@@ -15,17 +15,33 @@ from dlbench.study import plan
 from dlbench.study.folder import create
 from dlbench.study.plan import Request, plan_study, require_launchable
 
+HERE: Any = SimpleNamespace(is_here=True)
+ELSEWHERE: Any = SimpleNamespace(is_here=False)
 
-def asked(**settings: Any) -> Any:
-    run = RunSpec(scenario="s", label="", repeat=0, settings=Settings(**settings))
-    return SimpleNamespace(runs=(run,), cluster=SimpleNamespace(is_here=False))
+
+def asked(**settings: Any) -> tuple[RunSpec, ...]:
+    return (RunSpec(scenario="s", label="", repeat=0, settings=Settings(**settings)),)
 
 
 def test_a_strategy_whose_library_is_missing_is_refused_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(horovod, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"the strategy 'horovod' cannot be used here: .*`make horovod` builds it"):
-        require_launchable(asked(strategy="horovod", launcher="local"))
-    require_launchable(asked(strategy="single", launcher="local"))
+        require_launchable(asked(strategy="horovod", launcher="local"), ELSEWHERE)
+    require_launchable(asked(strategy="single", launcher="local"), ELSEWHERE)
+
+
+def test_all_that_a_command_lacks_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+    runs = [
+        one for command in ("pyton x.py", "python trian.py --x 1") for one in asked(command=command, launcher="local")
+    ]
+    with pytest.raises(UserError) as refused:
+        require_launchable(runs, HERE)
+    said = str(refused.value)
+    assert said.startswith("2 mistakes:")
+    assert all(part in said for part in ("no program 'pyton'", "no script 'trian.py'", "did you mean 'train.py'?"))
+    require_launchable(asked(command="python train.py", launcher="local"), HERE)
 
 
 TEXT = "# source: A\n# x: workers\nworkers,train_time_s\n1,2\n"

@@ -1,0 +1,130 @@
+"""`dlbench show`: the results of a study, of one that is still running, too."""
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dlbench.cli import options, tables
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dlbench.analysis.arms import Row
+    from dlbench.study.folder import Folder
+
+# Between two looks at a study that is running.
+LOOK_S = 2.0
+
+
+@click.command("show")
+@click.argument("study", type=click.Path(path_type=Path), required=False)
+@options.studies
+@click.option("--watch", is_flag=True, help="Show it again whenever a run ends, until all have.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+def command(study: Path | None, studies: Path, watch: bool, as_json: bool) -> None:
+    """Show the results of STUDY, by default of the newest, also while another dlbench runs it."""
+    from dlbench.study.folder import latest, open_study
+
+    folder = open_study(study) if study else latest(studies)
+    if as_json:
+        click.echo(json.dumps(content(folder, rows_of(folder)), indent=2, ensure_ascii=False))
+        return
+    console = tables.console()
+    seen: int | None = None
+    while True:
+        rows = rows_of(folder)
+        if seen != len(rows):
+            seen = len(rows)
+            if watch and console.is_terminal:
+                console.clear()
+            _show(console, folder, rows)
+            sys.stdout.flush()
+        if not watch or not _waiting(folder):
+            return
+        time.sleep(LOOK_S)
+
+
+def rows_of(folder: "Folder") -> "list[Row]":
+    """Return the rows of a study's `runs.csv` by column, unknown values as None; none before a run has ended."""
+    from dlbench.analysis.arms import records
+    from dlbench.records import files
+    from dlbench.records.columns import names
+    from dlbench.records.tables import read_table
+
+    path = folder.path / files.table("runs")
+    if not path.exists():
+        return []
+    return [dict.fromkeys(names("runs")) | row for row in records(read_table(path))]
+
+
+def content(folder: "Folder", rows: "Sequence[Row]") -> dict[str, Any]:
+    """Return what a study shows as JSON has it: counts of runs, arms with medians and intervals, and the answer."""
+    from dlbench.analysis.answer.answers import answers
+    from dlbench.analysis.arms import METRICS, TIME_TO_TARGET, arms, last_attempts
+    from dlbench.analysis.groups import frame
+    from dlbench.cli.summary import num_missing
+    from dlbench.records.outcome import Status
+
+    lasts = last_attempts(rows)
+    found = [arm for arm in arms(lasts) if arm.completed]
+    is_whole = not num_missing(folder, lasts)
+    return {
+        "study": str(folder.path),
+        "runs": len(folder.record.runs),
+        "completed": sum(row["status"] == Status.COMPLETED for row in lasts),
+        "failed": {row["run_id"]: row["reason"] for row in lasts if row["status"] != Status.COMPLETED},
+        "arms": [
+            {
+                "label": arm.label,
+                "baseline": arm.baseline,
+                "emulated": arm.emulated,
+                "completed": arm.n,
+                "metrics": {
+                    name: {"median": _finite(own.value), "low": own.low, "high": own.high, "coverage": own.coverage}
+                    for name, own in {
+                        TIME_TO_TARGET: arm.time_to_target,
+                        **{m: arm.metrics[m] for m in METRICS},
+                    }.items()
+                    if own
+                },
+            }
+            for arm in found
+        ],
+        "answer": [{"kind": one.kind, "text": one.text} for one in answers(frame(lasts))] if lasts and is_whole else [],
+    }
+
+
+def _finite(value: float) -> float | None:
+    """Return a number that JSON has: a target that half of the runs never reached has no time."""
+    return value if abs(value) < float("inf") else None
+
+
+def _show(console: "Console", folder: "Folder", rows: "Sequence[Row]") -> None:
+    from dlbench.cli.summary import show_study
+
+    waiting = _waiting(folder)
+    total = len(folder.record.runs)
+    under_way = [name for name in waiting if name]
+    click.echo(f"study {folder.path}: {total - len(waiting)} of {total} runs have ended")
+    for name in under_way:
+        click.echo(f"  no outcome yet, so running or killed: {name}")
+    show_study(console, folder, rows)
+
+
+def _waiting(folder: "Folder") -> list[str]:
+    """Return for each run that has no outcome yet its name if it was launched, else an empty text."""
+    from dlbench.study.attempts import attempts_of
+
+    found = []
+    for run in folder.record.runs:
+        attempts = attempts_of(folder.path, run.run_id)
+        if not attempts:
+            found.append("")
+        elif attempts[-1].outcome() is None:
+            found.append(run.run_id)
+    return found

@@ -1,0 +1,129 @@
+"""`dlbench show`, `logs` and `list studies`: what a study holds, found again without a report."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dlbench.cli import group
+
+GOOD = """\
+base: {dataset: digits, model: softmax, trainer: numpy, epochs: 1}
+matrix: {batch_size: [64, 128]}
+repeats: 2
+"""
+BAD = """\
+base: {command: python train.py}
+matrix: {batch_size: [8, 16]}
+"""
+
+
+def dlbench(*arguments: str) -> str:
+    done = CliRunner().invoke(group, arguments)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.output
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with two studies: one of runs that complete, then one whose runs fail."""
+    path = tmp_path_factory.mktemp("shown")
+    (path / "good.yaml").write_text(GOOD)
+    (path / "bad.yaml").write_text(BAD)
+    (path / "train.py").write_text("print('\\x1b[31mfrom the script')\nraise ValueError('no data')\n")
+    for name, code in (("good", 0), ("bad", 1)):
+        done = subprocess.run(
+            [sys.executable, "-m", "dlbench", "run", f"{name}.yaml", "--set", "order=written"],
+            cwd=path, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, done.stdout + done.stderr
+        (path / f"{name}.out").write_text(done.stdout)
+        time.sleep(1.1)  # studies are named by the second
+    return path
+
+
+@pytest.fixture(autouse=True)
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+
+
+def newest(name: str) -> Path:
+    return next(Path("studies").glob(f"{name}-*"))
+
+
+def test_a_study_is_shown_as_its_run_ended(folder: Path) -> None:
+    printed = (folder / "good.out").read_text()
+    text = dlbench("show", str(newest("good")))
+    assert text.startswith(f"study {newest('good')}: 4 of 4 runs have ended\n")
+    assert printed.endswith(text.partition("\n")[2])
+    assert printed.splitlines()[-1].endswith(f"dlbench report {newest('good')}")
+
+
+def test_the_newest_is_the_default() -> None:
+    assert dlbench("show").startswith(f"study {newest('bad')}: 2 of 2 runs have ended\n2 runs not completed:\n")
+
+
+def test_json_is_for_programs() -> None:
+    found = json.loads(dlbench("show", str(newest("good")), "--json"))
+    assert (found["runs"], found["completed"], found["failed"]) == (4, 4, {})
+    assert [arm["completed"] for arm in found["arms"]] == [2, 2]
+    assert all(arm["metrics"]["train_time_s"]["median"] > 0 for arm in found["arms"])
+    assert {one["kind"] for one in found["answer"]} == {"use", "why", "warning"}
+    failed = json.loads(dlbench("show", "--json"))
+    assert (failed["completed"], failed["arms"]) == (0, [])
+    assert all("no data" in reason for reason in failed["failed"].values())
+
+
+def test_a_study_that_is_running_recommends_nothing(tmp_path: Path) -> None:
+    study = shutil.copytree(newest("good"), tmp_path / "half")
+    record = json.loads((study / "study.json").read_text())
+    last = record["runs"][-1]
+    for outcome in (study / "runs").glob(f"*-r{last['repeat']}/1/outcome.json"):
+        outcome.unlink()
+    table = (study / "runs.csv").read_text().splitlines(keepends=True)
+    (study / "runs.csv").write_text("".join(line for line in table if f"-r{last['repeat']}," not in line))
+    text = dlbench("show", str(study))
+    assert text.startswith(f"study {study}: 2 of 4 runs have ended\n")
+    assert text.count("no outcome yet") == 2
+    assert "no answer yet: 2 runs are still to be made" in text
+    assert "For the least" not in text
+    assert json.loads(dlbench("show", str(study), "--json"))["answer"] == []
+
+
+def test_logs_are_those_of_a_run_named_by_a_part_of_its_name(folder: Path) -> None:
+    text = dlbench("logs", "b8-")
+    assert text.count("==> ") == 2
+    assert "?[31mfrom the script" in text  # what is in a log steers no terminal
+    assert "ValueError: no data" in text
+    assert "==> " in dlbench("logs", "b8-", "--worker", "0", "--follow")
+    assert dlbench("logs", "b8-", "--worker", "0", "--lines", "1").splitlines()[1:] == ["ValueError: no data"]
+    printed = (folder / "bad.out").read_text()
+    command = next(line for line in printed.splitlines() if "shown by: " in line).split("dlbench ")[1]
+    assert "ValueError: no data" in dlbench(*command.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["logs", "r0"], "2 runs of"),
+        (["logs", "nothing"], "has no run 'nothing'"),
+        (["logs", "b8-", "--attempt", "7"], "has no attempt 7; it has 1"),
+        (["logs", "b8-", "--worker", "7"], "there is no log of worker 7"),
+        (["show", "nowhere"], "nowhere is not a study"),
+        (["show", "--studies", "."], "there is no study in ."),
+    ],
+)
+def test_what_is_not_there_is_said(arguments: list[str], said: str) -> None:
+    assert said in dlbench(*arguments)
+
+
+def test_studies_are_listed_the_newest_first() -> None:
+    lines = dlbench("list", "studies").splitlines()
+    assert [line.split()[0] for line in lines[1:]] == [str(newest("bad")), str(newest("good"))]
+    assert [line.split()[2:] for line in lines[1:]] == [["2", "0", "0"], ["4", "4", "0"]]
+    assert len(dlbench("list", "studies", "good").splitlines()) == 2
