@@ -21,6 +21,7 @@ FEW_PROCESSES = 128
 
 # Each command is the object `command` in the file of its name; the line is its help, known without importing it.
 COMMANDS = {
+    "init": "Write a first scenario for your data or script.",
     "run": "Run a scenario and keep every row.",
     "check": "Validate a scenario and show its runs.",
     "fit": "Find the largest batch that fits one worker.",

@@ -1,0 +1,81 @@
+"""`dlbench init`: write a first scenario for a user's own data or script."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from dlbench.errors import UserError
+
+
+@click.command("init")
+@click.argument("file", type=click.Path(path_type=Path), default=Path("scenario.yaml"))
+@click.option(
+    "--data", metavar="DATA", help="A folder of images, an .npz or text file, a data set, or module:function."
+)
+@click.option("--script", metavar="FILE", help="A training script (mpi4py, Horovod, PyTorch, Keras) in place of data.")
+@click.option("--model", metavar="NAME", help="Default: one that suits the data.")
+@click.option("--compare", metavar="A,B", help="What varies: workers, batch_size, strategy.")
+@click.option(
+    "--workers",
+    "max_workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Most workers; default: the cores here, 4 at most.",
+)
+@click.option("--force", is_flag=True, help="Replace FILE.")
+def command(
+    file: Path,
+    data: str | None,
+    script: str | None,
+    model: str | None,
+    compare: str | None,
+    max_workers: int | None,
+    force: bool,
+) -> None:
+    """Write FILE (scenario.yaml), a commented scenario that runs as it is. Asks for what is not given."""
+    from dlbench.scenario.cluster import this_machine
+    from dlbench.scenario.expand.runs import expand
+    from dlbench.scenario.read.scenario_file import parse
+    from dlbench.study.starter import Wish, lacks_hook, starter
+
+    if file.exists() and not force:
+        raise UserError(f"{file} is there already", hint="name another file, or replace it with --force")
+    if data and script:
+        raise UserError("--data and --script exclude each other: a script brings its data")
+    if not script and not data:
+        data = _asked("Data: a folder of images, an .npz or text file, or a data set", "digits")
+    axes = compare or _asked("Compare: workers, batch_size, strategy; empty: what there can be several of", "")
+    cluster = this_machine()
+    wish = Wish(
+        data=data or "",
+        script=script or "",
+        model=model or "",
+        compare=tuple(word.strip() for word in axes.split(",") if word.strip()),
+        max_workers=max_workers or min(4, cluster.hosts[0].slots),
+    )
+    text = starter(wish, str(file))
+    runs = expand(parse(text, str(file)), cluster, {})
+    file.write_text(text, encoding="utf-8")
+    click.echo(
+        f"{file}: {len(runs)} runs of {len({run.fingerprint for run in runs})} arms. Next: dlbench run {file} --report"
+    )
+    if script and lacks_hook(Path(script)):
+        click.echo(f"{script} never calls dlbench.worker, so nothing of it would be recorded; add to it:", err=True)
+        for line in HOOK:
+            click.echo(f"    {line}", err=True)
+
+
+# What a script needs at least.
+HOOK = (
+    "import dlbench.worker as dlbench",
+    "run = dlbench.begin(rank=..., size=..., barrier=...)     # before training; one worker: 0, 1, lambda: None",
+    "with run.step(num_samples=...) as step: step.loss = ...  # around each step",
+    "run.epoch(validation_accuracy=...)                       # after each epoch",
+    "run.finish()                                             # at the end; docs/own-code.md has whole scripts",
+)
+
+
+def _asked(question: str, default: str) -> str:
+    """Ask on a terminal; elsewhere take the default."""
+    return str(click.prompt(question, default=default)) if sys.stdin.isatty() else default

@@ -1,0 +1,249 @@
+"""The scenario that `dlbench init` writes: a first comparison of a user's own data or script, ready to run."""
+
+import re
+import shlex
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from dlbench import plugins
+from dlbench.errors import UserError, nearest
+from dlbench.scenario.read.document import inline
+
+AXES = ("workers", "batch_size", "strategy")
+# The first pair whose larger one is there for all workers.
+BATCH_SIZES = ((32, 128), (8, 32), (2, 8), (1, 2))
+IMAGES = {".jpg", ".jpeg", ".png"}
+# Images that are looked at for their sizes, and the size that all get where these differ.
+LOOK_AT, COMMON_SIZE = 60, (64, 64)
+# Below so many pixels at a side a convolution has nothing to pool.
+SMALLEST_SIDE = 16
+# By what a script is known, in this order, and the strategy that starts it.
+STARTED_BY = (("horovod", "horovod"), ("mpi4py", "mpi"), ("torch.distributed", "mpi"))
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a first scenario is to compare.
+
+    Attributes:
+        data: A folder of images, an .npz or a text file, the name of a data set, or `module:function`.
+        script: A training script in place of data and model.
+        model: A model's name or `module:function`; empty chooses one that suits the data.
+        compare: Which of `AXES` vary; default: workers, where there can be several, and batch_size.
+        max_workers: Most workers.
+    """
+
+    data: str = "digits"
+    script: str = ""
+    model: str = ""
+    compare: Sequence[str] = ()
+    max_workers: int = 2
+
+
+@dataclass
+class _Lines:
+    """Settings with a comment each."""
+
+    found: list[tuple[str, Any, str]] = field(default_factory=list)
+    num_samples: int | None = None
+
+    def add(self, key: str, value: Any, why: str = "") -> None:
+        self.found.append((key, value, why))
+
+    def text(self, indent: str = "  ") -> Iterator[str]:
+        pairs = [(f"{indent}{key}: {inline(value)}", why) for key, value, why in self.found]
+        width = max((len(pair) for pair, _ in pairs), default=0)
+        for pair, why in pairs:
+            yield f"{pair.ljust(width)}   # {why}" if why else pair
+
+
+def starter(wish: Wish, name: str) -> str:
+    """Return a scenario that compares what is wished for, as text.
+
+    Args:
+        wish: What to compare.
+        name: The file that it will be in.
+
+    Raises:
+        UserError: The data or the script is not there, or cannot be compared so.
+    """
+    for axis in wish.compare:
+        if axis not in AXES:
+            raise UserError(f"{axis!r} cannot be compared; there are: {', '.join(AXES)}", hint=nearest(axis, AXES))
+    base, matrix = _Lines(), _Lines()
+    strategy = _of_script(wish, base) if wish.script else _of_data(wish, base)
+    counts = _counts(wish.max_workers)
+    if not wish.compare:
+        wish = replace(wish, compare=AXES[1:2] if strategy == "single" else AXES[:2])
+    if strategy == "single" and {"workers", "strategy"} & set(wish.compare):
+        raise UserError(
+            f"{wish.script} uses neither mpi4py, Horovod nor torch.distributed: it trains with one worker",
+            hint="compare batch_size alone, or see docs/own-code.md for a script with several workers",
+        )
+    if "strategy" in wish.compare:
+        matrix.add(
+            "strategy", _strategies(wish, base), "MPI's all-reduce beside others; `dlbench list strategies` has all"
+        )
+    else:
+        base.add("strategy", strategy, "what the workers do together; `dlbench list strategies`")
+    if "workers" in wish.compare:
+        matrix.add("workers", counts, "processes that train together, each with its share of the cores")
+    elif strategy != "single":
+        base.add("workers", counts[-1], "processes that train together")
+    if "batch_size" in wish.compare:
+        matrix.add(
+            "batch_size",
+            _batch_sizes(base.num_samples, counts[-1]),
+            "of each worker; `batch_scope: global` makes it that of all",
+        )
+    return "\n".join((*_head(wish, name), "base:", *base.text(), "", *_axes(matrix), *_end(wish))) + "\n"
+
+
+def lacks_hook(script: Path) -> bool:
+    """Whether a script never calls the worker's hook, without which nothing of it is recorded."""
+    return "dlbench" not in _text_of(script)
+
+
+def _head(wish: Wish, name: str) -> Iterator[str]:
+    shown = shlex.quote(name)
+    yield f"# Compares {' and '.join(wish.compare)} for {wish.script or wish.data}."
+    yield "#"
+    yield f"#   dlbench check {shown}            what would be run; starts nothing"
+    yield f"#   dlbench run {shown} --report     run it, and draw the charts"
+    yield "#"
+    yield "# `dlbench list settings` shows everything that can be set here."
+
+
+def _axes(matrix: _Lines) -> Iterator[str]:
+    if matrix.found:
+        yield "matrix:   # every combination of these is an arm"
+        yield from matrix.text()
+        yield ""
+
+
+def _end(wish: Wish) -> Iterator[str]:
+    yield "repeats: 5   # fewer cannot show what is chance"
+    yield "# timeout_s: 30m                                              # ends a run that takes longer"
+    if not wish.script:
+        yield "# target: {metric: validation_accuracy, value: 0.9}           # the time to it becomes a column"
+
+
+def _of_script(wish: Wish, base: _Lines) -> str:
+    """Add what a script needs; return the strategy that starts it."""
+    path = Path(wish.script)
+    if not path.is_file():
+        near = nearest(path.name, [one.name for one in path.parent.glob("*.py")])
+        raise UserError(f"there is no script {wish.script!r}", hint=near)
+    text = _text_of(path)
+    base.add("command", f"python {shlex.quote(wish.script)}", "{batch_size} and every other setting can be filled in")
+    base.add("learning_rate", 0.1, "what the script reads as run.learning_rate")
+    base.add("epochs", 10, "long enough for a rate: 50 steps and 5 s")
+    return next((strategy for word, strategy in STARTED_BY if re.search(rf"\b{re.escape(word)}\b", text)), "single")
+
+
+def _of_data(wish: Wish, base: _Lines) -> str:
+    """Add data and model; return the strategy."""
+    options = _options_of(wish.data)
+    dataset = str(options.pop("dataset"))
+    plugin = plugins.load("datasets", dataset)
+    describe = plugin.get("describe")
+    found = (
+        describe(plugin.options(**{key.partition(".")[2]: value for key, value in options.items()}))
+        if describe
+        else None
+    )
+    base.num_samples = found.num_train if found else None
+    base.add("dataset", dataset, f"{found.num_train:,} samples" if found else "")
+    for key, value in options.items():
+        base.add(key, value, "all images get this size: theirs differ" if key == "dataset.image_size" else "")
+    model = wish.model or _model_for(found)
+    base.add("model", model, "`dlbench list models` has others; your own: module:function")
+    if model in ("mlp", "softmax"):
+        base.add("trainer", "numpy", "starts in a tenth of a second; remove it to train with Keras")
+    base.add("epochs", 5, "passes over the data")
+    base.add("learning_rate", 0.05, "")
+    if "strategy" not in wish.compare:  # those that do not wait for each other cannot
+        base.add("extend_window", True, "step on after training until a rate can be measured")
+    return "mpi"
+
+
+def _options_of(data: str) -> dict[str, Any]:
+    """Return the data set and its options that a word or a path means."""
+    path = Path(data).expanduser()
+    if path.is_dir():
+        size = _common_size(path)
+        return {"dataset": "image_folder", "dataset.path": data} | ({"dataset.image_size": list(size)} if size else {})
+    if path.suffix == ".npz":
+        return {"dataset": "npz", "dataset.path": data}
+    if path.is_file():
+        if path.suffix in (".zip", ".tar", ".gz", ".xz", ".bz2"):
+            raise UserError(f"{data} is an archive", hint="unpack it first, and name the folder or file that is in it")
+        return {"dataset": "text", "dataset.path": data}
+    known = plugins.names("datasets")
+    if data in known or ":" in data:
+        return {"dataset": data}
+    raise UserError(
+        f"{data!r} is no file or folder, and no data set; there are: {', '.join(known)}", hint=nearest(data, known)
+    )
+
+
+def _common_size(folder: Path) -> tuple[int, int] | None:
+    """Return the size that images of different sizes are to get; None where the first ones have one size."""
+    from PIL import Image
+
+    images = (path for path in folder.rglob("*") if path.suffix.lower() in IMAGES)
+    sizes: Counter[tuple[int, int]] = Counter()
+    for path in islice(images, LOOK_AT):
+        with warnings.catch_warnings(action="ignore"):
+            try:
+                with Image.open(path) as image:
+                    sizes[image.size] += 1
+            except OSError:  # a damaged image is named when the data is prepared
+                continue
+    return COMMON_SIZE if len(sizes) > 1 else None
+
+
+def _model_for(found: Any) -> str:
+    """Return a model that suits samples: of tokens a recurrent one, of images a convolution where they allow it."""
+    if found is not None and found.vocabulary:
+        return "lstm"
+    shape = None if found is None else found.input_shape
+    has_keras = find_spec("tensorflow") is not None
+    # Of a folder of images the size is known only when they are decoded.
+    is_image = found is not None and (shape is None or (len(shape) == 3 and min(shape[:2]) >= SMALLEST_SIDE))
+    return "cnn" if has_keras and is_image else "mlp"
+
+
+def _counts(most: int) -> list[int]:
+    """Return 1, 2, 4, ... up to the most."""
+    found = [1]
+    while found[-1] * 2 <= most:
+        found.append(found[-1] * 2)
+    return found if found[-1] == most else [*found, most]
+
+
+def _batch_sizes(num_samples: int | None, workers: int) -> list[int]:
+    """Return two sizes of a worker's batch that a tenth of the samples, for validation, leaves room for."""
+    room = float("inf") if num_samples is None else 0.9 * num_samples / workers
+    return list(next((pair for pair in BATCH_SIZES if pair[1] <= room), BATCH_SIZES[-1]))
+
+
+def _strategies(wish: Wish, base: _Lines) -> list[str]:
+    if wish.script:
+        raise UserError("a script has one way of synchronising, its own", hint="compare workers, batch_size, or both")
+    trains_with_keras = all(key != "trainer" for key, _, _ in base.found)
+    horovod = ["horovod"] if trains_with_keras and find_spec("horovod") is not None else []
+    return ["mpi", *horovod, "local_sgd"]
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error

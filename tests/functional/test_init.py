@@ -1,0 +1,135 @@
+"""`dlbench init` writes scenarios that run as they are, for data and scripts of a user's own."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from PIL import Image
+
+from dlbench.api import load_study
+from dlbench.cli import group
+from dlbench.scenario.read.scenario_file import read
+
+SCRIPT = """\
+import numpy as np
+from mpi4py import MPI
+
+import dlbench.worker as dlbench
+
+comm = MPI.COMM_WORLD
+run = dlbench.begin(rank=comm.rank, size=comm.size, barrier=comm.Barrier)
+weights = np.zeros(3)
+for epoch in range(run.epochs):
+    for _ in range(10):
+        with run.step(num_samples=run.batch_size) as step:
+            gradient = np.ones(3)
+            comm.Allreduce(MPI.IN_PLACE, gradient)
+            weights -= gradient
+            step.loss = 1.0
+    run.epoch()
+run.finish(weights=[weights])
+"""
+
+
+def dlbench(*arguments: str) -> Result:
+    done = CliRunner().invoke(group, arguments)
+    assert "Traceback" not in done.output, done.output
+    return done
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    np.savez("data.npz", x=rng.integers(0, 256, (200, 8, 8)).astype(np.uint8), y=np.arange(200) % 2)
+    for name in ("cat", "dog"):
+        folder = tmp_path / "pictures of pets" / name
+        folder.mkdir(parents=True)
+        for number in range(20):
+            size = (20 + number % 2, 24)
+            pixels = rng.integers(0, 256, (*size[::-1], 3)).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / f"{number}.png")
+    Path("train.py").write_text(SCRIPT)
+    Path("plain.py").write_text("import keras\n")
+    Path("text.txt").write_text("to be or not to be " * 100)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "arms"),
+    [
+        (["--data", "digits"], 6),
+        (["--data", "data.npz", "--compare", "workers", "--model", "softmax"], 3),
+        (["--script", "train.py", "--compare", "workers"], 3),
+    ],
+    ids=["digits", "npz", "script"],
+)
+def test_what_it_writes_runs_as_it_is(arguments: list[str], arms: int) -> None:
+    made = dlbench("init", "first try.yaml", *arguments, "--workers", "2")
+    assert made.exit_code == 0, made.output
+    assert f"{arms} arms" in made.output
+    quick = ["--set", "epochs=1", "--set", "repeats=1"]
+    quick += [] if "--script" in arguments else ["--set", "extend_window=false"]
+    assert dlbench("check", "first try.yaml", *quick).exit_code == 0
+    done = dlbench("run", "first try.yaml", *quick)
+    assert done.exit_code == 0, done.output
+    (folder,) = Path("studies").glob("first try-*")
+    runs = load_study(folder).runs
+    assert len(runs) == arms
+    assert set(runs["status"]) == {"completed"}
+    assert (folder / "scenario.yaml").read_text().startswith("# With --set epochs=1")
+
+
+def test_data_chooses_the_data_set_its_options_and_a_model() -> None:
+    for number, (data, expected) in enumerate(
+        {
+            "pictures of pets": {"dataset": "image_folder", "dataset.image_size": [64, 64], "model": "cnn"},
+            "data.npz": {"dataset": "npz", "dataset.path": "data.npz", "model": "mlp"},
+            "text.txt": {"dataset": "text", "model": "lstm"},
+            "synthetic": {"dataset": "synthetic"},
+        }.items()
+    ):
+        assert dlbench("init", f"{number}.yaml", "--data", data).exit_code == 0
+        base = read(Path(f"{number}.yaml")).base
+        assert {key: base.get(key) for key in expected} == expected
+
+
+def test_strategies_are_an_axis_where_they_are_asked_for() -> None:
+    assert dlbench("init", "s.yaml", "--compare", "strategy").exit_code == 0
+    assert read(Path("s.yaml")).matrix["strategy"][0] == "mpi"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--data", "digts"], "did you mean 'digits'?"),
+        (["--data", "a.tar.xz"], "unpack it first"),
+        (["--script", "trian.py"], "did you mean 'train.py'?"),
+        (["--script", "plain.py", "--compare", "workers"], "compare batch_size alone"),
+        (["--script", "train.py", "--compare", "strategy"], "its own"),
+        (["--compare", "wokers"], "did you mean 'workers'?"),
+        (["--data", "digits", "--script", "train.py"], "exclude each other"),
+        (["--model", "resnet"], "there is no 'resnet' among the models"),
+    ],
+)
+def test_what_cannot_be_is_said_and_nothing_written(arguments: list[str], said: str) -> None:
+    Path("a.tar.xz").touch()
+    done = dlbench("init", *arguments)
+    assert done.exit_code == 2
+    assert said in done.output
+    assert not Path("scenario.yaml").exists()
+
+
+def test_a_file_is_not_replaced_unasked() -> None:
+    Path("scenario.yaml").write_text("mine")
+    assert "is there already" in dlbench("init").output
+    assert Path("scenario.yaml").read_text() == "mine"
+    assert dlbench("init", "--force").exit_code == 0
+
+
+def test_a_script_without_the_hook_is_told_the_lines() -> None:
+    done = dlbench("init", "--script", "plain.py")
+    assert done.exit_code == 0
+    assert "run = dlbench.begin(" in done.output
+    assert read(Path("scenario.yaml")).base["strategy"] == "single"
