@@ -20,7 +20,20 @@ FILES = re.compile(r"^`([\w.-]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOT
 SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#]+?)(?:#[^)]*)?\)")
 # What a page's command is given besides, so that it ends soon.
-SHORT = {"run pays.yaml": ["--repeats", "1", "--only", "batch_size=256"]}
+SHORT = {"run pays.yaml --report": ["--repeats", "1", "--only", "batch_size=256"]}
+# Makes the study, of one run, that commands of a page look at.
+LOOKED_AT = (
+    "run",
+    "pays.yaml",
+    "--set",
+    "repeats=1",
+    "--set",
+    "baseline=none",
+    "--set",
+    "batch_size=256",
+    "--set",
+    "workers=1",
+)
 
 
 @pytest.fixture
@@ -83,6 +96,9 @@ def test_commands_work(page: Path, folder: Path) -> None:
         words = [path for word in words for path in (map(str, folder.glob(word)) if "*" in word else [word])]
         if "--resume" in words:  # there is nothing to continue
             continue
+        if (command in ("show", "logs") or words == ["studies"]) and not (folder / "studies").exists():
+            dlbench(folder, *LOOKED_AT)
+        words = ["mlp-mpi" if word == "RUN" else word for word in words]
         if command == "run" and "--dry-run" not in words:
             words += SHORT.get(" ".join([command, *words]), ["--dry-run"])
         if command == "report" and "--figure" not in words:
