@@ -25,7 +25,7 @@ from tests.functional.waiting import wait_until
 
 PACKAGES = Path(sys.prefix) / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
 # What they find is about this machine, which may be any: its cores, memory, disks, limits, and what is installed.
-OF_THE_MACHINE = {"slots", "mpi", "horovod", "limits", "threads", "disk", "shm"}
+OF_THE_MACHINE = {"slots", "mpi", "horovod", "limits", "threads", "noise", "disk", "shm"}
 CORES = len(os.sched_getaffinity(0))
 # Runs on a host before everything else there. All hosts have one clock, which cannot be set for one of them.
 ODD_PYTHON = """\

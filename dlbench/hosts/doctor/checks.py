@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from dlbench.hosts.doctor import cores, network, software, storage
+from dlbench.hosts.doctor import cores, network, noise, software, storage
 from dlbench.hosts.doctor.facts import CheckVerdict, ClusterFacts, Finding, HostReport, worst
 
 Check = Callable[[ClusterFacts, HostReport], Iterable[Finding]]
@@ -18,6 +18,7 @@ OF_A_HOST: Mapping[str, Check] = {
     "slots": cores.slots,
     "limits": cores.limits,
     "threads": cores.threads,
+    "noise": noise.noise,
     "port": network.port,
     "home": network.home,
     "disk": storage.disk,

@@ -51,6 +51,7 @@ def check(names: Sequence[str], home: tuple[str, int], folders: Mapping[str, str
         home: Address and port of the clock server on the machine that dlbench was called on.
         folders: Where room is needed, by what it is for.
     """
+    load = os.getloadavg()[0]  # before the probes themselves are a load
     slow: dict[str, Callable[[], Any]] = {
         "home": partial(_compare_clocks, *home),
         "routes": partial(_routes, names),
@@ -63,6 +64,7 @@ def check(names: Sequence[str], home: tuple[str, int], folders: Mapping[str, str
     }
     return in_time(slow) | {
         "hostname": socket.gethostname(),
+        "load": load,
         "cores": usable_cores(),
         "kernel": kernel(),
         "variables": leaked(os.environ),

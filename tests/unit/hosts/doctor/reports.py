@@ -18,7 +18,8 @@ MPI = {
     "library_version": "Open MPI v5.0.11",
 }
 MACHINE = {
-    "memory": {"total_bytes": 16 * GIB},
+    "cpu": {"governor": "performance", "boost": False, "smt": False, "vendor": "GenuineIntel"},
+    "memory": {"total_bytes": 16 * GIB, "transparent_hugepages": "madvise"},
     "gpus": [],
     "network": [{"name": "eth0", "mtu_bytes": 1500, "speed_mbit_per_s": 10_000}],
     "virtualisation": {"container": None},
@@ -39,6 +40,7 @@ def healthy(number: int, names: tuple[str, ...]) -> dict[str, Any]:
         "hostname": names[number],
         "cores": [0, 1, 2, 3],
         "kernel": f"kernel {number}",
+        "load": 0.1,
         "variables": {},
         "limits": {"processes": None, "files": 20_000, "group_processes": None},
         "routes": routes | {"10.0.0.9": {**routes[names[0]], "address": "10.0.0.9"}},
