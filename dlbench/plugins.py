@@ -33,6 +33,7 @@ FOLDERS = {
     "submitters": "dlbench.launch.submitters",
     "sensors": "dlbench.worker.sensors",
     "figures": "dlbench.report.figures",
+    "exporters": "dlbench.report.exporters",
 }
 
 

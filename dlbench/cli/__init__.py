@@ -29,6 +29,7 @@ COMMANDS = {
     "show": "Show the results of a study, of a running one, too.",
     "logs": "Print what a run's launcher and workers wrote.",
     "report": "Turn studies into figures, one page and a summary.",
+    "export": "Write a study for another tool.",
     "compare": "Say what changed from one study to another.",
     "list": "Show plugins, settings, columns and studies.",
     "schema": "Print the JSON Schema of a scenario for editors.",

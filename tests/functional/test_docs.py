@@ -96,7 +96,7 @@ def test_commands_work(page: Path, folder: Path) -> None:
         words = [path for word in words for path in (map(str, folder.glob(word)) if "*" in word else [word])]
         if "--resume" in words:  # there is nothing to continue
             continue
-        if (command in ("show", "logs") or words == ["studies"]) and not (folder / "studies").exists():
+        if (command in ("show", "logs", "export") or words == ["studies"]) and not (folder / "studies").exists():
             dlbench(folder, *LOOKED_AT)
         words = ["mlp-mpi" if word == "RUN" else word for word in words]
         if command == "run" and "--dry-run" not in words:

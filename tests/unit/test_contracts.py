@@ -26,6 +26,7 @@ FUNCTIONS = {
     "submitters": {"available": 0, "inside": 2},
     "sensors": {"available": 0, "open": 1},
     "figures": {},
+    "exporters": {"export": 2},
 }
 # Functions a plugin may have; where it does, they are called with so many arguments.
 OPTIONAL = {

@@ -1,0 +1,11 @@
+"""Studies in the formats of other tools, one file each.
+
+An exporter file holds a one-line doc and
+
+    def export(data: ReportData, output: Path) -> list[Path]: ...   # writes into a folder; returns what it wrote
+
+    OPTIONS = Options                                                # none so far
+    PACKAGE = "tensorboard"                                          # what it needs besides dlbench; optional
+
+It imports its library inside the function. Unknown values are left out, never written as 0.
+"""

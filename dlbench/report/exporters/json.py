@@ -1,0 +1,107 @@
+"""JSON with a schema: settings and results of every run, and medians with intervals of every arm."""
+
+import json as standard_json
+import math
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from dlbench.analysis.arms import METRICS, TIME_TO_TARGET, Arm, records
+from dlbench.plugins import Options
+from dlbench.records.files import write_text
+from dlbench.report.data import ReportData, StudyData
+
+OPTIONS = Options
+DOCUMENT, SCHEMA = "study.json", "study.schema.json"
+
+
+class Spread(BaseModel):
+    """A median over an arm's repeats; null where half of the runs never reached the target."""
+
+    model_config = ConfigDict(extra="forbid")
+    median: float | None
+    low: float | None
+    high: float | None
+    coverage: float | None = Field(description="Probability that the interval covers the true median.")
+    n: int
+
+
+class ArmDocument(BaseModel):
+    """An arm: its runs share all settings but the seed."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: str
+    label: str
+    baseline: bool
+    emulated: list[str] = Field(description="Why it was not on representative hardware; empty where it was.")
+    completed: int
+    metrics: dict[str, Spread]
+
+
+class StudyDocument(BaseModel):
+    """A study: `runs` have the columns of `runs.csv` by name, without unknown ones."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: str
+    scenario: str | None
+    machine: dict[str, Any]
+    runs: list[dict[str, Any]]
+    arms: list[ArmDocument]
+
+
+class Document(BaseModel):
+    """What `dlbench export --to json` writes."""
+
+    model_config = ConfigDict(extra="forbid")
+    schema_version: int = 1
+    studies: list[StudyDocument]
+
+
+def export(data: ReportData, output: Path) -> list[Path]:
+    """Write the studies and the schema that they follow."""
+    document = Document(studies=[_study(data, study) for study in data.studies])
+    written = [output / DOCUMENT, output / SCHEMA]
+    write_text(written[0], document.model_dump_json(indent=1) + "\n")
+    write_text(written[1], standard_json.dumps(Document.model_json_schema(), indent=1) + "\n")
+    return written
+
+
+def _study(data: ReportData, study: StudyData) -> StudyDocument:
+    rows = records(data.runs[data.runs["study"] == study.name])
+    runs = [{name: value for name, value in row.items() if _is_known(value)} for row in rows]
+    arms = [_arm(arm) for arm in data.arms[study.name]]
+    return StudyDocument(
+        name=study.name,
+        scenario=study.scenario_text or None,
+        machine=dict(study.machine),
+        runs=runs,
+        arms=arms,
+    )
+
+
+def _arm(arm: Arm) -> ArmDocument:
+    intervals = {TIME_TO_TARGET: arm.time_to_target, **{name: arm.metrics[name] for name in METRICS}}
+    intervals["efficiency"] = arm.efficiency
+    return ArmDocument(
+        name=arm.name,
+        label=arm.label,
+        baseline=arm.baseline,
+        emulated=[reason for reason in arm.emulated.split(";") if reason],
+        completed=arm.n,
+        metrics={
+            name: Spread(
+                median=found.value if math.isfinite(found.value) else None,
+                low=found.low,
+                high=found.high,
+                coverage=found.coverage,
+                n=found.n,
+            )
+            for name, found in intervals.items()
+            if found is not None
+        },
+    )
+
+
+def _is_known(value: Any) -> bool:
+    return value is not None and not (isinstance(value, float) and not math.isfinite(value))
