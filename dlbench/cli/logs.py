@@ -90,10 +90,8 @@ def _logs(attempt: "Attempt", worker: int | None) -> Iterator[Path]:
     if worker is not None:
         names = [files.worker_log(worker)]
     else:
-        ranks = sorted(
-            (path.name for path in attempt.folder.glob(files.worker_log_pattern())), key=lambda n: (len(n), n)
-        )
-        names = [files.LAUNCHER_LOG, *ranks]
+        found = [path.name for path in attempt.folder.glob(files.worker_log_pattern())]
+        names = [files.LAUNCHER_LOG, *sorted(found, key=lambda name: (len(name), name))]
     yield from (path for name in names if (path := attempt.folder / name).is_file())
 
 
@@ -106,10 +104,8 @@ def _print(path: Path, start: int | None, most: int) -> int:
     if start is None:
         click.echo(f"==> {path} <==")
         data = b"".join(data.splitlines(keepends=True)[-most:])
-    text = data.decode("utf-8", errors="replace")
     # A log is data: nothing in it may steer the terminal.
-    click.echo(
-        "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in text),
-        nl=start is None and not text.endswith("\n") and bool(text),
-    )
+    text = data.decode("utf-8", errors="replace")
+    shown = "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in text)
+    click.echo(shown, nl=start is None and bool(shown) and not shown.endswith("\n"))
     return end

@@ -28,41 +28,51 @@ LOOK_S = 2.0
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(study: Path | None, studies: Path, watch: bool, as_json: bool) -> None:
     """Show the results of STUDY, by default of the newest, also while another dlbench runs it."""
-    from dlbench.study.folder import latest, open_study
+    from dlbench.study.folder import latest
 
-    folder = open_study(study) if study else latest(studies)
+    folder = _opened(study) if study else latest(studies)
+    path = folder.path if folder else Path(study or ".")
     if as_json:
-        click.echo(json.dumps(content(folder, rows_of(folder)), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(content(path, folder), indent=2, ensure_ascii=False))
         return
     console = tables.console()
     seen: int | None = None
     while True:
-        rows = rows_of(folder)
+        rows = rows_of(path)
         if seen != len(rows):
             seen = len(rows)
             if watch and console.is_terminal:
                 console.clear()
-            _show(console, folder, rows)
+            _show(console, path, folder, rows)
             sys.stdout.flush()
-        if not watch or not _waiting(folder):
+        if not watch or folder is None or not _waiting(folder):
             return
         time.sleep(LOOK_S)
 
 
-def rows_of(folder: "Folder") -> "list[Row]":
+def _opened(path: Path) -> "Folder | None":
+    """Open a study; None where a published one has its rows, and no record of what was asked for."""
+    from dlbench.records import files
+    from dlbench.study.folder import open_study
+
+    is_published = not (path / files.STUDY).exists() and (path / files.table("runs")).exists()
+    return None if is_published else open_study(path)
+
+
+def rows_of(study: Path) -> "list[Row]":
     """Return the rows of a study's `runs.csv` by column, unknown values as None; none before a run has ended."""
     from dlbench.analysis.arms import records
     from dlbench.records import files
     from dlbench.records.columns import names
     from dlbench.records.tables import read_table
 
-    path = folder.path / files.table("runs")
+    path = study / files.table("runs")
     if not path.exists():
         return []
     return [dict.fromkeys(names("runs")) | row for row in records(read_table(path))]
 
 
-def content(folder: "Folder", rows: "Sequence[Row]") -> dict[str, Any]:
+def content(path: Path, folder: "Folder | None") -> dict[str, Any]:
     """Return what a study shows as JSON has it: counts of runs, arms with medians and intervals, and the answer."""
     from dlbench.analysis.answer.answers import answers
     from dlbench.analysis.arms import METRICS, TIME_TO_TARGET, arms, last_attempts
@@ -70,12 +80,12 @@ def content(folder: "Folder", rows: "Sequence[Row]") -> dict[str, Any]:
     from dlbench.cli.summary import num_missing
     from dlbench.records.outcome import Status
 
-    lasts = last_attempts(rows)
+    lasts = last_attempts(rows_of(path))
     found = [arm for arm in arms(lasts) if arm.completed]
-    is_whole = not num_missing(folder, lasts)
+    is_whole = folder is None or not num_missing(folder, lasts)
     return {
-        "study": str(folder.path),
-        "runs": len(folder.record.runs),
+        "study": str(path),
+        "runs": len(folder.record.runs) if folder else len(lasts),
         "completed": sum(row["status"] == Status.COMPLETED for row in lasts),
         "failed": {row["run_id"]: row["reason"] for row in lasts if row["status"] != Status.COMPLETED},
         "arms": [
@@ -104,9 +114,12 @@ def _finite(value: float) -> float | None:
     return value if abs(value) < float("inf") else None
 
 
-def _show(console: "Console", folder: "Folder", rows: "Sequence[Row]") -> None:
-    from dlbench.cli.summary import show_study
+def _show(console: "Console", path: Path, folder: "Folder | None", rows: "Sequence[Row]") -> None:
+    from dlbench.cli.summary import show, show_study
 
+    if folder is None:
+        show(console, path, rows)
+        return
     waiting = _waiting(folder)
     total = len(folder.record.runs)
     under_way = [name for name in waiting if name]

@@ -68,6 +68,14 @@ def test_the_newest_is_the_default() -> None:
     assert dlbench("show").startswith(f"study {newest('bad')}: 2 of 2 runs have ended\n2 runs not completed:\n")
 
 
+def test_a_published_study_needs_no_record() -> None:
+    published = Path(__file__).parents[2] / "results" / "digits-batch-workers"
+    text = dlbench("show", str(published))
+    assert text.startswith("Results. Median [interval that covers")
+    assert text.splitlines()[-1].endswith(f"dlbench report {published}")
+    assert json.loads(dlbench("show", str(published), "--json"))["answer"]
+
+
 def test_json_is_for_programs() -> None:
     found = json.loads(dlbench("show", str(newest("good")), "--json"))
     assert (found["runs"], found["completed"], found["failed"]) == (4, 4, {})
