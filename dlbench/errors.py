@@ -8,6 +8,8 @@ from difflib import get_close_matches
 # Characters that a text must not bring into a file or onto a terminal: half a surrogate pair cannot be written, control
 # characters steer a terminal, and marks of direction show a line in another order. Line ends and tabs are text.
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# Of more mistakes the first are shown: they are enough for one reading.
+MOST_MISTAKES = 20
 # The line before a `UserError` in the output of the program that prepares a data set.
 PREPARATION_REFUSED = "this cannot be prepared:"
 
@@ -40,7 +42,10 @@ class MistakesError(UserError):
     """
 
     def __init__(self, errors: Sequence[UserError]) -> None:
-        super().__init__(f"{len(errors)} mistakes:\n" + "\n".join(map(str, errors)))
+        files = {error.where.rpartition(":")[0] or error.where for error in errors}
+        lines = [str(error) for error in errors[:MOST_MISTAKES]]
+        lines += [f"and {len(errors) - MOST_MISTAKES} more"] if len(errors) > MOST_MISTAKES else []
+        super().__init__(f"{len(errors)} mistakes:\n" + "\n".join(lines), where=files.pop() if len(files) == 1 else "")
         self.errors = tuple(errors)
 
 
