@@ -65,7 +65,7 @@ def test_wrong_usage_ends_with_2(arguments: list[str]) -> None:
 
 def test_the_nearest_command_is_named() -> None:
     assert "did you mean 'check'?" in CliRunner().invoke(group, ["chek"]).stderr
-    assert "there are: run, check" in CliRunner().invoke(group, ["zebra"]).stderr
+    assert "there are: init, run, check" in CliRunner().invoke(group, ["zebra"]).stderr
 
 
 def test_version() -> None:
