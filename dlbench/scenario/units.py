@@ -16,6 +16,12 @@ def units_of(key: str) -> str:
     return ", ".join(f"`4{unit}`" for unit in units)
 
 
+def pattern_of(key: str) -> str:
+    """Return the regular expression of the texts with a unit that a setting takes; empty where it takes none."""
+    units = _units(key)
+    return rf"^\s*{_NUMBER.pattern.partition(' ?')[0]} ?({'|'.join(units)})\s*$" if units else ""
+
+
 def with_units(value: Any, key: str = "") -> Any:
     """Return a document in which every text with a unit that its key takes is a number in the key's own unit."""
     if isinstance(value, dict):

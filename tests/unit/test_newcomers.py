@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from dlbench.errors import UserError
 from dlbench.scenario.cluster import this_machine
 from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.read.scenario_file import parse
+from dlbench.scenario.read.schema import schema
 
 BASE = "base:\n  dataset: digits\n  model: mlp\n  trainer: numpy\n"
 # The text, the line that is named, and what the message says.
@@ -81,6 +83,24 @@ def test_a_value_may_have_a_unit_where_a_unit_is_meant(subtests: pytest.Subtests
         with subtests.test(written=written):
             text = simulated + f"  communicator.bandwidth_bytes_per_s: {written}\n"
             assert parse(text, "s.yaml").base["communicator.bandwidth_bytes_per_s"] == rate
+
+
+def test_editors_allow_what_the_reader_does(subtests: pytest.Subtests) -> None:
+    validator = Draft202012Validator(schema())
+    for limit, allowed in (
+        ("5m", True),
+        ("1.5 h", True),
+        ("90", False),
+        ("5 parsecs", False),
+        ("m", False),
+        (90, True),
+    ):
+        with subtests.test(limit=limit):
+            assert validator.is_valid({"base": {}, "timeout_s": limit}) is allowed
+    for rate, allowed in (("10 Gbit/s", True), ("1GB/s", True), ("1GB", False)):
+        with subtests.test(rate=rate):
+            assert validator.is_valid({"base": {"communicator.bandwidth_bytes_per_s": rate}}) is allowed
+            assert validator.is_valid({"matrix": {"communicator.bandwidth_bytes_per_s": [rate]}}) is allowed
 
 
 def test_a_text_that_only_looks_like_one_stays_a_text() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 from dlbench import plugins
 from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import OPTION_PREFIXES, PLUGIN_SETTINGS, Settings
+from dlbench.scenario.units import pattern_of
 
 Schema = dict[str, Any]
 
@@ -15,9 +16,9 @@ _AXES = {"$ref": "#/$defs/axes"}
 def schema() -> Schema:
     """Return the JSON Schema (draft 2020-12) of a scenario file with the plugins that are installed."""
     definitions: Schema = {}
-    keys = _settings(definitions) | _options(definitions)
+    keys = _with_units(_settings(definitions) | _options(definitions))
     whole = _taken(Scenario.model_json_schema(), definitions)
-    properties = whole["properties"] | _sections(whole["properties"])
+    properties = _with_units(whole["properties"]) | _sections(whole["properties"])
     definitions["point"] = _mapping(keys)
     definitions["axes"] = _mapping({key: _axis(value) for key, value in keys.items()}, {"type": "array", "minItems": 1})
     return {
@@ -29,6 +30,13 @@ def schema() -> Schema:
         "additionalProperties": False,
         "$defs": definitions,
     }
+
+
+def _with_units(keys: Schema) -> Schema:
+    """Return the keys, those whose name has a unit with a text such as `5m` beside their number."""
+    texts = {key: {"type": "string", "pattern": pattern} for key in keys if (pattern := pattern_of(key))}
+    said = {key: {name: keys[key][name] for name in ("description", "default") if name in keys[key]} for key in texts}
+    return keys | {key: {**said[key], "anyOf": [keys[key], text]} for key, text in texts.items()}
 
 
 def _sections(properties: Schema) -> Schema:
