@@ -17,6 +17,7 @@ from dlbench.errors import UserError
 def command(study: Path | None, studies: Path, form: str, output: Path | None) -> None:
     """Write STUDY, by default the newest, for another tool."""
     from dlbench import plugins
+    from dlbench.records import files
     from dlbench.report.data import read
     from dlbench.study.folder import latest
 
@@ -26,10 +27,16 @@ def command(study: Path | None, studies: Path, form: str, output: Path | None) -
         raise UserError(f"the exporter {form!r} needs {package}", hint=f"pip install {package}")
     path = study or latest(studies).path
     folder = output or path / exporter.name
+    if (folder / files.STUDY).exists() or (folder / files.table("runs")).exists():
+        raise UserError(
+            f"{folder} is a study", hint="name another --output: nothing is written into a study's own files"
+        )
     data = read([path])
     try:
         folder.mkdir(parents=True, exist_ok=True)
         written = exporter.get("export")(data, folder)
     except FileExistsError as error:
         raise UserError(f"{folder} is no folder", hint="name another --output") from error
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written: {error.strerror}", hint="name another --output") from error
     click.echo(f"{len(written)} written in {folder}" if len(written) > 1 else str(written[0]) if written else "nothing")

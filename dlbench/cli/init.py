@@ -34,6 +34,7 @@ def command(
     force: bool,
 ) -> None:
     """Write FILE (scenario.yaml), a commented scenario that runs as it is. Asks for what is not given."""
+    from dlbench.records.files import write_text
     from dlbench.scenario.cluster import this_machine
     from dlbench.scenario.expand.runs import expand
     from dlbench.scenario.read.scenario_file import parse
@@ -56,7 +57,10 @@ def command(
     )
     text = starter(wish, str(file))
     runs = expand(parse(text, str(file)), cluster, {})
-    file.write_text(text, encoding="utf-8")
+    try:
+        write_text(file, text)
+    except OSError as error:
+        raise UserError(f"{file} cannot be written: {error.strerror}") from error
     click.echo(
         f"{file}: {len(runs)} runs of {len({run.fingerprint for run in runs})} arms. Next: dlbench run {file} --report"
     )

@@ -74,14 +74,14 @@ def command(
         resume=resume,
         part=options.read_part(part),
     )
+    if sets and scenario is None:
+        raise UserError("--set changes a scenario's file; a study that is continued has its own")
     if dry_run:
         from dlbench.study.measure import dry_run as plans
 
         for text in plans(request):
             click.echo(text)
         return COMPLETED
-    if sets and scenario is None:
-        raise UserError("--set changes a scenario's file; a study that is continued has its own")
     return _run(request, is_followed=followed, wants_report=wants_report or opens, opens=opens)
 
 

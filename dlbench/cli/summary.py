@@ -118,7 +118,8 @@ def failures(rows: Iterable[Row], study: Path) -> list[str]:
         reason = (row["reason"] or "").strip().split("\n")[0]
         why = f": {reason}" if reason not in ("", row["status"]) else ""
         lines.append(f"  {row['run_id']} (attempt {row['attempt']}): {row['status']}{why}")
-        lines += [f"    {line}" for line in where_logs_are(study, row["run_id"], row["attempt"])]
+        if files.attempt_folder(study, row["run_id"], row["attempt"]).is_dir():  # a published study has none
+            lines += [f"    {line}" for line in where_logs_are(study, row["run_id"], row["attempt"])]
     if len(failed) > MAX_FAILURES:
         lines.append(f"  ... and {len(failed) - MAX_FAILURES} more: see the column `reason`")
     return lines

@@ -48,6 +48,8 @@ def describe(options: NpzOptions) -> Description:
     with _opened(options) as (path, arrays):
         names = _names(options, path, arrays)
         x, y = (arrays[name] for name in names["train"])
+        if not x.ndim or not y.ndim:
+            raise UserError(f"npz: {path}: {' and '.join(names['train'])} must be arrays of samples and classes")
         samples = _samples(x)
         validation = len(arrays[names["validation"][0]]) if "validation" in names else None
         classes = int(y.max()) + 1 if len(y) and np.issubdtype(y.dtype, np.integer) else None
@@ -65,11 +67,10 @@ def prepare(options: NpzOptions, writer: ArrayWriter) -> None:
         are_bytes = {arrays[x].dtype for x, _ in names.values()} == {np.dtype(np.uint8)}
         used = ", ".join(name for pair in names.values() for name in pair)
         writer.describe(source=f"{used} of {path}", scale=1 / 255 if are_bytes else 1.0)
-        for part, (x_name, y_name) in names.items():
-            x, y = _samples(arrays[x_name]), _classes(arrays[y_name])
-            if len(x) != len(y):
-                raise UserError(f"npz: {path}: {x_name} has {len(x):,} samples and {y_name} {len(y):,} classes")
-            writer.append(x, y, part)
+        found = {part: (_samples(arrays[x]), _classes(arrays[y])) for part, (x, y) in names.items()}
+    # Outside, so that a full disk is not taken for a fault of the file.
+    for part, (x, y) in found.items():
+        writer.append(x, y, part)
 
 
 @contextmanager

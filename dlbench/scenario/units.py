@@ -1,6 +1,8 @@
 """Numbers with units in scenarios: a setting whose name ends in its unit takes `5m` or `4GiB`, too."""
 
+import math
 import re
+from decimal import Decimal
 from typing import Any
 
 _TIMES = {"ms": 1e-3, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -43,5 +45,8 @@ def _number(text: str, units: dict[str, float]) -> float | str:
     found = _NUMBER.fullmatch(text.strip())
     if not found or found[2] not in units:
         return text
-    number = float(found[1]) * units[found[2]]
-    return int(number) if number.is_integer() else number
+    # Exactly: 4.1 GB are 4,100,000,000 bytes, which they are not in binary fractions.
+    number = Decimal(found[1]) * Decimal(str(units[found[2]]))
+    if not math.isfinite(float(number)):
+        return text
+    return int(number) if number == number.to_integral_value() else float(number)

@@ -186,11 +186,19 @@ def _options_of(data: str) -> dict[str, Any]:
             raise UserError(f"{data} is an archive", hint="unpack it first, and name the folder or file that is in it")
         return {"dataset": "text", "dataset.path": data}
     known = plugins.names("datasets")
+    if data in known and (needed := _needed(data)):
+        raise UserError(f"the data set {data} needs {needed}", hint="name the file or folder itself: --data PATH")
     if data in known or ":" in data:
         return {"dataset": data}
     raise UserError(
         f"{data!r} is no file or folder, and no data set; there are: {', '.join(known)}", hint=nearest(data, known)
     )
+
+
+def _needed(dataset: str) -> str:
+    """Return the options without which a data set is nothing."""
+    fields = plugins.load("datasets", dataset).options.model_fields
+    return ", ".join(f"dataset.{name}" for name, field in fields.items() if field.is_required())
 
 
 def _common_size(folder: Path) -> tuple[int, int] | None:

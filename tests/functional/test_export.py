@@ -36,8 +36,8 @@ def found(study: Path) -> ReportData:
 
 def test_json_follows_its_schema_and_holds_every_run_and_arm(study: Path, tmp_path: Path) -> None:
     export(study, "json", tmp_path)
-    document = json.loads((tmp_path / "study.json").read_text())
-    schema = json.loads((tmp_path / "study.schema.json").read_text())
+    document = json.loads((tmp_path / "export.json").read_text())
+    schema = json.loads((tmp_path / "export.schema.json").read_text())
     Draft202012Validator.check_schema(schema)
     Draft202012Validator(schema).validate(document)
     (written,), data = document["studies"], found(study)
@@ -103,6 +103,19 @@ def test_tensorboard_reads_the_curves_and_the_settings(study: Path, tmp_path: Pa
         if study.name == "strategies":
             assert start.hparams["strategy"].string_value == row["strategy"]
     assert len(list(tmp_path.glob("*/*"))) == len(completed)
+
+
+def test_a_study_is_never_written_over_and_names_in_cells_lead_nowhere(tmp_path: Path) -> None:
+    inside = tmp_path / "copy"
+    inside.mkdir()
+    (inside / "runs.csv").write_bytes((STUDIES[1] / "runs.csv").read_bytes())
+    assert "is a study" in export(inside, "json", inside, code=2).output
+    study = found(STUDIES[1]).studies[0]
+    odd = study.attempts.assign(study=f"{tmp_path}/escaped/../elsewhere")
+    plugins.load("exporters", "tensorboard").get("export")(
+        ReportData((type(study)(study.path, "odd", odd, study.scenario_text, study.machine),)), tmp_path / "out"
+    )
+    assert {path.name for path in tmp_path.iterdir()} == {"copy", "out"}
 
 
 def test_what_cannot_be_exported_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,6 +110,8 @@ def test_strategies_are_an_axis_where_they_are_asked_for() -> None:
         (["--script", "train.py", "--compare", "strategy"], "its own"),
         (["--compare", "wokers"], "did you mean 'workers'?"),
         (["--data", "digits", "--script", "train.py"], "exclude each other"),
+        (["--data", "npz"], "needs dataset.path"),
+        (["no folder/s.yaml"], "cannot be written"),
         (["--model", "resnet"], "there is no 'resnet' among the models"),
     ],
 )

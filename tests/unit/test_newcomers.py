@@ -75,7 +75,13 @@ def test_a_value_may_have_a_unit_where_a_unit_is_meant(subtests: pytest.Subtests
     for written, seconds in (("5m", 300), ("1.5 h", 5400), ("250ms", 0.25), ("90", 90), ("2 min", 120), ("1d", 86400)):
         with subtests.test(written=written):
             assert parse(BASE + f"timeout_s: {written}\n", "s.yaml").limits.timeout_s == seconds
-    for written, size in (("4GiB", 4 * 2**30), ("4 GB", 4_000_000_000), ("512 MiB", 2**29), ("2e6", 2_000_000)):
+    for written, size in (
+        ("4GiB", 4 * 2**30),
+        ("4 GB", 4_000_000_000),
+        ("512 MiB", 2**29),
+        ("4.1 GB", 4_100_000_000),
+        ("2e6", 2_000_000),
+    ):
         with subtests.test(written=written):
             assert parse(BASE + f"  memory_limit_bytes: {written}\n", "s.yaml").base["memory_limit_bytes"] == size
     simulated = "base:\n  strategy: ring\n  communicator: simulated\n"

@@ -13,7 +13,7 @@ from dlbench.records.files import write_text
 from dlbench.report.data import ReportData, StudyData
 
 OPTIONS = Options
-DOCUMENT, SCHEMA = "study.json", "study.schema.json"
+DOCUMENT, SCHEMA = "export.json", "export.schema.json"
 
 
 class Spread(BaseModel):

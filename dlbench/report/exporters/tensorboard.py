@@ -11,6 +11,7 @@ from dlbench.analysis.groups import varying
 from dlbench.plugins import Options
 from dlbench.records.files import replacing
 from dlbench.report.data import ReportData
+from dlbench.scenario.scenario import name_from
 
 if TYPE_CHECKING:
     from tensorboard.compat.proto.event_pb2 import Event
@@ -29,7 +30,7 @@ def export(data: ReportData, output: Path) -> list[Path]:
     settings = varying(data.completed) if len(data.completed) else ()
     written = []
     for row in records(data.completed):
-        folder = output / str(row["study"]) / str(row["run_id"])
+        folder = output / name_from(str(row["study"])) / name_from(str(row["run_id"]))
         own = epochs[(epochs["study"] == row["study"]) & (epochs["run_id"] == row["run_id"])] if len(epochs) else epochs
         # All workers have the same scores; the first one's rows stand for them.
         curve = [one for one in records(own) if one.get("worker") in (None, 0)] if len(own) else []

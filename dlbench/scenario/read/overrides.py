@@ -56,9 +56,14 @@ def _replace(data: dict[str, Any], key: str, value: Any) -> Path:
     if section == "target" and rest:
         _section(data, "target")[rest] = value
         return "target", rest
-    linked = data.get("zip") or []
-    if any(isinstance(axes, dict) and key in axes for axes in ([linked] if isinstance(linked, dict) else linked)):
+    linked = data.get("zip")
+    groups = linked if isinstance(linked, list) else [linked]
+    if any(isinstance(axes, dict) and key in axes for axes in groups):
         raise UserError(f"--set {key}: it varies together with others (`zip`)", hint="change it in the file")
+    for name in ("include", "exclude"):
+        points = data.get(name)
+        if any(isinstance(point, dict) and key in point for point in (points if isinstance(points, list) else ())):
+            raise UserError(f"--set {key}: `{name}` names it, too", hint="change it in the file")
     axes = data.get("matrix")
     if isinstance(axes, dict) and key in axes:
         axes[key] = value if isinstance(value, list) else [value]

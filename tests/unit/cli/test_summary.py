@@ -62,7 +62,7 @@ def test_emulated_arms_are_marked():
 def test_failures_are_named_with_their_reason():
     failed = row("x-r0", status="failed", reason="worker 1: ValueError: [red]no\nmore", attempt=2)
     text = shown([row("x-r0"), failed])
-    assert "1 run not completed:\n  x-r0 (attempt 2): failed: worker 1: ValueError: [red]no\n    logs: " in text
+    assert "1 run not completed:\n  x-r0 (attempt 2): failed: worker 1: ValueError: [red]no\n" in text
     assert "Results" not in text
 
 
@@ -105,7 +105,10 @@ def test_the_doubt_that_matters_most_is_one_line():
     assert "not representative hardware (oversubscribed)" in doubt
 
 
-def test_a_failure_names_its_logs_and_the_command_that_shows_them():
+def test_a_failure_names_its_logs_and_the_command_that_shows_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "logs" not in shown([row("x-r0", status="failed", reason="no", attempt=2)])
+    Path("a [bold]study/runs/x-r0/2").mkdir(parents=True)
     text = shown([row("x-r0", status="failed", reason="no", attempt=2)])
     assert "logs: a [bold]study/runs/x-r0/2\n" in text
     assert "shown by: dlbench logs x-r0 --study 'a [bold]study'\n" in text

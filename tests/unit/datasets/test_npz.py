@@ -65,7 +65,7 @@ def test_a_file_that_is_none_is_said(prepared, here, subtests):
     [
         ({"a": FLOATS, "b": CLASSES}, {}, "has a, b, neither x and y"),
         ({"a": FLOATS, "b": CLASSES}, {"x": "a", "y": "c"}, "has no array 'c'; it has a, b"),
-        ({"x": FLOATS, "y": CLASSES[:9]}, {}, "30 samples and y 9 classes"),
+        ({"x": FLOATS, "y": CLASSES[:9]}, {}, "30 samples but y has 9"),
         ({"x": np.array([{}, {}]), "y": np.array([0, 1])}, {}, "cannot be read"),
     ],
 )

@@ -15,6 +15,7 @@ matrix:
   batch_size: [8, 16]
   workers: [1, 2]
 zip: {seed: [1, 2], learning_rate: [0.1, 0.2]}
+include: [{momentum: 0.9}]
 target: {metric: validation_accuracy, value: 0.9}
 """
 
@@ -55,6 +56,7 @@ def test_a_wrong_value_is_refused_as_in_the_file(path: Path, subtests: pytest.Su
         ("seed", "3", "varies together with others"),
         ("target.metric", "accuracy", "did you mean 'validation_accuracy'?"),
         ("epochs", "[", "not readable as YAML"),
+        ("momentum", "0.5", "`include` names it, too"),
     ):
         with subtests.test(key=key), pytest.raises(UserError) as caught:
             read(path, {key: value})
