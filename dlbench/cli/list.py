@@ -129,17 +129,22 @@ def _show_columns(name: str | None) -> None:
 
 def _show_studies(parent: Path, scenario: str | None) -> None:
     """Show the studies of a folder, the newest first."""
-    from dlbench.study.attempts import status_of
+    from dlbench.cli.show import rows_of
+    from dlbench.records import files
+    from dlbench.records.outcome import Status
+    from dlbench.study.attempts import statuses
     from dlbench.study.folder import studies_of
 
     found = studies_of(parent, scenario)
     if not found:
-        click.echo(f"there is no study in {parent}")
+        of = f" of scenario {scenario!r}" if scenario else ""
+        click.echo(f"there is no study{of} in {parent}")
         return
     rows = []
     for folder in reversed(found):
-        statuses = [status_of(folder.path, run) for run in folder.record.runs]
-        counts = (len(statuses), sum(one == "completed" for one in statuses), sum(one is None for one in statuses))
+        is_published = not (folder.path / files.RUNS_FOLDER).is_dir()
+        own = list(statuses(folder, rows_of(folder.path) if is_published else ()).values())
+        counts = (len(own), own.count(Status.COMPLETED), own.count(None))
         rows.append((str(folder.path), folder.record.created_at, *map(str, counts)))
     tables.show("studies", ("study", "begun at", "runs", "completed", "without outcome"), rows)
 

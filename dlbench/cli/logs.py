@@ -1,5 +1,7 @@
 """`dlbench logs`: what a run's launcher and workers wrote."""
 
+import codecs
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 # Between two looks at files that grow.
 LOOK_S = 0.5
+# Colours, moves of the cursor and titles of windows (ECMA-48).
+_STEERING = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\^_])")
 
 
 @click.command("logs")
@@ -43,18 +47,19 @@ def command(
 
     folder = open_study(study) if study else latest(studies)
     found = _attempt(folder, _run_id(folder, run), attempt)
-    read: dict[Path, int] = {}
+    printer = _Printer(lines)
     has_ended = not follow
     while True:
         for path in _logs(found, worker):
-            read[path] = _print(path, read.get(path), lines)
+            printer.print(path)
         if has_ended:
             break
         # What is written between the last look and the outcome is printed by one more look.
         has_ended = found.outcome() is not None
         if not has_ended:
             time.sleep(LOOK_S)
-    if not read:
+    printer.end_line()
+    if not printer.has_printed:
         which = "" if worker is None else f" of worker {worker}"
         raise UserError(f"there is no log{which} in {found.folder}")
 
@@ -68,7 +73,8 @@ def _run_id(folder: "Folder", word: str) -> str:
         return found[0]
     if not found:
         raise UserError(f"{folder.path} has no run {word!r}", hint=nearest(word, names))
-    raise UserError(f"{len(found)} runs of {folder.path} have {word!r} in their name: {', '.join(found[:4])} ...")
+    more = ", ..." if len(found) > 4 else ""
+    raise UserError(f"{len(found)} runs of {folder.path} have {word!r} in their name: {', '.join(found[:4])}{more}")
 
 
 def _attempt(folder: "Folder", run_id: str, number: int | None) -> "Attempt":
@@ -95,17 +101,59 @@ def _logs(attempt: "Attempt", worker: int | None) -> Iterator[Path]:
     yield from (path for name in names if (path := attempt.folder / name).is_file())
 
 
-def _print(path: Path, start: int | None, most: int) -> int:
-    """Print what a file has beyond an offset, at first its last lines; return the offset of what is to come."""
-    with path.open("rb") as file:
-        file.seek(start or 0)
-        data = file.read()
-    end = (start or 0) + len(data)
-    if start is None:
-        click.echo(f"==> {path} <==")
-        data = b"".join(data.splitlines(keepends=True)[-most:])
-    # A log is data: nothing in it may steer the terminal.
-    text = data.decode("utf-8", errors="replace")
-    shown = "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in text)
-    click.echo(shown, nl=start is None and bool(shown) and not shown.endswith("\n"))
-    return end
+class _Printer:
+    """Prints files that grow, each piece below the name of its file, as `tail --follow` does.
+
+    Args:
+        most: How many last lines are printed of a file that is new; 0 for all.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._ends: dict[Path, int] = {}
+        self._last: Path | None = None
+        self._is_in_line = False
+
+    @property
+    def has_printed(self) -> bool:
+        return bool(self._ends)
+
+    def print(self, path: Path) -> None:
+        """Print what a file has beyond what was printed of it."""
+        start = self._ends.get(path)
+        with path.open("rb") as file:
+            file.seek(start or 0)
+            data = file.read()
+        # A letter whose last bytes are still to be written waits for them.
+        data = data[: len(data) - _open_bytes(data)]
+        self._ends[path] = (start or 0) + len(data)
+        if start is not None and not data:
+            return
+        if path != self._last:
+            self.end_line()
+            click.echo(f"==> {path} <==")
+            self._last = path
+        if start is None:
+            data = b"".join(data.splitlines(keepends=True)[-self._most :])
+        text = _harmless(data.decode("utf-8", errors="replace"))
+        click.echo(text, nl=False)
+        self._is_in_line = bool(text) and not text.endswith("\n")
+
+    def end_line(self) -> None:
+        """End a line that its file has not ended."""
+        if self._is_in_line:
+            click.echo()
+            self._is_in_line = False
+
+
+def _open_bytes(data: bytes) -> int:
+    """Return how many bytes at the end begin a letter of UTF-8 that is not whole."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    decoder.decode(data[-4:])
+    return len(decoder.getstate()[0])
+
+
+def _harmless(text: str) -> str:
+    """Return a log's text without what would steer the terminal: a log is data."""
+    lines = _STEERING.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+    return "".join(letter if letter.isprintable() or letter in "\n\t\u00a0" else "?" for letter in lines)

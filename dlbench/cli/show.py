@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dlbench.cli import options, tables
+from dlbench.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,6 +31,8 @@ def command(study: Path | None, studies: Path, watch: bool, as_json: bool) -> No
     """Show the results of STUDY, by default of the newest, also while another dlbench runs it."""
     from dlbench.study.folder import latest
 
+    if watch and as_json:
+        raise UserError("--watch shows a table", hint="for a program, call --json again")
     folder = _opened(study) if study else latest(studies)
     path = folder.path if folder else Path(study or ".")
     if as_json:
@@ -38,6 +41,8 @@ def command(study: Path | None, studies: Path, watch: bool, as_json: bool) -> No
     console = tables.console()
     seen: int | None = None
     while True:
+        # Asked before the rows are read: the last row may be written in between.
+        goes_on = watch and folder is not None and _goes_on(folder)
         rows = rows_of(path)
         if seen != len(rows):
             seen = len(rows)
@@ -45,7 +50,7 @@ def command(study: Path | None, studies: Path, watch: bool, as_json: bool) -> No
                 console.clear()
             _show(console, path, folder, rows)
             sys.stdout.flush()
-        if not watch or folder is None or not _waiting(folder):
+        if not goes_on:
             return
         time.sleep(LOOK_S)
 
@@ -116,28 +121,27 @@ def _finite(value: float) -> float | None:
 
 def _show(console: "Console", path: Path, folder: "Folder | None", rows: "Sequence[Row]") -> None:
     from dlbench.cli.summary import show, show_study
+    from dlbench.study.attempts import attempts_of, statuses
 
     if folder is None:
         show(console, path, rows)
         return
-    waiting = _waiting(folder)
-    total = len(folder.record.runs)
-    under_way = [name for name in waiting if name]
-    click.echo(f"study {folder.path}: {total - len(waiting)} of {total} runs have ended")
-    for name in under_way:
-        click.echo(f"  no outcome yet, so running or killed: {name}")
+    found = statuses(folder, rows)
+    waiting = [name for name, status in found.items() if status is None]
+    click.echo(f"study {folder.path}: {len(found) - len(waiting)} of {len(found)} runs have ended")
+    for name in waiting:
+        if attempts_of(folder.path, name):
+            click.echo(f"  no outcome yet, so running or killed: {name}")
     show_study(console, folder, rows)
 
 
-def _waiting(folder: "Folder") -> list[str]:
-    """Return for each run that has no outcome yet its name if it was launched, else an empty text."""
-    from dlbench.study.attempts import attempts_of
+def _goes_on(folder: "Folder") -> bool:
+    """Return whether rows may still come: a dlbench is running in the study, or a job of it waits in a queue."""
+    from dlbench.records import files
+    from dlbench.study.attempts import statuses
+    from dlbench.study.lock import is_held
 
-    found = []
-    for run in folder.record.runs:
-        attempts = attempts_of(folder.path, run.run_id)
-        if not attempts:
-            found.append("")
-        elif attempts[-1].outcome() is None:
-            found.append(run.run_id)
-    return found
+    if is_held(folder.path):
+        return True
+    in_queue = (folder.path / files.SUBMISSIONS_FOLDER).exists()
+    return in_queue and None in statuses(folder, rows_of(folder.path)).values()

@@ -4,11 +4,11 @@ import contextlib
 import errno
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -20,6 +20,7 @@ from dlbench.records.outcome import Outcome, Status
 from dlbench.regular_file import read_regular
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.source import first_fault
+from dlbench.study.folder import Folder
 
 Content = TypeVar("Content", bound=BaseModel)
 
@@ -82,6 +83,20 @@ def status_of(study: Path, run: RunSpec) -> Status | None:
     """Return the status of a run: that of its last attempt; None where it has none or that has not ended."""
     outcome = next((attempt.outcome() for attempt in reversed(attempts_of(study, run.run_id))), None)
     return None if outcome is None else outcome.status
+
+
+def statuses(folder: Folder, rows: Iterable[Mapping[str, Any]]) -> dict[str, str | None]:
+    """Return the status of each run of a study by its id; None where it has none yet.
+
+    Args:
+        folder: The study.
+        rows: Of its `runs.csv`: a published study has these alone, and no attempts.
+    """
+    of_rows = {row["run_id"]: row["status"] for row in rows}
+    return {
+        run.run_id: status_of(folder.path, run) if attempts_of(folder.path, run.run_id) else of_rows.get(run.run_id)
+        for run in folder.record.runs
+    }
 
 
 def pending(study: Path, runs: Iterable[RunSpec]) -> tuple[RunSpec, ...]:

@@ -46,6 +46,23 @@ def require_free(study: Path) -> None:
         return
 
 
+def is_held(study: Path) -> bool:
+    """Return whether a dlbench is running in a study; where locks cannot be asked for, that it is not."""
+    try:
+        descriptor = os.open(study / files.LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def _acquire(descriptor: int, study: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -106,7 +106,7 @@ def test_a_study_that_is_running_recommends_nothing(tmp_path: Path) -> None:
 def test_logs_are_those_of_a_run_named_by_a_part_of_its_name(folder: Path) -> None:
     text = dlbench("logs", "b8-")
     assert text.count("==> ") == 2
-    assert "?[31mfrom the script" in text  # what is in a log steers no terminal
+    assert "\nfrom the script" in text  # what is in a log steers no terminal
     assert "ValueError: no data" in text
     assert "==> " in dlbench("logs", "b8-", "--worker", "0", "--follow")
     assert dlbench("logs", "b8-", "--worker", "0", "--lines", "1").splitlines()[1:] == ["ValueError: no data"]
@@ -135,3 +135,55 @@ def test_studies_are_listed_the_newest_first() -> None:
     assert [line.split()[0] for line in lines[1:]] == [str(newest("bad")), str(newest("good"))]
     assert [line.split()[2:] for line in lines[1:]] == [["2", "0", "0"], ["4", "4", "0"]]
     assert len(dlbench("list", "studies", "good").splitlines()) == 2
+
+
+def test_watching_shows_the_last_row_and_ends_with_the_study(tmp_path: Path) -> None:
+    """A study that another dlbench runs is watched to its end; one whose dlbench was killed is left at once."""
+    (tmp_path / "slow.yaml").write_text(GOOD.replace("epochs: 1", "epochs: 2"))
+    running = subprocess.Popen(
+        [sys.executable, "-m", "dlbench", "run", "slow.yaml"], cwd=tmp_path,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 30
+        while not list(tmp_path.glob("studies/slow-*/lock")) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        (study,) = tmp_path.glob("studies/slow-*")
+        text = dlbench("show", str(study), "--watch")
+    finally:
+        assert running.wait(60) == 0
+    assert f"study {study}: 4 of 4 runs have ended\n" in text
+    assert text.splitlines()[-1].endswith(f"dlbench report {study}")
+
+    (study / "runs.csv").unlink()
+    for outcome in study.glob("runs/*/1/outcome.json"):
+        outcome.unlink()
+    assert dlbench("show", str(study), "--watch").count("so running or killed") == 4
+
+
+def test_a_published_study_with_its_record_has_ended(tmp_path: Path) -> None:
+    published = shutil.copytree(Path(__file__).parents[1] / "fixtures" / "study-v3", tmp_path / "one" / "study")
+    shutil.rmtree(published / "runs", ignore_errors=True)
+    num_runs = len(json.loads((published / "study.json").read_text())["runs"])
+    assert f": {num_runs} of {num_runs} runs have ended" in dlbench("show", str(published))
+    line = dlbench("list", "studies", "--studies", str(tmp_path / "one")).splitlines()[1]
+    assert line.split()[2:] == [str(num_runs), line.split()[3], "0"]
+
+
+def test_logs_that_grow_name_their_file_again_and_keep_letters_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from dlbench.cli.logs import _Printer
+
+    first, second = tmp_path / "first.log", tmp_path / "second.log"
+    printer = _Printer(2)
+    letter = "한".encode()
+    first.write_bytes(b"old\nkept\n\x1b[1mloss\x1b[0m\xc2\xa0" + letter[:2])
+    printer.print(first)
+    second.write_bytes(b"10%\r20%\r\nend\n")
+    printer.print(second)
+    first.write_bytes(first.read_bytes() + letter[2:] + b"\n")
+    printer.print(second)
+    printer.print(first)
+    text = capsys.readouterr().out
+    assert text == f"==> {first} <==\nkept\nloss\u00a0\n==> {second} <==\n20%\nend\n==> {first} <==\n한\n"
