@@ -39,21 +39,22 @@ class MistakesError(UserError):
 
     Args:
         errors: Each of them.
+        what: What they are called.
     """
 
-    def __init__(self, errors: Sequence[UserError]) -> None:
+    def __init__(self, errors: Sequence[UserError], what: str) -> None:
         files = {error.where.rpartition(":")[0] or error.where for error in errors}
         lines = [str(error) for error in errors[:MOST_MISTAKES]]
         lines += [f"and {len(errors) - MOST_MISTAKES} more"] if len(errors) > MOST_MISTAKES else []
-        super().__init__(f"{len(errors)} mistakes:\n" + "\n".join(lines), where=files.pop() if len(files) == 1 else "")
+        super().__init__(f"{len(errors)} {what}:\n" + "\n".join(lines), where=files.pop() if len(files) == 1 else "")
         self.errors = tuple(errors)
 
 
-def joined(errors: Iterable[UserError]) -> UserError:
+def joined(errors: Iterable[UserError], what: str = "mistakes") -> UserError:
     """Return several mistakes, each once, as one error; a single one as it is."""
     single = [one for error in errors for one in (error.errors if isinstance(error, MistakesError) else (error,))]
     distinct = sorted({str(error): error for error in single}.values(), key=_line)
-    return distinct[0] if len(distinct) == 1 else MistakesError(distinct)
+    return distinct[0] if len(distinct) == 1 else MistakesError(distinct, what)
 
 
 def _line(error: UserError) -> int:

@@ -56,7 +56,10 @@ def command(
         max_workers=max_workers or min(4, cluster.hosts[0].slots),
     )
     text = starter(wish, str(file))
-    runs = expand(parse(text, str(file)), cluster, {})
+    try:
+        runs = expand(parse(text, str(file)), cluster, {})
+    except UserError as error:  # of a file that is not written no line is of use
+        raise UserError(error.message, hint=error.hint) from error
     try:
         write_text(file, text)
     except OSError as error:

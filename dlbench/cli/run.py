@@ -30,6 +30,7 @@ HUNG_UP = 128 + signal.SIGHUP
 @options.hosts
 @options.only
 @click.option("--dry-run", is_flag=True, help="Print exactly what each run would execute, and start nothing.")
+@click.option("--json", "as_json", is_flag=True, help="With --dry-run: print JSON for programs.")
 @click.option("--study", type=click.Path(path_type=Path), metavar="DIR", help="Continue this study.")
 @click.option("--resume", is_flag=True, help="Continue the newest study of the scenario.")
 @click.option(
@@ -47,6 +48,7 @@ def command(
     where: "ClusterOptions",
     only: tuple[str, ...],
     dry_run: bool,
+    as_json: bool,
     study: Path | None,
     resume: bool,
     output: Path,
@@ -77,11 +79,13 @@ def command(
     if sets and scenario is None:
         raise UserError("--set changes a scenario's file; a study that is continued has its own")
     if dry_run:
-        from dlbench.study.measure import dry_run as plans
+        from dlbench.cli import dry_run as shown
+        from dlbench.study.measure import dry_run as planned
 
-        for text in plans(request):
-            click.echo(text)
+        shown.show(planned(request), as_json=as_json)
         return COMPLETED
+    if as_json:
+        raise UserError("--json belongs to --dry-run", hint="`dlbench show --json` prints results")
     return _run(request, is_followed=followed, wants_report=wants_report or opens, opens=opens)
 
 

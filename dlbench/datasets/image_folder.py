@@ -1,5 +1,7 @@
 """JPEG and PNG files in one folder per class, perhaps below train/ and test/ (or val/, validation/)."""
 
+import glob
+import shlex
 import warnings
 from importlib.metadata import version
 from itertools import islice
@@ -16,6 +18,8 @@ from dlbench.errors import UserError
 from dlbench.plugins import Options
 from dlbench.scenario.settings import Count, Natural
 
+# Ends of names of files that hold a folder.
+ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
 Pixels = Annotated[Count, Field(le=8192)]
 
 
@@ -91,17 +95,35 @@ def prepare(options: ImageFolderOptions, writer: ArrayWriter) -> None:
         raise _unusable(listing.root, failures)
 
 
+_NOT_THERE = (
+    "`dataset.path` is relative to the folder that dlbench is started in; a scenario's head may say where the images "
+    "come from"
+)
+
+
 def _listing(options: ImageFolderOptions) -> Listing:
+    root = Path(options.path)
     try:
-        root = Path(options.path).expanduser().absolute()
+        root = root.expanduser().absolute()
         return read_listing(root, options.limit_per_class, options.seed)
     except RuntimeError as error:
         raise UserError(f"image_folder: {options.path!r}: there is no such user, or no home folder is known") from error
     except OSError as error:
         raise UserError(
             f"image_folder: cannot read {error.filename}: {error.strerror}",
-            hint="`dataset.path` is relative to the folder that dlbench is started in",
+            hint=_unpacked(root) or _NOT_THERE,
         ) from error
+
+
+def _unpacked(root: Path) -> str:
+    """Return the command that unpacks an archive that is named, or lies where its folder is named; else nothing."""
+    beside = sorted(root.parent.glob(f"{glob.escape(root.name)}.*"))
+    for archive in (root, *beside):
+        if archive.name.endswith(ARCHIVES) and archive.is_file():
+            program = "unzip -q {0} -d {1}" if archive.suffix == ".zip" else "tar -xf {0} -C {1}"
+            command = program.format(shlex.quote(str(archive)), shlex.quote(str(archive.parent)))
+            return f"unpack it first: {command}"
+    return ""
 
 
 def _form(options: ImageFolderOptions, listing: Listing) -> Form:

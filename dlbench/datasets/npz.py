@@ -15,6 +15,7 @@ from dlbench.datasets import Description
 from dlbench.datasets._writer import ArrayWriter
 from dlbench.errors import UserError, nearest
 from dlbench.plugins import Options
+from dlbench.regular_file import open_regular
 
 Array = npt.NDArray[Any]
 # Names that people give samples and classes, for training and for validation; the first pair that is there counts.
@@ -28,7 +29,9 @@ class NpzOptions(Options):
 
     path: str = Field(min_length=1, description="The .npz file; relative to the folder dlbench is started in.")
     x: str | None = Field(None, description="Name of the samples [n, ...]; default: x_train, x or images.")
-    y: str | None = Field(None, description="Name of their classes [n]; default: y_train, y or labels.")
+    y: str | None = Field(
+        None, description="Name of their classes [n], or one-hot [n, classes]; default: y_train, y or labels."
+    )
 
 
 OPTIONS = NpzOptions
@@ -37,7 +40,7 @@ OPTIONS = NpzOptions
 def identity(options: NpzOptions) -> dict[str, Any]:
     """Return the file's checksum and the names; where the file lies does not matter."""
     digest = hashlib.sha256()
-    with _opened(options) as (path, _), path.open("rb") as file:
+    with _opened(options) as (path, _), open_regular(path) as file:
         while piece := file.read(_PIECE):
             digest.update(piece)
     return {"sha256": digest.hexdigest(), "x": options.x, "y": options.y, "version": 1}
@@ -51,6 +54,7 @@ def describe(options: NpzOptions) -> Description:
         if not x.ndim or not y.ndim:
             raise UserError(f"npz: {path}: {' and '.join(names['train'])} must be arrays of samples and classes")
         samples = _samples(x)
+        y = _classes(y)
         validation = len(arrays[names["validation"][0]]) if "validation" in names else None
         classes = int(y.max()) + 1 if len(y) and np.issubdtype(y.dtype, np.integer) else None
         return Description(len(samples), validation, samples.shape[1:], classes)
@@ -77,10 +81,10 @@ def prepare(options: NpzOptions, writer: ArrayWriter) -> None:
 def _opened(options: NpzOptions) -> Iterator[tuple[Path, Mapping[str, Array]]]:
     path = Path(options.path).expanduser()
     try:
-        arrays = np.load(path, allow_pickle=False)
-        if not isinstance(arrays, np.lib.npyio.NpzFile):
-            raise UserError(f"npz: {options.path!r} holds one array, not several with names", hint="use np.savez")
-        with arrays:
+        with open_regular(path) as file:
+            arrays = np.load(file, allow_pickle=False)
+            if not isinstance(arrays, np.lib.npyio.NpzFile):
+                raise UserError(f"npz: {options.path!r} holds one array, not several with names", hint="use np.savez")
             yield path, arrays
     except FileNotFoundError as error:
         near = nearest(path.name, [one.name for one in path.parent.glob("*.npz")])
@@ -115,5 +119,10 @@ def _samples(x: Array) -> Array:
 
 
 def _classes(y: Array) -> Array:
-    """Return classes as one number each: [n, 1], as some files have them, as [n]."""
-    return y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    """Return classes as one number each [n], also of a file that has them as [n, 1] or one-hot [n, classes]."""
+    if y.ndim != 2 or y.dtype.kind not in "biuf":
+        return y
+    if y.shape[1] == 1:
+        return y[:, 0]
+    is_one_hot = bool(((y == 0) | (y == 1)).all() and (y.sum(axis=1) == 1).all())
+    return y.argmax(axis=1) if is_one_hot else y

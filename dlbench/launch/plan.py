@@ -3,7 +3,7 @@
 import json
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -105,10 +105,16 @@ def _options(launcher: Plugin, assignment: Assignment) -> Options:
         ) from error
 
 
-def render(plan: LaunchPlan) -> str:
-    """Return a plan as a command line that can be pasted; the token is replaced by `<token>`."""
-    removed = [f"-u {shlex.quote(name)}" for name in plan.removed]
-    added = [f"{name}={shlex.quote(value)}" for name, value in plan.added.items()]
+def render(plan: LaunchPlan, but: Collection[str] = ()) -> str:
+    """Return a plan as a command line of a shell; of the assignment stands that it is there.
+
+    Args:
+        plan: The plan.
+        but: Variables that are left out: added or removed for several plans, so that they are shown once.
+    """
+    removed = [f"-u {shlex.quote(name)}" for name in plan.removed if name not in but]
+    shown = {**plan.added, VARIABLE: "{...}"}
+    added = [f"{name}={shlex.quote(value)}" for name, value in shown.items() if name not in but]
     return " \\\n  ".join(["env", *removed, *added, shlex.join(plan.argv)]) + "\n"
 
 

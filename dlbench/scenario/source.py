@@ -22,13 +22,22 @@ _HINTS = {
 
 @dataclass(frozen=True)
 class Source:
-    """The text a scenario was read from: its name and the line of every value, by path in the document."""
+    """The text a scenario was read from: its name and the line of every value, by path in the document.
+
+    Attributes:
+        name: What messages call the text.
+        lines: Line of each value.
+        options: Of values that were given elsewhere, the option of the command line that gave them.
+    """
 
     name: str = ""
     lines: Mapping[Path, int] = field(default_factory=dict)
+    options: Mapping[Path, str] = field(default_factory=dict)
 
     def where(self, path: Path = ()) -> str:
         """Return `file:line` of the value at `path` or of the nearest one around it; empty without a file."""
+        if option := next((self.options[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.options), ""):
+            return option
         line = self.line(path)
         return f"{self.name}:{line}" if line else self.name
 

@@ -2,14 +2,15 @@
 
 import os
 import threading
-from collections.abc import Iterator
+from dataclasses import dataclass
 
 from dlbench.errors import UserError
 from dlbench.launch.layout import plan_layout
+from dlbench.launch.plan import LaunchPlan
 from dlbench.launch.plan import plan as launch_plan
-from dlbench.launch.plan import render
 from dlbench.launch.submission import NotCollected
 from dlbench.records.assignment import Assignment
+from dlbench.scenario.cluster import Cluster
 from dlbench.study.folder import Folder, create, discard_unused
 from dlbench.study.lock import require_free
 from dlbench.study.plan import Request, StudyPlan, at_hosts, part_of, plan_study, require_launchable, with_links
@@ -48,20 +49,38 @@ def measure(request: Request, watcher: Watcher, stop: threading.Event) -> StudyR
         raise
 
 
-def dry_run(request: Request) -> Iterator[str]:
-    """Yield exactly what each run would execute, after what would be submitted; starts nothing.
+@dataclass(frozen=True)
+class DryRun:
+    """What would be executed: endpoint, prepared data and log folder are added to each assignment at its launch.
+
+    Attributes:
+        submission: What would be submitted to a queue; empty where none is asked.
+        assignments: What the processes of each run would receive, in the order of execution.
+        cluster: Where they would run.
+    """
+
+    submission: str
+    assignments: tuple[Assignment, ...]
+    cluster: Cluster
+
+    def launch(self, assignment: Assignment) -> LaunchPlan:
+        """Return what the launch of one of the runs would execute."""
+        return launch_plan(assignment, os.environ, cluster=self.cluster)
+
+
+def dry_run(request: Request) -> DryRun:
+    """Return exactly what each run would execute; starts nothing.
 
     Raises:
         UserError: Something that the user can fix.
     """
     plan, folder = plan_study(request)
-    if is_queued(plan.cluster):
-        yield Queue(plan, request).dry_run_text(folder)
-    yield "# The endpoint (address, port, token), the prepared data and the log folder are added at the launch."
-    for run in plan.runs:
-        assignment = Assignment(run=run, attempt=1, attempt_id="<attempt>", layout=plan_layout(run, plan.cluster))
-        launch = launch_plan(assignment, os.environ, cluster=plan.cluster)
-        yield f"\n# {run.run_id}: {' '.join(run.label.split())}, repeat {run.repeat}\n{render(launch)}"
+    submission = Queue(plan, request).dry_run_text(folder) if is_queued(plan.cluster) else ""
+    assignments = (
+        Assignment(run=run, attempt=1, attempt_id="<attempt>", layout=plan_layout(run, plan.cluster))
+        for run in plan.runs
+    )
+    return DryRun(submission, tuple(assignments), plan.cluster)
 
 
 def _examined(plan: StudyPlan, request: Request, continued: Folder | None, watcher: Watcher) -> StudyPlan:

@@ -171,7 +171,7 @@ def require_launchable(runs: Sequence[RunSpec], cluster: Cluster) -> None:
         for command in sorted({run.settings.command for run in runs if run.settings.command is not None}):
             missing += _command_missing(shlex.split(command))
     if missing:
-        raise joined(missing)
+        raise joined(missing, "things are missing")
 
 
 def _launcher_missing(name: str) -> UserError | None:

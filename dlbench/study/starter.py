@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dlbench import plugins
+from dlbench.analysis.formatting import one_line
 from dlbench.errors import UserError, nearest
 from dlbench.scenario.read.document import inline
 
@@ -111,8 +112,8 @@ def lacks_hook(script: Path) -> bool:
 
 
 def _head(wish: Wish, name: str) -> Iterator[str]:
-    shown = shlex.quote(name)
-    yield f"# Compares {' and '.join(wish.compare)} for {wish.script or wish.data}."
+    shown = one_line(shlex.quote(name))
+    yield f"# Compares {' and '.join(wish.compare)} for {one_line(wish.script or wish.data)}."
     yield "#"
     yield f"#   dlbench check {shown}            what would be run; starts nothing"
     yield f"#   dlbench run {shown} --report     run it, and draw the charts"
@@ -182,8 +183,8 @@ def _options_of(data: str) -> dict[str, Any]:
     if path.suffix == ".npz":
         return {"dataset": "npz", "dataset.path": data}
     if path.is_file():
-        if path.suffix in (".zip", ".tar", ".gz", ".xz", ".bz2"):
-            raise UserError(f"{data} is an archive", hint="unpack it first, and name the folder or file that is in it")
+        if path.name.endswith(plugins.load("datasets", "image_folder").get("ARCHIVES")):  # it says how to unpack it
+            return {"dataset": "image_folder", "dataset.path": data}
         return {"dataset": "text", "dataset.path": data}
     known = plugins.names("datasets")
     if data in known and (needed := _needed(data)):

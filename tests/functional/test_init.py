@@ -120,6 +120,7 @@ def test_what_cannot_be_is_said_and_nothing_written(arguments: list[str], said: 
     done = dlbench("init", *arguments)
     assert done.exit_code == 2
     assert said in done.output
+    assert "scenario.yaml:" not in done.output  # no line of a file that is not there
     assert not Path("scenario.yaml").exists()
 
 

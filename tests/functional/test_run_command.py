@@ -1,3 +1,4 @@
+import json
 import signal
 
 import pytest
@@ -34,9 +35,18 @@ def test_an_odd_path_and_an_odd_name(tmp_path):
 
 
 def test_a_dry_run_prints_what_would_be_executed_and_starts_nothing(work):
-    output = work.run(work.scenario(), "--dry-run", "--only", "batch_size=32")
-    assert output.count("DLBENCH_ASSIGNMENT=") == 1
-    assert "-m dlbench.worker" in output
+    output = work.run(work.scenario(), "--dry-run", "--repeats", "2")
+    arms = output.split("\n\n")[1:]
+    assert [arm.splitlines()[0].endswith(", repeat 0, 1") for arm in arms] == [True] * 3
+    assert all(arm.count("-m dlbench.worker") == 1 for arm in arms)
+    assert all("#   localhost: worker 0 (core " in arm for arm in arms)
+    assert output.count("PYTHONFAULTHANDLER=") == 1  # what all runs share stands once
+    found = json.loads(work.run(work.scenario(), "--dry-run", "--json", "--only", "batch_size=32"))
+    (run,) = found["runs"]
+    assert run["assignment"]["run"]["settings"]["batch_size"] == 32
+    assert run["argv"][-2:] == ["-m", "dlbench.worker"]
+    threads = run["assignment"]["layout"]["intra_op_threads"]
+    assert run["environment"]["OMP_NUM_THREADS"] == str(threads)
     assert not (work.folder / "studies").exists()
 
 

@@ -37,6 +37,7 @@ MISTAKES = (
     (BASE + "target: 0.9\n", 5, "target must be a mapping"),
     ("base:\n  dataset: digits\n  model:mlp\n  workers: 2\n", 3, "write `model: mlp`"),
     ("base:\n  model:mlp\n  dataset: digits\n", 2, "write `model: mlp`"),
+    ("base:\n  dataset: digits\n  model: a:b\n  matrix: [8\nrepeats: 2\n", 5, "not readable as YAML"),
     (BASE + "matrix: {workers: 4}\n", 5, "write a list: [4]"),
     (BASE + "matrix:\n  workers:\n    - 1\n    - two\n", 8, "must be a whole number, not 'two'"),
     (BASE + "matrix:\n  batchsize: [8]\n", 6, "did you mean 'batch_size'?"),

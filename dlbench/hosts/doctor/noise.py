@@ -53,7 +53,7 @@ def _load(report: HostReport) -> Iterator[Finding]:
     load = report.get("load")
     if load is not None and load >= MOST_LOAD:
         yield warned(
-            f"other programs kept {load:.1f} cores busy in the last minute",
+            f"programs (a run that has just ended among them) kept {load:.1f} cores busy in the last minute",
             report.command("ps -eo pcpu,pid,user,args --sort=-pcpu | head"),
         )
 

@@ -20,6 +20,7 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Order, Scenario
 from dlbench.scenario.settings import Settings, value_of
 from dlbench.scenario.source import Path, Source, translate, unknown_key
+from dlbench.scenario.units import with_units
 
 # Reasons and points that one message names.
 _MOST_REASONS, _MOST_POINTS = 5, 20
@@ -159,7 +160,7 @@ def _wanted(only: Mapping[str, str], scenario: Scenario) -> dict[str, Any]:
         where = f"--only {key}={text}"
         if key not in allowed:
             raise unknown_key(key, allowed, where, "an axis, such as `workers`, or any other setting")
-        value = parse_value(text, where)
+        value = with_units(parse_value(text, where), key)
         found[key] = _setting(key, value, where) if key in Settings.model_fields else value
     return found
 

@@ -209,6 +209,10 @@ def _bounded(number: float, bound: float, text: str) -> float:
     return number
 
 
+# What YAML says of a line that has a colon too many, or none followed by a space.
+_COLON_PROBLEMS = ("mapping values are not allowed", "could not find expected ':'")
+
+
 def _refused(error: yaml.YAMLError, text: str, name: str) -> UserError:
     """Say in plain words what PyYAML could not read."""
     if isinstance(error, yaml.reader.ReaderError):
@@ -217,7 +221,8 @@ def _refused(error: yaml.YAMLError, text: str, name: str) -> UserError:
     assert isinstance(error, yaml.MarkedYAMLError)
     problem = str(error.problem or error.context or "not YAML")
     mark = error.problem_mark or error.context_mark
-    if mark and (joined := _without_space(text, mark.line)):
+    is_unspaced = any(part in problem for part in _COLON_PROBLEMS)
+    if is_unspaced and mark and (joined := _without_space(text, mark.line)):
         line, word = joined
         key, _, value = word.partition(":")
         return UserError(
@@ -247,7 +252,7 @@ def _context(error: yaml.MarkedYAMLError) -> str:
 
 
 def _hint(problem: str) -> str:
-    if "mapping values are not allowed" in problem or "could not find expected ':'" in problem:
+    if any(part in problem for part in _COLON_PROBLEMS):
         return "check the indentation, and quote text that holds `: `"
     if "expected <block end>" in problem:
         return "check the indentation of this line and the one before it"

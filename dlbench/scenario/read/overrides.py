@@ -1,22 +1,25 @@
 """`--set key=value`: values that replace those of a scenario's file, as if the file held them."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from dlbench.errors import UserError, shown
 from dlbench.scenario.read.document import Document, inline, parse_value
 from dlbench.scenario.scenario import Scenario
-from dlbench.scenario.source import Path, Source
+from dlbench.scenario.settings import Settings
+from dlbench.scenario.source import Path
 
 # Keys of a scenario that hold one value; all others are settings of `base` or axes.
-_TOP = frozenset(Scenario.model_fields) - {"name", "base", "matrix", "zip", "include", "exclude", "target"}
+_SECTIONS = frozenset({"base", "matrix", "zip", "include", "exclude"})
+_TOP = frozenset(Scenario.model_fields) - _SECTIONS
 
 
 def overridden(found: Document, values: Mapping[str, str]) -> Document:
     """Return a scenario's document with some values replaced.
 
     A key of the scenario itself (`repeats`) is replaced there, `target.value` in the target, an axis in its place by
-    one value or a list, and any other setting or option in `base`.
+    one value or a list, and any other option in `base`, as is a setting; several values of one become an axis.
 
     Args:
         found: The document; its data is changed.
@@ -25,11 +28,11 @@ def overridden(found: Document, values: Mapping[str, str]) -> Document:
     Raises:
         UserError: A value is no YAML, or a key varies together with others, so that it alone cannot change.
     """
-    lines = dict(found.source.lines)
+    options = {}
     for key, value in values.items() if isinstance(found.data, dict) else ():
-        place = _replace(found.data, key, parse_value(value, f"--set {key}"))
-        lines = {path: line for path, line in lines.items() if path[: len(place)] != place}
-    return Document(found.data, Source(found.source.name, lines))
+        option = f"--set {key}"
+        options[_replace(found.data, key, parse_value(value, option))] = option
+    return Document(found.data, replace(found.source, options=options))
 
 
 def written(data: Mapping[str, Any], values: Mapping[str, str]) -> str:
@@ -50,6 +53,8 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
 def _replace(data: dict[str, Any], key: str, value: Any) -> Path:
     """Replace one value; return its path."""
     section, _, rest = key.partition(".")
+    if key in _SECTIONS:
+        raise UserError(f"--set {key}: it holds many values", hint="name one of its keys, such as `--set epochs=2`")
     if key in _TOP:
         data[key] = value
         return (key,)
@@ -68,7 +73,12 @@ def _replace(data: dict[str, Any], key: str, value: Any) -> Path:
     if isinstance(axes, dict) and key in axes:
         axes[key] = value if isinstance(value, list) else [value]
         return "matrix", key
-    _section(data, "base")[key] = value
+    base = _section(data, "base")
+    if isinstance(value, list) and key in Settings.model_fields:
+        base.pop(key, None)
+        _section(data, "matrix")[key] = value
+        return "matrix", key
+    base[key] = value
     return "base", key
 
 

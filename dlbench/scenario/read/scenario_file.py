@@ -1,6 +1,7 @@
 """Read a scenario: YAML, every value with its line, every mistake one clear message."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ def _linked_lines(data: dict[str, Any], source: Source) -> Source:
     if not isinstance(data.get("zip"), dict):
         return source
     moved = {("zip", 0, *path[1:]) if path[:1] == ("zip",) else path: line for path, line in source.lines.items()}
-    return Source(source.name, moved)
+    return replace(source, lines=moved)
 
 
 def _allowed(path: DataPath) -> Iterable[str]:

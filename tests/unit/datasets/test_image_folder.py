@@ -373,3 +373,16 @@ def test_threads_decode_so_many_pixels_at_a_time_and_all_come_to_their_turn():
         thread.join(60)
         assert not thread.is_alive()
     assert 1 <= seen[1] <= 10
+
+
+def test_an_archive_in_the_folders_place_is_named_with_the_command_that_unpacks_it(tmp_path):
+    (tmp_path / "my pets.tar.xz").touch()
+    (tmp_path / "other.zip").touch()
+    for path, command in (
+        ("my pets", f"tar -xf '{tmp_path}/my pets.tar.xz' -C {tmp_path}"),
+        ("other.zip", f"unzip -q {tmp_path}/other.zip -d {tmp_path}"),
+        ("elsewhere", "is relative to the folder"),
+    ):
+        with pytest.raises(UserError) as caught:
+            image_folder.describe(image_folder.OPTIONS(path=str(tmp_path / path)))
+        assert command in caught.value.hint

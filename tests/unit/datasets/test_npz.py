@@ -1,5 +1,6 @@
 """A .npz file: its arrays by the names that people give them, with clear words where they are not there."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -47,13 +48,23 @@ def test_a_part_of_its_own_validates(prepared, here):
     assert (len(named.x), named.validation_x) == (10, None)
 
 
+def test_one_hot_rows_are_classes(prepared, here):
+    path = saved(here, x=FLOATS, y=np.eye(3, dtype=np.float32)[CLASSES])
+    assert np.array_equal(prepared.arrays("npz", path=path).y, CLASSES)
+    assert npz.describe(npz.OPTIONS(path=path)).num_classes == 3
+    with pytest.raises(UserError, match="one class number for each sample"):
+        prepared.arrays("npz", path=saved(here, x=FLOATS, y=np.eye(3)[CLASSES] * 2))
+
+
 def test_a_file_that_is_none_is_said(prepared, here, subtests):
+    os.mkfifo(here / "pipe.npz")
     (here / "text.npz").write_text("no zip")
     np.save(here / "one.npy", FLOATS)
     for path, said in (
         ("tex.npz", "did you mean 'text.npz'"),
         ("text.npz", "cannot be read"),
         ("one.npy", "one array"),
+        ("pipe.npz", "it is a pipe"),
     ):
         with subtests.test(path=path), pytest.raises(UserError) as caught:
             prepared.arrays("npz", path=path)

@@ -39,7 +39,7 @@ def test_all_that_a_command_lacks_is_said_at_once(tmp_path: Path, monkeypatch: p
     with pytest.raises(UserError) as refused:
         require_launchable(runs, HERE)
     said = str(refused.value)
-    assert said.startswith("2 mistakes:")
+    assert said.startswith("2 things are missing:")
     assert all(part in said for part in ("no program 'pyton'", "no script 'trian.py'", "did you mean 'train.py'?"))
     require_launchable(asked(command="python train.py", launcher="local"), HERE)
 

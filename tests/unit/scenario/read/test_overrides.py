@@ -40,6 +40,13 @@ def test_values_go_where_the_file_has_them(path: Path) -> None:
     assert scenario.target.value == 0.5
 
 
+def test_several_values_of_a_setting_become_an_axis_and_nothing_removes_a_target(path: Path) -> None:
+    scenario = read(path, {"epochs": "[1, 2]", "target": "null", "name": "other"})
+    assert scenario.matrix["epochs"] == (1, 2)
+    assert "epochs" not in scenario.base
+    assert (scenario.target, scenario.name) == (None, "other")
+
+
 def test_the_text_that_a_study_keeps_reads_back_to_the_same(path: Path) -> None:
     scenario, text = read_with_text(path, {"epochs": "2", "workers": "[1]"})
     assert text.startswith("# With --set epochs=2 --set workers=[1]\n")
@@ -57,7 +64,9 @@ def test_a_wrong_value_is_refused_as_in_the_file(path: Path, subtests: pytest.Su
         ("target.metric", "accuracy", "did you mean 'validation_accuracy'?"),
         ("epochs", "[", "not readable as YAML"),
         ("momentum", "0.5", "`include` names it, too"),
+        ("base", "{epochs: 2}", "it holds many values"),
     ):
         with subtests.test(key=key), pytest.raises(UserError) as caught:
             read(path, {key: value})
         assert said in str(caught.value)
+        assert caught.value.where in ("", f"--set {key}") or caught.value.where.startswith(f"--set {key}:")

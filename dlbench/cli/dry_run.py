@@ -1,0 +1,97 @@
+"""What `dlbench run --dry-run` prints: each arm's layout and command; as JSON each run's, with its whole assignment."""
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dlbench.analysis.formatting import counted, one_line
+from dlbench.launch.plan import LaunchPlan, render
+from dlbench.records.assignment import VARIABLE, Assignment
+
+if TYPE_CHECKING:
+    from dlbench.scenario.layout import Layout
+    from dlbench.study.measure import DryRun
+
+# Processes of one host that are named.
+MOST_PLACES = 8
+
+
+def show(dry_run: "DryRun", *, as_json: bool) -> None:
+    """Print what would be executed."""
+    if as_json:
+        click.echo(json.dumps(_document(dry_run), indent=2, ensure_ascii=False))
+        return
+    if dry_run.submission:
+        click.echo(dry_run.submission)
+    for line in _lines(dry_run):
+        click.echo(line)
+
+
+def _document(dry_run: "DryRun") -> dict[str, Any]:
+    runs = [_run(one, dry_run.launch(one)) for one in dry_run.assignments]
+    return {"submission": dry_run.submission or None, "runs": runs}
+
+
+def _run(assignment: Assignment, launch: LaunchPlan) -> dict[str, Any]:
+    """Return one run; the assignment is what its variable holds as one text."""
+    return {
+        "run_id": assignment.run.run_id,
+        "arm": assignment.run.label,
+        "repeat": assignment.run.repeat,
+        "argv": launch.argv,
+        "environment": {name: value for name, value in launch.added.items() if name != VARIABLE},
+        "removed": launch.removed,
+        "assignment": assignment.model_dump(mode="json"),
+    }
+
+
+def _lines(dry_run: "DryRun") -> Iterator[str]:
+    """Yield the variables that all runs share, then each arm once: its repeats execute the same, with other seeds."""
+    arms: dict[str, list[Assignment]] = {}
+    for assignment in dry_run.assignments:
+        arms.setdefault(assignment.run.run_id.rpartition("-r")[0], []).append(assignment)
+    launches = {name: dry_run.launch(runs[0]) for name, runs in arms.items()}
+    common = _common(list(launches.values()))
+    counts = f"{counted(len(dry_run.assignments), 'run')} of {counted(len(arms), 'arm')}"
+    yield f"# {counts}; `dlbench check` lists their order. Each command also gets {VARIABLE},"
+    yield "# the run's settings as JSON (printed by `--dry-run --json`), to which the prepared data, the folder of its"
+    yield "# logs and where its rows go are added at the launch. In every run:"
+    for variable, value in common.items():
+        yield f"#   {variable}={shlex.quote(value)}" if value is not None else f"#   no {variable}"
+    for name, runs in arms.items():
+        repeats = ", ".join(str(one.run.repeat) for one in runs)
+        yield f"\n# {one_line(runs[0].run.label)}: {name}, repeat {repeats}"
+        yield from (f"#   {line}" for line in _layout(runs[0].layout))
+        yield render(launches[name], {VARIABLE, *common}).rstrip("\n")
+
+
+def _common(launches: Sequence[LaunchPlan]) -> dict[str, str | None]:
+    """Return the variables that are alike in all launches; those that all take out are None."""
+    first, *others = launches
+    alike: dict[str, str | None] = {
+        name: value
+        for name, value in first.added.items()
+        if name != VARIABLE and all(one.added.get(name) == value for one in others)
+    }
+    return alike | {name: None for name in first.removed if all(name in one.removed for one in others)}
+
+
+def _layout(layout: "Layout") -> Iterator[str]:
+    """Yield a line for each host: its processes and their cores."""
+    for host in layout.hosts:
+        places = [place for place in layout.places if place.host == host]
+        shown = ", ".join(
+            f"{place.role} {place.rank}{_cores(place.cores, place.quota)}" for place in places[:MOST_PLACES]
+        )
+        more = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
+        yield f"{host}: {shown}{more}; {counted(layout.intra_op_threads, 'thread')} each"
+
+
+def _cores(cores: Sequence[int], quota: float | None) -> str:
+    if not cores:
+        return ""
+    share = f", {quota:g} of its time" if quota is not None else ""
+    return f" (core {', '.join(map(str, cores))}{share})"
