@@ -32,14 +32,15 @@ def command(
 ) -> None:
     """Validate SCENARIO and show its runs in the order of execution.
 
-    Nothing is started. Exit code 2 if anything is wrong, with the file, the line and what is allowed, or if a library,
-    a program or a script is not here that `run` would need.
+    No run is started; models of your own are built once. Exit code 2 if anything is wrong, with the file, the line and
+    what is allowed, or if a library, a program or a script is not here that `run` would need.
     """
     from dlbench.scenario.check.warnings import warnings
     from dlbench.scenario.expand.arms import unused_excludes
     from dlbench.scenario.expand.runs import expand
     from dlbench.scenario.read.scenario_file import read
     from dlbench.study.folder import wall_times
+    from dlbench.study.own_models import require_buildable
     from dlbench.study.plan import cluster_of, require_launchable
     from dlbench.study.submit import is_queued
 
@@ -57,6 +58,7 @@ def command(
         click.echo(f"warning: {warning}", err=True)
     if not is_queued(cluster):  # a job's own machines are not here
         require_launchable(runs, cluster)
+    require_buildable(runs, cluster)
 
 
 def _row(number: int, run: "RunSpec", estimate: float | None) -> list[str]:

@@ -58,10 +58,11 @@ def identity(options: ImageFolderOptions) -> dict[str, Any]:
 
 
 def describe(options: ImageFolderOptions) -> Description:
-    """Count the images; their size is known where the options set it."""
+    """Count the images; where the options set no size, it is that of the first one that is not damaged."""
     listing = _listing(options)
     num_validation = len(listing.parts["validation"]) if "validation" in listing.parts else None
-    shape = None if options.image_size is None else (*options.image_size, CHANNELS[options.color])
+    size = options.image_size or _first_size(listing)
+    shape = None if size is None else (*size, CHANNELS[options.color])
     return Description(len(listing.parts["train"]), num_validation, shape, len(listing.class_names))
 
 
@@ -129,10 +130,13 @@ def _unpacked(root: Path) -> str:
 def _form(options: ImageFolderOptions, listing: Listing) -> Form:
     if options.image_size is not None:
         return Form(*options.image_size, options.color, resize=True)
-    # The first image that is not damaged sets the size; damaged ones are all named later.
-    images = listing.parts["train"]
-    size = next(filter(None, (size_of(listing.root / image.path) for image in images)), (1, 1))
-    return Form(*size, options.color, resize=False)
+    # Damaged images are all named later.
+    return Form(*(_first_size(listing) or (1, 1)), options.color, resize=False)
+
+
+def _first_size(listing: Listing) -> tuple[int, int] | None:
+    """Return (height, width) of the first training image that is not damaged."""
+    return next(filter(None, (size_of(listing.root / image.path) for image in listing.parts["train"])), None)
 
 
 def _unusable(root: Path, failures: list[DecodingFailure]) -> UserError:

@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +159,7 @@ def part_of(plan: StudyPlan, part: tuple[int, int] | None) -> StudyPlan:
 
 
 def require_launchable(runs: Sequence[RunSpec], cluster: Cluster) -> None:
-    """Refuse runs whose launcher, whose strategy's library, or whose command's program or script is not here.
+    """Refuse runs whose launcher, strategy's or trainer's library, or command's program or script is not here.
 
     Raises:
         UserError: Says all that is missing, and the commands that install it.
@@ -167,6 +168,8 @@ def require_launchable(runs: Sequence[RunSpec], cluster: Cluster) -> None:
                if (error := _launcher_missing(settings.launcher))]  # fmt: skip
     for settings in {run.settings.strategy: run.settings for run in runs}.values():
         missing += _library_missing(settings)
+    for trainer in sorted({run.settings.trainer for run in runs if run.settings.command is None}):
+        missing += _engine_missing(trainer)
     if cluster.is_here:
         for command in sorted({run.settings.command for run in runs if run.settings.command is not None}):
             missing += _command_missing(shlex.split(command))
@@ -183,6 +186,15 @@ def _library_missing(settings: Settings) -> Iterator[UserError]:
     available = plugins.load("strategies", settings.strategy).get("available")
     if available is not None and (missing := available(settings)):
         yield UserError(f"the strategy {settings.strategy!r} cannot be used here: {missing}")
+
+
+def _engine_missing(trainer: str) -> Iterator[UserError]:
+    package = plugins.load("trainers", trainer).get("PACKAGE")
+    if package is not None and find_spec(package) is None:
+        yield UserError(
+            f"the trainer {trainer!r} needs {package}, which is not installed",
+            hint="pip install 'dlbench[cpu]' (or [gpu]), or use `trainer: numpy`",
+        )
 
 
 def _command_missing(words: Sequence[str]) -> Iterator[UserError]:

@@ -224,8 +224,7 @@ def _model_for(found: Any) -> str:
         return "lstm"
     shape = None if found is None else found.input_shape
     has_keras = find_spec("tensorflow") is not None
-    # Of a folder of images the size is known only when they are decoded.
-    is_image = found is not None and (shape is None or (len(shape) == 3 and min(shape[:2]) >= SMALLEST_SIDE))
+    is_image = shape is not None and len(shape) == 3 and min(shape[:2]) >= SMALLEST_SIDE
     return "cnn" if has_keras and is_image else "mlp"
 
 

@@ -3,7 +3,8 @@
 A trainer file holds a one-line doc, `OPTIONS`, `BUILDER` (the name of the model files' builder it calls),
 `OPTIMIZERS` and `PRECISIONS` (names it takes), `OPTIMIZER_SETTINGS` (which optimizers take `momentum`, `nesterov` and
 `weight_decay`; a setting that is not named is refused), `JIT = True` where it can compile with XLA,
-`ACCUMULATES = True` where it honours `gradient_accumulation_steps`, `BACKEND` (the column),
+`ACCUMULATES = True` where it honours `gradient_accumulation_steps`, `BACKEND` (the column), `PACKAGE` (the module that
+it needs; optional),
 
     FLAT_OPTIMIZERS: tuple[str, ...]                               # optimizers that there are for a flat vector, and
     def make_flat_optimizer(settings: Settings, parameters: Array) -> Optimizer: ...   # the run's: what strategies of

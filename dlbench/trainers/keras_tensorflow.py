@@ -19,6 +19,7 @@ PRECISIONS = ("float32", "float64", "mixed_bfloat16", "mixed_float16")
 JIT = True
 ACCUMULATES = True
 BACKEND = "tensorflow"
+PACKAGE = "tensorflow"
 # What strategies of nodes use in place of Keras's own optimizers: the same formulas on flat vectors.
 __all__ = ["FLAT_OPTIMIZERS", "make_flat_optimizer"]
 

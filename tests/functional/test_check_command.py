@@ -138,8 +138,41 @@ def test_odd_names_and_files_that_are_no_scenario(subtests: pytest.Subtests, tmp
             assert "Traceback" not in done.stderr
 
 
+OWN = """\
+def network(problem, *, width: int = 8):
+    from keras import Sequential, layers
+
+    hidden = [layers.Flatten(), layers.Dense(width)]
+    return Sequential([layers.Input(problem.input_shape), *hidden, layers.Dense(problem.num_classes)])
+
+
+def typo(problem):
+    from keras import layers
+
+    return layers.Dens(3)
+
+
+def softmax(problem):
+    from keras import Sequential, layers
+
+    return Sequential([layers.Input(problem.input_shape), layers.Dense(problem.num_classes, "softmax")])
+
+
+def data(*, size: int = 20):
+    import numpy as np
+
+    print("a library says something")
+    return np.zeros((size, 4), "float32"), np.arange(size) % 2
+
+
+def broken(*, size: int = 20):
+    return data(siz=size)
+"""
+
+
+@pytest.mark.tensorflow
 def test_a_model_of_the_users_own_is_found_in_the_current_folder(tmp_path: Path) -> None:
-    (tmp_path / "my_networks.py").write_text('def net(problem, *, width: int = 8):\n    """My net."""\n')
+    (tmp_path / "my_networks.py").write_text(OWN.replace("network", "net"))
     text = "base: {model: 'my_networks:net', dataset: synthetic}\nmatrix:\n  model.width: [8, 16]\n"
     (tmp_path / "s.yaml").write_text(text)
     done = dlbench("check", "s.yaml", cwd=tmp_path)
@@ -200,3 +233,22 @@ def cpu_seconds(*arguments: str) -> float:
 
 def test_help_takes_little_more_than_its_library() -> None:
     assert cpu_seconds("-m", "dlbench", "--help") < 3 * cpu_seconds("-c", "import click, importlib.metadata")
+
+
+@pytest.mark.tensorflow
+def test_models_of_ones_own_are_built_once_before_any_run(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(OWN)
+    text = "base: {epochs: 1, batch_size: 4, dataset: mine:data}\nmatrix: "
+    (tmp_path / "s.yaml").write_text(text + "{model: [mine:network, mine:typo, mine:softmax]}\n")
+    (tmp_path / "d.yaml").write_text(text + "{model: [mine:network], dataset: [mine:data, mine:broken]}\n")
+    (tmp_path / "d.yaml").write_text((tmp_path / "d.yaml").read_text().replace(", dataset: mine:data}", "}"))
+    wrong = check("s.yaml", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "2 mistakes" in wrong.stderr
+    assert "mine.py:11: AttributeError: module 'keras.layers' has no attribute 'Dens'" in wrong.stderr
+    assert "'mine:softmax' ends with a softmax" in wrong.stderr
+    assert "mine:network" not in wrong.stderr
+    wrong = check("d.yaml", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "mine.py:28: TypeError" in wrong.stderr
+    assert "mistakes" not in wrong.stderr

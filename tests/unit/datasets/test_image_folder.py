@@ -53,7 +53,7 @@ def test_class_folders(two, prepared):
     assert (arrays.x[0] == RED).all()
     assert (arrays.x[3] == BLUE).all()
     assert arrays.scale == pytest.approx(1 / 255)
-    assert sizes(two) == (4, None, None, 2)
+    assert sizes(two) == (4, None, (4, 6, 3), 2)
 
 
 def test_parts(tmp_path, prepared):
@@ -84,10 +84,10 @@ def test_a_validation_part_is_preferred_to_a_test_part(folder):
 def test_train_is_a_class_among_others_and_alone_the_training_part(tmp_path):
     for name in ("bus", "car", "train"):
         save(tmp_path / "classes" / name / "1.png")
-    assert sizes(tmp_path / "classes") == (3, None, None, 3)
+    assert sizes(tmp_path / "classes") == (3, None, (4, 6, 3), 3)
     for name in ("a", "b"):
         save(tmp_path / "part" / "train" / name / "1.png")
-    assert sizes(tmp_path / "part") == (2, None, None, 2)
+    assert sizes(tmp_path / "part") == (2, None, (4, 6, 3), 2)
 
 
 def test_odd_names_nested_folders_and_files_that_are_not_images(folder, prepared):

@@ -81,3 +81,12 @@ def test_a_study_that_goes_on_asks_for_no_reference(started_in: Path) -> None:
     assert folder is not None
     assert found.reference == ""
     assert (study.path / files.REFERENCE).read_text() == TEXT
+
+
+def test_a_trainer_whose_library_is_missing_is_refused_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match="needs tensorflow") as refused:
+        require_launchable(asked(launcher="local"), HERE)
+    assert "pip install 'dlbench[cpu]'" in refused.value.hint
+    require_launchable(asked(launcher="local", trainer="numpy"), HERE)
+    require_launchable(asked(launcher="local", command="true"), HERE)

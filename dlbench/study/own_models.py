@@ -1,0 +1,96 @@
+"""Build models of a user's own once, before minutes are lost in runs that all fail at the same line."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+
+from dlbench import plugins
+from dlbench.errors import UserError, joined
+from dlbench.records.model_trial import ANSWER, PROGRAM, ModelFaults, ModelTrial, ModelTrials
+from dlbench.scenario.check.case import Case, Descriptions
+from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.run_spec import RunSpec
+
+# Lines that are shown of a process that ended without an answer.
+SHOWN_LINES = 12
+# On the processor: what the build needs is no reason to disturb a run on an accelerator.
+_ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+
+
+def require_buildable(runs: Iterable[RunSpec], cluster: Cluster) -> None:
+    """Build each model of the user's own with each of its options, in a process of its own.
+
+    A data set whose shape is known only when it is prepared is prepared for it, as `run` does.
+
+    Raises:
+        UserError: Says what is wrong, with file and line where it is in the user's code.
+    """
+    trials = _trials(runs, cluster)
+    if not trials:
+        return
+    timeout_s = max(trial.run.limits.startup_timeout_s for trial in trials)
+    try:
+        done = subprocess.run(
+            [sys.executable, *PROGRAM],
+            input=ModelTrials(trials=tuple(trials)).model_dump_json().encode(),
+            env={**os.environ, **_ENVIRONMENT},
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise UserError(
+            f"{_names(trials)} cannot be built within startup_timeout_s ({timeout_s:g} s)",
+            hint="raise it in the scenario, or make the model or its data set build faster",
+        ) from None
+    faults = _faults(done.stdout.decode(errors="replace"))
+    if faults is None:
+        said = done.stderr.decode(errors="replace").splitlines()[-SHOWN_LINES:]
+        raise UserError("\n  ".join([f"{_names(trials)} cannot be built (exit code {done.returncode}):", *said]))
+    wrong = [
+        UserError(f"{fault.message} (while {_names([trial])} is built)", hint=fault.hint, where=fault.where)
+        for trial, fault in zip(trials, faults.faults, strict=True)
+        if fault.message
+    ]
+    if wrong:
+        raise joined(wrong)
+
+
+def _trials(runs: Iterable[RunSpec], cluster: Cluster) -> Sequence[ModelTrial]:
+    """Return one run for each model of the user's own, its options and its data set."""
+    found: dict[str, ModelTrial] = {}
+    seen: Descriptions = {}
+    for run in runs:
+        settings = run.settings
+        if settings.command is not None or ":" not in settings.model or not _is_keras(settings.trainer):
+            continue
+        key = json.dumps(
+            [settings.model, settings.dataset, settings.precision, run.options_of("model"), run.options_of("dataset")]
+        )
+        if key not in found:
+            found[key] = ModelTrial(run=run, shapes=_shapes(Case(run, cluster, seen)))
+    return list(found.values())
+
+
+def _is_keras(trainer: str) -> bool:
+    return bool(plugins.load("trainers", trainer).get("BUILDER") == "keras")
+
+
+def _shapes(case: Case) -> dict[str, object] | None:
+    """Return the shapes of samples and classes; None where they are known only when the data set is prepared."""
+    known = case.description
+    if known is None or known.input_shape is None or known.num_classes is None:
+        return None
+    names = ("input_shape", "num_classes", "vocabulary", "target_shape")
+    return {name: getattr(known, name) for name in names}
+
+
+def _faults(printed: str) -> ModelFaults | None:
+    line = next((line for line in reversed(printed.splitlines()) if line.startswith(ANSWER)), None)
+    return None if line is None else ModelFaults.model_validate_json(line.removeprefix(ANSWER))
+
+
+def _names(trials: Iterable[ModelTrial]) -> str:
+    return ", ".join(dict.fromkeys(trial.run.settings.model for trial in trials))
