@@ -71,9 +71,11 @@ class Study:
 
         import pandas as pd
 
-        from dlbench.report import table
+        from dlbench.analysis.groups import varying
+        from dlbench.analysis.summary_tables import arm_table
 
-        return pd.read_csv(StringIO(table.arms(self.report_data)), dtype={"emulated": "string"})
+        data = self.report_data
+        return pd.read_csv(StringIO(arm_table(data.arms, varying(data.runs))), dtype={"emulated": "string"})
 
     @cached_property
     def report_data(self) -> "ReportData":

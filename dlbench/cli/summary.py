@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import Row, arms, can_extend, last_attempts
 from dlbench.analysis.formatting import counted
+from dlbench.analysis.summary_tables import ARMS, SUMMARY
 from dlbench.cli.fitted import fitted
 from dlbench.records import files
 from dlbench.records.columns import TABLES
@@ -133,6 +134,7 @@ def where_logs_are(study: Path, run_id: str, attempt: int) -> list[str]:
 
 def places(study: Path) -> list[str]:
     """Say where the files are; the last line is the command for the report."""
-    tables = ", ".join(name for name in map(files.table, TABLES) if (study / name).exists())
+    names = (SUMMARY, ARMS, *map(files.table, TABLES))
+    tables = ", ".join(name for name in names if (study / name).exists())
     quoted = shlex.quote(str(study))
     return [f"rows: {tables} in {study}", f"evidence, charts and warnings: dlbench report {quoted}"]

@@ -2,6 +2,7 @@
 
 <study>/
   scenario.yaml  reference.csv  study.json  machine.json  lock
+  summary.csv  arms.csv
   runs.csv  epochs.csv  steps.csv  sensors.csv  topology.csv
   nodes.csv  links.csv  staleness.csv  (of strategies of nodes)
   runs/<run_id>/<attempt>/

@@ -1,14 +1,12 @@
-"""A chart as tidy rows, one for each mark but without single points; and the arms, one row for each metric."""
+"""A chart as tidy rows, one for each mark but without single points."""
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 
-from dlbench.analysis.arms import Arm
+from dlbench.analysis.summary_tables import defused
 from dlbench.records import files
 from dlbench.records.tables import line
 from dlbench.report.chart import Axis, Chart, Mark, Panel, Role, Series
-from dlbench.report.data import ReportData
 
 COLUMNS = (
     "figure",
@@ -29,11 +27,6 @@ COLUMNS = (
     "emulated",
     "flags",
 )
-ARM_COLUMNS = (
-    "study", "arm", "label", "workers", "baseline", "emulated", "metric", "median", "low", "high", "coverage", "n",
-)  # fmt: skip
-# A spreadsheet takes a cell that begins with one of these for a formula, or drops it and looks at what follows.
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 # Series of which a number of runs can be told.
 OF_RUNS = (Role.MEASURED, Role.BASE_LINE, Role.TOTAL)
 
@@ -61,26 +54,6 @@ def write(path: Path, name: str, chart: Chart) -> None:
     """
     lines = (line(map(defused, row.values())) for row in rows(name, chart))
     files.write_text(path, line(COLUMNS) + "".join(lines))
-
-
-def arms(data: ReportData) -> str:
-    """Return `arms.csv`: every arm with a completed run, every metric that it has."""
-    rows = [line(ARM_COLUMNS)]
-    for study, found in data.arms.items():
-        rows += [line(cells) for arm in found for cells in _of_arm(study, arm)]
-    return "".join(rows)
-
-
-def _of_arm(study: str, arm: Arm) -> Iterator[tuple[object, ...]]:
-    for metric, interval in (*arm.metrics.items(), ("efficiency", arm.efficiency)):
-        if interval is not None:
-            names = (defused(study), arm.name, defused(arm.label), arm.workers, arm.baseline, defused(arm.emulated))
-            yield (*names, metric, interval.value, interval.low, interval.high, interval.coverage, interval.n)
-
-
-def defused(value: object) -> object:
-    """Return a text so that no spreadsheet takes it for a formula; numbers stay numbers."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
 def _row(panel: Panel, series: Series, mark: Mark) -> dict[str, object]:

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 
 from dlbench import plugins
 from dlbench.analysis.answer.answers import Statement, answers
+from dlbench.analysis.groups import varying
+from dlbench.analysis.summary_tables import ARMS, SUMMARY, arm_table
+from dlbench.analysis.summary_tables import summary as run_summary
 from dlbench.errors import UserError
 from dlbench.records import files
 from dlbench.report import references, summary, table
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
 FOLDER = "report"
 PAGE = "report.html"
 MARKDOWN = "report.md"
-ARMS = "arms.csv"
 FORMATS = ("png", "svg")
 PAGE_STYLE = "page"
 
@@ -207,7 +209,14 @@ def _shown(figure: Figure, request: ReportRequest, svg: str) -> RenderedFigure:
 
 
 def _write_page(content: Content, request: ReportRequest, made: ReportFiles) -> None:
-    texts = {PAGE: html.render(content), MARKDOWN: summary.markdown(content), ARMS: table.arms(content.data)}
+    data = content.data
+    settings = varying(data.runs) if len(data.runs) else ()
+    texts = {
+        PAGE: html.render(content),
+        MARKDOWN: summary.markdown(content),
+        ARMS: arm_table(data.arms, settings),
+        SUMMARY: run_summary(data.runs, settings),
+    }
     for name, text in texts.items():
         files.write_text(request.output / name, text)
         made.written.append(request.output / name)

@@ -14,6 +14,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from dlbench.analysis import summary_tables
 from dlbench.analysis.metrics.row import AttemptRecords, run_row
 from dlbench.analysis.metrics.topology import topology
 from dlbench.analysis.metrics.warm_up import without_warm_up
@@ -106,6 +107,16 @@ class Collector:
             self._write_derived()
             self._written_bytes += self._waiting_bytes()
             self._has_tables, self._waiting = True, []
+
+    def summarise(self) -> None:
+        """Replace `summary.csv` and `arms.csv`.
+
+        Raises:
+            OSError: The disk is full; the tables are as they were.
+        """
+        with self._tolerant():
+            for name, text in summary_tables.tables(self.rows).items():
+                files.write_text(self._folder.path / name, text)
 
     def _write_derived(self) -> None:
         with contextlib.ExitStack() as stack:

@@ -110,6 +110,7 @@ def run_study(folder: Folder, planned: StudyPlan, watcher: Watcher, stop: thread
             watcher.begin(folder.path, todo, len(planned.runs) - len(todo))
             _Runner(folder, planned.cluster, data, collector, watcher, stop).run_all(todo)
         collector.flush()
+        collector.summarise()
         is_complete = all(attempts.status_of(folder.path, run) is Status.COMPLETED for run in planned.runs)
     return StudyResult(folder, collector.rows, is_complete, stop.is_set(), collector.problem)
 

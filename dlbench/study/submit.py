@@ -173,6 +173,7 @@ class Queue:
             close_interrupted(study, folder.record.runs, None, lost)
             collector = Collector(folder)
             collector.rebuild()
+            collector.summarise()
         asked = {(run.label, run.repeat) for run in self._plan.runs}
         made = [run for run in folder.record.runs if (run.label, run.repeat) in asked]
         is_complete = all(status.exit_code == 0 for status in statuses) and all(

@@ -4,8 +4,9 @@ import csv
 from pathlib import Path
 
 from dlbench.analysis.statistics.intervals import Interval
+from dlbench.analysis.summary_tables import FORMULA
 from dlbench.report.chart import Axis, Mark, Role, Series, line_mark
-from dlbench.report.table import COLUMNS, FORMULA, rows, write
+from dlbench.report.table import COLUMNS, rows, write
 from tests.unit.report.charts import EVERY, HOSTILE, bars, hostile, lines, mark
 
 

@@ -1,0 +1,95 @@
+"""The tables that people open first: `summary.csv`, a narrow row for each run, and `arms.csv`, medians of each arm."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from dlbench.analysis.arms import TIME_TO_TARGET, Arm, Row, arms, last_attempts, records
+from dlbench.analysis.groups import frame, is_base_line, ranks_of, varying
+from dlbench.records.tables import line
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SUMMARY, ARMS = "summary.csv", "arms.csv"
+# What a reader looks for first, whether it varies or not; then the settings that do.
+LEADING = ("strategy", "workers", "batch_size")
+ARM_COLUMNS = (
+    "study", "arm", "label", "workers", "baseline", "emulated", "metric", "median", "low", "high", "coverage", "n",
+)  # fmt: skip
+RESULTS = ("train_time_s", TIME_TO_TARGET, "samples_per_s", "validation_accuracy", "validation_loss")
+# A spreadsheet takes a cell that begins with one of these for a formula, or drops it and looks at what follows.
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def tables(rows: Iterable[Row]) -> dict[str, str]:
+    """Return both tables of a study by file name, from the rows of its `runs.csv`; none without a run."""
+    lasts = last_attempts(rows)
+    if not lasts:
+        return {}
+    runs = frame(lasts)
+    settings = varying(runs)
+    own = {str(runs["study"].iloc[0]): arms(records(runs))}
+    return {SUMMARY: summary(runs, settings), ARMS: arm_table(own, settings)}
+
+
+def summary(runs: "pd.DataFrame", settings: Sequence[str]) -> str:
+    """Return `summary.csv`: the settings that vary and the results of the last attempt of each run, in their order.
+
+    Args:
+        runs: The runs, as `frame` returns them.
+        settings: The settings in which they differ.
+    """
+    has_target = bool(runs[TIME_TO_TARGET].notna().any())
+    is_told = {"baseline": is_base_line(runs).any(), "emulated": runs["emulated"].fillna("").ne("").any()}
+    columns = (
+        "run_id",
+        *_settings(settings, ()),
+        *(name for name, told in is_told.items() if told),
+        "repeat",
+        "status",
+        *(name for name in RESULTS if name != TIME_TO_TARGET or has_target),
+    )
+    places = runs[[*columns[1 : columns.index("status")]]].apply(ranks_of)
+    ordered = runs.loc[places.sort_values(list(places.columns), kind="stable").index]
+    rows = (line(defused(row.get(name)) for name in columns) for row in records(ordered))
+    return line(columns) + "".join(rows)
+
+
+def arm_table(studies: Mapping[str, Sequence[Arm]], settings: Sequence[str]) -> str:
+    """Return `arms.csv`: every arm with a completed run, a row for every metric that it has.
+
+    Args:
+        studies: The arms of each study.
+        settings: The settings in which they differ.
+    """
+    own = _settings(settings, ARM_COLUMNS)
+    place = ARM_COLUMNS.index("label") + 1
+    columns = (*ARM_COLUMNS[:place], *own, *ARM_COLUMNS[place:])
+    rows = (
+        line((*cells[:place], *(defused(arm.first.get(name)) for name in own), *cells[place:]))
+        for study, found in studies.items()
+        for arm in found
+        for cells in _of_arm(study, arm)
+    )
+    return line(columns) + "".join(rows)
+
+
+def _settings(settings: Iterable[str], there: Sequence[str]) -> list[str]:
+    return [name for name in dict.fromkeys((*LEADING, *settings)) if name not in (*there, "study")]
+
+
+def _of_arm(study: str, arm: Arm) -> Iterator[tuple[object, ...]]:
+    for metric, interval in (
+        *arm.metrics.items(),
+        ("efficiency", arm.efficiency),
+        (TIME_TO_TARGET, arm.time_to_target),
+    ):
+        if interval is not None and math.isfinite(interval.value):  # half of the runs may never reach a target
+            names = (defused(study), arm.name, defused(arm.label), arm.workers, arm.baseline, defused(arm.emulated))
+            yield (*names, metric, interval.value, interval.low, interval.high, interval.coverage, interval.n)
+
+
+def defused(value: object) -> object:
+    """Return a text so that no spreadsheet takes it for a formula; numbers stay numbers."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
