@@ -107,7 +107,7 @@ class Study:
         return folder
 
     def _table(self, name: str) -> "pd.DataFrame":
-        return read_table(self.path / files.table(name))
+        return read_table(files.table_path(self.path, name))
 
     def _joined(self, name: str) -> "pd.DataFrame":
         """Return a table with the columns of `runs`; where both have a column, that of the run ends in `_run`."""

@@ -8,8 +8,8 @@ import numpy as np
 
 from dlbench.analysis import arms
 from dlbench.analysis.arms import Row, emulation, option_columns, records
-from dlbench.records.columns import RUNS
-from dlbench.records.tables import DTYPES, cell
+from dlbench.records.columns import DTYPES, RUNS
+from dlbench.records.tables import cell
 from dlbench.scenario.expand import arms as scenario_arms
 from dlbench.scenario.settings import Affects, settings_of
 

@@ -35,17 +35,19 @@ def command(
     No run is started; models of your own are built once. Exit code 2 if anything is wrong, with the file, the line and
     what is allowed, or if a library, a program or a script is not here that `run` would need.
     """
+    from dlbench.scenario.check.step_rows import announcement
     from dlbench.scenario.check.warnings import warnings
     from dlbench.scenario.expand.arms import unused_excludes
     from dlbench.scenario.expand.runs import expand
     from dlbench.scenario.read.scenario_file import read
     from dlbench.study.folder import wall_times
     from dlbench.study.own_models import require_buildable
-    from dlbench.study.plan import cluster_of, require_launchable
+    from dlbench.study.plan import cluster_of, require_launchable, require_table_format
     from dlbench.study.submit import is_queued
 
     cluster = cluster_of(where)
     found = read(scenario, options.read_sets(sets))
+    require_table_format(found)
     runs = expand(found, cluster, options.read_only(only))
     times = wall_times(studies, found.name)
     estimates = [times.get(run.fingerprint) for run in runs]
@@ -54,6 +56,8 @@ def command(
     if len(runs) > _MOST_ROWS:
         click.echo(f"and {len(runs) - _MOST_ROWS:,} more")
     click.echo(f"\n{total(runs, estimates)}")
+    if said := announcement(found, runs, cluster):
+        click.echo(said)
     for warning in (*unused_excludes(found, cluster), *warnings(runs, cluster)):
         click.echo(f"warning: {warning}", err=True)
     if not is_queued(cluster):  # a job's own machines are not here

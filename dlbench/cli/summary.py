@@ -134,7 +134,7 @@ def where_logs_are(study: Path, run_id: str, attempt: int) -> list[str]:
 
 def places(study: Path) -> list[str]:
     """Say where the files are; the last line is the command for the report."""
-    names = (SUMMARY, ARMS, *map(files.table, TABLES))
-    tables = ", ".join(name for name in names if (study / name).exists())
+    paths = (study / SUMMARY, study / ARMS, *(files.table_path(study, name) for name in TABLES))
+    tables = ", ".join(path.name for path in paths if path.exists())
     quoted = shlex.quote(str(study))
     return [f"rows: {tables} in {study}", f"evidence, charts and warnings: dlbench report {quoted}"]

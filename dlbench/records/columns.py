@@ -15,6 +15,8 @@ from typing import Literal
 SCHEMA_VERSION = 3
 
 Kind = Literal["text", "int", "float", "bool", "time"]
+# What pandas holds them as: types in which a cell can be unknown.
+DTYPES: dict[Kind, str] = {"text": "string", "int": "Int64", "float": "float64", "bool": "boolean", "time": "string"}
 
 
 @dataclass(frozen=True)

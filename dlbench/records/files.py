@@ -3,7 +3,7 @@
 <study>/
   scenario.yaml  reference.csv  study.json  machine.json  lock
   summary.csv  arms.csv
-  runs.csv  epochs.csv  steps.csv  sensors.csv  topology.csv
+  runs.csv  epochs.csv  steps.csv (or steps.parquet)  sensors.csv  topology.csv
   nodes.csv  links.csv  staleness.csv  (of strategies of nodes)
   runs/<run_id>/<attempt>/
     assignment.json  plan.json  journal.jsonl  outcome.json  launcher.log  worker-<rank>.log
@@ -63,6 +63,17 @@ def worker_log_pattern() -> str:
 def table(name: str) -> str:
     """Return the file name of one of `dlbench.records.columns.TABLES`."""
     return f"{name}.csv"
+
+
+def compact_table(name: str) -> str:
+    """Return the file name of a table that is kept as Parquet."""
+    return f"{name}.parquet"
+
+
+def table_path(study: Path, name: str) -> Path:
+    """Return where a table of a study is: compact where that is there, else as CSV, whether it is there or not."""
+    compact = study / compact_table(name)
+    return compact if compact.exists() else study / table(name)
 
 
 def attempt_folder(study: Path, run_id: str, attempt: int) -> Path:

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dlbench.errors import UserError, shorten, shown
-from dlbench.records.columns import KEYS, TABLES, Kind, names
+from dlbench.records import parquet
+from dlbench.records.columns import DTYPES, KEYS, TABLES, names
 from dlbench.records.files import replacing
 from dlbench.regular_file import open_regular
 from dlbench.scenario.settings import RENAMED
@@ -29,8 +30,6 @@ END = "\r\n"
 CHUNK_ROWS = 50_000
 # Rows that are read at once where not all of a table are wanted.
 READ_ROWS = 200_000
-
-DTYPES: dict[Kind, str] = {"text": "string", "int": "Int64", "float": "float64", "bool": "boolean", "time": "string"}
 
 
 def cell(value: object) -> str:
@@ -103,7 +102,7 @@ def write_lines(path: Path, table: str, lines: Iterable[str], extra: Sequence[st
 
 
 def read_table(path: Path, only: Collection[str] | None = None) -> "pd.DataFrame":
-    """Read `runs.csv`, `epochs.csv`, `steps.csv` or `sensors.csv`; unknown cells become missing values.
+    """Read a table, as CSV or Parquet by its suffix; unknown cells become missing values.
 
     Columns have the names and kinds of `records.columns`, whatever an older version called them; those that it lacks
     are there and empty. Columns of plugin options get the narrowest kind that holds all their cells.
@@ -115,26 +114,31 @@ def read_table(path: Path, only: Collection[str] | None = None) -> "pd.DataFrame
     Raises:
         UserError: The file is absent or is not such a table, or a row does not say which it is.
     """
-    import pandas as pd
-
     table = path.stem
     if table not in TABLES:
         raise UserError(f"{path.name!r} is none of {', '.join(name + '.csv' for name in TABLES)}")
-    # Columns that are not in `records.columns` come as text.
-    kinds = defaultdict(lambda: "string", {column.name: DTYPES[column.kind] for column in TABLES[table]})
     try:
-        # A count that is no whole number is refused; that its cast is invalid need not be said as well.
-        with open_regular(path) as file, np.errstate(invalid="ignore"):
-            pieces = pd.read_csv(file, dtype=kinds, keep_default_na=False, na_values=[""], true_values=["true"],
-                                 false_values=["false"], chunksize=READ_ROWS)  # fmt: skip
-            found = pd.concat([_wanted(piece, table, only) for piece in pieces]).reset_index(drop=True)
-        return _completed(found, table)
+        if path.suffix == parquet.SUFFIX:
+            return _completed(_wanted(parquet.read(path, table, only), table, only), table)
+        return _completed(_read_csv(path, table, only), table)
     except FileNotFoundError:
         raise UserError(f"there is no {path.name} in {path.parent}") from None
     except OSError as error:
         raise UserError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
     except (ValueError, TypeError, OverflowError) as error:
         raise UserError(f"this is not a table of dlbench: {shorten(str(error))}", where=str(path)) from error
+
+
+def _read_csv(path: Path, table: str, only: Collection[str] | None) -> "pd.DataFrame":
+    import pandas as pd
+
+    # Columns that are not in `records.columns` come as text.
+    kinds = defaultdict(lambda: "string", {column.name: DTYPES[column.kind] for column in TABLES[table]})
+    # A count that is no whole number is refused; that its cast is invalid need not be said as well.
+    with open_regular(path) as file, np.errstate(invalid="ignore"):
+        pieces = pd.read_csv(file, dtype=kinds, keep_default_na=False, na_values=[""], true_values=["true"],
+                             false_values=["false"], chunksize=READ_ROWS)  # fmt: skip
+        return pd.concat([_wanted(piece, table, only) for piece in pieces]).reset_index(drop=True)
 
 
 def _wanted(piece: "pd.DataFrame", table: str, only: Collection[str] | None) -> "pd.DataFrame":

@@ -63,7 +63,7 @@ class StudyData:
         Raises:
             UserError: It is there and is no such table.
         """
-        path = self.path / files.table(name)
+        path = files.table_path(self.path, name)
         if not path.exists():
             return None
         return read_table(path, set(self.attempts["run_id"])).assign(study=self.name).astype({"study": "string"})

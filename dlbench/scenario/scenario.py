@@ -32,6 +32,14 @@ class Baseline(StrEnum):
     NONE = "none"
 
 
+class StepTable(StrEnum):
+    """How the rows of steps are kept."""
+
+    AUTO = "auto"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
 def _name(value: str) -> str:
     if not value.strip() or value.startswith((".", "-")) or _FORBIDDEN_IN_NAME.search(value):
         raise ValueError("must be a name that can be a folder's: no slash, no control character, no dot in front")
@@ -120,6 +128,11 @@ class Scenario(Limits):
     )
     baseline: Baseline = Field(
         Baseline.AUTO, description="`auto`: add the run of one worker without communication to each group of arms."
+    )
+    step_table: StepTable = Field(
+        StepTable.AUTO,
+        description="`csv`: steps.csv; `parquet`: steps.parquet, a quarter of the size (needs pyarrow); `auto`: CSV up "
+        "to 50 MB.",
     )
     target: Target | None = Field(None, description="A value to reach; the time to it is a column.")
 

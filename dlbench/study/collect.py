@@ -8,7 +8,7 @@ order they were started in.
 
 import contextlib
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,7 +20,7 @@ from dlbench.analysis.metrics.topology import topology
 from dlbench.analysis.metrics.warm_up import without_warm_up
 from dlbench.errors import UserError
 from dlbench.launch.execute import write_outcome
-from dlbench.records import files
+from dlbench.records import files, parquet
 from dlbench.records.assignment import Assignment
 from dlbench.records.columns import (
     EPOCHS,
@@ -35,7 +35,9 @@ from dlbench.records.columns import (
 )
 from dlbench.records.outcome import Outcome, Status
 from dlbench.records.tables import cell, header, line, lines_of, narrowed, whole_cells, write_lines
+from dlbench.scenario.check.step_rows import JOURNAL_BYTES, MOST_CSV_BYTES, ROW_BYTES
 from dlbench.scenario.layout import Layout
+from dlbench.scenario.scenario import StepTable
 from dlbench.study.attempts import Attempt, attempts_of, damage
 from dlbench.study.folder import Folder
 from dlbench.telemetry.journal import Journal, Rows, read_journal
@@ -53,13 +55,20 @@ class Collector:
 
     An attempt whose files are damaged has failed, whatever its outcome said: a resumed study repeats its run.
 
+    Args:
+        folder: The study.
+        step_table: How the rows of steps are kept.
+        say: Takes a line when that changes.
+
     Attributes:
         rows: The row of each attempt collected so far, in order.
         problem: Which table cannot be written, and why; empty while all can. Nothing is lost with it: the journals
             hold every row, and the next dlbench that continues the study makes the tables from them.
     """
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(
+        self, folder: Folder, step_table: StepTable = StepTable.AUTO, say: Callable[[str], None] = lambda line: None
+    ) -> None:
         self.rows: list[dict[str, Any]] = []
         self.problem = ""
         self._folder = folder
@@ -69,6 +78,7 @@ class Collector:
         self._waiting: list[tuple[Attempt, Layout | None]] = []
         self._has_tables = False
         self._written_bytes = 0
+        self._step_table, self._say = step_table, say
 
     def rebuild(self) -> None:
         """Make all tables again from every attempt that has ended.
@@ -194,16 +204,42 @@ class Collector:
             write_lines(self._folder.path / files.table("runs"), "runs", self._lines, self._options)
 
     @contextlib.contextmanager
-    def _continued(self, table: str) -> Iterator[IO[str]]:
+    def _continued(self, table: str) -> Iterator[IO[str] | parquet.ParquetLines]:
         """Open a new version of a table that begins with what this collector has written of it."""
+        old = files.table_path(self._folder.path, table)
+        has_old = self._has_tables and old.exists()
+        if table == "steps" and self._is_compact():
+            path = self._folder.path / files.compact_table(table)
+            with parquet.writing(path, table) as lines:
+                if has_old:
+                    lines.copy(old)
+                yield lines
+            (self._folder.path / files.table(table)).unlink(missing_ok=True)
+            return
         path = self._folder.path / files.table(table)
         with files.replacing(path) as file:
-            if self._has_tables and path.exists():
-                with path.open(encoding="utf-8", newline="") as old:
-                    shutil.copyfileobj(old, file, COPY_BYTES)
+            if has_old:
+                with path.open(encoding="utf-8", newline="") as before:
+                    shutil.copyfileobj(before, file, COPY_BYTES)
             else:
                 file.write(header(table))
             yield file
+        (self._folder.path / files.compact_table(table)).unlink(missing_ok=True)
+
+    def _is_compact(self) -> bool:
+        """Whether the rows of steps go into Parquet: where that was chosen, or CSV would be too large."""
+        if self._step_table is not StepTable.AUTO:
+            return self._step_table is StepTable.PARQUET
+        is_there = self._has_tables and (self._folder.path / files.compact_table("steps")).exists()
+        expected = (self._written_bytes + self._waiting_bytes()) * ROW_BYTES / JOURNAL_BYTES
+        if is_there or expected <= MOST_CSV_BYTES:
+            return is_there
+        if parquet.is_installed():
+            self._say("steps.csv would pass 50 MB: its rows are kept as steps.parquet (`step_table: csv` keeps CSV)")
+            return True
+        self._say("steps.csv passes 50 MB; as steps.parquet it would be a quarter of that: pip install pyarrow")
+        self._step_table = StepTable.CSV
+        return False
 
 
 def _records(attempt: Attempt, outcome: Outcome) -> tuple[Assignment | None, Journal]:

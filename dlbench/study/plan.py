@@ -17,6 +17,7 @@ from dlbench.errors import UserError, joined, nearest
 from dlbench.hosts.describe import describe_hosts, user_files
 from dlbench.hosts.links import LinkMeasurement
 from dlbench.hosts.links import measure as measure_links
+from dlbench.records import parquet
 from dlbench.records.machine import describe
 from dlbench.scenario.cluster import Cluster, MeasuredLink, this_machine
 from dlbench.scenario.cluster.allocation import allocation
@@ -26,7 +27,7 @@ from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.placeholders import names as placeholders
 from dlbench.scenario.read.scenario_file import parse, read_with_text, reference_of
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.scenario import Scenario
+from dlbench.scenario.scenario import Scenario, StepTable
 from dlbench.scenario.settings import Settings
 from dlbench.study.folder import DEFAULT_PARENT, Folder, newest, open_study, scenario_of, scenario_text
 
@@ -93,9 +94,21 @@ def plan_study(request: Request) -> tuple[StudyPlan, Folder | None]:
     scenario, text = _scenario(request, folder)
     if folder is None and request.resume:
         folder = newest(request.output, scenario.name)
+    require_table_format(scenario)
     cluster = cluster_of(request.where, folder.record.cluster if folder else None)
     runs = expand(_repeated(scenario, request.repeats), cluster, request.only)
     return StudyPlan(scenario, text, runs, cluster, describe(), reference=_reference(scenario, request)), folder
+
+
+def require_table_format(scenario: Scenario) -> None:
+    """Refuse a form of step rows that cannot be written here.
+
+    Raises:
+        UserError: pyarrow is missing.
+    """
+    if scenario.step_table is StepTable.PARQUET and not parquet.is_installed():
+        where = scenario.source.where(("step_table",))
+        raise UserError("`step_table: parquet` needs pyarrow", where=where, hint="pip install pyarrow")
 
 
 def at_hosts(plan: StudyPlan, request: Request) -> StudyPlan:

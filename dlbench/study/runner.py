@@ -24,6 +24,7 @@ from dlbench.records import files
 from dlbench.records.assignment import Assignment, Endpoint
 from dlbench.records.noise import noise
 from dlbench.records.outcome import Outcome, Status
+from dlbench.scenario.check.step_rows import announcement
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.study import attempts
@@ -102,10 +103,12 @@ def run_study(folder: Folder, planned: StudyPlan, watcher: Watcher, stop: thread
         end_leftovers = partial(_end_leftovers, cluster=planned.cluster)
         attempts.close_interrupted(folder.path, folder.record.runs, end_leftovers)
         attempts.discard_checkpoints(folder.path, folder.record.runs)
-        collector = Collector(folder)
+        collector = Collector(folder, planned.scenario.step_table, watcher.say)
         collector.rebuild()
         todo = attempts.pending(folder.path, planned.runs)
         with _noise_noted(folder), contextlib.suppress(Stopped):
+            if said := announcement(planned.scenario, todo, planned.cluster):
+                watcher.say(said)
             data = prepare(todo, watcher.say, stop, planned.cluster)
             watcher.begin(folder.path, todo, len(planned.runs) - len(todo))
             _Runner(folder, planned.cluster, data, collector, watcher, stop).run_all(todo)

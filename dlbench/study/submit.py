@@ -171,7 +171,7 @@ class Queue:
         lost = "; ".join(status.text for status in statuses if status.exit_code is None)
         with locked(study):
             close_interrupted(study, folder.record.runs, None, lost)
-            collector = Collector(folder)
+            collector = Collector(folder, self._plan.scenario.step_table)
             collector.rebuild()
             collector.summarise()
         asked = {(run.label, run.repeat) for run in self._plan.runs}

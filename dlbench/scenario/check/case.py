@@ -12,7 +12,7 @@ from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.settings import Settings
+from dlbench.scenario.settings import Divide, Settings
 
 if TYPE_CHECKING:
     from dlbench.datasets import Description
@@ -59,6 +59,17 @@ class Case:
         if key not in self.seen:
             self.seen[key] = _describe(self.run)
         return self.seen[key]
+
+
+def num_steps(case: Case) -> float:
+    """Return how many full steps a worker will make; infinitely many where the data set says nothing."""
+    run = case.run
+    if run.settings.command is not None or case.description is None:
+        return float("inf")
+    samples = num_training_samples(run.settings, case.description)
+    alone = run.settings.divide is Divide.EPOCHS
+    batch = run.local_batch_size(0) if alone else run.global_batch_size
+    return run.epochs_per_worker * (samples // batch)
 
 
 def _describe(run: RunSpec) -> "Description | None":

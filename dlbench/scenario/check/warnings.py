@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from dlbench.scenario.check.case import Case, Descriptions, num_training_samples
+from dlbench.scenario.check.case import Case, Descriptions, num_steps
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.cluster.spread import spread
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.settings import Divide, Input
+from dlbench.scenario.settings import Input
 
 # Rates come from at least so many steps after warm-up: `MIN_TIMED_STEPS` of `records.result`, a layer above this one.
 _WINDOW_STEPS = 50
@@ -29,26 +29,15 @@ def warnings(runs: Sequence[RunSpec], cluster: Cluster) -> tuple[str, ...]:
 
 def _window(arms: Sequence[RunSpec], cluster: Cluster) -> list[str]:
     seen: Descriptions = {}
-    short = [run for run in arms if not run.settings.extend_window and _num_steps(run, cluster, seen) <= _WINDOW_STEPS]
+    short = [
+        run for run in arms if not run.settings.extend_window and num_steps(Case(run, cluster, seen)) <= _WINDOW_STEPS
+    ]
     if not short:
         return []
     can_extend = not any(needs_of(run.settings.strategy).nodes for run in short)
     remedy = "`extend_window: true` or more epochs" if can_extend else "more epochs"
     labels = _some([run.label for run in short])
     return [f"fewer than {_WINDOW_STEPS} steps after warm-up, so no samples_per_s: {labels}; {remedy} would fill it"]
-
-
-def _num_steps(run: RunSpec, cluster: Cluster, seen: Descriptions) -> float:
-    """Return how many full steps a worker will make; infinitely many where the data set says nothing."""
-    if run.settings.command is not None:
-        return float("inf")
-    description = Case(run, cluster, seen).description
-    if description is None:
-        return float("inf")
-    samples = num_training_samples(run.settings, description)
-    alone = run.settings.divide is Divide.EPOCHS
-    batch = run.local_batch_size(0) if alone else run.global_batch_size
-    return run.epochs_per_worker * (samples // batch)
 
 
 def _oversubscribed(arms: Sequence[RunSpec], cluster: Cluster) -> list[str]:

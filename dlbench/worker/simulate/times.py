@@ -2,14 +2,16 @@
 
 import csv
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from io import TextIOWrapper
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
 from dlbench.communicators.simulated import SimulatedOptions
 from dlbench.errors import UserError
+from dlbench.records import parquet
 from dlbench.regular_file import open_regular
 from dlbench.trainers import Array
 
@@ -70,8 +72,18 @@ def _distribution(options: SimulatedOptions) -> Callable[[np.random.Generator, i
     return lambda generator, count: generator.lognormal(math.log(mean) - sigma**2 / 2, sigma, count)
 
 
+def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of a table of steps; unknown cells are empty or None."""
+    if path.suffix == parquet.SUFFIX:
+        found = parquet.read(path, "steps")
+        yield from cast("Any", found.astype(object).where(found.notna(), None).to_dict("records"))
+        return
+    with TextIOWrapper(open_regular(path), "utf-8", newline="") as text:
+        yield from csv.DictReader(text)
+
+
 def measured(path: Path) -> Array:
-    """Return what the timed steps in a `steps.csv` of one arm took beside communication, in seconds.
+    """Return what the timed steps in a `steps.csv` (or .parquet) of one arm took beside communication, in seconds.
 
     That is the batch, the gradient, and what a worker does with parameters; where a step cannot be taken apart, its
     compute time is empty, and so is what is returned of it.
@@ -80,15 +92,14 @@ def measured(path: Path) -> Array:
         UserError: It cannot be read, or has none.
     """
     try:
-        with TextIOWrapper(open_regular(path), "utf-8", newline="") as text:
-            rows = [row for row in csv.DictReader(text) if row["phase"] in _IN_WINDOW and row["compute_time_s"]]
+        rows = [row for row in _rows(path) if row["phase"] in _IN_WINDOW and row["compute_time_s"]]
         found = [
             (float(row["step_time_s"]) - float(row["communication_time_s"] or 0)) / int(row["num_steps"])
             for row in rows
         ]
         arms = {row["run_id"].rpartition("-r")[0] for row in rows}
     except (OSError, KeyError, ValueError, csv.Error) as error:
-        raise UserError(f"communicator.measured: {path} is no steps.csv that can be read ({error})") from error
+        raise UserError(f"communicator.measured: {path} is no table of steps that can be read ({error})") from error
     if len(arms) != 1:
         what = (
             f"the timed steps of {len(arms)} arms" if arms else "no timed step that can be taken apart (compute_time_s)"

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from dlbench.errors import UserError
+from dlbench.records import parquet
 from dlbench.records.columns import names
 from dlbench.records.tables import cell, header, line, lines_of, read_table, whole_cells, write_table
 
@@ -123,3 +124,24 @@ def test_lines_of_writes_unknown_as_empty():
 
 def test_header_appends_the_options():
     assert header("sensors", ["model.a"]).endswith("value,model.a\r\n")
+
+
+def test_a_parquet_table_that_is_none_is_refused_and_its_absence_said(tmp_path, monkeypatch):
+    path = tmp_path / "steps.parquet"
+    with pytest.raises(UserError, match=r"there is no steps\.parquet"):
+        read_table(path)
+    path.write_text("no table")
+    with pytest.raises(UserError, match="not a table of dlbench"):
+        read_table(path)
+    pd.DataFrame({"run_id": ["x"], "attempt": ["one"], "worker": [0], "step": [1]}).to_parquet(path)
+    with pytest.raises(UserError, match="not a table of dlbench"):
+        read_table(path)
+    pd.DataFrame({"run_id": ["x", "y"], "attempt": [1, 1], "worker": [0, 0]}).to_parquet(path)
+    with pytest.raises(UserError, match="it has no column 'step'"):
+        read_table(path)
+    with parquet.writing(path, "steps") as lines:
+        lines.writelines([line(["x", 1, 0, 1, *[None] * 12]), line(["y,\n", 1, 0, 2, *[None] * 12])])
+    assert read_table(path, {"y,\n"})["step"].tolist() == [2]
+    monkeypatch.setattr(parquet, "is_installed", lambda: False)
+    with pytest.raises(UserError, match="needs pyarrow"):
+        read_table(path)

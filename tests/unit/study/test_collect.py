@@ -7,9 +7,11 @@ import pytest
 from dlbench.analysis.metrics.rates import FIELD
 from dlbench.errors import UserError
 from dlbench.launch.execute import write_outcome
-from dlbench.records import files
+from dlbench.records import files, parquet
 from dlbench.records.columns import names
 from dlbench.records.outcome import Outcome, Status
+from dlbench.records.tables import read_table
+from dlbench.scenario.scenario import StepTable
 from dlbench.study import collect
 from dlbench.study.attempts import pending
 from dlbench.study.collect import Collector, step_lines
@@ -185,3 +187,65 @@ def test_steps_have_the_digits_of_their_clock_and_of_their_loss(folder):
     rows[1, FIELD["loss"]] = 1 / 3
     last = "".join(step_lines(attempt, 0, rows)).splitlines()[1].split(",")
     assert float(last[place("loss")]) == 1 / 3
+
+
+def steps_of(folder):
+    return read_table(files.table_path(folder.path, "steps"))
+
+
+@pytest.mark.parametrize("limit", [0, 5_000])
+def test_steps_in_parquet_are_those_of_the_csv_however_they_came(folder, monkeypatch, limit):
+    """Chosen, by size from the beginning, or when the CSV becomes too large: the same rows with the same values."""
+    monkeypatch.setattr(collect, "MOST_CSV_BYTES", limit)
+    monkeypatch.setattr(parquet, "GROUP_BYTES", 3_000)
+    said, forms = [], []
+    collector = Collector(folder, say=said.append)
+    collector.rebuild()
+    for index, run in enumerate(runs(40)):
+        attempt = ended(folder, run, steps=5 + index, at=index)
+        collector.add(attempt, attempt.outcome())
+        forms.append(files.table_path(folder.path, "steps").name)
+    collector.flush()
+    assert forms == sorted(forms)  # a study never goes back to CSV
+    assert (forms[0], forms[-1]) == ("steps.csv" if limit else "steps.parquet", "steps.parquet")
+    assert len(said) == 1
+    assert not (folder.path / "steps.csv").exists()
+    grown = steps_of(folder)
+    Collector(folder, StepTable.PARQUET).rebuild()
+    assert steps_of(folder).equals(grown)
+    Collector(folder, StepTable.CSV).rebuild()
+    assert not (folder.path / "steps.parquet").exists()
+    assert steps_of(folder).equals(grown)
+    assert steps_of(folder).dtypes.equals(grown.dtypes)
+
+
+def test_without_pyarrow_steps_stay_csv_which_is_said_once(folder, monkeypatch):
+    monkeypatch.setattr(collect, "MOST_CSV_BYTES", 0)
+    monkeypatch.setattr(parquet, "is_installed", lambda: False)
+    said = []
+    collector = Collector(folder, say=said.append)
+    for index, run in enumerate(runs(5)):
+        attempt = ended(folder, run, at=index)
+        collector.add(attempt, attempt.outcome())
+    collector.flush()
+    assert len(said) == 1
+    assert "pip install pyarrow" in said[0]
+    assert len(read(folder, "steps")) == len(steps_of(folder))
+
+
+def test_a_full_disk_leaves_the_parquet_table_as_it_was(folder, monkeypatch):
+    first, second, _ = runs()
+    collector = Collector(folder, StepTable.PARQUET)
+    ended(folder, first, at=1)
+    collector.rebuild()
+    before = (folder.path / "steps.parquet").read_bytes()
+    attempt = ended(folder, second, steps=50, at=2)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(parquet.ParquetLines, "writelines", full)
+    with pytest.raises(OSError, match="No space left"):
+        collector.add(attempt, attempt.outcome())
+    assert (folder.path / "steps.parquet").read_bytes() == before
+    assert [path.name for path in folder.path.glob(".steps*")] == []

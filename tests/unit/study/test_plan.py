@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from dlbench.errors import UserError
-from dlbench.records import files
+from dlbench.records import files, parquet
+from dlbench.scenario.read.scenario_file import parse
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.strategies import horovod
@@ -90,3 +91,12 @@ def test_a_trainer_whose_library_is_missing_is_refused_with_the_command(monkeypa
     assert "pip install 'dlbench[cpu]'" in refused.value.hint
     require_launchable(asked(launcher="local", trainer="numpy"), HERE)
     require_launchable(asked(launcher="local", command="true"), HERE)
+
+
+def test_parquet_without_its_library_is_refused_at_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = parse("base: {trainer: numpy}\nstep_table: parquet\n", "s.yaml")
+    plan.require_table_format(scenario)
+    monkeypatch.setattr(parquet, "is_installed", lambda: False)
+    with pytest.raises(UserError) as refused:
+        plan.require_table_format(scenario)
+    assert (refused.value.where, refused.value.hint) == ("s.yaml:2", "pip install pyarrow")
