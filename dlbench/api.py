@@ -130,7 +130,7 @@ def run(
     """Measure a scenario and return its study; failed runs are rows with their reason.
 
     Args:
-        scenario: A scenario file, or its content as a mapping.
+        scenario: A scenario file, the name of one that comes with dlbench, or its content as a mapping.
         output: Folder of all studies; the study's own folder is made inside it.
         only: Values of settings; only runs that have all of them are made.
         hosts: `a:4,b:4`; default: this machine.

@@ -6,26 +6,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dlbench.cli import options, tables
+from dlbench.cli import candidates, options, tables
 from dlbench.errors import UserError, nearest
+from dlbench.plugins import FOLDERS
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from dlbench.plugins import Plugin
 
+# What can be listed: kinds of plugins, and these.
+LISTED = (*FOLDERS, "settings", "columns", "scenarios", "studies")
 _OPTION_COLUMNS = ("name", "type", "default", "meaning")
 
 
 @click.command("list")
-@click.argument("kind", required=False)
-@click.argument("name", required=False)
+@click.argument("kind", required=False, shell_complete=candidates.kinds)
+@click.argument("name", required=False, shell_complete=candidates.of_kind)
 @options.studies
 def command(kind: str | None, name: str | None, studies: Path) -> None:
     """Show plugins and their options: all, those of one KIND, or the one called NAME.
 
     KIND is a kind of plugin (models, datasets, trainers, strategies, launchers, ...), or `settings`, or `columns`, or
-    `studies` (those of scenario NAME).
+    `scenarios` (those that come with dlbench; the text of NAME), or `studies` (those of scenario NAME).
     """
     if kind is None:
         _show_all()
@@ -33,6 +36,8 @@ def command(kind: str | None, name: str | None, studies: Path) -> None:
         _show_settings(name)
     elif kind == "columns":
         _show_columns(name)
+    elif kind == "scenarios":
+        _show_scenarios(name)
     elif kind == "studies":
         _show_studies(studies, name)
     else:
@@ -49,14 +54,11 @@ def _show_all() -> None:
 
 def _kind(word: str) -> str:
     """Return the kind that is meant: `model` means `models`."""
-    from dlbench.plugins import FOLDERS
-
     singular = {"strategy": "strategies"} | {kind.removesuffix("s"): kind for kind in FOLDERS}
     if word in FOLDERS or word in singular:
         return singular.get(word, word)
-    allowed = (*FOLDERS, "settings", "columns", "studies")
     raise UserError(
-        f"there is nothing called {word!r} to list; there are: {', '.join(allowed)}", hint=nearest(word, allowed)
+        f"there is nothing called {word!r} to list; there are: {', '.join(LISTED)}", hint=nearest(word, LISTED)
     )
 
 
@@ -125,6 +127,23 @@ def _show_columns(name: str | None) -> None:
     ]
     picked = _picked(rows, name, "column", key=1)
     tables.show("columns", ("table", "name", "kind", "unit", "meaning"), picked)
+
+
+def _show_scenarios(name: str | None) -> None:
+    """Show what each scenario that comes with dlbench asks, or print the text of one, to be changed."""
+    from dlbench.scenario.read import packaged
+    from dlbench.scenario.read.scenario_file import read, read_with_text
+
+    if name is None:
+        rows = [(one, read(packaged.located(Path(one))).description) for one in packaged.names()]
+        tables.show("scenarios that come with dlbench", ("name", "what it asks"), rows)
+    elif name in packaged.names():
+        click.echo(read_with_text(packaged.located(Path(name)), {})[1], nl=False)
+    else:
+        raise UserError(
+            f"no scenario {name!r} comes with dlbench; there are: {', '.join(packaged.names())}",
+            hint=nearest(name, packaged.names()),
+        )
 
 
 def _show_studies(parent: Path, scenario: str | None) -> None:

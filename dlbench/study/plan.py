@@ -61,7 +61,7 @@ class Request:
     """What a user asks for.
 
     Attributes:
-        scenario: Its file, or its content; None takes that of `study`.
+        scenario: Its file, its name where it comes with dlbench, or its content; None takes that of `study`.
         output: Folder of all studies.
         only: Values of settings; only runs that have all of them are made.
         where: The hosts; where it says nothing, those of the study that is continued, of the Slurm job we are in, or
@@ -233,9 +233,7 @@ def _scenario(request: Request, folder: Folder | None) -> tuple[Scenario, str]:
         text = yaml.safe_dump(dict(request.scenario), allow_unicode=True, sort_keys=False)
         return parse(text, NAME_OF_A_MAPPING), text
     if folder is None:
-        raise UserError(
-            "no scenario given", hint="dlbench run scenarios/quickstart.yaml, or --study DIR to continue one"
-        )
+        raise UserError("no scenario given", hint="dlbench run quickstart, or --study DIR to continue one")
     return scenario_of(folder), scenario_text(folder)
 
 

@@ -12,6 +12,7 @@ from dlbench.scenario import reference
 from dlbench.scenario.read import document
 from dlbench.scenario.read.document import read_text
 from dlbench.scenario.read.overrides import overridden, written
+from dlbench.scenario.read.packaged import located
 from dlbench.scenario.read.values import AXES, mistakes
 from dlbench.scenario.reference import Reference
 from dlbench.scenario.run_spec import Target
@@ -25,7 +26,7 @@ def read(path: Path, values: Mapping[str, str] | None = None) -> Scenario:
     """Read a scenario file.
 
     Args:
-        path: The file.
+        path: The file, or the name of a scenario that comes with dlbench.
         values: What replaces its values, by key, as it is written in YAML.
 
     Raises:
@@ -41,6 +42,7 @@ def read_with_text(path: Path, values: Mapping[str, str]) -> tuple[Scenario, str
     Raises:
         UserError: As `read`.
     """
+    path = located(path)
     text = read_text(path, "scenario")
     found = document.parse(text, str(path))
     if values:
@@ -63,14 +65,15 @@ def reference_of(scenario: Scenario, path: Path | None = None) -> Reference | No
 
     Args:
         scenario: The scenario.
-        path: Its file; None for one that has none.
+        path: Its file, or its name where it comes with dlbench; None for one that has neither.
 
     Raises:
         UserError: They are not there, or their file is not of the form.
     """
     if not scenario.reference:
         return None
-    return reference.read(reference.find(scenario.reference, path, scenario.source.where(("reference",))))
+    beside = None if path is None else located(path)
+    return reference.read(reference.find(scenario.reference, beside, scenario.source.where(("reference",))))
 
 
 def _scenario(written_as: document.Document, name: str) -> Scenario:

@@ -6,6 +6,7 @@ from click.testing import CliRunner
 from dlbench import plugins
 from dlbench.cli import group
 from dlbench.records.columns import TABLES
+from dlbench.scenario.read.scenario_file import read
 from dlbench.scenario.settings import Settings
 
 
@@ -75,3 +76,12 @@ def test_a_users_function_shows_its_parameters_as_options(tmp_path: Path, monkey
     text = listed("models", "my_network_of_a_test:net")
     assert "My net." in text
     assert "model.width  integer  8" in text
+
+
+def test_scenarios_that_come_with_dlbench_and_the_text_of_one() -> None:
+    (path,) = (Path(__file__).parents[3] / "scenarios").glob("quickstart.yaml")
+    assert read(path).description in listed("scenarios")
+    assert listed("scenarios", "quickstart") == path.read_text(encoding="utf-8")
+    result = CliRunner().invoke(group, ["list", "scenarios", "quickstrat"])
+    assert result.exit_code == 2
+    assert "did you mean 'quickstart'?" in result.stderr

@@ -1,0 +1,54 @@
+from pathlib import Path
+
+import pytest
+
+from dlbench.errors import UserError
+from dlbench.scenario.read import packaged
+from dlbench.scenario.read.scenario_file import read, read_with_text
+
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_each_is_a_file_of_the_checkout_and_no_copy() -> None:
+    assert "quickstart" in packaged.names()
+    for name in packaged.names():
+        assert packaged.located(Path(name)).resolve() == ROOT / "scenarios" / f"{name}.yaml"
+
+
+def test_a_name_is_read_as_its_file_is() -> None:
+    path = ROOT / "scenarios" / "quickstart.yaml"
+    found, text = read_with_text(Path("quickstart"), {})
+    assert text == path.read_text(encoding="utf-8")
+    assert (found.name, found.matrix) == ("quickstart", read(path).matrix)
+
+
+def test_a_file_of_that_name_comes_first_and_a_folder_does_not() -> None:
+    Path("quickstart").write_text("name: mine\nbase: {workers: 1}\n")
+    assert read(Path("quickstart")).name == "mine"
+    Path("quickstart").unlink()
+    Path("quickstart").mkdir()
+    assert read(Path("quickstart")).name == "quickstart"
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("quickstrat", "'quickstart'"), ("quickstart.yaml", "'quickstart'"), ("sweep", "'sweep.yaml'")]
+)
+def test_a_name_that_is_neither_gets_those_that_are(name: str, near: str) -> None:
+    Path("sweep.yaml").touch()
+    with pytest.raises(UserError) as caught:
+        read(Path(name))
+    assert caught.value.where == name
+    assert ", ".join(packaged.names()) in caught.value.message
+    assert near in caught.value.hint
+
+
+@pytest.mark.parametrize("path", ["absent.yaml", "folder/absent", "."])
+def test_a_path_is_no_name(path: str) -> None:
+    with pytest.raises(UserError) as caught:
+        read(Path(path))
+    assert "quickstart" not in str(caught.value)
