@@ -33,6 +33,7 @@ COMMANDS = {
     "compare": "Say what changed from one study to another.",
     "list": "Show plugins, settings, columns and studies.",
     "schema": "Print the JSON Schema of a scenario for editors.",
+    "completion": "Complete commands, studies and plugins in a shell.",
 }
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlbench.cli import tables
+from dlbench.cli import candidates, tables
 from dlbench.errors import UserError, nearest, shown
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def read_share(text: str) -> float:
 
 
 @click.command("compare")
-@click.argument("base", type=click.Path(path_type=Path))
-@click.argument("new", type=click.Path(path_type=Path))
+@click.argument("base", type=click.Path(path_type=Path), shell_complete=candidates.studies)
+@click.argument("new", type=click.Path(path_type=Path), shell_complete=candidates.studies)
 @click.option(
     "--fail-above", metavar="5%",
     help="Exit with 3 where a median is worse by more than this, significantly, or an arm now fails.",

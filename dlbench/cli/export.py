@@ -5,14 +5,17 @@ from pathlib import Path
 
 import click
 
-from dlbench.cli import options
+from dlbench.cli import candidates, options
 from dlbench.errors import UserError
 
 
 @click.command("export")
-@click.argument("study", type=click.Path(path_type=Path), required=False)
+@click.argument("study", type=click.Path(path_type=Path), required=False, shell_complete=candidates.studies)
 @options.studies
-@click.option("--to", "form", required=True, metavar="FORMAT", help="`dlbench list exporters` shows all.")
+@click.option(
+    "--to", "form", required=True, metavar="FORMAT", shell_complete=candidates.plugins_of("exporters"),
+    help="`dlbench list exporters` shows all.",
+)  # fmt: skip
 @click.option("--output", type=click.Path(path_type=Path), metavar="DIR", help="Default: `FORMAT` in the study.")
 def command(study: Path | None, studies: Path, form: str, output: Path | None) -> None:
     """Write STUDY, by default the newest, for another tool."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from dlbench.cli import candidates
 from dlbench.errors import UserError
 
 
@@ -14,7 +15,10 @@ from dlbench.errors import UserError
     "--data", metavar="DATA", help="A folder of images, an .npz or text file, a data set, or module:function."
 )
 @click.option("--script", metavar="FILE", help="A training script (mpi4py, Horovod, PyTorch, Keras) in place of data.")
-@click.option("--model", metavar="NAME", help="Default: one that suits the data.")
+@click.option(
+    "--model", metavar="NAME", shell_complete=candidates.plugins_of("models"),
+    help="Default: one that suits the data.",
+)  # fmt: skip
 @click.option("--compare", metavar="A,B", help="What varies: workers, batch_size, strategy.")
 @click.option(
     "--workers",

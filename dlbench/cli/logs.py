@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlbench.cli import options
+from dlbench.cli import candidates, options
 from dlbench.errors import UserError, nearest
 
 if TYPE_CHECKING:
@@ -24,7 +24,10 @@ _STEERING = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@
 
 @click.command("logs")
 @click.argument("run")
-@click.option("--study", type=click.Path(path_type=Path), metavar="DIR", help="Its study; default: the newest.")
+@click.option(
+    "--study", type=click.Path(path_type=Path), metavar="DIR", shell_complete=candidates.studies,
+    help="Its study; default: the newest.",
+)  # fmt: skip
 @options.studies
 @click.option(
     "--worker", type=click.IntRange(min=0), metavar="N", help="Only this process; default: all, and the launcher."

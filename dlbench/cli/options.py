@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
+from dlbench.cli import candidates
 from dlbench.errors import UserError
 
-scenario = click.argument("scenario", type=click.Path(path_type=Path))
+scenario = click.argument("scenario", type=click.Path(path_type=Path), shell_complete=candidates.scenarios)
 _hosts = click.option(
     "--hosts", metavar="a:4,b:4", help="Hosts and how many workers fit on each; default: this machine."
 )

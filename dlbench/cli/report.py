@@ -5,16 +5,24 @@ from pathlib import Path
 
 import click
 
+from dlbench.cli import candidates
+
 COMPLETED = 0
 
 
 @click.command("report")
-@click.argument("studies", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="STUDY...")
+@click.argument(
+    "studies", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="STUDY...",
+    shell_complete=candidates.studies,
+)  # fmt: skip
 @click.option(
     "--output", type=click.Path(path_type=Path), metavar="DIR",
     help="Folder of the report; default: `report` in the study, or here where there are several studies.",
 )  # fmt: skip
-@click.option("--figure", "figures", multiple=True, metavar="NAME", help="Only this figure; may be given again.")
+@click.option(
+    "--figure", "figures", multiple=True, metavar="NAME", shell_complete=candidates.plugins_of("figures"),
+    help="Only this figure; may be given again.",
+)  # fmt: skip
 @click.option("--format", "formats", default="png,svg", show_default=True, metavar="png,svg", help="Image formats.")
 @click.option("--style", default="light", show_default=True, metavar="NAME", help="light, dark or print.")
 @click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")

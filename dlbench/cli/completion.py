@@ -1,0 +1,95 @@
+"""`dlbench completion`: print or install what a shell needs to complete commands, options, studies and plugins."""
+
+import os
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import click
+from click.shell_completion import get_completion_class
+
+from dlbench.errors import UserError
+
+PROGRAM = "dlbench"
+# The name by which click knows that a shell asks.
+VARIABLE = "_DLBENCH_COMPLETE"
+# Loads what bash finds in the user's folder; a package of its own on most systems.
+BASH_COMPLETION = Path("/usr/share/bash-completion/bash_completion")
+
+
+def _data(variables: Mapping[str, str]) -> Path:
+    return Path(variables.get("XDG_DATA_HOME") or Path.home() / ".local/share")
+
+
+def _bash(variables: Mapping[str, str]) -> Path:
+    folder = variables.get("BASH_COMPLETION_USER_DIR") or _data(variables) / "bash-completion"
+    return Path(folder) / "completions" / PROGRAM
+
+
+def _zsh(variables: Mapping[str, str]) -> Path:
+    return _data(variables) / "zsh/site-functions" / f"_{PROGRAM}"
+
+
+def _fish(variables: Mapping[str, str]) -> Path:
+    folder = variables.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(folder) / "fish/completions" / f"{PROGRAM}.fish"
+
+
+# Where each shell looks in the user's folders.
+PLACES: Mapping[str, Callable[[Mapping[str, str]], Path]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(list(PLACES)), required=False)
+@click.option("--install", "is_installed", is_flag=True, help="Write the script where the shell looks for it.")
+def command(shell: str | None, is_installed: bool) -> None:
+    """Print the script that lets SHELL complete dlbench's commands; SHELL is by default that of $SHELL.
+
+    --install writes it into the user's folder of that shell, and says where. No other file is changed.
+    """
+    name = shell or _own_shell(os.environ)
+    if not is_installed:
+        click.echo(script(name), nl=False)
+        return
+    from dlbench.records.files import write_text
+
+    path = PLACES[name](os.environ)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, script(name))
+    except OSError as error:
+        raise UserError(f"cannot be written: {error.strerror or error}", where=str(path)) from error
+    click.echo(f"written: {path}")
+    click.echo(_next_step(name, path))
+
+
+def script(shell: str) -> str:
+    """Return click's script for a shell."""
+    from dlbench.cli import group
+
+    kind = get_completion_class(shell)
+    assert kind is not None, shell
+    return kind(group, {}, PROGRAM, VARIABLE).source()
+
+
+def _own_shell(variables: Mapping[str, str]) -> str:
+    """Return the user's shell.
+
+    Raises:
+        UserError: It is not known, or is one that is not served.
+    """
+    name = Path(variables.get("SHELL", "")).name
+    if name not in PLACES:
+        what = f"SHELL is {name!r}" if name else "SHELL is not set"
+        raise UserError(f"{what}; there are scripts for {', '.join(PLACES)}", hint="dlbench completion --install bash")
+    return name
+
+
+def _next_step(shell: str, path: Path) -> str:
+    """Say what the user does once so that the script is loaded."""
+    if shell == "zsh":
+        return f"add to ~/.zshrc, before `compinit`: fpath=({shlex.quote(str(path.parent))} $fpath)"
+    if shell == "bash" and not BASH_COMPLETION.exists():
+        line = f"source {shlex.quote(str(path))}"
+        return f"the package bash-completion, which loads it, is not installed; without it, add to ~/.bashrc: {line}"
+    return "it is loaded by the next shell"
