@@ -122,9 +122,14 @@ class ClusterFacts:
         """Whether there is only one host: nothing then crosses a wire between hosts."""
         return len(self.hosts) == 1
 
+    @property
+    def is_installed(self) -> bool:
+        """Whether dlbench is installed in the environment, from a wheel: there is no checkout then."""
+        return self.root.startswith(f"{self.prefix}/")
+
     def copying(self, report: HostReport) -> str:
         """Return the command that copies this machine's environment to a host."""
-        folders = sorted({self.prefix} | ({self.root} if not self.root.startswith(self.prefix) else set()))
+        folders = sorted({self.prefix} | (set() if self.is_installed else {self.root}))
         kept = [folder for folder in folders if not any(folder.startswith(f"{other}/") for other in folders)]
         shell = ["-e", shlex.join(report.ssh[:-1])] if report.ssh[:-1] not in ((), ("ssh",)) else []
         return shlex.join(["rsync", "-a", "--relative", *shell, *kept, f"{report.name}:/"])

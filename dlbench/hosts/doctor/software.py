@@ -120,7 +120,7 @@ def horovod(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
         shown = report.command(f"{shlex.quote(facts.python)} -c 'import horovod.tensorflow'")
         yield warned(f"it is unknown whether Horovod works: {error}", shown)
         return
-    build = f"make -C {shlex.quote(facts.root)} horovod"
+    build, again = _horovod_builds(facts)
     library, operations = report.get("horovod", "library"), report.get("horovod", "operations") or []
     if not library:
         text = "Horovod is not installed for TensorFlow: the strategy horovod cannot be used"
@@ -129,7 +129,7 @@ def horovod(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
     missing = [name for name in ("MPI", "Gloo") if name not in operations]
     if missing:
         text = f"Horovod was built without {' and '.join(missing)}"
-        yield warned(text, report.command(f"rm -f {shlex.quote(facts.root)}/.venv/installed-horovod; {build}"))
+        yield warned(text, report.command(again))
     if found_in(report.answer, "machine", "gpus") and "NCCL" not in operations:
         yield warned(
             "Horovod was built without NCCL: gradients of GPUs go through the host's memory",
@@ -137,3 +137,12 @@ def horovod(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
         )
     elif not missing:
         yield passed(f"{', '.join(operations)} ({library})")
+
+
+def _horovod_builds(facts: ClusterFacts) -> tuple[str, str]:
+    """Return the commands that build Horovod for the environment, and that build it again."""
+    if facts.is_installed:
+        build = f"docker/build-horovod {shlex.quote(facts.prefix)}  # in a checkout of dlbench"
+        return build, build
+    root = shlex.quote(facts.root)
+    return f"make -C {root} horovod", f"rm -f {root}/.venv/installed-horovod; make -C {root} horovod"

@@ -188,6 +188,13 @@ def test_the_environment_is_copied_once_where_dlbench_is_in_it() -> None:
     assert around.copying(around.hosts[1]) == "rsync -a --relative /work/dlbench b:/"
 
 
+def test_where_dlbench_comes_from_a_wheel_horovod_is_built_by_the_script_of_a_checkout() -> None:
+    for operations in ([], ["MPI"]):
+        found = two(answer={"horovod/operations": operations, "horovod/library": "lib" if operations else ""})
+        wheel = replace(found, root="/env/lib/site-packages")
+        assert found_on(wheel, "b", "horovod")[2] == "ssh b 'docker/build-horovod /env  # in a checkout of dlbench'"
+
+
 def test_without_mpi_one_machine_gets_a_warning() -> None:
     found = facts(Host(address="localhost", slots=2), answer={"mpi/mpirun": ""})
     assert found_on(found, "localhost", "mpi")[0] == "warn"
