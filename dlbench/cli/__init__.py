@@ -31,7 +31,7 @@ COMMANDS = {
     "report": "Turn studies into figures, one page and a summary.",
     "export": "Write a study for another tool.",
     "compare": "Say what changed from one study to another.",
-    "list": "Show plugins, settings, columns and studies.",
+    "list": "Show plugins, settings, columns, scenarios and studies.",
     "schema": "Print the JSON Schema of a scenario for editors.",
     "completion": "Complete commands, studies and plugins in a shell.",
 }
