@@ -78,7 +78,7 @@ def test_it_works_in_an_empty_folder_without_a_checkout(environment: Path, tmp_p
     place = call(environment / "bin/python", "-c", "import dlbench; print(dlbench.__file__)", cwd=tmp_path)
     assert Path(place.strip()).is_relative_to(environment)
     assert "9 runs" in call(program, "check", "quickstart", cwd=tmp_path)
-    assert call(program, "run", "quickstart", "--dry-run", cwd=tmp_path).count("DLBENCH_ASSIGNMENT=") == 9
+    assert call(program, "run", "quickstart", "--dry-run", cwd=tmp_path).count("-m dlbench.worker") == 9
     assert list(tmp_path.iterdir()) == []
     assert "there are: quickstart" in call(program, "run", "quick", cwd=tmp_path, code=2)
 
