@@ -1,16 +1,13 @@
 """TensorBoard event files: curves of each run by epoch, and settings with results in its table of hyper-parameters."""
 
-import math
-from collections.abc import Iterator, Mapping
-from datetime import datetime
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.arms import METRICS, TIME_TO_TARGET, records
-from dlbench.analysis.groups import varying
 from dlbench.plugins import Options
 from dlbench.records.files import replacing
 from dlbench.report.data import ReportData
+from dlbench.report.exporters._runs import CURVES, ExportedRun, known, runs_of
 from dlbench.scenario.scenario import name_from
 
 if TYPE_CHECKING:
@@ -20,46 +17,40 @@ OPTIONS = Options
 PACKAGE = "tensorboard"
 # Ends the name of each file.
 NAME = "dlbench"
-CURVES = ("train_loss", "train_accuracy", "validation_loss", "validation_accuracy", "learning_rate")
-RESULTS = (*METRICS, TIME_TO_TARGET)
 
 
 def export(data: ReportData, output: Path) -> list[Path]:
     """Write a folder for each completed run; `tensorboard --logdir OUTPUT` shows them side by side."""
-    epochs = data.epochs
-    settings = varying(data.completed) if len(data.completed) else ()
     written = []
-    for row in records(data.completed):
-        folder = output / name_from(str(row["study"])) / name_from(str(row["run_id"]))
-        own = epochs[(epochs["study"] == row["study"]) & (epochs["run_id"] == row["run_id"])] if len(epochs) else epochs
-        # All workers have the same scores; the first one's rows stand for them.
-        curve = [one for one in records(own) if one.get("worker") in (None, 0)] if len(own) else []
-        _write(folder, row, curve, settings)
+    for run in runs_of(data, data.completed):
+        folder = output / name_from(str(run.row["study"])) / name_from(run.run_id)
+        _write(folder, run)
         written.append(folder)
     return written
 
 
-def _write(folder: Path, row: Mapping[str, Any], curve: list[dict[str, Any]], settings: tuple[str, ...]) -> None:
+def _write(folder: Path, run: ExportedRun) -> None:
     """Write one run; with TensorBoard's own protocol, without TensorFlow, which its writers would import."""
     from tensorboard.summary.writer.record_writer import RecordWriter
 
-    began = datetime.fromisoformat(str(row["started_at"])).timestamp() if row.get("started_at") else 0.0
-    ended = began + float(row.get("wall_time_s") or 0)
+    # An event must have a time.
+    began = run.began_s or 0.0
+    ended = run.ended_s or began
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(folder / f"events.out.tfevents.{int(began)}.{NAME}", "wb") as file:
         events = RecordWriter(file)
-        for event in (*_session(row, settings, began, ended), *_curves(curve, began), *_results(row, ended)):
+        for event in (*_session(run, began, ended), *_curves(run, began), *_results(run, ended)):
             events.write(event.SerializeToString())
         events.flush()
 
 
-def _session(row: Mapping[str, Any], settings: tuple[str, ...], began: float, ended: float) -> "Iterator[Event]":
+def _session(run: ExportedRun, began: float, ended: float) -> "Iterator[Event]":
     """Yield what the table of hyper-parameters is made of: the settings that vary, and that the run completed."""
     from google.protobuf.struct_pb2 import Value
     from tensorboard.plugins.hparams import api_pb2, metadata
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo, SessionStartInfo
 
-    chosen = {key: _value(Value(), row[key]) for key in settings if row.get(key) is not None}
+    chosen = {name: _value(Value(), value) for name, value in run.settings.items()}
     start = SessionStartInfo(hparams=chosen, start_time_secs=began)
     end = SessionEndInfo(status=api_pb2.STATUS_SUCCESS, end_time_secs=ended)
     for tag, content, at in (
@@ -69,15 +60,15 @@ def _session(row: Mapping[str, Any], settings: tuple[str, ...], began: float, en
         yield _event(at, 0, tag, metadata=metadata.create_summary_metadata(content))
 
 
-def _curves(curve: list[dict[str, Any]], began: float) -> "Iterator[Event]":
-    for epoch in curve:
-        at = began + float(epoch.get("ended_at_s") or epoch.get("train_time_s") or 0)
-        for name, value in _known(epoch, CURVES):
+def _curves(run: ExportedRun, began: float) -> "Iterator[Event]":
+    for epoch in run.epochs:
+        at = run.at_s(epoch) or began
+        for name, value in known(epoch, CURVES):
             yield _event(at, int(epoch["epoch"]), name, simple_value=value)
 
 
-def _results(row: Mapping[str, Any], ended: float) -> "Iterator[Event]":
-    for name, value in _known(row, RESULTS):
+def _results(run: ExportedRun, ended: float) -> "Iterator[Event]":
+    for name, value in run.results.items():
         yield _event(ended, 0, f"result/{name}", simple_value=value)
 
 
@@ -97,10 +88,3 @@ def _value(value: Any, written: Any) -> Any:
     else:
         value.string_value = str(written)
     return value
-
-
-def _known(row: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[tuple[str, float]]:
-    for name in names:
-        value = row.get(name)
-        if value is not None and math.isfinite(value):
-            yield name, float(value)

@@ -1,0 +1,95 @@
+"""The runs of a study as other tools take them: times, settings, results, and curves by epoch."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from dlbench.analysis.arms import METRICS, TIME_TO_TARGET, Row, records
+from dlbench.analysis.groups import varying
+from dlbench.report.data import ReportData
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CURVES = ("train_loss", "train_accuracy", "validation_loss", "validation_accuracy", "learning_rate")
+RESULTS = (*METRICS, TIME_TO_TARGET)
+# What is said of a run even where all runs of the study share it.
+_ALWAYS = ("model", "dataset", "strategy", "workers", "batch_size", "batch_size_global")
+
+
+@dataclass(frozen=True)
+class ExportedRun:
+    """One run.
+
+    Attributes:
+        row: Its row of `runs.csv`.
+        epochs: Rows of `epochs.csv` of its first worker, in order: all workers have the same scores.
+        settings: Settings that vary between the exported runs, and those that every reader asks for; only known ones.
+        hostname: Of the machine that the study was run from; empty where it is not known.
+    """
+
+    row: Row
+    epochs: tuple[Row, ...] = field(repr=False)
+    settings: Mapping[str, Any] = field(repr=False)
+    hostname: str = ""
+
+    @property
+    def run_id(self) -> str:
+        """Its name in the study."""
+        return str(self.row["run_id"])
+
+    @property
+    def began_s(self) -> float | None:
+        """When its launcher was started, in seconds since 1970."""
+        began = self.row.get("started_at")
+        return datetime.fromisoformat(str(began)).timestamp() if began else None
+
+    @property
+    def first_step_s(self) -> float | None:
+        """When its workers were ready for the first step."""
+        return _sum(self.began_s, self.row.get("startup_time_s"))
+
+    @property
+    def ended_s(self) -> float | None:
+        """When all its processes had ended."""
+        return _sum(self.began_s, self.row.get("wall_time_s"))
+
+    @property
+    def results(self) -> dict[str, float]:
+        """Its results that are known."""
+        return dict(known(self.row, RESULTS))
+
+    def at_s(self, epoch: Row) -> float | None:
+        """Return when an epoch ended; unknown where an earlier attempt trained it."""
+        return _sum(self.first_step_s, epoch.get("ended_at_s"))
+
+
+def runs_of(data: ReportData, runs: "pd.DataFrame") -> Iterator[ExportedRun]:
+    """Yield runs of a report, in their order."""
+    curves: dict[tuple[Any, Any], list[Row]] = {}
+    for epoch in records(data.epochs):
+        if epoch.get("worker") in (None, 0) and epoch.get("epoch") is not None:
+            curves.setdefault((epoch["study"], epoch["run_id"]), []).append(epoch)
+    names = [name for name in (varying(runs) if len(runs) else ()) if name != "study"]
+    hosts = {study.name: str(study.machine.get("hostname") or "") for study in data.studies}
+    for row in records(runs):
+        yield ExportedRun(
+            row=row,
+            epochs=tuple(sorted(curves.get((row["study"], row["run_id"]), ()), key=lambda epoch: int(epoch["epoch"]))),
+            settings={name: row[name] for name in dict.fromkeys((*_ALWAYS, *names)) if row.get(name) is not None},
+            hostname=hosts.get(row["study"], ""),
+        )
+
+
+def known(row: Row, names: tuple[str, ...]) -> Iterator[tuple[str, float]]:
+    """Yield those numbers of a row that are known and finite, with their names."""
+    for name in names:
+        value = row.get(name)
+        if value is not None and math.isfinite(value):
+            yield name, float(value)
+
+
+def _sum(*parts: float | None) -> float | None:
+    return None if None in parts else sum(part for part in parts if part is not None)
