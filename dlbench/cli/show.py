@@ -80,43 +80,22 @@ def rows_of(study: Path) -> "list[Row]":
 def content(path: Path, folder: "Folder | None") -> dict[str, Any]:
     """Return what a study shows as JSON has it: counts of runs, arms with medians and intervals, and the answer."""
     from dlbench.analysis.answer.answers import answers
-    from dlbench.analysis.arms import METRICS, TIME_TO_TARGET, arms, last_attempts
+    from dlbench.analysis.arms import arms, last_attempts
     from dlbench.analysis.groups import frame
     from dlbench.cli.summary import num_missing
     from dlbench.records.outcome import Status
+    from dlbench.report.exporters.json import arm_document
 
     lasts = last_attempts(rows_of(path))
-    found = [arm for arm in arms(lasts) if arm.completed]
     is_whole = folder is None or not num_missing(folder, lasts)
     return {
         "study": str(path),
         "runs": len(folder.record.runs) if folder else len(lasts),
         "completed": sum(row["status"] == Status.COMPLETED for row in lasts),
         "failed": {row["run_id"]: row["reason"] for row in lasts if row["status"] != Status.COMPLETED},
-        "arms": [
-            {
-                "label": arm.label,
-                "baseline": arm.baseline,
-                "emulated": arm.emulated,
-                "completed": arm.n,
-                "metrics": {
-                    name: {"median": _finite(own.value), "low": own.low, "high": own.high, "coverage": own.coverage}
-                    for name, own in {
-                        TIME_TO_TARGET: arm.time_to_target,
-                        **{m: arm.metrics[m] for m in METRICS},
-                    }.items()
-                    if own
-                },
-            }
-            for arm in found
-        ],
+        "arms": [arm_document(arm).model_dump() for arm in arms(lasts) if arm.completed],
         "answer": [{"kind": one.kind, "text": one.text} for one in answers(frame(lasts))] if lasts and is_whole else [],
     }
-
-
-def _finite(value: float) -> float | None:
-    """Return a number that JSON has: a target that half of the runs never reached has no time."""
-    return value if abs(value) < float("inf") else None
 
 
 def _show(console: "Console", path: Path, folder: "Folder | None", rows: "Sequence[Row]") -> None:

@@ -70,7 +70,7 @@ def export(data: ReportData, output: Path) -> list[Path]:
 def _study(data: ReportData, study: StudyData) -> StudyDocument:
     rows = records(data.runs[data.runs["study"] == study.name])
     runs = [{name: value for name, value in row.items() if _is_known(value)} for row in rows]
-    arms = [_arm(arm) for arm in data.arms[study.name]]
+    arms = [arm_document(arm) for arm in data.arms[study.name]]
     return StudyDocument(
         name=study.name,
         scenario=study.scenario_text or None,
@@ -80,7 +80,8 @@ def _study(data: ReportData, study: StudyData) -> StudyDocument:
     )
 
 
-def _arm(arm: Arm) -> ArmDocument:
+def arm_document(arm: Arm) -> ArmDocument:
+    """Return what JSON says of an arm, here and in `dlbench show --json`."""
     intervals = {TIME_TO_TARGET: arm.time_to_target, **{name: arm.metrics[name] for name in METRICS}}
     intervals["efficiency"] = arm.efficiency
     return ArmDocument(
