@@ -1,10 +1,14 @@
 """`dlbench export`: a study in the format of another tool."""
 
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
+from dlbench.analysis.formatting import counted
 from dlbench.cli import candidates, options
 from dlbench.errors import UserError
 
@@ -35,6 +39,7 @@ def command(study: Path | None, studies: Path, form: str, output: Path | None) -
             f"{folder} is a study", hint="name another --output: nothing is written into a study's own files"
         )
     data = read([path])
+    is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         written = exporter.get("export")(data, folder)
@@ -42,4 +47,17 @@ def command(study: Path | None, studies: Path, form: str, output: Path | None) -
         raise UserError(f"{folder} is no folder", hint="name another --output") from error
     except OSError as error:
         raise UserError(f"{folder} cannot be written: {error.strerror}", hint="name another --output") from error
-    click.echo(f"{len(written)} written in {folder}" if len(written) > 1 else str(written[0]) if written else "nothing")
+    finally:
+        if is_new:
+            # An exporter may send everything elsewhere, or refuse.
+            with suppress(OSError):
+                folder.rmdir()
+    click.echo(_summary(written, folder))
+
+
+def _summary(written: Sequence[Path | str], folder: Path) -> str:
+    """Return what was written where, in a line; what lies in a folder of its own counts as that folder."""
+    if len(written) < 2:
+        return str(written[0]) if written else "nothing is written: no run completed"
+    kinds = Counter("folder" if Path(one).is_dir() else "file" for one in written)
+    return f"{' and '.join(counted(number, kind) for kind, number in kinds.items())} in {folder}"

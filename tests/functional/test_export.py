@@ -1,16 +1,27 @@
 """`dlbench export`: what is written is read by the tools it is for, and says what the study says."""
 
 import json
+import re
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import xmlschema
 from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
+from mlperf_logging.compliance_checker import mlp_compliance
 
 from dlbench import plugins
+from dlbench.analysis.arms import records
 from dlbench.cli import group
+from dlbench.records.columns import TABLES
+from dlbench.records.tables import read_table
 from dlbench.report.data import ReportData, read
 
 ROOT = Path(__file__).parents[2]
@@ -103,6 +114,135 @@ def test_tensorboard_reads_the_curves_and_the_settings(study: Path, tmp_path: Pa
         if study.name == "strategies":
             assert start.hparams["strategy"].string_value == row["strategy"]
     assert len(list(tmp_path.glob("*/*"))) == len(completed)
+
+
+def test_parquet_has_every_table_with_its_types(study: Path, tmp_path: Path) -> None:
+    export(study, "parquet", tmp_path)
+    tables = {path.stem for path in study.glob("*.csv")}
+    assert {path.stem for path in tmp_path.iterdir()} == tables | {"arms"}
+    name = found(study).studies[0].name
+    for table in sorted(tables):
+        path = tmp_path / f"{table}.parquet"
+        own = read_table(study / f"{table}.csv").assign(study=name).astype({"study": "string"})
+        written = pq.read_table(path)
+        for column in TABLES[table]:
+            types = {
+                "text": pa.types.is_large_string, "int": pa.types.is_int64, "float": pa.types.is_float64,
+                "bool": pa.types.is_boolean, "time": lambda kind: pa.types.is_timestamp(kind) and kind.tz == "UTC",
+            }  # fmt: skip
+            assert types[column.kind](written.schema.field(column.name).type), f"{table}.{column.name}"
+            assert written[column.name].null_count == own[column.name].isna().sum(), f"{table}.{column.name}"
+        assert written.column_names[0] == "study"
+        read_back = pd.read_parquet(path)[own.columns].astype(own.dtypes.to_dict())
+        pd.testing.assert_frame_equal(read_back, own)
+
+
+def test_parquet_has_the_arms_of_the_json(study: Path, tmp_path: Path) -> None:
+    export(study, "parquet", tmp_path)
+    export(study, "json", tmp_path)
+    written = pd.read_parquet(tmp_path / "arms.parquet")
+    (document,) = json.loads((tmp_path / "export.json").read_text())["studies"]
+    expected = [
+        (arm["name"], arm["completed"], metric, spread["median"], spread["n"])
+        for arm in document["arms"]
+        for metric, spread in arm["metrics"].items()
+    ]
+    columns = ["arm", "completed", "metric", "median", "n"]
+    found_rows = [
+        tuple(row) for row in written[columns].astype(object).where(written[columns].notna(), None).to_numpy()
+    ]
+    assert found_rows == expected
+
+
+# What MLPerf asks of a submission and no study knows; `init_stop` is judged by the division's limit, 0 without one.
+NOT_A_SUBMISSION = {"submission_org", "submission_division", "init_stop"}
+NOT_RECORDED = {f"lowest_numerical_precision_in_{part}" for part in ("linear", "attn", "comm")}
+
+
+def check_mlperf(path: Path) -> tuple[set[str], set[frozenset[str]]]:
+    """Return the keys that MLPerf's own checker complains of, and groups of keys of which one is missing."""
+    checker = mlp_compliance.make_checker("training", "6.1.0", quiet=True, werror=False)
+    checker.check_file(str(path), "training_6.1.0/common.yaml")
+    return set(checker.overwritable), {frozenset(re.findall(r"'(\w+)'", text)) for text in checker.not_overwritable}
+
+
+def events_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line.removeprefix(":::MLLOG ")) for line in path.read_text().splitlines()]
+
+
+def logged(study: Path, output: Path) -> Iterator[tuple[Path, list[dict[str, Any]], dict[str, Any]]]:
+    """Yield each MLPerf log of a study with its events and the row of its run."""
+    export(study, "mlperf", output)
+    rows = {row["run_id"]: row for row in records(found(study).completed)}
+    written = sorted(output.glob("*/results/*/*/result_*.txt"))
+    assert len(written) == len(rows)
+    for path in written:
+        events = events_of(path)
+        (start,) = [event["metadata"] for event in events if event["key"] == "run_start"]
+        assert path.parents[1].name == start["run_id"].rsplit("-r", 1)[0]
+        yield path, events, rows[start["run_id"]]
+
+
+def test_mlperf_logs_break_no_rules_but_those_of_a_submission(study: Path, tmp_path: Path) -> None:
+    has_epochs = len(found(study).epochs) > 0
+    for path, _, row in list(logged(study, tmp_path))[:: 8 if study == STUDIES[0] else 1]:
+        expected = NOT_A_SUBMISSION | NOT_RECORDED
+        expected |= set() if has_epochs else {"run_stop", "eval_accuracy"}
+        expected |= {"micro_batch_size"} if row["batch_size_global"] % row["workers"] else set()
+        keys, either = check_mlperf(path)
+        assert keys == expected, path
+        evaluated = {frozenset({f"eval_{end}", f"block_{end}"}) for end in ("start", "stop")}
+        trained = {frozenset({f"epoch_{end}", f"block_{end}"}) for end in ("start", "stop")}
+        is_timed = has_epochs and row.get("updates") is None and row.get("emulated") != "simulated"
+        assert either == (set() if is_timed else evaluated) | (set() if has_epochs else trained), path
+
+
+def test_mlperf_stops_at_a_benchmark_that_is_not_its_own(tmp_path: Path) -> None:
+    path, *_ = next(logged(STUDIES[1], tmp_path))
+    first, *lines = path.read_text().splitlines()
+    added = [
+        first.replace('"cache_clear"', f'"{key}"').replace("false", f'"{value}"')
+        for key, value in (("submission_org", "us"), ("submission_division", "open"))
+    ]
+    path.write_text("\n".join([*added, first, *lines]))
+    with pytest.raises(FileNotFoundError, match=r"open_mlp\.yaml"):
+        check_mlperf(path)
+
+
+def test_mlperf_times_are_those_of_the_rows(tmp_path: Path) -> None:
+    data = found(STUDIES[1])
+    for path, events, row in logged(STUDIES[1], tmp_path):
+        times = {event["key"]: event["time_ms"] / 1000 for event in events if "epoch_num" not in event["metadata"]}
+        epochs = [one for one in records(data.epochs) if one["run_id"] == row["run_id"] and one["worker"] == 0]
+        began = row["started_at"].timestamp()
+        assert times["init_start"] == pytest.approx(began, abs=1e-3)
+        assert times["run_start"] == times["init_stop"] == pytest.approx(began + row["startup_time_s"], abs=1e-3)
+        ends = [event["time_ms"] / 1000 - times["run_start"] for event in events if event["key"] == "epoch_stop"]
+        assert ends == pytest.approx([one["ended_at_s"] for one in epochs], abs=2e-3)
+        assert times["run_stop"] - times["run_start"] == pytest.approx(
+            epochs[-1]["ended_at_s"] + (0 if row.get("updates") else epochs[-1].get("evaluation_time_s") or 0), abs=2e-3
+        )
+        ordered = [event["time_ms"] for event in events]
+        assert ordered == sorted(ordered)
+        accuracies = [event["value"] for event in events if event["key"] == "eval_accuracy"]
+        assert accuracies == [one["validation_accuracy"] for one in epochs]
+        (stop,) = [event["metadata"] for event in events if event["key"] == "run_stop"]
+        assert (stop["status"] == "success") == (row.get("time_to_target_s") is not None)
+        assert str(ROOT) not in path.read_text()
+
+
+def test_mlperf_leaves_out_what_has_no_time(tmp_path: Path) -> None:
+    """A run without `started_at` has no log; without a start-up time it has an `init_start` and no more."""
+    study = found(STUDIES[1]).studies[0]
+    attempts = study.attempts.assign(startup_time_s=float("nan"))
+    attempts.loc[attempts.index[0], "started_at"] = pd.NaT
+    made = ReportData((replace(study, attempts=attempts),))
+    written = plugins.load("exporters", "mlperf").get("export")(made, tmp_path)
+    assert len(written) == len(made.completed) - 1
+    for path in written:
+        keys = [event["key"] for event in events_of(path)]
+        assert "init_start" in keys
+        assert not {"init_stop", "run_start", "run_stop", "epoch_stop", "eval_accuracy"} & set(keys)
 
 
 def test_a_study_is_never_written_over_and_names_in_cells_lead_nowhere(tmp_path: Path) -> None:

@@ -1,0 +1,140 @@
+"""MLflow runs: parameters, results, curves by epoch and tags, in a file or on a tracking server."""
+
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dlbench.errors import UserError, shorten
+from dlbench.plugins import Options
+from dlbench.records.outcome import Status
+from dlbench.report.data import ReportData
+from dlbench.report.exporters._runs import CURVES, ExportedRun, known, runs_of
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric, Run
+
+OPTIONS = Options
+PACKAGE = "mlflow"
+# Where MLflow's own tools look for a tracking server.
+SERVER = "MLFLOW_TRACKING_URI"
+STORE = "mlflow.db"
+# Of one request, as MLflow's REST interface has them; and what an experiment can be searched for at once.
+_MOST_METRICS, _MOST_PARAMS, _MOST_RUNS = 1000, 100, 50_000
+# Names of tags: which run this is.
+RUN_TAG, ATTEMPT_TAG = "dlbench.run_id", "dlbench.attempt"
+_TAGS = ("label", "status", "reason", "repeat", "seed", "emulated")
+# No report to anyone else, no line for each run, and seconds, not minutes, for a server that does not answer.
+_DEFAULTS = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+}
+# How MLflow calls an end.
+_ENDS = {Status.COMPLETED: "FINISHED", Status.INTERRUPTED: "KILLED"}
+
+
+def export(data: ReportData, output: Path) -> list[Path | str]:
+    """Write a run for each run of the study, failed ones too, to `MLFLOW_TRACKING_URI` or into a SQLite file.
+
+    What an earlier export has written stays as it is; a run that was repeated since, or written in part, is replaced.
+
+    Raises:
+        UserError: MLflow refuses it, the server cannot be reached, or SQLite needs the whole of MLflow.
+    """
+    for name, value in _DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    # It would say that it creates the tables of its own file.
+    logging.getLogger("mlflow").setLevel(logging.WARNING)
+    server = os.environ.get(SERVER, "")
+    output = output.absolute()
+    place = server or _sqlite(output / STORE)
+    try:
+        client = MlflowClient(tracking_uri=place, registry_uri=place)
+        for study in data.studies:
+            own = data.runs[data.runs["study"] == study.name]
+            _write_study(client, study.name, runs_of(data, own), "" if server else (output / "artifacts").as_uri())
+    except MlflowException as error:
+        hint = f"is {SERVER} right?" if server else "pip install mlflow, not mlflow-skinny alone"
+        raise UserError(f"MLflow at {place}: {shorten(str(error))}", hint=hint) from error
+    return [server or output / STORE]
+
+
+def _sqlite(path: Path) -> str:
+    """Return how MLflow names a SQLite file.
+
+    Raises:
+        UserError: It would take a part of the path for something else, and write elsewhere.
+    """
+    if any(mark in str(path) for mark in "?%"):
+        raise UserError(f"MLflow cannot write {path}: there is a '?' or '%' in it", hint="name another --output")
+    return f"sqlite:///{path}"
+
+
+def _write_study(client: "MlflowClient", name: str, runs: Iterator[ExportedRun], artifacts: str) -> None:
+    found = client.get_experiment_by_name(name)
+    experiment = found.experiment_id if found else client.create_experiment(name, artifacts or None)
+    there = {run.data.tags.get(RUN_TAG): run for run in client.search_runs([experiment], max_results=_MOST_RUNS)}
+    for run in runs:
+        earlier = there.get(run.run_id)
+        if earlier is not None and _is_whole(earlier, run):
+            continue
+        if earlier is not None:
+            client.delete_run(earlier.info.run_id)
+        _write(client, experiment, run)
+
+
+def _is_whole(earlier: "Run", run: ExportedRun) -> bool:
+    """Whether a run of this attempt was written to its end."""
+    return bool(earlier.info.status != "RUNNING" and earlier.data.tags.get(ATTEMPT_TAG) == str(run.row["attempt"]))
+
+
+def _write(client: "MlflowClient", experiment: str, run: ExportedRun) -> None:
+    from mlflow.entities import Param
+
+    began = _ms(run.began_s)
+    made = client.create_run(experiment, start_time=began, tags=dict(_tags(run)), run_name=run.run_id)
+    # A value that is too long for MLflow is refused; lists of filters and the like are never so long.
+    params = [Param(name, str(value)) for name, value in run.settings.items()]
+    metrics = list(_metrics(run))
+    for start in range(0, len(params), _MOST_PARAMS):
+        client.log_batch(made.info.run_id, params=params[start : start + _MOST_PARAMS])
+    for start in range(0, len(metrics), _MOST_METRICS):
+        client.log_batch(made.info.run_id, metrics=metrics[start : start + _MOST_METRICS])
+    end = _ENDS.get(Status(run.row["status"]), "FAILED")
+    # Without an end MLflow would take the present; where it is unknown, the run ended no earlier than it began.
+    client.set_terminated(made.info.run_id, end, _ms(run.ended_s) or began or 0)
+
+
+def _tags(run: ExportedRun) -> Iterator[tuple[str, str]]:
+    yield RUN_TAG, run.run_id
+    yield ATTEMPT_TAG, str(run.row["attempt"])
+    for name in _TAGS:
+        if run.row.get(name) is not None:
+            yield f"dlbench.{name}", shorten(str(run.row[name]))
+    if run.hostname:
+        yield "dlbench.hostname", run.hostname
+
+
+def _metrics(run: ExportedRun) -> Iterator["Metric"]:
+    """Yield the curves by epoch, and results that are no curve's last value."""
+    from mlflow.entities import Metric
+
+    names = set()
+    for epoch in run.epochs:
+        at = _ms(run.at_s(epoch)) or _ms(run.began_s) or 0
+        for name, value in known(epoch, CURVES):
+            names.add(name)
+            yield Metric(name, value, at, int(epoch["epoch"]))
+    for name, value in run.results.items():
+        if name not in names:
+            yield Metric(name, value, _ms(run.ended_s) or _ms(run.began_s) or 0, 0)
+
+
+def _ms(seconds: float | None) -> int | None:
+    return None if seconds is None else round(1000 * seconds)

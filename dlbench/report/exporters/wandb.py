@@ -1,0 +1,96 @@
+"""Weights & Biases runs, offline: settings, curves by epoch and results, which `wandb sync` uploads."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from dlbench.errors import UserError, shorten
+from dlbench.plugins import Options
+from dlbench.records.outcome import Status
+from dlbench.report.data import ReportData
+from dlbench.report.exporters._runs import CURVES, ExportedRun, known, runs_of
+from dlbench.scenario.scenario import name_from
+
+if TYPE_CHECKING:
+    from wandb import Settings
+
+OPTIONS = Options
+PACKAGE = "wandb"
+# The folder that wandb makes in the one it is given.
+FOLDER = "wandb"
+_CONFIG = ("run_id", "attempt", "label", "status", "reason", "repeat", "seed", "emulated")
+# Of names that wandb takes.
+_MOST_LETTERS = 128
+
+
+def export(data: ReportData, output: Path) -> list[Path]:
+    """Write a run for each run of the study, failed ones too; runs that an earlier export wrote stay as they are.
+
+    Raises:
+        UserError: wandb cannot start the process that writes, or refuses a run.
+    """
+    import wandb
+
+    runs = {name_from(f"{run.run_id}-{run.row['attempt']}")[:_MOST_LETTERS]: run for run in runs_of(data, data.runs)}
+    # wandb calls a run's folder `offline-run-TIME-ID`.
+    there = {path.name.split("-", 3)[-1]: path for path in (output / FOLDER).glob("offline-run-*")}
+    with TemporaryDirectory(dir=output, prefix=".export-") as unfinished:
+        try:
+            made = {name: _write(run, name, Path(unfinished)) for name, run in runs.items() if name not in there}
+        except wandb.Error as error:
+            raise UserError(f"wandb cannot write it: {shorten(str(error))}") from error
+        finally:
+            # Ends the process that writes the files.
+            wandb.teardown()
+        (output / FOLDER).mkdir(exist_ok=True)
+        moved = {name: folder.rename(output / FOLDER / folder.name) for name, folder in made.items()}
+    return [(there | moved)[name] for name in runs]
+
+
+def _write(run: ExportedRun, name: str, output: Path) -> Path:
+    import wandb
+
+    made = wandb.init(
+        project=name_from(str(run.row["study"]))[:_MOST_LETTERS],
+        id=name,
+        name=run.run_id,
+        group=str(run.row.get("label") or "") or None,
+        config=dict(_config(run)),
+        dir=str(output),
+        mode="offline",
+        settings=_settings(run),
+    )
+    for epoch in run.epochs:
+        at = run.at_s(epoch)
+        made.log(dict(known(epoch, CURVES)) | ({} if at is None else {"_timestamp": at}), step=int(epoch["epoch"]))
+    made.summary.update(run.results)
+    made.finish(exit_code=0 if run.row["status"] == Status.COMPLETED else 1)
+    return Path(made.settings.sync_dir)
+
+
+def _settings(run: ExportedRun) -> "Settings":
+    """Return settings with which nothing is recorded of the machine and the folder that the export is made on."""
+    import wandb
+
+    return wandb.Settings(
+        silent=True,
+        console="off",
+        disable_git=True,
+        disable_code=True,
+        save_code=False,
+        disable_job_creation=True,
+        host=run.hostname or "unknown",
+        x_disable_meta=True,
+        x_disable_stats=True,
+        x_disable_machine_info=True,
+        x_save_requirements=False,
+    )
+
+
+def _config(run: ExportedRun) -> Iterator[tuple[str, Any]]:
+    """Yield settings and what else is said of a run; wandb keeps the time of the export as the run's own."""
+    yield from run.settings.items()
+    yield from ((name, run.row[name]) for name in _CONFIG if run.row.get(name) is not None)
+    if run.row.get("started_at"):
+        yield "started_at", str(run.row["started_at"])
