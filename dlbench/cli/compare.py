@@ -47,8 +47,8 @@ def read_share(text: str) -> float:
     help="Medians no further apart than this are neither better nor worse.",
 )  # fmt: skip
 @click.option(
-    "--format", "form", type=click.Choice(["text", "markdown", "csv"]), default="text", show_default=True,
-    help="Output format; markdown suits a pull request.",
+    "--format", "form", type=click.Choice(["text", "markdown", "csv", "junit"]), default="text", show_default=True,
+    help="Output format; markdown suits a pull request, junit the tests of a CI system.",
 )  # fmt: skip
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Output file.")
 @click.option(
@@ -80,13 +80,16 @@ def command(
     before, after = read([base]), read([new])
     machines = (before.studies[0].machine, after.studies[0].machine)
     found = compare(before.runs, after.runs, share, machines=machines)
+    code, refusal = COMPLETED, None
+    try:
+        code = _verdict(found, allowed, ignored)
+    except UserError as error:
+        refusal = error
     if output is not None or not found.refused:
-        _write(_rendered(found, form), output)
-    _refuse(found)
-    if allowed is None:
-        return COMPLETED
-    _refuse_gate(found, ignored)
-    return _judge(found, allowed)
+        _write(_rendered(found, form, allowed, refusal), output)
+    if refusal is not None:
+        raise refusal
+    return code
 
 
 def read_ignored(texts: tuple[str, ...]) -> frozenset[str]:
@@ -103,9 +106,13 @@ def read_ignored(texts: tuple[str, ...]) -> frozenset[str]:
     return frozenset(words)
 
 
-def _rendered(found: "Comparison", form: str) -> str:
+def _rendered(found: "Comparison", form: str, allowed: float | None, refusal: UserError | None) -> str:
     from dlbench.report import comparison
 
+    if form == "junit":
+        # Without a gate nothing fails; where it refuses to judge, that is what is wrong.
+        regressions = () if allowed is None or refusal else found.regressions(allowed)
+        return comparison.junit(found, regressions, str(refusal or ""))
     if form == "markdown":
         return comparison.markdown(found)
     return comparison.csv(found) if form == "csv" else comparison.text(found, tables.plain)
@@ -126,6 +133,19 @@ def _write(text: str, output: Path | None) -> None:
         write_text(output, text)
     except OSError as error:
         raise UserError(f"cannot write it: {error.strerror or error}", where=str(output)) from error
+
+
+def _verdict(found: "Comparison", allowed: float | None, ignored: frozenset[str]) -> int:
+    """Return the exit code: of a gate, if there is one.
+
+    Raises:
+        UserError: The studies cannot be compared, or the gate cannot judge.
+    """
+    _refuse(found)
+    if allowed is None:
+        return COMPLETED
+    _refuse_gate(found, ignored)
+    return _judge(found, allowed)
 
 
 def _refuse(found: "Comparison") -> None:

@@ -1,8 +1,9 @@
-"""A comparison of two studies as people read it: Markdown for a pull request, text for a terminal, CSV for programs."""
+"""A comparison of two studies: Markdown for a pull request, text for a terminal, CSV for programs, JUnit XML for CI."""
 
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 
 from dlbench.analysis.compare.comparison import Change, ChangeKind, Comparison
 from dlbench.analysis.compare.judgement import LEAST_REPEATS, SIGNIFICANCE
@@ -10,6 +11,7 @@ from dlbench.analysis.formatting import SCORE, Unit, counted, number, one_line, 
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.errors import shorten
 from dlbench.records.tables import line
+from dlbench.report.junit import Case, Problem, Suite, document
 from dlbench.report.markdown import escaped, items, table
 
 UNKNOWN = "-"
@@ -113,6 +115,43 @@ def markdown(comparison: Comparison) -> str:
 def csv(comparison: Comparison) -> str:
     """Return all changes as CSV (RFC 4180), unknown cells empty; `CSV_COLUMNS` are its columns."""
     return line(CSV_COLUMNS) + "".join(line(_values(change)) for change in comparison.changes)
+
+
+def junit(comparison: Comparison, regressions: Sequence[Change], problem: str = "") -> str:
+    """Return a comparison as JUnit XML: each metric of each arm that both studies have is a test case.
+
+    Args:
+        comparison: The comparison.
+        regressions: The changes that a gate fails for.
+        problem: Why nothing can be judged, which is an error of its own; empty where it can.
+    """
+    compared = [change for change in comparison.changes if change.base_runs[1] and change.new_runs[1]]
+    cases = [
+        Case(f"{change.arm}: {change.metric or 'runs'}", problem=_problem(change, is_worse=change in regressions))
+        for change in compared
+    ]
+    if problem:
+        cases.insert(0, Case("comparable", problem=Problem("error", "not comparable", problem)))
+    lines = [_sentence(change) for change in comparison.changes] + rules(comparison)
+    lines += [f"{difference.kind}: {difference.text}" for difference in comparison.warnings]
+    return document([Suite(_names(comparison), cases, lines, moments=[datetime.now(UTC).isoformat()])])
+
+
+def _problem(change: Change, *, is_worse: bool) -> Problem | None:
+    if is_worse:
+        return Problem("failure", change.kind.value, _sentence(change))
+    return Problem("skipped", "", _sentence(change)) if change.kind is ChangeKind.TOO_FEW else None
+
+
+def _sentence(change: Change) -> str:
+    """Return a change as a line: what is said, the values, their ratio with its interval, and the certainty."""
+    kind, arm, title, base, new, ratio, p, base_runs, new_runs = cells(change)
+    by = f" by {percent(change.worsening)}" if change.kind is ChangeKind.WORSE else ""
+    runs = f"runs: {base_runs} in base, {new_runs} in new"
+    if change.judgement is None:
+        return f"{arm}: {kind}; {runs}"
+    certainty = f"p {p} corrected over {counted(change.judgement.family, 'comparison')}"
+    return f"{arm}: {title} {kind}{by}: {base} in base, {new} in new; new / base {ratio}; {certainty}; {runs}"
 
 
 def cells(change: Change) -> tuple[str, ...]:

@@ -1,7 +1,9 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
+import xmlschema
 from click.testing import CliRunner, Result
 
 from dlbench.analysis.compare.judgement import NOISE
@@ -12,6 +14,7 @@ from dlbench.records.columns import names
 from dlbench.records.tables import write_table
 from tests.unit.analysis.made import arm, failed, noisy, timed
 
+XSD = Path(__file__).parents[2] / "fixtures" / "junit" / "JUnit.xsd"
 MACHINE = {"cpu": {"model": "AMD EPYC"}, "software": {"python": "3.11.7"}}
 
 
@@ -138,6 +141,65 @@ def test_forms(compared, tmp_path, form, begins):
     result = compared(measured("a", 9.0, 2), "--format", form, "--output", str(file))
     assert (result.exit_code, result.stdout) == (0, "")
     assert file.read_text().startswith(begins)
+
+
+def junit_of(file: Path) -> dict:
+    """Return the one suite of a document that follows the published schema."""
+    schema = xmlschema.XMLSchema(str(XSD))
+    schema.validate(str(file))
+    (suite,) = schema.to_dict(str(file))["testsuite"]
+    return suite
+
+
+@pytest.mark.parametrize(("share", "failing"), [("5%", 2), ("50%", 0), (None, 0)])
+def test_junit_fails_where_the_gate_does(compared, tmp_path, share, failing):
+    file = tmp_path / "said.xml"
+    gate = ("--fail-above", share) if share else ()
+    new = [*measured("a", 10.5, 2), *measured("b", 9.0, 4, batch_size=64), *measured("c", 9.0, 4, 2, batch_size=128)]
+    base = [*measured("a", 9.0, 1), *measured("b", 9.0, 3, batch_size=64), *measured("c", 9.0, 3, 2, batch_size=128)]
+    result = compared(new, "--format", "junit", "--output", str(file), *gate, base=base)
+    suite = junit_of(file)
+    assert result.exit_code == (REGRESSION if failing else 0)
+    assert (suite["@tests"], suite["@failures"], suite["@errors"], suite["@skipped"]) == (6, failing, 0, 2)
+    cases = {case["@name"]: case for case in suite["testcase"]}
+    assert set(cases) == {f"label of {arm}: {name}" for arm in "abc" for name in ("train_time_s", "samples_per_s")}
+    assert {name for name in cases if "skipped" in cases[name]} == {name for name in cases if "of c" in name}
+    assert {name for name in cases if "failure" in cases[name]} == {
+        name for name in cases if "of a" in name and failing
+    }
+    assert len(suite["system-out"].splitlines()) > len(cases)
+    if failing:
+        message = cases["label of a: train_time_s"]["failure"]["@message"]
+        # By how much, the ratio with its interval, and the certainty in the family.
+        assert re.search(
+            r"worse by 1\d%: .* new / base 1\.1\d+ \[1\.\d+, 1\.\d+\]; p < 0\.001 .* 4 comparisons", message
+        )
+
+
+def test_junit_of_an_arm_that_fails_now(compared, tmp_path):
+    file = tmp_path / "said.xml"
+    result = compared(failed("a", 8), "--format", "junit", "--output", str(file), "--fail-above", "90%")
+    assert (result.exit_code, junit_of(file)["@failures"]) == (REGRESSION, 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "machine"), [({"epochs": 9}, MACHINE), ({}, {"cpu": {"model": "Xeon"}})], ids=["refused", "no verdict"]
+)
+def test_junit_of_what_cannot_be_judged_is_an_error(compared, tmp_path, values, machine):
+    file = tmp_path / "said.xml"
+    new = measured("a", 10.5, 2, **values)
+    result = compared(new, "--format", "junit", "--output", str(file), "--fail-above", "5%", machine=machine)
+    suite = junit_of(file)
+    assert (result.exit_code, suite["@failures"], suite["@errors"]) == (USAGE, 0, 1)
+
+
+def test_junit_of_hostile_labels_is_valid(compared, tmp_path):
+    file = tmp_path / "said.xml"
+    odd = {"label": "<b>\x1b[31m ]]> & 학습", "study": "<&>"}
+    compared(
+        measured("a", 10.5, 2, **odd), "--format", "junit", "--output", str(file), base=measured("a", 9.0, 1, **odd)
+    )
+    assert junit_of(file)["@tests"] == 2
 
 
 def test_a_file_that_cannot_be_written(compared, tmp_path):

@@ -1,0 +1,106 @@
+"""JUnit XML as the schema of Apache Ant's JUnit task has it, which CI systems show as tests."""
+
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dlbench.analysis.formatting import one_line
+
+# The schema allows no time zone: moments are UTC.
+_SECONDS = 19
+_UNKNOWN_MOMENT = "1970-01-01T00:00:00"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a case did not pass.
+
+    Attributes:
+        kind: A `failure` is what was tested for; an `error` or a `skipped` case was not tested.
+        type: A word for it.
+        message: What happened.
+    """
+
+    kind: Literal["failure", "error", "skipped"]
+    type: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """A test case: passed where it has no problem."""
+
+    name: str
+    time_s: float = 0.0
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Test cases of one name.
+
+    Attributes:
+        name: Of the suite, and the class name of its cases.
+        cases: In order.
+        lines: What was printed: the schema gives a case that passed no place for it.
+        hostname: Where it ran.
+        moments: Starts in ISO 8601 (UTC), of which the first counts; empty where none is known.
+    """
+
+    name: str
+    cases: Sequence[Case]
+    lines: Sequence[str] = ()
+    hostname: str = ""
+    moments: Sequence[str] = ()
+
+
+def document(suites: Sequence[Suite]) -> str:
+    """Return test suites as XML; texts are in one line, without characters that XML has no place for."""
+    root = ET.Element("testsuites")
+    root.extend(_suite(number, suite) for number, suite in enumerate(suites))
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, "unicode") + "\n"
+
+
+def _suite(number: int, suite: Suite) -> ET.Element:
+    kinds = [case.problem.kind for case in suite.cases if case.problem]
+    moment = min(suite.moments, default=_UNKNOWN_MOMENT)
+    found = ET.Element(
+        "testsuite",
+        name=_text(suite.name),
+        package="dlbench",
+        id=str(number),
+        timestamp=moment.replace(" ", "T")[:_SECONDS],
+        hostname=_text(suite.hostname or "localhost"),
+        tests=str(len(suite.cases)),
+        failures=str(kinds.count("failure")),
+        errors=str(kinds.count("error")),
+        skipped=str(kinds.count("skipped")),
+        time=_seconds(sum(case.time_s for case in suite.cases)),
+    )
+    ET.SubElement(found, "properties")
+    for case in suite.cases:
+        attributes = {"name": _text(case.name), "classname": _text(suite.name), "time": _seconds(case.time_s)}
+        _add(ET.SubElement(found, "testcase", attributes), case.problem)
+    ET.SubElement(found, "system-out").text = "\n".join(map(_text, suite.lines))
+    ET.SubElement(found, "system-err")
+    return found
+
+
+def _add(case: ET.Element, problem: Problem | None) -> None:
+    if problem is None:
+        return
+    message = _text(problem.message)
+    if problem.kind == "skipped":
+        ET.SubElement(case, "skipped", message=message)
+    else:
+        ET.SubElement(case, problem.kind, type=_text(problem.type), message=message).text = message
+
+
+def _text(value: str) -> str:
+    return "".join(letter for letter in one_line(value) if letter >= " " and letter not in "\ufffe\uffff")
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3f}"
