@@ -142,9 +142,20 @@ def test_what_mlflow_cannot_write_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     export(STUDY, "mlflow", tmp_path / "what?", code=2)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and never listens
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{taken.getsockname()[1]}")
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:secret@127.0.0.1:{taken.getsockname()[1]}")
         monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-        assert "MLFLOW_TRACKING_URI" in export(STUDY, "mlflow", tmp_path / "out", code=2).output
+        said = export(STUDY, "mlflow", tmp_path / "out", code=2).output
+        assert "MLFLOW_TRACKING_URI" in said
+        assert "secret" not in said
+
+
+def test_what_a_small_mlflow_lacks_is_said(tmp_path: Path) -> None:
+    without = "import sys; sys.modules['sqlalchemy'] = None; from dlbench.cli import main; main()"
+    argv = [sys.executable, "-c", without, "export", str(STUDY), "--to", "mlflow", "--output", str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    assert "pip install mlflow" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def inspected(folder: Path, *options: str) -> str:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +33,8 @@ _DEFAULTS = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
 }
+# Name and password in an address, which is not printed.
+_LOGIN = re.compile(r"//[^/@\s]*@")
 # How MLflow calls an end.
 _ENDS = {Status.COMPLETED: "FINISHED", Status.INTERRUPTED: "KILLED"}
 
@@ -61,8 +64,8 @@ def export(data: ReportData, output: Path) -> list[Path | str]:
             _write_study(client, study.name, runs_of(data, own), "" if server else (output / "artifacts").as_uri())
     except MlflowException as error:
         hint = f"is {SERVER} right?" if server else "pip install mlflow, not mlflow-skinny alone"
-        raise UserError(f"MLflow at {place}: {shorten(str(error))}", hint=hint) from error
-    return [server or output / STORE]
+        raise UserError(_LOGIN.sub("//", f"MLflow at {place}: {shorten(str(error))}"), hint=hint) from error
+    return [_LOGIN.sub("//", server) if server else output / STORE]
 
 
 def _sqlite(path: Path) -> str:
@@ -70,9 +73,12 @@ def _sqlite(path: Path) -> str:
 
     Raises:
         UserError: It would take a part of the path for something else, and write elsewhere.
+        OSError: It cannot be written.
     """
     if any(mark in str(path) for mark in "?%"):
         raise UserError(f"MLflow cannot write {path}: there is a '?' or '%' in it", hint="name another --output")
+    # MLflow tries for minutes to open what it may not write.
+    path.touch()
     return f"sqlite:///{path}"
 
 
