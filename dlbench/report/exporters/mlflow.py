@@ -64,7 +64,8 @@ def export(data: ReportData, output: Path) -> list[Path | str]:
             _write_study(client, study.name, runs_of(data, own), "" if server else (output / "artifacts").as_uri())
     except MlflowException as error:
         hint = f"is {SERVER} right?" if server else "pip install mlflow, not mlflow-skinny alone"
-        raise UserError(_LOGIN.sub("//", f"MLflow at {place}: {shorten(str(error))}"), hint=hint) from error
+        said = shorten(_LOGIN.sub("//", str(error)))
+        raise UserError(_LOGIN.sub("//", f"MLflow at {place}: {said}"), hint=hint) from error
     return [_LOGIN.sub("//", server) if server else output / STORE]
 
 
