@@ -67,15 +67,7 @@ class Study:
     @cached_property
     def arms(self) -> "pd.DataFrame":
         """One row for each arm and metric: median and interval over its repeats, as the report's `arms.csv`."""
-        from io import StringIO
-
-        import pandas as pd
-
-        from dlbench.analysis.groups import varying
-        from dlbench.analysis.summary_tables import arm_table
-
-        data = self.report_data
-        return pd.read_csv(StringIO(arm_table(data.arms, varying(data.runs))), dtype={"emulated": "string"})
+        return self.report_data.arm_rows
 
     @cached_property
     def report_data(self) -> "ReportData":

@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.arms import Arm, arm_name, arms, records
-from dlbench.analysis.groups import with_placement
+from dlbench.analysis.groups import varying, with_placement
+from dlbench.analysis.summary_tables import arm_table
 from dlbench.errors import UserError, shown
 from dlbench.records import files
 from dlbench.records.columns import SCHEMA_VERSION
@@ -99,6 +101,19 @@ class ReportData:
         """The arms of each study by its name, in the order of their first completed runs; resampled once."""
         rows = {study.name: records(self.runs[self.runs["study"] == study.name]) for study in self.studies}
         return {name: [arm for arm in arms(own) if arm.completed] for name, own in rows.items()}
+
+    @cached_property
+    def settings(self) -> tuple[str, ...]:
+        """The settings in which the runs differ."""
+        return varying(self.runs) if len(self.runs) else ()
+
+    @cached_property
+    def arm_rows(self) -> "pd.DataFrame":
+        """The rows of `arms.csv`: one for each arm and metric, its median and interval over the repeats."""
+        import pandas as pd
+
+        text = StringIO(arm_table(self.arms, self.settings))
+        return pd.read_csv(text, dtype={"emulated": "string"})
 
     @cached_property
     def epochs(self) -> "pd.DataFrame":

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from dlbench import plugins
 from dlbench.analysis.answer.answers import Statement, answers
-from dlbench.analysis.groups import varying
 from dlbench.analysis.summary_tables import ARMS, SUMMARY, arm_table
 from dlbench.analysis.summary_tables import summary as run_summary
 from dlbench.errors import UserError
@@ -210,12 +209,11 @@ def _shown(figure: Figure, request: ReportRequest, svg: str) -> RenderedFigure:
 
 def _write_page(content: Content, request: ReportRequest, made: ReportFiles) -> None:
     data = content.data
-    settings = varying(data.runs) if len(data.runs) else ()
     texts = {
         PAGE: html.render(content),
         MARKDOWN: summary.markdown(content),
-        ARMS: arm_table(data.arms, settings),
-        SUMMARY: run_summary(data.runs, settings),
+        ARMS: arm_table(data.arms, data.settings),
+        SUMMARY: run_summary(data.runs, data.settings),
     }
     for name, text in texts.items():
         files.write_text(request.output / name, text)

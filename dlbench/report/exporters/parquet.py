@@ -7,20 +7,12 @@ from dlbench.plugins import Options
 from dlbench.records.columns import TABLES
 from dlbench.records.files import replacing
 from dlbench.report.data import ReportData
-from dlbench.report.exporters.json import arm_document
 
 if TYPE_CHECKING:
     import pandas as pd
 
 OPTIONS = Options
 PACKAGE = "pyarrow"
-_ARM_TYPES = {"baseline": "boolean", "completed": "Int64", "n": "Int64"} | dict.fromkeys(
-    ("median", "low", "high", "coverage"), "float64"
-)
-_ARM_COLUMNS = (
-    *("study", "arm", "label", "baseline", "emulated", "completed"),
-    *("metric", "median", "low", "high", "coverage", "n"),
-)
 
 
 def export(data: ReportData, output: Path) -> list[Path]:
@@ -30,29 +22,7 @@ def export(data: ReportData, output: Path) -> list[Path]:
     found = {name: [own for study in data.studies if (own := study.table(name)) is not None] for name in TABLES}
     tables = {name: pd.concat(own, ignore_index=True) for name, own in found.items() if own}
     tables = {name: table[["study", *table.columns.drop("study")]] for name, table in tables.items()}
-    return [_write(table, output / f"{name}.parquet") for name, table in {**tables, "arms": _arms(data)}.items()]
-
-
-def _arms(data: ReportData) -> "pd.DataFrame":
-    import pandas as pd
-
-    rows = [
-        {
-            "study": study,
-            "arm": arm.name,
-            "label": arm.label,
-            "baseline": arm.baseline,
-            "emulated": arm.emulated or None,
-            "completed": arm.n,
-            "metric": metric,
-            **spread.model_dump(),
-        }
-        for study, arms in data.arms.items()
-        for arm in arms
-        for metric, spread in arm_document(arm).metrics.items()
-    ]
-    types = {name: _ARM_TYPES.get(name, "string") for name in _ARM_COLUMNS}
-    return pd.DataFrame(rows, columns=list(_ARM_COLUMNS)).astype(types)
+    return [_write(table, output / f"{name}.parquet") for name, table in {**tables, "arms": data.arm_rows}.items()]
 
 
 def _write(table: "pd.DataFrame", path: Path) -> Path:
