@@ -74,7 +74,7 @@ clean:  ## Remove the environment and what tools left; studies stay
 
 comma := ,
 define install
-	@$(SAY) "installing into .venv: a minute or a few, about 420 MB to load, 2 GB on disk; wheels only, no compiler, no root"
+	@$(SAY) "installing into .venv: a minute or a few, about 470 MB to load, 2.2 GB on disk; wheels only, no compiler, no root"
 	@echo unfinished > .venv/made-for
 	@$(INSTALL) --editable '.[$(1)]' || { \
 		$(SAY) "installing failed with $$($(BIN)/python --version) (proven: 3.11, 3.12, 3.13); pip's words are above." >&2; \
