@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dlbench.analysis.arms import TIME_TO_TARGET, UNSTEADY, Arm
 from dlbench.analysis.formatting import SCORE, SHARE, Unit, number
-from dlbench.analysis.groups import frame, setting_text, varying
+from dlbench.analysis.groups import Names, frame, setting_text, varying
 from dlbench.analysis.short_rate import NOTE, short_rate
 from dlbench.analysis.statistics.intervals import Interval
 
@@ -77,8 +77,18 @@ class ArmTable:
         return row[self.headings.index(heading)]
 
 
-def arm_table(found: Sequence[Arm], spread: Spread = INTERVALS) -> ArmTable:
-    """Return the table of arms with completed runs; measures that no arm has are left out."""
+def arm_table(
+    found: Sequence[Arm],
+    spread: Spread = INTERVALS,
+    names: Names = varying,
+) -> ArmTable:
+    """Return the table of arms with completed runs; measures that no arm has are left out.
+
+    Args:
+        found: The arms.
+        spread: How a cell says what chance may have done.
+        names: Returns the settings that have a column.
+    """
     known = {arm: _measured(arm) for arm in found}
     rates = {arm: short_rate(arm.completed) for arm in found}
     shown = [
@@ -86,7 +96,7 @@ def arm_table(found: Sequence[Arm], spread: Spread = INTERVALS) -> ArmTable:
         for column in COLUMNS
         if any(own[column[0]] for own in known.values()) or (column[0] == RATE and any(rates.values()))
     ]
-    columns, texts = _names(found)
+    columns, texts = _names(found, names)
     columns["n"] = [str(arm.n) for arm in found]
     if any(own[TIME_TO_TARGET] for own in known.values()):
         columns["reached"] = [_reached(arm) for arm in found]
@@ -103,13 +113,13 @@ def arm_table(found: Sequence[Arm], spread: Spread = INTERVALS) -> ArmTable:
     return ArmTable(_title(list(known.values()), spread), tuple(columns), rows, _notes(found), frozenset(texts))
 
 
-def _names(found: Sequence[Arm]) -> tuple[dict[str, list[str]], set[str]]:
-    """Return what tells arms apart, and which of it is words: a column for each setting that varies, and base lines.
+def _names(found: Sequence[Arm], names: Names) -> tuple[dict[str, list[str]], set[str]]:
+    """Return what tells arms apart, and which of it is words: a column for each setting to name, and base lines.
 
     Where these do not tell them apart, or there is none, the labels.
     """
     runs = frame(arm.first for arm in found)
-    keys = varying(runs)
+    keys = names(runs)
     columns = {key: [setting_text(value) for value in runs[key]] for key in keys}
     words = {key for key in keys if runs[key].dtype in (object, bool, "boolean", "string")}
     if columns and any(arm.baseline for arm in found):

@@ -1,7 +1,7 @@
 """Which settings distinguish the runs of a report, and what arms and groups of runs are called."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +39,9 @@ _COMES_WITH = ("trainer", "communicator", "collectives", "servers", "server_plac
 # Runs of two studies, or on other devices, are no repeats of each other.
 _APART = ("study", "device_name")
 ALONE = "one worker alone"
+
+# Returns the settings that names of arms state, of the runs that are compared: `varying` or `naming`.
+Names = Callable[["pd.DataFrame"], tuple[str, ...]]
 
 
 def with_placement(runs: "pd.DataFrame") -> "pd.DataFrame":
@@ -109,6 +112,22 @@ def varying(runs: "pd.DataFrame", *, x: str = "") -> tuple[str, ...]:
     if "study" in found:
         leading.append("study")
     return tuple(key for key in found if not any(follows(judged, key, [lead]) for lead in _leads(key, leading)))
+
+
+def naming(runs: "pd.DataFrame") -> tuple[str, ...]:
+    """Return the settings that names of arms state: those that vary, and the strategy, also where all have the same.
+
+    Runs of one worker alone have none to state.
+    """
+    return with_strategy(runs, varying(runs))
+
+
+def with_strategy(runs: "pd.DataFrame", keys: Sequence[str]) -> tuple[str, ...]:
+    """Return settings in the order of SETTINGS with the strategy among them, unless all runs are one worker alone."""
+    if "strategy" in keys or is_alone(runs).all():
+        return tuple(keys)
+    place = sum(key in SETTINGS[: SETTINGS.index("strategy")] for key in keys)
+    return (*keys[:place], "strategy", *keys[place:])
 
 
 def _leads(key: str, leading: Iterable[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from dlbench.analysis.groups import (
     is_base_line,
     is_shared,
     varying,
+    with_strategy,
 )
 from dlbench.analysis.statistics.intervals import censored_median, median_interval
 from dlbench.records.outcome import Status
@@ -25,7 +26,7 @@ from dlbench.report.chart import Mark, Panel, Role, Series
 if TYPE_CHECKING:
     import pandas as pd
 
-# More lines than this in one panel are hard to distinguish; further ones get panels of their own.
+# More lines than this in one panel are hard to distinguish; further ones get other panels.
 MOST_SERIES = 7
 # What `series` asks of runs beside what is shown; it cuts them into many pieces, each as wide as its columns.
 NEEDED = ("baseline", "status", "emulated", "strategy", "workers")
@@ -33,11 +34,19 @@ NEEDED = ("baseline", "status", "emulated", "strategy", "workers")
 
 @dataclass(frozen=True)
 class Part:
-    """Runs that may share a panel: what they have in common as a title, and the keys that distinguish series."""
+    """Runs that may share a panel.
+
+    Attributes:
+        title: What they have in common, and which share of the series they are where these are too many.
+        runs: The runs.
+        keys: What distinguishes series.
+        common: What they have in common alone.
+    """
 
     title: str
     runs: "pd.DataFrame"
     keys: tuple[str, ...]
+    common: str = ""
 
 
 def parts(runs: "pd.DataFrame", *, x: str, always: Iterable[str] = TASK) -> list[Part]:
@@ -57,25 +66,43 @@ def parts(runs: "pd.DataFrame", *, x: str, always: Iterable[str] = TASK) -> list
     # Numbers for values, in plain lists: of many ways to cut a table only the number of groups is asked.
     codes = {key: pd.factorize(runs.loc[own, key])[0].tolist() for key in keys}
     while left and _most_series(codes, apart, left) > MOST_SERIES:
-        key = min(
-            left, key=lambda name: (_most_series(codes, [*apart, name], _without(left, name)), runs[name].nunique())
-        )
+        fewest = {name: _most_series(codes, [*apart, name], _without(left, name)) for name in left}
+        key = min(left, key=lambda name: (fewest[name], runs[name].nunique()))
+        if fewest[key] == 1:  # a panel for each series compares nothing
+            break
         apart, left = [*apart, key], _without(left, key)
     found = []
-    for values, rows in groups(runs[own], apart):
+    # Rows of a table with hundreds of columns are taken once, at the end.
+    brief = runs[list(dict.fromkeys((*apart, *left)))]
+    for values, rows in groups(brief[own], apart):
         common = {key: value for key, value in values.items() if is_shared(key)}
-        found.append(Part(described(values), pd.concat([rows, having(runs[~own], common)]), tuple(left)))
+        base, shares = having(brief[~own], common).index, _shares(rows, left)
+        what = described(values)
+        for place, share in enumerate(shares, 1):
+            which = f"{place} of {len(shares)}" if len(shares) > 1 else ""
+            title = ", ".join(filter(None, (what, which)))
+            found.append(Part(title, runs.loc[[*share, *base]], tuple(left), what))
     return found or [Part("", runs, tuple(left))]
 
 
+def _shares(runs: "pd.DataFrame", keys: Sequence[str]) -> "list[list[Hashable]]":
+    """Return the indices of the runs of equal numbers of series, at most MOST_SERIES in each share."""
+    every = [list(rows.index) for _, rows in groups(runs, keys)]
+    num_shares = math.ceil(len(every) / MOST_SERIES)
+    if num_shares <= 1:
+        return [list(runs.index)]
+    size = math.ceil(len(every) / num_shares)
+    return [[index for rows in every[start : start + size] for index in rows] for start in range(0, len(every), size)]
+
+
 def ways_vary(runs: "pd.DataFrame", x: str = "") -> tuple[str, ...]:
-    """Return the settings in which ways to train differ: one worker alone, asked for or added, is the base line.
+    """Return the strategy and the settings in which ways to train differ; one worker alone is the base line.
 
     So a way has one name, and one colour, in charts with base lines and in those without. A single way is named by what
     makes it differ from the base line.
     """
     ways = ~(is_base_line(runs) | is_alone(runs))
-    return (varying(runs[ways], x=x) if ways.any() else ()) or varying(runs, x=x)
+    return with_strategy(runs[ways], (varying(runs[ways], x=x) if ways.any() else ()) or varying(runs, x=x))
 
 
 def brief_keys(part: Part, x: str) -> Part:
@@ -97,9 +124,10 @@ def having(runs: "pd.DataFrame", values: Mapping[str, Any]) -> "pd.DataFrame":
     """Return the runs that have these values; a value that is unknown is equal to none but unknown ones."""
     import pandas as pd
 
+    chosen = pd.Series(True, index=runs.index)
     for key, value in values.items():
-        runs = runs[runs[key].isna() if pd.isna(value) else (runs[key] == value).fillna(False).astype(bool)]
-    return runs
+        chosen &= runs[key].isna() if pd.isna(value) else (runs[key] == value).fillna(False).astype(bool)
+    return runs[chosen]
 
 
 def _without(keys: Sequence[str], key: str) -> list[str]:

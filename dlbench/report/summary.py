@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.arm_table import arm_table
 from dlbench.analysis.arms import Arm
+from dlbench.analysis.groups import naming
 from dlbench.report.data import ReportData
 from dlbench.report.markdown import escaped, items, picture, table
 from dlbench.report.page.content import NO_CONCLUSION, Content, RenderedFigure
@@ -86,7 +87,7 @@ def _in_order(data: ReportData, study: str) -> list[Arm]:
 
 def _table(found: Sequence[Arm]) -> list[str]:
     """Return the arms of one study; what no arm has is left out."""
-    known = arm_table(found)
+    known = arm_table(found, names=naming)
     numbers = set(known.headings) - {"arm", "emulated"}
     return table(known.headings, (map(escaped, row) for row in known.rows), numbers)
 

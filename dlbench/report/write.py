@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dlbench import plugins
 from dlbench.analysis.answer.answers import Statement, answers
+from dlbench.analysis.groups import naming
 from dlbench.analysis.summary_tables import ARMS, SUMMARY, arm_table
 from dlbench.analysis.summary_tables import summary as run_summary
 from dlbench.errors import UserError
@@ -188,7 +189,7 @@ def _content(data: ReportData, thinning: str, made: ReportFiles) -> Content:
     """Return the page but for its figures."""
     return Content(
         data=data,
-        statements=(*answers(data.runs), *(Statement(text, "warning") for text in unsteady(data))),
+        statements=(*answers(data.runs, naming), *(Statement(text, "warning") for text in unsteady(data))),
         judged=references.verdicts(data),
         left_out=tuple(made.left_out),
         thinning=thinning,

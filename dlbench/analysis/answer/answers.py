@@ -13,6 +13,7 @@ from dlbench.analysis.answer.comparison_group import ComparisonGroup, comparison
 from dlbench.analysis.answer.warnings import evidence, warnings
 from dlbench.analysis.answer.workers import workers
 from dlbench.analysis.formatting import Statement, counted
+from dlbench.analysis.groups import Names, varying
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,13 +23,14 @@ __all__ = ["Statement", "answers"]
 _ORDER = ("use", "why", "warning")
 
 
-def answers(runs: "pd.DataFrame") -> tuple[Statement, ...]:
+def answers(runs: "pd.DataFrame", names: Names = varying) -> tuple[Statement, ...]:
     """Return the statements of a report: first those on what to use, then why, then the warnings.
 
     Args:
         runs: The last attempt of each run, completed or not: columns of `runs.csv`, `arm` and `placement`.
+        names: Returns the settings that names of arms state.
     """
-    found = comparison_groups(runs)
+    found = comparison_groups(runs, names)
     several = len(found) > 1
     doubts = [_led(one, group, several) for group in found for one in _emulation(group)]
     said = [_led(one, group, several) for group in found for one in _said_of(group)]

@@ -61,7 +61,7 @@ def scaling_series(group: ComparisonGroup) -> list[ScalingSeries]:
     found = []
     for members in _grouped([arm for arm in timed if not arm.is_alone], keys):
         first = members[0].first
-        name = described({key: first.get(key) for key in keys})
+        name = described({key: first.get(key) for key in group.keys if key in keys or key == "strategy"})
         where = f"study {members[0].study}" if has_studies else ""
         bases = sorted(places[name] for name in members[0].base_line.names if name in places)[:1]
         by_workers = {arm.workers: arm for arm in (*members, *(timed[place] for place in bases))}

@@ -50,7 +50,7 @@ def placed(runs: "pd.DataFrame", *, scaling: bool = False) -> Iterator[Placed]:
     has_both = own["batch_scope"].nunique() > 1
     for scope, rows in by_scope(runs):
         for part in parts(rows, x="batch_size"):
-            if part.runs[~is_base_line(part.runs)]["batch_size"].nunique() > 1:
+            if part.runs["batch_size"][~is_base_line(part.runs)].nunique() > 1:
                 whose = f"batch{OF_WHOM.get(scope, '')}" if has_both else ""
                 named = replace(part, title=", ".join(filter(None, (part.title, whose))))
                 yield Placed(brief_keys(named, "batch_size"), "batch_size", batch_axis(rows))

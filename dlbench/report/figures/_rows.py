@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.formatting import counted
-from dlbench.analysis.groups import groups, is_base_line
+from dlbench.analysis.groups import groups, is_alone, is_base_line
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis
 
@@ -19,6 +19,20 @@ SYNTHETIC = "synthetic"
 def identities(runs: "pd.DataFrame") -> frozenset[tuple[str, str]]:
     """Return study and run_id of each run, as `Chart.runs` holds them."""
     return frozenset((str(study), str(run_id)) for study, run_id in zip(runs["study"], runs["run_id"], strict=True))
+
+
+def labels(runs: "pd.DataFrame") -> list[str]:
+    """Return the label of each run's arm, or else its name; that of several workers says their strategy."""
+    found = runs["label"].fillna(runs["arm"]).tolist()
+    return [
+        label if unsaid or strategy in label else f"strategy={strategy} {label}"
+        for label, strategy, unsaid in zip(
+            map(str, found),
+            runs["strategy"].fillna("").tolist(),
+            (is_base_line(runs) | is_alone(runs)).tolist(),
+            strict=True,
+        )
+    ]
 
 
 def is_completed(runs: "pd.DataFrame") -> "pd.Series[bool]":

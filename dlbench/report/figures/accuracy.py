@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel
 from dlbench.report.figures._places import Placed, against, placed
-from dlbench.report.figures._rows import learned, synthetic_note
+from dlbench.report.figures._rows import labels, learned, synthetic_note
 from dlbench.report.figures._shown import in_chart, left_out_note, needs_two, select_panels
 from dlbench.report.lines import series
 
@@ -42,7 +42,7 @@ def chart(data: "ReportData") -> Chart:
     if not shown:
         raise MissingRowsError("needs completed runs with a loss or an accuracy, on data that can be learned")
     candidates = [(one.part, list(_panels(one, shown))) for one in placed(runs)]
-    arms = completed["label"].fillna(completed["arm"]).unique().tolist()
+    arms = list(dict.fromkeys(labels(completed)))
     found = select_panels(candidates, needs_two("completed runs of two or more arms with a loss or accuracy", arms))
     return Chart(
         title=against("Accuracy and loss at the end of training", found.panels),

@@ -7,7 +7,7 @@ from dlbench.analysis.formatting import counted
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel
 from dlbench.report.figures._places import Placed, against, placed
-from dlbench.report.figures._rows import is_completed, numbers
+from dlbench.report.figures._rows import is_completed, labels, numbers
 from dlbench.report.figures._shown import in_chart, left_out_note, needs_two, select_panels
 from dlbench.report.lines import series
 
@@ -44,7 +44,7 @@ def chart(data: "ReportData") -> Chart:
     if not shown:
         raise MissingRowsError("needs completed runs with device_utilization or the peaks of device and host memory")
     candidates = [(one.part, list(_panels(one, shown))) for one in placed(runs)]
-    arms = completed["label"].fillna(completed["arm"]).unique().tolist()
+    arms = list(dict.fromkeys(labels(completed)))
     found = select_panels(candidates, needs_two("completed runs of two or more arms", arms))
     return Chart(
         title=against("Utilisation and memory of devices", found.panels),

@@ -12,6 +12,7 @@ from dlbench.analysis.statistics.intervals import Interval
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.figures._places import Placed, against, meanings, placed
+from dlbench.report.figures._rows import labels
 from dlbench.report.figures._shown import RATE, flagged, in_chart, rate_note, with_rate
 from dlbench.report.lines import series
 
@@ -117,7 +118,7 @@ def _whole(made: tuple[Series, ...]) -> Series:
 def _without_base_line(completed: "pd.DataFrame", found: Mapping[tuple[str, str], Arm]) -> Iterator[str]:
     """Name the arms that have a rate and nothing to compare it with."""
     rows = completed[completed[RATE].notna() & ~is_alone(completed)]
-    named = zip(rows["study"], rows["arm"], rows["label"].fillna(rows["arm"]), strict=True)
-    labels = dict.fromkeys(str(label) for study, arm, label in named if (str(study), str(arm)) not in found)
-    if labels:
-        yield f"No efficiency, for lack of a base line with equal settings: {listed(labels)}."
+    named = zip(rows["study"], rows["arm"], labels(rows), strict=True)
+    without = dict.fromkeys(label for study, arm, label in named if (str(study), str(arm)) not in found)
+    if without:
+        yield f"No efficiency, for lack of a base line with equal settings: {listed(without)}."

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import TASK, described, groups, is_base_line
@@ -10,7 +10,7 @@ from dlbench.analysis.metrics.pareto import Point, front, knee
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.figures._places import is_emulated
-from dlbench.report.figures._rows import is_completed, learned, numbers
+from dlbench.report.figures._rows import is_completed, labels, learned, numbers
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.figures._target import TARGET, target_name
 from dlbench.report.figures.training_time import UNEQUAL, sees_unequally
@@ -183,7 +183,7 @@ def _title(field: _Field, part: Part) -> str:
 
 
 def _name(part: Part, one: Series, place: str) -> str:
-    return ", ".join(filter(None, (part.title, one.label, place)))
+    return ", ".join(filter(None, (part.common, one.label, place)))
 
 
 def _axes(field: _Field, marks: list[Mark]) -> tuple[Axis, Axis]:
@@ -269,8 +269,7 @@ def _accuracy_note(field: _Field) -> Iterator[str]:
 
 
 def _label(runs: "pd.DataFrame", arm: str) -> str:
-    labels: list[Any] = runs["label"][(runs["arm"] == arm).astype(bool)].dropna().tolist()
-    return str(labels[0]) if labels else arm
+    return labels(runs[(runs["arm"] == arm).astype(bool)])[0]
 
 
 def _left_out(every: list[_Field], fields: list[_Field]) -> Iterator[str]:

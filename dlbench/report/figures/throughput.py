@@ -19,6 +19,7 @@ from dlbench.report.figures._places import (
     reasons,
     spread,
 )
+from dlbench.report.figures._rows import labels
 from dlbench.report.figures._shown import (
     RATE,
     RATE_AXIS,
@@ -72,7 +73,7 @@ def chart(data: "ReportData") -> Chart:
         own = list(_ideals(one.part, alone)) if one.x == "workers" else []
         candidates.append((one.part, [_panel(one, own)]))
         ideals += own
-    arms = known["label"].fillna(known["arm"]).unique().tolist()
+    arms = list(dict.fromkeys(labels(known)))
     found = select_panels(candidates, needs_two("completed runs of two or more arms with steady samples/s", arms))
     return Chart(
         title=against("Steady throughput", found.panels),

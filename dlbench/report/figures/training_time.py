@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Panel
 from dlbench.report.figures._places import Placed, against, placed, spread
-from dlbench.report.figures._rows import numbers
+from dlbench.report.figures._rows import labels, numbers
 from dlbench.report.figures._shown import in_chart, left_out_note, needs_two, select_panels
 from dlbench.report.lines import series
 
@@ -33,7 +33,7 @@ def chart(data: "ReportData") -> Chart:
     runs = data.runs
     unequal = sees_unequally(runs)
     candidates = [(one.part, list(_panels(one, unequal=unequal))) for one in placed(runs)]
-    arms = data.completed["label"].fillna(data.completed["arm"]).unique().tolist()
+    arms = list(dict.fromkeys(labels(data.completed)))
     found = select_panels(candidates, needs_two("completed runs of two or more arms with a training time", arms))
     return Chart(
         title=against("Training time", found.panels),

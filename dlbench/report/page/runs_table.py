@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.arm_table import EXTENDED, NOTES
 from dlbench.analysis.arms import UNSTEADY, efficiencies, is_unsteady
-from dlbench.analysis.groups import is_base_line, ranks_of, setting_text, varying
+from dlbench.analysis.groups import is_base_line, naming, ranks_of, setting_text, varying
 from dlbench.analysis.short_rate import NOTE, short_rate
 from dlbench.records.columns import RUNS
 from dlbench.records.outcome import Status
@@ -130,7 +130,7 @@ def _keys(runs: "pd.DataFrame") -> tuple[str, ...]:
 
 
 def _headings(runs: "pd.DataFrame") -> Iterator[Heading]:
-    for name in _keys(runs):
+    for name in dict.fromkeys((*(["study"] if runs["study"].nunique() > 1 else []), *naming(runs))):
         yield Heading(name, name, is_number=_are_numbers(values(runs[name])), is_choice=True)
     if is_base_line(runs).any():
         yield Heading("baseline", "base line", is_choice=True)

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from dlbench.analysis.groups import described, frame, groups, is_alone, varying, with_placement
+from dlbench.analysis.groups import described, frame, groups, is_alone, naming, varying, with_placement
 
 COLUMNS = {
     "baseline": False,
@@ -113,3 +113,17 @@ def test_one_worker_without_a_library_is_alone() -> None:
 def test_a_cell_that_does_not_fit_its_column_breaks_no_table() -> None:
     found = frame([{"mode": "scale-up", "workers_per_host": 2, "seed": 2**63, "workers": 2}])
     assert (int(found["seed"][0]), found["workers"][0], found["workers"].dtype.name) == (2**63, 2, "Int64")
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ([{"workers": 1}, {"workers": 4}], "strategy workers"),
+        ([{"model": "lstm"}, {"batch_size": 8}, {}], "model strategy batch_size"),
+        ([{"strategy": "horovod"}, {"workers": 4}, BASE], "strategy workers"),
+        # One worker alone has no strategy to name.
+        ([BASE, BASE | {"batch_size": 64}], "batch_size"),
+    ],
+)
+def test_names_state_the_strategy_also_where_all_have_the_same(changes: list[dict[str, object]], expected: str) -> None:
+    assert naming(runs(*changes)) == tuple(expected.split())

@@ -66,8 +66,8 @@ def test_base_lines_are_a_series_of_their_own_beside_their_arms(tmp_path: Path) 
     ]
     (panel,) = panels(numbered(tmp_path, *rows))
     assert [(line.label, line.role) for line in panel.series] == [
-        ("float32", Role.MEASURED),
-        ("mixed_bfloat16", Role.MEASURED),
+        ("mpi, float32", Role.MEASURED),
+        ("mpi, mixed_bfloat16", Role.MEASURED),
         (f"{ALONE}, float32", Role.BASE_LINE),
         (f"{ALONE}, mixed_bfloat16", Role.BASE_LINE),
     ]
@@ -78,14 +78,14 @@ def test_a_way_has_one_name_whether_one_worker_alone_was_asked_for_or_added(tmp_
     for added in (True, False):
         alone = [{"strategy": "single", "workers": 1, "batch_size": b, "baseline": added} for b in (8, 16)]
         (panel,) = panels(numbered(tmp_path, *ways, *(one | {"samples_per_s": 1.0} for one in alone)))
-        assert [line.label for line in panel.series] == ["1 worker", "2 workers", ALONE], added
+        assert [line.label for line in panel.series] == ["mpi, 1 worker", "mpi, 2 workers", ALONE], added
 
 
 def test_base_lines_go_with_the_task_they_belong_to(tmp_path: Path) -> None:
     base = {"baseline": True, "strategy": "single", "workers": 1, "samples_per_s": 1.0}
     rows = [{"samples_per_s": 2.0}, {"samples_per_s": 3.0, "model": "lstm"}, base, base | {"model": "lstm"}]
     found = panels(numbered(tmp_path, *rows))
-    assert [[line.label for line in panel.series] for panel in found] == [["measured", ALONE]] * 2
+    assert [[line.label for line in panel.series] for panel in found] == [["mpi", ALONE]] * 2
 
 
 def test_more_series_than_can_be_told_apart_become_panels(tmp_path: Path) -> None:
@@ -155,3 +155,20 @@ def test_an_arm_of_which_none_reached_it_is_not_lost(tmp_path: Path) -> None:
         "horovod": ((), (3,)),
         "mpi": ((2,), ()),
     }
+
+
+def test_series_that_one_setting_alone_distinguishes_are_shared_out_over_few_panels(tmp_path: Path) -> None:
+    names = [f"strategy{number:02}" for number in range(12)]
+    rows = [{"strategy": name, "samples_per_s": 1.0} for name in names]
+    base = {"baseline": True, "strategy": "single", "workers": 1, "samples_per_s": 1.0}
+    found = panels(numbered(tmp_path, *rows, base))
+    assert [panel.title for panel in found] == ["1 of 2", "2 of 2"]
+    assert [[line.label for line in panel.series] for panel in found] == [[*names[:6], ALONE], [*names[6:], ALONE]]
+
+
+def test_names_say_the_strategy_that_all_runs_have_and_one_worker_alone_needs_none(tmp_path: Path) -> None:
+    (panel,) = panels(numbered(tmp_path, *({"workers": w, "samples_per_s": 1.0} for w in (2, 4))))
+    assert [line.label for line in panel.series] == ["mpi, 2 workers", "mpi, 4 workers"]
+    alone = {"strategy": "single", "workers": 1, "samples_per_s": 1.0}
+    (panel,) = panels(numbered(tmp_path, *(alone | {"batch_size": size} for size in (8, 16))))
+    assert [line.label for line in panel.series] == [ALONE]

@@ -1,6 +1,7 @@
 import pytest
 
 from dlbench.analysis.answer.answers import Statement, answers
+from dlbench.analysis.groups import naming
 from tests.unit.analysis.made import ALONE, arm, failed, noisy, table, timed
 
 TARGET = {"target_metric": "validation_accuracy", "target_value": 0.95}
@@ -213,3 +214,12 @@ def test_a_thousand_runs_are_answered():
     runs = table(*arms)
     assert len(runs) == 1000
     assert {statement.kind for statement in answers(runs)} == {"use", "why", "warning"}
+
+
+def test_every_sentence_on_arms_states_the_strategy_where_it_is_asked_to():
+    rows = table(*by_workers(32, 9.0, 5.0), timed("base", 9.5, seed=9, **ALONE))
+    plain, named = (["\n".join(one.text for one in answers(rows, *names))][0] for names in ((), (naming,)))
+    assert "mpi" not in plain
+    assert "mpi, 2 workers" in named
+    assert "mpi: use 2 workers" in named
+    assert "one worker alone" in named

@@ -4,6 +4,7 @@ from dlbench.analysis.answer.comparison_group import comparison_groups
 from dlbench.analysis.answer.ranking import SPEED, TIME, rank
 from dlbench.analysis.arms import records
 from dlbench.analysis.compare.judgement import Verdict
+from dlbench.analysis.groups import naming
 from tests.unit.analysis.made import ALONE, arm, failed, table, timed
 
 
@@ -13,6 +14,12 @@ def test_arms_are_called_by_what_they_differ_in():
     )
     assert [one.title for one in found] == ["mlp on digits"]
     assert [one.title for one in found[0].arms] == ["batch 8", "batch 16", "one worker alone, batch 32"]
+
+
+def test_titles_state_the_strategy_where_they_are_asked_to_and_never_that_of_one_worker_alone():
+    rows = timed("a", 9.0, batch_size=8), timed("b", 5.0, batch_size=16), timed("c", 8.0, **ALONE)
+    (found,) = comparison_groups(table(*rows), naming)
+    assert [one.title for one in found.arms] == ["mpi, batch 8", "mpi, batch 16", "one worker alone, batch 32"]
 
 
 def test_base_lines_alone_are_called_by_their_settings():

@@ -13,7 +13,7 @@ INTERVAL = see(0.8, 0.82, 0.84, value=0.82, low=0.8, high=0.84, n=3)
 CASES = (
     Case(
         "every run, its median and interval", ONE + TWO,
-        {0: {"measured": {1: 0.92, 2: INTERVAL}}, 3: {"measured": {1: 0.2, 2: 0.5}}},
+        {0: {"mpi": {1: 0.92, 2: INTERVAL}}, 3: {"mpi": {1: 0.2, 2: 0.5}}},
         says=["the global batch grows with the workers"], num_runs=6,
     ),
     Case(

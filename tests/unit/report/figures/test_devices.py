@@ -20,8 +20,8 @@ OBSERVED = [run(batch_size=size, observer_cpu_s=0.3, workers=2) for size in (8, 
 CASES = (
     Case(
         "shares and gibibytes", ROWS,
-        {0: {"measured": {8: 0.6, 16: 0.85}}, 1: {"measured": {8: 4, 16: 8}},
-         2: {"measured": {8: 1, 16: see(1, 2, 3, value=2)}}},
+        {0: {"mpi": {8: 0.6, 16: 0.85}}, 1: {"mpi": {8: 4, 16: 8}},
+         2: {"mpi": {8: 1, 16: see(1, 2, 3, value=2)}}},
     ),
     Case(
         "what the hypervisor took", STOLEN, silent=["observing"],

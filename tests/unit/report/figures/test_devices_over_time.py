@@ -38,28 +38,28 @@ LEVELS = [
 ]
 CASES = (
     Case(
-        "a run is the mean of its workers at each moment", [TWO], {0: {"measured": {0: 0.3, 1: 0.7, 2: 0.8}}},
+        "a run is the mean of its workers at each moment", [TWO], {0: {"mpi": {0: 0.3, 1: 0.7, 2: 0.8}}},
         more={"sensors": [*readings(TWO, [0.2, 0.8, 0.9]), *readings(TWO, [0.4, 0.6, 0.7], worker=1, start=0.01)]},
     ),
     Case(
         "an arm is the median of its repeats", THREE, num_runs=3,
-        shows={0: {"measured": dict.fromkeys(range(4), see(0.5, 0.6, 0.9, value=0.6, low=0.5, high=0.9))}},
+        shows={0: {"mpi": dict.fromkeys(range(4), see(0.5, 0.6, 0.9, value=0.6, low=0.5, high=0.9))}},
         more={"sensors": [one for row, share in zip(THREE, (0.5, 0.9, 0.6), strict=True)
                           for one in readings(row, [share] * 4)]},
     ),
     Case(
         "levels have panels and counters have none", [ONE],
-        {number: {"measured": {0: first, 1: last}}
+        {number: {"mpi": {0: first, 1: last}}
          for number, (first, last) in enumerate(((0.9, 1.0), (0.5, 0.6), (8, 9), (1.5, 2)))},
         more={"sensors": LEVELS},
     ),
     Case(
-        "what was read before the first step is not training", [ONE], {0: {"measured": {0: 0.8, 1: 0.9}}},
+        "what was read before the first step is not training", [ONE], {0: {"mpi": {0: 0.8, 1: 0.9}}},
         more={"sensors": readings(ONE, [0.1, 0.2, 0.8, 0.9], start=-2.0)},
     ),
     Case(
         "failed runs are counted once where their readings end", [ONE, STALLED, DEAD], num_runs=3,
-        shows={0: {"measured": {place: see(0.5, num_failed=int(place in (0, 2))) for place in range(5)}}},
+        shows={0: {"mpi": {place: see(0.5, num_failed=int(place in (0, 2))) for place in range(5)}}},
         more={"sensors": [*readings(ONE, [0.5] * 5), *readings(STALLED, [0.9] * 3)]},
     ),
     Case(

@@ -23,31 +23,31 @@ EMULATED = [*base(), *two(), *two(emulated="oversubscribed")]
 CASES = (
     Case(
         "a point is one run over the median of its base line", [*base(), *two()], num_runs=3,
-        shows={"weak scaling": {WHOLE: {2: 1}, "measured": {
+        shows={"weak scaling": {WHOLE: {2: 1}, "mpi": {
             2: see(0.8, 0.9, 1.0, value=0.9, low=INTERVAL.low, high=INTERVAL.high, coverage=INTERVAL.coverage)}}},
     ),
     Case(
         "one worker that could communicate has one too",
         [*base(), *repeats(3, workers=1, samples_per_s=[88.0, 99.0, 110.0]), *two()],
-        {0: {"measured": {1: 0.9, 2: 0.9}, WHOLE: ...}},
+        {0: {"mpi": {1: 0.9, 2: 0.9}, WHOLE: ...}},
     ),
     Case(
         "weak and strong scaling and models apart", MODELS,
-        {f"{kind} scaling, {model}": {f"batch_scope={scope}": {2: 0.9}, WHOLE: ...}
+        {f"{kind} scaling, {model}": {f"mpi, batch_scope={scope}": {2: 0.9}, WHOLE: ...}
          for kind, scope in (("strong", "global"), ("weak", "per-worker")) for model in ("cnn", "lstm")},
     ),
     Case(
-        "emulated runs are not compared with real ones", EMULATED, {0: {"measured": {2: 0.9}, WHOLE: ...}},
+        "emulated runs are not compared with real ones", EMULATED, {0: {"mpi": {2: 0.9}, WHOLE: ...}},
         says=["No efficiency, for lack of a base line with equal settings"],
     ),
     Case(
         "but with emulated ones", [*EMULATED, *base_line(3, samples_per_s=198.0, emulated="oversubscribed")],
-        {0: {"measured": {2: 0.9}, "measured (emulated)": {2: 0.5}, WHOLE: ...}},
+        {0: {"mpi": {2: 0.9}, "mpi (emulated)": {2: 0.5}, WHOLE: ...}},
     ),
     Case(
         "arms that share a place keep their median alone",
         [*base(), *two(), *(row | {"run_id": f"other-r{n}", "evaluate_every": 2} for n, row in enumerate(two()))],
-        {0: {"measured": {2: see(0.8, 0.8, 0.9, 0.9, 1.0, 1.0, value=0.9, low=None)}, WHOLE: ...}},
+        {0: {"mpi": {2: see(0.8, 0.8, 0.9, 0.9, 1.0, 1.0, value=0.9, low=None)}, WHOLE: ...}},
     ),
 )  # fmt: skip
 

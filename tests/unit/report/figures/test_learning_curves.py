@@ -61,17 +61,17 @@ CASES = (
     ),
     case(
         "where batch sizes do not vary each arm is a line", [run(workers=w) for w in (1, 2, 4)],
-        {0: {"1 worker": ..., "2 workers": ..., "4 workers": ...}},
+        {0: {"mpi, 1 worker": ..., "mpi, 2 workers": ..., "mpi, 4 workers": ...}},
     ),
     case(
         "only epochs that were evaluated have a mark", [run(epochs=4)], titles=TITLES[:9],
-        shows={"validation loss by epochs": {"measured": {2: 1, 4: 0.5}}},
+        shows={"validation loss by epochs": {"mpi": {2: 1, 4: 0.5}}},
         columns={"validation_loss": [None, 1.0, None, 0.5], "validation_accuracy": [None] * 4},
     ),
     Case(
         "failed runs have no curve and are counted at the end", [*GOOD, BEGAN, NEVER], num_runs=4,
         shows={
-            title: {"measured": {at[0]: see(3, 3, num_failed=0), at[1]: see(2, 2), at[2]: see(1, 1, num_failed=2)}}
+            title: {"mpi": {at[0]: see(3, 3, num_failed=0), at[1]: see(2, 2), at[2]: see(1, 1, num_failed=2)}}
             for title, at in zip(LOSS, ((1, 2, 3), (179, 358, 537), (1, 2, 3)), strict=True)
         },
         says=["2 runs that did not complete have no line."],

@@ -35,36 +35,36 @@ CASES = (
     Case(
         "an arm stands at its median with all its runs",
         [*repeats(3, workers=4, train_time_s=[90.0, 110.0, 100.0]), *repeats(3, workers=1, train_time_s=[300.0] * 3)],
-        {0: {"measured": {400: see(90, 100, 110, value=100, low=90, high=110)} | device_s((1, 300)),
+        {0: {"mpi": {400: see(90, 100, 110, value=100, low=90, high=110)} | device_s((1, 300)),
              FRONT: device_s((1, 300), (4, 100))}},
     ),
     Case(
         "a way is one colour, the front leaves out what another arm beats, and the knee is said", arms(), num_runs=4,
-        shows={0: {"1 worker": device_s((1, 100)), "2 workers": device_s((2, 60)),
-                   "4 workers": device_s((4, 40), (4, 80)), FRONT: device_s((1, 100), (2, 60), (4, 40))}},
+        shows={0: {"mpi, 1 worker": device_s((1, 100)), "mpi, 2 workers": device_s((2, 60)),
+                   "mpi, 4 workers": device_s((4, 40), (4, 80)), FRONT: device_s((1, 100), (2, 60), (4, 40))}},
         says=[
-            "Pareto front, from the fewest device-seconds to the least time: 1 worker, batch 32 (100 s, 100",
-            " device-seconds); 2 workers, batch 32 (60 s, 120 device-seconds); 4 workers, batch 32 (40 s, 160 device-",
-            "Its knee: 2 workers, batch 32, which lies farthest below the line between the front's ends",
+            "Pareto front, from the fewest device-seconds to the least time: mpi, 1 worker, batch 32 (100 s, 100",
+            " device-seconds); mpi, 2 workers, batch 32 (60 s, 120 device-seconds); mpi, 4 workers, batch 32 (40 s,",
+            "Its knee: mpi, 2 workers, batch 32, which lies farthest below the line between the front's ends",
         ],
     ),
     Case(
-        "a front of two has no knee", times({1: 100.0, 2: 60.0}), {0: {"measured": ..., FRONT: ...}},
+        "a front of two has no knee", times({1: 100.0, 2: 60.0}), {0: {"mpi": ..., FRONT: ...}},
         says=["With two arms on it, the front has no knee."],
     ),
     Case(
         "a front that does not bend has no knee", times({1: 100.0, 2: 99.0, 8: 40.0}),
-        {0: {"measured": ..., FRONT: device_s((1, 100), (2, 99), (8, 40))}}, says=["no arm on it lies below"],
+        {0: {"mpi": ..., FRONT: device_s((1, 100), (2, 99), (8, 40))}}, says=["no arm on it lies below"],
     ),
     Case(
         "one arm that beats all is the whole front", times({1: 10.0, 2: 10.0}),
-        {0: {"measured": device_s((1, 10), (2, 10))}},
+        {0: {"mpi": device_s((1, 10), (2, 10))}},
         says=["Pareto front: one arm has both the least time and the fewest device-seconds, "],
     ),
     Case(
         "arms of one way that cost the same stay apart",
         [run(batch_size=b, train_time_s=36.0, validation_loss=0.1 * b) for b in (8, 16)],
-        {0: {"measured": {36: 36, 36 + 36e-9: 36}}},
+        {0: {"mpi": {36: 36, 36 + 36e-9: 36}}},
     ),
     Case(
         "without a target the difference in accuracy is said",
@@ -78,25 +78,26 @@ CASES = (
     ),
     Case(
         "with a target it is the time to it", DONE, silent=["end at different accuracies"],
-        shows={0: {"measured": ..., FRONT: device_s((1, 100), (2, 60), (4, 40))}},
+        shows={0: {"mpi": ..., FRONT: device_s((1, 100), (2, 60), (4, 40))}},
     ),
     Case(
         "an arm that never reached the target is shown and not on the front", [*DONE[:2], *LATE],
-        {0: {"measured": device_s((1, 100), (2, 60)) | {8 * 9: see(ended=(9, 9))},
+        {0: {"mpi": device_s((1, 100), (2, 60)) | {8 * 9: see(ended=(9, 9))},
              FRONT: device_s((1, 100), (2, 60))}},
     ),
     Case(
         "tasks and targets and emulation have fronts of their own",
         [*arms(model="cnn"), *arms(model="lstm"), *arms(model="cnn", emulated="simulated"), *OTHER],
         {1: {FRONT: device_s((1, 100), (2, 60), (4, 40))} | dict.fromkeys(
-            [f"{w} (emulated)" for w in ("1 worker", "2 workers", "4 workers")], ...)},
+            [f"{w} (emulated)" for w in ("mpi, 1 worker", "mpi, 2 workers", "mpi, 4 workers")], ...)},
         titles=["cnn", "cnn, emulated", "lstm", "cnn, to a validation accuracy of at least 0.9"],
-        says=["Pareto front (cnn, emulated),", "Pareto front (lstm),", "Its knee: 2 workers, batch 32"],
+        says=["Pareto front (cnn, emulated),", "Pareto front (lstm),", "Its knee: mpi, 2 workers, batch 32"],
     ),
     Case(
         "failed runs are at their arm's place",
         [*arms(), run(workers=2, batch_size=32, repeat=1, status="failed"), run(workers=16, status="timeout")],
-        {0: {"2 workers": {2 * 60: see(60, num_failed=1)}, FRONT: ..., "1 worker": ..., "4 workers": ...}},
+        {0: {"mpi, 2 workers": {2 * 60: see(60, num_failed=1)}, FRONT: ..., "mpi, 1 worker": ...,
+             "mpi, 4 workers": ...}},
         says=["Left out: 1 arm without the time of any completed run."],
     ),
     Case(
@@ -114,9 +115,9 @@ def test_cases(tmp_path: Path) -> None:
     assert line(panel, FRONT).role is Role.IDEAL
     names = {one.label: [mark.name for mark in one.marks] for one in panel.series}
     assert names == {
-        "1 worker": ["batch 32"],
-        "2 workers": ["batch 32"],
-        "4 workers": ["batch 32", ""],
+        "mpi, 1 worker": ["batch 32"],
+        "mpi, 2 workers": ["batch 32"],
+        "mpi, 4 workers": ["batch 32", ""],
         FRONT: [""] * 3,
     }
     (panel,) = drawn(chart, *DONE, tmp_path=tmp_path).panels

@@ -38,7 +38,7 @@ def test_medians_by_batch_size() -> None:
     assert [len(made.panels) for made in (times, scores, rates)] == [1, 4, 1]
     for made, column in ((times, "train_time_s"), (scores, "validation_accuracy"), (rates, "samples_per_s")):
         assert len(made.runs) == 90
-        for label, arm in (("2 workers", "mpi-w2"), (ALONE, "single-w1")):
+        for label, arm in (("mpi, 2 workers", "mpi-w2"), (ALONE, "single-w1")):
             expected = {size: median(cells("runs", column, run_id=f"mlp-{arm}-b{size}-")) for size in SIZES}
             assert medians(line(made.panels[0], label)) == pytest.approx(expected)
     marks = [mark for one in rates.panels[0].series for mark in one.marks]

@@ -101,7 +101,7 @@ def test_series_of_the_reference_and_of_the_study(tmp_path: Path) -> None:
     both, relative = (Hues().applied(made(tmp_path, *own, text=MODES))).panels
     assert both.x.label == "workers"
     assert medians(line(both, "A, scale-out")) == {1: 110, 2: 90}
-    assert [one.label for one in both.series] == ["scale-out", "scale-up", "A, scale-up", "A, scale-out"]
+    assert [one.label for one in both.series] == ["mpi, scale-out", "mpi, scale-up", "A, scale-up", "A, scale-out"]
     for panel in (both, relative):
         hues = {one.label: one.hue for one in panel.series}
-        assert hues["scale-up"] == hues["A, scale-up"] != hues["scale-out"] == hues["A, scale-out"]
+        assert hues["mpi, scale-up"] == hues["A, scale-up"] != hues["mpi, scale-out"] == hues["A, scale-out"]

@@ -49,8 +49,9 @@ CASES = (
     ),
     Case(
         "where batch sizes vary each way has a panel with a bar for each", num_runs=4,
-        rows=[run(workers=w, batch_size=b) for w in (1, 2) for b in (8, 16)], titles=["1 worker", "2 workers"],
-        shows={"2 workers": USUAL | {DATA: {0: 1, 1: 1}, COMPUTE: ..., EXPOSED: ..., UPDATE: ..., REST: ...}},
+        rows=[run(workers=w, batch_size=b) for w in (1, 2) for b in (8, 16)],
+        titles=["mpi, 1 worker", "mpi, 2 workers"],
+        shows={"mpi, 2 workers": USUAL | {DATA: {0: 1, 1: 1}, COMPUTE: ..., EXPOSED: ..., UPDATE: ..., REST: ...}},
     ),
     Case(
         "bookkeeping and closing barriers are parts",
@@ -72,13 +73,13 @@ def test_cases(tmp_path: Path) -> None:
 def test_bars_are_arms_with_base_lines_first_and_emulated_ones_beside_real_ones(tmp_path: Path) -> None:
     mixed = [run(workers=2), run(workers=4, emulated="oversubscribed")]
     for rows, label, names in (
-        ([run(workers=w) for w in (2, 4)] + base_line(), "", ("one worker alone", "2 workers", "4 workers")),
+        ([run(workers=w) for w in (2, 4)] + base_line(), "", ("one worker alone", "mpi, 2 workers", "mpi, 4 workers")),
         (mixed[:1], "", ("mpi",)),
         ([run(workers=w) for w in (2, 4)] + [run(strategy="single")], "",
          ("one worker alone", "mpi, 2 workers", "mpi, 4 workers")),
-        (mixed, "", ("2 workers", "4 workers")),
-        ([*LONG, *base_line(divide="data", learning_rate_scale="none")], "divide, learning_rate_scale",
-         ("one worker alone", "data, linear", "data, none", "epochs, linear", "epochs, none")),
+        (mixed, "", ("mpi, 2 workers", "mpi, 4 workers")),
+        ([*LONG, *base_line(divide="data", learning_rate_scale="none")], "strategy, divide, learning_rate_scale",
+         ("one worker alone", "mpi, data, linear", "mpi, data, none", "mpi, epochs, linear", "mpi, epochs, none")),
     ):  # fmt: skip
         (panel,) = drawn(chart, *rows, tmp_path=tmp_path).panels
         assert (panel.form, panel.x.label, panel.x.categories) == ("bars", label, names)

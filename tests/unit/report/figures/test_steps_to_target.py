@@ -9,7 +9,7 @@ from tests.unit.report.figures.makers import Row, run
 
 TARGET = {"target_metric": "validation_accuracy", "target_value": 0.9}
 SIZES = (16, 32, 64, 128, 256, 512)
-IDEAL, FIT = "perfect scaling", "fit of measured"
+IDEAL, FIT = "perfect scaling", "fit of mpi"
 
 
 def planted(batch: int, least: int = 100, critical: int = 128) -> int:
@@ -35,28 +35,28 @@ GRID = [took(900, 16, workers=1), took(505, 32, workers=1), took(500, 16, worker
 CASES = (
     Case(
         "epochs become updates of the global batch", GRID,
-        {0: {"1 worker": {16: 900, 32: 505}, "2 workers": {32: 500, 64: 300}, IDEAL: ...}},
+        {0: {"mpi, 1 worker": {16: 900, 32: 505}, "mpi, 2 workers": {32: 500, 64: 300}, IDEAL: ...}},
     ),
     Case(
         "the fit finds what was planted, and perfect scaling goes through the smallest batch", curve(),
-        {0: {"measured": UPDATES, IDEAL: PERFECT, FIT: UPDATES}},
-        says=["Critical batch of measured: 128 samples, S_min 100 updates (fit of S = S_min (1 + B_c / B) to 6 runs",
+        {0: {"mpi": UPDATES, IDEAL: PERFECT, FIT: UPDATES}},
+        says=["Critical batch of mpi: 128 samples, S_min 100 updates (fit of S = S_min (1 + B_c / B) to 6 runs",
               "residuals 0.0%).", "none was tuned"],
     ),
     Case(
         "repeats give it an interval", SPREAD,
-        says=["Critical batch of measured: 129 [114, 146] samples", "to 18 runs"],
+        says=["Critical batch of mpi: 129 [114, 146] samples", "to 18 runs"],
     ),
     Case(
         "batch sizes at which a run never arrived are not fitted",
         [*curve(), took(None, 512, repeat=1), took(5, 512, repeat=2)],
-        {0: {"measured": UPDATES | {512: see(5, planted(512), ended=(10_000,))}, IDEAL: ..., FIT: ...}},
-        says=["Critical batch of measured: 128 samples", "to 5 runs"],
+        {0: {"mpi": UPDATES | {512: see(5, planted(512), ended=(10_000,))}, IDEAL: ..., FIT: ...}},
+        says=["Critical batch of mpi: 128 samples", "to 5 runs"],
     ),
     *(
         Case(
             "what cannot be told is said", [took(steps, batch) for batch, steps in updates.items()],
-            {0: {"measured": updates, IDEAL: ...}}, says=["Critical batch of measured: not identifiable", why],
+            {0: {"mpi": updates, IDEAL: ...}}, says=["Critical batch of mpi: not identifiable", why],
         )
         for updates, why in (
             ({16: 800, 32: 400}, "it needs 3 or more batch sizes"),
@@ -67,14 +67,14 @@ CASES = (
     Case(
         "models and targets have panels and fits of their own",
         [*curve(model="cnn"), *curve(model="lstm"), *curve(target_value=0.5, study="other")],
-        {number: {"measured": UPDATES, IDEAL: PERFECT, FIT: UPDATES} for number in range(3)},
+        {number: {"mpi": UPDATES, IDEAL: PERFECT, FIT: UPDATES} for number in range(3)},
         titles=["validation accuracy of at least 0.5", "validation accuracy of at least 0.9: cnn",
                 "validation accuracy of at least 0.9: lstm"],
     ),
     Case(
         "emulated runs are fitted apart", [*curve(), *curve(emulated="simulated")],
-        {0: dict.fromkeys(("measured", "measured (emulated)", IDEAL, FIT, f"{FIT} (emulated)"), ...)},
-        says=["Critical batch of measured, emulated:"],
+        {0: dict.fromkeys(("mpi", "mpi (emulated)", IDEAL, FIT, f"{FIT} (emulated)"), ...)},
+        says=["Critical batch of mpi, emulated:"],
     ),
     Case(
         "tuned learning rates", [took(400, 16, learning_rate_base=0.1), took(200, 32, learning_rate_base=0.3)],

@@ -8,7 +8,7 @@ from dlbench.report.lines import ALONE
 from tests.unit.report.figures.cases import Case, check_cases, drawn, see
 from tests.unit.report.figures.makers import Row, base_line, repeats, run
 
-IDEAL, OWN = f"ideal: {ALONE} x workers", "ideal: 1 worker x workers"
+IDEAL, OWN = f"ideal: {ALONE} x workers", "ideal: 1 worker of mpi x workers"
 
 
 def arms(**values: object) -> list[Row]:
@@ -22,7 +22,7 @@ CASES = (
     Case(
         "the ideal line goes through the measured base line", [*arms(), *BASE], num_runs=9,
         says=["measured median of one worker alone", "Weak scaling: every worker keeps its batch."],
-        shows={"weak scaling": {"measured": {1: 90, 2: see(160, 170, 180, value=170)}, ALONE: {1: 110},
+        shows={"weak scaling": {"mpi": {1: 90, 2: see(160, 170, 180, value=170)}, ALONE: {1: 110},
                                 IDEAL: {1: 110, 2: 220}}},
     ),
     Case(
@@ -32,14 +32,14 @@ CASES = (
         says=["No run of one worker alone is the equal of the arms of weak scaling"],
     ),
     Case(
-        "without any single worker none", [run(workers=2), run(workers=4)], {0: {"measured": {2: 2000, 4: 4000}}},
+        "without any single worker none", [run(workers=2), run(workers=4)], {0: {"mpi": {2: 2000, 4: 4000}}},
         says=["No ideal line where no single worker was measured: weak scaling."],
     ),
     *(
         Case(
             f"a single worker of other {key} carries none",
             [*arms(**HIDDEN), *base_line(3, **(HIDDEN | {key: value}))],
-            {0: {"measured": ..., ALONE: ..., OWN: {1: 90, 2: 180}}},
+            {0: {"mpi": ..., ALONE: ..., OWN: {1: 90, 2: 180}}},
         )
         for key, value in {"batch_size": 64, "cores_per_worker": 2.0, "model.hidden": "[9]", "study": "b"}.items()
     ),
@@ -58,17 +58,18 @@ CASES = (
     Case(
         "batch sizes stand on x where they vary, without an ideal line",
         [*arms(batch_size=16), *arms(batch_size=64), *base_line(1, batch_size=16, samples_per_s=100.0)],
-        {"": {"1 worker": {16: 90, 64: 90}, "2 workers": {16: 170, 64: 170}, ALONE: {16: 100}}}, silent=["ideal"],
+        {"": {"mpi, 1 worker": {16: 90, 64: 90}, "mpi, 2 workers": {16: 170, 64: 170}, ALONE: {16: 100}}},
+        silent=["ideal"],
     ),
     Case(
         "flags are those of the runs at a place",
         [*arms()[:3], *repeats(2, workers=2, extended_steps=9, rate_drift=[0.04, -0.06])],
-        {0: {"measured": {1: see(80, 90, 100, flags=""), 2: see(2000, 2000, flags="extended;unsteady")}, OWN: ...}},
+        {0: {"mpi": {1: see(80, 90, 100, flags=""), 2: see(2000, 2000, flags="extended;unsteady")}, OWN: ...}},
     ),
     Case(
         "emulated runs get no ideal line of real ones",
         [*arms(), *repeats(3, workers=4, samples_per_s=200.0, emulated="oversubscribed"), *BASE],
-        {0: {"measured": ..., "measured (emulated)": {4: 200}, ALONE: ..., IDEAL: {1: 110, 2: 220}}},
+        {0: {"mpi": ..., "mpi (emulated)": {4: 200}, ALONE: ..., IDEAL: {1: 110, 2: 220}}},
         says=["No ideal line where"],
     ),
 )  # fmt: skip

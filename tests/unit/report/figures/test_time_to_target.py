@@ -27,13 +27,13 @@ LATE = [
 ]
 GRID = [reached(4.0, 1, batch_size=b, workers=w) for b in (8, 16) for w in (1, 2)]
 CASES = (
-    Case("medians", ALL, {0: {"measured": {8: 12, 16: 6}}, 1: {"measured": {8: see(10, 12, 14), 16: see(5, 6, 9)}}}),
+    Case("medians", ALL, {0: {"mpi": {8: 12, 16: 6}}, 1: {"mpi": {8: see(10, 12, 14), 16: see(5, 6, 9)}}}),
     Case(
         "runs that never reached it are shown where they ended", LATE, num_runs=6,
         says=["3 runs of 6 that completed ended before the target"],
         shows={
-            0: {"measured": {8: see(10, 11, ended=(20,), value=11), 16: see(5, ended=(15,)), 32: see(ended=(12,))}},
-            1: {"measured": {8: see(2, 3, ended=(4,)), 16: see(1, ended=(4,)), 32: see(ended=(4,))}},
+            0: {"mpi": {8: see(10, 11, ended=(20,), value=11), 16: see(5, ended=(15,)), 32: see(ended=(12,))}},
+            1: {"mpi": {8: see(2, 3, ended=(4,)), 16: see(1, ended=(4,)), 32: see(ended=(4,))}},
         },
     ),
     Case(
@@ -41,7 +41,7 @@ CASES = (
         [*LATE, reached(None, None, batch_size=8, train_time_s=9.0, status="failed", repeat=4)],
         says=["3 runs of 6 that completed ended before the target"], num_runs=7,
     ),
-    Case("half of them: no median", LATE, {0: {"measured": {8: 11, 16: None, 32: None}}}),
+    Case("half of them: no median", LATE, {0: {"mpi": {8: 11, 16: None, 32: None}}}),
     Case(
         "how finely the moment is known", [reached(4.0, 2, workers=w, evaluate_every=2) for w in (1, 2)],
         says=["The target is looked for at evaluations alone: every 2 epochs."],
@@ -49,11 +49,12 @@ CASES = (
     Case(
         "random numbers, and no target", num_runs=2, says=["1 run on synthetic input left out"],
         rows=[*GRID[:2], reached(None, None, workers=4, input="synthetic"), run(workers=8)],
-        shows={0: {"measured": {1: 4, 2: 4}}},
+        shows={0: {"mpi": {1: 4, 2: 4}}},
     ),
     Case(
         "where both vary the batch size stands on x", GRID,
-        {0: {"1 worker": ..., "2 workers": ...}, 1: {"1 worker": ..., "2 workers": ...}}, titles=["", ""],
+        {0: {"mpi, 1 worker": ..., "mpi, 2 workers": ...}, 1: {"mpi, 1 worker": ..., "mpi, 2 workers": ...}},
+        titles=["", ""],
     ),
 )  # fmt: skip
 

@@ -21,22 +21,23 @@ CASES = (
     Case(
         "one line for each way, with every run and the median, and its base line",
         [*two_sizes(workers=2), *two_sizes(workers=4), *BASE[0], *BASE[1]], num_runs=16, titles=[""],
-        shows={0: {"2 workers": {16: see(2, 3, 4, value=3, low=2, high=4), 64: 1.5}, "4 workers": ...,
+        shows={0: {"mpi, 2 workers": {16: see(2, 3, 4, value=3, low=2, high=4), 64: 1.5}, "mpi, 4 workers": ...,
                    ALONE: {16: 5, 64: 4}}},
     ),
     Case(
         "workers stand on x where the batch does not vary",
         [run(workers=w, train_time_s=t, samples_seen=9) for w, t in ((1, 4.0), (2, 3.0))],
-        {0: {"measured": {1: 4, 2: 3}}},
+        {0: {"mpi": {1: 4, 2: 3}}},
     ),
     Case(
         "both do where the workers make a curve", [row for w in (1, 2, 4) for row in two_sizes(workers=w)],
-        {0: {"1 worker": ..., "2 workers": ..., "4 workers": ...}, 1: {"batch 16": ..., "batch 64": ...}},
+        {0: {"mpi, 1 worker": ..., "mpi, 2 workers": ..., "mpi, 4 workers": ...},
+         1: {"mpi, batch 16": ..., "mpi, batch 64": ...}},
     ),
     Case(
         "the samples seen stand beside it where they differ",
         [*two_sizes(), run(batch_size=64, repeat=3, samples_seen=4900, train_time_s=1.5)],
-        {1: {"measured": {16: 5000, 64: 5000}}}, titles=["", ""],
+        {1: {"mpi": {16: 5000, 64: 5000}}}, titles=["", ""],
     ),
     Case(
         "a model without a second arm is named", [*two_sizes(model="cnn"), run(model="resnet20", batch_size=16)],

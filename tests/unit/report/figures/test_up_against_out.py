@@ -39,7 +39,7 @@ CASES = (
     # 15/10, 12/12, 21/14: the ratio of the medians, 1.25, is none of them.
     Case(
         "repeats are paired whatever their order", both()[::-1], titles=TITLES, num_runs=6,
-        shows={TITLES[0]: {"scale-up": {0: 12}, "scale-out": {0: 15}},
+        shows={TITLES[0]: {"mpi, scale-up": {0: 12}, "mpi, scale-out": {0: 15}},
                TITLES[1]: ratios(1, 1.5, 1.5, value=1.5, low=1, high=1.5, n=3), TITLES[3]: ratios(0.5, 0.75, 1)},
         says=["Network traffic was not measured in 3 runs on several hosts."],
     ),
@@ -61,13 +61,13 @@ CASES = (
     Case(
         "emulated pairs stand beside real ones", [*both(), *both(emulated="throttled-link", train_time_s=[2.0] * 3)],
         {TITLES[0]: dict.fromkeys(
-            ("scale-up", "scale-out", "scale-up (emulated)", "scale-out (emulated)"), ...),
+            ("mpi, scale-up", "mpi, scale-out", "mpi, scale-up (emulated)", "mpi, scale-out (emulated)"), ...),
          TITLES[1]: {f"{RATIO} (emulated)": {0: 1}} | ratios(1, 1.5, 1.5)},
     ),
     Case(
         "several workers on each of several hosts are a third arm", [*both(workers=4), *BETWEEN], num_runs=9,
         titles=TITLES,
-        shows={0: dict.fromkeys(("scale-up", "scale-out", "2 per host"), ...),
+        shows={0: dict.fromkeys(("mpi, scale-up", "mpi, scale-out", "mpi, 2 per host"), ...),
                1: {RATIO: {0: 1.5}, THIRD: {0: see(0.5, 0.5, 1)}, EQUAL: ...},
                3: {RATIO: ..., THIRD: {0: see(0.5, 0.5, 1)}, EQUAL: ...}},
     ),
@@ -79,13 +79,14 @@ CASES = (
     ),
     Case(
         "a failed run takes its pair with it and both are seen", FAILED, num_runs=6,
-        shows={TITLES[0]: {"scale-up": {0: see(10, 12, 14, num_failed=0)}, "scale-out": {0: see(15, 21, num_failed=1)}},
+        shows={TITLES[0]: {"mpi, scale-up": {0: see(10, 12, 14, num_failed=0)},
+                            "mpi, scale-out": {0: see(15, 21, num_failed=1)}},
                TITLES[1]: ratios(1.5, 1.5, num_failed=1)},
     ),
     Case(
         "runs without a partner",
         [*both(), run(workers=8, mode="scale-up"), run(workers=2, mode="scale-out", repeat=3)],
-        {TITLES[0]: {"scale-up": {0: 12}, "scale-out": {0: 15}}}, num_runs=6,
+        {TITLES[0]: {"mpi, scale-up": {0: 12}, "mpi, scale-out": {0: 15}}}, num_runs=6,
         says=["2 runs without an equal of the other side left out."],
     ),
     Case(

@@ -16,7 +16,7 @@ def names(found):
 def test_what_varies_comes_first_and_what_nobody_has_is_left_out(tmp_path):
     rows = [*base_line(1, batch_size=8), *repeats(2, batch_size=16, workers=2), *repeats(2, batch_size=8, workers=2)]
     found = table(report_data(*rows, tmp_path=tmp_path))
-    assert names(found)[:3] == ["batch_size", "baseline", "train_time_s"]
+    assert names(found)[:3] == ["strategy", "batch_size", "baseline"]
     assert not {"study", "emulated", "time_to_target_s"} & set(names(found))
     assert names(found)[-1] == "attempt"
 
