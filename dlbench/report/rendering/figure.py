@@ -48,11 +48,14 @@ DPI = 160
 MAX_PIXELS = 60_000
 MAX_COLUMNS = 3
 PNG_COLOURS = 256
-# A page or a README shows a picture about 830 pixels wide: letters of 8.5 points are then 9 pixels high or more.
+# A README shows a picture about 830 pixels wide: letters of 8.5 points are then 9 pixels high or more. A page on a wide
+# screen enlarges it to its column of 1,190 pixels: they are then as high as the page's own text or less.
 MAX_WIDTH_IN = 10.4
 # By the number of columns: the width of a picture, and the height inside of a pair of axes.
-WIDTH_IN = {1: 6.4, 2: 9.0, 3: MAX_WIDTH_IN}
+WIDTH_IN = {1: 8.4, 2: MAX_WIDTH_IN, 3: MAX_WIDTH_IN}
 HEIGHT_IN = {1: 3.0, 2: 2.5, 3: 1.95}
+# Beyond this ratio to its width a picture that fills the page's column is higher than a screen of 800 pixels.
+TALL = 0.67
 # Room for a bar, and for what stands beside the axes.
 BAR_IN, SLIM_BAR_IN, BESIDE_IN = 0.45, 0.33, 1.2
 # Names under bars of at most so many letters leave room for slim bars.
@@ -177,6 +180,8 @@ def _composed(chart: Chart, style: Style, title: str) -> Figure:
 def _lay_out(figure: Figure, rows: int, inside: float) -> None:
     """Let matplotlib place everything once, then take out of each row the height that its axes do not need.
 
+    The legend of a picture that is higher than a screen moves up, between the title and the panels.
+
     A second layout at the final height would give the same places and cost as much as drawing. The figure itself has no
     layout engine: with one, even one that does nothing, matplotlib draws twice for each file.
     """
@@ -185,15 +190,24 @@ def _lay_out(figure: Figure, rows: int, inside: float) -> None:
     spare = figure.axes[0].get_position().height * before - inside
     after = before - rows * spare
     columns = -(-len(figure.axes) // rows)
+    is_tall = after > TALL * figure.get_figwidth()
+    title_in, legend_in = (
+        sum(one.get_window_extent().height / figure.dpi + 2 * PAD_IN for one in found)
+        for found in (figure.texts, figure.legends)
+    )
+    lowered = legend_in if is_tall else 0.0
     for number, axes in enumerate(figure.axes):
         box, rows_below = axes.get_position(), rows - 1 - number // columns
-        axes.set_position((box.x0, (box.y0 * before - rows_below * spare) / after, box.width, inside / after))
+        bottom = box.y0 * before - rows_below * spare - lowered
+        axes.set_position((box.x0, bottom / after, box.width, inside / after))
     figure.set_figheight(after)
     figure.set_dpi(min(DPI, MAX_PIXELS / after))
     if figure.get_suptitle():
         figure.suptitle(figure.get_suptitle(), x=PAD_IN / figure.get_figwidth(), y=1 - PAD_IN / after, ha="left")
     for legend in figure.legends:  # in place also where a saved box is larger than the figure
-        legend.set_bbox_to_anchor((0.0, 0.0, 1.0, 1.0), figure.transFigure)
+        top = max(title_in - PAD_IN, 0.0) if is_tall else 0.0
+        legend.set_loc("upper left" if is_tall else "lower left")
+        legend.set_bbox_to_anchor((0.0, 0.0, 1.0, 1.0 - top / after), figure.transFigure)
 
 
 def _columns_and_width(chart: Chart, panels: Sequence[Panel], style: Style) -> tuple[int, float]:
@@ -255,7 +269,7 @@ def legend_entries(chart: Chart, style: Style) -> list[tuple[str, Any]]:
 
 
 def _add_legend(figure: Figure, entries: Sequence[tuple[str, Any]], style: Style) -> None:
-    """Add a legend below all panels, in as many columns as fit."""
+    """Add a legend below all panels, in as many columns as fit; `_lay_out` moves that of a tall picture up."""
     if not entries:
         return
     size, width_pt = style.small_pt, figure.get_figwidth() * POINTS

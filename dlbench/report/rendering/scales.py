@@ -9,12 +9,13 @@ import matplotlib
 import numpy as np
 from matplotlib.ticker import (
     FixedLocator,
+    FuncFormatter,
     LogLocator,
     MaxNLocator,
     NullFormatter,
     NullLocator,
     PercentFormatter,
-    StrMethodFormatter,
+    ScalarFormatter,
 )
 
 from dlbench.report.chart import Axis, Panel, Scale
@@ -33,6 +34,8 @@ MAX_TICKS = 6
 # The series of a logarithmic axis of powers of ten, by which several ticks stand far enough apart.
 SERIES = ((1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0), (1.0,))
 LEAST_TICKS, MOST_TICKS, TICK_PT = 3, 8, 34.0
+# From here on numbers have separators, as in the page's text.
+THOUSAND = 1000.0
 # More places than this have neither a marker nor a tick each.
 MAX_MARKERS = 24
 # Longest names under axes.
@@ -79,8 +82,12 @@ def _set_locator(axis: "matplotlib.axis.Axis", wanted: Axis, low: float, high: f
     axis.set_minor_formatter(NullFormatter())
     if wanted.percent:
         axis.set_major_formatter(PercentFormatter(xmax=1.0))
-    elif wanted.scale in BASES or high >= 1000:
-        axis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
+    elif wanted.scale in BASES or high >= THOUSAND:
+        axis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+    else:
+        even = ScalarFormatter()  # the same number of digits at all ticks
+        even.set_scientific(False)
+        axis.set_major_formatter(even)
 
 
 def _locator(axis: Axis, low: float, high: float, most: int) -> "Locator":
