@@ -43,6 +43,8 @@ class Mark:
         num_failed: Runs here that did not complete and have no value.
         flags: Flags of the value, words joined by `;`: see `dlbench.report.figures._shown.FLAGS`.
         name: A text beside the mark.
+        runs: The run_id of each of `points`; empty where they are not known.
+        ended_runs: The same of `ended`.
     """
 
     x: float
@@ -52,6 +54,8 @@ class Mark:
     num_failed: int = 0
     flags: str = ""
     name: str = ""
+    runs: tuple[str, ...] = ()
+    ended_runs: tuple[str, ...] = ()
 
 
 def line_mark(x: float, value: float, n: int = 1) -> Mark:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # More lines than this in one panel are hard to distinguish; further ones get other panels.
 MOST_SERIES = 7
 # What `series` asks of runs beside what is shown; it cuts them into many pieces, each as wide as its columns.
-NEEDED = ("baseline", "status", "emulated", "strategy", "workers")
+NEEDED = ("run_id", "baseline", "status", "emulated", "strategy", "workers")
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def series(part: Part, x: str, column: str) -> tuple[Series, ...]:
         column: The column whose values are shown.
     """
     flags = ("flags",) if "flags" in part.runs else ()
-    needed = (*part.keys, x, column, "status", "emulated", "strategy", "workers", *flags)
+    needed = (*part.keys, x, column, *NEEDED, *flags)
     runs = part.runs[list(dict.fromkeys(needed))]
     alone = is_base_line(part.runs) | is_alone(part.runs)
     own = ~alone if not alone.all() else ~is_base_line(part.runs)
@@ -186,22 +186,24 @@ def marks(rows: "pd.DataFrame", x: str, column: str) -> tuple[Mark, ...]:
     places, values = (rows[name].to_numpy("float64", na_value=math.nan).tolist() for name in (x, column))
     is_completed = (rows["status"] == Status.COMPLETED).to_numpy(bool).tolist()
     # Plain lists: a study of a thousand runs has thousands of places, and each group of a table takes a millisecond.
-    points: dict[float, list[float]] = {}
+    points: dict[float, list[tuple[str, float]]] = {}
     failed: dict[float, int] = {}
     flagged: dict[float, set[str]] = {}
     flags = rows["flags"].tolist() if "flags" in rows else [""] * len(rows)
-    for place, value, completed, flag in zip(places, values, is_completed, flags, strict=True):
+    names = rows["run_id"].tolist()
+    for name, place, value, completed, flag in zip(names, places, values, is_completed, flags, strict=True):
         if not math.isnan(place):
             has_value = completed and not math.isnan(value)
-            points.setdefault(place, []).extend([value] if has_value else [])
+            points.setdefault(place, []).extend([(name, value)] if has_value else [])
             flagged.setdefault(place, set()).update(filter(None, flag.split(";") if has_value else ()))
             failed[place] = failed.get(place, 0) + (not completed)
-    return tuple(_mark(place, tuple(points[place]), failed[place], flagged[place]) for place in sorted(points))
+    return tuple(_mark(place, points[place], failed[place], flagged[place]) for place in sorted(points))
 
 
-def _mark(place: float, points: tuple[float, ...], num_failed: int, flags: set[str]) -> Mark:
+def _mark(place: float, found: Sequence[tuple[str, float]], num_failed: int, flags: set[str]) -> Mark:
+    names, points = tuple(name for name, _ in found), tuple(value for _, value in found)
     interval = median_interval(points) if points else None
-    return Mark(place, points, interval, num_failed=num_failed, flags=";".join(sorted(flags)))
+    return Mark(place, points, interval, num_failed=num_failed, flags=";".join(sorted(flags)), runs=names)
 
 
 def censored_series(part: Part, x: str, reached: str, ended: str) -> tuple[Series, ...]:
@@ -230,13 +232,16 @@ def _key(one: Series) -> tuple[Role, str, str]:
 
 
 def _joined(marks: tuple[Mark, ...], reached: tuple[Mark, ...], ended: tuple[Mark, ...]) -> tuple[Mark, ...]:
-    points = {mark.x: mark.points for mark in reached}
-    late = {mark.x: mark.points for mark in ended}
-    return tuple(_censored(mark, points.get(mark.x, ()), late.get(mark.x, ())) for mark in marks)
+    arrived, late = ({mark.x: mark for mark in found} for found in (reached, ended))
+    return tuple(censored(arrived.get(mark.x, Mark(mark.x)), late.get(mark.x, Mark(mark.x)), mark) for mark in marks)
 
 
-def _censored(mark: Mark, points: tuple[float, ...], ended: tuple[float, ...]) -> Mark:
-    return replace(mark, points=points, ended=ended, interval=censored_median(points, ended))
+def censored(reached: Mark, ended: Mark, like: Mark) -> Mark:
+    """Return a mark with the points of `reached` and those of `ended` as at least so much; all else is as in `like`."""
+    interval = censored_median(reached.points, ended.points)
+    return replace(
+        like, points=reached.points, runs=reached.runs, ended=ended.points, ended_runs=ended.runs, interval=interval
+    )
 
 
 def has_several(panel: Panel) -> bool:

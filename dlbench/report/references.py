@@ -149,13 +149,13 @@ def _at(x: str, base: float) -> str:
 
 def _relative(mark: Mark, first: Mark, unit: float) -> Mark:
     if mark.interval is None:
-        return replace(mark, points=(), ended=())
+        return replace(mark, points=(), ended=(), runs=(), ended_runs=())
     points = tuple(value / unit for value in mark.points)
     ended = tuple(value / unit for value in mark.ended)
     alone = Interval(mark.interval.value / unit, None, None, mark.interval.n, None)
-    if mark is first or not (mark.points and first.points) or min(first.points) <= 0:
-        return Mark(mark.x, points, alone, ended, mark.num_failed)
-    return Mark(mark.x, points, ratio_interval(mark.points, first.points), ended, mark.num_failed)
+    is_base = mark is first or not (mark.points and first.points) or min(first.points) <= 0
+    interval = alone if is_base else ratio_interval(mark.points, first.points)
+    return replace(mark, points=points, interval=interval, ended=ended, flags="", name="")
 
 
 def _mark(place: float, values: tuple[float, ...]) -> Mark:

@@ -49,6 +49,7 @@ class Line:
         epochs: Their rows, by run and epoch.
         num_failed: How many of its runs did not complete.
         planned: The last epoch that they were to train.
+        names: The run_id of each of its runs by NUMBER.
     """
 
     series: Series
@@ -56,16 +57,20 @@ class Line:
     epochs: "pd.DataFrame"
     num_failed: int
     planned: float
+    names: Mapping[float, str]
 
     def of(self, value: str) -> Series:
         """Return the median over repeats at each epoch; failed runs are counted where the others ended."""
         found: dict[float, list[float]] = {}
-        known = self.epochs[["epoch", value]].dropna().astype("float64")
-        for epoch, one in zip(known["epoch"].tolist(), known[value].tolist(), strict=True):
+        names: dict[float, list[str]] = {}
+        known = self.epochs[[NUMBER, "epoch", value]].dropna().astype("float64")
+        for number, epoch, one in known.itertuples(index=False):
             found.setdefault(epoch, []).append(one)
+            names.setdefault(epoch, []).append(self.names[number])
         last = float(self.epochs["epoch"].max()) if len(self.epochs) else self.planned
         marks = {
-            epoch: Mark(epoch, tuple(found[epoch]), median_interval(found[epoch])) for epoch in _few(sorted(found))
+            epoch: Mark(epoch, tuple(found[epoch]), median_interval(found[epoch]), runs=tuple(names[epoch]))
+            for epoch in _few(sorted(found))
         }
         if self.num_failed:
             marks[last] = replace(marks.get(last, Mark(last)), num_failed=self.num_failed)
@@ -109,8 +114,9 @@ def curves(data: "ReportData") -> Curves:
 
 def lines(part: Part, found: Curves) -> Iterator[Line]:
     """Yield the lines of a part, with the series of `dlbench.report.lines.series`."""
+    names = dict(zip(part.runs[NUMBER].astype("float64"), part.runs["run_id"].astype(str), strict=True))
     for one in series(part, NUMBER, NUMBER):
         everyone = frozenset(mark.x for mark in one.marks)
         planned = part.runs[part.runs[NUMBER].isin(everyone)]["epochs_per_worker"].astype("float64").max()
         rows = found.epochs[found.epochs[NUMBER].isin([mark.x for mark in one.marks if mark.points])]
-        yield Line(one, everyone, rows, sum(mark.num_failed for mark in one.marks), float(planned))
+        yield Line(one, everyone, rows, sum(mark.num_failed for mark in one.marks), float(planned), names)

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.groups import by_emulation, described, groups, is_alone, is_base_line, varying
-from dlbench.analysis.statistics.intervals import censored_median
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Series
 from dlbench.report.figures._rows import numbers
@@ -13,7 +12,7 @@ from dlbench.report.figures._shown import in_chart
 from dlbench.report.figures._target import TARGET, end_notes, ended, target_name, with_ends
 from dlbench.report.figures.winners import OF_STRATEGY
 from dlbench.report.formatting import tick
-from dlbench.report.lines import marks
+from dlbench.report.lines import censored, marks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,14 +90,10 @@ def _series(runs: "pd.DataFrame", column: str, places: Sequence[float], emulated
         told = {key: value for key, value in values.items() if _varies(runs, strategy, key)}
         made = {mark.x: mark for mark in marks(rows, "workers", column)}
         if column == TIME:
-            late = {mark.x: mark.points for mark in marks(rows, "workers", ended(TIME))}
-            made = {place: _censored(mark, late.get(place, ())) for place, mark in made.items()}
+            late = {mark.x: mark for mark in marks(rows, "workers", ended(TIME))}
+            made = {place: censored(mark, late.get(place, Mark(place)), mark) for place, mark in made.items()}
         found = tuple(replace(made[place], x=float(number)) for number, place in enumerate(places) if place in made)
         yield Series(", ".join(filter(None, (strategy, described(told)))), found, emulated=emulated)
-
-
-def _censored(mark: Mark, late: tuple[float, ...]) -> Mark:
-    return replace(mark, ended=late, interval=censored_median(mark.points, late))
 
 
 def _varies(runs: "pd.DataFrame", strategy: str, key: str) -> bool:

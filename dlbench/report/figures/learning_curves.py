@@ -161,7 +161,7 @@ def _without_points(panel: Panel) -> Panel:
         series=tuple(
             one
             if len(one.marks) <= FEW_MARKS
-            else replace(one, marks=tuple(replace(mark, points=()) for mark in one.marks))
+            else replace(one, marks=tuple(replace(mark, points=(), runs=()) for mark in one.marks))
             for one in panel.series
         ),
     )

@@ -168,10 +168,12 @@ def _typical(rows: "pd.DataFrame") -> dict[str, float]:
 
 
 def _whole(slot: float, rows: "pd.DataFrame") -> Mark | None:
-    points = tuple(map(float, rows["step"].dropna()))
+    known = rows[rows["step"].notna()]
+    points = tuple(map(float, known["step"]))
     failed = int((~is_completed(rows)).sum())
     interval = median_interval(points) if points else None
-    return Mark(slot, points, interval, num_failed=failed) if points or failed else None
+    names = tuple(map(str, known["run_id"]))
+    return Mark(slot, points, interval, num_failed=failed, runs=names) if points or failed else None
 
 
 def _notes(num_completed: int, observed: "pd.DataFrame") -> Iterator[str]:

@@ -30,9 +30,10 @@ OF_STRATEGY = ("strategy", "algorithm", "collectives", "launcher", "servers", "s
 
 
 class _Contestant(NamedTuple):
-    """The runs of one arm in a cell: times, infinite where the target was not reached."""
+    """The runs of one arm in a cell: names of those that reached the target, and times, infinite where one did not."""
 
     strategy: str
+    runs: tuple[str, ...]
     times: tuple[float, ...]
     median: Interval
 
@@ -97,18 +98,19 @@ def _winner(place: float, runs: "pd.DataFrame") -> Mark | None:
     level = {one.strategy for one in found if one.strategy != best.strategy and _is_level(best, one)}
     name = best.strategy + (f" +{len(level)}" if level else "")
     reached = tuple(time for time in best.times if math.isfinite(time))
-    return Mark(place, reached, best.median, num_failed=int((~is_completed(runs)).sum()), name=name)
+    return Mark(place, reached, best.median, num_failed=int((~is_completed(runs)).sum()), name=name, runs=best.runs)
 
 
 def _contestant(values: dict[str, object], runs: "pd.DataFrame") -> _Contestant | None:
     """Return the times of one arm; None where half of its runs or more did not reach the target, or complete."""
-    reached = numbers(runs, TIME).dropna().tolist()
+    arrived = numbers(runs, TIME).dropna()
+    reached, names = arrived.tolist(), tuple(map(str, runs["run_id"][arrived.index]))
     late = numbers(runs, ended(TIME)).dropna().tolist()
     late += [max([*reached, *late], default=0.0)] * int((~is_completed(runs)).sum())
     median = censored_median(reached, late)
     if median is None or not math.isfinite(median.value):
         return None
-    return _Contestant(str(values["strategy"]), (*reached, *(math.inf for _ in late)), median)
+    return _Contestant(str(values["strategy"]), names, (*reached, *(math.inf for _ in late)), median)
 
 
 def _is_level(best: _Contestant, other: _Contestant) -> bool:

@@ -10,6 +10,7 @@ from matplotlib.colors import ListedColormap, LogNorm, Normalize, to_hex
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.report.chart import Axis, Mark, Panel, Series
 from dlbench.report.formatting import brief, tick
+from dlbench.report.rendering import hover
 from dlbench.report.rendering.scales import BASES, can_show, set_names
 from dlbench.report.rendering.series_style import legend_label
 from dlbench.report.rendering.style import Style, contrast, letter_pt, wrapped
@@ -45,9 +46,12 @@ def draw_cells(axes: "Axes", panel: Panel, width_pt: float, style: Style, flags:
     known = [*values[~np.isnan(values)].tolist(), *asked] or [1.0]
     norm = scale(min(known), max(known))
     colours = ListedColormap(matplotlib.colormaps[style.colour_map](np.linspace(PALEST, DARKEST, 256)))
-    axes.pcolormesh(
+    mesh = axes.pcolormesh(
         np.ma.masked_invalid(values), norm=norm, cmap=colours, edgecolors=style.muted, linewidth=0.4, clip_on=False
     )
+    texts = [[_said(series, mark, panel) for mark in row] for series, row in zip(panel.series, marks, strict=True)]
+    if style.is_spoken:
+        hover.say(mesh, [text for row in texts for text in row])
     rotation = 90 if cell_pt(panel, style)[0] > width_pt / len(places) else 0
     for row, found in enumerate(marks):
         for column, mark in enumerate(found):
@@ -55,13 +59,21 @@ def draw_cells(axes: "Axes", panel: Panel, width_pt: float, style: Style, flags:
             ground = "" if math.isnan(value) else to_hex(colours(norm(value)))
             colour = max(CELL_TEXT, key=lambda one: contrast(one, ground)) if ground else style.foreground
             text = cell_text(mark, percent=panel.y.percent, flags=flags)
-            axes.text(column + 0.5, row + 0.5, text, color=colour, ha="center", va="center", rotation=rotation)
+            drawn = axes.text(column + 0.5, row + 0.5, text, color=colour, ha="center", va="center", rotation=rotation)
+            if style.is_spoken:
+                hover.say(drawn, [texts[row][column]])
     axes.invert_yaxis()
     set_names(axes, names, width_pt, style, first=0.5)
     labels = [row_name(series, style) for series in panel.series]
     axes.set_yticks([row + 0.5 for row in range(len(labels))], labels)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
+
+
+def _said(series: Series, mark: Mark, panel: Panel) -> str:
+    """Return the runs of a cell with their values, below its median."""
+    runs = (*hover.of_points([mark], panel.y), *hover.of_ended([mark], panel.y))
+    return "\n".join(filter(None, (hover.of_median(series, mark, panel.y), *runs)))
 
 
 def columns_of(panel: Panel) -> tuple[list[float], list[str]]:

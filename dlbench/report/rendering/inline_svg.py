@@ -1,12 +1,14 @@
 """An SVG file into an element of an HTML page whose policy forbids style sheets and style attributes in it."""
 
 import re
+from collections.abc import Sequence
 from xml.etree import ElementTree
 
+from dlbench.report.rendering.hover import said
 from dlbench.report.rendering.style import CURRENT
 
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
-GROUP, USE = f"{{{SVG}}}g", f"{{{SVG}}}use"
+GROUP, USE, PATH, TEXT = (f"{{{SVG}}}{tag}" for tag in ("g", "use", "path", "text"))
 HREF = f"{{{XLINK}}}href"
 # What is a marker's own; all else is the same for the markers of a series.
 PLACE = ("x", "y", HREF)
@@ -33,10 +35,13 @@ def inlined(file: str, prefix: str, title: str, description: str) -> str:
     root = ElementTree.fromstring(file)  # noqa: S314 - matplotlib wrote it
     if not (root.tag == f"{{{SVG}}}svg" and (view_box := root.get("viewBox"))):
         raise ValueError("this is no SVG file of a picture")
+    spoken = [(group, said(group.get("id", ""))) for group in root.iter(GROUP)]
     for element in root.iter():
         _make_own(element, ids)
     for element in root.iter(GROUP):
         _state_once(element)
+    for group, texts in spoken:
+        _title_marks(group, texts)
     for child in [child for child in root if child.find("{*}style") is not None or child.tag.endswith("metadata")]:
         root.remove(child)
     root.attrib = {
@@ -55,6 +60,15 @@ def inlined(file: str, prefix: str, title: str, description: str) -> str:
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", XLINK)
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def _title_marks(group: ElementTree.Element, texts: Sequence[str]) -> None:
+    """Give each mark of a group its text as a title, which a browser shows where the mouse rests."""
+    marks = list(group.iter(USE)) or [child for child in group if child.tag in (PATH, TEXT)]
+    if len(marks) == len(texts):  # else some are not drawn, or they are an image
+        for mark, text in zip(marks, texts, strict=True):
+            if text:
+                ElementTree.SubElement(mark, f"{{{SVG}}}title").text = text
 
 
 def _make_own(element: ElementTree.Element, ids: str) -> None:

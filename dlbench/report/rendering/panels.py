@@ -4,12 +4,13 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import TYPE_CHECKING
 
 from matplotlib.transforms import offset_copy
 
 from dlbench.report.chart import Axis, Mark, Panel, Role, Series
+from dlbench.report.rendering import hover
 from dlbench.report.rendering.cells import columns_of, draw_cells, row_name
 from dlbench.report.rendering.scales import BASES, MAX_MARKERS, can_show, scaled, set_ticks, unscaled
 from dlbench.report.rendering.series_style import (
@@ -26,6 +27,7 @@ from dlbench.report.rendering.series_style import (
 from dlbench.report.rendering.style import Style, letter_pt, wrapped
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
 PERCENT = (0.0, 1.1)
@@ -161,10 +163,13 @@ def drawable(panel: Panel) -> Panel:
     """Return a panel of lines without what has no place on its axes."""
 
     def cleaned(mark: Mark) -> Mark:
+        shown, late = ([can_show(value, panel.y.scale) for value in values] for values in (mark.points, mark.ended))
         return replace(
             mark,
-            points=tuple(value for value in mark.points if can_show(value, panel.y.scale)),
-            ended=tuple(value for value in mark.ended if can_show(value, panel.y.scale)),
+            points=tuple(compress(mark.points, shown)),
+            ended=tuple(compress(mark.ended, late)),
+            runs=tuple(compress(mark.runs, shown)),
+            ended_runs=tuple(compress(mark.ended_runs, late)),
             interval=mark.interval if mark.interval and can_show(mark.interval.value, panel.y.scale) else None,
         )
 
@@ -279,26 +284,36 @@ def _draw_series(
     xs = unscaled(axes, [place + shift for place, shift in zip(places, shifts, strict=True)])
     if any(mark.points for mark in marks):
         points = _spread(axes, xs, [mark.points for mark in marks])
-        axes.plot(
+        (dots,) = axes.plot(
             *points, "o", color=found.colour, markersize=POINT_PT, markeredgewidth=0.5, alpha=0.6, zorder=1.9,
             markerfacecolor="none" if found.is_hollow else found.colour, rasterized=len(points[0]) > MAX_POINTS,
         )  # fmt: skip
+        _say(dots, style, hover.of_points(marks, panel.y))
     if any(mark.ended for mark in marks):
-        axes.plot(
+        (triangles,) = axes.plot(
             *_spread(axes, xs, [mark.ended for mark in marks]), AT_LEAST_MARKER, color=found.colour,
             markerfacecolor="none", markersize=MARKER_PT + 1, zorder=found.order + 1,
         )  # fmt: skip
+        _say(triangles, style, hover.of_ended(marks, panel.y))
     _draw_intervals(axes, panel, zip(xs, marks, strict=True), found.colour, found.order)
     medians = [mark.interval.value if mark.interval else math.nan for mark in marks]
     is_line = is_joined(panel, series)
     # A line without markers would be invisible at one place.
     is_seen = found.marker != "none" or sum(not math.isnan(median) for median in medians) != 1
-    axes.plot(
+    first, distance = _every(len(marks), series.hue)
+    (line,) = axes.plot(
         xs, medians, color=found.colour, linestyle=found.dash if is_line else "none", linewidth=found.line_pt,
         marker=found.marker if is_seen else "_", markersize=found.marker_pt, markerfacecolor=found.face(style),
-        markevery=_every(len(marks), series.hue), zorder=found.order,
+        markevery=(first, distance), zorder=found.order,
     )  # fmt: skip
+    _say(line, style, [hover.of_median(series, mark, panel.y) for mark in marks[first::distance] if mark.interval])
     _draw_remarks(axes, zip(xs, medians, marks, strict=True), rings, style)
+
+
+def _say(artist: "Artist", style: Style, texts: list[str]) -> None:
+    """Have marks say texts where the style's pictures can."""
+    if style.is_spoken:
+        hover.say(artist, texts)
 
 
 def _draw_remarks(
@@ -395,21 +410,23 @@ def _draw_bars(axes: "Axes", panel: Panel, width_pt: float, style: Style) -> Non
     for bar in bars(panel):
         found = series_style(bar.series, style)
         if bar.height:
-            axes.bar(
+            (box,) = axes.bar(
                 bar.mark.x, bar.height, BAR_WIDTH, bar.bottom, color="none" if found.is_hollow else found.colour,
                 edgecolor=found.colour if found.is_hollow else style.paper, linestyle=found.dash,
                 linewidth=1.0 if found.is_hollow else 0.6, hatch=style.hatch(bar.series.hue), zorder=1.5,
             )  # fmt: skip
-        for values, marker, size in (
-            (bar.mark.points, "o", POINT_PT),
-            (bar.mark.ended, AT_LEAST_MARKER, MARKER_PT),
+            _say(box, style, [hover.of_median(bar.series, bar.mark, panel.y)])
+        for values, marker, size, texts in (
+            (bar.mark.points, "o", POINT_PT, hover.of_points([bar.mark], panel.y)),
+            (bar.mark.ended, AT_LEAST_MARKER, MARKER_PT, hover.of_ended([bar.mark], panel.y)),
         ):
             shown = [bar.bottom + value for value in values if can_show(value, "linear")]
             xs = [bar.mark.x + BAR_SPREAD * ((number + 0.5) / len(shown) - 0.5) for number in range(len(shown))]
-            axes.plot(
+            (dots,) = axes.plot(
                 xs, shown, marker, color=style.foreground, markersize=size, markeredgewidth=0.5, alpha=0.8,
                 markerfacecolor=style.foreground if marker == "o" else "none", zorder=2.5,
             )  # fmt: skip
+            _say(dots, style, texts)
         _draw_intervals(axes, panel, [(bar.mark.x, bar.mark)], style.foreground, 2.4, bar.bottom)
     for series in panel.series:
         if series.role not in STACKED:

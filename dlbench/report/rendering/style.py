@@ -80,6 +80,7 @@ class Style:
         ideal: Line pattern of ideals.
         published: Line pattern of published numbers.
         fitted: Line pattern of fits.
+        is_spoken: Whether marks say what they are where the mouse rests.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Style:
     ideal: Dash = DASHED
     published: Dash = DOTTED
     fitted: Dash = DASH_DOT
+    is_spoken: bool = False
 
     def colour(self, hue: int, palette: Palette = "ways") -> str:
         """Return the colour of a series; they repeat past the last hue, with other markers."""
@@ -217,6 +219,7 @@ STYLES = {
             alarm="#d7263d",
             paper=WHITE,
             hues=(*_PALE_GROUND, CURRENT),
+            is_spoken=True,
         ),
     )
 }
