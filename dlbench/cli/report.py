@@ -1,11 +1,13 @@
 """`dlbench report`: turn studies into figures, one page, a summary and tidy tables."""
 
-from collections.abc import Sequence
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import click
 
-from dlbench.cli import candidates
+from dlbench.cli import candidates, tables
 
 COMPLETED = 0
 
@@ -49,13 +51,14 @@ def draw(
     """Write the report of some studies, and say where it is."""
     from dlbench.report.rendering.pool import RenderPool, num_processes
 
-    with RenderPool(num_processes(figures)) as pool:  # its processes start before anything is read
+    # Its processes start before anything is read.
+    with RenderPool(num_processes(figures)) as pool, _shown_progress() as progress:
         from dlbench.report.data import read
         from dlbench.report.write import FOLDER, PAGE, ReportRequest, write_report
 
         folder = output or (studies[0] / FOLDER if len(studies) == 1 else Path(FOLDER))
         chosen = tuple(word.strip() for word in formats.split(",") if word.strip())
-        made = write_report(read(studies), ReportRequest(folder, figures, chosen, style), pool)
+        made = write_report(read(studies), ReportRequest(folder, figures, chosen, style), pool, progress)
     for name, reason in made.left_out:
         click.echo(f"not drawn: {name}: {reason}")
     click.echo(f"{len(made.written)} files in {folder}")
@@ -63,3 +66,13 @@ def draw(
         click.echo(f"page: {folder / PAGE}")
         if opens:
             click.launch(str(folder / PAGE))
+
+
+@contextlib.contextmanager
+def _shown_progress() -> Iterator[Callable[[int, int], None]]:
+    """Show on one line of a terminal which figure is drawn, until all are; elsewhere nothing."""
+    if not sys.stdout.isatty():
+        yield lambda done, total: None
+        return
+    with tables.console().status("reading rows") as line:
+        yield lambda done, total: line.update(f"drawing {min(done + 1, total)} of {total} figures")

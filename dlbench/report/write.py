@@ -78,13 +78,19 @@ class PendingFigure:
     element: Callable[[], str] | None
 
 
-def write_report(data: ReportData, request: ReportRequest, pool: RenderPool | None = None) -> ReportFiles:
+def write_report(
+    data: ReportData,
+    request: ReportRequest,
+    pool: RenderPool | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> ReportFiles:
     """Write a report.
 
     Args:
         data: The rows.
         request: What is asked for.
         pool: Renders the figures; default: this process does.
+        progress: Called with the number of figures that are drawn, and of all that can be.
 
     Raises:
         UserError: There is no such figure, format or style, a figure that was asked for lacks rows, or the folder
@@ -94,6 +100,8 @@ def write_report(data: ReportData, request: ReportRequest, pool: RenderPool | No
 
     style_of(request.style)
     names, made, charted = _names(request), ReportFiles(), thinned(data)
+    report_progress = progress or (lambda done, total: None)
+    report_progress(0, len(names))
     figures = _figures(data, charted.data, names, made)
     if request.figures:
         figures = iter(list(figures))
@@ -105,12 +113,15 @@ def write_report(data: ReportData, request: ReportRequest, pool: RenderPool | No
         # While figures are rendered, the charts of others are made, and then the answer.
         pending = [_start(figure, request, pool or RenderPool(0)) for figure in figures]
         content = None if request.figures else _content(data, charted.note, made)
-        for one in pending:
+        shown = []
+        for done, one in enumerate(pending):
+            report_progress(done, len(pending))
             one.files()
             _write_table(one.figure, request, made)
+            shown += [_shown(one.figure, request, one.element())] if one.element else []
+        report_progress(len(pending), len(pending))
         if content is not None:
-            shown = tuple(_shown(one.figure, request, one.element()) for one in pending if one.element)
-            _write_page(replace(content, drawn=shown), request, made)
+            _write_page(replace(content, drawn=tuple(shown)), request, made)
     except OSError as error:
         raise UserError(f"cannot be written: {error.strerror or error}", where=str(request.output)) from error
     return made
