@@ -2,10 +2,13 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
+from dlbench.report.data import read
 from dlbench.report.page.html import render
+from dlbench.report.write import ReportRequest, write_report
 from tests.functional.browser import browser, program
 from tests.unit.report.figures.makers import report_data
 from tests.unit.report.page.pages import content, hostile, large, study
@@ -14,6 +17,7 @@ pytestmark = pytest.mark.skipif(
     program() is None, reason="there is no Chromium here: sudo apt-get install --no-install-recommends chromium"
 )
 
+ROOT = Path(__file__).parents[2]
 COLUMN = """(name) => {
   const table = document.querySelector('#runs table');
   const texts = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.trim().split(' ')[0]);
@@ -203,8 +207,8 @@ def test_searching_all_words(opened):
 def test_choosing_by_status_and_by_what_varies(opened):
     page = opened()
     labels = page.ask("[...document.querySelectorAll('#runs label')].map((one) => one.firstChild.textContent.trim())")
-    assert labels == ["Search", "status", "batch_size", "base line"]
-    assert page.ask("[...document.querySelectorAll('#runs select')[1].options].map((one) => one.text)") == [
+    assert labels == ["Search", "status", "strategy", "batch_size", "base line"]
+    assert page.ask("[...document.querySelectorAll('#runs select')[2].options].map((one) => one.text)") == [
         "all", "32", "64", "128",
     ]  # fmt: skip
     choose = (
@@ -213,12 +217,12 @@ def test_choosing_by_status_and_by_what_varies(opened):
     )
     page.ask(choose.format(0, json.dumps("=completed")))
     assert page.ask(COUNT) == "10 of 11 runs"
-    page.ask(choose.format(1, json.dumps("=64")))
+    page.ask(choose.format(2, json.dumps("=64")))
     assert page.ask(COUNT) == "4 of 11 runs"
     assert set(column(page, "batch_size")) == {"64"}
-    page.ask(choose.format(2, json.dumps("=yes")))
+    page.ask(choose.format(3, json.dumps("=yes")))
     assert page.ask(COUNT) == "0 of 11 runs"
-    page.ask(choose.format(2, json.dumps("=")))
+    page.ask(choose.format(3, json.dumps("=")))
     assert page.ask(COUNT) == "4 of 11 runs"
 
 
@@ -321,3 +325,52 @@ def test_a_study_of_one_run_has_nothing_to_choose(opened, pages, tmp_path):
     assert page.ask(COUNT) == "1 of 1 run"
     assert page.ask("document.querySelectorAll('#runs select').length") == 0
     assert page.complaints() == []
+
+
+@pytest.fixture(scope="module")
+def real(pages):
+    """Draw the report of a study of the repository beside the other pages."""
+    write_report(read([ROOT / "results" / "digits-batch-workers"]), ReportRequest(pages / "real", formats=("svg",)))
+    return "real/report"
+
+
+AT_MARKS = """[...document.querySelectorAll('.chart svg')].slice(0, 3).flatMap((svg) => {
+  svg.scrollIntoView({behavior: 'instant'});
+  return [...svg.querySelectorAll('use')].filter((use) => use.querySelector('title')).map((use) => {
+    const box = use.getBoundingClientRect();
+    const hit = document.elementFromPoint((box.left + box.right) / 2, (box.top + box.bottom) / 2);
+    return hit && hit.querySelector('title') && hit.querySelector('title').textContent;
+  });
+})"""
+
+
+def test_the_mouse_on_any_mark_of_a_real_study_finds_its_run_repeat_and_value(opened, real):
+    page = opened(real)
+    found = page.ask(AT_MARKS)
+    assert len(found) > 100
+    assert all(found), "something else is in front of a mark"
+    runs = [text for text in found if text.startswith("run ")]
+    assert any(re.fullmatch(r"run mlp-mpi-w2-b\d+-\w+-r3, repeat 3: training time [\d.]+ s", text) for text in runs)
+    assert page.complaints() == []
+
+
+@pytest.mark.parametrize("width", [1280, 1440, 1600])
+def test_charts_fill_the_column(opened, real, width):
+    page = opened(real, width)
+    column, *charts = page.ask(
+        "[document.querySelector('main'), ...document.querySelectorAll('.chart svg')]"
+        ".map((one) => one.getBoundingClientRect().width)"
+    )
+    assert len(charts) > 5
+    assert min(charts) > 0.99 * column
+
+
+def test_names_in_legends_and_the_answer_say_the_strategy(opened, real):
+    page = opened(real)
+    for texts in (
+        page.ask("[...document.querySelectorAll('.chart svg text')].map((one) => one.textContent)"),
+        page.ask("[...document.querySelectorAll('#answer li')].map((one) => one.textContent)"),
+    ):
+        named = [text for text in texts if "2 workers" in text]
+        assert named
+        assert all("mpi" in text for text in named), named

@@ -1,6 +1,8 @@
 """`dlbench report` as a user calls it, on studies that were really run."""
 
+import contextlib
 import csv
+import io
 import os
 import shutil
 import signal
@@ -131,3 +133,32 @@ def test_ctrl_c_ends_it_and_its_drawing_processes(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "Traceback" not in errors
     assert psutil.wait_procs(drawing, timeout=60)[1] == []
+
+
+def test_progress_is_one_line_on_a_terminal_and_nothing_elsewhere(tmp_path: Path) -> None:
+    figures = ("--figure", "throughput", "--figure", "training_time", "--format", "svg")
+    words = (RESULTS / "digits-batch-workers", *figures, "--output", tmp_path)
+    code, output, errors = report(*words)
+    assert (code, errors) == (0, "")
+    assert output.splitlines() == [f"4 files in {tmp_path}"]
+    shown = on_terminal(*words)
+    assert "drawing 2 of 2 figures" in shown
+    left = shown.replace("\r\n", "\n").split("\n")
+    assert sum("drawing" in line for line in left) == 1  # each state replaces the one before it
+    assert left[-2].endswith(f"4 files in {tmp_path}")
+
+
+def on_terminal(*words: object) -> str:
+    """Return what `dlbench report` writes to a terminal."""
+    mine, its = os.openpty()
+    with io.FileIO(mine) as terminal:
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "200"}
+        argv = [sys.executable, "-m", "dlbench", "report", *map(str, words)]
+        with subprocess.Popen(argv, stdout=its, stderr=its, env=environment, cwd=ROOT) as process:
+            os.close(its)
+            found = bytearray()
+            with contextlib.suppress(OSError):  # the terminal ends with the program
+                while part := terminal.read(4096):
+                    found += part
+        assert process.returncode == 0
+    return found.decode()

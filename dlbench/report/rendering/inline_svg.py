@@ -8,12 +8,16 @@ from dlbench.report.rendering.hover import said
 from dlbench.report.rendering.style import CURRENT
 
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
-GROUP, USE, PATH, TEXT = (f"{{{SVG}}}{tag}" for tag in ("g", "use", "path", "text"))
+GROUP, USE = f"{{{SVG}}}g", f"{{{SVG}}}use"
+# What a mark may be: a marker, a bar or cell, the text in a cell.
+MARKS = (USE, f"{{{SVG}}}path", f"{{{SVG}}}text")
 HREF = f"{{{XLINK}}}href"
 # What is a marker's own; all else is the same for the markers of a series.
 PLACE = ("x", "y", HREF)
 # matplotlib's rules for all elements, as attributes of the root, which everything inside inherits.
 INHERITED = {"stroke-linejoin": "round", "stroke-linecap": "butt"}
+# Lines and intervals over a mark let the mouse through.
+SILENT = {"pointer-events": "none"}
 _URL = re.compile(r"url\(#([^)]*)\)")
 # A hundredth of a point is invisible.
 _DIGITS = re.compile(r"(\d\.\d\d)\d+")
@@ -52,6 +56,7 @@ def inlined(file: str, prefix: str, title: str, description: str) -> str:
         "role": "img",
         "aria-labelledby": f"{ids}-title {ids}-desc",
         **INHERITED,
+        **SILENT,
     }
     for place, (tag, text) in enumerate((("title", title), ("desc", description))):
         child = ElementTree.Element(f"{{{SVG}}}{tag}", {"id": f"{ids}-{tag}"})
@@ -64,11 +69,12 @@ def inlined(file: str, prefix: str, title: str, description: str) -> str:
 
 def _title_marks(group: ElementTree.Element, texts: Sequence[str]) -> None:
     """Give each mark of a group its text as a title, which a browser shows where the mouse rests."""
-    marks = list(group.iter(USE)) or [child for child in group if child.tag in (PATH, TEXT)]
-    if len(marks) == len(texts):  # else some are not drawn, or they are an image
-        for mark, text in zip(marks, texts, strict=True):
-            if text:
-                ElementTree.SubElement(mark, f"{{{SVG}}}title").text = text
+    found = ((holder, [child for child in holder if child.tag == tag]) for tag in MARKS for holder in group.iter(GROUP))
+    holder, marks = next(((holder, marks) for holder, marks in found if len(marks) == len(texts)), (group, []))
+    for mark, text in zip(marks, texts, strict=False):  # none where some are not drawn, or they are an image
+        holder.set("pointer-events", "all")
+        if text:
+            ElementTree.SubElement(mark, f"{{{SVG}}}title").text = text
 
 
 def _make_own(element: ElementTree.Element, ids: str) -> None:

@@ -3,6 +3,7 @@
 import itertools
 import logging
 import math
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +20,7 @@ from matplotlib.transforms import Bbox
 from PIL import Image
 
 from dlbench.errors import UserError
-from dlbench.report.chart import Axis, Chart, Hues, Panel, Role, Series, line_mark
+from dlbench.report.chart import Axis, Chart, Hues, Panel, Role, Scale, Series, line_mark
 from dlbench.report.rendering import figure as rendering
 from dlbench.report.rendering.cells import cell_text
 from dlbench.report.rendering.figure import (
@@ -29,6 +30,7 @@ from dlbench.report.rendering.figure import (
     MAX_WIDTH_IN,
     NO_VALUE,
     RINGED,
+    TALL,
     described,
     picture,
     save_all,
@@ -497,3 +499,82 @@ def test_the_palette_of_a_png_keeps_white_and_pure_colours(tmp_path: Path) -> No
     with Image.open(tmp_path / "a.png") as image:
         found = {to_hex([part / 255 for part in colour]) for _, colour in image.convert("RGB").getcolors(10**6) or ()}
     assert {"#ffffff", LIGHT.colour(0), LIGHT.colour(1)} <= found
+
+
+def test_the_legend_of_a_tall_picture_stands_below_its_title_and_above_all_panels() -> None:
+    for chart, is_tall in ((lines(), False), (many_panels(), True)):
+        figure = drawn(chart)
+        with applied(LIGHT):
+            (legend,) = figure.legends
+            title, _ = figure.texts[0].get_window_extent(), figure.draw_without_rendering()
+            panels = Bbox.union([axes.get_tightbbox() for axes in figure.axes])
+            box = legend.get_window_extent()
+        assert bool(figure.get_figheight() > TALL * figure.get_figwidth()) is is_tall
+        assert title.y0 > max(box.y1, panels.y1)
+        assert bool(box.y0 >= panels.y1) is is_tall
+        assert bool(box.y1 <= panels.y0) is not is_tall
+
+
+def test_panels_reach_from_side_to_side() -> None:
+    for name in ("lines", "bars", "cells"):
+        figure = drawn(EVERY[name])
+        with applied(LIGHT):
+            panels = Bbox.union([axes.get_tightbbox() for axes in figure.axes])
+        assert panels.width > 0.95 * figure.bbox.width, name
+
+
+@pytest.mark.parametrize("scale", ["linear", "log10"])
+@pytest.mark.parametrize("size", [2e-5, 0.3, 700.0, 1_493_887.0, 2e9])
+def test_ticks_of_every_size_have_separators_and_no_exponent(size: float, scale: Scale) -> None:
+    marks = (mark(size, size), mark(2 * size, 3 * size), mark(7 * size, 9 * size))
+    axis = Axis("steady throughput (samples/s)", scale)
+    figure = drawn(lines(Series("mpi", marks), x=axis, y=axis))
+    with applied(LIGHT):
+        figure.draw_without_rendering()
+        (axes,) = figure.axes
+        assert [axes.xaxis.get_offset_text().get_text(), axes.yaxis.get_offset_text().get_text()] == ["", ""]
+    labels = [label.get_text() for found in ticks(figure) for label in found]
+    assert len(labels) > 4
+    for label in labels:
+        whole, _, part = label.partition(".")
+        assert re.fullmatch(r"\d{1,3}(,\d{3})*", whole), label
+        assert part.isdigit() or not part, label
+
+
+def test_each_mark_on_the_page_says_its_run_repeat_and_value() -> None:
+    runs = ("cnn-mpi-w2-1f-r0", "cnn-mpi-w2-1f-r1", "cnn-mpi-w2-1f-r2")
+    marks = (replace(mark(1, 2.0, 4.0, 3.0), runs=runs), replace(mark(2, ended=(7.0,)), ended_runs=("b-r4",)))
+    chart = lines(Series("mpi, 2 workers", marks), y=Axis("training time (s)"))
+    found = [title.text for title in ElementTree.fromstring(svg(chart, PAGE, "x")).findall(".//{*}use/{*}title")]
+    assert sorted(map(str, found)) == [
+        "mpi, 2 workers: training time 3.000 s [2.000 s, 4.000 s], median of 3 runs",
+        "run b-r4, repeat 4: training time at least 7.000 s",
+        "run cnn-mpi-w2-1f-r0, repeat 0: training time 2.000 s",
+        "run cnn-mpi-w2-1f-r1, repeat 1: training time 4.000 s",
+        "run cnn-mpi-w2-1f-r2, repeat 2: training time 3.000 s",
+    ]
+
+
+def test_marks_that_are_left_out_do_not_shift_what_others_say() -> None:
+    chart = lines(
+        Series("mpi", (replace(mark(1, 0.0, 4.0), runs=("a-r0", "a-r1")),)), y=Axis("training loss (nats)", "log10")
+    )
+    texts = [title.text for title in ElementTree.fromstring(svg(chart, PAGE, "x")).findall(".//{*}use/{*}title")]
+    assert texts[0] == "run a-r1, repeat 1: training loss 4.000 nats"
+
+
+@pytest.mark.parametrize(("name", "tag"), [("bars", "path"), ("cells", "path"), ("cells", "text")])
+def test_bars_and_cells_say_their_medians(name: str, tag: str) -> None:
+    root = ElementTree.fromstring(svg(EVERY[name], PAGE, name))
+    texts = [title.text or "" for title in root.findall(f".//{{*}}{tag}/{{*}}title")]
+    assert any("median of 3 runs" in text for text in texts)
+
+
+def test_files_and_hostile_names_keep_marks_silent_or_safe(tmp_path: Path) -> None:
+    save_all(lines(), "", [tmp_path / "a.svg"], LIGHT)
+    root = ElementTree.parse(tmp_path / "a.svg").getroot()
+    assert root.findall(".//{*}use/{*}title") == []
+    assert not any(element.get("id", "").startswith("[") for element in root.iter())
+    names = tuple(f"{text}-r0" for text in HOSTILE)
+    odd = Series("mpi", (replace(mark(1, *map(float, range(1, len(names) + 1))), runs=names),))
+    assert len(ElementTree.fromstring(svg(lines(odd), PAGE, "x")).findall(".//{*}use/{*}title")) == len(names) + 1
