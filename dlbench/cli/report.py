@@ -1,6 +1,7 @@
 """`dlbench report`: turn studies into figures, one page, a summary and tidy tables."""
 
 import contextlib
+import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -52,7 +53,7 @@ def draw(
     from dlbench.report.rendering.pool import RenderPool, num_processes
 
     # Its processes start before anything is read.
-    with RenderPool(num_processes(figures)) as pool, _shown_progress() as progress:
+    with RenderPool(num_processes(figures)) as pool, _shown_progress() as progress, _without_gc():
         from dlbench.report.data import read
         from dlbench.report.write import FOLDER, PAGE, ReportRequest, write_report
 
@@ -66,6 +67,16 @@ def draw(
         click.echo(f"page: {folder / PAGE}")
         if opens:
             click.launch(str(folder / PAGE))
+
+
+@contextlib.contextmanager
+def _without_gc() -> Iterator[None]:
+    """Make no search for cycles: what a report is made of is needed to the end, and a tenth of the time goes there."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 @contextlib.contextmanager

@@ -141,7 +141,8 @@ class Style:
             "figure.facecolor": self.background,
             "figure.titlesize": self.title_pt,
             "figure.titleweight": "bold",
-            "font.family": list(_fonts()),
+            # A browser may lack FONT; here a second name for it would be looked up for each text.
+            "font.family": [*_fonts(), *(["sans-serif"] if svg_text == "none" else [])],
             "font.sans-serif": [FONT],
             "font.size": self.small_pt,
             "grid.alpha": self.grid_opacity,
@@ -283,7 +284,7 @@ def _fonts() -> tuple[str, ...]:
     from matplotlib.font_manager import fontManager
 
     installed = set(fontManager.get_font_names())
-    return (FONT, *[name for name in CJK_FONTS if name in installed][:1], "sans-serif")
+    return (FONT, *[name for name in CJK_FONTS if name in installed][:1])
 
 
 def luminance(colour: str) -> float:
