@@ -51,6 +51,8 @@ BESIDE_PT = 75.0
 # A line through more places than MAX_MARKERS has markers at so many of them.
 FEW_MARKERS = 8
 BAR_WIDTH = 0.7
+# Few bars are no wider than this.
+MAX_BAR_PT = 110.0
 # A name stands to the left of its mark and below: no other arm is there on a Pareto front, where names are.
 NAME_GAP_PT = 4.0
 # Stacked roles; ideals, fits and published numbers are drawn over bars as lines.
@@ -407,11 +409,12 @@ def _draw_failures(axes: "Axes", panel: Panel, style: Style) -> None:
 def _draw_bars(axes: "Axes", panel: Panel, width_pt: float, style: Style) -> None:
     """Draw stacked bars, the first series at the bottom, points and intervals at the end of each part."""
     panel = slotted(panel)
+    width = min(BAR_WIDTH, MAX_BAR_PT * len(panel.x.categories) / width_pt)
     for bar in bars(panel):
         found = series_style(bar.series, style)
         if bar.height:
             (box,) = axes.bar(
-                bar.mark.x, bar.height, BAR_WIDTH, bar.bottom, color="none" if found.is_hollow else found.colour,
+                bar.mark.x, bar.height, width, bar.bottom, color="none" if found.is_hollow else found.colour,
                 edgecolor=found.colour if found.is_hollow else style.paper, linestyle=found.dash,
                 linewidth=1.0 if found.is_hollow else 0.6, hatch=style.hatch(bar.series.hue), zorder=1.5,
             )  # fmt: skip
@@ -421,7 +424,8 @@ def _draw_bars(axes: "Axes", panel: Panel, width_pt: float, style: Style) -> Non
             (bar.mark.ended, AT_LEAST_MARKER, MARKER_PT, hover.of_ended([bar.mark], panel.y)),
         ):
             shown = [bar.bottom + value for value in values if can_show(value, "linear")]
-            xs = [bar.mark.x + BAR_SPREAD * ((number + 0.5) / len(shown) - 0.5) for number in range(len(shown))]
+            spread = BAR_SPREAD / BAR_WIDTH * width
+            xs = [bar.mark.x + spread * ((number + 0.5) / len(shown) - 0.5) for number in range(len(shown))]
             (dots,) = axes.plot(
                 xs, shown, marker, color=style.foreground, markersize=size, markeredgewidth=0.5, alpha=0.8,
                 markerfacecolor=style.foreground if marker == "o" else "none", zorder=2.5,

@@ -515,6 +515,15 @@ def test_the_legend_of_a_tall_picture_stands_below_its_title_and_above_all_panel
         assert bool(box.y1 <= panels.y0) is not is_tall
 
 
+def test_few_bars_are_slim() -> None:
+    (panel,) = charts.bars().panels
+    one = tuple(replace(series, marks=series.marks[:1]) for series in panel.series)
+    figure = drawn(charts.bars(x=Axis("", categories=("mpi",)), series=one))
+    boxes = [patch.get_window_extent() for patch in figure.axes[0].patches]
+    assert boxes
+    assert max(box.width for box in boxes) < 0.25 * figure.bbox.width
+
+
 def test_panels_reach_from_side_to_side() -> None:
     for name in ("lines", "bars", "cells"):
         figure = drawn(EVERY[name])
