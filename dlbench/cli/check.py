@@ -62,7 +62,7 @@ def command(
         click.echo(f"warning: {warning}", err=True)
     if not is_queued(cluster):  # a job's own machines are not here
         require_launchable(runs, cluster)
-    require_buildable(runs, cluster)
+        require_buildable(runs, cluster, lambda line: click.echo(line, err=True))
 
 
 def _row(number: int, run: "RunSpec", estimate: float | None) -> list[str]:

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from dlbench import plugins
 from dlbench.errors import UserError, joined
@@ -19,10 +19,15 @@ SHOWN_LINES = 12
 _ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
-def require_buildable(runs: Iterable[RunSpec], cluster: Cluster) -> None:
+def require_buildable(runs: Iterable[RunSpec], cluster: Cluster, say: Callable[[str], None]) -> None:
     """Build each model of the user's own with each of its options, in a process of its own.
 
     A data set whose shape is known only when it is prepared is prepared for it, as `run` does.
+
+    Args:
+        runs: The runs whose models are built.
+        cluster: Where they would run.
+        say: Takes a line before it begins, for it takes seconds.
 
     Raises:
         UserError: Says what is wrong, with file and line where it is in the user's code.
@@ -30,6 +35,7 @@ def require_buildable(runs: Iterable[RunSpec], cluster: Cluster) -> None:
     trials = _trials(runs, cluster)
     if not trials:
         return
+    say(f"building {_names(trials)} once")
     timeout_s = max(trial.run.limits.startup_timeout_s for trial in trials)
     try:
         done = subprocess.run(
