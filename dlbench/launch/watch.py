@@ -118,6 +118,8 @@ class Watch:
 def early_end(view: WorkerView, how: str) -> str:
     """Say that a worker ended before it should, where it was, and how it ended."""
     where = f", {_place(view)}" if view.has_connected else ", before it connected"
+    if not view.has_connected and how == "exit code 0":  # as only a script of the user's own does
+        where += "; does the script call `dlbench.worker.begin`?"
     return f"{view.name} exited before sending its result ({how}){where}"
 
 

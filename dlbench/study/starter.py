@@ -14,6 +14,7 @@ from typing import Any
 from dlbench import plugins
 from dlbench.analysis.formatting import one_line
 from dlbench.errors import UserError, nearest
+from dlbench.scenario.check.scripts import HOOK
 from dlbench.scenario.read.document import inline
 
 AXES = ("workers", "batch_size", "strategy")
@@ -108,7 +109,7 @@ def starter(wish: Wish, name: str) -> str:
 
 def lacks_hook(script: Path) -> bool:
     """Whether a script never calls the worker's hook, without which nothing of it is recorded."""
-    return "dlbench" not in _text_of(script)
+    return HOOK not in _text_of(script)
 
 
 def _head(wish: Wish, name: str) -> Iterator[str]:
@@ -144,7 +145,7 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     text = _text_of(path)
     base.add("command", f"python {shlex.quote(wish.script)}", "{batch_size} and every other setting can be filled in")
     base.add("learning_rate", 0.1, "what the script reads as run.learning_rate")
-    base.add("epochs", 10, "long enough for a rate: 50 steps and 5 s")
+    base.add("epochs", 10, "what the script reads as run.epochs; a rate needs 50 steps and 5 s")
     return next((strategy for word, strategy in STARTED_BY if re.search(rf"\b{re.escape(word)}\b", text)), "single")
 
 

@@ -22,7 +22,9 @@ def best(group: ComparisonGroup) -> Iterator[Statement]:
     if time is not None:
         yield Statement(_use(time) + _without(time, group.arms) + _fewer_samples(time) + _price(time, accuracy), "use")
         yield from _why(time)
-    if speed is not None and (time is None or speed.best is not time.best):
+    # Of several arms one alone may have a rate for being slow: others made too few steps in the time.
+    is_ranking = speed is not None and (len(speed.values) > 1 or len(group.completed) == 1)
+    if speed is not None and is_ranking and (time is None or speed.best is not time.best):
         timed = "; steps after training were timed too" if speed.best.is_extended else ""
         yield Statement(f"{_use(speed)}{_without(speed, group.arms)}{timed}.", "why")
     if accuracy is not None:

@@ -17,6 +17,8 @@ from dlbench.scenario.settings import Input
 
 # From this share on, CPU time that the hypervisor took is as large as half the differences that are called real.
 MUCH_STEAL = 0.01
+# Of a mean of whole numbers.
+_ROUNDING = 1e-6
 # A first step, with its compilation, that is so much of the training says little about a longer one.
 MUCH_FIRST_STEP = 0.2
 
@@ -53,11 +55,40 @@ def warnings(found: Sequence[ComparisonGroup]) -> Iterator[Statement]:
     """Yield what speaks against trusting the answer."""
     arms = [arm for group in found for arm in group.arms]
     completed = [row for arm in arms for row in arm.completed]
-    lines = [_repeats(arms), _failed(arms), _unsteady(arms)]
+    lines = [_other_batches(arms), _repeats(arms), _failed(arms), _unsteady(arms)]
     lines += [line(completed) for line in _ABOUT_RUNS] if completed else []
     lines += [line(group) for group in found for line in (_samples, _data, _learning_rate)]
     for line in dict.fromkeys(filter(None, lines)):
         yield Statement(line, "warning")
+
+
+def _other_batches(arms: Sequence[Arm]) -> str:
+    """Say that steps of a script did not have the samples that its arm is called after."""
+    found = {arm: size for arm in arms if (size := _unlike_batch(arm.completed)) is not None}
+    if not found:
+        return ""
+    each = (
+        f"{arm.title}: {size:.4g} samples, not {arm.first['batch_size_per_worker']:.4g}" for arm, size in found.items()
+    )
+    which = counted(len(found), "arm")
+    return (
+        f"Steps of {which} did not have the samples that `batch_size` asks of a worker: arms are not what they are "
+        f"called. Does the script read it? {listed(each, separator='; ')}."
+    )
+
+
+def _unlike_batch(rows: Sequence[Row]) -> float | None:
+    """Return the samples of a worker's step where these cannot be those of the scenario's batch size.
+
+    A last step of an epoch may be smaller; a mean above the batch, or below half of it, is none of that.
+    """
+    for row in rows:
+        asked, seen, steps = row.get("batch_size_per_worker"), row.get("samples_seen"), row.get("steps")
+        if row.get("command") is not None and asked and seen and steps:
+            size = float(seen) / (float(steps) * float(row["workers"]))
+            if size > (1 + _ROUNDING) * asked or size < asked / 2:
+                return size
+    return None
 
 
 def _failed(arms: Sequence[Arm]) -> str:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
-from dlbench.analysis.answer.ranking import TIME, Ranking, rank
+from dlbench.analysis.answer.ranking import ACCURACY, TIME, Ranking, rank
 from dlbench.analysis.arms import Arm
-from dlbench.analysis.compare.judgement import NOISE, Verdict, judge_best
+from dlbench.analysis.compare.judgement import NOISE, JudgementCase, Verdict, judge, judge_best
 from dlbench.analysis.formatting import RATIO, SHARE, Statement, counted, one_line
-from dlbench.analysis.groups import described, varying
+from dlbench.analysis.groups import ALONE, described, varying
 from dlbench.analysis.statistics.intervals import ratio_interval
 
 # More series than this are counted together.
@@ -44,8 +44,9 @@ def workers(group: ComparisonGroup) -> Iterator[Statement]:
     ranked = rank([series.arms for series in found], TIME)
     triples = zip(found, ranked, _faster(found), strict=True)
     pairs = sorted(triples, key=lambda one: one[1].median(one[1].best))
+    prices = _prices(pairs)
     for series, ranking, faster in pairs[:MOST_SERIES]:
-        yield _statement(series, ranking, faster)
+        yield _statement(series, ranking, faster, prices.get(series, ""))
     if rest := pairs[MOST_SERIES:]:
         advice = Counter(advised(ranking, faster)[0] for _, ranking, faster in rest)
         said = ", ".join(f"{word} in {count}" for word, count in sorted(advice.items()))
@@ -113,7 +114,24 @@ def _faster(found: Sequence[ScalingSeries]) -> list[frozenset[Arm]]:
     ]
 
 
-def _statement(series: ScalingSeries, ranking: Ranking, faster: Collection[Arm]) -> Statement:
+def _prices(found: Sequence[tuple[ScalingSeries, Ranking, Collection[Arm]]]) -> dict[ScalingSeries, str]:
+    """Say of the series whose workers pay that more of them are less accurate by more than chance; all are a family."""
+    pairs = {}
+    for series, ranking, faster in found:
+        advice, arm = advised(ranking, faster)
+        if advice is Advice.ADD and ACCURACY.values(arm) and ACCURACY.values(series.arms[0]):
+            pairs[series] = (arm, series.arms[0])
+    cases = [JudgementCase(ACCURACY.values(arm), ACCURACY.values(base), is_score=True) for arm, base in pairs.values()]
+    judged = zip(pairs.items(), judge(cases, ACCURACY.noise), strict=True)
+    return {
+        series: f"; but its validation accuracy is {ACCURACY.spread(arm)} against {ACCURACY.spread(base)}: "
+        "lower by more than chance"
+        for (series, (arm, base)), one in judged
+        if one.verdict is Verdict.WORSE
+    }
+
+
+def _statement(series: ScalingSeries, ranking: Ranking, faster: Collection[Arm], price: str) -> Statement:
     advice, arm = advised(ranking, faster)
     base = series.arms[0]
     if arm is base:
@@ -127,9 +145,8 @@ def _statement(series: ScalingSeries, ranking: Ranking, faster: Collection[Arm])
     if advice is Advice.STAY:
         apart = _apart(ranking, base, arm)
         what = "no gain from more workers is shown" if apart else "do not add workers"
-        fewest = counted(base.workers, "worker")
-        return Statement(_led(series, f"{what}, use {fewest}: with {count}, {numbers}{apart}."), "use")
-    return Statement(_led(series, f"use {count}: {numbers}{_more(series, ranking, arm)}."), "use")
+        return Statement(_led(series, f"{what}, use {_fewest(base)}: with {count}, {numbers}{apart}."), "use")
+    return Statement(_led(series, f"use {count}: {numbers}{_more(series, ranking, arm)}{price}."), "use")
 
 
 def _led(series: ScalingSeries, text: str) -> str:
@@ -142,7 +159,7 @@ def _apart(ranking: Ranking, base: Arm, arm: Arm) -> str:
     differ = ranking.best in pair and all(
         ranking.judgements[one].verdict is Verdict.BETTER for one in pair - {ranking.best}
     )
-    return "" if differ else "; the two times cannot be told apart"
+    return "" if differ else "; judged over all arms together, the two times cannot be told apart"
 
 
 def _more(series: ScalingSeries, ranking: Ranking, arm: Arm) -> str:
@@ -162,11 +179,16 @@ def _counts(arms: Sequence[Arm]) -> str:
     return " or ".join(str(arm.workers) for arm in arms)
 
 
+def _fewest(base: Arm) -> str:
+    if base.is_alone:
+        return ALONE
+    return "one worker" if base.workers == 1 else counted(base.workers, "worker")
+
+
 def _numbers(arm: Arm, base: Arm) -> str:
     """Say what an arm took against its base, with the ratio and the efficiency."""
     took, before = TIME.values(arm), TIME.values(base)
-    fewest = "one worker" if base.workers == 1 else counted(base.workers, "worker")
-    text = f"training took {TIME.spread(arm)} against {TIME.spread(base)} with {fewest}"
+    text = f"training took {TIME.spread(arm)} against {TIME.spread(base)} with {_fewest(base)}"
     if min(before) > 0:
         text += f" ({RATIO.with_ends(ratio_interval(took, before))})"
     if arm.samples_seen != base.samples_seen and arm.samples_seen and base.samples_seen:

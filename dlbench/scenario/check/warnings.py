@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from dlbench.scenario.check.case import Case, Descriptions, num_steps
+from dlbench.scenario.check.scripts import script_warnings
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.cluster.spread import spread
 from dlbench.scenario.plugin_settings import needs_of
@@ -24,6 +25,7 @@ def warnings(runs: Sequence[RunSpec], cluster: Cluster) -> tuple[str, ...]:
         *_shares(real),
         *_target(arms),
         *_synthetic(arms),
+        *script_warnings(arms),
     )
 
 

@@ -1,11 +1,11 @@
 """What a user's own script marks through the hook, as rows and as a result: the same columns as dlbench's own loop.
 
 The script keeps its loop, so some things are known only afterwards. Steps follow one another: what lies between the
-end of one and the beginning of the next is waiting for data. What lies between an epoch's last step and `epoch()` is
-evaluation, and is left out of training time and of the timed window, which therefore ends with the epoch's last
-step. A piece of the window begins at a barrier and ends with this worker's own last step; the common time of a piece
-is the longest that any worker saw, which is what a barrier at its end would have shown. Pieces are cut at the same
-steps as those of dlbench's own loop.
+end of one, with its bookkeeping here, and the beginning of the next is waiting for data. What lies between an epoch's
+last step and `epoch()` is evaluation, and is left out of training time and of the timed window, which therefore ends
+with the epoch's last step. A piece of the window begins at a barrier and ends with this worker's own last step; the
+common time of a piece is the longest that any worker saw, which is what a barrier at its end would have shown. Pieces
+are cut at the same steps as those of dlbench's own loop.
 """
 
 from collections.abc import Callable, Iterable
@@ -37,7 +37,8 @@ class ScriptRecorder:
 
     Attributes:
         epochs: Epochs that have ended.
-        counted_to: Moment on `perf_counter` up to which every moment is a step's or a pause's: the next step's start.
+        counted_to: Moment on `perf_counter` up to which every moment is a step's, of its bookkeeping or of a pause: the
+            next step's start.
     """
 
     def __init__(
@@ -86,6 +87,8 @@ class ScriptRecorder:
         if self._is_cut(self._steps + 1):
             self._window.close(self._recorder.zero)
         self._open_before_step()
+        # What was noted here is bookkeeping between steps: the script does not wait for data yet.
+        self.counted_to = perf_counter()
 
     def end_epoch(self, scores: EpochScores, learning_rate: float | None) -> bool:
         """An epoch has ended; return whether the run's target is reached and ends it."""

@@ -166,11 +166,14 @@ def test_the_reason_of_what_we_ended_is_ours() -> None:
     assert said == (Status.TIMEOUT, "late; its log says: OSError: no such file")
 
 
+HOOK = "; does the script call `dlbench.worker.begin`?"
+
+
 def test_an_early_end_says_where_and_how() -> None:
     assert (
         failed(well_ended(0), lost(1), exit_code=0, lines={1: "epoch 3"}) == f"worker 1 {EARLY} (exit code 0), {AT_5}"
     )
-    assert failed(WorkerView(0), exit_code=0) == f"worker 0 {EARLY} (exit code 0), before it connected"
+    assert failed(WorkerView(0), exit_code=0) == f"worker 0 {EARLY} (exit code 0), before it connected{HOOK}"
     seen, lines = (lost(0, at=2.0), lost(1, at=1.0)), {0: "zero", 1: "Fatal Python error"}
     assert failed(*seen, exit_code=134, lines=lines) == (
         f"worker 1 {EARLY} (killed by SIGABRT), {AT_5}: Fatal Python error"

@@ -77,11 +77,17 @@ CASES = {
     "arms that end lower": ("why", [timed("a", 10.0, batch_size=8), FAST_AND_WORSE],
         "In validation accuracy these are behind batch 8 by more than chance: batch 256 (0.8"),
     "a second worker that pays": ("use", [TWO, ONE], "Use 2 workers: training took 5", " s [",
-        " with one worker (0.5", "; efficiency 9"),
+        " with one worker alone (0.5", "; efficiency 9"),
+    "more workers that cost accuracy": ("use",
+        [timed("a", 5.0, accuracy=0.8), timed("b", 9.8, seed=3, accuracy=0.9, **ALONE)],
+        "Use 2 workers: training took 5", "; but its validation accuracy is 0.", ": lower by more than chance."),
+    "the only arm with a rate among several is no winner": ("why",
+        [without_rates(timed("a", 5.0)), timed("b", 9.8, seed=3, **ALONE)], "This rests on"),
     "a second worker that does not pay": ("use", [timed("a", 12.0), ONE],
-        "Do not add workers, use 1 worker: with 2 workers, training took", "efficiency 4"),
+        "Do not add workers, use one worker alone: with 2 workers, training took", " one worker alone (",
+        "efficiency 4"),
     "a second worker that changes nothing": ("use", [timed("a", 10.0), timed("b", 10.0, seed=3, **ALONE)],
-        "No gain from more workers is shown, use 1 worker: with 2", "the two times cannot be told apart"),
+        "No gain from more workers is shown, use one worker alone: with 2", "the two times cannot be told apart"),
     "a second worker in one repeat": ("warning", [timed("a", 5.0, 1), timed("b", 9.8, 1, seed=3, **ALONE)],
         "One repeat cannot show whether more workers pay: with 2 workers, training took", "One run of each arm"),
     "a gain that may be chance is no advice against more workers": ("warning", MAYBE,
@@ -93,7 +99,7 @@ CASES = {
         timed("c", 5.0, seed=4, workers=4)],
         "Use 4 workers: training took", "; whether 2 would do cannot be told."),
     "other batch sizes are judged apart": ("use", [*by_workers(8, 11.0, 12.0), *by_workers(16, 6.0, 3.0)],
-        "batch 16: use 2 workers", "batch 8: do not add workers, use 1 worker"),
+        "batch 16: use 2 workers", "batch 8: do not add workers, use one worker"),
     "very many batch sizes are counted": ("why",
         [one for batch in range(1, 11) for one in by_workers(batch, 10.0, 5.0, count=2)],
         "In 7 other groups of arms that differ only in workers: undecided in 7."),
@@ -223,3 +229,20 @@ def test_every_sentence_on_arms_states_the_strategy_where_it_is_asked_to():
     assert "mpi, 2 workers" in named
     assert "mpi: use 2 workers" in named
     assert "one worker alone" in named
+
+
+def test_a_slow_arm_that_alone_has_a_rate_is_not_called_the_fastest():
+    text = said("why", without_rates(timed("a", 5.0)), timed("b", 9.8, seed=3, **ALONE))
+    assert "steady throughput: " not in text
+
+
+@pytest.mark.parametrize(("samples", "is_said"), [(64, True), (15, True), (32, False), (31.5, False)])
+def test_steps_of_a_script_that_are_not_of_the_arms_batch_are_the_first_doubt(samples: float, is_said: bool):
+    """A script of two workers that makes 100 steps: only a last step of an epoch may be smaller."""
+    made = timed("a", 5.0, batch_size=32, batch_size_per_worker=32.0, command="python train.py", steps=100)
+    rows = [row | {"samples_seen": int(samples * 2 * 100)} for row in made]
+    first = next(statement.text for statement in answers(table(rows)) if statement.kind == "warning")
+    assert ("did not have the samples that `batch_size` asks of a worker" in first) is is_said
+    assert (f"{samples:g} samples, not 32" in first) is is_said
+    own = [row | {"command": None} for row in rows]
+    assert "did not have the samples" not in said("warning", own)
