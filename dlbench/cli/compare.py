@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dlbench.analysis.formatting import counted
 from dlbench.cli import candidates, tables
 from dlbench.errors import UserError, nearest, shown
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 COMPLETED = 0
 REGRESSION = 3
+# With fewer a gate hardly ever finds what is worse: docs/reports.md has the numbers.
+ENOUGH_REPEATS = 5
 # What may differ between two studies without making them incomparable, but makes a gate meaningless.
 IGNORABLE = ("machine", "versions")
 MOST_REASONS = 5
@@ -199,4 +202,18 @@ def _judge(found: "Comparison", allowed: float) -> int:
             "--fail-above cannot judge: with so few repeats nothing can be significant",
             hint=f"run both studies with `--repeats {LEAST_REPEATS}` or more",
         )
+    click.echo(f"dlbench: {_passed(found, allowed)}", err=True)
     return COMPLETED
+
+
+def _passed(found: "Comparison", allowed: float) -> str:
+    """Say what a gate that lets a study pass has seen, and where that is little."""
+    from dlbench.analysis.compare.comparison import ChangeKind
+
+    unknown = found.count(ChangeKind.CANNOT_BE_TOLD) + found.count(ChangeKind.TOO_FEW)
+    text = f"no median is worse by more than {100 * allowed:.3g}% and by more than chance"
+    if unknown:
+        text += f"; {unknown} of {counted(len(found.changes), 'comparison')} cannot be told"
+    repeats = min((min(change.base_runs[0], change.new_runs[0]) for change in found.changes), default=0)
+    few = f": with {counted(repeats, 'repeat')} a gate finds little, {ENOUGH_REPEATS} are enough"
+    return text + few * (repeats < ENOUGH_REPEATS)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dlbench.analysis.formatting import listed
 from dlbench.cli import candidates, options
 from dlbench.errors import UserError, nearest
 
@@ -75,9 +76,9 @@ def _run_id(folder: "Folder", word: str) -> str:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise UserError(f"{folder.path} has no run {word!r}", hint=nearest(word, names))
-    more = ", ..." if len(found) > 4 else ""
-    raise UserError(f"{len(found)} runs of {folder.path} have {word!r} in their name: {', '.join(found[:4])}{more}")
+        hint = nearest(word, names) or f"there are: {listed(names)}"
+        raise UserError(f"{folder.path} has no run {word!r}", hint=hint)
+    raise UserError(f"{len(found)} runs of {folder.path} have {word!r} in their name: {listed(found)}")
 
 
 def _attempt(folder: "Folder", run_id: str, number: int | None) -> "Attempt":

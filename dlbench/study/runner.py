@@ -32,6 +32,7 @@ from dlbench.study.attempts import Attempt
 from dlbench.study.collect import Collector
 from dlbench.study.folder import Folder, write_machine
 from dlbench.study.lock import locked
+from dlbench.study.own_models import require_buildable
 from dlbench.study.plan import StudyPlan
 from dlbench.study.prepare import Prepared, Stopped, prepare, recipe_of
 from dlbench.study.resume import resumed
@@ -110,6 +111,8 @@ def run_study(folder: Folder, planned: StudyPlan, watcher: Watcher, stop: thread
             if said := announcement(planned.scenario, todo, planned.cluster):
                 watcher.say(said)
             data = prepare(todo, watcher.say, stop, planned.cluster)
+            if len(todo) > 1:  # one run alone finds by itself what is wrong
+                require_buildable(todo, planned.cluster, watcher.say)
             watcher.begin(folder.path, todo, len(planned.runs) - len(todo))
             _Runner(folder, planned.cluster, data, collector, watcher, stop).run_all(todo)
         collector.flush()

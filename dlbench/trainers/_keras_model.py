@@ -74,10 +74,12 @@ def _check_output(model: Any, name: str, problem: Problem) -> None:
     wanted = (*problem.target_shape, problem.num_classes)
     if shape is None or tuple(shape) != (None, *wanted):
         got = list(shape) if shape is not None else type(output).__name__
+        has_more = shape is not None and len(shape) > len(wanted) + 1
         raise UserError(
             f"model {name!r} must return logits of shape [n, {', '.join(map(str, wanted))}] (None stands for n), "
             f"not {got}",
-            hint="end it with Dense(problem.num_classes)",
+            hint=f"{'flatten or pool samples first (layers.Flatten()), and ' * has_more}end it with "
+            "Dense(problem.num_classes)",
         )
 
 

@@ -23,6 +23,7 @@ MISTAKES = (
     ("base:\n  model: mlp\n  model.hiden: [3]\n", 3, "did you mean 'model.hidden'?"),
     ("base:\n  dataset: image_folder\n  dataset.path: x\n  dataset.image_size: 28\n", 4, "write a list: [28]"),
     (BASE + "  batch_size: 32.5\n", 5, "must be a whole number, not 32.5"),
+    (BASE + "  stall_timeout_s: 60\n", 5, "write it beside `base`, not inside it"),
     (BASE + "  batch_size: thirty\n", 5, "must be a whole number, not 'thirty'"),
     (BASE + "  epochs: 5 epochs\n", 5, "must be a whole number, not '5 epochs'"),
     (BASE + "  epochs: 0\n", 5, "greater than or equal to 1"),

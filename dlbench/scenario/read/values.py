@@ -103,6 +103,9 @@ def _check_option(
     if dot and prefix in OPTION_PREFIXES and prefix not in candidates:
         return  # a plugin that it names is not there, which has been said
     if not dot or prefix not in candidates:
+        if key in Scenario.model_fields:
+            hint = f"`{key}` belongs to the scenario itself: write it beside `base`, not inside it"
+            raise UserError(f"unknown key {shown(key)}", where=source.where(path), hint=hint)
         options = (f"{start}.{option}" for start, found in candidates.items() for option in _option_names(found))
         more = "`dlbench list settings` shows all; options of plugins are dotted: `model.hidden`"
         raise unknown_key(key, (*Settings.model_fields, *options), source.where(path), more)

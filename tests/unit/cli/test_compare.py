@@ -251,3 +251,11 @@ def test_what_is_ignored():
     assert read_ignored(()) == frozenset()
     with pytest.raises(UserError, match="did you mean 'machine'"):
         read_ignored(("machin",))
+
+
+@pytest.mark.parametrize(("count", "is_said"), [(3, True), (8, False)])
+def test_a_gate_that_passes_says_how_little_few_repeats_show(compared, count, is_said):
+    result = compared(measured("a", 10.0, 2, count), "--fail-above", "5%", base=measured("a", 10.0, 1, count))
+    assert result.exit_code == 0
+    assert "no median is worse by more than 5%" in result.stderr
+    assert ("with 3 repeats a gate finds little" in result.stderr) is is_said
