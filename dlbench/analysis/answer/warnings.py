@@ -19,6 +19,8 @@ from dlbench.scenario.settings import Input
 MUCH_STEAL = 0.01
 # Of a mean of whole numbers.
 _ROUNDING = 1e-6
+# A share of the timed window that may decide between arms.
+MUCH_BOOKKEEPING = 0.1
 # A first step, with its compilation, that is so much of the training says little about a longer one.
 MUCH_FIRST_STEP = 0.2
 
@@ -167,6 +169,22 @@ def _first_step(rows: Sequence[Row]) -> str:
     )
 
 
+def _bookkeeping(rows: Sequence[Row]) -> str:
+    """Say that what lies between steps is a large part of the timed window: of steps of microseconds."""
+    shares = [
+        float(row["bookkeeping_time_s"]) / float(row["timed_window_s"])
+        for row in rows
+        if row.get("bookkeeping_time_s") is not None and row.get("timed_window_s")
+    ]
+    much = sum(share >= MUCH_BOOKKEEPING for share in shares)
+    if not much:
+        return ""
+    return (
+        f"In {much} of {counted(len(shares), 'run')} dlbench itself took {percent(MUCH_BOOKKEEPING)} or more of the "
+        f"timed window, up to {percent(max(shares))} (`bookkeeping_time_s`): a bare loop makes such short steps faster."
+    )
+
+
 def _synthetic(rows: Sequence[Row]) -> str:
     number = sum(row.get("input") == Input.SYNTHETIC for row in rows)
     if not number:
@@ -223,7 +241,7 @@ def _one_machine(rows: Sequence[Row]) -> str:
 
 
 _ABOUT_RUNS: tuple[Callable[[Sequence[Row]], str], ...] = (
-    _window, _steal, _first_step, _synthetic, _dropped, _unbound, _devices, _one_machine,
+    _window, _steal, _first_step, _bookkeeping, _synthetic, _dropped, _unbound, _devices, _one_machine,
 )  # fmt: skip
 
 
