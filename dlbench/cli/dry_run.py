@@ -65,6 +65,8 @@ def _lines(dry_run: "DryRun") -> Iterator[str]:
         repeats = ", ".join(str(one.run.repeat) for one in runs)
         yield f"\n# {one_line(runs[0].run.label)}: {name}, repeat {repeats}"
         yield from (f"#   {line}" for line in _layout(runs[0].layout))
+        if runs[0].run.settings.command is not None:
+            yield f"#   each worker executes: {one_line(runs[0].run.settings.command)}"
         yield render(launches[name], {VARIABLE, *common}).rstrip("\n")
 
 

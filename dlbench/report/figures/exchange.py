@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dlbench.report.data import ReportData
 
 OPTIONS = Options
-ORDER = 7
+ORDER = 42
 # Maps of all strategies need all of them.
 ALL_ARMS = True
 TIME, PER_SAMPLE = "time_to_target_s", "bytes_per_sample"
