@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.arm_table import MARGINS, ArmTable, arm_table
 from dlbench.analysis.arms import Arm
+from dlbench.analysis.groups import naming
 from dlbench.cli.tables import drawn, width
 
 if TYPE_CHECKING:
@@ -22,12 +23,12 @@ _SHORT = 8
 
 def fitted(found: Sequence[Arm], columns: int) -> tuple[ArmTable, "Table", tuple[str, ...]]:
     """Return the table of arms, the same as drawn on a terminal of so many columns, and the headings left out."""
-    table = arm_table(found)
+    table = arm_table(found, names=naming)
     heads = {heading: heading for heading in table.headings}
     if _width(table, heads) > columns:
         heads = {heading: _in_lines(heading) for heading in table.headings}
     if _width(table, heads) > columns:
-        table = arm_table(found, MARGINS)
+        table = arm_table(found, MARGINS, naming)
     left_out = []
     for heading in DISPENSABLE:
         if heading in heads and _width(table, heads) > columns:

@@ -1,25 +1,16 @@
 """The report as Markdown: the answer, the arms with their intervals, the charts as pictures, what failed."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
-from dlbench.analysis.arm_table import arm_table
-from dlbench.analysis.arms import Arm
-from dlbench.analysis.groups import naming
 from dlbench.report.data import ReportData
 from dlbench.report.markdown import escaped, items, picture, table
+from dlbench.report.page.arms import arm_section
 from dlbench.report.page.content import NO_CONCLUSION, Content, RenderedFigure
 from dlbench.report.page.failures import MOST_FAILURES, FailedRun, failures
-from dlbench.report.page.runs_table import in_order
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # A sentence of dlbench's own is not cut, whatever names are in it.
 WHOLE = 100_000
 PICTURES = (".png", ".svg")
-# More arms than this are not listed.
-MOST_ARMS = 1_000
 
 
 def markdown(content: Content) -> str:
@@ -62,34 +53,18 @@ def _shapes(content: Content) -> Iterator[list[str]]:
 
 def _arms(data: ReportData) -> Iterator[list[str]]:
     """Yield the arms, each study's in a table of its own: arms of two studies are never one."""
-    found = {source.name: _in_order(data, source.name) for source in data.studies}
-    every = [arm for own in found.values() for arm in own]
-    if not every:
+    found = arm_section(data)
+    if found is None:
         return
     yield ["## Arms"]
-    everything = arm_table(every)
-    yield [f"{everything.title}."]
-    for study, own in found.items():
-        yield [f"### {escaped(study)}"] if own and len(found) > 1 else []
-        yield _table(own[:MOST_ARMS]) if own else []
-        if len(own) > MOST_ARMS:
-            yield [f"These are the first {MOST_ARMS:,} of {len(own):,} arms; `arms.csv` has all."]
-    if everything.notes:
-        yield items(escaped(note, WHOLE) for note in everything.notes)
-
-
-def _in_order(data: ReportData, study: str) -> list[Arm]:
-    """Return the arms of a study in the order of reading."""
-    runs: pd.DataFrame = in_order(data.completed[data.completed["study"] == study].reset_index(drop=True))
-    places = {str(name): place for place, name in enumerate(dict.fromkeys(runs["arm"]))}
-    return sorted(data.arms[study], key=lambda arm: places[arm.name])
-
-
-def _table(found: Sequence[Arm]) -> list[str]:
-    """Return the arms of one study; what no arm has is left out."""
-    known = arm_table(found, names=naming)
-    numbers = set(known.headings) - {"arm", "emulated"}
-    return table(known.headings, (map(escaped, row) for row in known.rows), numbers)
+    yield [f"{found.title}."]
+    for one in found.studies:
+        yield [f"### {escaped(one.study)}"] if len(data.studies) > 1 else []
+        yield table(one.table.headings, (map(escaped, row) for row in one.table.rows), set(one.numbers))
+        if one.total > len(one.table.rows):
+            yield [f"These are the first {len(one.table.rows):,} of {one.total:,} arms; `arms.csv` has all."]
+    if found.notes:
+        yield items(escaped(note, WHOLE) for note in found.notes)
 
 
 def _charts(content: Content) -> Iterator[list[str]]:

@@ -75,7 +75,7 @@ def test_files_are_found_and_valid(folder: Path) -> None:
     found = {path.name for path in folder.iterdir() if path.is_file()}
     assert found == {
         "pays.yaml", "first.yaml", "cluster.yaml", "slurm.yaml", "kubernetes.yaml",
-        "mine.py", "mine.yaml", "train.py", "own-script.yaml", "ddp.py", "ddp.yaml",
+        "mine.py", "mine.yaml", "train.py", "own-script.yaml", "ddp.py", "ddp.yaml", "fit.py", "fit.yaml",
     }  # fmt: skip
     for name in found:
         if name.endswith(".py"):
@@ -136,3 +136,14 @@ def test_a_model_and_a_data_set_of_ones_own_are_trained(folder: Path) -> None:
     (row,) = rows(folder)
     assert (row["status"], row["model"], row["dataset"]) == ("completed", "mine:network", "mine:moons")
     assert float(row["validation_accuracy"]) > 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_a_script_of_keras_fit_is_a_run(folder: Path) -> None:
+    dlbench(folder, "run", "fit.yaml", "--repeats", "1", "--only", "batch_size=128", "--set", "epochs=3")
+    (row,) = rows(folder)
+    assert (row["status"], row["epochs_completed"], row["samples_seen"]) == ("completed", "3", str(3 * 1437))
+    assert (row["steps"], row["batch_size"]) == ("36", "128")
+    assert float(row["validation_accuracy"]) > 0.7
+    assert float(row["train_loss"]) < 1.5

@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from dlbench.report.formatting import readable
+from dlbench.report.page.arms import arm_section
 from dlbench.report.page.content import NO_CONCLUSION, Content
 from dlbench.report.page.definitions import definitions
 from dlbench.report.page.failures import MOST_FAILURES, failures
@@ -38,6 +39,7 @@ def render(content: Content) -> str:
         content=content,
         no_conclusion=NO_CONCLUSION,
         verdicts=_by_reference(content.judged),
+        arms=arm_section(content.data),
         table=runs,
         failures=failed,
         num_failures=len(every),
