@@ -71,7 +71,10 @@ def nearest(word: str, allowed: Iterable[str]) -> str:
 
 def shown(value: object) -> str:
     """Return a value as a message shows it: its `repr`, shortened."""
-    return shorten(repr(value), 60)
+    try:
+        return shorten(repr(value), 60)
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        return "a whole number of thousands of digits"
 
 
 def printable(text: str) -> str:

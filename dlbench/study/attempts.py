@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from dlbench.errors import UserError
+from dlbench.errors import UserError, shorten
 from dlbench.launch.execute import write_outcome
 from dlbench.records import files
 from dlbench.records.assignment import Assignment
@@ -51,8 +51,10 @@ class Attempt:
         return _read(self.folder / files.ASSIGNMENT, Assignment)
 
 
-def damage(error: UserError) -> str:
-    """Return the reason of an attempt that has failed because a file of it cannot be read."""
+def damage(error: Exception) -> str:
+    """Return the reason of an attempt that has failed because a file of it cannot be read, or nothing made of it."""
+    if not isinstance(error, UserError):
+        return f"no row can be made of what its workers reported ({type(error).__name__}: {shorten(str(error))})"
     return f"{Path(error.where).name}: {error.message}" if error.where else error.message
 
 

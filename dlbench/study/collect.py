@@ -7,6 +7,7 @@ order they were started in.
 """
 
 import contextlib
+import math
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -18,7 +19,7 @@ from dlbench.analysis import summary_tables
 from dlbench.analysis.metrics.row import AttemptRecords, run_row
 from dlbench.analysis.metrics.topology import topology
 from dlbench.analysis.metrics.warm_up import without_warm_up
-from dlbench.errors import UserError
+from dlbench.errors import UserError, shown
 from dlbench.launch.execute import write_outcome
 from dlbench.records import files, parquet
 from dlbench.records.assignment import Assignment
@@ -46,6 +47,8 @@ DERIVED = ("epochs", "steps", "sensors", "topology")
 # The derived tables are replaced when this much of what they hold is new.
 NEW_SHARE = 1 / 8
 COPY_BYTES = 1 << 20
+# No whole number of a table is so large.
+BEYOND = 2**63
 # `perf_counter` resolves nanoseconds: what a float says below one is no time.
 TIME_DIGITS = 9
 
@@ -167,17 +170,35 @@ class Collector:
         return [entry[3:] for entry in sorted(found, key=lambda entry: entry[:3])]
 
     def _take(self, attempt: Attempt, outcome: Outcome) -> dict[str, Any]:
+        assignment, journal = None, None
         try:
             assignment, journal = _records(attempt, outcome)
-        except UserError as error:
-            assignment, journal = None, None
+            row = self._row(attempt, assignment, outcome, journal)
+        except (UserError, ArithmeticError, LookupError, TypeError, ValueError, MemoryError) as error:
+            # Whatever a journal holds fails its own run alone; the next runs are made.
             if outcome.status.is_final:
                 outcome = outcome.model_copy(update={"status": Status.FAILED, "reason": damage(error)})
                 write_outcome(attempt.folder, outcome)
+            assignment, journal = None, None
+            row = self._row(attempt, assignment, outcome, Journal())
         layout = assignment.layout if assignment else None
+        self.rows.append(row)
+        self._lines.append(line(row.get(column) for column in (*names("runs"), *self._options)))
+        if journal is not None:
+            self._waiting.append((attempt, layout))
+        return row
+
+    def _row(
+        self, attempt: Attempt, assignment: Assignment | None, outcome: Outcome, journal: Journal
+    ) -> dict[str, Any]:
+        """Return the row of an attempt.
+
+        Raises:
+            OverflowError: A number of it is beyond what a table holds. Other errors come from what the journal holds.
+        """
         row = run_row(
             self._runs[attempt.run_id],
-            layout,
+            assignment.layout if assignment else None,
             AttemptRecords(
                 self._folder.path.name,
                 attempt.number,
@@ -185,13 +206,15 @@ class Collector:
                 self._folder.record.cluster.prices,
             ),
             outcome,
-            journal or Journal(),
+            journal,
             self._folder.machine,
         )
-        self.rows.append(row)
-        self._lines.append(line(row.get(column) for column in (*names("runs"), *self._options)))
-        if journal is not None:
-            self._waiting.append((attempt, layout))
+        for name, value in row.items():
+            is_beyond = (
+                abs(value) >= BEYOND if isinstance(value, int) else isinstance(value, float) and math.isinf(value)
+            )
+            if is_beyond:
+                raise OverflowError(f"{name} is {shown(value)}")
         return row
 
     def _waiting_bytes(self) -> int:

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from dlbench.errors import shorten
+from dlbench.errors import shorten, shown
 from dlbench.records.assignment import Assignment
 from dlbench.telemetry.failure import WorkerError
 from dlbench.telemetry.journal import JournalWriter
-from dlbench.telemetry.messages import TRAINING_PHASES, check, decode
+from dlbench.telemetry.line_check import LineChecker
+from dlbench.telemetry.messages import PROTOCOL_VERSION, TRAINING_PHASES, decode
 from dlbench.telemetry.seal import SERVER, WORKER, Seal
 
 # Kinds that a worker sends only once it trains.
@@ -101,6 +102,7 @@ class AttemptSession:
             for place in assignment.layout.places
         }
         self._held = dict.fromkeys(self._views, 0)
+        self._checkers = {rank: LineChecker() for rank in self._views}
         # What has arrived since the last commit: lines with their messages, and the highest number of each worker.
         self._group: list[tuple[int, bytes, dict[str, Any]]] = []
         self._received: dict[int, int] = {}
@@ -142,6 +144,19 @@ class AttemptSession:
         nonce, rank = hello.get("nonce"), hello.get("worker")
         is_known = isinstance(rank, int) and not isinstance(rank, bool) and rank in self._views
         return is_known and isinstance(nonce, str) and nonce.isalnum()
+
+    def require_version(self, hello: dict[str, Any]) -> None:
+        """End the attempt where a worker's dlbench speaks another protocol than this one.
+
+        Raises:
+            ConnectionError: It does.
+        """
+        if (version := hello.get("version")) != PROTOCOL_VERSION:
+            self.fail(
+                f"{self._views[int(hello['worker'])].name} runs another version of dlbench than this machine "
+                f"(its protocol is {shown(version)}, this one's {PROTOCOL_VERSION}): install the same on every host"
+            )
+            raise ConnectionError("another version")
 
     def seals(self, server_nonce: str, worker_nonce: str) -> tuple[Seal, Seal]:
         """Return the seals of a connection: of what the worker sends, and of what is sent to it."""
@@ -191,7 +206,6 @@ class AttemptSession:
         message = decode(line)
         number = message.get("seq")
         if isinstance(number, int) and not isinstance(number, bool):
-            check(message)
             self._number(rank, number, line, message)
         elif message.get("kind") == "beat":
             self._beat(rank, message)
@@ -224,6 +238,7 @@ class AttemptSession:
         if number > last + 1 and not self._failure:
             raise ConnectionError(f"line {last + 1} of {self._views[rank].name} is missing")
         if number == last + 1:  # others are on disk already, and are acknowledged again
+            self._checkers[rank].check(message)
             self._group.append((rank, line, message))
             self._received[rank] = number
 

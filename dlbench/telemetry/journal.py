@@ -17,9 +17,11 @@ import numpy.typing as npt
 from pydantic import ValidationError
 
 from dlbench.errors import UserError
+from dlbench.records.columns import FIELD
 from dlbench.records.result import Result
 from dlbench.regular_file import open_regular
 from dlbench.telemetry.failure import WorkerError
+from dlbench.telemetry.line_check import LineChecker
 from dlbench.telemetry.messages import decode, unpack_steps
 
 Rows = npt.NDArray[np.float64]
@@ -100,13 +102,17 @@ def read_journal(path: Path) -> Journal:
         UserError: It cannot be read, a line other than the last is damaged, or one is missing.
     """
     journal, blocks = Journal(), defaultdict[int, list[Rows]](list)
-    held = defaultdict[int, int](int)
+    held, checkers = defaultdict[int, int](int), defaultdict[int, LineChecker](LineChecker)
     for number, message in _messages(path):
         try:
             worker = int(message["worker"])
             _follow(worker, message.get("seq"), held)
-            _take(worker, message, journal, blocks)
-        except (KeyError, TypeError, ValueError) as error:
+            rows = _step_rows(message["rows"]) if message.get("kind") == "steps" else None
+            checkers[worker].check(message, rows)
+            if rows is not None:
+                blocks[worker].append(rows)
+            _take(worker, message, journal)
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
             raise _damaged(path, number, error) from error
     return replace(
         journal,
@@ -127,11 +133,19 @@ def _follow(worker: int, number: Any, held: dict[int, int]) -> None:
     held[worker] += 1
 
 
-def _take(worker: int, message: dict[str, Any], journal: Journal, blocks: dict[int, list[Rows]]) -> None:
-    """Add a message to the journal, and step rows to the blocks of its worker; other kinds are passed over."""
-    match message.get("kind"):
-        case "steps":
-            blocks[worker].append(unpack_steps(message["rows"]))
+def _step_rows(text: str) -> Rows:
+    """Return step rows; versions before 0.2 kept the infinite loss with which a run had diverged."""
+    rows = unpack_steps(text)
+    is_infinite = np.isinf(rows[:, FIELD["loss"]])
+    if is_infinite.any():
+        rows = rows.copy()
+        rows[is_infinite, FIELD["loss"]] = np.nan
+    return rows
+
+
+def _take(worker: int, message: dict[str, Any], journal: Journal) -> None:
+    """Add a message to the journal, but for steps; kinds of a newer dlbench are passed over."""
+    match message["kind"]:
         case "epoch":
             journal.epochs.append({**message["row"], "worker": worker})
         case "sensors":

@@ -4,16 +4,16 @@ The server opens with `{"nonce": "..."}`, the client answers with a hello that h
 on every line of both sides is sealed (`dlbench.telemetry.seal`): it shows that its sender knows the attempt's token,
 which itself is never sent. The server answers the hello with `{"ack": n}`: the highest sequence number it holds of
 this worker, 0 at first. Then the client sends lines; each journaled one carries `seq`, counting from 1 without gaps.
-The server checks it, appends it to the attempt's `journal.jsonl` (with `worker` added), forces it to disk, and answers
-`{"ack": n}`. After a broken connection the client says hello again and sends everything after the acknowledged number;
-the server drops what it holds already. `beat` has no number, is not journaled and not acknowledged: it is the
-heartbeat.
+The server checks it (`dlbench.telemetry.line_check`), appends it to the attempt's `journal.jsonl` (with `worker`
+added), forces it to disk, and answers `{"ack": n}`. After a broken connection the client says hello again and sends
+everything after the acknowledged number; the server drops what it holds already. `beat` has no number, is not
+journaled and not acknowledged: it is the heartbeat.
 
 Kinds of lines, all with `kind`:
 
 | kind | fields | journaled |
 | --- | --- | --- |
-| hello | nonce, attempt_id, worker (rank), pid, host, version, oom_kills (see `cgroups.oom_kills`) | no |
+| hello | nonce, attempt_id, worker (rank), pid, host, version (`PROTOCOL_VERSION`), oom_kills (see `cgroups`) | no |
 | beat | phase, step, epoch, loss, accuracy, samples_per_s (null where unknown) | no |
 | steps | rows: text of [n, len(STEP_FIELDS)] little-endian float64, see `pack_steps` | yes |
 | epoch | row: the columns of `epochs.csv` after `worker`, by name | yes |
@@ -31,9 +31,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dlbench.errors import printable, shown
-from dlbench.records.columns import EPOCHS, RUNS, STEP_FIELDS, Kind
-from dlbench.records.result import Result
+from dlbench.errors import printable
+from dlbench.records.columns import STEP_FIELDS
 
 PROTOCOL_VERSION = 3
 
@@ -76,73 +75,6 @@ def decode(line: bytes) -> dict[str, Any]:
     return message if message.get("kind") == "steps" else _cleaned(message)
 
 
-def check(message: dict[str, Any]) -> None:
-    """Check what a message of a kind that this dlbench knows holds; others are passed over.
-
-    Raises:
-        ValueError: A field is missing, or is not what the kind has.
-    """
-    match message.get("kind"):
-        case "steps":
-            _steps_content(_field(message, "rows", str))
-        case "epoch":
-            _check_cells(_field(message, "row", dict), _EPOCH_KINDS)
-        case "sensors":
-            for row in _field(message, "rows", list):
-                if not _is_reading(row):
-                    raise ValueError(f"{row!r} is no reading of a sensor")
-        case "facts":
-            _check_cells(_field(message, "facts", dict), _RUN_KINDS)
-        case "result":
-            Result.model_validate(_field(message, "result", dict))
-        case "error":
-            _field(message, "error", str)
-
-
-def _field(message: dict[str, Any], name: str, kind: type) -> Any:
-    value = message.get(name)
-    if not isinstance(value, kind):
-        raise ValueError(f"{message['kind']}: {name!r} is missing or is no {kind.__name__}")
-    return value
-
-
-_EPOCH_KINDS = {column.name: column.kind for column in EPOCHS}
-_RUN_KINDS = {column.name: column.kind for column in RUNS}
-
-
-def _check_cells(row: dict[str, Any], kinds: dict[str, Kind]) -> None:
-    """Check values by the names of their columns; names that are no column are passed over.
-
-    Raises:
-        ValueError: One cannot stand in its column.
-    """
-    for name, value in row.items():
-        if name in kinds and not _is_cell(kinds[name], value):
-            raise ValueError(f"{name} is {shown(value)}")
-
-
-def _is_cell(kind: Kind, value: Any) -> bool:
-    """Whether a value may stand in a column of a kind: a count is whole and not negative, unknown is None."""
-    if value is None or kind in ("text", "time"):
-        return True
-    if kind == "bool":
-        return isinstance(value, bool)
-    return _is_finite(value) and (kind == "float" or (value >= 0 and value == int(value)))
-
-
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
-
-
-def _is_reading(row: Any) -> bool:
-    if not isinstance(row, list) or len(row) != 4:
-        return False
-    at_s, *names, value = row
-    return all(isinstance(name, str) for name in names) and all(
-        found is None or _is_finite(found) for found in (at_s, value)
-    )
-
-
 def _whole(text: str) -> int:
     if len(text) > 20 or not -(2**63) <= int(text) < 2**63:
         raise ValueError("a whole number is beyond 64 bits")
@@ -183,24 +115,7 @@ def unpack_steps(text: str) -> npt.NDArray[np.float64]:
     """Return the step rows [n, len(STEP_FIELDS)] of a text made by `pack_steps`.
 
     Raises:
-        ValueError: It is no such text, or not all of it.
-    """
-    num_rows, kinds, numbers = _steps_content(text)
-    if kinds is None:
-        return numbers.reshape(num_rows, len(STEP_FIELDS))
-    first, varying = np.split(numbers, [np.count_nonzero(kinds != _VARYING)])
-    rows = np.empty((num_rows, len(kinds)))
-    rows[:, kinds != _VARYING] = first
-    rows[:, kinds == _COUNTED] += np.arange(num_rows)[:, np.newaxis]
-    rows[:, kinds == _VARYING] = varying.reshape(-1, num_rows).T
-    return rows
-
-
-def _steps_content(text: str) -> tuple[int, npt.NDArray[np.uint8] | None, npt.NDArray[np.float64]]:
-    """Return the number of rows, the kinds of their columns (None where rows are plain) and the numbers of a text.
-
-    Raises:
-        ValueError: The text does not hold what it says, or claims more than `MOST_ROWS`.
+        ValueError: It is no such text, or not all of it, or claims more than `MOST_ROWS`.
     """
     content = base64.b64decode(text.removeprefix(COMPACT), validate=True)
     num_fields = len(STEP_FIELDS)
@@ -208,7 +123,7 @@ def _steps_content(text: str) -> tuple[int, npt.NDArray[np.uint8] | None, npt.ND
         numbers = np.frombuffer(content, dtype="<f8")
         if len(numbers) % num_fields:
             raise ValueError("rows of steps are cut short")
-        return len(numbers) // num_fields, None, numbers
+        return numbers.reshape(-1, num_fields)
     num_rows = int(np.frombuffer(content, "<u4", 1)[0])
     kinds = np.frombuffer(content, "u1", num_fields, offset=4)
     numbers = np.frombuffer(content, "<f8", offset=4 + num_fields)
@@ -217,7 +132,12 @@ def _steps_content(text: str) -> tuple[int, npt.NDArray[np.uint8] | None, npt.ND
         raise ValueError(f"{num_rows:,} rows of steps are claimed in one message")
     if (kinds > _COUNTED).any() or len(numbers) != num_fields - num_varying + num_varying * num_rows:
         raise ValueError("rows of steps are not what their head says")
-    return num_rows, kinds, numbers
+    first, varying = np.split(numbers, [num_fields - num_varying])
+    rows = np.empty((num_rows, num_fields))
+    rows[:, kinds != _VARYING] = first
+    rows[:, kinds == _COUNTED] += np.arange(num_rows)[:, np.newaxis]
+    rows[:, kinds == _VARYING] = varying.reshape(-1, num_rows).T
+    return rows
 
 
 def _kind(column: npt.NDArray[np.float64]) -> int:

@@ -289,6 +289,7 @@ class TelemetryServer:
             raise ConnectionError("a stranger")
         seals = session.seals(connection.nonce, hello["nonce"])
         seals[0].opened(line)
+        session.require_version(hello)
         rank = int(hello["worker"])
         if older := self._workers.get((session, rank)):
             self._drop(older)  # a worker connects again when it has lost us, which we may not have noticed

@@ -124,7 +124,7 @@ class StepRecorder:
             peers_ready - gradient_ready,
             reduced - np.where(np.isnan(peers_ready), gradient_ready, peers_ready),
             ended - reduced,
-            loss,
+            np.where(np.isfinite(loss), loss, NAN),
         )
         return np.stack(columns, axis=1)
 

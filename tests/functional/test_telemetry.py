@@ -22,7 +22,7 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.telemetry import server as server_module
 from dlbench.telemetry.attempt_session import AttemptSession
-from dlbench.telemetry.messages import COMPACT, MOST_ROWS, STEP_FIELDS, pack_steps
+from dlbench.telemetry.messages import COMPACT, MOST_ROWS, PROTOCOL_VERSION, STEP_FIELDS, pack_steps
 from dlbench.telemetry.seal import SERVER, WORKER, Seal
 from dlbench.telemetry.sender import Connection
 from dlbench.telemetry.server import TelemetryServer
@@ -48,7 +48,7 @@ def expected(server: TelemetryServer, attempt_id: str = "a1", workers: int = 2) 
 
 def hello_of(assignment: Assignment, worker: int) -> dict[str, Any]:
     place = {"kind": "hello", "attempt_id": assignment.attempt_id, "worker": worker}
-    return {**place, "pid": 4, "host": "h", "version": 1}
+    return {**place, "pid": 4, "host": "h", "version": PROTOCOL_VERSION}
 
 
 class Client:
@@ -203,9 +203,20 @@ def test_a_silent_connection_is_closed(
 
 
 def claimed(num_rows: int) -> str:
-    """Return steps that claim so many rows, none of which varies."""
-    head = num_rows.to_bytes(4, "little") + b"\x01" * len(STEP_FIELDS)
-    return COMPACT + base64.b64encode(head + bytes(8 * len(STEP_FIELDS))).decode()
+    """Return steps that claim so many rows, of which only the number of the step varies: it counts up."""
+    head = num_rows.to_bytes(4, "little") + b"\x02" + b"\x01" * (len(STEP_FIELDS) - 1)
+    first = np.zeros(len(STEP_FIELDS), "<f8")
+    first[:2] = 1
+    return COMPACT + base64.b64encode(head + first.tobytes()).decode()
+
+
+def random_steps(block: int) -> str:
+    """Return the rows of a block of 4,096 steps whose times and losses are random."""
+    rows = np.random.default_rng(block).random((4096, len(STEP_FIELDS)))
+    rows[:, :5] = 0, 1, 1, 0, 8
+    rows[:, 0] = np.arange(1, 4097) + 4096 * block
+    rows[:, 5] = np.sort(rows[:, 5]) + block
+    return pack_steps(rows).decode()
 
 
 @pytest.mark.parametrize(
@@ -239,6 +250,19 @@ def test_a_line_that_is_none_ends_its_attempt_alone(server: TelemetryServer, tmp
             assert second.ack() == 1
         assert not other.failure
     assert kept(tmp_path / "1") == []
+
+
+@pytest.mark.parametrize("version", [PROTOCOL_VERSION - 1, None, "3"])
+def test_a_worker_of_another_version_ends_its_attempt(
+    server: TelemetryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: object
+) -> None:
+    given = expected(server)
+    hello = {**hello_of(given, 1), "version": version}
+    monkeypatch.setitem(globals(), "hello_of", lambda *_: hello)
+    with server.expect(given, tmp_path / "j") as session, Client(given, 1):
+        wait_until(lambda: bool(session.failure), "it is let in", LONGEST_WAIT_S)
+        assert session.failure.startswith("worker 1 runs another version of dlbench")
+        assert not session.workers()[1].is_connected
 
 
 def test_as_many_rows_as_a_message_may_have_are_taken(server: TelemetryServer, tmp_path: Path) -> None:
@@ -489,16 +513,17 @@ def test_after_its_end_an_attempt_takes_nothing(server: TelemetryServer, tmp_pat
 
 def test_a_hundred_megabytes_arrive_whole(server: TelemetryServer, tmp_path: Path) -> None:
     given = expected(server)
-    rows, lines = pack_steps(np.random.default_rng(0).random((4096, len(STEP_FIELDS)))).decode(), 100
+    lines = 130
+    blocks = [random_steps(block) for block in range(lines)]
     begun = time.process_time()
-    for seq in range(2 * lines):
-        json.loads(json.dumps(note(seq, "steps", rows=rows)))
+    for rows in (*blocks, *blocks):
+        json.loads(json.dumps(note(1, "steps", rows=rows)))
     least_s = time.process_time() - begun
     with server.expect(given, tmp_path / "j"), Client(given, 0) as one, Client(given, 1) as two:
         started, begun = time.monotonic(), time.process_time()
         for client in (one, two):
             assert client.ack() == 0
-        for seq in range(1, lines + 1):
+        for seq, rows in enumerate(blocks, start=1):
             one.send(note(seq, "steps", rows=rows))
             two.send(note(seq, "steps", rows=rows))
         for client in (one, two):

@@ -2,11 +2,11 @@
 
 import pytest
 
-from dlbench.errors import UserError, printable
+from dlbench.errors import UserError, printable, shown
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "safe"),
     [
         ("plain", "plain"),
         ("two\nlines\tand a tab", "two\nlines\tand a tab"),
@@ -19,9 +19,9 @@ from dlbench.errors import UserError, printable
         ("\u202egnp.exe\u2066", "\\u202egnp.exe\\u2066"),
     ],
 )
-def test_what_steers_a_terminal_or_is_no_character_is_spelled_out(text: str, shown: str) -> None:
-    assert printable(text) == shown
-    assert printable(shown) == shown
+def test_what_steers_a_terminal_or_is_no_character_is_spelled_out(text: str, safe: str) -> None:
+    assert printable(text) == safe
+    assert printable(safe) == safe
     printable(text).encode()
 
 
@@ -29,3 +29,7 @@ def test_an_error_of_the_users_can_be_shown() -> None:
     error = UserError("\udcff", hint="\x1b[2J", where="a\x07b:1")
     assert str(error) == "a\\x07b:1: \\udcff\n  hint: \\x1b[2J"
     assert str(error).encode()
+
+
+def test_a_number_too_long_to_write_is_shown_all_the_same() -> None:
+    assert shown(10**5000) == "a whole number of thousands of digits"

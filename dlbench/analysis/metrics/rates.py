@@ -44,7 +44,7 @@ class RateWindow:
     @property
     def samples_per_s(self) -> float | None:
         """Samples of all workers / common time; None where the window is too short."""
-        return self.samples / self.time_s if self.is_long_enough else None
+        return self.samples / self.time_s if self.is_long_enough and self.time_s else None
 
 
 def window(results: Collection[Result]) -> RateWindow | None:

@@ -29,6 +29,7 @@ from dlbench.errors import UserError, shown
 from dlbench.records.assignment import VARIABLE
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
+from dlbench.telemetry.line_check import MOST_SAMPLES
 from dlbench.worker.process.rank import read_assignment
 from dlbench.worker.recorder import NAN, StepTimestamps
 from dlbench.worker.script.recorder import EpochScores, ScriptRecorder
@@ -53,11 +54,11 @@ class Step:
 
     def data_ready(self) -> None:
         """Mark that the batch is there, where it is loaded inside the step."""
-        self._data_ready = self._mark("compute")
+        self._data_ready = self._mark("compute", self._gradient_ready, self._reduced)
 
     def gradient_ready(self) -> None:
         """Mark that the local gradient is there and the all-reduce begins."""
-        self._gradient_ready = self._mark("all_reduce")
+        self._gradient_ready = self._mark("all_reduce", self._reduced)
 
     def reduced(self) -> None:
         """Mark that the reduced gradient is there and the update begins."""
@@ -80,7 +81,10 @@ class Step:
             except Diverged as diverged:
                 raise Diverged(f"{_place()}: {diverged}") from None
 
-    def _mark(self, phase: str) -> float:
+    def _mark(self, phase: str, *later: float) -> float:
+        if any(moment == moment for moment in later):  # NaN is a mark that is still to come
+            order = "a step's marks come in the order data_ready, gradient_ready, reduced"
+            raise UserError(order, where=_place())
         if self._recorder is not None:
             self._recorder.reporter.phase = phase
         return perf_counter()
@@ -218,8 +222,8 @@ def _count(name: str, value: Any) -> int:
         number = int(value)
     except (TypeError, ValueError, OverflowError):
         number = -1
-    if number < 0 or bool(number != value):
-        raise UserError(f"{name} is a whole number, 0 or more, not {shown(value)}", where=_place())
+    if not 0 <= number <= MOST_SAMPLES or bool(number != value):
+        raise UserError(f"{name} is a whole number from 0 to {MOST_SAMPLES:,}, not {shown(value)}", where=_place())
     return number
 
 

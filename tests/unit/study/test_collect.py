@@ -1,5 +1,6 @@
 import csv
 import errno
+import re
 
 import numpy as np
 import pytest
@@ -17,8 +18,9 @@ from dlbench.study.attempts import pending
 from dlbench.study.collect import Collector, step_lines
 from dlbench.study.folder import create, wall_times
 from dlbench.study.runner import DiskFull, full_disk_reported
-from dlbench.telemetry.messages import STEP_FIELDS
+from dlbench.telemetry.messages import STEP_FIELDS, encode
 from tests.unit.study.makers import ended, planned, runs
+from tests.unit.telemetry.lines import bad_lines, spoken
 
 
 @pytest.fixture
@@ -126,6 +128,73 @@ def test_a_damaged_journal_fails_its_attempt_alone(folder, number):
     ended(folder, first, at=3)
     Collector(folder).rebuild()
     assert [row["status"] for row in read(folder, "runs")] == ["failed", "completed", "completed"]
+
+
+def test_whatever_a_journal_holds_fails_its_run_alone(tmp_path, monkeypatch):
+    """The lines that the server refuses, in the journal of an older dlbench or of a failing disk."""
+    monkeypatch.setattr("os.fsync", lambda _: None)  # some thousand small files
+    cases = list(bad_lines())
+    asked = runs(len(cases) + 1)
+    folder = create(tmp_path, planned(asked=asked))
+    collector = Collector(folder)
+    collector.rebuild()
+    taken, sound = [], asked[-1]
+    for run, (what, line) in zip(asked, cases, strict=False):
+        attempt = ended(folder, run)
+        first, *others = (attempt.folder / files.JOURNAL).read_bytes().splitlines(keepends=True)
+        bad = spoken(line).replace(b"{", b'{"worker": 0, ', 1)
+        kept = [number_at(text, at) for at, text in enumerate([first, *others], start=2)]
+        (attempt.folder / files.JOURNAL).write_bytes(b"".join([bad, *kept]))
+        row = collector._take(attempt, attempt.outcome())
+        if row["status"] != "failed" or "journal.jsonl" not in row["reason"]:
+            taken.append(what)
+    assert taken == []
+    attempt = ended(folder, sound)
+    assert collector.add(attempt, attempt.outcome())["status"] == "completed", "the next run is made"
+    collector.flush()
+    collector.summarise()
+    assert len(read_table(folder.path / "runs.csv")) == len(asked)
+    assert set(read_table(folder.path / "steps.csv")["run_id"]) == {sound.run_id}
+
+
+def number_at(line: bytes, number: int) -> bytes:
+    return re.sub(rb'"seq":\s*\d+', b'"seq": %d' % number, line)
+
+
+RESULT_OF_HUGE = {
+    "steps": 60, "train_time_s": 0.0, "updates": 2**53, "samples_seen": 2**53, "staleness": [[2**53, 2**53]],
+    "ready_at": -1e300, "flops_per_sample": 1e308,
+    "segments": [{"opened_at_s": 1, "closed_at_s": 1, "steps": 60, "samples": 2**53, "simulated": True}],
+}  # fmt: skip
+
+
+def test_what_no_row_can_be_made_of_fails_its_run_alone(folder, monkeypatch):
+    first, second, _ = runs()
+    attempt = ended(folder, first, at=1)
+    path = attempt.folder / files.JOURNAL
+    lines = path.read_bytes().splitlines(keepends=True)
+    huge = encode({"kind": "result", "worker": 0, "seq": 4, "result": RESULT_OF_HUGE})
+    path.write_bytes(b"".join([*lines[:3], huge, number_at(lines[3], 5)]))
+    collector = Collector(folder)
+    collector.add(attempt, attempt.outcome())
+    for kind in (ZeroDivisionError, IndexError, MemoryError, OverflowError):
+        attempt = ended(folder, second, at=2)
+        made = collect.run_row
+
+        def fails(*given, kind=kind, made=made):
+            if given[4].steps:
+                raise kind("inside")
+            return made(*given)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(collect, "run_row", fails)
+            row = collector.add(attempt, attempt.outcome())
+        assert row["status"] == "failed", kind
+        assert row["reason"].endswith(f"({kind.__name__}: inside)")
+    attempt = ended(folder, second, at=3)
+    assert collector.add(attempt, attempt.outcome())["status"] == "completed"
+    collector.flush()
+    collector.summarise()
 
 
 def test_a_damaged_assignment_fails_its_attempt_alone(folder):

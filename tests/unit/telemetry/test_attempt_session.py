@@ -100,7 +100,7 @@ def test_heartbeats_are_seen_at_once_and_not_acknowledged(session: AttemptSessio
 def test_rows_and_training_phases_show_that_start_up_is_over(tmp_path: Path) -> None:
     contents: dict[str, dict[str, Any]] = {
         "steps": {"rows": ""},
-        "epoch": {"row": {}},
+        "epoch": {"row": {"epoch": 1}},
         "result": {"result": {"steps": 1}},
         "bye": {},
     }

@@ -13,6 +13,7 @@ from dlbench.telemetry.messages import STEP_FIELDS, encode, pack_steps
 def step_rows(first: int, count: int) -> np.ndarray:
     rows = np.zeros((count, len(STEP_FIELDS)))
     rows[:, 0] = np.arange(first, first + count)
+    rows[:, 1] = 1
     return rows
 
 

@@ -89,3 +89,4 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_its_row_is_kept() -> None:
         recorder.add(8, 0, "extended", 8, timestamps, loss)
         recorder.flush()
         assert reporter.column("step").tolist() == [7, 8], "steps of an extended window count in the rate alone"
+        assert np.isnan(reporter.column("loss")).all(), "no number of a row is infinite"

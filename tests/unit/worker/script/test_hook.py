@@ -256,9 +256,11 @@ def test_the_values_of_a_command_are_json():
     assert json.loads(json.dumps(values(run_spec(seed=3))))["seed"] == 7
 
 
-@pytest.mark.parametrize("value", [-1, 2.5, float("nan"), None, "many", [4], "1e400"])
+@pytest.mark.parametrize("value", [-1, 2.5, float("nan"), None, "many", [4], "1e400", 1e18, 2**31 + 1, 10**400])
 def test_a_number_of_samples_that_is_none_is_refused_with_the_line_of_the_script(reporter, clock, value):
-    with pytest.raises(UserError, match=r"test_hook\.py:\d+: num_samples is a whole number, 0 or more, not "):
+    with pytest.raises(
+        UserError, match=r"test_hook\.py:\d+: num_samples is a whole number from 0 to 2,147,483,648, not "
+    ):
         hook.Step(Script(reporter, clock).recorder, value)
     hook.Step(None, value)  # outside dlbench nothing is looked at
 
@@ -266,6 +268,16 @@ def test_a_number_of_samples_that_is_none_is_refused_with_the_line_of_the_script
 @pytest.mark.parametrize("value", [0, 4, 4.0, np.int64(4), np.float32(4)])
 def test_a_number_of_samples_of_any_type_is_taken(reporter, clock, value):
     assert hook.Step(Script(reporter, clock).recorder, value)._num_samples == int(value)
+
+
+@pytest.mark.parametrize(
+    "marks", [("gradient_ready", "data_ready"), ("reduced", "gradient_ready"), ("reduced", "data_ready")]
+)
+def test_marks_out_of_order_are_refused_with_the_line_of_the_script(reporter, clock, marks):
+    step = hook.Step(Script(reporter, clock).recorder, 4).__enter__()
+    getattr(step, marks[0])()
+    with pytest.raises(UserError, match=r"test_hook\.py:\d+: a step's marks come in the order"):
+        getattr(step, marks[1])()
 
 
 def run_of(script):

@@ -1,0 +1,201 @@
+"""What a worker's lines may say: finite numbers in their ranges, texts, rows in the order in which they were made.
+
+The server checks a line before it acknowledges it. Readers of a journal check it again: an older dlbench, or a failing
+disk, may have written anything. Names that are no column are passed over: a newer dlbench may have added them.
+"""
+
+import math
+import sys
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dlbench.errors import shown
+from dlbench.records.columns import EPOCHS, RUNS, STEP_FIELDS, STEP_PHASES, STEPS, Kind
+from dlbench.records.result import Result, Segment
+from dlbench.telemetry.messages import MOST_ROWS, unpack_steps
+
+# Up to here a float64 holds every whole number.
+MOST_COUNT = 2**53
+# Samples of one worker in one step: beyond any batch, of tokens too.
+MOST_SAMPLES = 2**31
+# 30,000 years: simulated clocks may run far.
+MOST_S = 1e12
+# Moments are differences of `perf_counter`: what they differ by less than is rounding.
+ROUNDING_S = 1e-6
+# A spreadsheet takes a cell that begins so for a formula.
+FORMULA_MARKS = ("=", "+", "-", "@", "\t")
+LONGEST_TEXT = 4096
+
+
+class Range(NamedTuple):
+    """The numbers that a column may hold."""
+
+    least: float
+    most: float
+    is_whole: bool = False
+
+    def holds(self, value: float) -> bool:
+        """Whether a number is one of them; NaN and infinity never are."""
+        return self.least <= value <= self.most and not (self.is_whole and value != math.floor(value))
+
+
+def range_of(name: str, kind: Kind | None) -> Range:
+    """Return what a column may hold, by its name and kind; None is the kind of any other number."""
+    if kind == "int":
+        return Range(0, MOST_SAMPLES if name == "num_samples" else MOST_COUNT, is_whole=True)
+    if name.endswith("accuracy"):
+        return Range(0, 1 + ROUNDING_S)
+    if name == "at_s":  # the moment of a reading: before the first step, too
+        return Range(-MOST_S, MOST_S)
+    return Range(-ROUNDING_S, MOST_S) if name.endswith("_s") else Range(-sys.float_info.max, sys.float_info.max)
+
+
+_RANGES = {
+    **{column.name: range_of(column.name, column.kind) for column in STEPS[3:]},
+    "num_steps": Range(1, MOST_ROWS, is_whole=True),
+    "phase": Range(0, len(STEP_PHASES) - 1, is_whole=True),
+}
+_STEP_RANGES = [_RANGES[name] for name in STEP_FIELDS]
+# The others are unknown, NaN, where they could not be observed.
+_REQUIRED = {"step", "num_steps", "epoch", "phase", "num_samples", "started_at_s", "step_time_s"}
+_STEP, _NUM_STEPS, _STARTED = map(STEP_FIELDS.index, ("step", "num_steps", "started_at_s"))
+_RUN_KINDS = {column.name: column.kind for column in RUNS}
+_EPOCH_KINDS = {column.name: column.kind for column in EPOCHS}
+
+
+class LineChecker:
+    """Checks the lines of one worker in the order of their numbers."""
+
+    def __init__(self) -> None:
+        self._step = self._epoch = 0
+        self._started_at_s = -math.inf
+        self._has_left = False
+
+    def check(self, message: Mapping[str, Any], steps: npt.NDArray[np.float64] | None = None) -> None:
+        """Check what a message says of the kinds that this dlbench has; others are passed over.
+
+        Args:
+            message: The message.
+            steps: The rows [n, len(STEP_FIELDS)] of a line of steps, where they are unpacked already.
+
+        Raises:
+            ValueError: A field is missing, or is not what the kind has, or a row is out of order.
+        """
+        if self._has_left:
+            raise ValueError("it comes after `bye`")
+        match _field(message, "kind", str):
+            case "steps":
+                self._check_steps(unpack_steps(_field(message, "rows", str)) if steps is None else steps)
+            case "epoch":
+                self._check_epoch(_field(message, "row", dict))
+            case "sensors":
+                for row in _field(message, "rows", list):
+                    _check_reading(row)
+            case "facts":
+                _check_cells(_field(message, "facts", dict), _RUN_KINDS)
+            case "result":
+                _check_result(Result.model_validate(_field(message, "result", dict)))
+            case "error":
+                _field(message, "error", str)
+            case "bye":
+                self._has_left = True
+
+    def _check_steps(self, rows: npt.NDArray[np.float64]) -> None:
+        if not len(rows):
+            return
+        for name, (least, most, is_whole), values in zip(STEP_FIELDS, _STEP_RANGES, rows.T, strict=True):
+            is_sound = (values >= least) & (values <= most)
+            if is_whole:
+                is_sound &= values == np.floor(values)
+            if name not in _REQUIRED:
+                is_sound |= np.isnan(values)
+            if not is_sound.all():
+                raise ValueError(f"{name} is {values[~is_sound][0]:g}")
+        if rows[:, _NUM_STEPS].sum() > MOST_ROWS:
+            raise ValueError(f"one line stands for {rows[:, _NUM_STEPS].sum():g} steps")
+        before = np.concatenate([[self._step], rows[:-1, _STEP]])
+        started = np.concatenate([[self._started_at_s], rows[:, _STARTED]])
+        if (rows[:, _STEP] - rows[:, _NUM_STEPS] < before).any() or (np.diff(started) < -ROUNDING_S).any():
+            raise ValueError("steps are not in the order in which they were made")
+        self._step, self._started_at_s = rows[-1, _STEP], rows[-1, _STARTED]
+
+    def _check_epoch(self, row: dict[str, Any]) -> None:
+        _check_cells(row, _EPOCH_KINDS)
+        epoch = row.get("epoch")
+        if epoch is None or epoch <= self._epoch:
+            raise ValueError(f"epoch {shown(epoch)} comes after epoch {self._epoch}")
+        self._epoch = epoch
+
+
+def _field(message: Mapping[str, Any], name: str, kind: type) -> Any:
+    value = message.get(name)
+    if not isinstance(value, kind):
+        raise ValueError(f"{name!r} is missing or is no {kind.__name__}")
+    return value
+
+
+def _check_cells(row: Mapping[str, Any], kinds: Mapping[str, Kind]) -> None:
+    for name, value in row.items():
+        if name in kinds and value is not None:
+            _check_cell(name, kinds[name], value)
+
+
+def _check_cell(name: str, kind: Kind, value: Any) -> None:
+    if kind in ("text", "time"):
+        _check_text(name, value)
+    elif kind == "bool":
+        if not isinstance(value, bool):
+            raise ValueError(f"{name} is {shown(value)}")
+    else:
+        _check_number(name, kind, value)
+
+
+def _check_number(name: str, kind: Kind | None, value: Any) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not range_of(name, kind).holds(value):
+        raise ValueError(f"{name} is {shown(value)}")
+
+
+def _check_text(name: str, value: Any) -> None:
+    if not isinstance(value, str) or len(value) > LONGEST_TEXT or value.startswith(FORMULA_MARKS):
+        raise ValueError(f"{name} is {shown(value)}")
+
+
+def _check_reading(row: Any) -> None:
+    if not isinstance(row, list) or len(row) != 4:
+        raise ValueError(f"{shown(row)} is no reading of a sensor")
+    at_s, sensor, quantity, value = row
+    _check_text("sensor", sensor)
+    _check_text("quantity", quantity)
+    for name, number in (("at_s", at_s), ("value", value)):
+        if number is not None:
+            _check_number(name, "float", number)
+
+
+def _check_result(result: Result) -> None:
+    _check_values("result", result.model_dump())
+    moments = [moment for piece in result.segments for moment in _moments(piece)]
+    if any(later < earlier - ROUNDING_S for earlier, later in pairwise(moments)):
+        raise ValueError("pieces of the window are not in order")
+
+
+def _moments(piece: Segment) -> list[float]:
+    closing_at_s = piece.closed_at_s if piece.closing_at_s is None else piece.closing_at_s
+    return [piece.opened_at_s, closing_at_s, piece.closed_at_s]
+
+
+def _check_values(name: str, value: Any) -> None:
+    """Check every number and text of a result: whole numbers are counts."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _check_values(key, item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _check_values(name, item)
+    elif isinstance(value, str):
+        _check_text(name, value)
+    elif value is not None and not isinstance(value, bool):
+        _check_number(name, "int" if isinstance(value, int) else "float", value)
