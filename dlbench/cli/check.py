@@ -42,8 +42,7 @@ def command(
     from dlbench.scenario.read.scenario_file import read
     from dlbench.study.folder import wall_times
     from dlbench.study.own_models import require_buildable
-    from dlbench.study.plan import cluster_of, require_launchable, require_table_format
-    from dlbench.study.submit import is_queued
+    from dlbench.study.plan import cluster_of, is_queued, require_launchable, require_table_format
 
     cluster = cluster_of(where)
     found = read(scenario, options.read_sets(sets))

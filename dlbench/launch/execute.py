@@ -96,12 +96,6 @@ def _prepare(plan: LaunchPlan, assignment: Assignment, folder: Path, server: Tel
     return server.expect(assignment, folder / files.JOURNAL)
 
 
-def write_outcome(folder: Path, outcome: Outcome) -> None:
-    """Write `outcome.json` atomically: from then on the attempt has ended."""
-    (folder / files.ROOM).unlink(missing_ok=True)
-    files.write_text(folder / files.OUTCOME, outcome.model_dump_json(indent=2) + "\n")
-
-
 @dataclass
 class _Attempt:
     plan: LaunchPlan

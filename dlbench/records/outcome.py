@@ -1,10 +1,12 @@
 """How an attempt ended: written once, by the launching side, after every process has ended."""
 
 from enum import StrEnum
+from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, field_validator
 
 from dlbench.errors import printable
+from dlbench.records import files
 
 # By which engines and libraries say that memory has run out.
 OUT_OF_MEMORY_SIGNS = (
@@ -53,6 +55,12 @@ class Outcome(BaseModel):
     def _printable(cls, text: str) -> str:
         """Clean what comes from workers and their logs: it is written to files and shown on terminals."""
         return printable(text)
+
+
+def write_outcome(folder: Path, outcome: Outcome) -> None:
+    """Write `outcome.json` atomically into an attempt's folder: from then on the attempt has ended."""
+    (folder / files.ROOM).unlink(missing_ok=True)
+    files.write_text(folder / files.OUTCOME, outcome.model_dump_json(indent=2) + "\n")
 
 
 def says_out_of_memory(text: str) -> bool:

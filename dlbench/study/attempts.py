@@ -13,10 +13,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from dlbench.errors import UserError, shorten
-from dlbench.launch.execute import write_outcome
 from dlbench.records import files
 from dlbench.records.assignment import Assignment
-from dlbench.records.outcome import Outcome, Status
+from dlbench.records.outcome import Outcome, Status, write_outcome
 from dlbench.regular_file import read_regular
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.source import first_fault

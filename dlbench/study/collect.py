@@ -20,7 +20,6 @@ from dlbench.analysis.metrics.row import AttemptRecords, run_row
 from dlbench.analysis.metrics.topology import topology
 from dlbench.analysis.metrics.warm_up import without_warm_up
 from dlbench.errors import UserError, shown
-from dlbench.launch.execute import write_outcome
 from dlbench.records import files, parquet
 from dlbench.records.assignment import Assignment
 from dlbench.records.columns import (
@@ -34,7 +33,7 @@ from dlbench.records.columns import (
     Column,
     names,
 )
-from dlbench.records.outcome import Outcome, Status
+from dlbench.records.outcome import Outcome, Status, write_outcome
 from dlbench.records.tables import cell, header, line, lines_of, narrowed, whole_cells, write_lines
 from dlbench.scenario.check.step_rows import JOURNAL_BYTES, MOST_CSV_BYTES, ROW_BYTES
 from dlbench.scenario.layout import Layout

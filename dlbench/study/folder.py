@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -27,12 +27,30 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Scenario, name_from
 from dlbench.scenario.source import first_fault
 
-if TYPE_CHECKING:
-    from dlbench.study.plan import StudyPlan
-
 DEFAULT_PARENT = Path("studies")
 # A cell of `runs.csv` may hold a long reason; csv's own limit is 128 KiB.
 _MAX_CELL = 1 << 30
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """What is to be measured where: all that a study is made from.
+
+    Attributes:
+        scenario: The scenario as its file says it.
+        text: The file, verbatim.
+        runs: The runs of it that are asked for, resolved, in order.
+        cluster: Where they run.
+        machine: What `dlbench.records.machine.describe` says of this machine.
+        reference: The published numbers that the scenario names, as their file has them; empty where it names none.
+    """
+
+    scenario: Scenario
+    text: str
+    runs: tuple[RunSpec, ...]
+    cluster: Cluster
+    machine: Mapping[str, Any]
+    reference: str = ""
 
 
 class Record(BaseModel):

@@ -11,11 +11,19 @@ from dlbench.launch.plan import plan as launch_plan
 from dlbench.launch.submission import NotCollected
 from dlbench.records.assignment import Assignment
 from dlbench.scenario.cluster import Cluster
-from dlbench.study.folder import Folder, create, discard_unused
+from dlbench.study.folder import Folder, StudyPlan, create, discard_unused
 from dlbench.study.lock import require_free
-from dlbench.study.plan import Request, StudyPlan, at_hosts, part_of, plan_study, require_launchable, with_links
+from dlbench.study.plan import (
+    Request,
+    at_hosts,
+    is_queued,
+    part_of,
+    plan_study,
+    require_launchable,
+    with_links,
+)
 from dlbench.study.runner import DiskFull, StudyResult, Watcher, run_study
-from dlbench.study.submit import Queue, is_queued
+from dlbench.study.submit import Queue
 
 
 def measure(request: Request, watcher: Watcher, stop: threading.Event) -> StudyResult:

@@ -8,15 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from dlbench import plugins
 from dlbench.errors import UserError, joined, nearest
-from dlbench.hosts.describe import describe_hosts, user_files
-from dlbench.hosts.links import LinkMeasurement
-from dlbench.hosts.links import measure as measure_links
 from dlbench.records import parquet
 from dlbench.records.machine import describe
 from dlbench.scenario.cluster import Cluster, MeasuredLink, this_machine
@@ -29,31 +26,21 @@ from dlbench.scenario.read.scenario_file import parse, read_with_text, reference
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Scenario, StepTable
 from dlbench.scenario.settings import Settings
-from dlbench.study.folder import DEFAULT_PARENT, Folder, newest, open_study, scenario_of, scenario_text
+from dlbench.study.folder import (
+    DEFAULT_PARENT,
+    Folder,
+    StudyPlan,
+    newest,
+    open_study,
+    scenario_of,
+    scenario_text,
+)
+
+if TYPE_CHECKING:
+    from dlbench.hosts.links import LinkMeasurement
 
 # What messages call a scenario that is a mapping, and the name of its study where it has none.
 NAME_OF_A_MAPPING = "scenario.yaml"
-
-
-@dataclass(frozen=True)
-class StudyPlan:
-    """What is to be measured where: all that a study is made from.
-
-    Attributes:
-        scenario: The scenario as its file says it.
-        text: The file, verbatim.
-        runs: The runs of it that are asked for, resolved, in order.
-        cluster: Where they run.
-        machine: What `dlbench.records.machine.describe` says of this machine.
-        reference: The published numbers that the scenario names, as their file has them; empty where it names none.
-    """
-
-    scenario: Scenario
-    text: str
-    runs: tuple[RunSpec, ...]
-    cluster: Cluster
-    machine: Mapping[str, Any]
-    reference: str = ""
 
 
 @dataclass(frozen=True)
@@ -119,6 +106,8 @@ def at_hosts(plan: StudyPlan, request: Request) -> StudyPlan:
     """
     if all(host.is_here for host in plan.cluster.hosts):
         return plan
+    from dlbench.hosts.describe import describe_hosts, user_files
+
     seen = describe_hosts(plan.cluster, plan.machine, os.environ, files=user_files(plan.runs))
     runs = expand(_repeated(plan.scenario, request.repeats), seen.cluster, request.only)
     return replace(plan, cluster=seen.cluster, runs=runs, machine={**plan.machine, "hosts": seen.machines})
@@ -133,6 +122,8 @@ def with_links(plan: StudyPlan, say: Callable[[str], None]) -> StudyPlan:
     cluster = plan.cluster
     if all(len(spread(run.settings, cluster)) == 1 for run in plan.runs):
         return plan
+    from dlbench.hosts.links import measure as measure_links
+
     say(f"measuring the links between {len(cluster.hosts)} hosts")
     found = measure_links(cluster, os.environ)
     links = tuple(
@@ -146,7 +137,7 @@ def with_links(plan: StudyPlan, say: Callable[[str], None]) -> StudyPlan:
     return replace(plan, cluster=cluster.model_copy(update={"links": links}), machine=machine)
 
 
-def _described(link: LinkMeasurement) -> dict[str, Any]:
+def _described(link: "LinkMeasurement") -> dict[str, Any]:
     """Return what `machine.json` says of a link: hosts by their number, and what messages of each size took."""
     messages = [{**asdict(one), "rate_bytes_per_s": one.rate_bytes_per_s} for one in link.messages]
     return {
@@ -268,6 +259,11 @@ def _placed(cluster: Cluster) -> Cluster:
     """Return a cluster with the hosts that a queue has given, where we are in a job of it."""
     found: Cluster | None = plugins.load("submitters", cluster.submitter).target.inside(cluster, os.environ)
     return found or cluster
+
+
+def is_queued(cluster: Cluster) -> bool:
+    """Return whether a cluster's hosts are still to be asked for in a queue."""
+    return plugins.load("submitters", cluster.submitter).target.inside(cluster, os.environ) is None
 
 
 def _repeated(scenario: Scenario, repeats: int | None) -> Scenario:

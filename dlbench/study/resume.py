@@ -12,13 +12,13 @@ from dlbench.records.machine import differences
 from dlbench.scenario.cluster import Cluster
 from dlbench.study.folder import (
     Folder,
+    StudyPlan,
     machine_fingerprint,
     scenario_of,
     scenario_text,
     write_machine,
     write_record,
 )
-from dlbench.study.plan import StudyPlan
 
 MAX_DIFFERENCES = 8
 # Words about the scenario that change nothing that is measured.

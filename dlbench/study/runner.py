@@ -16,24 +16,23 @@ from typing import Any
 from dlbench import scratch
 from dlbench.errors import UserError
 from dlbench.hosts.collect_remote import collect_remote
-from dlbench.launch.execute import Progress, execute, write_outcome
+from dlbench.launch.execute import Progress, execute
 from dlbench.launch.layout import plan_layout
 from dlbench.launch.plan import plan
 from dlbench.launch.processes import end, leftovers
 from dlbench.records import files
 from dlbench.records.assignment import Assignment, Endpoint
 from dlbench.records.noise import noise
-from dlbench.records.outcome import Outcome, Status
+from dlbench.records.outcome import Outcome, Status, write_outcome
 from dlbench.scenario.check.step_rows import announcement
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.study import attempts
 from dlbench.study.attempts import Attempt
 from dlbench.study.collect import Collector
-from dlbench.study.folder import Folder, write_machine
+from dlbench.study.folder import Folder, StudyPlan, write_machine
 from dlbench.study.lock import locked
 from dlbench.study.own_models import require_buildable
-from dlbench.study.plan import StudyPlan
 from dlbench.study.prepare import Prepared, Stopped, prepare, recipe_of
 from dlbench.study.resume import resumed
 from dlbench.telemetry.server import TelemetryServer

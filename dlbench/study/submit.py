@@ -1,6 +1,5 @@
 """Submit a study to a queue and collect what its jobs have made; dlbench itself runs within them."""
 
-import os
 import sys
 import threading
 from collections.abc import Iterable
@@ -12,20 +11,14 @@ from dlbench.errors import UserError
 from dlbench.launch.submission import JobStatus, Stage, Submission
 from dlbench.records import files
 from dlbench.records.outcome import Status
-from dlbench.scenario.cluster import Cluster
 from dlbench.study.attempts import close_interrupted, is_final, status_of
 from dlbench.study.collect import Collector
-from dlbench.study.folder import Folder, Record, new_record, open_study, write_record
+from dlbench.study.folder import Folder, Record, StudyPlan, new_record, open_study, write_record
 from dlbench.study.follow import follow
 from dlbench.study.lock import locked
-from dlbench.study.plan import Request, StudyPlan, require_launchable
+from dlbench.study.plan import Request, require_launchable
 from dlbench.study.resume import refuse_edited
 from dlbench.study.runner import StudyResult, Watcher
-
-
-def is_queued(cluster: Cluster) -> bool:
-    """Return whether a cluster's hosts are still to be asked for in a queue."""
-    return plugins.load("submitters", cluster.submitter).target.inside(cluster, os.environ) is None
 
 
 class Queue:

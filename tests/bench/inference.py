@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 from dlbench.analysis.compare.judgement import SIGNIFICANCE
-from dlbench.analysis.statistics.intervals import Floats, ratio_interval
+from dlbench.analysis.statistics.intervals import ratio_interval
+from dlbench.analysis.statistics.rank_tests import Floats
 from dlbench.analysis.statistics.welch import FromBest, from_best, studentized_range_p
 from dlbench.report.markdown import row
 

@@ -17,8 +17,7 @@ from dlbench.cli import group
 from dlbench.scenario.cluster import this_machine
 from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.read.scenario_file import read
-from dlbench.study.folder import create
-from dlbench.study.plan import StudyPlan
+from dlbench.study.folder import StudyPlan, create
 
 GRID = """\
 base: {trainer: numpy, strategy: mpi, epochs: 20}

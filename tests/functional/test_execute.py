@@ -15,9 +15,8 @@ from typing import NamedTuple
 import pytest
 
 from dlbench.launch import processes
-from dlbench.launch.execute import write_outcome
 from dlbench.launch.processes import leftovers
-from dlbench.records.outcome import Outcome, Status
+from dlbench.records.outcome import Outcome, Status, write_outcome
 from tests.functional.attempt import FakeAttempt, fake_attempt
 
 # Attempts at the same time: each has three processes.

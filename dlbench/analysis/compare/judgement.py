@@ -15,8 +15,8 @@ from statistics import median
 
 import numpy as np
 
-from dlbench.analysis.statistics.intervals import Floats, Interval
-from dlbench.analysis.statistics.rank_tests import a12, holm, mann_whitney
+from dlbench.analysis.statistics.intervals import Interval
+from dlbench.analysis.statistics.rank_tests import Floats, a12, holm, mann_whitney
 from dlbench.analysis.statistics.welch import (
     FromBest,
     from_best,

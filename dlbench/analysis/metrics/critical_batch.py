@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dlbench.analysis.statistics.intervals import LEVEL, Floats
+from dlbench.analysis.statistics.intervals import LEVEL
+from dlbench.analysis.statistics.rank_tests import Floats
 
 LEAST_SIZES = 3
 # A fit takes about a millisecond, and the ends of an interval need no more digits than so many draws give.

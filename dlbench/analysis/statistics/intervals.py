@@ -13,11 +13,10 @@ from functools import lru_cache
 from statistics import median
 
 import numpy as np
-import numpy.typing as npt
+
+from dlbench.analysis.statistics.welch import welch
 
 LEVEL = 0.95
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -99,8 +98,6 @@ def ratio_interval(numerator: Sequence[float], denominator: Sequence[float], lev
     Raises:
         ValueError: Either has no value, or a denominator is not above zero.
     """
-    from dlbench.analysis.statistics.welch import welch
-
     if not numerator or not denominator or min(denominator) <= 0:
         raise ValueError("a ratio needs values on both sides, and denominators above zero")
     value = float(median(numerator) / median(denominator))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dlbench.analysis.statistics.intervals import Floats
+Floats = npt.NDArray[np.float64]
 
 # Where values are equal, up to so many arrangements are counted one by one: 8 and 8 values. Above, the
 # normal approximation, corrected for equal values, serves. `scipy.stats.mannwhitneyu` counts only distinct values.

@@ -23,8 +23,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from dlbench.analysis.statistics.intervals import Floats
-from dlbench.analysis.statistics.rank_tests import mann_whitney
+from dlbench.analysis.statistics.rank_tests import Floats, mann_whitney
 
 # Values that are equal to so many digits after the point, on a scale of about 1, differ by rounding alone.
 _SAME_DIGITS = 12

@@ -13,8 +13,7 @@ from dlbench.scenario.read.scenario_file import parse
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.study.attempts import Attempt, begin
-from dlbench.study.folder import Folder
-from dlbench.study.plan import StudyPlan
+from dlbench.study.folder import Folder, StudyPlan
 from dlbench.telemetry.messages import STEP_FIELDS, encode, pack_steps
 
 TEXT = "# A comment.\nname: 시험 'x'\nbase: {trainer: numpy, batch_size: 8}\n"

@@ -7,10 +7,9 @@ import pytest
 
 from dlbench.analysis.metrics.rates import FIELD
 from dlbench.errors import UserError
-from dlbench.launch.execute import write_outcome
 from dlbench.records import files, parquet
 from dlbench.records.columns import names
-from dlbench.records.outcome import Outcome, Status
+from dlbench.records.outcome import Outcome, Status, write_outcome
 from dlbench.records.tables import read_table
 from dlbench.scenario.scenario import StepTable
 from dlbench.study import collect

@@ -15,11 +15,11 @@ from dlbench.records.outcome import Status
 from dlbench.scenario.cluster import Cluster, Host, MeasuredLink
 from dlbench.study import follow as following
 from dlbench.study.attempts import begin
-from dlbench.study.folder import Folder, create, open_study
+from dlbench.study.folder import Folder, StudyPlan, create, open_study
 from dlbench.study.follow import Detached, Stop, follow
-from dlbench.study.plan import Request, StudyPlan, cluster_of, part_of
+from dlbench.study.plan import Request, cluster_of, is_queued, part_of
 from dlbench.study.resume import refuse_edited, resumed
-from dlbench.study.submit import Queue, is_queued
+from dlbench.study.submit import Queue
 from tests.unit.study.makers import MACHINE, ended, planned, runs, started
 
 ASKED = Cluster(hosts=tuple(Host(address=f"queue-{n}", slots=2) for n in range(2)), submitter="sbatch")
