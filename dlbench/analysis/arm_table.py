@@ -118,6 +118,8 @@ def _names(found: Sequence[Arm], names: Names) -> tuple[dict[str, list[str]], se
 
     Where these do not tell them apart, or there is none, the labels.
     """
+    if len(found) == 1 and found[0].is_alone:
+        return {"arm": [found[0].label]}, {"arm"}
     runs = frame(arm.first for arm in found)
     keys = names(runs)
     columns = {key: [setting_text(value) for value in runs[key]] for key in keys}

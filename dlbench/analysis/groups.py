@@ -1,6 +1,7 @@
 """Which settings distinguish the runs of a report, and what arms and groups of runs are called."""
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -57,13 +58,20 @@ def frame(rows: Iterable[Row]) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    plain = [
-        {name: repr(value) if isinstance(value, list | dict) else value for name, value in row.items()} for row in rows
+    found = plain(rows)
+    names = dict.fromkeys([*(column.name for column in RUNS), *(name for row in found for name in row)])
+    table = pd.DataFrame(found, columns=list(names))
+    typed = {column.name: _typed(table[column.name], DTYPES[column.kind]) for column in RUNS}
+    return with_placement(table.assign(**typed))
+
+
+def plain(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Return rows with lists as text, and with their `placement`."""
+    return [
+        {name: repr(value) if isinstance(value, list | dict) else value for name, value in row.items()}
+        | {"placement": row.get("mode") or (f"{hosted} per host" if (hosted := row.get("workers_per_host")) else None)}
+        for row in rows
     ]
-    names = dict.fromkeys([*(column.name for column in RUNS), *(name for row in plain for name in row)])
-    found = pd.DataFrame(plain, columns=list(names))
-    typed = {column.name: _typed(found[column.name], DTYPES[column.kind]) for column in RUNS}
-    return with_placement(found.assign(**typed))
 
 
 def _typed(values: "pd.Series[Any]", dtype: Any) -> "pd.Series[Any]":
@@ -155,16 +163,17 @@ def groups(runs: "pd.DataFrame", keys: Iterable[str]) -> "Iterator[tuple[dict[st
     found = [
         (dict(zip(names, values, strict=True)), rows) for values, rows in runs.groupby(names, dropna=False, sort=False)
     ]
-    yield from sorted(found, key=lambda group: tuple(map(_rank, group[0].values())))
+    yield from sorted(found, key=lambda group: tuple(map(place_of, group[0].values())))
 
 
 def ranks_of(column: "pd.Series[Any]") -> "pd.Series[int]":
     """Return the place of each value of a column in their order: unknown ones, numbers by size, words by letter."""
-    places = {value: place for place, value in enumerate(sorted(column.dropna().unique(), key=_rank))}
+    places = {value: place for place, value in enumerate(sorted(column.dropna().unique(), key=place_of))}
     return column.map(places).fillna(-1).astype("int64")
 
 
-def _rank(value: Any) -> tuple[int, float, str]:
+def place_of(value: Any) -> tuple[int, float, str]:
+    """Return what values of a setting are sorted by: unknown ones, numbers by size, words by letter."""
     if _is_unknown(value):
         return 0, 0.0, ""
     if isinstance(value, str):
@@ -173,9 +182,8 @@ def _rank(value: Any) -> tuple[int, float, str]:
 
 
 def _is_unknown(value: Any) -> bool:
-    import pandas as pd
-
-    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
+    unknown = getattr(sys.modules.get("pandas"), "NA", None)  # where nothing has imported pandas, no value is its own
+    return value is None or value is unknown or (isinstance(value, float) and math.isnan(value))
 
 
 def setting_text(value: Any) -> str:

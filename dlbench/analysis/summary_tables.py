@@ -2,14 +2,10 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from dlbench.analysis.arms import TIME_TO_TARGET, Arm, Row, arms, last_attempts, records
-from dlbench.analysis.groups import frame, is_base_line, ranks_of, varying
+from dlbench.analysis.arms import TIME_TO_TARGET, Arm, Row, arms, last_attempts
+from dlbench.analysis.groups import frame, place_of, plain, varying
 from dlbench.records.tables import line
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SUMMARY, ARMS = "summary.csv", "arms.csv"
 # What a reader looks for first, whether it varies or not; then the settings that do.
@@ -27,21 +23,21 @@ def tables(rows: Iterable[Row]) -> dict[str, str]:
     lasts = last_attempts(rows)
     if not lasts:
         return {}
-    runs = frame(lasts)
-    settings = varying(runs)
-    own = {str(runs["study"].iloc[0]): arms(records(runs))}
-    return {SUMMARY: summary(runs, settings), ARMS: arm_table(own, settings)}
+    runs = plain(lasts)
+    found = arms(runs)
+    settings = varying(frame(lasts)) if len(found) > 1 else ()
+    return {SUMMARY: summary(runs, settings), ARMS: arm_table({str(lasts[0]["study"]): found}, settings)}
 
 
-def summary(runs: "pd.DataFrame", settings: Sequence[str]) -> str:
+def summary(runs: Sequence[Row], settings: Sequence[str]) -> str:
     """Return `summary.csv`: the settings that vary and the results of the last attempt of each run, in their order.
 
     Args:
-        runs: The runs, as `frame` returns them.
+        runs: The runs, as `plain` returns them.
         settings: The settings in which they differ.
     """
-    has_target = bool(runs[TIME_TO_TARGET].notna().any())
-    is_told = {"baseline": is_base_line(runs).any(), "emulated": runs["emulated"].fillna("").ne("").any()}
+    has_target = any(run.get(TIME_TO_TARGET) is not None for run in runs)
+    is_told = {name: any(run.get(name) for run in runs) for name in ("baseline", "emulated")}
     columns = (
         "run_id",
         *_settings(settings, ()),
@@ -50,10 +46,9 @@ def summary(runs: "pd.DataFrame", settings: Sequence[str]) -> str:
         "status",
         *(name for name in RESULTS if name != TIME_TO_TARGET or has_target),
     )
-    places = runs[[*columns[1 : columns.index("status")]]].apply(ranks_of)
-    ordered = runs.loc[places.sort_values(list(places.columns), kind="stable").index]
-    rows = (line(defused(row.get(name)) for name in columns) for row in records(ordered))
-    return line(columns) + "".join(rows)
+    leading = columns[1 : columns.index("status")]
+    ordered = sorted(runs, key=lambda run: tuple(place_of(run.get(name)) for name in leading))
+    return line(columns) + "".join(line(defused(run.get(name)) for name in columns) for run in ordered)
 
 
 def arm_table(studies: Mapping[str, Sequence[Arm]], settings: Sequence[str]) -> str:

@@ -70,11 +70,11 @@ def _no_answer(num_missing: int) -> str:
 
 def answer(rows: Sequence[Row]) -> list[str]:
     """Return what to use, in the sentences of the report, and what speaks most against it; empty without a result."""
+    if len(arms(rows)) < 2 and all(row.get("target_value") is None for row in rows):
+        return []  # there is nothing to choose between
     from dlbench.analysis.answer.answers import answers
     from dlbench.analysis.groups import frame
 
-    if not rows:
-        return []
     said = answers(frame(rows))
     use, doubts = ([line.text for line in said if line.kind == kind] for kind in ("use", "warning"))
     if not use:

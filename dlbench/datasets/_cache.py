@@ -97,6 +97,12 @@ def ensure(recipe: Recipe, cache: Path, say: Say, *, verify: bool = False) -> En
         return _make(recipe, identity, folder, say)
 
 
+def lookup(recipe: Recipe, cache: Path) -> Entry | None:
+    """Return the data set if it is prepared; None where it is not, or is damaged."""
+    identity = _as_json(recipe.identity())
+    return _usable(_own(cache / entry_name(recipe.dataset, identity)), identity, lambda line: None, verify=False)
+
+
 def _own(folder: Path) -> Path:
     """Return where this user's entry is: where others may have put or changed one, under a name of the user's own."""
     return folder.with_name(f"{folder.name}.{os.getuid()}") if is_of_others(folder) else folder

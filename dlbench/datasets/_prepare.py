@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dlbench import plugins
-from dlbench.datasets._cache import Entry, Recipe, cache_root, ensure
+from dlbench.datasets._cache import Entry, Recipe, cache_root, ensure, lookup
 from dlbench.datasets._disk import Say
 from dlbench.datasets._function import FunctionDataset
 from dlbench.errors import PREPARATION_REFUSED, UserError, lacking
@@ -51,12 +51,28 @@ def prepare(request: PreparationRequest, say: Say) -> Entry:
         UserError: The data set, its options, its source or the cache's disk has a fault that the user can fix.
     """
     plugin = plugins.load("datasets", request.dataset)
+    return ensure(
+        _recipe(plugin, request), _cache(request), lambda line: say(f"{plugin.name}: {line}"), verify=request.verify
+    )
+
+
+def prepared(request: PreparationRequest) -> Entry | None:
+    """Return a data set that is prepared already; None where that takes reading a user's files, or running code."""
+    plugin = plugins.load("datasets", request.dataset)
+    if not plugin.get("identity") or "path" in plugin.options.model_fields:
+        return None
+    return lookup(_recipe(plugin, request), _cache(request))
+
+
+def _cache(request: PreparationRequest) -> Path:
+    return Path(request.cache).expanduser().absolute() if request.cache else cache_root()
+
+
+def _recipe(plugin: plugins.Plugin, request: PreparationRequest) -> Recipe:
     options = _checked_options(plugin, request.options)
-    cache = Path(request.cache).expanduser().absolute() if request.cache else cache_root()
     source = plugin.target if plugin.get("prepare") and plugin.get("identity") else FunctionDataset(plugin)
     identity, fill = partial(source.identity, options), partial(source.prepare, options)
-    recipe = Recipe(plugin.name, options.model_dump(mode="json"), identity, fill)
-    return ensure(recipe, cache, lambda line: say(f"{plugin.name}: {line}"), verify=request.verify)
+    return Recipe(plugin.name, options.model_dump(mode="json"), identity, fill)
 
 
 def _checked_options(plugin: plugins.Plugin, options: dict[str, Any]) -> plugins.Options:

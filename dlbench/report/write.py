@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dlbench import plugins
 from dlbench.analysis.answer.answers import Statement, answers
+from dlbench.analysis.arms import records
 from dlbench.analysis.groups import naming
 from dlbench.analysis.summary_tables import ARMS, SUMMARY, arm_table
 from dlbench.analysis.summary_tables import summary as run_summary
@@ -225,7 +226,7 @@ def _write_page(content: Content, request: ReportRequest, made: ReportFiles) -> 
         PAGE: html.render(content),
         MARKDOWN: summary.markdown(content),
         ARMS: arm_table(data.arms, data.settings),
-        SUMMARY: run_summary(data.runs, data.settings),
+        SUMMARY: run_summary(records(data.runs), data.settings),
     }
     for name, text in texts.items():
         files.write_text(request.output / name, text)

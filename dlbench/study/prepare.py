@@ -80,10 +80,24 @@ def prepare(
         Stopped: `stop` was set.
     """
     recipes = dict.fromkeys(recipe for run in runs if (recipe := recipe_of(run)) is not None)
-    found = {recipe: _prepare(recipe, [sys.executable, *_words(recipe)], say, stop) for recipe in recipes}
+    found = {
+        recipe: _prepared(recipe) or _prepare(recipe, [sys.executable, *_words(recipe)], say, stop)
+        for recipe in recipes
+    }
     if cluster is None or not (others := remote_hosts(cluster)):
         return found
     return {recipe: _everywhere(recipe, here, cluster, others, say, stop) for recipe, here in found.items()}
+
+
+def _prepared(recipe: str) -> Prepared | None:
+    """Return a data set that is prepared already; None where only a process of its own can tell."""
+    from dlbench.datasets._prepare import PreparationRequest, prepared
+
+    try:
+        entry = prepared(PreparationRequest.model_validate_json(recipe))
+    except (UserError, OSError, ImportError):  # the process that prepares it reports why
+        return None
+    return None if entry is None else Prepared(entry.folder, entry.meta.checksum)
 
 
 def _words(recipe: str, **more: str) -> tuple[str, ...]:
