@@ -79,6 +79,8 @@ define install
 	@$(INSTALL) --editable '.[$(1)]' || { \
 		$(SAY) "installing failed with $$($(BIN)/python --version) (proven: 3.11, 3.12, 3.13); pip's words are above." >&2; \
 		$(SAY) "is there a network and room on the disk? then the same command again begins anew" >&2; exit 2; }
+	@# Read also where PYTHONDONTWRITEBYTECODE is set, which would have every command compile what it imports.
+	@$(BIN)/python -m compileall -q dlbench
 	@pwd -P > .venv/made-for
 endef
 

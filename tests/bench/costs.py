@@ -1,20 +1,28 @@
 """What dlbench costs beside training: start, reports, reduction, reporter and sensors, telemetry."""
 
+import csv
 import os
 import secrets
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import datetime
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+import yaml
 
 from dlbench.records.assignment import ATTEMPT_VARIABLE, VARIABLE, Assignment
+from dlbench.records.noise import noise
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
@@ -29,6 +37,8 @@ from tests.unit.telemetry.fake_server import FakeServer, Unwatched
 
 NUMPY_RUN = {"trainer": "numpy", "model": "softmax", "dataset": "digits", "epochs": 3, "cores_per_worker": 1}
 REDUCED_MB = 44.7
+# After that long another program computes.
+SETTLED_S = 0.3
 
 
 def show_help() -> Found:
@@ -44,6 +54,66 @@ def numpy_run() -> Found:
     return {
         "NumPy run, launch to end": (float(row["wall_time_s"]), "s"),
         "NumPy run, whole command, start to row": (row["command_s"], "s"),
+    }
+
+
+def check(title: str, scenario: Mapping[str, Any]) -> Found:
+    """Measure `dlbench check` of a scenario."""
+    with tempfile.TemporaryDirectory(prefix="dlbench-bench-") as folder:
+        path = Path(folder) / "bench.yaml"
+        path.write_text(yaml.safe_dump(dict(scenario)))
+        started = perf_counter()
+        output([str(BIN / "dlbench"), "check", str(path), "--studies", folder])
+        return {title: (perf_counter() - started, "s")}
+
+
+def small_check() -> Found:
+    """Measure the check of one NumPy run."""
+    return check("dlbench check, one run", {"base": NUMPY_RUN | {"strategy": "single"}})
+
+
+def large_check() -> Found:
+    """Measure the check of 15,000 runs."""
+    rates = [round(1e-4 * (number + 1), 4) for number in range(500)]
+    matrix = {"learning_rate": rates, "batch_size": [8, 16, 32], "seed": [0, 1]}
+    base = NUMPY_RUN | {"strategy": "single"}
+    return check("dlbench check, 15,000 runs", {"base": base, "matrix": matrix, "baseline": "none", "repeats": 5})
+
+
+def gaps() -> Found:
+    """Measure the time from the end of each run of a study to the launch of the next."""
+    with tempfile.TemporaryDirectory(prefix="dlbench-bench-") as folder:
+        path = Path(folder) / "bench.yaml"
+        path.write_text(yaml.safe_dump({"base": NUMPY_RUN | {"strategy": "single"}, "repeats": 20}))
+        output([str(BIN / "dlbench"), "run", str(path), "--output", folder])
+        (table,) = Path(folder).glob("bench-*/runs.csv")
+        with table.open(newline="") as file:
+            runs = [(datetime.fromisoformat(row["started_at"]).timestamp(), float(row["wall_time_s"]))
+                    for row in csv.DictReader(file)]  # fmt: skip
+    between = [later - earlier - took for (earlier, took), (later, _) in pairwise(sorted(runs))]
+    return {
+        "from a run's end to the next launch, median of 19": (median(between), "s"),
+        "from a run's end to the next launch, longest of 19": (max(between), "s"),
+    }
+
+
+def core_of(duration_s: float, *, is_busy: bool) -> Found:
+    """Measure what `noise` says of the first core in so many seconds, with and without another program on it."""
+    core = min(os.sched_getaffinity(0))
+    words = ["taskset", "--cpu-list", str(core), sys.executable, "-c", "while True: pass"]
+    with subprocess.Popen(words) if is_busy else nullcontext() as other:
+        time.sleep(SETTLED_S)
+        started = perf_counter()
+        found = noise(duration_s)
+        took_s = perf_counter() - started
+        if other is not None:
+            other.kill()
+    name = "the first core, busy" if is_busy else "the first core, free"
+    return {
+        f"{name}: best speed": (found["spin_best_per_s_by_core"][str(core)] / 1e6, "million loops/s"),
+        f"{name}: share of its time": (found["spin_share_by_core"][str(core)], ""),
+        f"{name}: longest interruption": (1000 * found["spin_longest_s"], "ms"),
+        f"{name}: time it takes": (took_s, "s"),
     }
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from tests.bench import costs, imitation, training
 from tests.bench.rows import Found, Recorder
@@ -51,6 +52,13 @@ class Section:
 def start(record: Recorder, turns: int, effort: Effort) -> None:
     record.turns({"": costs.show_help}, turns)
     record.turns({"": costs.numpy_run}, turns)
+    record.turns({"": costs.small_check}, turns)
+    record.turns({"": costs.large_check}, max(2, turns // 3))
+    record.turns({"": costs.gaps}, max(2, turns // 3))
+    # What a core is said to be in a tenth of the time is the same.
+    durations = {"0.05 s": 0.05, "0.4 s": 0.4}
+    record.turns({side: partial(costs.core_of, took, is_busy=False) for side, took in durations.items()}, turns)
+    record.turns({side: partial(costs.core_of, took, is_busy=True) for side, took in durations.items()}, turns)
 
 
 def report(record: Recorder, turns: int, effort: Effort) -> None:
@@ -166,7 +174,9 @@ SECTIONS = {
         lambda record, turns, effort: record.turns(costs.added(CASES["mlp"]), turns),
         (Comparison("dlbench", "plain mpi", "<= 1 s", True),),
     ),
-    "start": Section("`dlbench --help`, and a run of the NumPy trainer", 10, 0.5, start),
+    "start": Section(
+        "commands: help, check, one NumPy run, the time between runs, and how quiet the machine is", 10, 3, start
+    ),
     "report": Section("`dlbench report` of a small study and of a large one", 9, 2.5, report),
     "reduction": Section(
         "the all-reduce of ResNet-18's gradients against a bare `Allreduce`",

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from dlbench.datasets import _cache, _writer
-from dlbench.datasets._cache import Recipe, cache_root, ensure, entry_name
+from dlbench.datasets._cache import Recipe, cache_root, ensure, entry_name, lookup
 from dlbench.datasets._format import open_arrays
+from dlbench.datasets._prepare import PreparationRequest, prepare, prepared
 from dlbench.errors import UserError
 
 
@@ -268,3 +269,24 @@ def test_without_a_home_the_cache_is_asked_for(monkeypatch):
     monkeypatch.setattr("pwd.getpwuid", lambda _: (_ for _ in ()).throw(KeyError()))
     with pytest.raises(UserError, match="HOME is not set"):
         cache_root()
+
+
+def test_looking_one_up_prepares_nothing(source, tmp_path):
+    assert lookup(source.recipe, tmp_path) is None
+    entry = ensure(source.recipe, tmp_path, print)
+    assert lookup(source.recipe, tmp_path) == entry
+    (entry.folder / "meta.json").write_text("{")
+    assert lookup(source.recipe, tmp_path) is None, "a process of its own says that it is damaged, and prepares it"
+    assert source.num_fills == 1
+
+
+def test_only_data_that_takes_no_reading_is_looked_up_here(tmp_path, monkeypatch):
+    monkeypatch.setenv("DLBENCH_CACHE", str(tmp_path))
+    np.savez(tmp_path / "a.npz", x=np.ones((4, 2)), y=[0, 1, 0, 1])
+    wanted = [
+        PreparationRequest(dataset="digits"),
+        PreparationRequest(dataset="npz", options={"path": str(tmp_path / "a.npz")}),
+    ]
+    assert list(map(prepared, wanted)) == [None, None]
+    entries = [prepare(request, print) for request in wanted]
+    assert list(map(prepared, wanted)) == [entries[0], None]

@@ -278,6 +278,28 @@ def test_noise_of_this_machine():
     assert json.dumps(before)
     assert set(before["spin_best_per_s_by_core"]) == {str(core) for core in os.sched_getaffinity(0)}
     assert all(speed > 10_000 for speed in before["spin_best_per_s_by_core"].values())
+    assert set(before["spin_share_by_core"]) == set(before["spin_best_per_s_by_core"])
+    assert all(0 < share <= 1.01 for share in before["spin_share_by_core"].values())
+
+
+def test_a_core_is_visited_in_turn_and_each_once_however_short_the_time(monkeypatch):
+    affinities = []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 5, 7})
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _, cores: affinities.append(sorted(cores)))
+    found = noise.noise(0.0)
+    assert affinities == [[2], [5], [7], [2, 5, 7]]
+    assert list(found["spin_share_by_core"]) == ["2", "5", "7"]
+
+
+def test_without_its_cores_the_machine_is_measured_all_the_same(monkeypatch):
+    def taken_away(_, cores):
+        if len(cores) == 1:
+            raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr(os, "sched_setaffinity", taken_away)
+    found = noise.noise(0.01)
+    assert found["spin_best_per_s"] > 10_000
+    assert found["spin_best_per_s_by_core"] == {}
 
 
 def test_steal_between_two_moments():
