@@ -13,7 +13,16 @@ from dlbench.records.assignment import Assignment
 from dlbench.scenario.cluster import Cluster
 from dlbench.study.folder import Folder, create, discard_unused
 from dlbench.study.lock import require_free
-from dlbench.study.plan import Request, StudyPlan, at_hosts, part_of, plan_study, require_launchable, with_links
+from dlbench.study.plan import (
+    Request,
+    StudyPlan,
+    at_hosts,
+    notices,
+    part_of,
+    plan_study,
+    require_launchable,
+    with_links,
+)
 from dlbench.study.runner import DiskFull, StudyResult, Watcher, run_study
 from dlbench.study.submit import Queue, is_queued
 
@@ -38,6 +47,8 @@ def measure(request: Request, watcher: Watcher, stop: threading.Event) -> StudyR
         plan = _examined(plan, request, continued, watcher)
     if stop.is_set():
         raise KeyboardInterrupt
+    for line in notices(plan.runs, plan.cluster):
+        watcher.say(line)
     folder = continued or create(request.output, plan)
     try:
         return queue.submit(folder, watcher, stop) if queue else run_study(folder, plan, watcher, stop)
