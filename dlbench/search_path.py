@@ -142,6 +142,10 @@ def _importer() -> str:
     """Return the name of the module whose code imports now."""
     frame = sys._getframe(2)
     while frame.f_back is not None and _module_of(frame.f_globals).partition(".")[0] in _IMPORT_SYSTEM:
+        # The code of a compiled module has no frame; this one runs it.
+        if frame.f_code.co_name in ("create_module", "exec_module"):
+            loading = frame.f_locals
+            return str(loading["spec"].name if "spec" in loading else loading["module"].__name__)
         frame = frame.f_back
     return _module_of(frame.f_globals)
 

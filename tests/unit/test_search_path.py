@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,35 @@ def test_a_library_gets_nothing_from_the_folder_then_or_later(folder: Path) -> N
         importlib.import_module("optional")  # nor does this module
     with pytest.raises(SystemExit, match="its name was found"):
         import_named("optional")
+
+
+COMPILED = """
+class Compiled:
+    def find_spec(self, name, path, target=None):
+        return ModuleSpec(name, self, origin=origin) if name == "compiled" else None
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        try:
+            module.further = __import__("further")
+        except ImportError:
+            module.further = None
+"""
+
+
+@pytest.mark.parametrize("place", ["here", "site"])
+def test_a_compiled_module_imports_as_itself(folder: Path, place: str) -> None:
+    # No frame of such a module's code is there, only those of the import system.
+    names = {"__name__": "importlib._bootstrap_external", "ModuleSpec": ModuleSpec}
+    names["origin"] = str(folder.parent / place / "compiled.so")
+    exec(COMPILED, names)
+    sys.meta_path.insert(0, names["Compiled"]())
+    (folder / "lazy.py").write_text("import compiled\n")
+    module = import_named("compiled") if place == "here" else import_named("lazy").compiled
+    del sys.modules["compiled"]
+    assert (module.further is not None) == (place == "here")
 
 
 @pytest.mark.parametrize("name", ["package.inner", "spaces.part"])
