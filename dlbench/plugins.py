@@ -1,19 +1,20 @@
 """The folder is the registry: a plugin is one file in the folder of its kind.
 
-`names(kind)` lists them and `load(kind, name)` imports one. Third parties add theirs by entry points of the group
-`dlbench.<kind>`, or name a function in a scenario as `package.module:function`. Plugins that differ in data alone are
-rows of a `TABLE` in the folder's `_table.py`, such as `keras:mnist`. A plugin file imports no framework at its top
-level, so listing and validating cost nothing. What a file of each kind must hold is written in the
+`names(kind)` lists them and `load(kind, name)` imports one. Installed packages add theirs by entry points of the group
+`dlbench.<kind>`, and replace none; a scenario may name a function as `package.module:function`. Plugins that differ in
+data alone are rows of a `TABLE` in the folder's `_table.py`, such as `keras:mnist`. A plugin file imports no framework
+at its top level, so listing and validating cost nothing. What a file of each kind must hold is written in the
 docstring of the kind's folder (`dlbench/models/__init__.py` and so on).
 """
 
+import contextlib
 import functools
 import importlib
 import importlib.util
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, PathDistribution
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
@@ -21,7 +22,7 @@ from typing import Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, ValidatorFunctionWrapHandler, create_model, field_validator
 
 from dlbench.errors import UserError, nearest, shorten, shown
-from dlbench.search_path import allow_working_folder
+from dlbench.search_path import import_named, site_folders
 
 FOLDERS = {
     "models": "dlbench.models",
@@ -35,6 +36,7 @@ FOLDERS = {
     "figures": "dlbench.report.figures",
     "exporters": "dlbench.report.exporters",
 }
+_GROUP = "dlbench."
 
 
 class Options(BaseModel):
@@ -75,18 +77,17 @@ class Plugin:
 
 @functools.cache
 def names(kind: str) -> tuple[str, ...]:
-    """Return the sorted names of all plugins of a kind: files of the folder and installed entry points.
+    """Return the sorted names of all plugins of a kind: dlbench's own and those of installed packages."""
+    return tuple(sorted(_built_in(kind) | set(_installed()[kind])))
 
-    Asked once per process: looking through everything installed takes milliseconds, and expansion asks often.
-    """
+
+@functools.cache
+def _built_in(kind: str) -> frozenset[str]:
+    """Return the names of dlbench's own plugins of a kind: files of the folder and rows of its table."""
     spec = importlib.util.find_spec(FOLDERS[kind])
     folders = [] if spec is None else list(spec.submodule_search_locations or [])
-    files = {name for folder in folders for name in _files(Path(folder))}
-    return tuple(sorted(files | set(_table(kind)) | set(_entry_points(kind))))
-
-
-def _files(folder: Path) -> set[str]:
-    return {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
+    files = {path.stem for folder in folders for path in Path(folder).glob("*.py") if not path.stem.startswith("_")}
+    return frozenset(files | set(_table(kind)))
 
 
 @functools.cache
@@ -122,19 +123,45 @@ def load(kind: str, name: str) -> Plugin:
     if ":" in name:
         _check_prefix(kind, name)
         return _from_reference(kind, name)
+    if name in _built_in(kind):
+        return _plugin(kind, name, importlib.import_module(f"{FOLDERS[kind]}.{name}"))
     if name not in names(kind):
         raise UserError(
             f"there is no {shown(name)} among the {kind}; there are: {', '.join(names(kind))}",
             hint=nearest(name, names(kind)) or f"`dlbench list {kind}` shows each with its options",
         )
-    found = _entry_points(kind).get(name)
-    if found is None:
-        return _plugin(kind, name, importlib.import_module(f"{FOLDERS[kind]}.{name}"))
-    return _foreign(kind, name, found.load, "it is installed beside dlbench: ask its authors")
+    return _foreign(kind, name, _installed()[kind][name].load, "it is installed beside dlbench: ask its authors")
 
 
-def _entry_points(kind: str) -> dict[str, Any]:
-    return {canonical(point.name): point for point in entry_points(group=f"dlbench.{kind}")}
+@functools.cache
+def _installed() -> Mapping[str, Mapping[str, EntryPoint]]:
+    """Return the plugins of installed packages by kind and name.
+
+    Every command asks, and `importlib.metadata.entry_points` takes 10 ms for each kind, so all kinds are read at once,
+    and of most packages nothing but whether they have entry points. `PYTHONPATH` is not searched.
+    """
+    kinds: dict[str, dict[str, EntryPoint]] = {kind: {} for kind in FOLDERS}
+    for point in (point for folder in site_folders() for point in _entry_points(folder)):
+        kind = point.group.removeprefix(_GROUP)
+        if point.group.startswith(_GROUP) and kind in kinds:
+            kinds[kind].setdefault(canonical(point.name), point)
+    return kinds
+
+
+def _entry_points(folder: str) -> Iterator[EntryPoint]:
+    """Yield all entry points of packages in a folder that register a plugin."""
+    for path in Path(folder).glob("*-info/entry_points.txt"):
+        with contextlib.suppress(OSError, ValueError, TypeError):  # such a package is damaged
+            if f"[{_GROUP}" in path.read_text(encoding="utf-8"):
+                yield from PathDistribution(path.parent).entry_points
+
+
+def replaced() -> Iterator[str]:
+    """Yield a line for each plugin of an installed package that is not used, because dlbench has one of its name."""
+    for kind, points in _installed().items():
+        for name in sorted(points.keys() & _built_in(kind)) if points else ():
+            package = getattr(points[name].dist, "name", None) or "an installed package"
+            yield f"{kind}: the plugin {name} of {package} is not used: dlbench's own has that name"
 
 
 def _plugin(kind: str, name: str, target: Any) -> Plugin:
@@ -176,8 +203,7 @@ def _from_reference(kind: str, name: str) -> Plugin:
     module_name, _, function_name = name.partition(":")
 
     def find() -> Any:
-        allow_working_folder()
-        target: Any = importlib.import_module(module_name)
+        target: Any = import_named(module_name)
         for part in function_name.split("."):
             target = getattr(target, part)
         if not callable(target) and not isinstance(target, ModuleType):

@@ -42,7 +42,7 @@ def command(
     from dlbench.scenario.read.scenario_file import read
     from dlbench.study.folder import wall_times
     from dlbench.study.own_models import require_buildable
-    from dlbench.study.plan import cluster_of, is_queued, require_launchable, require_table_format
+    from dlbench.study.plan import cluster_of, is_queued, notices, require_launchable, require_table_format
 
     cluster = cluster_of(where)
     found = read(scenario, options.read_sets(sets))
@@ -57,7 +57,7 @@ def command(
     click.echo(f"\n{total(runs, estimates)}")
     if said := announcement(found, runs, cluster):
         click.echo(said)
-    for warning in (*unused_excludes(found, cluster), *warnings(runs, cluster)):
+    for warning in (*unused_excludes(found, cluster), *warnings(runs, cluster), *notices(runs, cluster)):
         click.echo(f"warning: {warning}", err=True)
     if not is_queued(cluster):  # a job's own machines are not here
         require_launchable(runs, cluster)

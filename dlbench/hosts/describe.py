@@ -1,6 +1,5 @@
 """Ask other hosts, before anything is launched on them, what they are: cores, hardware, versions, the user's files."""
 
-import importlib.util
 import os
 import shlex
 import sys
@@ -17,7 +16,7 @@ from dlbench.records.machine import found_in, library_versions, other_versions
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import PLUGIN_SETTINGS
-from dlbench.search_path import allow_working_folder
+from dlbench.search_path import find_named
 
 _ANSWER_S = 60.0
 
@@ -143,9 +142,8 @@ def user_files(runs: Iterable[RunSpec]) -> tuple[str, ...]:
 
 def _file_of_module(module: str) -> str:
     """Return the file of a module that can be imported from here; an empty string where it has none."""
-    allow_working_folder()
     try:
-        spec = importlib.util.find_spec(module)
+        spec = find_named(module)
     except (ImportError, ValueError):
         return ""
     return spec.origin if spec is not None and spec.origin and Path(spec.origin).is_file() else ""

@@ -24,11 +24,11 @@ from dlbench.errors import shorten
 from dlbench.hosts.agent import MARK
 from dlbench.launch.environment import agent as agent_command
 from dlbench.scenario.cluster import Cluster, Host
-from dlbench.search_path import program
+from dlbench.search_path import SHELL_LINE, inherited, program
 
 _AGENT = program("dlbench.hosts.agent")
 # A folder that is not there leaves the program where ssh begins.
-_SHELL = ("sh", "-c", 'cd "$1" 2>/dev/null; shift; exec "$@"', "sh")
+_SHELL = ("sh", "-c", f'cd "$1" 2>/dev/null; shift; {SHELL_LINE}; exec "$@"', "sh")
 # A host that is down is known to be so after this; one that is up answers in a second.
 _CONNECT_S = 10
 _SSH_FAILED, _NO_COMMAND = 255, (126, 127)
@@ -134,7 +134,7 @@ class Agent:
         try:
             self._process = subprocess.Popen(
                 words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, bufsize=0,
-                start_new_session=True,
+                env=inherited(os.environ), start_new_session=True,
             )  # fmt: skip
         except OSError as error:
             self._problem = f"{words[0]} cannot be started: {error.strerror or error}"

@@ -1,7 +1,8 @@
 """The environment of a launcher process, made from an explicit base: leaking variables removed, thread pools set."""
 
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from dlbench.records.assignment import (
@@ -11,8 +12,10 @@ from dlbench.records.assignment import (
     RANK_VARIABLE,
     VARIABLE,
 )
+from dlbench.records.variables import TUNING
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.layout import Layout
+from dlbench.search_path import PATH_VARIABLE, relative_entries
 
 # Set by launchers, schedulers and earlier jobs around us; inside a job they would make it another one.
 _LEAKING_PREFIXES = (
@@ -64,7 +67,9 @@ AGENTS = ("PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent")
 # The same for MPICH: the program, and its arguments.
 HYDRA_AGENT = ("HYDRA_LAUNCHER_EXEC", "HYDRA_LAUNCHER_EXTRA_ARGS")
 # Variables that hold paths of this machine: a run needs them, a published record does not.
-LOCAL_VARIABLES = frozenset({"PATH", "LD_LIBRARY_PATH", "HOROVOD_AUTOTUNE_LOG", *AGENTS, *HYDRA_AGENT})
+LOCAL_VARIABLES = frozenset({"PATH", PATH_VARIABLE, "LD_LIBRARY_PATH", "HOROVOD_AUTOTUNE_LOG", *AGENTS, *HYDRA_AGENT})
+# Nobody tunes a worker by them: how mpirun reaches hosts, as a queue sets it, and what importing scikit-learn sets.
+_NOT_BY_USERS = re.compile(r"(OMPI|PRTE)_MCA_(orte|plm|prte|ras)_\w+|KMP_INIT_AT_FORK|KMP_DUPLICATE_LIB_OK")
 
 
 def agent(cluster: Cluster, base: Mapping[str, str]) -> str:
@@ -78,6 +83,31 @@ def cleaned(base: Mapping[str, str], *, keep_slurm: bool) -> dict[str, str]:
     """Return the base environment without what leaks into a job and changes it."""
     prefixes = _LEAKING_PREFIXES if keep_slurm else (*_LEAKING_PREFIXES, "SLURM_")
     return {name: value for name, value in base.items() if name not in _LEAKING and not name.startswith(prefixes)}
+
+
+def not_passed_on(base: Mapping[str, str], cluster: Cluster, launchers: Collection[str]) -> str:
+    """Return a line that names the variables set here for libraries that workers do not get; empty if there are none.
+
+    Args:
+        base: The environment that dlbench was started in.
+        cluster: Where runs are made; its own variables reach every worker.
+        launchers: The launchers of the runs; only srun hands the whole environment to other hosts.
+    """
+    kept = {} if not cluster.is_here and set(launchers) - {"srun"} else cleaned(base, keep_slurm=True)
+    names = [
+        name for name in sorted(base)
+        if TUNING.fullmatch(name) and not _NOT_BY_USERS.fullmatch(name) and name not in {*kept, *cluster.environment}
+    ]  # fmt: skip
+    relative = [repr(entry) for entry in relative_entries(base)]
+    parts = [
+        f"{', '.join(names)}; a cluster file (--cluster) sets variables of workers: `environment`" * bool(names),
+        "threads follow the setting `cores_per_worker`" * any("_NUM_" in name and "THREADS" in name for name in names),
+        "Horovod's settings are options of its strategy" * any(name.startswith("HOROVOD_") for name in names),
+        f"entries of PYTHONPATH that are not absolute ({', '.join(relative)})" * bool(relative),
+    ]
+    text = "; ".join(filter(None, parts))
+    where = "" if cluster.is_here else " on all hosts"
+    return f"not passed on to workers{where}: {text}" if text else ""
 
 
 def thread_variables(layout: Layout) -> dict[str, str]:

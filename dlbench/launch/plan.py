@@ -22,7 +22,7 @@ from dlbench.records import files
 from dlbench.records.assignment import ATTEMPT_VARIABLE, VARIABLE, Assignment
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.source import first_fault
-from dlbench.search_path import program
+from dlbench.search_path import PATH_VARIABLE, inherited, program
 
 _HIDDEN_TOKEN = "<token>"  # noqa: S105
 _PROGRAM = program("dlbench.worker")
@@ -70,7 +70,9 @@ def plan(
     # What every process needs, on whatever host.
     common = thread_variables(layout) | logging_variables() | _of_strategy(assignment)
     common |= {VARIABLE: assignment.model_dump_json(), ATTEMPT_VARIABLE: assignment.attempt_id}
-    passed = tuple(sorted({*common, *cluster.environment, "PATH"}))
+    # Every host has the same; a shell there may set others.
+    paths = {"PATH"} if layout.is_here else {"PATH", PATH_VARIABLE}
+    passed = tuple(sorted({*common, *cluster.environment, *paths}))
     argv = launcher.target.argv(layout, (python, *_PROGRAM), options, settings, passed)
     env = cleaned(base, keep_slurm=launcher.name == "srun") | search_paths(base, python) | common
     if (daemons := launcher.get("daemons")) is not None:
@@ -78,7 +80,8 @@ def plan(
         carried = f"{ATTEMPT_VARIABLE}={assignment.attempt_id}"
         env |= daemons(layout, ssh, assignment.run.limits.orphan_timeout_s, carried)
     env |= launcher.target.environment(layout, options, settings)
-    env |= cluster.environment
+    env = inherited(env | cluster.environment)
+    env |= dict.fromkeys(paths - env.keys(), "")
     hidden = _hidden(assignment)
     added = {name: env[name] for name in sorted(env) if base.get(name) != env[name]}
     added[VARIABLE] = hidden.model_dump_json()

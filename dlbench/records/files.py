@@ -1,7 +1,7 @@
 """Every file name of a study, in one place; files that are replaced atomically; temporary files.
 
 <study>/
-  scenario.yaml  reference.csv  study.json  machine.json  lock
+  scenario.yaml  reference.csv  study.json  environment.json  machine.json  lock
   summary.csv  arms.csv
   runs.csv  epochs.csv  steps.csv (or steps.parquet)  sensors.csv  topology.csv
   nodes.csv  links.csv  staleness.csv  (of strategies of nodes)
@@ -28,6 +28,8 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 SCENARIO = "scenario.yaml"
 STUDY = "study.json"
 MACHINE = "machine.json"
+# Values of the cluster's variables that are not public.
+ENVIRONMENT = "environment.json"
 REFERENCE = "reference.csv"
 LOCK = "lock"
 RUNS_FOLDER = "runs"

@@ -1,8 +1,8 @@
 """The machine of a study, for `machine.json`: what it is, whether it is quiet, and whether another is like it.
 
 Results get published: names of hosts and users, addresses, serial numbers and paths outside the environment are left
-out, and environment variables are taken by an allow-list (`dlbench.records.software`). Not even a hash of the host's
-name is kept: host names are few enough to be guessed from one.
+out, and environment variables are taken by lists (`dlbench.records.variables`). Not even a hash of the host's name is
+kept: host names are few enough to be guessed from one.
 
 History of `schema_version`:
     1: first version.
@@ -16,7 +16,8 @@ from typing import Any
 from dlbench.cgroups import describe_limits
 from dlbench.records.gpus import describe_gpus
 from dlbench.records.hardware import describe_cpu, describe_memory, describe_network, describe_virtualisation
-from dlbench.records.software import DECISIVE_LIBRARIES, describe_software, variables
+from dlbench.records.software import DECISIVE_LIBRARIES, describe_software
+from dlbench.records.variables import public, tuning
 from dlbench.regular_file import read_json
 
 SCHEMA_VERSION = 1
@@ -38,12 +39,15 @@ def describe() -> dict[str, Any]:
         "virtualisation": describe_virtualisation(),
         "limits": describe_limits(),
         "software": describe_software(),
-        "environment": variables(os.environ),
+        "environment": tuning(os.environ),
     }
 
 
 def read_machine(path: Path) -> dict[str, Any]:
-    """Return what a `machine.json` says, without what has not the form that is written; empty where it is damaged."""
+    """Return what a `machine.json` says, without what has not the form that is written; empty where it is damaged.
+
+    Early versions recorded whole values of the environment: those that are not public any more become digests.
+    """
     try:
         content = read_json(path)
     except (OSError, ValueError):
@@ -52,7 +56,15 @@ def read_machine(path: Path) -> dict[str, Any]:
         return {}
     lists = {name: content[name] for name in _LISTS if isinstance(content.get(name), list)}
     rest = {name: part for name, part in content.items() if isinstance(part, int if name == "schema_version" else dict)}
-    return rest | {name: [item for item in found if isinstance(item, dict)] for name, found in lists.items()}
+    machine: dict[str, Any] = rest | {
+        name: [item for item in found if isinstance(item, dict)] for name, found in lists.items()
+    }
+    for one in [machine, *machine.get("hosts", [])]:
+        if isinstance(environment := one.get("environment"), dict):
+            one["environment"] = {
+                name: public(name, value) if isinstance(value, str) else None for name, value in environment.items()
+            }
+    return machine
 
 
 def fingerprint(machine: dict[str, Any]) -> dict[str, Any]:

@@ -1,15 +1,11 @@
-"""What runs here besides the hardware: versions, the MPI that would be used, dlbench's commit, chosen variables."""
+"""What runs here besides the hardware: versions, the MPI that would be used, dlbench's commit."""
 
 import importlib.metadata
 import os
 import platform
-import pwd
-import re
 import shutil
-import socket
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,23 +22,6 @@ LIBRARIES = (
     *("scipy", "scikit-learn", "pillow", "pandas", "pydantic", "psutil", "nvidia-ml-py"),
 )
 
-# Variables that change speed or numbers. Everything else may be private: results get published.
-_VARIABLES = re.compile(
-    r"(OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|VECLIB|NUMEXPR)_\w*"
-    r"|(OMPI|PRTE|PMIX)_MCA_\w+|MPIR_CVAR_\w+|I_MPI_\w+|FI_\w+|MPI4PY_RC_\w+|UCX_\w+|NCCL_\w+|HOROVOD_\w+"
-    r"|TF_(ENABLE|DISABLE|CUDNN|XLA|NUM|GPU|FORCE|DETERMINISTIC|USE)_\w+|TF_CPP_MIN_LOG_LEVEL|TF32_OVERRIDE"
-    r"|XLA_FLAGS|KERAS_BACKEND|ONEDNN_\w+|DNNL_\w+"
-    r"|CUDA_(VISIBLE_DEVICES|DEVICE_ORDER|LAUNCH_BLOCKING|DEVICE_MAX_CONNECTIONS)|NVIDIA_TF32_OVERRIDE"
-    r"|MALLOC_\w+|PYTHONHASHSEED|PYTHONMALLOC"
-)
-# Names that hold a place, a host or a secret, whatever the value looks like.
-_PRIVATE_NAME = re.compile(
-    r"addr|host|node|uri|secret|token|key|pass|file|dir|path|prefix|agent|launch_args|rendezvous", re.IGNORECASE
-)
-_PLAIN_VALUE = re.compile(r"[\w.,:;=+\-^* \[\]{}()%]{0,200}")
-_ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}|([0-9a-fA-F]{0,4}:){3,}")
-# A long unbroken run of letters and digits is more likely a key than a setting.
-_KEY_LIKE = re.compile(r"(?=\w*\d)(?=\w*[A-Za-z])[A-Za-z0-9]{24,}")
 _PATIENCE_S = 2.0
 
 
@@ -94,28 +73,6 @@ def commit(status: str) -> dict[str, Any]:
     found = [line.removeprefix("# branch.oid ") for line in lines if line.startswith("# branch.oid ")]
     changes = [line for line in lines if not line.startswith("#")]
     return {"commit": found[0], "dirty": bool(changes)} if found else {"commit": None, "dirty": None}
-
-
-def variables(environment: Mapping[str, str]) -> dict[str, str | None]:
-    """Return the allowed variables that are set; None in place of a value that could be private."""
-    allowed = {name: value for name, value in sorted(environment.items()) if _VARIABLES.fullmatch(name)}
-    return {name: value if _is_public(name, value) else None for name, value in allowed.items()}
-
-
-def _is_public(name: str, value: str) -> bool:
-    if _PRIVATE_NAME.search(name) or not _PLAIN_VALUE.fullmatch(value):
-        return False
-    if _ADDRESS.search(value) or _KEY_LIKE.search(value):
-        return False
-    words = set(re.split(r"[^\w.-]+", value))
-    return not words & {socket.gethostname(), socket.gethostname().split(".")[0], _user()}
-
-
-def _user() -> str:
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return ""
 
 
 def _system() -> str:

@@ -20,6 +20,7 @@ from dlbench.records import files
 from dlbench.records.columns import SCHEMA_VERSION
 from dlbench.records.machine import fingerprint, read_machine
 from dlbench.records.outcome import Status
+from dlbench.records.variables import is_digest, public
 from dlbench.regular_file import read_json, read_regular
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.read.scenario_file import parse
@@ -150,7 +151,7 @@ def open_study(path: Path) -> Folder:
         record = Record.model_validate(content)
     except ValidationError as error:
         raise UserError(first_fault(error), where=str(path / files.STUDY)) from error
-    return Folder(path, record, read_machine(path / files.MACHINE))
+    return Folder(path, _with_values(path, record), read_machine(path / files.MACHINE))
 
 
 def newest(parent: Path, scenario: str) -> Folder:
@@ -260,8 +261,39 @@ def _make_unused(parent: Path, name: str) -> Path:
 
 
 def write_record(path: Path, record: Record) -> None:
-    """Replace `study.json`."""
-    files.write_text(path / files.STUDY, record.model_dump_json(indent=2) + "\n")
+    """Replace `study.json`; the values of the cluster's variables that it lacks go into a file for the user alone."""
+    environment, shown = record.cluster.environment, public_cluster(record.cluster).environment
+    hidden = {name: value for name, value in environment.items() if shown[name] != value}
+    if hidden:
+        files.write_text(path / files.ENVIRONMENT, json.dumps(hidden, ensure_ascii=False) + "\n", is_private=True)
+    files.write_text(path / files.STUDY, record_text(record))
+
+
+def record_text(record: Record) -> str:
+    """Return what `study.json` holds, which others may read."""
+    shown = record.model_copy(update={"cluster": public_cluster(record.cluster)})
+    return shown.model_dump_json(indent=2) + "\n"
+
+
+def public_cluster(cluster: Cluster) -> Cluster:
+    """Return a cluster with digests in place of the values of variables that are not public."""
+    shown = {name: public(name, value) for name, value in cluster.environment.items()}
+    return cluster.model_copy(update={"environment": shown})
+
+
+def _with_values(path: Path, record: Record) -> Record:
+    """Return a record with the values of variables of which `study.json` has digests, as far as they are there."""
+    shown = record.cluster.environment
+    if not any(map(is_digest, shown.values())):
+        return record
+    try:
+        hidden = dict(read_json(path / files.ENVIRONMENT))
+    except (OSError, ValueError, TypeError):
+        return record
+    values = {name: value for name, value in hidden.items() if isinstance(value, str)}
+    values = {name: value for name, value in values.items() if public(name, value) == shown.get(name)}
+    cluster = record.cluster.model_copy(update={"environment": shown | values})
+    return record.model_copy(update={"cluster": cluster})
 
 
 def _completed(table: Path) -> Iterator[tuple[str, float]]:

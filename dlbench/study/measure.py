@@ -17,6 +17,7 @@ from dlbench.study.plan import (
     Request,
     at_hosts,
     is_queued,
+    notices,
     part_of,
     plan_study,
     require_launchable,
@@ -46,6 +47,8 @@ def measure(request: Request, watcher: Watcher, stop: threading.Event) -> StudyR
         plan = _examined(plan, request, continued, watcher)
     if stop.is_set():
         raise KeyboardInterrupt
+    for line in notices(plan.runs, plan.cluster):
+        watcher.say(line)
     folder = continued or create(request.output, plan)
     try:
         return queue.submit(folder, watcher, stop) if queue else run_study(folder, plan, watcher, stop)

@@ -12,6 +12,7 @@ from dlbench.records.model_trial import ANSWER, PROGRAM, ModelFaults, ModelTrial
 from dlbench.scenario.check.case import Case, Descriptions
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.run_spec import RunSpec
+from dlbench.search_path import inherited
 
 # Lines that are shown of a process that ended without an answer.
 SHOWN_LINES = 12
@@ -41,7 +42,7 @@ def require_buildable(runs: Iterable[RunSpec], cluster: Cluster, say: Callable[[
         done = subprocess.run(
             [sys.executable, *PROGRAM],
             input=ModelTrials(trials=tuple(trials)).model_dump_json().encode(),
-            env={**os.environ, **_ENVIRONMENT},
+            env={**inherited(os.environ), **_ENVIRONMENT},
             capture_output=True,
             timeout=timeout_s,
             check=False,

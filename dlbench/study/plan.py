@@ -4,7 +4,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,8 +14,10 @@ import yaml
 
 from dlbench import plugins
 from dlbench.errors import UserError, joined, nearest
-from dlbench.records import parquet
+from dlbench.launch.environment import not_passed_on
+from dlbench.records import files, parquet
 from dlbench.records.machine import describe
+from dlbench.records.variables import is_digest
 from dlbench.scenario.cluster import Cluster, MeasuredLink, this_machine
 from dlbench.scenario.cluster.allocation import allocation
 from dlbench.scenario.cluster.cluster_file import ClusterOptions
@@ -246,13 +248,34 @@ def cluster_of(where: ClusterOptions, begun_on: Cluster | None = None) -> Cluste
         begun_on: The cluster of the study that is continued.
 
     Raises:
-        UserError: What the user says names no hosts.
+        UserError: What the user says names no hosts, or values of the study's variables are not there.
     """
     if (cluster := where.named()) is not None:
         return _placed(cluster)
     if begun_on is not None and not (begun_on.is_here and begun_on.is_plain):
+        _require_values(begun_on)
         return _placed(begun_on)
     return allocation(os.environ) or this_machine()
+
+
+def _require_values(cluster: Cluster) -> None:
+    """Refuse the cluster of a study if values of its variables are not there.
+
+    Raises:
+        UserError: The file that holds them is missing, damaged, or another user's.
+    """
+    if missing := [name for name, value in cluster.environment.items() if is_digest(value)]:
+        raise UserError(
+            f"{files.ENVIRONMENT} of the study cannot be read, which holds the values of {', '.join(missing)}",
+            hint="name the study's cluster file with --cluster",
+        )
+
+
+def notices(runs: Iterable[RunSpec], cluster: Cluster) -> Iterator[str]:
+    """Yield lines about what is set up here and has no effect on runs."""
+    yield from plugins.replaced()
+    if line := not_passed_on(os.environ, cluster, {run.settings.launcher for run in runs}):
+        yield line
 
 
 def _placed(cluster: Cluster) -> Cluster:

@@ -21,7 +21,7 @@ from dlbench.errors import PREPARATION_REFUSED, UserError
 from dlbench.hosts.remote import argv, in_parallel, remote_hosts
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.search_path import program
+from dlbench.search_path import inherited, program
 
 PROGRAM = program("dlbench.datasets._prepare")
 POLL_S = 0.05
@@ -155,7 +155,7 @@ def _prepare(recipe: str, command: Sequence[str], say: Say, stop: threading.Even
         encoding="utf-8",
         errors="replace",
         # Nothing is multiplied there, and OpenBLAS ends a process in which its threads cannot be started.
-        env={"OPENBLAS_NUM_THREADS": "1", **os.environ},
+        env={"OPENBLAS_NUM_THREADS": "1", **inherited(os.environ)},
         start_new_session=True,
     )
     with process, ThreadPoolExecutor(max_workers=2) as readers:

@@ -14,6 +14,7 @@ from dlbench.study.folder import (
     Folder,
     StudyPlan,
     machine_fingerprint,
+    public_cluster,
     scenario_of,
     scenario_text,
     write_machine,
@@ -116,7 +117,10 @@ def _moved(folder: Folder, plan: StudyPlan) -> list[str]:
     before, now = folder.record.cluster, plan.cluster
     was, is_now = _shown_hosts(before), _shown_hosts(now)
     cluster = [] if was == is_now else [f"hosts: {was} -> {is_now}"]
-    said = (found.model_dump(mode="json", exclude={"hosts", "links", "options", "ssh"}) for found in (before, now))
+    said = (
+        public_cluster(found).model_dump(mode="json", exclude={"hosts", "links", "options", "ssh"})
+        for found in (before, now)
+    )
     cluster += _dict_differences(*said)
     if not folder.machine:
         return [*cluster, f"{files.MACHINE} is missing or damaged: the hardware that the study began on is unknown"]

@@ -13,7 +13,7 @@ from dlbench.records import files
 from dlbench.records.outcome import Status
 from dlbench.study.attempts import close_interrupted, is_final, status_of
 from dlbench.study.collect import Collector
-from dlbench.study.folder import Folder, Record, StudyPlan, new_record, open_study, write_record
+from dlbench.study.folder import Folder, Record, StudyPlan, new_record, open_study, record_text, write_record
 from dlbench.study.follow import follow
 from dlbench.study.lock import locked
 from dlbench.study.plan import Request, require_launchable
@@ -152,7 +152,7 @@ class Queue:
         begun = record.model_copy(update={"cluster": self._plan.cluster, "runs": (), "machine_fingerprint": ""})
         found = {
             files.SCENARIO: self._plan.text,
-            files.STUDY: begun.model_dump_json(indent=2) + "\n",
+            files.STUDY: record_text(begun),
             files.MACHINE: "{}\n",
             files.REFERENCE: self._plan.reference,
         }

@@ -1,5 +1,6 @@
 """A file in the working folder never stands in for a library, whatever command is given and whoever reads it."""
 
+import os
 import subprocess
 import sys
 from importlib.machinery import PathFinder
@@ -19,12 +20,21 @@ zip: {{strategy: [single, mpi], launcher: [local, mpirun], workers: [1, 2]}}
 """
 OWN = """\
 import numpy as np
-import helper
+import pandas, requests, helper
 
 
 def images():
+    import later
     rng = np.random.default_rng(0)
-    return rng.random((64, 4), dtype=np.float32), rng.integers(0, 2, 64) * helper.ONE
+    return rng.random((64, 4), dtype=np.float32), rng.integers(0, 2, 64) * helper.ONE * later.ONE
+"""
+# What libraries import if it is installed: pandas numexpr and bottleneck, requests simplejson, urllib3 the others.
+OPTIONAL = ("numexpr", "bottleneck", "simplejson", "brotli", "brotlicffi", "zstandard", "h2")
+ENTRY_POINTS = """\
+[dlbench.models]
+softmax = evil:model
+[dlbench.launchers]
+evil = evil
 """
 
 
@@ -35,20 +45,23 @@ def folder(tmp_path: Path) -> Path:
     found.mkdir()
     # A file of dlbench's own name is no trap: whoever makes one starts what he means.
     names = {*sys.stdlib_module_names, *packages_distributions()} - {"dlbench", "tests"}
+    names |= {*OPTIONAL, "evil"}
     for name in sorted(name for name in names if name.isidentifier() and name not in sys.builtin_module_names):
-        if name not in ("__main__", "site", "sitecustomize", "usercustomize") and PathFinder.find_spec(name):
+        is_there = name in (*OPTIONAL, "evil") or PathFinder.find_spec(name)
+        if name not in ("__main__", "site", "sitecustomize", "usercustomize") and is_there:
             (found / f"{name}.py").write_text(TRAP.format(mark=str(tmp_path / "sprung"), name=name))
     assert (found / "json.py").exists()
     assert (found / "numpy.py").exists()
     return found
 
 
-def dlbench(folder: Path, *words: object) -> str:
+def dlbench(folder: Path, *words: object, **variables: str) -> str:
     """Run the command `dlbench` as a user types it; return what it says."""
     argv = [str(Path(sys.executable).with_name("dlbench")), *map(str, words)]
-    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
+    environment = os.environ | variables
+    done = subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return done.stdout + done.stderr
 
 
 @pytest.mark.mpi
@@ -64,9 +77,30 @@ def test_no_command_imports_from_the_working_folder(folder: Path, tmp_path: Path
 def test_a_users_own_module_comes_after_every_library(folder: Path, tmp_path: Path) -> None:
     (folder / "s.yaml").write_text(SCENARIO.format(dataset="mine:images"))
     (folder / "mine.py").write_text(OWN)
-    (folder / "helper.py").write_text("ONE = 1\n")
+    for name in ("helper", "later"):
+        (folder / f"{name}.py").write_text("ONE = 1\n")
+    (folder / "evil-1.0.dist-info").mkdir()
+    (folder / "evil-1.0.dist-info" / "entry_points.txt").write_text(ENTRY_POINTS)
+    dlbench(folder, "check", "s.yaml")
     dlbench(folder, "run", "s.yaml")
     assert not (tmp_path / "sprung").exists(), (tmp_path / "sprung").read_text()
+
+
+@pytest.mark.mpi
+def test_no_process_but_the_first_has_the_working_folder_by_pythonpath(tmp_path: Path) -> None:
+    mark = tmp_path / "started"
+    for name in ("sitecustomize", "click", "numpy"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(mark)!r}, 'a').write({name!r} + '\\n')\n")
+    (tmp_path / "mine.py").write_text(OWN)
+    for name in ("helper", "later"):
+        (tmp_path / f"{name}.py").write_text("ONE = 1\n")
+    (tmp_path / "s.yaml").write_text(SCENARIO.format(dataset="mine:images"))
+    for word, path in (("check", ":/x"), ("run", ".")):
+        said = dlbench(tmp_path, word, "s.yaml", PYTHONPATH=path, HOROVOD_CYCLE_TIME="7")
+        assert "not passed on to workers: HOROVOD_CYCLE_TIME; " in said
+        assert "PYTHONPATH" in said
+    # Python itself reads the variable before the first line of dlbench runs.
+    assert mark.read_text() == "sitecustomize\n" * 2
 
 
 def test_doctor_imports_nothing_from_the_working_folder(folder: Path, tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -55,6 +53,8 @@ def _forget() -> None:
     plugins.names.cache_clear()
     plugins.load.cache_clear()
     plugins._table.cache_clear()
+    plugins._installed.cache_clear()
+    plugins._built_in.cache_clear()
 
 
 def refused(name: str, kind: str = "models") -> str:
@@ -117,20 +117,75 @@ def test_a_reference_that_leads_nowhere_is_an_error_of_the_user(subtests: pytest
             assert "package.module:function" in message
 
 
-class _Point(SimpleNamespace):
-    def load(self) -> Any:
-        if isinstance(self.target, Exception):
-            raise self.target
-        return self.target
+INSTALLED = {
+    "good-1.0.dist-info": "[dlbench.models]\nmy-net = plugin_of_a_test\nbroken = plugin_of_a_test:nothing\n"
+    "mlp = plugin_of_a_test\n[dlbench.strategies]\nmpi = plugin_of_a_test\n[dlbench.nothings]\nx = y\n",
+    "old.egg-info": "[dlbench.datasets]\nkeras:mnist = plugin_of_a_test\nold = plugin_of_a_test\n",
+    "later-2.0.dist-info": "[dlbench.datasets]\nold = another\n[console_scripts]\nlater = a:b\n",
+    "damaged-1.0.dist-info": "[dlbench.models]\nno sign of equality\n",
+    "unreadable-1.0.dist-info": "[dlbench.models]\n\udcff = x\n",
+    "other-1.0.dist-info": "[console_scripts]\nother = a:b\n",
+}
 
 
-def test_installed_plugins_join_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    good, bad = _Point(name="my-net", target=SimpleNamespace()), _Point(name="broken", target=ImportError("no torch"))
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [good, bad] if group == "dlbench.models" else [])
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder of installed packages; the working folder holds one that nothing has installed."""
+    for folder, packages in (
+        ("site", INSTALLED),
+        ("here", {"evil-1.0.dist-info": "[dlbench.models]\nevil = plugin_of_a_test\n"}),
+    ):
+        for name, text in packages.items():
+            (tmp_path / folder / name).mkdir(parents=True)
+            (tmp_path / folder / name / "entry_points.txt").write_text(text, errors="surrogateescape")
+            metadata = "PKG-INFO" if name.endswith(".egg-info") else "METADATA"
+            (tmp_path / folder / name / metadata).write_text(f"Name: {name.partition('-')[0]}\nVersion: 1\n")
+    (tmp_path / "plugin_of_a_test.py").write_text('"""A plugin."""\n')
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.syspath_prepend(tmp_path / "here")
+    monkeypatch.setattr(plugins, "site_folders", lambda: (str(tmp_path / "site"), str(tmp_path / "none")))
     _forget()
+    return tmp_path / "site"
+
+
+@pytest.mark.usefixtures("site")
+def test_installed_plugins_join_the_folder() -> None:
     assert {"my_net", "broken", "mlp"} <= set(plugins.names("models"))
-    assert plugins.load("models", "my-net").target is good.target
-    assert "ImportError: no torch" in refused("broken")
+    assert plugins.load("models", "my-net").doc == "A plugin."
+    assert "AttributeError" in refused("broken")
+    assert plugins.load("datasets", "old").doc == "A plugin."
+
+
+@pytest.mark.usefixtures("site")
+def test_only_what_is_installed_registers_plugins() -> None:
+    assert "evil" not in plugins.names("models")
+    assert "there is no 'evil' among the models" in refused("evil")
+
+
+@pytest.mark.usefixtures("site")
+def test_a_plugin_replaces_none_of_dlbench() -> None:
+    assert plugins.load("models", "mlp").target.__name__ == "dlbench.models.mlp"
+    assert plugins.load("datasets", "keras:mnist").doc != "A plugin."
+    lines = sorted(plugins.replaced())
+    assert [line.split(" is not used")[0] for line in lines] == [
+        "datasets: the plugin keras:mnist of old.egg",
+        "models: the plugin mlp of good",
+        "strategies: the plugin mpi of good",
+    ]
+
+
+def test_what_is_installed_is_looked_through_once_and_read_only_where_it_registers_a_plugin(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[Path] = []
+    read = plugins.PathDistribution
+    monkeypatch.setattr(plugins, "PathDistribution", lambda path: looked.append(path) or read(path))
+    for kind in plugins.FOLDERS:
+        plugins.names(kind)
+    names = {path.name for path in looked}
+    assert len(looked) == len(names)
+    assert names == set(INSTALLED) - {"other-1.0.dist-info", "unreadable-1.0.dist-info"}
+    assert looked[0].parent == site
 
 
 def test_rows_of_a_table_are_plugins() -> None:

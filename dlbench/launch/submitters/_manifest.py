@@ -16,6 +16,7 @@ from dlbench.errors import UserError
 from dlbench.launch.submission import ANY_HOST, Submission, cluster_text
 from dlbench.plugins import Options
 from dlbench.records import files
+from dlbench.search_path import SHELL_LINE
 
 # Folders in the pods: what the ConfigMap holds, the studies, and the files by which the study's end is signalled.
 JOB, STUDIES, STATE = "/dlbench/job", "/dlbench/studies", "/dlbench/state"
@@ -39,6 +40,7 @@ if [ ! -e "$study/{record}" ]; then
     mkdir -p "$study/{submissions}" && cp {copied} "$study/" || exit 73
 fi
 trap 'asked=yes; kill -TERM "$child" 2>/dev/null' TERM
+{python_path}
 {python} {words} &
 child=$!
 asked=yes
@@ -166,6 +168,7 @@ def _script(submission: Submission, options: OPTIONS) -> str:
         record=files.STUDY,
         submissions=files.SUBMISSIONS_FOLDER,
         copied=" ".join(f"{JOB}/{name}" for name in submission.study_files),
+        python_path=SHELL_LINE,
         python=shlex.quote(options.python),
         words=shlex.join(submission.words(study_of(submission), f"{JOB}/{files.CLUSTER}")),
         state=STATE,

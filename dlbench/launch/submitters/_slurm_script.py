@@ -11,6 +11,7 @@ from dlbench.errors import UserError
 from dlbench.launch.submission import ANY_HOST, Submission
 from dlbench.plugins import Options
 from dlbench.records import files
+from dlbench.search_path import SHELL_LINE
 
 # So long before its time limit a job is asked to end: the run at work is then a row, not a loss.
 _NOTICE_S = 60
@@ -29,7 +30,8 @@ leave() {{
     exit "$1"
 }}
 cd -- {working_folder} || leave 2
-{setup}python={python}
+{setup}{python_path}
+python={python}
 if [ ! -x "$python" ]; then
     echo "dlbench: $(hostname) has no $python: the environment must be at the same place on every host"
     leave 2
@@ -139,6 +141,7 @@ def text(submission: Submission, options: OPTIONS) -> str:
         submitted=SUBMITTED,
         working_folder=shlex.quote(str(submission.working_folder)),
         setup="".join(f"{line}\n" for line in options.setup),
+        python_path=SHELL_LINE,
         python=shlex.quote(submission.python),
         words=shlex.join(words),
     )

@@ -71,7 +71,7 @@ def submit(submission: Submission, options: OPTIONS) -> str:
             hint="submitter.volume_claim names a volume that studies are kept on; start a new study with it",
         )
     manifest = submission.folder / files.JOB_MANIFEST
-    files.write_text(manifest, text(submission, options))
+    files.write_text(manifest, text(submission, options), is_private=True)
     done = ask(*kubectl(options, "create", f"--filename={manifest}"), timeout_s=_ANSWER_S)
     if done is None:
         raise UserError("the job cannot be submitted to Kubernetes: kubectl does not answer")

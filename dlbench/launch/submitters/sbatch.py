@@ -61,8 +61,8 @@ def submit(submission: Submission, options: OPTIONS) -> str:
         UserError: Slurm refuses it, or does not answer.
     """
     script = submission.folder / files.JOB_SCRIPT
-    files.write_text(submission.folder / files.CLUSTER, cluster_text(submission.cluster, options))
-    files.write_text(script, text(submission, options))
+    files.write_text(submission.folder / files.CLUSTER, cluster_text(submission.cluster, options), is_private=True)
+    files.write_text(script, text(submission, options), is_private=True)
     named = {name for name, _ in asked(submission, options)}
     done = ask("sbatch", "--parsable", str(script), timeout_s=_ANSWER_S, env=_environment(named, os.environ))
     if done is None:

@@ -28,6 +28,7 @@ leave() {
 cd -- /home/u/work || leave 2
 source /etc/profile.d/modules.sh
 module load 'cuda/12' # as the site asks
+PYTHONPATH=$(IFS=: kept=; set -f; for entry in ${PYTHONPATH-}; do case $entry in (/*) printf %s "$kept$entry"; kept=:;; esac; done)
 python=/opt/env/bin/python
 if [ ! -x "$python" ]; then
     echo "dlbench: $(hostname) has no $python: the environment must be at the same place on every host"

@@ -17,6 +17,7 @@ leave() {
     exit "$1"
 }
 cd -- /home/u/work || leave 2
+PYTHONPATH=$(IFS=: kept=; set -f; for entry in ${PYTHONPATH-}; do case $entry in (/*) printf %s "$kept$entry"; kept=:;; esac; done)
 python=/opt/env/bin/python
 if [ ! -x "$python" ]; then
     echo "dlbench: $(hostname) has no $python: the environment must be at the same place on every host"

@@ -18,6 +18,7 @@ leave() {
 }
 cd -- '/data/a study'"'"'s "runs"/한글
 $HOME;x/here' || leave 2
+PYTHONPATH=$(IFS=: kept=; set -f; for entry in ${PYTHONPATH-}; do case $entry in (/*) printf %s "$kept$entry"; kept=:;; esac; done)
 python='/opt/my env'"'"'s/bin/python'
 if [ ! -x "$python" ]; then
     echo "dlbench: $(hostname) has no $python: the environment must be at the same place on every host"

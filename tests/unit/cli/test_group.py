@@ -1,14 +1,13 @@
 import resource
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import click
 import pytest
 from click.testing import CliRunner
 
-from dlbench import __version__, plugins
+from dlbench import __version__
 from dlbench.cli import COMMANDS, INTERRUPTED, USAGE, group
 from dlbench.errors import UserError
 
@@ -95,15 +94,3 @@ def test_help_imports_nothing_heavy() -> None:
     loaded = set(done.stderr.split())
     assert "click" in loaded
     assert not loaded & {"pydantic", "rich", "numpy", "yaml", "pandas", "tensorflow", "dlbench.scenario"}
-
-
-def test_the_current_folder_is_importable_last_and_only_for_a_module_that_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    CliRunner().invoke(group, ["list", "columns", "study"])
-    assert str(tmp_path) not in sys.path
-    (tmp_path / "my_own_model.py").write_text("def net(problem):\n    pass\n")
-    plugins.load("models", "my_own_model:net")
-    assert sys.path[-1] == str(tmp_path)

@@ -225,6 +225,7 @@ def test_a_job_is_created_and_deleted_by_its_manifest(tmp_path: Path, monkeypatc
     given.folder.mkdir(parents=True)
     name = kubernetes.submit(given, OPTIONS)
     kubernetes.job(name, given, OPTIONS).kill()
+    assert (given.folder / "job.yaml").stat().st_mode & 0o777 == 0o600
     manifest = f"--filename={given.folder / 'job.yaml'}"
     assert fake.calls == [
         ["kubectl", "create", manifest],

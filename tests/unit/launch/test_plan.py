@@ -31,7 +31,7 @@ LEAKING = [
     "PYTHONINSPECT",
     "DLBENCH_RANK",
 ]
-KEPT = ["HOME", "LANG", "PYTHONPATH", "CUDA_VISIBLE_DEVICES", "DLBENCH_CACHE", "TMPDIR", "COVERAGE_PROCESS_START"]
+KEPT = ["HOME", "LANG", "CUDA_VISIBLE_DEVICES", "DLBENCH_CACHE", "TMPDIR", "COVERAGE_PROCESS_START"]
 
 
 @pytest.mark.parametrize("launcher", ["local", "mpirun"])
@@ -104,6 +104,26 @@ def test_what_is_shown_is_what_is_run() -> None:
     assert env.pop("DLBENCH_ASSIGNMENT") == "{...}"
     assert env | {"DLBENCH_ASSIGNMENT": made.added["DLBENCH_ASSIGNMENT"]} == made.env
     assert (word, *words) == made.argv
+
+
+def test_relative_entries_of_pythonpath_reach_no_worker() -> None:
+    far = Cluster(hosts=(Host(address="a", slots=1), Host(address="b", slots=1)))
+    given = assignment(workers=2, launcher="mpirun")
+    places = tuple(
+        place.model_copy(update={"host": host}) for place, host in zip(given.layout.places, "ab", strict=True)
+    )
+    spread = given.model_copy(update={"layout": given.layout.model_copy(update={"places": places})})
+    for base, said, here, there in [
+        ({"PYTHONPATH": ":/x:lib"}, {}, "/x", "/x"),
+        ({"PYTHONPATH": "/x"}, {"PYTHONPATH": ".:/y"}, "/y", "/y"),
+        ({}, {}, None, ""),
+    ]:
+        cluster = far.model_copy(update={"environment": said})
+        made = plan(given, base, PYTHON, cluster), plan(spread, base, PYTHON, cluster)
+        assert [one.env.get("PYTHONPATH") for one in made] == [here, there]
+        # A host's own shell may set another.
+        assert made[1].argv[made[1].argv.index("PYTHONPATH") - 1] == "-x"
+        assert "PYTHONPATH" not in json.loads(made[1].files["plan.json"])["added"]
 
 
 def test_wrong_options_of_a_launcher_are_the_user_s_to_mend() -> None:

@@ -3,6 +3,7 @@
 import errno
 import os
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -141,6 +142,19 @@ def test_hosts_with_different_slots_cannot_be_asked_for(tmp_path: Path) -> None:
 def test_variables_that_win_over_the_script_are_kept_from_sbatch() -> None:
     base = {"SBATCH_TIMELIMIT": "1", "SBATCH_PARTITION": "p", "SBATCH_OUTPUT": "x", "SBATCH_WAIT": "1", "PATH": "/bin"}
     assert sbatch._environment({"time", "output"}, base) == {"SBATCH_PARTITION": "p", "PATH": "/bin"}
+
+
+def test_what_a_job_is_given_can_be_read_by_its_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sbatch, "ask", lambda *argv, **_: CompletedProcess(argv, 0, "7\n", ""))
+    cluster = TWO.model_copy(update={"environment": {"MY_TOKEN": "opensesame"}})
+    given = submission(tmp_path, cluster=cluster)
+    given.folder.mkdir(parents=True)
+    assert sbatch.submit(given, sbatch.OPTIONS()) == "7"
+    assert {path.name: path.stat().st_mode & 0o777 for path in given.folder.iterdir()} == {
+        "cluster.yaml": 0o600,
+        "job.sh": 0o600,
+    }
+    assert "opensesame" in (given.folder / "cluster.yaml").read_text()
 
 
 def test_a_cluster_reads_back_from_the_file_that_a_job_gets() -> None:

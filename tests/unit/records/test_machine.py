@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dlbench.records import gpus, hardware, machine, noise, software
+from dlbench.records import gpus, hardware, machine, noise, software, variables
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +44,8 @@ def test_describing_loads_no_framework():
 
 
 def test_nothing_private_is_described(monkeypatch):
-    monkeypatch.setattr(software.socket, "gethostname", lambda: "finch-042.lab.example")
-    monkeypatch.setattr(software, "_user", lambda: "jsmith")
+    monkeypatch.setattr(variables.socket, "gethostname", lambda: "finch-042.lab.example")
+    monkeypatch.setattr(variables, "_user", lambda: "jsmith")
     private = {
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": "finch-001",
         "HOROVOD_HOSTNAME": "finch-001",
@@ -78,34 +78,15 @@ def test_nothing_private_is_described(monkeypatch):
     assert str(Path(sys.prefix)) not in text
 
 
-def test_variables_that_change_speed_are_kept():
-    kept = {
-        "OMP_NUM_THREADS": "4",
-        "OMPI_MCA_btl": "self,sm,tcp",
-        "OMPI_MCA_coll": "^han",
-        "TF_ENABLE_ONEDNN_OPTS": "0",
-        "CUDA_VISIBLE_DEVICES": "0,1",
-        "HOROVOD_FUSION_THRESHOLD": "67108864",
-        "XLA_FLAGS": "--xla_cpu_enable_fast_math=true --xla_gpu_autotune_level=2",
-        "KERAS_BACKEND": "tensorflow",
-        "KMP_AFFINITY": "granularity=fine,compact,1,0",
-    }
-    assert software.variables({**kept, "LANG": "C", "PATH": "/bin", "MY_OMP_NUM_THREADS": "3"}) == kept
-
-
-def test_a_variable_that_may_be_private_is_named_without_its_value():
-    assert software.variables({"OMPI_MCA_some_path": "/x", "OMP_PLACES": "cores"}) == {
-        "OMPI_MCA_some_path": None,
-        "OMP_PLACES": "cores",
-    }
-
-
-def test_a_user_without_a_name_is_no_error(monkeypatch):
-    def unknown(uid):
-        raise KeyError(uid)
-
-    monkeypatch.setattr(software.pwd, "getpwuid", unknown)
-    assert software.variables({"OMP_NUM_THREADS": "4"}) == {"OMP_NUM_THREADS": "4"}
+def test_an_early_description_is_read_without_the_values_that_it_kept(tmp_path):
+    kept = {"OMP_NUM_THREADS": "4", "OMP_SECRET": "opensesame", "OMPI_MCA_some_path": None}
+    shown = {"OMP_NUM_THREADS": "4", "OMP_SECRET": "sha256:d9fb92e3", "OMPI_MCA_some_path": None}
+    path = tmp_path / "machine.json"
+    path.write_text(json.dumps({"environment": kept, "hosts": [{"environment": kept}, {"environment": 7}, {}]}))
+    found = machine.read_machine(path)
+    assert found == {"environment": shown, "hosts": [{"environment": shown}, {"environment": 7}, {}]}
+    path.write_text(json.dumps(found))
+    assert machine.read_machine(path) == found
 
 
 CPUINFO = """processor\t: 0

@@ -7,8 +7,10 @@ import pytest
 from dlbench.errors import UserError
 from dlbench.records import files
 from dlbench.records.columns import SCHEMA_VERSION
+from dlbench.scenario.cluster.cluster_file import ClusterOptions
 from dlbench.scenario.scenario import name_from
 from dlbench.study.folder import create, newest, open_study, scenario_of, studies_of
+from dlbench.study.plan import cluster_of
 from dlbench.study.resume import resumed
 from tests.unit.study.makers import TEXT, planned, runs
 
@@ -113,3 +115,67 @@ def test_a_study_of_the_time_when_dlbench_searched_for_batches_is_read_under_its
     (made.path / files.STUDY).write_text(json.dumps({**content, "runs": [given, found]}))
     names = [run.run_id for run in open_study(made.path).record.runs]
     assert names == ["mlp-single-w1-b96-0d8b0e81-r0", "mlp-single-w1-b96-be49ca31-r0"]
+
+
+SECRET = {"MY_TOKEN": "opensesame", "OMP_NUM_THREADS": "4", "XLA_FLAGS": "--xla_x=opensesame"}
+
+
+def with_variables(environment=SECRET):
+    plan = planned()
+    return replace(plan, cluster=plan.cluster.model_copy(update={"environment": environment}))
+
+
+def mode(path):
+    return path.stat().st_mode & 0o777
+
+
+def test_values_of_variables_are_for_the_user_alone_and_come_back(tmp_path):
+    made = create(tmp_path, with_variables(), NOW)
+    shown = json.loads((made.path / files.STUDY).read_text())["cluster"]["environment"]
+    assert shown == {"MY_TOKEN": "sha256:d9fb92e3", "OMP_NUM_THREADS": "4", "XLA_FLAGS": "sha256:ff36828a"}
+    readable = [path for path in made.path.iterdir() if mode(path) & 0o077]
+    assert not any("opensesame" in path.read_text() for path in readable)
+    assert mode(made.path / files.ENVIRONMENT) == 0o600
+    assert open_study(made.path).record == made.record
+    assert not (create(tmp_path, with_variables({"OMP_NUM_THREADS": "4"}), NOW).path / files.ENVIRONMENT).exists()
+
+
+def test_a_study_goes_on_with_the_same_variables_alone_and_no_value_is_shown(tmp_path):
+    made = create(tmp_path, with_variables(), NOW)
+    (made.path / files.ENVIRONMENT).unlink()  # the cluster file is named again
+    alone = open_study(made.path)
+    assert resumed(alone, with_variables()) == alone
+    for other, line in [
+        (SECRET | {"MY_TOKEN": "another"}, "environment.MY_TOKEN: sha256:d9fb92e3 -> sha256:"),
+        (SECRET | {"OMP_NUM_THREADS": "8"}, "environment.OMP_NUM_THREADS: 4 -> 8"),
+        ({}, "environment.MY_TOKEN: sha256:d9fb92e3 -> absent"),
+    ]:
+        with pytest.raises(UserError) as caught:
+            resumed(made, with_variables(other))
+        assert line in str(caught.value)
+        assert not [value for value in ("opensesame", "another") if value in str(caught.value)]
+
+
+def test_a_study_of_an_early_version_goes_on_and_loses_the_values_once_it_is_written(tmp_path):
+    made = create(tmp_path, with_variables(), NOW)
+    (made.path / files.ENVIRONMENT).unlink()
+    (made.path / files.STUDY).write_text(made.record.model_dump_json())
+    early = open_study(made.path)
+    assert early.record == made.record
+    assert cluster_of(ClusterOptions(), early.record.cluster).environment == SECRET
+    more = resumed(early, replace(with_variables(), runs=runs(4)))
+    assert "opensesame" not in (made.path / files.STUDY).read_text()
+    assert open_study(made.path).record == more.record
+
+
+@pytest.mark.parametrize("content", [None, "[1]", "{", '{"MY_TOKEN": 7}', '{"MY_TOKEN": "another", "A": "b"}'])
+def test_a_study_without_its_values_is_read_and_needs_the_cluster_file_to_go_on(tmp_path, content):
+    made = create(tmp_path, with_variables(), NOW)
+    (made.path / files.ENVIRONMENT).unlink()
+    if content is not None:
+        (made.path / files.ENVIRONMENT).write_text(content)
+    cluster = open_study(made.path).record.cluster
+    assert cluster.environment["MY_TOKEN"] == "sha256:d9fb92e3"
+    with pytest.raises(UserError, match=r"values of MY_TOKEN, XLA_FLAGS\n.*--cluster"):
+        cluster_of(ClusterOptions(), cluster)
+    assert cluster_of(ClusterOptions(hosts="localhost:2"), cluster).environment == {}

@@ -71,6 +71,17 @@ def test_a_study_goes_on_on_other_hosts_of_a_queue_with_other_options(folder: Fo
         resumed(begun, asked(cluster=fewer))
 
 
+def test_what_travels_into_a_pod_has_no_value_of_a_variable_and_a_job_of_it_can_begin(folder: Folder) -> None:
+    secret = ASKED.model_copy(update={"environment": {"MY_TOKEN": "opensesame"}})
+    plan = asked(cluster=secret)
+    travelling = Queue(plan, Request(None))._study_files(create(folder.path.parent, plan).record)
+    assert "opensesame" not in "".join(travelling.values())
+    (folder.path / files.STUDY).write_text(travelling[files.STUDY])
+    begun = resumed(open_study(folder.path), plan)
+    ended(begun, begun.record.runs[0])
+    assert resumed(open_study(folder.path), plan).record == begun.record
+
+
 def test_a_study_in_which_a_run_was_launched_is_not_begun_again(folder: Folder) -> None:
     begun = resumed(folder, asked(cluster=GIVEN))
     ended(begun, begun.record.runs[0])
