@@ -11,7 +11,7 @@ HEAD_BYTES = 4096
 FUNCTION = "return its samples as arrays from a function, and name that: `dataset: module:function` (docs/own-code.md)"
 # Not in text: tabs, line ends and escape sequences are.
 _CONTROL = set(range(32)) - set(b"\t\n\v\f\r\b\x1b") | {127}
-_UNICODE_MARKS = (b"\xff\xfe", b"\xfe\xff")
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ _FORMATS = (
     FileFormat("an LZ4 file", ("lz4",), (b"\x04\x22\x4d\x18",), _unpack("unlz4 {0}")),
     FileFormat("a 7-Zip archive", ("7z",), (b"7z\xbc\xaf\x27\x1c",), _unpack("7z x {0} -o{1}")),
     FileFormat("a RAR archive", ("rar",), (b"Rar!\x1a\x07",), _unpack("unrar x {0} {1}")),
-    FileFormat(_ARRAYS, ("npz",), way="name it with `dataset: npz`"),
+    FileFormat(_ARRAYS, ("npz",), way="name it with `dataset: npz`; `dlbench init` knows it by the ending .npz"),
     FileFormat("a NumPy array", ("npy",), (b"\x93NUMPY",),
                "save samples and classes in one file: `np.savez('data.npz', x=..., y=...)`"),
     FileFormat("an HDF5 file", ("h5", "hdf5", "hdf", "he5"), (b"\x89HDF\r\n\x1a\n",)),
@@ -96,13 +96,14 @@ def format_of(path: Path) -> FileFormat | None:
         OSError: It cannot be read.
     """
     if path.is_dir():
-        return _by_name("lmdb" if (path / "data.mdb").is_file() else path.name)
+        is_store = path.suffix in (".zarr", ".lmdb")
+        return _by_name("lmdb" if (path / "data.mdb").is_file() else path.name if is_store else "")
     head = read_regular(path, HEAD_BYTES)
     if _is_text(head):
         return None if path.suffix == f".{_OF_LANGUAGE}" and head else _by_name(path.name)
     if head.startswith(_ZIP.magic):
         inner = next((extension for name, extension in _IN_ZIP if name in head), "")
-        return _by_name(inner) or _by_name(path.name) or _ZIP
+        return _by_name(inner) or _ZIP
     by_magic = (it for it in _FORMATS if it.magic and head[it.offset :].startswith(it.magic))
     return next(by_magic, None) or _by_name(path.name) or (_BINARY if _has_control(head) else None)
 
@@ -143,4 +144,4 @@ def _is_text(head: bytes) -> bool:
 
 
 def _has_control(head: bytes) -> bool:
-    return not head.startswith(_UNICODE_MARKS) and not _CONTROL.isdisjoint(head)
+    return not head.startswith(UTF_16_MARKS) and not _CONTROL.isdisjoint(head)

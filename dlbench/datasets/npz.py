@@ -53,9 +53,11 @@ OPTIONS = NpzOptions
 
 def identity(options: NpzOptions) -> dict[str, Any]:
     """Return the file's checksum and the names; where the file lies does not matter."""
+    digest = hashlib.sha256()
     with _reading(options), open_regular(Path(options.path).expanduser()) as file:
-        checksum = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"sha256": checksum, "x": options.x, "y": options.y, "version": 1}
+        while piece := file.read(PIECE_BYTES):
+            digest.update(piece)
+    return {"sha256": digest.hexdigest(), "x": options.x, "y": options.y, "version": 1}
 
 
 def describe(options: NpzOptions) -> Description:
@@ -241,15 +243,14 @@ def _check_forms(options: NpzOptions, parts: Sequence[_Part], checker: ArrayChec
         source=f"{used} of {Path(options.path).expanduser()}",
         scale=1 / 255 if are_bytes else 1.0,
         num_samples=sum(len(part.x.form) for part in parts if part.x.form.ndim),
-        array_names={part.name: (part.x.name, part.y.name) for part in parts},
+        array_names={
+            part.name: (f"{part.x.name} in {options.path}", f"{part.y.name} in {options.path}") for part in parts
+        },
     )
-    samples, classes = [_samples(part.x.form) for part in parts], [part.classes for part in parts]
-    try:
-        for part, x, y in zip(parts, samples, classes, strict=True):
-            checker.check_form(x, y, part.name)
-        num_classes = len(checker.class_names(len(samples[0])))
-    except UserError as error:
-        raise UserError(f"npz: {options.path}: {error.message}", hint=error.hint) from error
+    samples = [_samples(part.x.form) for part in parts]
+    for part, x in zip(parts, samples, strict=True):
+        checker.check_form(x, part.classes, part.name)
+    num_classes = len(checker.class_names(len(samples[0])))
     return Description(len(samples[0]), len(samples[1]) if samples[1:] else None, samples[0].shape[1:], num_classes)
 
 
