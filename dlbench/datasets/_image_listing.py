@@ -153,7 +153,7 @@ def _refuse_parts(root: Path, inner: Mapping[str, frozenset[str]], ranks: Mappin
             "those are the classes, and the names of the folders above them do not say which one is for training",
             hint=_PARTS_HINT.format(root),
         )
-    alone = [name for name in ranks if len(inner[name]) > 1]
+    alone = [name for name in ranks if _is_plain(name) and len(inner[name]) > 1]
     if alone and len(inner) > 1:
         raise UserError(
             f"{root}: {alone[0]!r} is called as a part and holds the folders {_some(sorted(inner[alone[0]]))}, "

@@ -23,7 +23,8 @@ SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
 # Programs that start several processes, those that do with a word after them, and those that are Python modules.
 LAUNCHERS = {
     "mpirun", "mpiexec", "mpirun.openmpi", "mpiexec.openmpi", "mpirun.mpich", "mpiexec.mpich", "mpiexec.hydra",
-    "mpirun_rsh", "orterun", "prterun", "prun", "srun", "torchrun", "horovodrun", "deepspeed", "jsrun", "aprun", "ibrun",
+    "mpirun_rsh", "orterun", "prterun", "prun", "srun", "torchrun", "horovodrun", "deepspeed", "jsrun", "aprun",
+    "ibrun",
 }  # fmt: skip
 _SUBCOMMANDS = {"accelerate": "launch", "colossalai": "run", "fabric": "run", "lightning": "run"}
 _MODULES = {
@@ -105,8 +106,8 @@ def nested_launcher(case: Case) -> str:
     place = f" ({nested.place})" if nested.place else ""
     line = f", such as `command: {shorten(nested.remedy)}`" if nested.remedy else ""
     return (
-        f"the command starts `{nested.launcher}`{place}, and dlbench starts the {settings.workers} workers itself: each "
-        f"would start all of them again; write what one process executes{line} (docs/own-code.md)"
+        f"the command starts `{nested.launcher}`{place}, and dlbench starts the {settings.workers} workers itself: "
+        f"each would start all of them again; write what one process executes{line} (docs/own-code.md)"
     )
 
 
@@ -158,7 +159,7 @@ def script_warnings(arms: Sequence[RunSpec]) -> list[str]:
 def launcher_warnings(commands: Iterable[SimpleCommand]) -> list[str]:
     """Warn of launchers that a single process starts: what else they start is no worker of the run."""
     return [
-        f"the command starts `{it.launcher}` where dlbench starts one process: if it starts more than one, the run fails; "
+        f"the command starts `{it.launcher}` where dlbench starts one process: if it starts several, the run fails; "
         f"write what one process executes{f', `{it.remedy}`' if it.remedy else ''}"
         for it in commands
         if it.launcher

@@ -46,7 +46,8 @@ def database(path: Path) -> bytes:
 BY_NAME = {
     "t.csv": "CSV", "T.CSV": "CSV", "t.tsv": "tab-separated", "t.jsonl": "JSON lines", "t.ndjson": "JSON lines",
     "t.json": "JSON", "t.arff": "ARFF", "t.svmlight": "LIBSVM", "t.parquet": "Parquet", "t.arrow": "Arrow",
-    "t.feather": "Feather", "t.xlsx": "Excel", "t.npy": "NumPy array", "t.h5": "HDF5", "t.hdf5": "HDF5", "t.mat": "MATLAB",
+    "t.feather": "Feather", "t.xlsx": "Excel", "t.npy": "NumPy array", "t.h5": "HDF5", "t.hdf5": "HDF5",
+    "t.mat": "MATLAB",
     "t.pkl": "pickle", "t.safetensors": "safetensors", "t.tfrecord": "TensorFlow records", "t.tfrecords": "TensorFlow",
     "t.lmdb": "LMDB", "t.gz": "gzip", "t.csv.gz": "gzip", "t.zip": "zip", "t.tar": "tar archive", "t.tar.gz": "tar",
     "t.xz": "xz", "t.bz2": "bzip2", "t.7z": "7-Zip", "t.zst": "Zstandard", "train-images-idx3-ubyte": "IDX",
@@ -111,8 +112,10 @@ def test_archives_come_with_the_command_and_others_with_a_function(tmp_path):
 
 TEXTS = {
     "english.txt": "to be or not to be", "notes.md": "# Title\n\n* a\n", "train.py": "def f():\n\treturn 1\n",
-    "한국어.txt": "옛날 옛적에 " * 900, "中文": "从前有座山", "arabic.txt": "كان يا ما كان", "europarl.pt": "Declaro reaberta",
-    "table.txt": ROWS.decode(), "page.html": "<html></html>", "a.c": "int main() {\f}\n", "colors.log": "\x1b[31mred\x1b[0m",
+    "한국어.txt": "옛날 옛적에 " * 900, "中文": "从前有座山", "arabic.txt": "كان يا ما كان",
+    "europarl.pt": "Declaro reaberta",
+    "table.txt": ROWS.decode(), "page.html": "<html></html>", "a.c": "int main() {\f}\n",
+    "colors.log": "\x1b[31mred\x1b[0m",
     "PAR1": "PAR1 is a gene", "BZh": "BZh91AY&SY is how bzip2 begins", "GIF8": "GIF89a", "bom.txt": "\ufeffa text",
     "dos.txt": "a\r\nb\r\n",
 }  # fmt: skip
