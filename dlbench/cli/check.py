@@ -61,10 +61,10 @@ def command(
         click.echo(said)
     for warning in (*unused_excludes(found, cluster), *warnings(runs, cluster)):
         click.echo(f"warning: {warning}", err=True)
-    verify(runs, lambda line: click.echo(line, err=True))
     if not is_queued(cluster):  # a job's own machines are not here
         require_launchable(runs, cluster)
         require_buildable(runs, cluster, lambda line: click.echo(line, err=True))
+    verify(runs, lambda line: click.echo(line, err=True))
 
 
 def _row(number: int, run: "RunSpec", estimate: float | None) -> list[str]:

@@ -9,8 +9,6 @@ from dlbench.regular_file import read_regular
 
 HEAD_BYTES = 4096
 FUNCTION = "return its samples as arrays from a function, and name that: `dataset: module:function` (docs/own-code.md)"
-# Not in text: tabs, line ends and escape sequences are.
-_CONTROL = set(range(32)) - set(b"\t\n\v\f\r\b\x1b") | {127}
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -32,7 +30,6 @@ def _unpack(command: str) -> str:
     return f"unpack it first: {command}"
 
 
-_ARRAYS = "a NumPy archive"
 _ZIP = FileFormat("a zip archive", ("zip",), (b"PK\x03\x04", b"PK\x05\x06"), _unpack("unzip -q {0} -d {1}"))
 _FORMATS = (
     FileFormat("a compressed tar archive", ("tgz", "tar.gz", "tbz2", "tar.bz2", "txz", "tar.xz", "tar.zst"),
@@ -46,7 +43,7 @@ _FORMATS = (
     FileFormat("an LZ4 file", ("lz4",), (b"\x04\x22\x4d\x18",), _unpack("unlz4 {0}")),
     FileFormat("a 7-Zip archive", ("7z",), (b"7z\xbc\xaf\x27\x1c",), _unpack("7z x {0} -o{1}")),
     FileFormat("a RAR archive", ("rar",), (b"Rar!\x1a\x07",), _unpack("unrar x {0} {1}")),
-    FileFormat(_ARRAYS, ("npz",), way="name it with `dataset: npz`; `dlbench init` knows it by the ending .npz"),
+    FileFormat("a NumPy archive", ("npz",), way="name it with `dataset: npz`; for `init` its name must end in .npz"),
     FileFormat("a NumPy array", ("npy",), (b"\x93NUMPY",),
                "save samples and classes in one file: `np.savez('data.npz', x=..., y=...)`"),
     FileFormat("an HDF5 file", ("h5", "hdf5", "hdf", "he5"), (b"\x89HDF\r\n\x1a\n",)),
@@ -55,9 +52,9 @@ _FORMATS = (
     FileFormat("a pickle", ("pkl", "pickle", "joblib"), (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")),
     FileFormat("a safetensors file", ("safetensors",), (b'{"',), offset=8),
     FileFormat("a Zarr store", ("zarr",)),
-    FileFormat("an IDX file", ("idx", "idx1-ubyte", "idx3-ubyte"), (b"\x00\x00\x08\x01", b"\x00\x00\x08\x03")),
+    FileFormat("an IDX file", ("idx1-ubyte", "idx3-ubyte"), (b"\x00\x00\x08\x01", b"\x00\x00\x08\x03")),
     FileFormat("a CSV table", ("csv",)),
-    FileFormat("a table of tab-separated values", ("tsv", "tab")),
+    FileFormat("a table of tab-separated values", ("tsv",)),
     FileFormat("a file of JSON lines", ("jsonl", "ndjson")),
     FileFormat("a JSON file", ("json",)),
     FileFormat("an ARFF table", ("arff",)),
@@ -105,7 +102,11 @@ def format_of(path: Path) -> FileFormat | None:
         inner = next((extension for name, extension in _IN_ZIP if name in head), "")
         return _by_name(inner) or _ZIP
     by_magic = (it for it in _FORMATS if it.magic and head[it.offset :].startswith(it.magic))
-    return next(by_magic, None) or _by_name(path.name) or (_BINARY if _has_control(head) else None)
+    return (
+        next(by_magic, None)
+        or _by_name(path.name)
+        or (_BINARY if b"\0" in head and not head.startswith(UTF_16_MARKS) else None)
+    )
 
 
 def refusal(path: Path, allowed: str = "") -> UserError | None:
@@ -116,32 +117,25 @@ def refusal(path: Path, allowed: str = "") -> UserError | None:
         allowed: The format that it should have, as an extension.
     """
     try:
-        found = format_of(path)
+        foreign = format_of(path)
     except (OSError, ValueError, RuntimeError):  # whoever reads it says so
         return None
-    if found is None or allowed in found.extensions:
+    if foreign is None or allowed in foreign.extensions:
         return None
-    folder = shlex.quote(str(path.parent))
-    way = found.way.format(shlex.quote(str(path)), folder)
-    return UserError(f"{str(path)!r} is {found.name}, which dlbench does not read", hint=way)
+    way = foreign.way.format(shlex.quote(str(path)), shlex.quote(str(path.parent)))
+    return UserError(f"{str(path)!r} is {foreign.name}, which dlbench does not read", hint=way)
 
 
 def _by_name(name: str) -> FileFormat | None:
-    name = f".{name.lower()}"
-    ends = ((len(end), it) for it in _FORMATS for end in it.extensions if name.endswith((f".{end}", f"-{end}")))
+    ends = ((len(end), it) for it in _FORMATS for end in it.extensions if f".{name.lower()}".endswith(f".{end}"))
     return max(ends, key=lambda pair: pair[0], default=(0, None))[1]
 
 
 def _is_text(head: bytes) -> bool:
     """Whether bytes are the beginning of a text in UTF-8."""
-    if _has_control(head):
-        return False
     try:
         head.decode("utf-8")
     except UnicodeDecodeError as error:
-        return len(head) == HEAD_BYTES and error.start > len(head) - 4  # a character that is cut
-    return True
-
-
-def _has_control(head: bytes) -> bool:
-    return not head.startswith(UTF_16_MARKS) and not _CONTROL.isdisjoint(head)
+        if len(head) < HEAD_BYTES or error.start < len(head) - 3:  # else a character that is cut
+            return False
+    return b"\0" not in head

@@ -18,7 +18,8 @@ from dlbench.scenario.settings import Affects, settings_of
 # What dlbench itself applies to a script: how many workers it starts, where.
 _APPLIED = frozenset(settings_of(Affects.DISTRIBUTION, Affects.OBSERVATION)) | {"cores_per_worker", "command"}
 HOOK = "dlbench"
-MOST_BYTES = 2**20
+# Of a script so much is read, and so much for its first line.
+MOST_BYTES, LINE_BYTES = 2**20, 256
 SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
 # Programs that start several processes, those that do with a word after them, and those that are Python modules.
 LAUNCHERS = {
@@ -112,15 +113,12 @@ def nested_launcher(case: Case) -> str:
 
 
 def python_fault(path: Path) -> str:
-    """Return the line and the reason why a Python script does not compile, or an empty string; nothing is executed.
-
-    Raises:
-        OSError: It cannot be read.
-    """
-    content = read_regular(path)
+    """Return the line and the reason why a Python script does not compile, or an empty string; nothing is executed."""
     try:
         with warnings.catch_warnings(action="ignore"):
-            compile(content, str(path), "exec", dont_inherit=True)
+            compile(read_regular(path), str(path), "exec", dont_inherit=True)
+    except OSError:  # it is executed elsewhere, or the run says why it cannot be read
+        return ""
     except SyntaxError as error:
         return f"line {error.lineno or 1}: {error.msg}"
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:
@@ -178,11 +176,11 @@ def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Itera
             )
 
 
-def text_of(path: Path) -> str | None:
-    """Return the text of a script; None where there is none that can be read."""
+def text_of(path: Path, most_bytes: int = MOST_BYTES) -> str | None:
+    """Return the text of a script, of a longer one its beginning; None where there is none that can be read."""
     try:
-        return read_regular(path, MOST_BYTES).decode("utf-8", "replace")
-    except OSError:
+        return read_regular(path, most_bytes).decode("utf-8", "replace")
+    except (OSError, ValueError):  # no path at all, such as one with a zero byte
         return None
 
 
@@ -220,7 +218,7 @@ def _is_program(word: str, name: str) -> bool:
     """Whether a word after a wrapper is a program rather than an option of the wrapper or its value."""
     if name in LAUNCHERS or name in _SUBCOMMANDS or name in SHELLS or _PYTHON.fullmatch(name):
         return True
-    return word.endswith(".py") or interpreter_of((not names(word) and text_of(Path(word))) or "") != ""
+    return word.endswith(".py") or interpreter_of(text_of(Path(word), LINE_BYTES) or "") != ""
 
 
 def _shell_text(words: Sequence[str], folder: Path) -> tuple[str | None, Path | None]:
@@ -228,8 +226,8 @@ def _shell_text(words: Sequence[str], folder: Path) -> tuple[str | None, Path | 
     name, arguments = Path(words[0]).name, list(words[1:])
     if name not in (*SHELLS, "source", "."):
         path = _there(words[0], folder)
-        text = text_of(path) if path and not _PYTHON.fullmatch(name) else None
-        return (text, path) if text is not None and interpreter_of(text) in SHELLS else (None, None)
+        is_shell = path is not None and interpreter_of(text_of(path, LINE_BYTES) or "") in SHELLS
+        return (text_of(path), path) if path and is_shell else (None, None)
     while arguments and arguments[0].startswith(("-", "+")):
         option = arguments.pop(0)
         if not option.startswith("--") and "c" in option and arguments:

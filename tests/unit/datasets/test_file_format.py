@@ -50,7 +50,7 @@ BY_NAME = {
     "t.mat": "MATLAB",
     "t.pkl": "pickle", "t.safetensors": "safetensors", "t.tfrecord": "TensorFlow records", "t.tfrecords": "TensorFlow",
     "t.lmdb": "LMDB", "t.gz": "gzip", "t.csv.gz": "gzip", "t.zip": "zip", "t.tar": "tar archive", "t.tar.gz": "tar",
-    "t.xz": "xz", "t.bz2": "bzip2", "t.7z": "7-Zip", "t.zst": "Zstandard", "train-images-idx3-ubyte": "IDX",
+    "t.xz": "xz", "t.bz2": "bzip2", "t.7z": "7-Zip", "t.zst": "Zstandard", "images.idx3-ubyte": "IDX",
 }  # fmt: skip
 BY_CONTENT = {
     "Parquet": b"PAR1\x15\x04\x15" + JUNK, "Arrow": b"ARROW1\x00\x00" + JUNK, "Feather": b"FEA1\x00" + JUNK,
@@ -117,7 +117,7 @@ TEXTS = {
     "table.txt": ROWS.decode(), "page.html": "<html></html>", "a.c": "int main() {\f}\n",
     "colors.log": "\x1b[31mred\x1b[0m",
     "PAR1": "PAR1 is a gene", "BZh": "BZh91AY&SY is how bzip2 begins", "GIF8": "GIF89a", "bom.txt": "\ufeffa text",
-    "dos.txt": "a\r\nb\r\n",
+    "dos.txt": "a\r\nb\r\n\x1a", "scraped.txt": "\x01\x02 text", "notes-csv": "a text", "song.tab": "e|--0--|",
 }  # fmt: skip
 
 
