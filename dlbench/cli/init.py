@@ -78,7 +78,10 @@ def command(
     for warning in launcher_warnings(commands):
         click.echo(f"warning: {warning}", err=True)
     if script and lacks_hook(Path(script)):
-        click.echo(f"{script} never calls dlbench.worker, so nothing of it would be recorded; add to it:", err=True)
+        click.echo(
+            f"{script} never calls dlbench.worker, so nothing of it would be recorded; add to the Python script:",
+            err=True,
+        )
         for line in HOOK:
             click.echo(f"    {line}", err=True)
 

@@ -83,7 +83,7 @@ class SimpleCommand:
         """The part of a launcher's command that each worker is to execute; empty where it is not clear."""
         for number, word in enumerate(self.words[1:], start=1):
             if word.endswith(".py"):
-                return shlex.join(["python", *self.words[number:]])
+                return shlex.join(["python", *("..." if "$" in word else word for word in self.words[number:])])
         return ""
 
 

@@ -152,7 +152,7 @@ def test_a_shell_script_that_starts_processes_is_refused_with_its_line(here: Pat
 def test_the_line_to_write_instead_is_named(here: Path) -> None:
     (here / "train.sh").write_text("torchrun --standalone --nproc_per_node=2 ddp.py 2 1 --batch_size ${BATCH:-32}\n")
     assert "(train.sh: torchrun --standalone" in refusal(here, "bash train.sh")
-    assert "`command: python ddp.py 2 1 --batch_size" in refusal(here, "bash train.sh")
+    assert "`command: python ddp.py 2 1 --batch_size ...`" in refusal(here, "bash train.sh")
 
 
 def test_one_worker_is_warned_of_a_launcher(here: Path) -> None:
