@@ -32,8 +32,8 @@ def command(
 ) -> None:
     """Validate SCENARIO and show its runs in the order of execution.
 
-    No run is started; models of your own are built once. Exit code 2 if anything is wrong, with the file, the line and
-    what is allowed, or if a library, a program or a script is not here that `run` would need.
+    No run is started; data is read and models of your own are built once. Exit code 2 if anything is wrong, with the
+    file, the line and what is allowed, or if a library, a program or a script is not here that `run` would need.
     """
     from dlbench.scenario.check.step_rows import announcement
     from dlbench.scenario.check.warnings import warnings
@@ -43,6 +43,7 @@ def command(
     from dlbench.study.folder import wall_times
     from dlbench.study.own_models import require_buildable
     from dlbench.study.plan import cluster_of, is_queued, notices, require_launchable, require_table_format
+    from dlbench.study.prepare import verify
 
     cluster = cluster_of(where)
     found = read(scenario, options.read_sets(sets))
@@ -62,6 +63,7 @@ def command(
     if not is_queued(cluster):  # a job's own machines are not here
         require_launchable(runs, cluster)
         require_buildable(runs, cluster, lambda line: click.echo(line, err=True))
+    verify(runs, lambda line: click.echo(line, err=True))
 
 
 def _row(number: int, run: "RunSpec", estimate: float | None) -> list[str]:

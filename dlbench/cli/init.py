@@ -39,10 +39,12 @@ def command(
 ) -> None:
     """Write FILE (scenario.yaml), a commented scenario that runs as it is. Asks for what is not given."""
     from dlbench.records.files import write_text
+    from dlbench.scenario.check.scripts import launcher_warnings, simple_commands
     from dlbench.scenario.cluster import this_machine
     from dlbench.scenario.expand.runs import expand
     from dlbench.scenario.read.scenario_file import parse
-    from dlbench.study.starter import Wish, lacks_hook, starter
+    from dlbench.study.prepare import verify
+    from dlbench.study.starter import Wish, command_of, lacks_hook, starter
 
     if file.exists() and not force:
         raise UserError(f"{file} is there already", hint="name another file, or replace it with --force")
@@ -62,6 +64,7 @@ def command(
     text = starter(wish, str(file))
     try:
         runs = expand(parse(text, str(file)), cluster, {})
+        verify(runs, lambda line: click.echo(line, err=True))
     except UserError as error:  # of a file that is not written no line is of use
         raise UserError(error.message, hint=error.hint) from error
     try:
@@ -71,8 +74,14 @@ def command(
     click.echo(
         f"{file}: {len(runs)} runs of {len({run.fingerprint for run in runs})} arms. Next: dlbench run {file} --report"
     )
+    commands = simple_commands(command_of(Path(script))) if script else ()
+    for warning in launcher_warnings(commands):
+        click.echo(f"warning: {warning}", err=True)
     if script and lacks_hook(Path(script)):
-        click.echo(f"{script} never calls dlbench.worker, so nothing of it would be recorded; add to it:", err=True)
+        click.echo(
+            f"{script} never calls dlbench.worker, so nothing of it would be recorded; add to the Python script:",
+            err=True,
+        )
         for line in HOOK:
             click.echo(f"    {line}", err=True)
 

@@ -1,11 +1,13 @@
 """The data sets: one file or one table row each.
 
-A data set file holds a one-line doc, `OPTIONS`, and three functions:
+A data set file holds a one-line doc, `OPTIONS`, and up to four functions:
 
     def identity(options) -> dict[str, Any]: ...   # what identifies the content, JSON-able and quick: versions,
                                                    # sizes, a listing's fingerprint; the cache key is its hash
     def prepare(options, writer: ArrayWriter) -> None: ...  # writes x and y once, in pieces, see `_writer.py`
     def describe(options) -> Description: ...      # optional: sizes and shape, quick, without preparing
+    def verify(options) -> str: ...                # optional: refuses what `prepare` would refuse of the user's files,
+                                                   # in bounded time, for `check` and `init`; returns what was read
 
 Published data sets that differ only in address, checksum and size are rows of `_table.py`; a row has the same three
 functions. A user's own `package.module:function` returns `(x, y)` or `(x, y, validation_x, validation_y)` as arrays.
@@ -17,7 +19,8 @@ read-only, so that memory grows neither with their number nor with the data.
 
     _prepare.py    python -m dlbench.datasets._prepare '{"dataset": ..., "options": ..., "cache": ...}'
     _cache.py      one folder for each prepared data set: lock, temporary folder, atomic rename
-    _writer.py     ArrayWriter: checks arrays and writes them in pieces
+    _writer.py     ArrayWriter: checks arrays and writes them in pieces; ArrayChecker: checks alone
+    _file_format.py   files of other formats, and what to do with them
     _format.py     the files of a prepared data set: meta.json, checksums, open_arrays (what a worker maps)
     _split.py      split(arrays, seed, ...) -> Split: which samples are trained on, which are evaluated
     _download.py   published files: downloaded, verified, kept in the cache

@@ -20,6 +20,11 @@ Color = Literal["rgb", "grayscale"]
 
 MODES = {"rgb": "RGB", "grayscale": "L"}
 CHANNELS = {"rgb": 3, "grayscale": 1}
+FORMATS = ("JPEG", "PNG")
+_ENDS = ((b"\xff\xd8", b"\xff\xd9"), (b"\x89PNG\r\n\x1a\n", b"IEND"))
+_END_BYTES = 16
+# The tag of Exif, and its values that swap height and width.
+_ORIENTATION, _TURNED = 0x0112, (5, 6, 7, 8)
 # The most that one task decodes; there are at most twice as many tasks as threads.
 TASK_BYTES = 2**20
 TASK_FILES = 128
@@ -115,6 +120,30 @@ def size_of(path: Path) -> tuple[int, int] | None:
     return image.height, image.width
 
 
+def header_size(path: Path) -> tuple[int, int] | None:
+    """Return (height, width) of an image as displayed, as its header says; None where it has none."""
+    from PIL import Image
+
+    try:
+        with open_regular(path) as file, Image.open(file, formats=FORMATS) as image:
+            is_turned = image.getexif().get(_ORIENTATION, 1) in _TURNED
+            return image.size if is_turned else (image.height, image.width)
+    except Exception:  # noqa: BLE001  # a broken file may raise any exception in a decoder
+        return None
+
+
+def has_both_ends(path: Path) -> bool:
+    """Whether a file begins and ends as a JPEG or PNG image does; one that does not may still be decoded."""
+    try:
+        with open_regular(path) as file:
+            head = file.read(_END_BYTES)
+            file.seek(-_END_BYTES, os.SEEK_END)
+            tail = file.read()
+    except OSError:  # among others for a file that is shorter than its end
+        return False
+    return any(head.startswith(start) and end in tail for start, end in _ENDS)
+
+
 def _decode_some(form: Form, paths: Sequence[Path]) -> tuple[Pixels, list[DecodingFailure]]:
     pixels = np.zeros((len(paths), *form.shape), dtype=np.uint8)
     failures: list[DecodingFailure] = []
@@ -145,7 +174,7 @@ def _decode(path: Path, color: Color) -> Any:
     """
     from PIL import Image
 
-    with open_regular(path) as file, Image.open(file, formats=("JPEG", "PNG")) as image:
+    with open_regular(path) as file, Image.open(file, formats=FORMATS) as image:
         if image.width * image.height > MOST_PIXELS:
             raise _TooLargeError(f"has {image.height:,} x {image.width:,} pixels; {MOST_PIXELS:,} are the most")
         with _BUDGET.taken(image.width * image.height):

@@ -2,18 +2,28 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice, product
 from pathlib import Path
 
 import numpy as np
 
+from dlbench.datasets._file_format import refusal
 from dlbench.errors import UserError
 
 EXTENSIONS = (".jpg", ".jpeg", ".png")
-TRAIN = "train"
-# The first of these that is there is the validation part.
-VALIDATION = ("validation", "val", "valid", "test")
+# Words in the names of folders that are parts. Of several held-out parts the first in this order validates.
+TRAIN = ("train", "training")
+HELD_OUT = (
+    "validation", "val", "valid", "dev", "devel", "development", "eval", "evaluation", "holdout", "test", "testing",
+    "tests",
+)  # fmt: skip
+# Words beside them that change nothing: `seg_train`, `TrainingSet`, `test images`.
+_FILLERS = {"set", "data", "dataset", "images", "imgs", "image", "img", "seg", "split", "part", "folder"}
+# Folders that only hold another one, as archives have them: `seg_train/seg_train/<classes>`.
+_MOST_WRAPPERS = 3
 MANY = 10
 
 
@@ -29,13 +39,17 @@ class ImageFile:
 
 @dataclass(frozen=True)
 class Listing:
-    """All images of a data set by part (`train`, perhaps `validation`), sorted by class and path."""
+    """All images of a data set by part (`train`, perhaps `validation`), sorted by class and path.
+
+    `validation_folder` is the folder of the validation part, relative to `root`; empty where there is none.
+    """
 
     root: Path
     class_names: tuple[str, ...]
     parts: dict[str, tuple[ImageFile, ...]]
     num_ignored_files: int
     ignored_folders: tuple[str, ...]
+    validation_folder: str
 
     @property
     def fingerprint(self) -> str:
@@ -52,8 +66,8 @@ def read_listing(root: Path, limit_per_class: int | None, seed: int) -> Listing:
     """List the images below `root`.
 
     Args:
-        root: A folder with one folder per class, or with `train/` and perhaps `test/`, `val/` or `validation/` that
-            hold one folder per class each.
+        root: A folder with one folder per class, or with a folder for each part (`train`, `val`, `Testing`, `seg_test`,
+            ...) that holds one folder per class.
         limit_per_class: Keep at most this many images of each class in each part.
         seed: Chooses them.
 
@@ -61,10 +75,14 @@ def read_listing(root: Path, limit_per_class: int | None, seed: int) -> Listing:
         OSError: A folder or a file cannot be read.
         UserError: The folder does not have this form, or a class has no image.
     """
-    folders = {"train": root} | _part_folders(root)
+    folders, ignored_folders = _layout(root)
     class_names = _subfolders(folders["train"])
     if not class_names:
-        raise UserError(f"{root} has no class folders", hint="it needs one folder of JPEG or PNG files for each class")
+        foreign = next(filter(None, map(refusal, islice(sorted(root.iterdir()), MANY))), None)
+        raise UserError(
+            f"{root} has no class folders" + (f"; {foreign.message}" if foreign else ""),
+            hint=foreign.hint if foreign else "it needs one folder of JPEG or PNG files for each class",
+        )
     parts: dict[str, tuple[ImageFile, ...]] = {}
     num_ignored = 0
     for part, folder in folders.items():
@@ -81,25 +99,98 @@ def read_listing(root: Path, limit_per_class: int | None, seed: int) -> Listing:
         tuple(map(_readable, class_names)),
         {part: found for part, found in parts.items() if found},
         num_ignored,
-        tuple(map(_readable, _ignored_folders(root, folders))),
+        tuple(map(_readable, ignored_folders)),
+        _readable(os.path.relpath(folders["validation"], root)) if "validation" in folders else "",
     )
 
 
-def _part_folders(root: Path) -> dict[str, Path]:
-    """Return the folders of the parts; empty where `root` itself holds the class folders."""
-    names = _subfolders(root)
-    if TRAIN not in names:
-        return {}
-    validation = next((name for name in VALIDATION if name in names), None)
-    if validation is None:
-        # `train` beside `car` and `bus` is a class; alone it is the training part.
-        return {"train": root / TRAIN} if names == (TRAIN,) else {}
-    return {"train": root / TRAIN, "validation": root / validation}
+def _layout(root: Path) -> tuple[dict[str, Path], list[str]]:
+    """Return the folder of each part, which holds class folders, and the names of those that are no part.
+
+    Folders that hold the same folders are never classes: those are the classes.
+
+    Raises:
+        UserError: It is not clear which folders are the classes.
+    """
+    root = _unwrapped(root)
+    inner = {name: frozenset(_subfolders(_unwrapped(root / name))) for name in _subfolders(root)}
+    ranks = {name: rank for name in inner if (rank := _part_rank(name)) is not None}
+    pairs = [
+        (train, other)
+        for train, other in product(ranks, ranks)
+        if ranks[train] == 0 < ranks[other] and (inner[train] & inner[other] or (_is_plain(train) and _is_plain(other)))
+    ]
+    if not pairs:
+        _refuse_parts(root, inner, ranks)
+        return {"train": root}, []
+    trains = {train for train, _ in pairs}
+    if len(trains) > 1 and TRAIN[0] not in trains:
+        raise UserError(f"{root} has several training parts: {_some(sorted(trains))}", hint=_PARTS_HINT.format(root))
+    train = TRAIN[0] if TRAIN[0] in trains else trains.pop()
+    held_out = [other for first, other in pairs if first == train]
+    validation = min(held_out, key=lambda name: (not inner[name], ranks[name], not _is_plain(name), name))
+    folders = {"train": _unwrapped(root / train), "validation": _unwrapped(root / validation)}
+    return folders, [name for name in inner if name not in (train, validation)]
 
 
-def _ignored_folders(root: Path, folders: dict[str, Path]) -> tuple[str, ...]:
-    used = {folder.name for folder in folders.values()}
-    return () if folders["train"] == root else tuple(name for name in _subfolders(root) if name not in used)
+_PARTS_HINT = (
+    "call the folders of the parts train and validation, or name the one that holds the class folders: "
+    "`dataset.path: {0}/...`"
+)
+
+
+def _refuse_parts(root: Path, inner: Mapping[str, frozenset[str]], ranks: Mapping[str, int]) -> None:
+    """Refuse folders that hold the classes and are not called as parts are, or of which one alone is.
+
+    Raises:
+        UserError: They are such.
+    """
+    nested = [names for names in inner.values() if names]
+    shared, all_names = frozenset.intersection(*nested or [frozenset()]), frozenset().union(*nested)
+    if len(nested) > 1 and len(shared) > 1 and 2 * len(shared) >= len(all_names):
+        raise UserError(
+            f"{root}: {_some([name for name in inner if inner[name]])} hold the same folders, {_some(sorted(shared))}: "
+            "those are the classes, and the names of the folders above them do not say which one is for training",
+            hint=_PARTS_HINT.format(root),
+        )
+    alone = [name for name in ranks if _is_plain(name) and len(inner[name]) > 1]
+    if alone and len(inner) > 1:
+        raise UserError(
+            f"{root}: {alone[0]!r} is called as a part and holds the folders {_some(sorted(inner[alone[0]]))}, "
+            f"but no other part beside it does: {_some([name for name in inner if name != alone[0]])}",
+            hint=_PARTS_HINT.format(root),
+        )
+
+
+def _part_rank(name: str) -> int | None:
+    """Return 0 for the name of a training part, 1 and more for one of a held-out part, by preference; else None."""
+    ranks = {0 if word in TRAIN else 1 + HELD_OUT.index(word) for word in _words(name) if word in TRAIN + HELD_OUT}
+    return ranks.pop() if len(ranks) == 1 else None
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name is that of a part and nothing else: `seg_train` is, `train station` is not."""
+    words = set(_words(name))
+    return bool(words) and words <= _FILLERS.union(TRAIN, HELD_OUT)
+
+
+def _words(name: str) -> list[str]:
+    separated = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[a-z])(?=(?:set|data|images|imgs)(?![a-z]))", " ", name)
+    return re.findall("[a-z]+", separated.lower())
+
+
+def _unwrapped(folder: Path) -> Path:
+    """Return the folder that holds the folders, below some that hold but one, of a name that says nothing more."""
+    for _ in range(_MOST_WRAPPERS):
+        names = _subfolders(folder)
+        if (
+            len(names) != 1
+            or not (names[0] == folder.name or _is_plain(names[0]))
+            or not _subfolders(folder / names[0])
+        ):
+            break
+        folder /= names[0]
+    return folder
 
 
 def _subfolders(folder: Path) -> tuple[str, ...]:
@@ -168,7 +259,10 @@ def _check_classes(
     if unknown := sorted(set(_subfolders(folders["validation"])) - set(class_names)):
         raise UserError(f"{folders['validation']}: there is no class {_some(unknown)} in {folders['train']}")
     if not parts["validation"]:
-        raise UserError(f"{folders['validation']} has no JPEG or PNG file in its class folders")
+        raise UserError(
+            f"{folders['validation']} has no JPEG or PNG file in its class folders",
+            hint=f"to keep a part of the training images for validation: `dataset.path: {folders['train']}`",
+        )
 
 
 def _some(names: list[str]) -> str:

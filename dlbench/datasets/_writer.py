@@ -8,7 +8,7 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Any, Self
@@ -74,24 +74,142 @@ class NpyStream:
         return self._file.tell()
 
 
-class ArrayWriter:
-    """Where a data set's `prepare` writes to: what the samples mean, then the samples in pieces.
-
-    Use as a context manager; `finish` returns what was written, already on disk.
+class ArrayChecker:
+    """Takes the samples of a data set as `ArrayWriter` does and refuses the same; keeps none of them.
 
     Attributes:
         say: Receives lines about the progress.
     """
 
-    def __init__(self, folder: Path, say: Say) -> None:
-        self._folder = folder
+    def __init__(self, say: Say) -> None:
         self.say = say
-        self._open_files = ExitStack()
-        self._streams: dict[str, NpyStream] = {}
+        self._forms: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
         self._largest_class = -1
         self._has_class_zero = False
-        self._reported_at = time.monotonic()
         self.describe(source="")
+
+    def describe(
+        self,
+        *,
+        source: str,
+        class_names: tuple[str, ...] | None = None,
+        scale: float = 1.0,
+        offset: float = 0.0,
+        notes: dict[str, Any] | None = None,
+        num_samples: int | None = None,
+        vocabulary: int | None = None,
+        target_shape: tuple[int, ...] = (),
+        array_names: Mapping[str, tuple[str, str]] | None = None,
+    ) -> None:
+        """Set what the samples mean; call it before the first piece.
+
+        Args:
+            source: Where the samples come from, for humans.
+            class_names: Names by class number; default: as many as the largest class number asks for.
+            scale: A sample enters the network as `x * scale + offset`.
+            offset: See `scale`.
+            notes: How the samples were converted, JSON-able; kept in `meta.json`.
+            num_samples: How many samples there will be in all, for the progress lines and the check of the disk.
+            vocabulary: Where samples are tokens, whole numbers below this; they are never scaled.
+            target_shape: (T,) where each sample has a class at each of T positions.
+            array_names: What messages call the samples and the classes of a part.
+        """
+        self._described = {"source": source, "scale": scale, "offset": offset, "notes": notes or {}}
+        self._class_names, self._num_expected = class_names, num_samples
+        self._vocabulary, self._target_shape = vocabulary, target_shape
+        self._array_names = {**PARTS, **(array_names or {})}
+
+    def append(self, x: Any, y: Any, part: str = "train") -> None:
+        """Append samples `x` [n, ...] and class numbers `y` [n, *target_shape] to the part `train` or `validation`.
+
+        Raises:
+            UserError: The arrays do not fit each other or the pieces before, or hold what cannot be trained on.
+        """
+        name_x, name_y = self._array_names[part]
+        x, y = _as_array(name_x, x), _as_array(name_y, y)
+        self.check_form(x, y, part)
+        for rows in pieces(x):
+            self._append_piece(part, x[rows], y[rows])
+
+    def check_form(self, x: Array, y: Array, part: str = "train") -> None:
+        """Check the shape and type of samples, and all of their classes; no sample is read.
+
+        Raises:
+            UserError: See `append`.
+        """
+        name_x, name_y = self._array_names[part]
+        _check_samples(name_x, x)
+        _check_classes(name_y, y, self._target_shape)
+        if len(x) != len(y):
+            raise UserError(f"{name_x} has {len(x):,} samples but {name_y} has {len(y):,} class numbers")
+        if not len(x):
+            raise UserError(f"{name_x} is empty; it must hold at least one sample")
+        self._check_equal_forms(part, x, y)
+        self._note_classes(name_y, y)
+
+    def class_names(self, num_train: int) -> tuple[str, ...]:
+        """Return the names of the classes of so many training samples.
+
+        Raises:
+            UserError: The class numbers are not those of classes 0, 1, ...
+        """
+        names = self._class_names
+        num_classes = self._largest_class + 1 if names is None else len(names)
+        if self._largest_class >= num_classes:
+            raise UserError(f"class number {self._largest_class:,} in a data set of {num_classes:,} classes")
+        if num_classes < 2:
+            raise UserError("the data set has a single class; at least two are needed")
+        if names is None and num_classes > num_train:
+            raise UserError(
+                f"class numbers reach {self._largest_class:,} but there are only {num_train:,} training samples",
+                hint="y must hold class numbers 0, 1, 2, ...",
+            )
+        if names is None and not self._has_class_zero:
+            raise UserError("no sample is of class 0", hint="classes are numbered from 0; subtract the smallest number")
+        return tuple(str(number) for number in range(num_classes)) if names is None else names
+
+    def _append_piece(self, part: str, x: Array, y: Array) -> None:
+        name = self._array_names[part][0]
+        if x.dtype.kind == "f" and not np.isfinite(x).all():
+            raise UserError(f"{name} holds numbers that are not finite (NaN or infinity)")
+        if self._vocabulary is not None:
+            _check_tokens(name, x, self._vocabulary)
+
+    def _note_classes(self, name: str, y: Array) -> None:
+        smallest, largest = int(y.min()), int(y.max())
+        if smallest < 0:
+            raise UserError(f"{name} holds {smallest}; classes are numbered from 0")
+        if largest >= 2**31:
+            raise UserError(f"{name} holds {largest:,}, which is not a class number")
+        self._largest_class = max(self._largest_class, largest)
+        self._has_class_zero = self._has_class_zero or smallest == 0
+
+    def _check_equal_forms(self, part: str, x: Array, y: Array) -> None:
+        """Refuse samples or classes of another form than those before, or than those of the training part."""
+        forms = ((_stored_type(x.dtype), x.shape[1:]), (np.dtype(np.int32), y.shape[1:]))
+        for key, shown_name, train_key, form in zip(
+            PARTS[part], self._array_names[part], PARTS["train"], forms, strict=True
+        ):
+            for other in (self._forms.setdefault(key, form), self._forms.get(train_key, form)):
+                if other != form:
+                    raise UserError(
+                        f"{shown_name} has samples of shape {form[1]} and type {form[0]}; "
+                        f"others have {other[1]} and {other[0]}"
+                    )
+
+
+class ArrayWriter(ArrayChecker):
+    """Where a data set's `prepare` writes to: what the samples mean, then the samples in pieces.
+
+    Use as a context manager; `finish` returns what was written, already on disk.
+    """
+
+    def __init__(self, folder: Path, say: Say) -> None:
+        super().__init__(say)
+        self._folder = folder
+        self._open_files = ExitStack()
+        self._streams: dict[str, NpyStream] = {}
+        self._reported_at = time.monotonic()
 
     def __enter__(self) -> Self:
         return self
@@ -109,53 +227,6 @@ class ArrayWriter:
         """
         return download(file, self._folder.parent / "downloads", self.say)
 
-    def describe(
-        self,
-        *,
-        source: str,
-        class_names: tuple[str, ...] | None = None,
-        scale: float = 1.0,
-        offset: float = 0.0,
-        notes: dict[str, Any] | None = None,
-        num_samples: int | None = None,
-        vocabulary: int | None = None,
-        target_shape: tuple[int, ...] = (),
-    ) -> None:
-        """Set what the samples mean; call it before the first piece.
-
-        Args:
-            source: Where the samples come from, for humans.
-            class_names: Names by class number; default: as many as the largest class number asks for.
-            scale: A sample enters the network as `x * scale + offset`.
-            offset: See `scale`.
-            notes: How the samples were converted, JSON-able; kept in `meta.json`.
-            num_samples: How many samples there will be in all, for the progress lines and the check of the disk.
-            vocabulary: Where samples are tokens, whole numbers below this; they are never scaled.
-            target_shape: (T,) where each sample has a class at each of T positions.
-        """
-        self._described = {"source": source, "scale": scale, "offset": offset, "notes": notes or {}}
-        self._class_names, self._num_expected = class_names, num_samples
-        self._vocabulary, self._target_shape = vocabulary, target_shape
-
-    def append(self, x: Any, y: Any, part: str = "train") -> None:
-        """Append samples `x` [n, ...] and class numbers `y` [n, *target_shape] to the part `train` or `validation`.
-
-        Raises:
-            UserError: The arrays do not fit each other or the pieces before, or hold what cannot be trained on.
-        """
-        name_x, name_y = PARTS[part]
-        x, y = _as_array(name_x, x), _as_array(name_y, y)
-        _check_samples(name_x, x)
-        _check_classes(name_y, y, self._target_shape)
-        if not self._streams:
-            self._check_room(x)
-        if len(x) != len(y):
-            raise UserError(f"{name_x} has {len(x):,} samples but {name_y} has {len(y):,} class numbers")
-        if not len(x):
-            raise UserError(f"{name_x} is empty; it must hold at least one sample")
-        for rows in pieces(x):
-            self._append_piece(part, x[rows], y[rows])
-
     def finish(self) -> DatasetContent:
         """Check the whole, force it to disk and return what was written.
 
@@ -164,22 +235,18 @@ class ArrayWriter:
         """
         if "x" not in self._streams:
             raise UserError("the data set has no training samples")
-        names = self._checked_class_names()
+        names = self.class_names(self._streams["x"].num_rows)
         arrays = {name: stream.finish() for name, stream in self._streams.items()}
         self.say(f"{self._num_written:,} samples written")
         return DatasetContent(arrays=arrays, class_names=names, vocabulary=self._vocabulary, **self._described)
 
     def _append_piece(self, part: str, x: Array, y: Array) -> None:
+        if not self._streams:
+            self._check_room(x)
+        super()._append_piece(part, x, y)
         name_x, name_y = PARTS[part]
-        # Bool is stored as uint8, all else in its own type in native byte order.
-        x = x.astype(np.uint8 if x.dtype.kind == "b" else x.dtype.newbyteorder("="), copy=False)
-        if x.dtype.kind == "f" and not np.isfinite(x).all():
-            raise UserError(f"{name_x} holds numbers that are not finite (NaN or infinity)")
-        if self._vocabulary is not None:
-            _check_tokens(name_x, x, self._vocabulary)
-        self._note_classes(name_y, y)
-        self._stream(name_x, x).append(x)
-        self._stream(name_y, y).append(y.astype(np.int32))
+        self._stream(name_x).append(x.astype(_stored_type(x.dtype), copy=False))
+        self._stream(name_y).append(y.astype(np.int32))
         self._report()
 
     def _check_room(self, x: Array) -> None:
@@ -197,30 +264,13 @@ class ArrayWriter:
                 hint=ELSEWHERE,
             )
 
-    def _note_classes(self, name: str, y: Array) -> None:
-        smallest, largest = int(y.min()), int(y.max())
-        if smallest < 0:
-            raise UserError(f"{name} holds {smallest}; classes are numbered from 0")
-        if largest >= 2**31:
-            raise UserError(f"{name} holds {largest:,}, which is not a class number")
-        self._largest_class = max(self._largest_class, largest)
-        self._has_class_zero = self._has_class_zero or smallest == 0
-
-    def _stream(self, name: str, rows: Array) -> NpyStream:
-        dtype = np.dtype(np.int32) if name in ("y", "validation_y") else rows.dtype
+    def _stream(self, name: str) -> NpyStream:
         if name not in self._streams:
             path = self._folder / f"{name}.npy"
             with disk_errors(path):
                 file = self._open_files.enter_context(path.open("w+b"))
-                self._streams[name] = NpyStream(file, dtype, rows.shape[1:])
-        stream = self._streams[name]
-        for other in (stream, self._streams.get(name.removeprefix("validation_"), stream)):
-            if other.dtype != dtype or other.item_shape != rows.shape[1:]:
-                raise UserError(
-                    f"{name} has samples of shape {rows.shape[1:]} and type {dtype}; "
-                    f"others have {other.item_shape} and {other.dtype}"
-                )
-        return stream
+                self._streams[name] = NpyStream(file, *self._forms[name])
+        return self._streams[name]
 
     @property
     def _num_written(self) -> int:
@@ -233,22 +283,10 @@ class ArrayWriter:
             total = f" of {self._num_expected:,}" if self._num_expected else ""
             self.say(f"{self._num_written:,}{total} samples")
 
-    def _checked_class_names(self) -> tuple[str, ...]:
-        names = self._class_names
-        num_classes = self._largest_class + 1 if names is None else len(names)
-        num_train = self._streams["x"].num_rows
-        if self._largest_class >= num_classes:
-            raise UserError(f"class number {self._largest_class:,} in a data set of {num_classes:,} classes")
-        if num_classes < 2:
-            raise UserError("the data set has a single class; at least two are needed")
-        if names is None and num_classes > num_train:
-            raise UserError(
-                f"class numbers reach {self._largest_class:,} but there are only {num_train:,} training samples",
-                hint="y must hold class numbers 0, 1, 2, ...",
-            )
-        if names is None and not self._has_class_zero:
-            raise UserError("no sample is of class 0", hint="classes are numbered from 0; subtract the smallest number")
-        return tuple(str(number) for number in range(num_classes)) if names is None else names
+
+def _stored_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type that samples are stored in: bytes for bool, native byte order for all."""
+    return np.dtype(np.uint8) if dtype.kind == "b" else dtype.newbyteorder("=")
 
 
 def _as_array(name: str, value: Any) -> Array:

@@ -1,8 +1,10 @@
-"""JPEG and PNG files in one folder per class, perhaps below train/ and test/ (or val/, validation/)."""
+"""JPEG and PNG files in one folder per class, perhaps below train/ and test/ (or other names of parts)."""
 
 import glob
-import shlex
+import random
 import warnings
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -11,15 +13,27 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from dlbench.datasets import Description
-from dlbench.datasets._image_decoding import CHANNELS, Color, DecodingFailure, Form, decode_all, size_of
+from dlbench.datasets._file_format import refusal
+from dlbench.datasets._image_decoding import (
+    CHANNELS,
+    Color,
+    DecodingFailure,
+    Form,
+    decode_all,
+    has_both_ends,
+    header_size,
+    size_of,
+)
 from dlbench.datasets._image_listing import MANY, Listing, read_listing
 from dlbench.datasets._writer import ArrayWriter
 from dlbench.errors import UserError
 from dlbench.plugins import Options
 from dlbench.scenario.settings import Count, Natural
 
-# Ends of names of files that hold a folder.
-ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
+# `verify` decodes so many images, drawn by a fixed seed, and looks at the ends of so many.
+VERIFIED_IMAGES, VERIFIED_ENDS = 2_000, 100_000
+# The size that images of different sizes get in a first scenario.
+COMMON_SIZE = (64, 64)
 Pixels = Annotated[Count, Field(le=8192)]
 
 
@@ -66,6 +80,37 @@ def describe(options: ImageFolderOptions) -> Description:
     return Description(len(listing.parts["train"]), num_validation, shape, len(listing.class_names))
 
 
+def common_size(options: ImageFolderOptions) -> tuple[int, int] | None:
+    """Return the size that images of different sizes can get; None where the headers of those drawn have one size."""
+    sizes = {header_size(path) for path in _drawn(_paths(_listing(options)), VERIFIED_IMAGES)} - {None}
+    return COMMON_SIZE if len(sizes) > 1 else None
+
+
+def verify(options: ImageFolderOptions) -> str:
+    """Refuse what `prepare` would refuse of the images that are looked at; return which they are.
+
+    Up to `VERIFIED_IMAGES` are all decoded. Of more so many are drawn and decoded, and of the others the first and last
+    bytes are read; those that do not begin and end as an image does are decoded too.
+
+    Raises:
+        UserError: Images are damaged, or of different sizes where `image_size` is not set.
+    """
+    listing = _listing(options)
+    paths = _paths(listing)
+    chosen = _drawn(paths, VERIFIED_IMAGES)
+    others = _drawn(sorted(set(paths) - set(chosen)), VERIFIED_ENDS)
+    with ThreadPoolExecutor() as pool:
+        are_whole = pool.map(has_both_ends, others, chunksize=256)
+    odd = [path for path, is_whole in zip(others, are_whole, strict=True) if not is_whole]
+    with warnings.catch_warnings(action="ignore"):
+        results = decode_all([*chosen, *odd[:VERIFIED_IMAGES]], _form(options, listing))
+        if failures := [failure for _, failed in results for failure in failed]:
+            raise _unusable(listing.root, failures)
+    seen = f"{len(chosen):,} of {len(paths):,} images were decoded"
+    ends = f", and the ends of {len(others):,} others read" if others else ""
+    return f"{options.path}: {seen}{ends}{_parts_in_words(listing)}"
+
+
 def prepare(options: ImageFolderOptions, writer: ArrayWriter) -> None:
     """Decode every image to uint8 [height, width, channels]; pixels enter the network as 0 to 1.
 
@@ -73,6 +118,7 @@ def prepare(options: ImageFolderOptions, writer: ArrayWriter) -> None:
         UserError: Images are damaged, or of different sizes where `image_size` is not set.
     """
     listing = _listing(options)
+    writer.say(f"reading {listing.root}{_parts_in_words(listing)}")
     failures: list[DecodingFailure] = []
     with warnings.catch_warnings():
         # Decoders warn of odd metadata and palettes, which do not change the pixels.
@@ -106,6 +152,8 @@ def _listing(options: ImageFolderOptions) -> Listing:
     root = Path(options.path)
     try:
         root = root.expanduser().absolute()
+        if foreign := refusal(root):
+            raise UserError(f"image_folder: {foreign.message}", hint=foreign.hint)
         return read_listing(root, options.limit_per_class, options.seed)
     except RuntimeError as error:
         raise UserError(f"image_folder: {options.path!r}: there is no such user, or no home folder is known") from error
@@ -117,14 +165,24 @@ def _listing(options: ImageFolderOptions) -> Listing:
 
 
 def _unpacked(root: Path) -> str:
-    """Return the command that unpacks an archive that is named, or lies where its folder is named; else nothing."""
+    """Return what to do with an archive that lies where its folder is named; else nothing."""
     beside = sorted(root.parent.glob(f"{glob.escape(root.name)}.*"))
-    for archive in (root, *beside):
-        if archive.name.endswith(ARCHIVES) and archive.is_file():
-            program = "unzip -q {0} -d {1}" if archive.suffix == ".zip" else "tar -xf {0} -C {1}"
-            command = program.format(shlex.quote(str(archive)), shlex.quote(str(archive.parent)))
-            return f"unpack it first: {command}"
-    return ""
+    return next((foreign.hint for archive in beside if (foreign := refusal(archive))), "")
+
+
+def _paths(listing: Listing) -> list[Path]:
+    return [listing.root / image.path for images in listing.parts.values() for image in images]
+
+
+def _drawn(paths: Sequence[Path], most: int) -> Sequence[Path]:
+    return paths if len(paths) <= most else sorted(random.Random(0).sample(paths, most))
+
+
+def _parts_in_words(listing: Listing) -> str:
+    """Say which folder validates and which are left out, where there are such."""
+    held_out = f"; {listing.validation_folder!r} is the validation part" if listing.validation_folder else ""
+    ignored = ", ".join(map(repr, listing.ignored_folders[:MANY]))
+    return f"{held_out}; not used: {ignored}" if ignored else held_out
 
 
 def _form(options: ImageFolderOptions, listing: Listing) -> Form:

@@ -1,19 +1,28 @@
-"""Arrays in one NumPy .npz file: x and y, or x_train and y_train, perhaps with a part of their own for validation."""
+"""Arrays in one NumPy .npz file: x and y, or x_train and y_train, perhaps with a part of their own for validation.
+
+Arrays are read in pieces: what a header claims is never allocated, and a file larger than memory can be prepared.
+"""
 
 import hashlib
+import math
+import re
+import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
 from dlbench.datasets import Description
-from dlbench.datasets._writer import ArrayWriter
-from dlbench.errors import UserError, nearest
+from dlbench.datasets._file_format import refusal
+from dlbench.datasets._writer import PIECE_BYTES, ArrayChecker, ArrayWriter
+from dlbench.errors import UserError, nearest, shorten
 from dlbench.plugins import Options
 from dlbench.regular_file import open_regular
 
@@ -21,7 +30,12 @@ Array = npt.NDArray[Any]
 # Names that people give samples and classes, for training and for validation; the first pair that is there counts.
 _TRAIN = (("x_train", "y_train"), ("x", "y"), ("images", "labels"), ("X_train", "Y_train"), ("X", "Y"), ("X", "y"))
 _VALIDATION = (("x_validation", "y_validation"), ("x_val", "y_val"), ("x_test", "y_test"), ("X_test", "Y_test"))
-_PIECE = 2**22
+# `verify` reads so much of the samples of each part.
+VERIFIED_BYTES = 2**30
+_READERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 
 
 class NpzOptions(Options):
@@ -40,89 +54,239 @@ OPTIONS = NpzOptions
 def identity(options: NpzOptions) -> dict[str, Any]:
     """Return the file's checksum and the names; where the file lies does not matter."""
     digest = hashlib.sha256()
-    with _opened(options) as (path, _), open_regular(path) as file:
-        while piece := file.read(_PIECE):
+    with _reading(options), open_regular(Path(options.path).expanduser()) as file:
+        while piece := file.read(PIECE_BYTES):
             digest.update(piece)
     return {"sha256": digest.hexdigest(), "x": options.x, "y": options.y, "version": 1}
 
 
 def describe(options: NpzOptions) -> Description:
-    """Read the sizes of the arrays."""
-    with _opened(options) as (path, arrays):
-        names = _names(options, path, arrays)
-        x, y = (arrays[name] for name in names["train"])
-        if not x.ndim or not y.ndim:
-            raise UserError(f"npz: {path}: {' and '.join(names['train'])} must be arrays of samples and classes")
-        samples = _samples(x)
-        y = _classes(y)
-        validation = len(arrays[names["validation"][0]]) if "validation" in names else None
-        classes = int(y.max()) + 1 if len(y) and np.issubdtype(y.dtype, np.integer) else None
-        return Description(len(samples), validation, samples.shape[1:], classes)
+    """Read the sizes of the arrays, and all classes."""
+    with _opened(options) as parts:
+        return _check_forms(options, parts, ArrayChecker(lambda line: None))
+
+
+def verify(options: NpzOptions) -> str:
+    """Refuse what `prepare` would; of the samples of a part the first `VERIFIED_BYTES` are read."""
+    with _opened(options) as parts:
+        _append(options, parts, ArrayChecker(lambda line: None), VERIFIED_BYTES)
+        cut = [part.x for part in parts if part.x.num_bytes > VERIFIED_BYTES]
+    most = f"the first {VERIFIED_BYTES / 1e9:.1f} GB of "
+    sizes = " and ".join(f"{array.name!r} ({array.num_bytes / 1e9:,.1f} GB)" for array in cut)
+    return f"{options.path}: " + (f"{most}{sizes} and all classes were read" if cut else "all samples were read")
 
 
 def prepare(options: NpzOptions, writer: ArrayWriter) -> None:
     """Write the arrays; images of bytes [n, height, width] get a channel, and bytes enter the network as 0 to 1.
 
     Raises:
-        UserError: The file is none, or an array is not there or has objects or texts in it.
+        UserError: The file is damaged, or an array is not there or has objects or texts in it.
     """
-    with _opened(options) as (path, arrays):
-        names = _names(options, path, arrays)
-        are_bytes = {arrays[x].dtype for x, _ in names.values()} == {np.dtype(np.uint8)}
-        used = ", ".join(name for pair in names.values() for name in pair)
-        writer.describe(source=f"{used} of {path}", scale=1 / 255 if are_bytes else 1.0)
-        found = {part: (_samples(arrays[x]), _classes(arrays[y])) for part, (x, y) in names.items()}
-    # Outside, so that a full disk is not taken for a fault of the file.
-    for part, (x, y) in found.items():
-        writer.append(x, y, part)
+    with _opened(options) as parts:
+        _append(options, parts, writer, math.inf)
+
+
+class StoredArray:
+    """One array of an opened file, which is read in pieces.
+
+    Args:
+        archive: The file.
+        member: Its member.
+        options: Name the file in messages.
+
+    Attributes:
+        name: Its name in the file.
+        form: An array of its shape and type that takes no memory and holds none of its numbers.
+    """
+
+    def __init__(self, archive: zipfile.ZipFile, member: zipfile.ZipInfo, options: NpzOptions) -> None:
+        self.name = _array_name(member)
+        self._archive, self._member, self._options = archive, member, options
+        with _reading(options, self.name), archive.open(member) as file:
+            shape, self._is_fortran, dtype = _header(file)
+            self._start = file.tell()
+            self.form: Array = np.broadcast_to(np.zeros((), dtype), shape)
+            # Objects have no size of their own: the form alone refuses them.
+            if self._start + self.num_bytes != member.file_size and not dtype.hasobject:
+                size = member.file_size - self._start
+                raise ValueError(f"it has {size:,} bytes, and {list(shape)} of {dtype} take {self.num_bytes:,}")
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all elements."""
+        return math.prod(self.form.shape) * self.form.dtype.itemsize
+
+    def pieces(self, most_bytes: float = math.inf) -> Iterator[Array]:
+        """Yield consecutive rows, until `most_bytes` are read; of an array in Fortran order all rows or none.
+
+        Raises:
+            UserError: The file is damaged.
+        """
+        num_rows, row_bytes = len(self.form), max(1, self.form[:1].nbytes)
+        rows = num_rows if self._is_fortran else max(1, PIECE_BYTES // row_bytes)
+        if self._is_fortran and self.num_bytes > most_bytes:
+            return
+        with _reading(self._options, self.name), self._archive.open(self._member) as file:
+            _exactly(file, self._start)
+            for start in range(0, num_rows, rows):
+                if start * row_bytes >= most_bytes:
+                    return
+                shape = (min(rows, num_rows - start), *self.form.shape[1:])
+                numbers = np.frombuffer(_exactly(file, shape[0] * row_bytes), self.form.dtype)
+                yield numbers.reshape(shape[::-1]).T if self._is_fortran else numbers.reshape(shape)
+            file.read(1)  # the checksum is compared at the end
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Samples and classes of the part `train` or `validation`."""
+
+    name: str
+    x: StoredArray
+    y: StoredArray
+
+    @cached_property
+    def classes(self) -> Array:
+        """Classes as one number each [n], where y has them so, as [n, 1] or one-hot [n, classes]; else y's form."""
+        form = self.y.form
+        if form.ndim not in (1, 2) or form.dtype.kind not in "biuf" or not form.size:
+            return form
+        numbers = [_class_numbers(piece) for piece in self.y.pieces()]
+        return np.concatenate(numbers) if all(piece.ndim == 1 for piece in numbers) else form
 
 
 @contextmanager
-def _opened(options: NpzOptions) -> Iterator[tuple[Path, Mapping[str, Array]]]:
-    path = Path(options.path).expanduser()
+def _opened(options: NpzOptions) -> Iterator[Sequence[_Part]]:
+    """Open the file; yield its training part and, where it has one, its validation part.
+
+    Raises:
+        UserError: It is damaged, or holds no such arrays.
+    """
+    with ExitStack() as stack:
+        with _reading(options):
+            file = stack.enter_context(open_regular(Path(options.path).expanduser()))
+            archive = stack.enter_context(zipfile.ZipFile(file))
+        members = archive.infolist()
+        pairs = _names(options, [_array_name(member) for member in members])
+        arrays = {_array_name(member): member for member in members}
+        yield [
+            _Part(part, *(StoredArray(archive, arrays[name], options) for name in pair)) for part, pair in pairs.items()
+        ]
+
+
+@contextmanager
+def _reading(options: NpzOptions, array: str = "") -> Iterator[None]:
+    """Report whatever goes wrong while the file is read.
+
+    Raises:
+        UserError: The file is not there, is none or is damaged.
+    """
+    what = f"{array!r} in {options.path!r}" if array else repr(options.path)
     try:
-        with open_regular(path) as file:
-            arrays = np.load(file, allow_pickle=False)
-            if not isinstance(arrays, np.lib.npyio.NpzFile):
-                raise UserError(f"npz: {options.path!r} holds one array, not several with names", hint="use np.savez")
-            yield path, arrays
+        yield
     except FileNotFoundError as error:
+        path = Path(options.path)
         near = nearest(path.name, [one.name for one in path.parent.glob("*.npz")])
         raise UserError(f"npz: {options.path!r} does not exist", hint=near) from error
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise UserError(f"npz: {options.path!r} cannot be read: {error}") from error
-
-
-def _names(options: NpzOptions, path: Path, arrays: Mapping[str, Array]) -> dict[Any, tuple[str, str]]:
-    """Return the names of samples and classes by part."""
-    known = list(arrays)
-    train = next((pair for pair in _TRAIN if set(pair) <= set(known)), (None, None))
-    chosen = (options.x or train[0], options.y or train[1])
-    if None in chosen:
+    except Exception as error:  # a damaged file may raise any exception in zipfile and NumPy
+        if foreign := refusal(Path(options.path).expanduser(), "npz"):
+            raise UserError(f"npz: {foreign.message}", hint=foreign.hint) from error
+        reason = re.sub(" at 0x[0-9a-f]+", "", str(error)).partition("\n")[0] or type(error).__name__
         raise UserError(
-            f"npz: {path} has {', '.join(known) or 'no array'}, neither x and y nor x_train and y_train",
+            f"npz: {what} cannot be read: {shorten(reason)}",
+            hint="the file is damaged or was not written by np.savez: write it again",
+        ) from error
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, whether the order is Fortran's, and type.
+
+    Raises:
+        ValueError: There is no header, or one that NumPy writes for arrays of no use here.
+    """
+    version = np.lib.format.read_magic(file)
+    if version not in _READERS:
+        raise ValueError(f"it has version {version[0]}.{version[1]} of NumPy's format; 1.0 and 2.0 can be read")
+    with warnings.catch_warnings(action="ignore"):  # of headers as Python 2 wrote them
+        return _READERS[version](file)
+
+
+def _exactly(file: IO[bytes], num_bytes: int) -> bytearray:
+    """Return so many bytes of a file; memory grows with what is there, not with what is asked for."""
+    content = bytearray()
+    while len(content) < num_bytes:
+        piece = file.read(min(num_bytes - len(content), PIECE_BYTES))
+        if not piece:
+            raise EOFError("it is cut off")
+        content += piece
+    return content
+
+
+def _array_name(member: zipfile.ZipInfo) -> str:
+    return member.filename.removesuffix(".npy")
+
+
+def _append(options: NpzOptions, parts: Sequence[_Part], checker: ArrayChecker, most_bytes: float) -> None:
+    _check_forms(options, parts, checker)
+    for part in parts:
+        start = 0
+        for piece in part.x.pieces(most_bytes):
+            checker.append(_samples(piece), part.classes[start : start + len(piece)], part.name)
+            start += len(piece)
+
+
+def _check_forms(options: NpzOptions, parts: Sequence[_Part], checker: ArrayChecker) -> Description:
+    """Pass the arrays' forms and all classes to a checker; return what is known by that."""
+    are_bytes = {part.x.form.dtype for part in parts} == {np.dtype(np.uint8)}
+    used = ", ".join(array.name for part in parts for array in (part.x, part.y))
+    checker.describe(
+        source=f"{used} of {Path(options.path).expanduser()}",
+        scale=1 / 255 if are_bytes else 1.0,
+        num_samples=sum(len(part.x.form) for part in parts if part.x.form.ndim),
+        array_names={
+            part.name: (f"{part.x.name} in {options.path}", f"{part.y.name} in {options.path}") for part in parts
+        },
+    )
+    samples = [_samples(part.x.form) for part in parts]
+    for part, x in zip(parts, samples, strict=True):
+        checker.check_form(x, part.classes, part.name)
+    num_classes = len(checker.class_names(len(samples[0])))
+    return Description(len(samples[0]), len(samples[1]) if samples[1:] else None, samples[0].shape[1:], num_classes)
+
+
+def _names(options: NpzOptions, known: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return the names of samples and classes by part.
+
+    Raises:
+        UserError: They are not there, or there twice.
+    """
+    train = next((pair for pair in _TRAIN if set(pair) <= set(known)), (None, None))
+    x, y = options.x or train[0], options.y or train[1]
+    there = ", ".join(known) or "no array"
+    if x is None or y is None:
+        raise UserError(
+            f"npz: {options.path} has {shorten(there)}, neither x and y nor x_train and y_train",
             hint="name them with `dataset.x` and `dataset.y`",
         )
-    missing = [name for name in chosen if name not in known]
-    if missing:
-        raise UserError(f"npz: {path} has no array {missing[0]!r}; it has {', '.join(known) or 'no array'}")
-    found: dict[Any, tuple[str, str]] = {"train": (str(chosen[0]), str(chosen[1]))}
+    pairs = {"train": (x, y)}
     validation = next((pair for pair in _VALIDATION if set(pair) <= set(known)), None)
     # Who names arrays of his own has named all that count.
     if validation is not None and options.x is None and options.y is None:
-        found["validation"] = validation
-    return found
+        pairs["validation"] = validation
+    for name in (name for pair in pairs.values() for name in pair):
+        if name not in known:
+            raise UserError(f"npz: {options.path} has no array {name!r}; it has {shorten(there)}")
+        if known.count(name) > 1:
+            raise UserError(f"npz: {options.path} has the array {name!r} twice", hint="write it again with np.savez")
+    return pairs
 
 
 def _samples(x: Array) -> Array:
     return x[..., np.newaxis] if x.dtype == np.uint8 and x.ndim == 3 else x
 
 
-def _classes(y: Array) -> Array:
-    """Return classes as one number each [n], also of a file that has them as [n, 1] or one-hot [n, classes]."""
-    if y.ndim != 2 or y.dtype.kind not in "biuf":
-        return y
-    if y.shape[1] == 1:
-        return y[:, 0]
+def _class_numbers(y: Array) -> Array:
+    if y.ndim == 1 or y.shape[1] == 1:
+        return y.reshape(-1)
     is_one_hot = bool(((y == 0) | (y == 1)).all() and (y.sum(axis=1) == 1).all())
     return y.argmax(axis=1) if is_one_hot else y

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from dlbench.datasets import Description
+from dlbench.datasets._file_format import UTF_16_MARKS, refusal
 from dlbench.datasets._writer import ArrayWriter
 from dlbench.errors import UserError
 from dlbench.plugins import Options
@@ -48,7 +49,8 @@ class TextOptions(Options):
         "is predicted once in an epoch (`sequence_length` with every, 1 with next).",
     )
     unit: Unit = Field(
-        "character", description="What a token is: a character, or a byte of the file (which may then hold anything)."
+        "character",
+        description="What a token is: a character, or a byte of the file (which may then be in any format).",
     )
     lower_case: bool = Field(False, description="Convert letters to lower case (with bytes: those of ASCII).")
     min_count: Count = Field(
@@ -95,7 +97,7 @@ OPTIONS = TextOptions
 def identity(options: TextOptions) -> dict[str, Any]:
     """Return the file's checksum and the options; where the file lies does not matter."""
     found = options.model_dump(mode="json", exclude={"path"})
-    return {**found, "sha256": hashlib.sha256(_bytes_of(options.path)).hexdigest(), "version": 1}
+    return {**found, "sha256": hashlib.sha256(_bytes_of(options.path, options.unit)).hexdigest(), "version": 1}
 
 
 def describe(options: TextOptions) -> Description:
@@ -172,9 +174,9 @@ def read_codes(path: str, unit: Unit, lower_case: bool) -> Array:
     """Return the codes of a text: code points, or bytes.
 
     Raises:
-        UserError: There is no such file, or it is empty, too large or (characters) not UTF-8.
+        UserError: There is no such file, or it is empty, too large or (characters) not UTF-8 or no text at all.
     """
-    raw = _bytes_of(path)
+    raw = _bytes_of(path, unit)
     if unit == "byte":
         return np.frombuffer(raw.lower() if lower_case else raw, np.uint8)
     text = _decoded(raw, path)
@@ -212,11 +214,13 @@ def _name(code: int, unit: Unit) -> str:
     return chr(code) if unit == "character" else f"0x{code:02x}"
 
 
-def _bytes_of(path: str) -> bytes:
+def _bytes_of(path: str, unit: Unit) -> bytes:
     try:
         file = Path(path).expanduser()
         if not file.is_file():
             raise UserError(f"text: {path!r} " + ("is not a file" if file.exists() else "does not exist"))
+        if unit == "character" and (foreign := refusal(file)):
+            raise UserError(f"text: {foreign.message}", hint=foreign.hint)
         if file.stat().st_size > MAX_BYTES:
             raise UserError(f"text: {path!r} has more than {MAX_BYTES // 2**20} MiB, the limit")
         raw = file.read_bytes()
@@ -234,5 +238,5 @@ def _decoded(raw: bytes, path: str) -> str:
         line = raw.count(b"\n", 0, error.start) + 1
         raise UserError(
             f"text: {path!r} is not UTF-8: byte {error.start:,} (line {line:,}) is 0x{raw[error.start]:02x}",
-            hint="convert it (`iconv -t utf-8`), or set `dataset.unit: byte`",
+            hint=f"convert it: `iconv -f {'UTF-16' if raw[:2] in UTF_16_MARKS else 'ENCODING'} -t UTF-8`",
         ) from error

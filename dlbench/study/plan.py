@@ -18,6 +18,7 @@ from dlbench.launch.environment import not_passed_on
 from dlbench.records import files, parquet
 from dlbench.records.machine import describe
 from dlbench.records.variables import is_digest
+from dlbench.scenario.check.scripts import python_fault
 from dlbench.scenario.cluster import Cluster, MeasuredLink, this_machine
 from dlbench.scenario.cluster.allocation import allocation
 from dlbench.scenario.cluster.cluster_file import ClusterOptions
@@ -217,6 +218,8 @@ def _command_missing(words: Sequence[str]) -> Iterator[UserError]:
         if not placeholders(script) and not Path(script).is_file():
             near = nearest(script, [path.name for path in Path().glob("*.py")])
             yield UserError(f"command: there is no script {script!r} in {Path.cwd()}", hint=near)
+        elif not placeholders(script) and program in ("python", "python3") and (fault := python_fault(Path(script))):
+            yield UserError(f"command: {script} does not compile: {fault}")
 
 
 def _scenario(request: Request, folder: Folder | None) -> tuple[Scenario, str]:

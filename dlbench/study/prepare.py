@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from dlbench.errors import PREPARATION_REFUSED, UserError
+from dlbench import plugins
+from dlbench.errors import PREPARATION_REFUSED, UserError, joined
 from dlbench.hosts.remote import argv, in_parallel, remote_hosts
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.run_spec import RunSpec
@@ -79,10 +80,9 @@ def prepare(
         UserError: One cannot be prepared, or is another on another host; says why.
         Stopped: `stop` was set.
     """
-    recipes = dict.fromkeys(recipe for run in runs if (recipe := recipe_of(run)) is not None)
     found = {
         recipe: _prepared(recipe) or _prepare(recipe, [sys.executable, *_words(recipe)], say, stop)
-        for recipe in recipes
+        for recipe in _recipes(runs)
     }
     if cluster is None or not (others := remote_hosts(cluster)):
         return found
@@ -98,6 +98,42 @@ def _prepared(recipe: str) -> Prepared | None:
     except (UserError, OSError, ImportError):  # the process that prepares it reports why
         return None
     return None if entry is None else Prepared(entry.folder, entry.meta.checksum)
+
+
+def verify(runs: Iterable[RunSpec], say: Say) -> None:
+    """Read the data sets of runs for `check` and `init`, and refuse what `run` would refuse.
+
+    How much of a data set is read, the data set bounds (`verify` of its file). One that is a function of the user's own
+    is prepared, as `run` does, which then finds it prepared.
+
+    Args:
+        runs: The runs.
+        say: Takes a line on what was read of each.
+
+    Raises:
+        UserError: Data sets cannot be prepared; says why for each.
+    """
+    problems = []
+    for recipe in _recipes(runs):
+        options = json.loads(recipe)["options"]
+        plugin = plugins.load("datasets", _dataset(recipe))
+        try:
+            if callable(plugin.target):
+                _prepare(recipe, [sys.executable, *_words(recipe)], say, threading.Event())
+            elif (function := plugin.get("verify")) and (seen := function(plugin.options(**options))):
+                say(seen)
+        except UserError as error:
+            problems.append(error if callable(plugin.target) else _refused(_dataset(recipe), error))
+    if problems:
+        raise joined(problems)
+
+
+def _recipes(runs: Iterable[RunSpec]) -> list[str]:
+    return list(dict.fromkeys(recipe for run in runs if (recipe := recipe_of(run)) is not None))
+
+
+def _refused(dataset: str, error: UserError) -> UserError:
+    return UserError(f"data set {dataset!r} cannot be prepared: {error.message}", hint=error.hint)
 
 
 def _words(recipe: str, **more: str) -> tuple[str, ...]:
@@ -229,7 +265,7 @@ def _relay(stream: IO[str], say: Say) -> list[str]:
 def _failure(dataset: str, code: int, lines: list[str]) -> UserError:
     """Return the error of a failed preparation; exit code 2 is a mistake that the user can fix."""
     if code == USAGE:
-        return UserError(f"data set {dataset!r} cannot be prepared: " + "\n".join(lines))
+        return _refused(dataset, UserError("\n".join(lines).removeprefix(f"data set {dataset!r}: ")))
     ended = f"on signal {-code}" if code < 0 else f"with exit code {code}"
     said = "\n  ".join(lines) or "it said nothing"
     return NotPrepared(f"data set {dataset!r} could not be prepared (ended {ended}):\n  {said}")

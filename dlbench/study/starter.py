@@ -2,31 +2,30 @@
 
 import re
 import shlex
-import warnings
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from dlbench import plugins
 from dlbench.analysis.formatting import one_line
 from dlbench.errors import UserError, nearest
-from dlbench.scenario.check.scripts import HOOK
+from dlbench.scenario.check.scripts import HOOK, SHELLS, interpreter_of, python_fault, simple_commands, text_of
 from dlbench.scenario.read.document import inline
 
 AXES = ("workers", "batch_size", "strategy")
 # The first pair whose larger one is there for all workers.
 BATCH_SIZES = ((32, 128), (8, 32), (2, 8), (1, 2))
-IMAGES = {".jpg", ".jpeg", ".png"}
-# Images that are looked at for their sizes, and the size that all get where these differ.
-LOOK_AT, COMMON_SIZE = 60, (64, 64)
 # Below so many pixels at a side a convolution has nothing to pool.
 SMALLEST_SIDE = 16
 # By what a script is known, in this order, and the strategy that starts it.
 STARTED_BY = (("horovod", "horovod"), ("mpi4py", "mpi"), ("torch.distributed", "mpi"))
+# What executes a script by the end of its name; others are known by their first line.
+PROGRAMS = {".py": "python", ".pyw": "python", ".sh": "bash", ".bash": "bash"}
+# How scripts of queues are known: by the end of their names, or by a line for the queue.
+JOB_SUFFIXES = (".sbatch", ".slurm", ".pbs", ".lsf", ".sge")
+JOB_DIRECTIVE = re.compile(r"^#(SBATCH|PBS|BSUB|COBALT|\$) ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -107,11 +106,6 @@ def starter(wish: Wish, name: str) -> str:
     return "\n".join((*_head(wish, name), "base:", *base.text(), "", *_axes(matrix), *_end(wish))) + "\n"
 
 
-def lacks_hook(script: Path) -> bool:
-    """Whether a script never calls the worker's hook, without which nothing of it is recorded."""
-    return HOOK not in _text_of(script)
-
-
 def _head(wish: Wish, name: str) -> Iterator[str]:
     shown = one_line(shlex.quote(name))
     yield f"# Compares {' and '.join(wish.compare)} for {one_line(wish.script or wish.data)}."
@@ -138,15 +132,65 @@ def _end(wish: Wish) -> Iterator[str]:
 
 def _of_script(wish: Wish, base: _Lines) -> str:
     """Add what a script needs; return the strategy that starts it."""
-    path = Path(wish.script)
-    if not path.is_file():
-        near = nearest(path.name, [one.name for one in path.parent.glob("*.py")])
-        raise UserError(f"there is no script {wish.script!r}", hint=near)
-    text = _text_of(path)
-    base.add("command", f"python {shlex.quote(wish.script)}", "{batch_size} and every other setting can be filled in")
+    command = command_of(Path(wish.script))
+    nested = next((it for it in simple_commands(command) if it.launcher), None)
+    if nested and {"workers", "strategy"} & set(wish.compare):
+        raise UserError(
+            f"{wish.script} starts processes itself, by `{nested.launcher}`, and dlbench starts one for each worker",
+            hint=f"name the script that one process executes: --script {(*nested.scripts, 'train.py')[0]}",
+        )
+    text = "\n".join(_texts(command))
+    base.add("command", command, "{batch_size} and every other setting can be filled in")
     base.add("learning_rate", 0.1, "what the script reads as run.learning_rate")
     base.add("epochs", 10, "what the script reads as run.epochs; a rate needs 50 steps and 5 s")
+    if nested:
+        return "single"
     return next((strategy for word, strategy in STARTED_BY if re.search(rf"\b{re.escape(word)}\b", text)), "single")
+
+
+def command_of(script: Path) -> str:
+    """Return the command that executes a script.
+
+    Raises:
+        UserError: It is not there, neither Python nor a shell script, a job script or a notebook, or does not compile.
+    """
+    if not script.is_file():
+        near = nearest(script.name, [one.name for one in script.parent.glob("*.py")])
+        raise UserError(f"there is no script {str(script)!r}", hint=near)
+    quoted, text = shlex.quote(str(script)), text_of(script)
+    if text is None:
+        raise UserError(f"{script} cannot be read")
+    if script.suffix == ".ipynb":
+        raise UserError(
+            f"{script} is a notebook, and a run executes a script",
+            hint=f"make one of it: jupyter nbconvert --to script {quoted}",
+        )
+    program = PROGRAMS.get(script.suffix) or interpreter_of(text)
+    if script.suffix in JOB_SUFFIXES or (program != "python" and JOB_DIRECTIVE.search(text)):
+        inner = [path for it in simple_commands(f"bash {quoted}") for path in it.scripts]
+        raise UserError(
+            f"{script} is a job script, and dlbench submits jobs and starts the processes itself (docs/queues.md)",
+            hint=f"name the script that its srun or mpirun line starts: --script {(*inner, 'train.py')[0]}",
+        )
+    if program not in ("python", *SHELLS):
+        raise UserError(
+            f"{script} is neither a Python nor a shell script by the end of its name (.py, .sh) or its first line (#!)",
+            hint="write the command into a scenario by hand: docs/own-code.md",
+        )
+    if program == "python" and (fault := python_fault(script)):
+        raise UserError(f"{script} does not compile: {fault}")
+    return f"{program} {quoted}"
+
+
+def lacks_hook(script: Path) -> bool:
+    """Whether neither a script nor one that it starts calls the worker's hook, without which nothing is recorded."""
+    return not any(HOOK in text for text in _texts(command_of(script)))
+
+
+def _texts(command: str) -> list[str]:
+    """Return the texts of the scripts that a command starts."""
+    paths = {Path(word) for it in simple_commands(command) for word in (*it.words[1:2], *map(str, it.scripts))}
+    return [text for path in sorted(paths) if (text := text_of(path)) is not None]
 
 
 def _of_data(wish: Wish, base: _Lines) -> str:
@@ -179,13 +223,12 @@ def _options_of(data: str) -> dict[str, Any]:
     """Return the data set and its options that a word or a path means."""
     path = Path(data).expanduser()
     if path.is_dir():
-        size = _common_size(path)
+        folder = plugins.load("datasets", "image_folder")
+        size = folder.get("common_size")(folder.options.model_validate({"path": data}))
         return {"dataset": "image_folder", "dataset.path": data} | ({"dataset.image_size": list(size)} if size else {})
-    if path.suffix == ".npz":
+    if path.suffix.lower() == ".npz":
         return {"dataset": "npz", "dataset.path": data}
     if path.is_file():
-        if path.name.endswith(plugins.load("datasets", "image_folder").get("ARCHIVES")):  # it says how to unpack it
-            return {"dataset": "image_folder", "dataset.path": data}
         return {"dataset": "text", "dataset.path": data}
     known = plugins.names("datasets")
     if data in known and (needed := _needed(data)):
@@ -201,22 +244,6 @@ def _needed(dataset: str) -> str:
     """Return the options without which a data set is nothing."""
     fields = plugins.load("datasets", dataset).options.model_fields
     return ", ".join(f"dataset.{name}" for name, field in fields.items() if field.is_required())
-
-
-def _common_size(folder: Path) -> tuple[int, int] | None:
-    """Return the size that images of different sizes are to get; None where the first ones have one size."""
-    from PIL import Image
-
-    images = (path for path in folder.rglob("*") if path.suffix.lower() in IMAGES)
-    sizes: Counter[tuple[int, int]] = Counter()
-    for path in islice(images, LOOK_AT):
-        with warnings.catch_warnings(action="ignore"):
-            try:
-                with Image.open(path) as image:
-                    sizes[image.size] += 1
-            except OSError:  # a damaged image is named when the data is prepared
-                continue
-    return COMMON_SIZE if len(sizes) > 1 else None
 
 
 def _model_for(found: Any) -> str:
@@ -249,10 +276,3 @@ def _strategies(wish: Wish, base: _Lines) -> list[str]:
     trains_with_keras = all(key != "trainer" for key, _, _ in base.found)
     horovod = ["horovod"] if trains_with_keras and find_spec("horovod") is not None else []
     return ["mpi", *horovod, "local_sgd"]
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from error

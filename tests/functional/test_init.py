@@ -105,6 +105,7 @@ def test_strategies_are_an_axis_where_they_are_asked_for() -> None:
     [
         (["--data", "digts"], "did you mean 'digits'?"),
         (["--data", "a.tar.xz"], "unpack it first"),
+        (["--data", "t.jsonl"], "module:function"),
         (["--script", "trian.py"], "did you mean 'train.py'?"),
         (["--script", "plain.py", "--compare", "workers"], "compare batch_size alone"),
         (["--script", "train.py", "--compare", "strategy"], "its own"),
@@ -117,11 +118,56 @@ def test_strategies_are_an_axis_where_they_are_asked_for() -> None:
 )
 def test_what_cannot_be_is_said_and_nothing_written(arguments: list[str], said: str) -> None:
     Path("a.tar.xz").touch()
+    Path("t.jsonl").write_text("{}\n")
     done = dlbench("init", *arguments)
     assert done.exit_code == 2
     assert said in done.output
     assert "scenario.yaml:" not in done.output  # no line of a file that is not there
     assert not Path("scenario.yaml").exists()
+
+
+FUNCTION = """\
+import numpy as np
+
+def good():
+    return np.zeros((30, 2)), np.arange(30) % 3
+
+def bad():
+    return np.zeros((30, 2)), np.arange(30) + 0.5
+"""
+
+
+def test_data_that_run_refuses_is_refused_by_check_and_init_in_the_same_words(here: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(60, 4))
+    np.savez("labels.npz", x=x, y=np.arange(60) % 3 + 0.5)
+    np.savez("nan.npz", x=np.where(x > 2, np.nan, x), y=np.arange(60) % 3)
+    for label in ("a", "b"):
+        (here / "damaged" / label).mkdir(parents=True)
+        for number in range(10):
+            Image.new("RGB", (32, 32)).save(here / "damaged" / label / f"{number}.png")
+    (here / "damaged" / "b" / "2.png").write_bytes((here / "damaged" / "b" / "1.png").read_bytes()[:60])
+    Path("table.csv").write_text("a,b\n" + "1,2\n" * 900)
+    Path("mine.py").write_text(FUNCTION)
+    base = "model: softmax, trainer: numpy, strategy: single, epochs: 1, batch_size: 2"
+    for data, dataset, reason in (
+        ("labels.npz", "dataset: npz, dataset.path: labels.npz", "y in labels.npz holds float64"),
+        ("nan.npz", "dataset: npz, dataset.path: nan.npz", "x in nan.npz holds numbers that are not finite"),
+        ("damaged", "dataset: image_folder, dataset.path: damaged", "'b/2.png' is damaged"),
+        ("table.csv", "dataset: text, dataset.path: table.csv", "'table.csv' is a CSV table"),
+        ("mine:bad", "dataset: 'mine:bad'", "y holds float64"),
+    ):
+        Path("s.yaml").write_text(f"base: {{{base}, {dataset}}}\nbaseline: none\n")
+        checked, ran, made = dlbench("check", "s.yaml"), dlbench("run", "s.yaml"), dlbench("init", "--data", data)
+        assert (checked.exit_code, ran.exit_code, made.exit_code) == (2, 2, 2), data
+        for done in (checked, ran, made):
+            assert reason in done.output
+        assert refusal(checked) == refusal(ran)
+        assert not Path("scenario.yaml").exists()
+    assert dlbench("init", "--data", "mine:good").exit_code == 0
+
+
+def refusal(done: Result) -> str:
+    return done.output[done.output.index("dlbench: ") :]
 
 
 def test_a_file_is_not_replaced_unasked() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dlbench import plugins
 from dlbench.errors import UserError, nearest, shorten, shown
 from dlbench.scenario.check.case import Case, Descriptions
+from dlbench.scenario.check.scripts import nested_launcher
 from dlbench.scenario.check.training import TRAINING_CHECKS, choice
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.cluster.spread import slots_in_words, spread, starts_here
@@ -248,4 +249,4 @@ _CHECKS: tuple[Check, ...] = (
     _workers, _choices, _servers, _simulated, _nodes, _submitter, _launcher, _strategy, _layout, _cores,
     _learning_rate, _batch,
 )  # fmt: skip
-_COMMAND_CHECKS: tuple[Check, ...] = (_command, _script_checkpoints, _extended_script)
+_COMMAND_CHECKS: tuple[Check, ...] = (_command, nested_launcher, _script_checkpoints, _extended_script)

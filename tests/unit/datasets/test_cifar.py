@@ -104,6 +104,11 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
         ) as caught:
             arrays(SMALL, path, tmp_path / "cache")
         assert str(path) in str(caught.value), name
+        with pytest.raises(UserError) as verified:
+            SMALL.verify(SMALL.OPTIONS(path=str(path)))
+        assert str(caught.value).endswith(str(verified.value)), name
+    assert "all files were read" in SMALL.verify(SMALL.OPTIONS(path=str(tmp_path / "good")))
+    assert SMALL.verify(SMALL.OPTIONS()) == ""
 
 
 def test_a_file_that_is_too_long_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

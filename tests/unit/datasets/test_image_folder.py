@@ -386,3 +386,143 @@ def test_an_archive_in_the_folders_place_is_named_with_the_command_that_unpacks_
         with pytest.raises(UserError) as caught:
             image_folder.describe(image_folder.OPTIONS(path=str(tmp_path / path)))
         assert command in caught.value.hint
+
+
+def layout(folder: Path, paths: str) -> Path:
+    """Save images at paths, words with braces: `train/{a,b}/1`; those that end in a slash are folders."""
+    for word in paths.split():
+        head, _, tail = word.partition("{")
+        names, _, end = tail.partition("}")
+        for path in [head + name + end for name in names.split(",")] if tail else [word]:
+            save(folder / f"{path}.png") if not path.endswith("/") else (folder / path).mkdir(parents=True)
+    return folder
+
+
+# Folders as people have them: training samples, validation samples (None: split off), classes, folders not used.
+PARTS = {
+    "train/{a,b}/1 test/{a,b}/1": (2, 2, "ab", ()),
+    "Train/{a,b}/1 Test/{a,b}/1": (2, 2, "ab", ()),
+    "TRAIN/{a,b}/1 VAL/{a}/1": (2, 1, "ab", ()),
+    "training_set/{a,b}/1 test_set/{a,b}/1": (2, 2, "ab", ()),
+    "Training/{a,b}/1 Testing/{a,b}/1": (2, 2, "ab", ()),
+    "TrainingSet/{a,b}/1 TestSet/{a,b}/1": (2, 2, "ab", ()),
+    "trainset/{a,b}/1 testset/{a,b}/1": (2, 2, "ab", ()),
+    "train/{a,b}/1 dev/{a,b}/1": (2, 2, "ab", ()),
+    "train/{a,b}/1 eval/{a,b}/1": (2, 2, "ab", ()),
+    "train/{a,b}/1 valid/{a,b}/1": (2, 2, "ab", ()),
+    "1.Training/{a,b}/1 2.Validation/{a,b}/1": (2, 2, "ab", ()),
+    "images-train/{a,b}/1 images-test/{a,b}/1": (2, 2, "ab", ()),
+    "pets_train/{a,b}/1 pets_test/{a,b}/1": (2, 2, "ab", ()),
+    "seg_train/seg_train/{a,b}/1 seg_test/seg_test/{a,b}/1 seg_pred/seg_pred/1": (2, 2, "ab", ("seg_pred",)),
+    "train/train/{a,b}/1 test/{a,b}/1": (2, 2, "ab", ()),
+    "train/images/{a,b}/1 test/images/{a,b}/1": (2, 2, "ab", ()),
+    "images/train/{a,b}/1 images/test/{a,b}/1": (2, 2, "ab", ()),
+    "train/{a,b}/1": (2, None, "ab", ()),
+    "Training/{a,b}/1": (2, None, "ab", ()),
+    "seg_train/seg_train/{a,b}/1": (2, None, "ab", ()),
+    "train/{a,b}/1 val/{a}/1 test/{a,b}/1": (2, 1, "ab", ("test",)),
+    "Train/{a,b}/1 Testing/{a,b}/1 Validation/{a}/1": (2, 1, "ab", ("Testing",)),
+    "train/{a,b,c}/1 test/{b}/1": (3, 1, "abc", ()),
+    "train/{a,b}/1 train_extra/{a,b}/1 test/{a}/1": (2, 1, "ab", ("train_extra",)),
+    "train/{a,b}/1 test/{a,b}/1 extra/{c,d}/1": (2, 2, "ab", ("extra",)),
+    "train/{a,b}/1 val/1 test/{a,b}/1": (2, 2, "ab", ("val",)),
+    "{bus,car,train}/1": (3, None, ("bus", "car", "train"), ()),
+    "{bus,car,test}/1": (3, None, ("bus", "car", "test"), ()),
+    "train_station/{in,out}/1 bus_station/{in,up,down}/1": (5, None, ("bus_station", "train_station"), ()),
+    "cat/{indoor,outdoor}/1 dog/1": (3, None, ("cat", "dog"), ()),
+    "cat/images/1 dog/images/1": (2, None, ("cat", "dog"), ()),
+    "cat/{2019,2020}/1 dog/{2020,2021,2022}/1": (5, None, ("cat", "dog"), ()),
+    "{고양이,개}/1": (2, None, ("개", "고양이"), ()),
+}
+NOT_CLEAR = {
+    "part1/{a,b}/1 part2/{a,b}/1": "hold the same folders",
+    "fold0/{a,b}/1 fold1/{a,b}/1 fold2/{a,b}/1": "hold the same folders",
+    "learn/{a,b}/1 test/{a,b}/1": "hold the same folders",
+    "one/{a,b,c}/1 two/{a,b}/1": "hold the same folders",
+    "val/{a,b}/1 test/{a,b}/1": "hold the same folders",
+    "train/{a,b}/1 other/{a,b}/1": "hold the same folders",
+    "train/{a,b}/1 unlabeled/1": "'train' is called as a part",
+    "seg_train/seg_train/{a,b}/1 seg_pred/seg_pred/1": "'seg_train' is called as a part",
+    "train_1/{a,b}/1 train_2/{a,b}/1 test/{a,b}/1": "several training parts",
+    "train/{a,b}/1 test/{a,b,c}/1": "there is no class 'c'",
+    "train/{a,b}/1 test/1": "has no JPEG or PNG file",
+    "train/1 test/1": "no class folders",
+    "Training/1 Testing/1": "no class folders",
+    "training_set/1 test_set/1": "no class folders",
+    "train/1": "class folder",
+    "test/{a}/1": "class folder",
+}
+
+
+def test_folders_that_hold_the_classes_are_parts_whatever_they_are_called(tmp_path, prepared, subtests):
+    for paths, (num_train, num_validation, classes, ignored) in PARTS.items():
+        with subtests.test(paths=paths):
+            found = image_folder._listing(
+                image_folder.OPTIONS(path=str(layout(tmp_path / paths.replace("/", " "), paths)))
+            )
+            assert {part: len(images) for part, images in found.parts.items()} == {
+                part: number for part, number in (("train", num_train), ("validation", num_validation)) if number
+            }
+            assert found.class_names == tuple(classes)
+            assert found.ignored_folders == ignored
+
+
+def test_where_it_is_not_clear_which_folders_are_classes_nothing_is_trained(tmp_path, subtests):
+    for paths, message in NOT_CLEAR.items():
+        with subtests.test(paths=paths), pytest.raises(UserError, match=message):
+            describe(layout(tmp_path / paths.replace("/", " "), paths))
+
+
+def test_the_parts_that_are_used_and_those_that_are_not_are_reported(tmp_path, prepared):
+    folder = str(layout(tmp_path / "images", "train/{a,b}/1 val/{a,b}/1 test/{a,b}/1"))
+    said = "'val' is the validation part; not used: 'test'"
+    assert said in image_folder.verify(image_folder.OPTIONS(path=folder))
+    prepared.entry("image_folder", path=folder)
+    assert any(said in line for line in prepared.said)
+
+
+def verified(folder, **options) -> str:
+    try:
+        return image_folder.verify(image_folder.OPTIONS(path=str(folder), **options))
+    except UserError as error:
+        return str(error)
+
+
+def test_few_images_are_all_decoded_before_as_at_preparing(folder, prepared):
+    broken_images(folder)
+    with pytest.raises(UserError) as caught:
+        prepared.entry("image_folder", path=str(folder))
+    assert verified(folder) == str(caught.value).removeprefix("data set 'image_folder': ")
+    mixed = layout(folder.parent / "mixed", "{a,b}/1")
+    save(mixed / "b" / "2.png", size=(9, 9))
+    assert "set `dataset.image_size" in verified(mixed)
+    assert verified(mixed, image_size=[4, 4]).endswith("3 of 3 images were decoded")
+
+
+def test_of_many_images_some_are_decoded_and_all_ends_read(folder, monkeypatch):
+    monkeypatch.setattr(image_folder, "VERIFIED_IMAGES", 4)
+    for name in ("a", "b"):
+        for number in range(20):
+            save(folder / name / f"{number}.jpg", size=(32, 32))
+    assert verified(folder).endswith("4 of 40 images were decoded, and the ends of 36 others read")
+    for damaged in ("a/3.jpg", "b/17.jpg"):
+        good = (folder / damaged).read_bytes()
+        (folder / damaged).write_bytes(good[:-40])
+        assert damaged in verified(folder)
+        (folder / damaged).write_bytes(good + b"\0" * 99)  # more after the end does no harm
+        assert verified(folder).endswith("read")
+        (folder / damaged).write_bytes(good)
+
+
+def test_the_common_size_is_for_images_whose_headers_differ(folder):
+    for number in range(100):
+        save(folder / "ab"[number % 2] / f"{number}.jpg")
+    options = image_folder.OPTIONS(path=str(folder))
+    assert image_folder.common_size(options) is None
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    save(folder / "a" / "turned.jpg", size=(4, 6), exif=exif)
+    (folder / "b" / "damaged.jpg").write_bytes(b"no image")
+    assert image_folder.common_size(options) is None
+    save(folder / "b" / "turned.jpg", exif=exif)
+    assert image_folder.common_size(options) == image_folder.COMMON_SIZE

@@ -1,6 +1,8 @@
 """A .npz file: its arrays by the names that people give them, with clear words where they are not there."""
 
 import os
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +10,11 @@ import pytest
 
 from dlbench.datasets import npz
 from dlbench.errors import UserError
+from tests.unit.datasets import npz_files
+from tests.unit.datasets.npz_files import BYTES, CLASSES, DAMAGES, FLOATS
 
-RNG = np.random.default_rng(0)
-BYTES = RNG.integers(0, 256, (30, 8, 8)).astype(np.uint8)
-FLOATS = RNG.normal(size=(30, 5)).astype(np.float32)
-CLASSES = np.arange(30) % 3
+# Far more than any file here has, far less than their headers claim.
+MOST_BYTES = 16 * 2**20
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ def test_a_file_that_is_none_is_said(prepared, here, subtests):
     for path, said in (
         ("tex.npz", "did you mean 'text.npz'"),
         ("text.npz", "cannot be read"),
-        ("one.npy", "one array"),
+        ("one.npy", "np.savez"),
         ("pipe.npz", "it is a pipe"),
     ):
         with subtests.test(path=path), pytest.raises(UserError) as caught:
@@ -76,8 +78,7 @@ def test_a_file_that_is_none_is_said(prepared, here, subtests):
     [
         ({"a": FLOATS, "b": CLASSES}, {}, "has a, b, neither x and y"),
         ({"a": FLOATS, "b": CLASSES}, {"x": "a", "y": "c"}, "has no array 'c'; it has a, b"),
-        ({"x": FLOATS, "y": CLASSES[:9]}, {}, "30 samples but y has 9"),
-        ({"x": np.array([{}, {}]), "y": np.array([0, 1])}, {}, "cannot be read"),
+        ({"x": FLOATS, "y": CLASSES[:9]}, {}, "30 samples but y in .* has 9"),
     ],
 )
 def test_arrays_that_cannot_be_samples_are_refused(prepared, here, arrays, options, said):
@@ -92,3 +93,135 @@ def test_the_content_identifies_it_not_the_place(here):
     moved.write_bytes(Path(path).read_bytes())
     assert npz.identity(npz.OPTIONS(path=str(moved))) == first
     assert npz.identity(npz.OPTIONS(path=saved(here, x=FLOATS + 1, y=CLASSES))) != first
+
+
+def refusal(function: Callable[[npz.NpzOptions], object], path: Path) -> str:
+    try:
+        function(npz.OPTIONS(path=str(path)))
+    except UserError as error:
+        return error.message
+    return ""
+
+
+def prepared_refusal(prepared, path: Path) -> str:
+    try:
+        prepared.entry("npz", path=str(path))
+    except UserError as error:
+        return error.message.removeprefix("data set 'npz': ")
+    return ""
+
+
+def test_whatever_is_damaged_is_one_message_and_check_says_what_run_says(prepared, tmp_path, subtests):
+    path = tmp_path / "d.npz"
+    for name, make in DAMAGES.items():
+        make(path)
+        with subtests.test(damage=name):
+            tracemalloc.start()
+            try:
+                found = refusal(npz.verify, path)
+                peak = tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+            assert str(path) in found
+            assert prepared_refusal(prepared, path) == found
+            assert peak < MOST_BYTES
+
+
+DATES = CLASSES.astype("datetime64[s]")
+STRUCTURED = np.zeros(30, [("a", "f4"), ("b", "f4")])
+# Arrays that are refused, by what is wrong.
+REFUSED = {
+    "float classes": (FLOATS, CLASSES + 0.5),
+    "whole float classes": (FLOATS, CLASSES.astype(float)),
+    "negative classes": (FLOATS, CLASSES - 1),
+    "NaN classes": (FLOATS, np.where(CLASSES == 1, np.nan, CLASSES)),
+    "bool classes": (FLOATS, CLASSES > 0),
+    "classes beyond int64": (FLOATS, CLASSES.astype(np.uint64) + np.uint64(2**63)),
+    "classes beyond int32": (FLOATS, CLASSES + 2**40),
+    "text classes": (FLOATS, CLASSES.astype(str)),
+    "classes as objects": (FLOATS, CLASSES.astype(object)),
+    "classes as dates": (FLOATS, DATES),
+    "classes from 1": (FLOATS, CLASSES + 1),
+    "more classes than samples": (FLOATS, CLASSES * 100),
+    "a single class": (FLOATS, CLASSES * 0),
+    "two classes a sample": (FLOATS, np.tile(CLASSES[:, None], 2)),
+    "almost one-hot": (FLOATS, np.eye(3)[CLASSES] * 0.9),
+    "one-hot with two": (FLOATS, np.ones((30, 3))),
+    "classes of three axes": (FLOATS, CLASSES.reshape(30, 1, 1)),
+    "one class alone": (FLOATS, np.int64(2)),
+    "fewer classes than samples": (FLOATS, CLASSES[:9]),
+    "no sample": (FLOATS[:0], CLASSES[:0]),
+    "empty samples": (FLOATS[:, :0], CLASSES),
+    "samples of no axis": (FLOATS[:, 0], CLASSES),
+    "one sample alone": (np.float32(3), CLASSES),
+    "NaN": (np.where(FLOATS > 1, np.nan, FLOATS), CLASSES),
+    "infinity": (np.where(FLOATS > 1, np.inf, FLOATS), CLASSES),
+    "NaN in Fortran order": (np.asfortranarray(np.where(FLOATS > 1, np.nan, FLOATS)), CLASSES),
+    "complex": (FLOATS.astype(complex), CLASSES),
+    "texts": (FLOATS.astype(str), CLASSES),
+    "bytes of text": (FLOATS.astype("S8"), CLASSES),
+    "objects": (FLOATS.astype(object), CLASSES),
+    "structured": (STRUCTURED, CLASSES),
+    "dates": (np.tile(DATES[:, None], 3), CLASSES),
+    "durations": (np.tile(DATES[:, None], 3) - DATES[0], CLASSES),
+}
+
+
+def test_arrays_that_cannot_be_trained_on_are_refused_alike_before_and_at_preparing(prepared, tmp_path, subtests):
+    for name, (x, y) in REFUSED.items():
+        for pair in (("x", "y"), ("x_test", "y_test")):
+            arrays = {"x": FLOATS, "y": CLASSES} if pair == ("x_test", "y_test") else {}
+            if arrays and name in ("classes from 1", "a single class", "more classes than samples"):
+                continue  # wrong only in a training part
+            path = Path(saved(tmp_path, **arrays, **{pair[0]: x, pair[1]: y}))
+            with subtests.test(wrong=name, names=pair):
+                found = refusal(npz.verify, path)
+                assert found
+                assert prepared_refusal(prepared, path) == found
+
+
+def test_sound_arrays_of_any_order_and_type_are_read_as_numpy_reads_them(prepared, tmp_path, monkeypatch, subtests):
+    monkeypatch.setattr(npz, "PIECE_BYTES", 100)  # several pieces, and rows beyond a piece
+    cases = {
+        "Fortran": (np.asfortranarray(FLOATS), CLASSES),
+        "big endian": (FLOATS.astype(">f8"), CLASSES.astype(">i2")),
+        "bool": (FLOATS > 0, CLASSES.astype(np.uint8)),
+        "one-hot in Fortran order": (BYTES, np.asfortranarray(np.eye(3)[CLASSES])),
+        "rows longer than a piece": (np.tile(FLOATS, 9), np.eye(3, dtype=bool)[CLASSES]),
+        "gaps in classes": (FLOATS, CLASSES * 2),
+    }
+    for name, (x, y) in cases.items():
+        for save in (np.savez, np.savez_compressed):
+            save(tmp_path / "d.npz", x=x, y=y)
+            with subtests.test(case=name, save=save.__name__):
+                arrays = prepared.arrays("npz", path=str(tmp_path / "d.npz"))
+                assert np.array_equal(arrays.x.reshape(x.shape), x)
+                assert np.array_equal(arrays.y, y if y.ndim == 1 else y.argmax(axis=1))
+                assert npz.verify(npz.OPTIONS(path=str(tmp_path / "d.npz"))).endswith("all samples were read")
+
+
+def test_random_damage_is_refused_alike_or_read_alike(tmp_path, prepared):
+    random, path = np.random.default_rng(0), tmp_path / "d.npz"
+    outcomes = []
+    for compressed in (False, True):
+        npz_files.saved(path, compressed)
+        good = np.frombuffer(path.read_bytes(), np.uint8)
+        for _ in range(150):
+            bad = good.copy()
+            bad[random.integers(0, len(bad), random.integers(1, 4))] = random.integers(0, 256)
+            path.write_bytes(bad[: len(bad) - random.integers(0, 2) * random.integers(0, 60)].tobytes())
+            outcomes.append(refusal(npz.verify, path))
+            assert prepared_refusal(prepared, path) == outcomes[-1]
+    assert 200 < sum(map(bool, outcomes)) < len(outcomes)
+
+
+def test_of_a_huge_file_the_first_samples_and_all_classes_are_verified(tmp_path, prepared, monkeypatch):
+    monkeypatch.setattr(npz, "VERIFIED_BYTES", 200)
+    monkeypatch.setattr(npz, "PIECE_BYTES", 100)
+    late, early = FLOATS.copy(), FLOATS.copy()
+    early[4, 0] = late[-1, 0] = np.nan
+    for x, is_seen in ((early, True), (late, False)):
+        path = Path(saved(tmp_path, x=x, y=CLASSES))
+        assert bool(refusal(npz.verify, path)) is is_seen
+        assert "not finite" in prepared_refusal(prepared, path)
+    assert "'x' (0.0 GB) and all classes" in npz.verify(npz.OPTIONS(path=str(path)))

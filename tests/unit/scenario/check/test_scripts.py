@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
-from dlbench.scenario.check.scripts import script_warnings
+from dlbench.errors import UserError
+from dlbench.scenario.check.scripts import interpreter_of, python_fault, script_warnings
 from dlbench.scenario.cluster import this_machine
 from dlbench.scenario.expand.runs import expand
-from dlbench.scenario.read.scenario_file import parse
+from dlbench.scenario.read.scenario_file import parse, read
 
 HOOKED = "import dlbench.worker\n"
 
@@ -48,3 +50,145 @@ def test_a_script_without_the_hook_is_named(here: Path) -> None:
     assert found("base: {command: python train.py}\n") == ""
     assert found("base: {command: python elsewhere.py}\n") == ""
     assert found("base: {command: ./train}\n") == ""
+
+
+def refusal(here: Path, command: str, workers: int = 2) -> str:
+    (here / "s.yaml").write_text(
+        yaml.safe_dump({"base": {"command": command, "workers": workers, "strategy": "mpi"}, "baseline": "none"})
+    )
+    try:
+        expand(read(here / "s.yaml"), this_machine())
+    except UserError as error:
+        return str(error)
+    return ""
+
+
+# Commands and scripts that start several processes themselves, and the launcher that is named.
+NESTED = {
+    "mpirun -np 2 python train.py": "mpirun",
+    "mpirun -np {workers} python train.py --batch {batch_size}": "mpirun",
+    "/usr/lib64/openmpi/bin/mpiexec -n 2 python train.py": "mpiexec",
+    "env X=1 mpirun python train.py": "mpirun",
+    "X=1 Y=2 srun python train.py": "srun",
+    "env -u A OMP_NUM_THREADS=1 torchrun --nproc_per_node=2 train.py": "torchrun",
+    "nice -n 5 numactl --cpunodebind=0 horovodrun -np 2 python train.py": "horovodrun",
+    "timeout 5m accelerate launch train.py": "accelerate launch",
+    "deepspeed --num_gpus 2 train.py": "deepspeed",
+    "python -m torch.distributed.run --nproc_per_node 2 train.py": "python -m torch.distributed.run",
+    "python3 -u -W ignore -m torch.distributed.launch train.py": "python3 -m torch.distributed.launch",
+    "python -mtorch.distributed.run train.py": "torch.distributed.run",
+    "python /opt/env/bin/torchrun train.py": "torchrun",
+    "uv run torchrun train.py": "torchrun",
+    "conda run -n env mpirun python train.py": "mpirun",
+    "bash -c 'cd /tmp && mpirun -np 2 python train.py'": "mpirun",
+    "sh -ec 'exec srun python train.py'": "srun",
+}
+SHELL_TEXTS = {
+    "mpirun -np 2 python train.py": "mpirun",
+    "set -e\ncd /tmp; time mpirun \\\n  -np 2 \\\n  python train.py": "mpirun",
+    "if [ $# -gt 0 ]; then torchrun train.py; else python train.py; fi": "torchrun",
+    "for i in 1 2; do\n  srun python train.py &\ndone\nwait": "srun",
+    "LAUNCH='mpirun -np 2'\n$LAUNCH python train.py": "mpirun",
+    "export RUN=/usr/bin/torchrun\n${RUN} train.py": "torchrun",
+    "MPIRUN=$(which mpirun)\n$MPIRUN -np 2 python train.py": "mpirun",
+    "python -u $(which torchrun) train.py": "torchrun",
+    "CMD='mpirun -np 2'\neval $CMD python train.py": "mpirun",
+    'eval "mpirun -np 2 python train.py"': "mpirun",
+    "main() { horovodrun -np 2 python train.py; }\nmain": "horovodrun",
+    "out=$(mpirun -np 2 python train.py)": "mpirun",
+    "test -f x && python -m torch.distributed.run train.py || exit 1": "torch.distributed.run",
+    "bash inner.sh": "deepspeed",
+    "source ./inner.sh": "deepspeed",
+    "./inner.sh 'it is": "deepspeed",
+}
+HARMLESS = {
+    "python train.py --launcher mpirun",
+    "nice python train.py torchrun",
+    "python train.py",
+    "python -m trainer mpirun",
+    "accelerate config",
+    "echo mpirun",
+    "bash -c 'echo mpirun -np 2'",
+    "bash {model}.sh",
+}
+HARMLESS_TEXTS = {
+    "# mpirun -np 2 python train.py\npython train.py  # not torchrun x",
+    "echo 'run it by: mpirun -np 2 python train.py'",
+    "command -v srun >/dev/null || echo no srun",
+    "which mpirun\npython train.py",
+    "mpirun_options='-np 2'\npython train.py $mpirun_options",
+    "bash loop.sh",
+    "bash nowhere.sh",
+}
+
+
+def test_a_command_that_starts_processes_itself_is_refused_for_several_workers(here: Path, subtests) -> None:
+    (here / "train.py").write_text(HOOKED)
+    for command, launcher in NESTED.items():
+        with subtests.test(command=command):
+            assert f"{launcher}`, and dlbench starts" in refusal(here, command)
+            assert refusal(here, command, workers=1) == ""
+    for command in HARMLESS:
+        with subtests.test(command=command):
+            assert "starts `" not in refusal(here, command)
+
+
+def test_a_shell_script_that_starts_processes_is_refused_with_its_line(here: Path, subtests) -> None:
+    (here / "train.py").write_text(HOOKED)
+    (here / "inner.sh").write_text("#!/bin/sh\ndeepspeed train.py\n")
+    (here / "loop.sh").write_text("bash loop.sh\n")
+    (here / "scripts").mkdir()
+    for text, launcher in SHELL_TEXTS.items():
+        (here / "train.sh").write_text(f"#!/usr/bin/env bash\n{text}\n")
+        for command in ("bash train.sh", "sh -x ./train.sh 1 2", "./train.sh", "env X=1 ./train.sh"):
+            with subtests.test(text=text, command=command):
+                assert f"{launcher}` (" in refusal(here, command)
+    for text in HARMLESS_TEXTS:
+        (here / "train.sh").write_text(f"#!/bin/bash\n{text}\n")
+        with subtests.test(text=text):
+            assert refusal(here, "bash train.sh") == ""
+
+
+def test_the_line_to_write_instead_is_named(here: Path) -> None:
+    (here / "train.sh").write_text("torchrun --standalone --nproc_per_node=2 ddp.py 2 1 --batch_size ${BATCH:-32}\n")
+    assert "(train.sh: torchrun --standalone" in refusal(here, "bash train.sh")
+    assert "`command: python ddp.py 2 1 --batch_size ...`" in refusal(here, "bash train.sh")
+
+
+def test_one_worker_is_warned_of_a_launcher(here: Path) -> None:
+    (here / "train.py").write_text(HOOKED)
+    assert "starts `torchrun` where dlbench starts one process" in found("base: {command: torchrun train.py}\n")
+    assert found("base: {command: python train.py}\n") == ""
+
+
+def test_a_script_that_does_not_compile_is_named_with_its_line_and_never_executed(here: Path) -> None:
+    for text, fault in (
+        ("x = 1\ndef f(:\n", "line 2: "),
+        ("print 'hello'\n", "line 1: Missing parentheses"),
+        ("if x:\n\ty = 1\n        z = 2\n", "line 3: inconsistent use of tabs"),
+        ("return 1\n", "line 1: 'return' outside function"),
+        ("x = '\xff'\n", "line "),
+        ("x = 1\0\n", "null bytes"),
+        ("(" * 1000, "too many nested parentheses"),
+        ("raise SystemExit('executed')\nx = '\\d'\n", ""),
+    ):
+        (here / "train.py").write_bytes(text.encode("latin1"))
+        said = python_fault(here / "train.py")
+        assert fault in said, text
+        assert bool(said) is bool(fault)
+
+
+def test_the_first_line_names_the_interpreter() -> None:
+    for line, program in (
+        ("#!/usr/bin/env python3", "python"),
+        ("#!/usr/bin/env -S python3.12 -u", "python"),
+        ("#!/opt/env/bin/python", "python"),
+        ("#! /bin/bash -e", "bash"),
+        ("#!/usr/bin/env A=1 zsh", "zsh"),
+        ("#!/usr/bin/perl", "perl"),
+        ("#!", ""),
+        ("#!/usr/bin/env", ""),
+        ("import os", ""),
+        ("", ""),
+    ):
+        assert interpreter_of(f"{line}\nx") == program, line

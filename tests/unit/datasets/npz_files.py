@@ -1,0 +1,147 @@
+"""Makes .npz files with one fault each, byte by byte where NumPy would not write them."""
+
+import io
+import struct
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+RNG = np.random.default_rng(0)
+BYTES = RNG.integers(0, 256, (30, 8, 8)).astype(np.uint8)
+FLOATS = RNG.normal(size=(30, 5)).astype(np.float32)
+CLASSES = np.arange(30) % 3
+Members = Mapping[str, bytes]
+
+
+def npy(array: np.ndarray) -> bytes:
+    """Return the content of a .npy file."""
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def with_header(header: str, content: bytes = b"", version: tuple[int, int] = (1, 0)) -> bytes:
+    """Return a .npy file with a header as written, whatever it says."""
+    text = header.encode("latin1")
+    length = struct.pack("<H" if version == (1, 0) else "<I", len(text))
+    return b"\x93NUMPY" + bytes(version) + length + text + content
+
+
+def claiming(shape: object, dtype: str = "<f4", order: bool = False) -> bytes:
+    """Return a .npy file of 600 bytes whose header claims a shape."""
+    return with_header(f"{{'descr': '{dtype}', 'fortran_order': {order}, 'shape': {shape}, }}\n", bytes(600))
+
+
+def zipped(path: Path, members: Members, compression: int = zipfile.ZIP_STORED) -> None:
+    """Write members as they are."""
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+
+
+def patched(path: Path, offset: int, content: bytes, mark: bytes = b"") -> None:
+    """Overwrite bytes at an offset from the first occurrence of a mark."""
+    data = bytearray(path.read_bytes())
+    start = data.index(mark) + offset
+    data[start : start + len(content)] = content
+    path.write_bytes(data)
+
+
+def saved(path: Path, compressed: bool = False) -> None:
+    """Write a sound file."""
+    (np.savez_compressed if compressed else np.savez)(path, x=FLOATS, y=CLASSES)
+
+
+def _cut(path: Path) -> None:
+    saved(path)
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def _flipped(mark: bytes, offset: int, compressed: bool = False) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        saved(path, compressed)
+        at = path.read_bytes().index(mark) + offset
+        patched(path, at, bytes([path.read_bytes()[at] ^ 0xFF]))
+
+    return make
+
+
+def _field(value: int, local: int, central: int) -> Callable[[Path], None]:
+    """Set a field of two bytes of the zip headers of the first member."""
+
+    def make(path: Path) -> None:
+        saved(path)
+        patched(path, local, struct.pack("<H", value), b"PK\x03\x04")
+        patched(path, central, struct.pack("<H", value), b"PK\x01\x02")
+
+    return make
+
+
+def _with_x(content: bytes) -> Callable[[Path], None]:
+    return lambda path: zipped(path, {"x.npy": content, "y.npy": npy(CLASSES)})
+
+
+def _twice(path: Path) -> None:
+    saved(path)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("x.npy ", npy(FLOATS + 1))
+    path.write_bytes(path.read_bytes().replace(b"x.npy ", b"./x.npy"[2:] + b"\x00"))
+
+
+def _huge_sizes(path: Path) -> None:
+    """Claim 10 TB in the array's header and in the zip's sizes, both, with nothing there."""
+    shape = (30, 10**12 // 12)
+    content = claiming(shape)
+    zipped(path, {"x.npy": content, "y.npy": npy(CLASSES)})
+    size = len(content) - 600 + 30 * shape[1] * 4
+    extra = struct.pack("<HHQQ", 1, 16, size, size)
+    data = path.read_bytes()
+    start = data.index(b"PK\x01\x02")
+    head, name_end = data[start : start + 46], start + 46 + len("x.npy")
+    head = head[:20] + b"\xff" * 8 + head[28:30] + struct.pack("<H", len(extra)) + head[32:]
+    tail = data[name_end:]
+    end = tail.index(b"PK\x05\x06")
+    directory_bytes = int.from_bytes(tail[end + 12 : end + 16], "little") + len(extra)
+    tail = tail[: end + 12] + struct.pack("<I", directory_bytes) + tail[end + 16 :]
+    path.write_bytes(data[:start] + head + b"x.npy" + extra + tail)
+
+
+# Files that are damaged, by what is wrong.
+DAMAGES: Mapping[str, Callable[[Path], object]] = {
+    "empty": lambda path: path.write_bytes(b""),
+    "no zip": lambda path: path.write_bytes(b"\x00\x01 no zip" * 9),
+    "cut": _cut,
+    "deflate bytes": _flipped(b"x.npy", 60, compressed=True),
+    "stored samples": _flipped(b"x.npy", 300),
+    "stored classes": _flipped(b"y.npy", 300),
+    "array magic": _flipped(b"\x93NUMPY", 0),
+    "array version": _flipped(b"\x93NUMPY", 6),
+    "array header length": _flipped(b"\x93NUMPY", 8),
+    "array header": _flipped(b"'descr'", 3),
+    "member's local header": _flipped(b"PK\x03\x04", 0),
+    "central directory": _flipped(b"PK\x01\x02", 1),
+    "member's offset": _flipped(b"PK\x01\x02", 43),
+    "end of central directory": _flipped(b"PK\x05\x06", 17),
+    "encrypted": _field(1, 6, 8),
+    "zip version": _field(99, 4, 6),
+    "compression": _field(97, 8, 10),
+    "header of 65,000 bytes": _with_x(with_header("{" + " " * 65_000 + "}")),
+    "header length of 4 GB": _with_x(b"\x93NUMPY\x02\x00\xff\xff\xff\xff{}"),
+    "header of format 3.0": _with_x(with_header("{}", version=(3, 0))),
+    "header that is code": _with_x(with_header("__import__('os').abort()\n")),
+    "header nested deep": _with_x(with_header("(" * 9_000)),
+    "header of a wrong type": _with_x(claiming((30, 5), "spam")),
+    "header without shape": _with_x(with_header("{'descr': '<f4', 'fortran_order': False}\n")),
+    "claims 10 TB": _with_x(claiming((30, 10**12 // 12))),
+    "claims 10 TB in both headers": _huge_sizes,
+    "claims more than can be addressed": _with_x(claiming((2**62, 2**62))),
+    "negative shape": _with_x(claiming((-30, 5))),
+    "shape of 100 axes": _with_x(claiming((1,) * 100)),
+    "member of text": _with_x(b"hello"),
+    "member of nothing": _with_x(b""),
+    "array cut in its member": _with_x(npy(FLOATS)[:-9]),
+    "array with more after it": _with_x(npy(FLOATS) + b"more"),
+    "the same name twice": _twice,
+}

@@ -1,0 +1,80 @@
+"""The command that `dlbench init` writes for a script, and the scripts that it refuses."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dlbench.errors import UserError
+from dlbench.study.starter import Wish, command_of, lacks_hook, starter
+
+HOOKED = "import dlbench.worker\n"
+# Scripts by name, their text, and their command; else a part of the message.
+COMMANDS = [
+    ("train.py", HOOKED, "python train.py"),
+    ("my train.py", "", "python 'my train.py'"),
+    ("train.sh", "python train.py\n", "bash train.sh"),
+    ("train.sh", "#!/bin/sh\npython train.py\n", "bash train.sh"),
+    ("train.bash", "", "bash train.bash"),
+    ("train", "#!/usr/bin/env python3\nx = 1\n", "python train"),
+    ("train", "#!/bin/zsh\nx=1\n", "zsh train"),
+]
+REFUSED = [
+    ("nb.ipynb", "{}", "jupyter nbconvert --to script nb.ipynb"),
+    ("job.sbatch", "#!/bin/bash\nsrun python ddp.py 1\n", "--script ddp.py"),
+    ("job.slurm", "srun python ddp.py", "--script ddp.py"),
+    ("job.sh", "#!/bin/bash\n#SBATCH -N 2\nmpirun -np 2 \\\n python ddp.py\n", "--script ddp.py"),
+    ("job.pbs", "python x.py", "--script x.py"),
+    ("job", "#!/bin/bash\n#PBS -l nodes=2\n", "--script train.py"),
+    ("bad.py", "x = 1\ndef f(:\n", "bad.py does not compile: line 2: "),
+    ("bad", "#!/usr/bin/python\nprint 'x'\n", "line 2: "),
+    ("train", "x = 1\n", "first line"),
+    ("train.R", "library(torch)\n", "neither a Python nor a shell script"),
+    ("train.pl", "#!/usr/bin/perl\n", "neither a Python nor a shell script"),
+    ("train.cpp", "int main() {}\n", "neither a Python nor a shell script"),
+]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_each_script_gets_its_interpreter_or_is_refused_with_a_way(subtests) -> None:
+    for name, text, command in COMMANDS:
+        with subtests.test(name=name, text=text):
+            Path(name).write_text(text)
+            assert command_of(Path(name)) == command
+            Path(name).unlink()
+    for name, text, said in REFUSED:
+        with subtests.test(name=name, text=text):
+            Path(name).write_text(text)
+            with pytest.raises(UserError) as caught:
+                starter(Wish(script=name), "s.yaml")
+            assert said in str(caught.value)
+            Path(name).unlink()
+
+
+def base_of(script: str, **wish: object) -> dict[str, object]:
+    return dict(yaml.safe_load(starter(Wish(script=script, **wish), "s.yaml"))["base"])
+
+
+def test_the_strategy_and_the_hook_are_looked_for_in_the_scripts_that_a_shell_script_starts() -> None:
+    Path("train.sh").write_text("exec python train.py\n")
+    Path("train.py").write_text(f"from mpi4py import MPI\n{HOOKED}")
+    assert base_of("train.sh")["strategy"] == "mpi"
+    assert not lacks_hook(Path("train.sh"))
+    Path("train.py").write_text("import keras\n")
+    assert base_of("train.sh")["strategy"] == "single"
+    assert lacks_hook(Path("train.sh"))
+
+
+def test_a_script_that_starts_processes_is_for_one_worker() -> None:
+    Path("train.sh").write_text("torchrun --nproc_per_node=2 ddp.py\n")
+    Path("ddp.py").write_text("import torch.distributed\n")
+    assert base_of("train.sh")["strategy"] == "single"
+    with pytest.raises(UserError) as caught:
+        starter(Wish(script="train.sh", compare=("workers",)), "s.yaml")
+    assert "torchrun" in caught.value.message
+    assert "--script ddp.py" in caught.value.hint
