@@ -104,6 +104,11 @@ LACKING = {
 }
 
 
+def unwritable(error: OSError, path: object, hint: str = "") -> UserError:
+    """Return why a file, or one in a folder, cannot be written."""
+    return UserError(f"cannot be written: {error.strerror or error}", where=str(error.filename or path), hint=hint)
+
+
 def lacking(error: OSError | RuntimeError) -> str:
     """Return what the system does not give, where that is what an error says; else an empty text."""
     if isinstance(error, RuntimeError):
@@ -112,5 +117,7 @@ def lacking(error: OSError | RuntimeError) -> str:
         return LACKING[errno.EAGAIN] if "can't start new thread" in str(error) else ""
     if isinstance(error, FileNotFoundError) and "No usable temporary directory" in str(error):
         return f"no folder for temporary files can be written ({error.strerror}); TMPDIR names one"
+    if isinstance(error, FileExistsError) and error.filename is not None:
+        return f"{error.filename}: cannot be written: {error.strerror}"
     what = LACKING.get(error.errno or 0, "")
     return f"{error.filename}: {what}" if what and error.filename is not None else what
