@@ -7,7 +7,9 @@ from difflib import get_close_matches
 
 # Characters that a text must not bring into a file or onto a terminal: half a surrogate pair cannot be written, control
 # characters steer a terminal, and marks of direction show a line in another order. Line ends and tabs are text.
-_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)"
+)
 # Of more mistakes the first are shown: they are enough for one reading.
 MOST_MISTAKES = 20
 # The line before a `UserError` in the output of the program that prepares a data set.
@@ -76,14 +78,15 @@ def shown(value: object) -> str:
 
 def printable(text: str) -> str:
     """Return a text that can be written and shown: what steers a terminal or is no character is spelled out."""
+    return spelled(text).replace("\r\n", "\n")
+
+
+def spelled(text: str) -> str:
+    """Return the same with the line ends that it has; JSON stays JSON of the same value."""
     if text.isprintable():
         return text
-    return _UNSAFE.sub(_spelled, text.replace("\r\n", "\n"))
-
-
-def _spelled(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    # JSON has no `\x`, and spells out by itself what is below 0x20.
+    return _UNSAFE.sub(lambda found: f"\\x{ord(found[0]):02x}" if found[0] < " " else f"\\u{ord(found[0]):04x}", text)
 
 
 def shorten(text: str, most: int = 300) -> str:
