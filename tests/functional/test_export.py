@@ -23,6 +23,7 @@ from dlbench.cli import group
 from dlbench.records.columns import TABLES
 from dlbench.records.tables import read_table
 from dlbench.report.data import ReportData, read
+from dlbench.report.exporters._runs import distinct_name
 
 ROOT = Path(__file__).parents[2]
 XSD = ROOT / "tests" / "fixtures" / "junit" / "JUnit.xsd"
@@ -257,10 +258,32 @@ def test_a_study_is_never_written_over_and_names_in_cells_lead_nowhere(tmp_path:
     assert {path.name for path in tmp_path.iterdir()} == {"copy", "out"}
 
 
+def test_no_two_runs_share_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs whose names differ in what no folder's name can hold, or beyond what a tool takes, stay apart."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    names = ["x/y", "x-y", "x\\y", "x:y", ".x-y", " x-y", "k" * 128 + "1", "k" * 128 + "2", "x-y-", "/"]
+    names = [f"{name}-r0" for name in [*names, distinct_name("x/y-r0").removesuffix("-r0")]]
+    names.append(distinct_name("x/y-r0"))
+    study = found(STUDIES[1]).studies[0]
+    row = study.attempts[study.attempts["status"] == "completed"].iloc[[0]]
+    rows = pd.concat([row.assign(run_id=name, label="same", repeat=0) for name in names], ignore_index=True)
+    data = ReportData((replace(study, attempts=rows),))
+    for form, pattern in {
+        "tensorboard": "*/*/events.out.*", "mlperf": "*/results/*/*/result_*.txt", "wandb": "wandb/offline-run-*",
+    }.items():  # fmt: skip
+        (tmp_path / form).mkdir()
+        for _ in range(2):
+            plugins.load("exporters", form).get("export")(data, tmp_path / form)
+            assert len(list((tmp_path / form).glob(pattern))) == len(names), form
+    plugins.load("exporters", "junit").get("export")(data, tmp_path)
+    cases = re.findall(r'testcase name="([^"]*)"', (tmp_path / "junit.xml").read_text())
+    assert len(set(cases)) == len(names)
+
+
 def test_what_cannot_be_exported_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "did you mean 'junit'?" in export(STUDIES[0], "junt", tmp_path, code=2).output
     (tmp_path / "file").touch()
-    assert "is no folder" in export(STUDIES[0], "json", tmp_path / "file", code=2).output
+    assert f"dlbench: {tmp_path}/file: " in export(STUDIES[0], "json", tmp_path / "file", code=2).output
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     monkeypatch.setattr("dlbench.cli.export.find_spec", lambda name: None)
     assert "pip install tensorboard" in export(STUDIES[0], "tensorboard", tmp_path, code=2).output

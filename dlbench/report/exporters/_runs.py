@@ -25,7 +25,7 @@ _ALWAYS = ("model", "dataset", "strategy", "workers", "batch_size", "batch_size_
 _MOST_BYTES = 128
 # What stands behind a name that is not the text that it was made from.
 _HASH_LETTERS = 16
-_HASHED = re.compile(rf"-[0-9a-f]{{{_HASH_LETTERS}}}$")
+_HASHED = re.compile(rf"-[0-9a-f]{{{_HASH_LETTERS}}}\Z")
 
 
 def distinct_name(text: str) -> str:
