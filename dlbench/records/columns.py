@@ -9,6 +9,7 @@ History:
         window of every strategy is cut at the same steps, which are `sampled`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,6 +18,10 @@ SCHEMA_VERSION = 3
 Kind = Literal["text", "int", "float", "bool", "time"]
 # What pandas holds them as: types in which a cell can be unknown.
 DTYPES: dict[Kind, str] = {"text": "string", "int": "Int64", "float": "float64", "bool": "boolean", "time": "string"}
+
+
+# The columns of plugin options that a table may have.
+MOST_EXTRA = 500
 
 
 @dataclass(frozen=True)
@@ -314,6 +319,17 @@ KEYS = {
 }
 
 STEP_PHASES = ("first", "warm-up", "timed", "sampled", "extended", "remainder")
+
+
+def require_width(columns: Sequence[str], table: str) -> None:
+    """Refuse a table with too many columns that dlbench does not know: each option of a plugin is one.
+
+    Raises:
+        ValueError: It has more than `MOST_EXTRA`.
+    """
+    extra = len(set(columns).difference(names(table)))
+    if extra > MOST_EXTRA:
+        raise ValueError(f"it has {extra:,} columns besides dlbench's own; {MOST_EXTRA} are the most that are read")
 
 
 def names(table: str) -> tuple[str, ...]:
