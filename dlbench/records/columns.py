@@ -20,8 +20,9 @@ Kind = Literal["text", "int", "float", "bool", "time"]
 DTYPES: dict[Kind, str] = {"text": "string", "int": "Int64", "float": "float64", "bool": "boolean", "time": "string"}
 
 
-# The columns of plugin options that a table may have.
+# Columns of plugin options that a table may have, and letters of a name.
 MOST_EXTRA = 500
+MOST_LETTERS = 1_000
 
 
 @dataclass(frozen=True)
@@ -322,14 +323,16 @@ STEP_PHASES = ("first", "warm-up", "timed", "sampled", "extended", "remainder")
 
 
 def require_width(columns: Sequence[str], table: str) -> None:
-    """Refuse a table with too many columns that dlbench does not know: each option of a plugin is one.
+    """Refuse a table with too many columns that dlbench does not know, or too long names: each option is one.
 
     Raises:
-        ValueError: It has more than `MOST_EXTRA`.
+        ValueError: It has more than `MOST_EXTRA`, or one of more than `MOST_LETTERS`.
     """
-    extra = len(set(columns).difference(names(table)))
-    if extra > MOST_EXTRA:
-        raise ValueError(f"it has {extra:,} columns besides dlbench's own; {MOST_EXTRA} are the most that are read")
+    extra = set(columns).difference(names(table))
+    if len(extra) > MOST_EXTRA:
+        raise ValueError(f"it has {len(extra):,} columns besides dlbench's; {MOST_EXTRA} are the most that are read")
+    if max(map(len, extra), default=0) > MOST_LETTERS:
+        raise ValueError(f"a column's name has more than {MOST_LETTERS} letters")
 
 
 def names(table: str) -> tuple[str, ...]:

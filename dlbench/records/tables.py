@@ -30,6 +30,8 @@ END = "\r\n"
 CHUNK_ROWS = 50_000
 # Rows that are read at once.
 READ_ROWS = 200_000
+# Letters of a cell: tables of arms and charts repeat it.
+MOST_LETTERS = 100_000
 # Rows that are held in memory together.
 MOST_ROWS = 10_000_000
 
@@ -126,7 +128,7 @@ def read_table(path: Path, only: Collection[str] | None = None) -> "pd.DataFrame
             raise UserError(
                 f"has more than {MOST_ROWS:,} rows, the most that are held in memory",
                 where=str(path),
-                hint="read it in pieces: dlbench.records.tables.pieces, pyarrow.parquet or pandas.read_csv(chunksize=...)",
+                hint="read it in pieces, with `pyarrow.parquet` or `pandas.read_csv(..., chunksize=...)`",
             )
     found = pd.concat(parts, ignore_index=True)
     for name in found.columns.difference(names(path.stem), sort=False):
@@ -172,13 +174,16 @@ def _wanted(piece: "pd.DataFrame", table: str, only: Collection[str] | None) -> 
     """Return the rows of some runs.
 
     Raises:
-        ValueError: A column or a cell of the table's keys is missing.
+        ValueError: A column or a cell of the table's keys is missing, or a cell is too long.
     """
     for key in KEYS[table]:
         if key not in piece.columns:
             raise ValueError(f"it has no column {key!r}")
         if (lacking := piece[key].isna()).any():
             raise ValueError(f"row {cast('int', lacking.idxmax()) + 1} has no {key}")
+    for name in piece.columns[piece.dtypes == "string"]:
+        if piece[name].str.len().gt(MOST_LETTERS).any():
+            raise ValueError(f"a cell of {shorten(name, 60)} has more than {MOST_LETTERS:,} letters")
     return piece if only is None else piece[piece["run_id"].isin(only)]
 
 

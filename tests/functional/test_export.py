@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -152,6 +154,41 @@ def test_parquet_has_the_arms_of_the_json(study: Path, tmp_path: Path) -> None:
     rows = written[["arm", "metric", "median", "n"]].itertuples(index=False)
     assert {(row.arm, row.metric): (row.median, row.n) for row in rows} == expected
     assert len(written) == len(expected)
+
+
+# Prints by how many bytes the largest memory of the process grew, in an export of a study's tables as Parquet.
+PEAK = """
+import resource, sys
+from pathlib import Path
+import pandas, pyarrow.parquet
+from dlbench import plugins
+from dlbench.report.data import read
+data, peak = read([Path(sys.argv[1])]), lambda: 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
+plugins.load("exporters", "parquet").get("export")(data, Path(sys.argv[2]))
+print(peak() - before)
+"""
+
+
+def test_parquet_is_exported_in_pieces_whatever_a_small_file_holds(tmp_path: Path) -> None:
+    """Two million rows of one value take 150 kB on disk, and held at once more than 500 MB."""
+    study = Path(shutil.copytree(STUDIES[1], tmp_path / "study"))
+    (study / "steps.csv").unlink()
+    count = 2_000_000
+    values = {"text": pa.scalar(found(study).runs["run_id"].iloc[0]), "int": pa.scalar(1), "float": pa.scalar(1.0)}
+    columns = {
+        column.name: pa.repeat(values[column.kind], count).dictionary_encode()
+        if column.kind == "text"
+        else pa.repeat(values[column.kind], count)
+        for column in TABLES["steps"]
+    }
+    pq.write_table(pa.table(columns), study / "steps.parquet", row_group_size=count)
+    assert (study / "steps.parquet").stat().st_size < 1e6
+    (tmp_path / "out").mkdir()
+    argv = [sys.executable, "-c", PEAK, str(study), str(tmp_path / "out")]
+    grown = int(subprocess.run(argv, check=True, capture_output=True, text=True, timeout=120).stdout)
+    assert pq.ParquetFile(tmp_path / "out" / "steps.parquet").metadata.num_rows == count
+    assert grown < 350e6
 
 
 # What MLPerf asks of a submission and no study knows; `init_stop` is judged by the division's limit, 0 without one.
