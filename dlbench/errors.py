@@ -7,7 +7,9 @@ from difflib import get_close_matches
 
 # Characters that a text must not bring into a file or onto a terminal: half a surrogate pair cannot be written, control
 # characters steer a terminal, and marks of direction show a line in another order. Line ends and tabs are text.
-_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)"
+)
 # Of more mistakes the first are shown: they are enough for one reading.
 MOST_MISTAKES = 20
 # The line before a `UserError` in the output of the program that prepares a data set.
@@ -79,14 +81,15 @@ def shown(value: object) -> str:
 
 def printable(text: str) -> str:
     """Return a text that can be written and shown: what steers a terminal or is no character is spelled out."""
+    return spelled(text).replace("\r\n", "\n")
+
+
+def spelled(text: str) -> str:
+    """Return the same with the line ends that it has; JSON stays JSON of the same value."""
     if text.isprintable():
         return text
-    return _UNSAFE.sub(_spelled, text.replace("\r\n", "\n"))
-
-
-def _spelled(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    # JSON has no `\x`, and spells out by itself what is below 0x20.
+    return _UNSAFE.sub(lambda found: f"\\x{ord(found[0]):02x}" if found[0] < " " else f"\\u{ord(found[0]):04x}", text)
 
 
 def shorten(text: str, most: int = 300) -> str:
@@ -107,6 +110,11 @@ LACKING = {
 }
 
 
+def unwritable(error: OSError, path: object, hint: str = "") -> UserError:
+    """Return why a file, or one in a folder, cannot be written."""
+    return UserError(f"cannot be written: {error.strerror or error}", where=str(error.filename or path), hint=hint)
+
+
 def lacking(error: OSError | RuntimeError) -> str:
     """Return what the system does not give, where that is what an error says; else an empty text."""
     if isinstance(error, RuntimeError):
@@ -115,5 +123,7 @@ def lacking(error: OSError | RuntimeError) -> str:
         return LACKING[errno.EAGAIN] if "can't start new thread" in str(error) else ""
     if isinstance(error, FileNotFoundError) and "No usable temporary directory" in str(error):
         return f"no folder for temporary files can be written ({error.strerror}); TMPDIR names one"
+    if isinstance(error, FileExistsError) and error.filename is not None:
+        return f"{error.filename}: cannot be written: {error.strerror}"
     what = LACKING.get(error.errno or 0, "")
     return f"{error.filename}: {what}" if what and error.filename is not None else what

@@ -1,4 +1,4 @@
-"""Files that a user names or another has written: regular ones alone, so that nothing waits for a pipe."""
+"""Only regular files are read and replaced: nothing waits for a pipe, and no device or link is replaced."""
 
 import errno
 import json
@@ -26,6 +26,37 @@ def open_regular(path: Path) -> IO[bytes]:
     except BaseException:
         os.close(descriptor)
         raise
+
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFREG: "a file",
+}
+
+
+def require_kind(path: Path, kind: int = stat.S_IFREG) -> None:
+    """Refuse to write where something of another kind lies; a link is not followed, links among its parents are.
+
+    Args:
+        path: What is to be written; it may be absent.
+        kind: `stat.S_IFREG` or `stat.S_IFDIR`.
+
+    Raises:
+        OSError: Something else is there, or it cannot be examined.
+    """
+    try:
+        there = stat.S_IFMT(path.lstat().st_mode)
+    except FileNotFoundError:
+        return
+    if there == kind:
+        return
+    what = f"a link to {path.readlink()}" if there == stat.S_IFLNK else _KINDS[there]
+    allowed = "into folders and new ones" if kind == stat.S_IFDIR else "to regular files and new ones"
+    raise FileExistsError(errno.EEXIST, f"it is {what}; dlbench writes only {allowed}", str(path))
 
 
 def read_regular(path: Path, most_bytes: int = -1) -> bytes:

@@ -7,6 +7,7 @@ and the training time. Then what came of it, and last the rate in the timed wind
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from dlbench.analysis.arms import TIME_TO_TARGET, UNSTEADY, Arm
 from dlbench.analysis.formatting import SCORE, SHARE, Unit, number
@@ -74,7 +75,11 @@ class ArmTable:
 
     def cell(self, row: tuple[str, ...], heading: str) -> str:
         """Return what a row has under a heading."""
-        return row[self.headings.index(heading)]
+        return row[self._places[heading]]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {heading: place for place, heading in enumerate(self.headings)}
 
 
 def arm_table(

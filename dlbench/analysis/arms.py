@@ -1,6 +1,7 @@
 """Arms: all runs of one point of the matrix, with what their repeats say together, and whose base line a run is."""
 
 import math
+import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -39,6 +40,8 @@ _OF_A_STEP = (Affects.STEP, Affects.ARITHMETIC)
 EQUAL = ("dataset_checksum", "epochs", "remainder", *settings_of(*_OF_A_STEP))
 _EQUAL_OPTIONS = option_prefixes_of(*_OF_A_STEP)
 
+# What stands behind an arm's name in a run_id.
+_REPEAT = re.compile(r"-r\d+\Z")
 # A rate that changes by more within the timed window depends on when it was measured.
 MOST_DRIFT = 0.05
 # Stands behind a rate that depends on when it was measured.
@@ -242,7 +245,7 @@ def arms(rows: Iterable[Row]) -> list[Arm]:
 
 def arm_name(run_id: str) -> str:
     """Return what the repeats of an arm share of their run_id."""
-    return run_id.rsplit("-r", 1)[0]
+    return _REPEAT.sub("", run_id)
 
 
 def last_attempts(rows: Iterable[Row]) -> list[Row]:

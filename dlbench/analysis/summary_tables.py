@@ -1,6 +1,7 @@
 """The tables that people open first: `summary.csv`, a narrow row for each run, and `arms.csv`, medians of each arm."""
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dlbench.analysis.arms import TIME_TO_TARGET, Arm, Row, arms, last_attempts
@@ -14,8 +15,9 @@ ARM_COLUMNS = (
     "study", "arm", "label", "workers", "baseline", "emulated", "metric", "median", "low", "high", "coverage", "n",
 )  # fmt: skip
 RESULTS = ("train_time_s", TIME_TO_TARGET, "samples_per_s", "validation_accuracy", "validation_loss")
-# A spreadsheet takes a cell that begins with one of these for a formula, or drops it and looks at what follows.
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+# A spreadsheet takes a cell that begins with one of these (the last four are full-width) for a formula, or drops it and
+# looks at what follows. In many countries it splits lines at semicolons, quoted or not.
+_FORMULA = re.compile("(^|;|\t)(?=[-=+@\t\r\n\uff0d\uff1d\uff0b\uff20])")
 
 
 def tables(rows: Iterable[Row]) -> dict[str, str]:
@@ -81,10 +83,10 @@ def _of_arm(study: str, arm: Arm) -> Iterator[tuple[object, ...]]:
         (TIME_TO_TARGET, arm.time_to_target),
     ):
         if interval is not None and math.isfinite(interval.value):  # half of the runs may never reach a target
-            names = (defused(study), arm.name, defused(arm.label), arm.workers, arm.baseline, defused(arm.emulated))
+            names = (*map(defused, (study, arm.name, arm.label)), arm.workers, arm.baseline, defused(arm.emulated))
             yield (*names, metric, interval.value, interval.low, interval.high, interval.coverage, interval.n)
 
 
 def defused(value: object) -> object:
     """Return a text so that no spreadsheet takes it for a formula; numbers stay numbers."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+    return _FORMULA.sub(r"\1'", value) if isinstance(value, str) else value

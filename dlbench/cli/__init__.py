@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from dlbench import __version__
-from dlbench.cli.streams import open_streams
+from dlbench.cli.streams import open_streams, plain_text
 from dlbench.errors import LACKING, UserError, lacking
 
 # Exit codes: 0 every run completed, 1 some did not, 2 usage, 3 regression, 130 interrupted.
@@ -55,6 +55,11 @@ class Lacking(Refused):
 
 class LazyGroup(click.Group):
     """Knows its commands by name and imports one when it is called; shows a user's mistake without a traceback."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a command; no text in its output steers a terminal."""
+        with plain_text():
+            return super().main(*args, **kwargs)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""

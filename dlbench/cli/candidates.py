@@ -14,7 +14,7 @@ def scenarios(_: click.Context, __: click.Parameter, begun: str) -> list[Complet
     from dlbench.scenario.read import packaged
 
     here = sorted(path.name for path in Path().glob("*.y*ml"))
-    return _begun([*here, *packaged.names()], begun) or [CompletionItem(begun, type="file")]
+    return starting_with([*here, *packaged.names()], begun) or [CompletionItem(begun, type="file")]
 
 
 def studies(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
@@ -23,7 +23,7 @@ def studies(context: click.Context, _: click.Parameter, begun: str) -> list[Comp
 
     parent = Path(context.params.get("studies") or context.params.get("output") or "studies")
     found = sorted(str(path.parent) for path in parent.glob(f"*/{files.STUDY}"))
-    return _begun(found, begun) or [CompletionItem(begun, type="dir")]
+    return starting_with(found, begun) or [CompletionItem(begun, type="dir")]
 
 
 def plugins_of(kind: str) -> Candidates:
@@ -32,28 +32,11 @@ def plugins_of(kind: str) -> Candidates:
     def offered(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
         from dlbench import plugins
 
-        return _begun(plugins.names(kind), begun)
+        return starting_with(plugins.names(kind), begun)
 
     return offered
 
 
-def kinds(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Offer what `dlbench list` lists."""
-    from dlbench.cli.list import LISTED
-
-    return _begun(LISTED, begun)
-
-
-def of_kind(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Offer the names of the kind that stands before, where it is one of plugins or scenarios."""
-    from dlbench import plugins
-    from dlbench.scenario.read import packaged
-
-    kind = str(context.params.get("kind"))
-    return _begun(
-        packaged.names() if kind == "scenarios" else plugins.names(kind) if kind in plugins.FOLDERS else (), begun
-    )
-
-
-def _begun(names: Iterable[str], begun: str) -> list[CompletionItem]:
+def starting_with(names: Iterable[str], begun: str) -> list[CompletionItem]:
+    """Offer those of some names that go on from what is typed."""
     return [CompletionItem(name) for name in names if name.startswith(begun)]

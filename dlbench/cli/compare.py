@@ -8,7 +8,7 @@ import click
 
 from dlbench.analysis.formatting import counted
 from dlbench.cli import candidates, tables
-from dlbench.errors import UserError, nearest, shown
+from dlbench.errors import UserError, nearest, shown, unwritable
 
 if TYPE_CHECKING:
     from dlbench.analysis.compare.comparison import Comparison
@@ -135,7 +135,7 @@ def _write(text: str, output: Path | None) -> None:
     try:
         write_text(output, text)
     except OSError as error:
-        raise UserError(f"cannot write it: {error.strerror or error}", where=str(output)) from error
+        raise unwritable(error, output) from error
 
 
 def _verdict(found: "Comparison", allowed: float | None, ignored: frozenset[str]) -> int:

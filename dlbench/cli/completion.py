@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from click.shell_completion import get_completion_class
 
-from dlbench.errors import UserError
+from dlbench.errors import UserError, unwritable
 
 PROGRAM = "dlbench"
 # The name by which click knows that a shell asks.
@@ -58,7 +58,7 @@ def command(shell: str | None, is_installed: bool) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, script(name))
     except OSError as error:
-        raise UserError(f"cannot be written: {error.strerror or error}", where=str(path)) from error
+        raise unwritable(error, path) from error
     click.echo(f"written: {path}")
     click.echo(_next_step(name, path))
 

@@ -10,7 +10,7 @@ import click
 
 from dlbench.analysis.formatting import counted
 from dlbench.cli import candidates, options
-from dlbench.errors import UserError
+from dlbench.errors import UserError, unwritable
 
 
 @click.command("export")
@@ -41,12 +41,10 @@ def command(study: Path | None, studies: Path, form: str, output: Path | None) -
     data = read([path])
     is_new = not folder.exists()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        files.make_folder(folder)
         written = exporter.get("export")(data, folder)
-    except FileExistsError as error:
-        raise UserError(f"{folder} is no folder", hint="name another --output") from error
     except OSError as error:
-        raise UserError(f"{folder} cannot be written: {error.strerror}", hint="name another --output") from error
+        raise unwritable(error, folder, "name another --output") from error
     finally:
         if is_new:
             # An exporter may send everything elsewhere, or refuse.

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from dlbench.cli import candidates
-from dlbench.errors import UserError
+from dlbench.errors import UserError, unwritable
 
 
 @click.command("init")
@@ -70,7 +70,7 @@ def command(
     try:
         write_text(file, text)
     except OSError as error:
-        raise UserError(f"{file} cannot be written: {error.strerror}") from error
+        raise unwritable(error, file) from error
     click.echo(
         f"{file}: {len(runs)} runs of {len({run.fingerprint for run in runs})} arms. Next: dlbench run {file} --report"
     )

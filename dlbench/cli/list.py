@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from dlbench.cli import candidates, options, tables
 from dlbench.errors import UserError, nearest
@@ -20,9 +21,23 @@ LISTED = (*FOLDERS, "settings", "columns", "scenarios", "studies")
 _OPTION_COLUMNS = ("name", "type", "default", "meaning")
 
 
+def _kinds(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+    return candidates.starting_with(LISTED, begun)
+
+
+def _names_of_kind(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Offer the names of the kind that stands before, where it is one of plugins or scenarios."""
+    from dlbench import plugins
+    from dlbench.scenario.read import packaged
+
+    kind = str(context.params.get("kind"))
+    names = packaged.names() if kind == "scenarios" else plugins.names(kind) if kind in FOLDERS else ()
+    return candidates.starting_with(names, begun)
+
+
 @click.command("list")
-@click.argument("kind", required=False, shell_complete=candidates.kinds)
-@click.argument("name", required=False, shell_complete=candidates.of_kind)
+@click.argument("kind", required=False, shell_complete=_kinds)
+@click.argument("name", required=False, shell_complete=_names_of_kind)
 @options.studies
 def command(kind: str | None, name: str | None, studies: Path) -> None:
     """Show plugins and their options: all, those of one KIND, or the one called NAME.

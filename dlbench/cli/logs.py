@@ -11,7 +11,7 @@ import click
 
 from dlbench.analysis.formatting import listed
 from dlbench.cli import candidates, options
-from dlbench.errors import UserError, nearest
+from dlbench.errors import UserError, nearest, printable
 
 if TYPE_CHECKING:
     from dlbench.study.attempts import Attempt
@@ -159,5 +159,4 @@ def _open_bytes(data: bytes) -> int:
 
 def _harmless(text: str) -> str:
     """Return a log's text without what would steer the terminal: a log is data."""
-    lines = _STEERING.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    return "".join(letter if letter.isprintable() or letter in "\n\t\u00a0" else "?" for letter in lines)
+    return printable(_STEERING.sub("", text).replace("\r\n", "\n").replace("\r", "\n"))

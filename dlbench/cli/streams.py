@@ -1,14 +1,53 @@
-"""Standard streams that are closed, full or gone: dlbench goes on without them, and its exit code says so."""
+"""Standard streams: texts in them steer no terminal, and where they are closed, full or gone dlbench goes on."""
 
+import contextlib
 import io
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TextIO, cast
+
+from dlbench.errors import spelled
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _STREAMS = 3
+
+
+class PlainText:
+    """A text stream in which control characters are spelled out.
+
+    Attributes:
+        rich_proxied_file: The stream below: what rich draws with it is written there (`tables.console`).
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.rich_proxied_file = stream
+
+    def write(self, text: str) -> int:
+        """Write a text."""
+        self.rich_proxied_file.write(spelled(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rich_proxied_file, name)
+
+
+@contextlib.contextmanager
+def plain_text() -> Iterator[None]:
+    """Spell out control characters in all that is printed: it comes from studies, logs and names of other people's."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (cast("TextIO", PlainText(stream)) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
 
 
 class Output(io.FileIO):

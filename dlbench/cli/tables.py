@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dlbench.errors import spelled
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -16,18 +18,32 @@ PLAIN_WIDTH = 200
 
 
 def console() -> "Console":
-    """Return what prints on standard output: with colours on a terminal, plain text elsewhere."""
-    from rich.console import Console
+    """Return what prints on standard output: with colours on a terminal, plain text elsewhere.
 
-    return Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH, color_system=None, highlight=False)
+    It writes its own control sequences past `streams.PlainText`; those in the texts that it draws are spelled out.
+    """
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+    from rich.text import Text
+
+    class PlainConsole(Console):
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            if isinstance(renderable, Text):  # before it is broken into lines
+                renderable = renderable.copy()
+                renderable.plain = spelled(renderable.plain)
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else Segment(spelled(segment.text), segment.style)
+
+    stream = getattr(sys.stdout, "rich_proxied_file", sys.stdout)
+    if sys.stdout.isatty():
+        return PlainConsole(file=stream)
+    return PlainConsole(file=stream, width=PLAIN_WIDTH, color_system=None, highlight=False)
 
 
 def show(title: str, columns: Cells, rows: Sequence[Cells]) -> None:
     """Print a table: with lines and wrapping on a terminal, plain and whole where the output goes elsewhere."""
     if sys.stdout.isatty():
-        from rich.console import Console
-
-        Console().print(drawn(title, columns, rows))
+        console().print(drawn(title, columns, rows))
     else:
         click.echo(plain(columns, rows))
 

@@ -9,6 +9,7 @@ History:
         window of every strategy is cut at the same steps, which are `sampled`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,6 +18,11 @@ SCHEMA_VERSION = 3
 Kind = Literal["text", "int", "float", "bool", "time"]
 # What pandas holds them as: types in which a cell can be unknown.
 DTYPES: dict[Kind, str] = {"text": "string", "int": "Int64", "float": "float64", "bool": "boolean", "time": "string"}
+
+
+# Columns of plugin options that a table may have, and letters of a name.
+MOST_EXTRA = 500
+MOST_LETTERS = 1_000
 
 
 @dataclass(frozen=True)
@@ -314,6 +320,19 @@ KEYS = {
 }
 
 STEP_PHASES = ("first", "warm-up", "timed", "sampled", "extended", "remainder")
+
+
+def require_width(columns: Sequence[str], table: str) -> None:
+    """Refuse a table with too many columns that dlbench does not know, or too long names: each option is one.
+
+    Raises:
+        ValueError: It has more than `MOST_EXTRA`, or one of more than `MOST_LETTERS`.
+    """
+    extra = set(columns).difference(names(table))
+    if len(extra) > MOST_EXTRA:
+        raise ValueError(f"it has {len(extra):,} columns besides dlbench's; {MOST_EXTRA} are the most that are read")
+    if max(map(len, extra), default=0) > MOST_LETTERS:
+        raise ValueError(f"a column's name has more than {MOST_LETTERS} letters")
 
 
 def names(table: str) -> tuple[str, ...]:

@@ -23,6 +23,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from dlbench.regular_file import require_kind
+
 # "No space left", "quota exceeded", "file too large" (`ulimit -f`).
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 SCENARIO = "scenario.yaml"
@@ -104,9 +106,15 @@ def replacing(path: Path, mode: Literal["w", "wb"] = "w", *, is_private: bool = 
     Others may read it as far as the umask allows, and not at all where it is private.
 
     Raises:
-        OSError: The disk is full or the folder cannot be written; `path` is then as it was.
+        OSError: Something other than a regular file is there, the disk is full or the folder cannot be written; `path`
+            is then as it was.
     """
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    require_kind(path)
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        error.filename = str(path)
+        raise
     try:
         encoding, newline = ("utf-8", "") if mode == "w" else (None, None)
         with os.fdopen(descriptor, mode, encoding=encoding, newline=newline) as file:
@@ -124,6 +132,21 @@ def write_text(path: Path, text: str, *, is_private: bool = False) -> None:
     """Replace a file's text atomically; see `replacing`."""
     with replacing(path, is_private=is_private) as file:
         file.write(text)
+
+
+def make_folder(path: Path, *parts: str) -> Path:
+    """Make a folder with its parents and, in it, one folder in another, where they are absent; return the last.
+
+    Raises:
+        OSError: One cannot be made, or `path` or a part is a link or no folder.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folders = [path.joinpath(*parts[:number]) for number in range(len(parts) + 1)]
+    for folder in folders:
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir()
+        require_kind(folder, stat.S_IFDIR)
+    return folders[-1]
 
 
 def open_lock(path: Path) -> int:

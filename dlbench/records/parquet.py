@@ -5,13 +5,14 @@ pyarrow is optional (`pip install pyarrow`); it is imported when a table is writ
 
 import contextlib
 import io
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from dlbench.errors import UserError
-from dlbench.records.columns import DTYPES, TABLES, Kind
+from dlbench.records.columns import DTYPES, TABLES, Kind, require_width
 from dlbench.records.files import replacing
 from dlbench.regular_file import open_regular
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SUFFIX = ".parquet"
+# Of the texts in one piece: a text of a megabyte in each of a million rows takes no place in the file.
+MOST_TEXT_BYTES = 1 << 28
 # Text that becomes one row group: about 100,000 rows of steps.
 GROUP_BYTES = 1 << 24
 _COPY_BYTES = 1 << 20
@@ -113,13 +116,19 @@ def writing(path: Path, table: str) -> Iterator[ParquetLines]:
         yield lines
 
 
-def read(path: Path, table: str, only: Collection[str] | None = None) -> "pd.DataFrame":
-    """Read a table's rows, of some runs or all.
+def pieces(path: Path, table: str, rows: int, columns: Sequence[str] | None = None) -> "Iterator[pd.DataFrame]":
+    """Yield a table's rows in their order, so many at a time and none at first; a file holds far more than its size.
+
+    Args:
+        path: The file.
+        table: One of `records.columns.TABLES`.
+        rows: Of a piece, at most.
+        columns: Those that are read; default: all.
 
     Raises:
         OSError: It cannot be read.
         UserError: pyarrow is missing.
-        ValueError: It is no Parquet file, or a value is not of its column's kind.
+        ValueError: It is no Parquet file, lacks a column, or a value is not of its column's kind.
     """
     if not is_installed():
         raise UserError(
@@ -128,12 +137,34 @@ def read(path: Path, table: str, only: Collection[str] | None = None) -> "pd.Dat
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    chosen = None if only is None else [("run_id", "in", sorted(only))]
+    kinds = {column.name: DTYPES[column.kind] for column in TABLES[table]}
     try:
         with open_regular(path) as file:
-            found: pa.Table = pq.read_table(file, filters=chosen)
+            names = pq.read_schema(file).names
+            require_width(names, table)
+            if absent := set(columns or ()).difference(names):
+                raise ValueError(f"it has no column {min(absent)!r}")
+            # Each text once, however often it stands there.
+            texts = [name for name in names if kinds.get(name) == "string"]
+            source = pq.ParquetFile(file, read_dictionary=texts)
+            empty = source.schema_arrow.empty_table().select(columns or names)
+            start = 0
+            for batch in chain([empty], source.iter_batches(rows, columns=columns)):
+                if _text_bytes(batch) > MOST_TEXT_BYTES:
+                    raise ValueError(f"texts of {rows:,} rows take more than {MOST_TEXT_BYTES:,} bytes")
+                frame = batch.to_pandas()
+                frame.index += start
+                start += len(frame)
+                yield frame.astype({name: kind for name, kind in kinds.items() if name in frame})
     except pa.ArrowException as error:
         raise ValueError(str(error)) from error
-    kinds = {column.name: DTYPES[column.kind] for column in TABLES[table] if column.name in found.column_names}
-    frame: pd.DataFrame = found.to_pandas().astype(kinds)
-    return frame
+
+
+def _text_bytes(batch: Any) -> int:
+    """Return how many bytes the texts of a batch take when each cell has its own."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = (column for column in batch.columns if pa.types.is_dictionary(column.type))
+    chunks = (chunk for column in columns for chunk in getattr(column, "chunks", [column]))
+    return sum(pc.sum(pc.take(pc.binary_length(chunk.dictionary), chunk.indices)).as_py() or 0 for chunk in chunks)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from dlbench.errors import UserError, shorten, shown
 from dlbench.records import parquet
-from dlbench.records.columns import DTYPES, KEYS, TABLES, names
+from dlbench.records.columns import DTYPES, KEYS, TABLES, names, require_width
 from dlbench.records.files import replacing
 from dlbench.regular_file import open_regular
 from dlbench.scenario.settings import RENAMED
@@ -28,8 +28,12 @@ if TYPE_CHECKING:
 END = "\r\n"
 # Rows that are turned to text at once: enough to be fast, few enough to stay small in memory.
 CHUNK_ROWS = 50_000
-# Rows that are read at once where not all of a table are wanted.
+# Rows that are read at once.
 READ_ROWS = 200_000
+# Letters of a cell: tables of arms and charts repeat it.
+MOST_LETTERS = 100_000
+# Rows that are held in memory together.
+MOST_ROWS = 10_000_000
 
 
 def cell(value: object) -> str:
@@ -112,15 +116,39 @@ def read_table(path: Path, only: Collection[str] | None = None) -> "pd.DataFrame
         only: run_ids of the rows that are wanted; default: all.
 
     Raises:
-        UserError: The file is absent or is not such a table, or a row does not say which it is.
+        UserError: The file is absent or is not such a table, a row does not say which it is, or it is too large.
+    """
+    import pandas as pd
+
+    parts, rows = [], 0
+    for piece in pieces(path, only):
+        parts.append(piece)
+        rows += len(piece)
+        if rows > MOST_ROWS:
+            raise UserError(
+                f"has more than {MOST_ROWS:,} rows, the most that are held in memory",
+                where=str(path),
+                hint="read it in pieces, with `pyarrow.parquet` or `pandas.read_csv(..., chunksize=...)`",
+            )
+    found = pd.concat(parts, ignore_index=True)
+    for name in found.columns.difference(names(path.stem), sort=False):
+        found[name] = _narrowed(found[name])
+    return found
+
+
+def pieces(path: Path, only: Collection[str] | None = None) -> "Iterator[pd.DataFrame]":
+    """Yield a table as `read_table` returns it in pieces of at most `READ_ROWS` rows, one or more; options as text.
+
+    Raises:
+        UserError: See `read_table`.
     """
     table = path.stem
     if table not in TABLES:
         raise UserError(f"{path.name!r} is none of {', '.join(name + '.csv' for name in TABLES)}")
+    source = parquet.pieces(path, table, READ_ROWS) if path.suffix == parquet.SUFFIX else _csv_pieces(path, table)
     try:
-        if path.suffix == parquet.SUFFIX:
-            return _completed(_wanted(parquet.read(path, table, only), table, only), table)
-        return _completed(_read_csv(path, table, only), table)
+        for piece in source:
+            yield _completed(_wanted(piece, table, only), table)
     except FileNotFoundError:
         raise UserError(f"there is no {path.name} in {path.parent}") from None
     except OSError as error:
@@ -129,29 +157,33 @@ def read_table(path: Path, only: Collection[str] | None = None) -> "pd.DataFrame
         raise UserError(f"this is not a table of dlbench: {shorten(str(error))}", where=str(path)) from error
 
 
-def _read_csv(path: Path, table: str, only: Collection[str] | None) -> "pd.DataFrame":
+def _csv_pieces(path: Path, table: str) -> "Iterator[pd.DataFrame]":
     import pandas as pd
 
     # Columns that are not in `records.columns` come as text.
     kinds = defaultdict(lambda: "string", {column.name: DTYPES[column.kind] for column in TABLES[table]})
     # A count that is no whole number is refused; that its cast is invalid need not be said as well.
     with open_regular(path) as file, np.errstate(invalid="ignore"):
-        pieces = pd.read_csv(file, dtype=kinds, keep_default_na=False, na_values=[""], true_values=["true"],
-                             false_values=["false"], chunksize=READ_ROWS)  # fmt: skip
-        return pd.concat([_wanted(piece, table, only) for piece in pieces]).reset_index(drop=True)
+        require_width(pd.read_csv(file, nrows=0).columns, table)
+        file.seek(0)
+        yield from pd.read_csv(file, dtype=kinds, keep_default_na=False, na_values=[""], true_values=["true"],
+                               false_values=["false"], chunksize=READ_ROWS)  # fmt: skip
 
 
 def _wanted(piece: "pd.DataFrame", table: str, only: Collection[str] | None) -> "pd.DataFrame":
     """Return the rows of some runs.
 
     Raises:
-        ValueError: A column or a cell of the table's keys is missing.
+        ValueError: A column or a cell of the table's keys is missing, or a cell is too long.
     """
     for key in KEYS[table]:
         if key not in piece.columns:
             raise ValueError(f"it has no column {key!r}")
         if (lacking := piece[key].isna()).any():
             raise ValueError(f"row {cast('int', lacking.idxmax()) + 1} has no {key}")
+    for name in piece.columns[piece.dtypes == "string"]:
+        if piece[name].str.len().gt(MOST_LETTERS).any():
+            raise ValueError(f"a cell of {shorten(name, 60)} has more than {MOST_LETTERS:,} letters")
     return piece if only is None else piece[piece["run_id"].isin(only)]
 
 
@@ -173,8 +205,6 @@ def _completed(found: "pd.DataFrame", table: str) -> "pd.DataFrame":
             for no_time in found.loc[times.isna(), column.name].dropna().head(1):
                 raise ValueError(f"{column.name} is {shown(no_time)}, which is no time (ISO 8601)")
             found[column.name] = times
-    for name in extra:
-        found[name] = _narrowed(found[name])
     return found
 
 

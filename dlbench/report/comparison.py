@@ -9,6 +9,7 @@ from dlbench.analysis.compare.comparison import Change, ChangeKind, Comparison
 from dlbench.analysis.compare.judgement import LEAST_REPEATS, SIGNIFICANCE
 from dlbench.analysis.formatting import SCORE, Unit, counted, number, one_line, p_value, percent
 from dlbench.analysis.statistics.intervals import Interval
+from dlbench.analysis.summary_tables import defused
 from dlbench.errors import shorten
 from dlbench.records.tables import line
 from dlbench.report.junit import Case, Problem, Suite, document
@@ -113,8 +114,8 @@ def markdown(comparison: Comparison) -> str:
 
 
 def csv(comparison: Comparison) -> str:
-    """Return all changes as CSV (RFC 4180), unknown cells empty; `CSV_COLUMNS` are its columns."""
-    return line(CSV_COLUMNS) + "".join(line(_values(change)) for change in comparison.changes)
+    """Return all changes as CSV (RFC 4180), unknown cells empty, no formulas; `CSV_COLUMNS` are its columns."""
+    return line(CSV_COLUMNS) + "".join(line(map(defused, _values(change))) for change in comparison.changes)
 
 
 def junit(comparison: Comparison, regressions: Sequence[Change], problem: str = "") -> str:

@@ -1,6 +1,6 @@
 """The rows of one or several studies with their scenarios and machines: all that a report is made of."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from io import StringIO
@@ -15,7 +15,7 @@ from dlbench.records import files
 from dlbench.records.columns import SCHEMA_VERSION
 from dlbench.records.machine import read_machine
 from dlbench.records.outcome import Status
-from dlbench.records.tables import read_table
+from dlbench.records.tables import pieces, read_table
 from dlbench.regular_file import read_regular
 from dlbench.scenario.read.scenario_file import parse
 from dlbench.scenario.scenario import Scenario
@@ -63,12 +63,19 @@ class StudyData:
         """Return `epochs`, `steps` or `sensors` of the runs in `attempts` with the column `study`; None without one.
 
         Raises:
-            UserError: It is there and is no such table.
+            UserError: It is there and is no such table, or is too large.
         """
         path = files.table_path(self.path, name)
-        if not path.exists():
-            return None
-        return read_table(path, set(self.attempts["run_id"])).assign(study=self.name).astype({"study": "string"})
+        return self._named(read_table(path, set(self.attempts["run_id"]))) if path.exists() else None
+
+    def pieces(self, name: str) -> "Iterator[pd.DataFrame]":
+        """Yield the same in pieces, whatever its size; none without it."""
+        path = files.table_path(self.path, name)
+        if path.exists():
+            yield from map(self._named, pieces(path, set(self.attempts["run_id"])))
+
+    def _named(self, rows: "pd.DataFrame") -> "pd.DataFrame":
+        return rows.assign(study=self.name).astype({"study": "string"})
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dlbench.analysis.arms import records
 from dlbench.analysis.groups import naming
 from dlbench.analysis.summary_tables import ARMS, SUMMARY, arm_table
 from dlbench.analysis.summary_tables import summary as run_summary
-from dlbench.errors import UserError
+from dlbench.errors import UserError, unwritable
 from dlbench.records import files
 from dlbench.report import references, summary, table
 from dlbench.report.caption import Caption, caption
@@ -110,7 +110,7 @@ def write_report(
             name, reason = made.left_out[0]
             raise UserError(f"the figure {name} cannot be drawn: {reason}")
     try:
-        request.output.mkdir(parents=True, exist_ok=True)
+        files.make_folder(request.output)
         # While figures are rendered, the charts of others are made, and then the answer.
         pending = [_start(figure, request, pool or RenderPool(0)) for figure in figures]
         content = None if request.figures else _content(data, charted.note, made)
@@ -124,7 +124,7 @@ def write_report(
         if content is not None:
             _write_page(replace(content, drawn=tuple(shown)), request, made)
     except OSError as error:
-        raise UserError(f"cannot be written: {error.strerror or error}", where=str(request.output)) from error
+        raise unwritable(error, request.output) from error
     return made
 
 

@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,6 +25,7 @@ from dlbench.cli import group
 from dlbench.records.columns import TABLES
 from dlbench.records.tables import read_table
 from dlbench.report.data import ReportData, read
+from dlbench.report.exporters._runs import distinct_name
 
 ROOT = Path(__file__).parents[2]
 XSD = ROOT / "tests" / "fixtures" / "junit" / "JUnit.xsd"
@@ -153,6 +156,41 @@ def test_parquet_has_the_arms_of_the_json(study: Path, tmp_path: Path) -> None:
     assert len(written) == len(expected)
 
 
+# Prints by how many bytes the largest memory of the process grew, in an export of a study's tables as Parquet.
+PEAK = """
+import resource, sys
+from pathlib import Path
+import pandas, pyarrow.parquet
+from dlbench import plugins
+from dlbench.report.data import read
+data, peak = read([Path(sys.argv[1])]), lambda: 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
+plugins.load("exporters", "parquet").get("export")(data, Path(sys.argv[2]))
+print(peak() - before)
+"""
+
+
+def test_parquet_is_exported_in_pieces_whatever_a_small_file_holds(tmp_path: Path) -> None:
+    """Two million rows of one value take 150 kB on disk, and held at once more than 500 MB."""
+    study = Path(shutil.copytree(STUDIES[1], tmp_path / "study"))
+    (study / "steps.csv").unlink()
+    count = 2_000_000
+    values = {"text": pa.scalar(found(study).runs["run_id"].iloc[0]), "int": pa.scalar(1), "float": pa.scalar(1.0)}
+    columns = {
+        column.name: pa.repeat(values[column.kind], count).dictionary_encode()
+        if column.kind == "text"
+        else pa.repeat(values[column.kind], count)
+        for column in TABLES["steps"]
+    }
+    pq.write_table(pa.table(columns), study / "steps.parquet", row_group_size=count)
+    assert (study / "steps.parquet").stat().st_size < 1e6
+    (tmp_path / "out").mkdir()
+    argv = [sys.executable, "-c", PEAK, str(study), str(tmp_path / "out")]
+    grown = int(subprocess.run(argv, check=True, capture_output=True, text=True, timeout=120).stdout)
+    assert pq.ParquetFile(tmp_path / "out" / "steps.parquet").metadata.num_rows == count
+    assert grown < 350e6
+
+
 # What MLPerf asks of a submission and no study knows; `init_stop` is judged by the division's limit, 0 without one.
 NOT_A_SUBMISSION = {"submission_org", "submission_division", "init_stop"}
 NOT_RECORDED = {f"lowest_numerical_precision_in_{part}" for part in ("linear", "attn", "comm")}
@@ -257,10 +295,32 @@ def test_a_study_is_never_written_over_and_names_in_cells_lead_nowhere(tmp_path:
     assert {path.name for path in tmp_path.iterdir()} == {"copy", "out"}
 
 
+def test_no_two_runs_share_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs whose names differ in what no folder's name can hold, or beyond what a tool takes, stay apart."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    names = ["x/y", "x-y", "x\\y", "x:y", ".x-y", " x-y", "k" * 128 + "1", "k" * 128 + "2", "x-y-", "/"]
+    names = [f"{name}-r0" for name in [*names, distinct_name("x/y-r0").removesuffix("-r0")]]
+    names.append(distinct_name("x/y-r0"))
+    study = found(STUDIES[1]).studies[0]
+    row = study.attempts[study.attempts["status"] == "completed"].iloc[[0]]
+    rows = pd.concat([row.assign(run_id=name, label="same", repeat=0) for name in names], ignore_index=True)
+    data = ReportData((replace(study, attempts=rows),))
+    for form, pattern in {
+        "tensorboard": "*/*/events.out.*", "mlperf": "*/results/*/*/result_*.txt", "wandb": "wandb/offline-run-*",
+    }.items():  # fmt: skip
+        (tmp_path / form).mkdir()
+        for _ in range(2):
+            plugins.load("exporters", form).get("export")(data, tmp_path / form)
+            assert len(list((tmp_path / form).glob(pattern))) == len(names), form
+    plugins.load("exporters", "junit").get("export")(data, tmp_path)
+    cases = re.findall(r'testcase name="([^"]*)"', (tmp_path / "junit.xml").read_text())
+    assert len(set(cases)) == len(names)
+
+
 def test_what_cannot_be_exported_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "did you mean 'junit'?" in export(STUDIES[0], "junt", tmp_path, code=2).output
     (tmp_path / "file").touch()
-    assert "is no folder" in export(STUDIES[0], "json", tmp_path / "file", code=2).output
+    assert f"dlbench: {tmp_path}/file: " in export(STUDIES[0], "json", tmp_path / "file", code=2).output
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     monkeypatch.setattr("dlbench.cli.export.find_spec", lambda name: None)
     assert "pip install tensorboard" in export(STUDIES[0], "tensorboard", tmp_path, code=2).output

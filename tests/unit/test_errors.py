@@ -14,7 +14,7 @@ from dlbench.errors import UserError, printable, shown
         ("끝 “é” 🙂", "끝 “é” 🙂"),
         ("\x1b]0;title\x07", "\\x1b]0;title\\x07"),
         ("over\rwritten", "over\\x0dwritten"),
-        ("\x9b2J\x7f\0", "\\x9b2J\\x7f\\x00"),
+        ("\x9b2J\x7f\0", "\\u009b2J\\u007f\\x00"),
         ("\ud800 and \udcff", "\\ud800 and \\udcff"),
         ("\u202egnp.exe\u2066", "\\u202egnp.exe\\u2066"),
     ],

@@ -1,6 +1,8 @@
 """The runs of a study as other tools take them: times, settings, results, and curves by epoch."""
 
+import hashlib
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dlbench.analysis.arms import METRICS, TIME_TO_TARGET, Row, records
 from dlbench.analysis.groups import varying
 from dlbench.report.data import ReportData
+from dlbench.scenario.scenario import name_from
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,6 +20,24 @@ CURVES = ("train_loss", "train_accuracy", "validation_loss", "validation_accurac
 RESULTS = (*METRICS, TIME_TO_TARGET)
 # What is said of a run even where all runs of the study share it.
 _ALWAYS = ("model", "dataset", "strategy", "workers", "batch_size", "batch_size_global")
+
+# Of a name that each of the tools takes.
+_MOST_BYTES = 128
+# What stands behind a name that is not the text that it was made from.
+_HASH_LETTERS = 16
+_HASHED = re.compile(rf"-[0-9a-f]{{{_HASH_LETTERS}}}\Z")
+
+
+def distinct_name(text: str) -> str:
+    """Return a text as the name of a folder or run, of at most 128 bytes; no two texts have the same.
+
+    A text that had to be changed or cut ends in a hash of the whole, and so does one that ends as these do.
+    """
+    name = re.sub(r"[:;,#?%]", "-", name_from(text))
+    if name == text and len(name.encode()) <= _MOST_BYTES and not _HASHED.search(name):
+        return name
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_HASH_LETTERS]
+    return f"{name.encode()[: _MOST_BYTES - 1 - len(digest)].decode(errors='ignore')}-{digest}"
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dlbench.errors import UserError, shorten
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
+from dlbench.regular_file import read_regular, require_kind
 from dlbench.report.data import ReportData
 from dlbench.report.exporters._runs import CURVES, ExportedRun, known, runs_of
 
@@ -22,6 +23,8 @@ PACKAGE = "mlflow"
 # Where MLflow's own tools look for a tracking server.
 SERVER = "MLFLOW_TRACKING_URI"
 STORE = "mlflow.db"
+# How each of its databases begins.
+_SQLITE = b"SQLite format 3\0"
 # Of one request, as MLflow's REST interface has them; and what an experiment can be searched for at once.
 _MOST_METRICS, _MOST_PARAMS, _MOST_RUNS = 1000, 100, 50_000
 # Names of tags: which run this is.
@@ -78,8 +81,13 @@ def _sqlite(path: Path) -> str:
     """
     if any(mark in str(path) for mark in "?%"):
         raise UserError(f"MLflow cannot write {path}: there is a '?' or '%' in it", hint="name another --output")
+    # SQLite writes these beside it.
+    for suffix in ("", "-journal", "-wal", "-shm"):
+        require_kind(path.with_name(path.name + suffix))
     # MLflow tries for minutes to open what it may not write.
     path.touch()
+    if read_regular(path, len(_SQLITE)) not in (b"", _SQLITE):
+        raise UserError("this is no SQLite database", where=str(path), hint="name another --output")
     return f"sqlite:///{path}"
 
 

@@ -12,8 +12,7 @@ from dlbench.analysis.arms import TIME_TO_TARGET, Row, arm_name
 from dlbench.plugins import Options
 from dlbench.records import files
 from dlbench.report.data import ReportData
-from dlbench.report.exporters._runs import ExportedRun, runs_of
-from dlbench.scenario.scenario import name_from
+from dlbench.report.exporters._runs import ExportedRun, distinct_name, runs_of
 
 if TYPE_CHECKING:
     from mlperf_logging.mllog.mllog import MLLogger
@@ -59,11 +58,11 @@ def export(data: ReportData, output: Path) -> list[Path]:
     for run in runs_of(data, data.completed):
         if run.began_s is None:
             continue
-        study, arm = name_from(str(run.row["study"])), name_from(arm_name(run.run_id))
-        folder = output / study / "results" / arm / name_from(str(run.row.get("model") or "script"))
+        study, arm, model = str(run.row["study"]), arm_name(run.run_id), str(run.row.get("model") or "script")
+        parts = (distinct_name(study), "results", distinct_name(arm), distinct_name(model))
+        folder = files.make_folder(output, *parts)
         path = folder / f"result_{numbers[folder]}.txt"
         numbers[folder] += 1
-        folder.mkdir(parents=True, exist_ok=True)
         _write(path, [*_settings(run, run.began_s, run.row["study"] in scenarios), *_timeline(run, run.began_s)])
         written.append(path)
     return written

@@ -1,10 +1,11 @@
 """Parquet: every table of the study with its types, and the arms; unknown cells are null, times UTC."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlbench.plugins import Options
-from dlbench.records.columns import TABLES
+from dlbench.records.columns import TABLES, names
 from dlbench.records.files import replacing
 from dlbench.report.data import ReportData
 
@@ -19,16 +20,29 @@ def export(data: ReportData, output: Path) -> list[Path]:
     """Write a file for each table that a study has, with all attempts, and `arms`: a row for each metric of an arm."""
     import pandas as pd
 
-    found = {name: [own for study in data.studies if (own := study.table(name)) is not None] for name in TABLES}
-    tables = {name: pd.concat(own, ignore_index=True) for name, own in found.items() if own}
-    tables = {name: table[["study", *table.columns.drop("study")]] for name, table in tables.items()}
-    return [_write(table, output / f"{name}.parquet") for name, table in {**tables, "arms": data.arm_rows}.items()]
+    runs = pd.concat([study.attempts for study in data.studies], ignore_index=True)
+    tables = {name: _pieces(data, name) for name in TABLES} | {"runs": iter([runs]), "arms": iter([data.arm_rows])}
+    written = [_write(pieces, output / f"{name}.parquet") for name, pieces in tables.items()]
+    return [path for path in written if path is not None]
 
 
-def _write(table: "pd.DataFrame", path: Path) -> Path:
+def _pieces(data: ReportData, name: str) -> "Iterator[pd.DataFrame]":
+    """Yield the rows of a table of all studies, with dlbench's own columns alone: those of runs have the options."""
+    for study in data.studies:
+        yield from (piece[["study", *names(name)]] for piece in study.pieces(name))
+
+
+def _write(pieces: "Iterator[pd.DataFrame]", path: Path) -> Path | None:
+    """Write pieces of a table; None where there is none."""
     import pyarrow
     import pyarrow.parquet
 
-    with replacing(path, "wb") as file:
-        pyarrow.parquet.write_table(pyarrow.Table.from_pandas(table, preserve_index=False), file)
+    first = next(pieces, None)
+    if first is None:
+        return None
+    table = pyarrow.Table.from_pandas(first, preserve_index=False)
+    with replacing(path, "wb") as file, pyarrow.parquet.ParquetWriter(file, table.schema) as writer:
+        writer.write_table(table)
+        for piece in pieces:
+            writer.write_table(pyarrow.Table.from_pandas(piece, preserve_index=False))
     return path

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlbench.plugins import Options
-from dlbench.records.files import replacing
+from dlbench.records.files import make_folder, replacing
 from dlbench.report.data import ReportData
-from dlbench.report.exporters._runs import CURVES, ExportedRun, known, runs_of
-from dlbench.scenario.scenario import name_from
+from dlbench.report.exporters._runs import CURVES, ExportedRun, distinct_name, known, runs_of
 
 if TYPE_CHECKING:
     from tensorboard.compat.proto.event_pb2 import Event
@@ -23,7 +22,7 @@ def export(data: ReportData, output: Path) -> list[Path]:
     """Write a folder for each completed run; `tensorboard --logdir OUTPUT` shows them side by side."""
     written = []
     for run in runs_of(data, data.completed):
-        folder = output / name_from(str(run.row["study"])) / name_from(run.run_id)
+        folder = make_folder(output, distinct_name(str(run.row["study"])), distinct_name(run.run_id))
         _write(folder, run)
         written.append(folder)
     return written
@@ -36,7 +35,6 @@ def _write(folder: Path, run: ExportedRun) -> None:
     # An event must have a time.
     began = run.began_s or 0.0
     ended = run.ended_s or began
-    folder.mkdir(parents=True, exist_ok=True)
     with replacing(folder / f"events.out.tfevents.{int(began)}.{NAME}", "wb") as file:
         events = RecordWriter(file)
         for event in (*_session(run, began, ended), *_curves(run, began), *_results(run, ended)):

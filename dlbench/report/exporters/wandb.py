@@ -1,5 +1,6 @@
 """Weights & Biases runs, offline: settings, curves by epoch and results, which `wandb sync` uploads."""
 
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -7,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from dlbench.errors import UserError, shorten
 from dlbench.plugins import Options
+from dlbench.records.files import make_folder
 from dlbench.records.outcome import Status
+from dlbench.regular_file import require_kind
 from dlbench.report.data import ReportData
-from dlbench.report.exporters._runs import CURVES, ExportedRun, known, runs_of
-from dlbench.scenario.scenario import name_from
+from dlbench.report.exporters._runs import CURVES, ExportedRun, distinct_name, known, runs_of
 
 if TYPE_CHECKING:
     from wandb import Settings
@@ -20,8 +22,6 @@ PACKAGE = "wandb"
 # The folder that wandb makes in the one it is given.
 FOLDER = "wandb"
 _CONFIG = ("run_id", "attempt", "label", "status", "reason", "repeat", "seed", "emulated")
-# Of names that wandb takes.
-_MOST_LETTERS = 128
 
 
 def export(data: ReportData, output: Path) -> list[Path]:
@@ -32,7 +32,8 @@ def export(data: ReportData, output: Path) -> list[Path]:
     """
     import wandb
 
-    runs = {name_from(f"{run.run_id}-{run.row['attempt']}")[:_MOST_LETTERS]: run for run in runs_of(data, data.runs)}
+    runs = {distinct_name(f"{run.run_id}-{run.row['attempt']}"): run for run in runs_of(data, data.runs)}
+    require_kind(output / FOLDER, stat.S_IFDIR)
     # wandb calls a run's folder `offline-run-TIME-ID`.
     there = {path.name.split("-", 3)[-1]: path for path in (output / FOLDER).glob("offline-run-*")}
     with TemporaryDirectory(dir=output, prefix=".export-") as unfinished:
@@ -43,8 +44,8 @@ def export(data: ReportData, output: Path) -> list[Path]:
         finally:
             # Ends the process that writes the files.
             wandb.teardown()
-        (output / FOLDER).mkdir(exist_ok=True)
-        moved = {name: folder.rename(output / FOLDER / folder.name) for name, folder in made.items()}
+        made_in = make_folder(output, FOLDER)
+        moved = {name: folder.rename(made_in / folder.name) for name, folder in made.items()}
     return [(there | moved)[name] for name in runs]
 
 
@@ -52,7 +53,7 @@ def _write(run: ExportedRun, name: str, output: Path) -> Path:
     import wandb
 
     made = wandb.init(
-        project=name_from(str(run.row["study"]))[:_MOST_LETTERS],
+        project=distinct_name(str(run.row["study"])),
         id=name,
         name=run.run_id,
         group=str(run.row.get("label") or "") or None,

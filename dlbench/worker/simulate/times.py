@@ -2,6 +2,7 @@
 
 import csv
 import math
+from array import array
 from collections.abc import Callable, Iterator, Mapping
 from io import TextIOWrapper
 from pathlib import Path
@@ -19,6 +20,9 @@ _BLOCK = 256
 # Apart from what permutations and strategies draw by the same seed.
 _STREAM = 0x74696D65
 _IN_WINDOW = ("timed", "extended")
+# What is read of a table of steps, and how many rows at once.
+_COLUMNS = ("run_id", "num_steps", "phase", "step_time_s", "compute_time_s", "communication_time_s")
+_ROWS = 200_000
 
 
 class ComputeTimes:
@@ -75,8 +79,8 @@ def _distribution(options: SimulatedOptions) -> Callable[[np.random.Generator, i
 def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of a table of steps; unknown cells are empty or None."""
     if path.suffix == parquet.SUFFIX:
-        found = parquet.read(path, "steps")
-        yield from cast("Any", found.astype(object).where(found.notna(), None).to_dict("records"))
+        for found in parquet.pieces(path, "steps", _ROWS, _COLUMNS):
+            yield from cast("Any", found.astype(object).where(found.notna(), None).to_dict("records"))
         return
     with TextIOWrapper(open_regular(path), "utf-8", newline="") as text:
         yield from csv.DictReader(text)
@@ -92,12 +96,12 @@ def measured(path: Path) -> Array:
         UserError: It cannot be read, or has none.
     """
     try:
-        rows = [row for row in _rows(path) if row["phase"] in _IN_WINDOW and row["compute_time_s"]]
-        found = [
-            (float(row["step_time_s"]) - float(row["communication_time_s"] or 0)) / int(row["num_steps"])
-            for row in rows
-        ]
-        arms = {row["run_id"].rpartition("-r")[0] for row in rows}
+        found, arms = array("d"), set[str]()
+        for row in _rows(path):
+            if row["phase"] in _IN_WINDOW and row["compute_time_s"]:
+                beside_s = float(row["step_time_s"]) - float(row["communication_time_s"] or 0)
+                found.append(beside_s / int(row["num_steps"]))
+                arms.add(row["run_id"].rpartition("-r")[0])
     except (OSError, KeyError, ValueError, csv.Error) as error:
         raise UserError(f"communicator.measured: {path} is no table of steps that can be read ({error})") from error
     if len(arms) != 1:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dlbench.analysis.summary_tables import tables
+from dlbench.analysis.summary_tables import defused, tables
 
 
 def row(strategy: str, workers: int, momentum: float, repeat: int, **more: Any) -> dict[str, Any]:
@@ -75,3 +75,11 @@ def test_no_cell_is_a_formula_and_no_run_makes_no_table(rows: list[dict[str, Any
 def test_a_target_that_half_never_reached_has_no_median(rows: list[dict[str, Any]]) -> None:
     some = [{**one, "target_value": 0.9, "time_to_target_s": 0.5 if one["repeat"] == 0 else None} for one in rows]
     assert "time_to_target_s" not in {one["metric"] for one in read(tables(some)["arms.csv"])}
+
+
+def test_what_a_spreadsheet_takes_for_a_formula_is_text():
+    cases = {
+        "=cmd|'/c calc'!A0": "'=cmd|'/c calc'!A0", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\t=1": "'\t'=1",
+        "\uff1d1": "'\uff1d1", "a;=1": "a;'=1", "a;b": "a;b", "a=1": "a=1", "'=1": "'=1", "": "", -1: -1, None: None,
+    }  # fmt: skip
+    assert {value: defused(value) for value in cases} == cases

@@ -92,3 +92,32 @@ def test_names_of_a_study(tmp_path):
     assert files.attempt_folder(tmp_path, "mlp-r0", 2) == tmp_path / "runs" / "mlp-r0" / "2"
     assert files.worker_log(3) == "worker-3.log"
     assert files.table("steps") == "steps.csv"
+
+
+def test_only_a_file_is_replaced_and_its_text_is_not_computed_in_vain(tmp_path):
+    (tmp_path / "kept").write_text("kept")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("kept")
+    (tmp_path / "dangling").symlink_to("absent")
+    before = sorted(tmp_path.iterdir())
+    for name, reason in {
+        "pipe": "it is a pipe", "folder": "it is a folder", "link": "a link to kept", "dangling": "a link to absent",
+    }.items():  # fmt: skip
+        with pytest.raises(OSError, match=reason) as caught, files.replacing(tmp_path / name):
+            pytest.fail("the block was entered")
+        assert caught.value.filename == str(tmp_path / name)
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "kept").read_text() == "kept"
+
+
+def test_a_folder_is_made_below_links_and_through_none(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "home").symlink_to("disk")
+    assert files.make_folder(tmp_path / "home" / "a" / "b", "c", "d").is_dir()
+    assert files.make_folder(tmp_path / "home" / "a" / "b", "c", "d") == tmp_path / "home" / "a" / "b" / "c" / "d"
+    (tmp_path / "disk" / "a" / "link").symlink_to("b")
+    (tmp_path / "disk" / "a" / "file").touch()
+    for path, *parts in (("home",), ("disk/a/link",), ("disk/a", "link"), ("disk/a", "link", "c"), ("disk/a/file",)):
+        with pytest.raises(OSError, match="writes only into folders"):
+            files.make_folder(tmp_path / path, *parts)

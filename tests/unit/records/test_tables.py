@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dlbench.errors import UserError
-from dlbench.records import parquet
+from dlbench.records import parquet, tables
 from dlbench.records.columns import names
 from dlbench.records.tables import cell, header, line, lines_of, read_table, whole_cells, write_table
 
@@ -145,3 +145,38 @@ def test_a_parquet_table_that_is_none_is_refused_and_its_absence_said(tmp_path, 
     monkeypatch.setattr(parquet, "is_installed", lambda: False)
     with pytest.raises(UserError, match="needs pyarrow"):
         read_table(path)
+
+
+def test_what_is_too_large_is_refused_with_its_bound(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "MOST_ROWS", 3)
+    monkeypatch.setattr(tables, "READ_ROWS", 2)
+    monkeypatch.setattr(parquet, "MOST_TEXT_BYTES", 100_000)
+    keys = {"run_id": ["x"] * 4, "attempt": [1] * 4, "worker": [0] * 4, "step": [1, 2, 3, 4]}
+    wide = keys | {f"model.{number}": [1] * 4 for number in range(501)}
+    cases = {
+        "rows": (keys, "more than 3 rows"),
+        "columns": (wide, "501 columns besides dlbench's"),
+        "name": (keys | {"x" * 1001: [1] * 4}, "name has more than 1000 letters"),
+        "cell": (keys | {"phase": ["y" * 100_001] * 4}, "a cell of phase|take more than 100,000 bytes"),
+    }
+    for case, (columns, reason) in cases.items():
+        frame = pd.DataFrame(columns)
+        frame.to_csv(tmp_path / "steps.csv", index=False)
+        frame.to_parquet(tmp_path / "steps.parquet")
+        for suffix in ("csv", "parquet"):
+            with pytest.raises(UserError, match=reason) as caught:
+                read_table(tmp_path / f"steps.{suffix}")
+            assert caught.value.where == str(tmp_path / f"steps.{suffix}"), case
+    # In pieces a table may have any length.
+    pd.DataFrame(keys).to_parquet(tmp_path / "steps.parquet")
+    assert [len(piece) for piece in tables.pieces(tmp_path / "steps.parquet")] == [0, 2, 2]
+
+
+def test_a_row_without_a_key_is_named_in_the_whole_table(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "READ_ROWS", 2)
+    frame = pd.DataFrame({"run_id": ["x"] * 5, "attempt": [1, 1, 1, 1, None], "worker": [0] * 5, "step": range(5)})
+    frame.to_csv(tmp_path / "steps.csv", index=False)
+    frame.to_parquet(tmp_path / "steps.parquet")
+    for suffix in ("csv", "parquet"):
+        with pytest.raises(UserError, match="row 5 has no attempt"):
+            read_table(tmp_path / f"steps.{suffix}")

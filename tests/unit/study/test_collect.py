@@ -221,7 +221,7 @@ def test_a_folder_in_the_place_of_a_table_stops_nothing(folder, table):
     attempt = ended(folder, runs()[0], at=1)
     assert collector.add(attempt, attempt.outcome())["status"] == "completed"
     collector.flush()
-    assert collector.problem == f"{table}.csv cannot be written: Is a directory"
+    assert collector.problem.startswith(f"{table}.csv cannot be written: it is a folder")
     assert not list(folder.path.glob(".*csv*"))
 
 
