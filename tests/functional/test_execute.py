@@ -154,7 +154,9 @@ def test_a_launcher_killed_while_its_workers_start(tmp_path: Path, launcher: str
     assert outcome.status is Status.FAILED
     is_direct = launcher == "local" and workers == 1
     early = "worker 0 exited before sending its result (killed by SIGKILL), before it connected"
-    assert outcome.reason == (early if is_direct else "the launcher ended (killed by SIGKILL) before a worker connected")
+    assert outcome.reason == (
+        early if is_direct else "the launcher ended (killed by SIGKILL) before a worker connected"
+    )
 
 
 def _kill_launcher(attempt: FakeAttempt, number: int = signal.SIGKILL) -> None:
