@@ -35,6 +35,7 @@ from dlbench.study.folder import (
     scenario_of,
     scenario_text,
 )
+from dlbench.study.resume import refuse_other_hosts
 
 if TYPE_CHECKING:
     from dlbench.hosts.links import LinkMeasurement
@@ -83,6 +84,8 @@ def plan_study(request: Request) -> tuple[StudyPlan, Folder | None]:
         folder = newest(request.output, scenario.name)
     require_table_format(scenario)
     cluster = cluster_of(request.where, folder.record.cluster if folder else None)
+    if folder is not None and not cluster.is_here:
+        refuse_other_hosts(folder, cluster)
     runs = expand(_repeated(scenario, request.repeats), cluster, request.only)
     return StudyPlan(scenario, text, runs, cluster, describe(), reference=_reference(scenario, request)), folder
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from dlbench.errors import UserError
-from dlbench.hosts import describe
-from dlbench.hosts import MARK
+from dlbench.hosts import MARK, describe
 from dlbench.hosts.agent import hashes
 from dlbench.hosts.describe import describe_hosts
 from dlbench.hosts.remote import Agents, command
