@@ -19,6 +19,7 @@ from dlbench.records.machine import describe
 from dlbench.scenario.cluster import Cluster, MeasuredLink, this_machine
 from dlbench.scenario.cluster.allocation import allocation
 from dlbench.scenario.cluster.cluster_file import ClusterOptions
+from dlbench.scenario.cluster.queues import refuse_unnamed_hosts
 from dlbench.scenario.cluster.spread import spread
 from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.placeholders import names as placeholders
@@ -249,13 +250,15 @@ def cluster_of(where: ClusterOptions, begun_on: Cluster | None = None) -> Cluste
         begun_on: The cluster of the study that is continued.
 
     Raises:
-        UserError: What the user says names no hosts.
+        UserError: What the user says names no hosts, or nothing does in a job of another queue that has several.
     """
     if (cluster := where.named()) is not None:
         return _placed(cluster)
     if begun_on is not None and not (begun_on.is_here and begun_on.is_plain):
         return _placed(begun_on)
-    return allocation(os.environ) or this_machine()
+    if (cluster := allocation(os.environ)) is None:
+        refuse_unnamed_hosts(os.environ)
+    return cluster or this_machine()
 
 
 def _placed(cluster: Cluster) -> Cluster:
