@@ -115,8 +115,18 @@ def unwritable(error: OSError, path: object, hint: str = "") -> UserError:
     return UserError(f"cannot be written: {error.strerror or error}", where=str(error.filename or path), hint=hint)
 
 
-def lacking(error: OSError | RuntimeError) -> str:
+# By which the loader says of a library, and Python of a call, that memory has run out.
+_MEMORY_SIGNS = re.compile("failed to map segment|annot allocate memory|returned NULL without setting an exception")
+
+
+def lacking(error: Exception) -> str:
     """Return what the system does not give, where that is what an error says; else an empty text."""
+    if isinstance(error, MemoryError) or (
+        isinstance(error, ImportError | SystemError) and _MEMORY_SIGNS.search(str(error))
+    ):
+        return LACKING[errno.ENOMEM]
+    if not isinstance(error, OSError | RuntimeError):
+        return ""
     if isinstance(error, RuntimeError):
         if "Could not determine home directory" in str(error):
             return "the home folder is not known; HOME names it"

@@ -18,6 +18,8 @@ USAGE = 2
 INTERRUPTED = 130
 # With fewer processes and threads a library may fail to start its own.
 FEW_PROCESSES = 128
+# With less, libraries that commands load crash, or end the process themselves.
+LEAST_ADDRESS_SPACE_MIB = 256
 
 # Each command is the object `command` in the file of its name; the line is its help, known without importing it.
 COMMANDS = {
@@ -90,14 +92,19 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; a number it returns is the exit code."""
+        if 0 < (limit := _address_space_mib()) < LEAST_ADDRESS_SPACE_MIB:
+            needed = f"dlbench needs at least {LEAST_ADDRESS_SPACE_MIB} MiB, and TensorFlow several GiB"
+            raise Lacking(f"`ulimit -v` allows {limit} MiB of address space: {needed}")
         try:
             code = super().invoke(ctx)
         except UserError as error:
             raise Refused(str(error)) from error
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, MemoryError, ImportError, SystemError) as error:
             if not (what := lacking(error)):
                 raise
-            raise Lacking(what) from error
+            is_memory = any(LACKING[code] in what for code in (errno.ENOMEM, errno.EAGAIN))  # threads need some, too
+            note = f"; `ulimit -v` allows {limit} MiB of address space" if limit and is_memory else ""
+            raise Lacking(what + note) from error
         except KeyboardInterrupt as error:
             click.echo(f"dlbench: interrupted{_by_a_library()}", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from error
@@ -107,9 +114,17 @@ class LazyGroup(click.Group):
 def _by_a_library() -> str:
     """Say so where OpenBLAS may have sent the signal: it does where it cannot start its threads."""
     processes, _ = resource.getrlimit(resource.RLIMIT_NPROC)
-    if processes == resource.RLIM_INFINITY or processes > FEW_PROCESSES:
-        return ""
-    return f", by you or by OpenBLAS: {LACKING[errno.EAGAIN]}, {processes} now"
+    if processes != resource.RLIM_INFINITY and processes <= FEW_PROCESSES:
+        return f", by you or by OpenBLAS: {LACKING[errno.EAGAIN]}, {processes} now"
+    if limit := _address_space_mib():
+        return f", by you or by OpenBLAS, whose threads may not fit into `ulimit -v`, {limit} MiB"
+    return ""
+
+
+def _address_space_mib() -> int:
+    """Return the limit of this process's address space; 0 where there is none."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return 0 if limit == resource.RLIM_INFINITY else max(1, limit // 2**20)
 
 
 @click.group(

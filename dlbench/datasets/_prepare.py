@@ -139,7 +139,7 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:  # noqa: BLE001  # any error becomes an exit code and a traceback
-        if isinstance(error, OSError | RuntimeError) and (what := lacking(error)):
+        if what := lacking(error):
             _say(f"{PREPARATION_REFUSED}\n{what}")
             return 2
         traceback.print_exc()

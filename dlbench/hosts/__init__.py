@@ -3,3 +3,6 @@
 One program does the work on a host, `agent.py`, started over ssh as Open MPI starts its daemons. `remote.py` starts it
 and asks it; `describe.py`, `links.py`, `collect_remote.py` and `doctor/` are what it is asked for.
 """
+
+# The agent prints it before each answer: a shell that logs in may print anything.
+MARK = "dlbench-agent: "

@@ -24,8 +24,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-# Before each answer: a shell that logs in may print anything.
-MARK = "dlbench-agent: "
+from dlbench.hosts import MARK
+
 # dlbench is never silent for so long; the connection to it may be gone without a word.
 _IDLE_S = 900
 # Of a longer log its end.
@@ -62,7 +62,7 @@ def _answers(do: str, request: Facts) -> Iterable[Facts]:
     if do == "check":
         from dlbench.hosts.doctor import probes
 
-        return [probes.check(**request)]
+        return [probes.check(**request) | {"kernel": _kernel()}]
     if do == "clean up":
         return [_clean_up(**request)]
     if do == "load mpi":
@@ -83,10 +83,10 @@ def describe(files: Iterable[str] = (), machine: Mapping[str, Any] | None = None
     from dlbench.records.machine import describe as describe_machine
 
     found = machine if machine is not None else describe_machine()
-    return {"cores": usable_cores(), "machine": found, "kernel": kernel(), "files": hashes(files)}
+    return {"cores": usable_cores(), "machine": found, "kernel": _kernel(), "files": hashes(files)}
 
 
-def kernel() -> str:
+def _kernel() -> str:
     """Return the id of the running kernel's boot; empty where there is none."""
     with contextlib.suppress(OSError):
         return _BOOT_ID.read_text().strip()

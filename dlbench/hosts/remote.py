@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from dlbench.errors import shorten
-from dlbench.hosts.agent import MARK
+from dlbench.hosts import MARK
 from dlbench.launch.environment import agent as agent_command
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.search_path import SHELL_LINE, inherited, program

@@ -170,7 +170,7 @@ class _Attempt:
             views=views,
             hosts=hosts,
             exit_code=launcher.returncode,
-            launcher_pid=launcher.pid,
+            is_direct=self.assignment.run.settings.launcher == "local" and len(views) == 1,
             launcher_log=read_launcher_log(launcher_log, _ranks_by_pid(views)),
             lines={rank: telling_line(self.folder / files.worker_log(rank)) for rank in views},
             termination=termination,

@@ -3,7 +3,7 @@
 import math
 import re
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,8 @@ _FOLLOWERS = re.compile(
     r"|ConnectionResetError|ConnectionAbortedError|BrokenPipeError|Broken pipe|Socket closed|Connection closed by peer"
     # MPI_ERR_UNKNOWN: so mpi4py reports a broken connection to a peer.
     r"|\berror code: 14$"
+    # A process that starts MPI without its launcher is alone.
+    r"|MPI ranks were expected to connect"
     r"|^SystemExit\b|^KeyboardInterrupt\b",
     re.IGNORECASE,
 )
@@ -51,7 +53,7 @@ class Evidence:
         views: What is known of the workers, by rank.
         hosts: The address of each process's host, by rank.
         exit_code: The launcher's; negative: ended by that signal; None where it could not be started.
-        launcher_pid: The launcher's process; that of the only worker where nothing is between.
+        is_direct: Whether the process that dlbench has started is the only worker itself, with no launcher between.
         launcher_log: What the launcher's log says.
         lines: The telling line of each process's log, by rank.
         termination: Why dlbench ended the attempt, or None where it ended by itself.
@@ -65,7 +67,7 @@ class Evidence:
     views: Mapping[int, WorkerView]
     hosts: Mapping[int, str] = field(default_factory=dict)
     exit_code: int | None = None
-    launcher_pid: int = 0
+    is_direct: bool = False
     launcher_log: LauncherLog = field(default_factory=LauncherLog)
     lines: Mapping[int, str] = field(default_factory=dict)
     termination: Termination | None = None
@@ -93,23 +95,21 @@ class Evidence:
 
     @property
     def has_ended_all_silently(self) -> bool:
-        """Whether a launcher ended connected workers and failed without a word: of a worker's failure it has one."""
-        connected = len(self.views) > 1 and all(view.has_connected for view in self.views.values())
+        """Whether a launcher ended its workers and failed without a word: of a worker's failure it has one."""
         is_silent = self.launcher_log == LauncherLog() and not any(self.lines.values()) and not self.errors
         is_own = (self.exit_code or 0) > 0 and self.termination is None and not self.is_over_a_lost_peer
-        return connected and is_silent and is_own
+        is_early = not all(view.has_left for view in self.views.values())
+        return not self.is_direct and is_silent and is_own and is_early
 
     @property
     def sole_worker(self) -> int | None:
         """The rank of the only worker where nothing is between: it is the process that dlbench has started itself."""
-        found = list(self.views.values())
-        return found[0].rank if len(found) == 1 and found[0].pid == self.launcher_pid else None
+        return next(iter(self.views)) if self.is_direct else None
 
     @property
     def was_launcher_killed(self) -> bool:
         """Whether a signal ended the launcher itself: it would have reported the end of a process that it started."""
-        has_started = any(view.has_connected for view in self.views.values())
-        return has_started and self.sole_worker is None and (self.exit_code or 0) < 0
+        return not self.is_direct and (self.exit_code or 0) < 0
 
 
 def has_killed_elsewhere(
@@ -201,7 +201,8 @@ def _out_of_memory(evidence: Evidence) -> tuple[Status, str] | None:
         rank = evidence.first_exit.rank
     elif len(evidence.views) == 1 and not evidence.was_launcher_killed:
         (rank,) = evidence.views  # also where it had sent its result
-    who = "a worker" if rank is None else evidence.views[rank].name
+    unnamed = "the launcher" if evidence.was_launcher_killed else "a worker"
+    who = unnamed if rank is None else evidence.views[rank].name
     return Status.OUT_OF_MEMORY, f"the kernel killed {who} for lack of memory (SIGKILL)"
 
 
@@ -244,9 +245,7 @@ def _unexplained(evidence: Evidence) -> str:
     rank = _first_to_fail(evidence)
     if rank is None:
         quoted = next((line for line in evidence.lines.values() if line), "") or evidence.launcher_log.line
-        is_early = any(view.has_connected and not view.has_left for view in evidence.views.values())
-        early = " before its workers" if is_early else ""
-        return _joined(f"the launcher ended ({_how(evidence.exit_code)}){early}", quoted)
+        return _joined(f"the launcher ended ({_how(evidence.exit_code)}){_before(evidence.views.values())}", quoted)
     view = evidence.views[rank]
     how = _how_of(rank, evidence)
     if view.result is not None and view.has_left:
@@ -255,8 +254,14 @@ def _unexplained(evidence: Evidence) -> str:
         return early_end(view, how)
     quoted = evidence.lines.get(rank, "") or ("" if view.has_connected else evidence.launcher_log.line)
     # So ends a worker that gets the signal, and every worker of a launcher that does.
-    is_request = len(evidence.views) > 1 and _signal_of(evidence) == signal.SIGTERM and evidence.termination is None
+    is_request = not evidence.is_direct and _signal_of(evidence) == signal.SIGTERM and evidence.termination is None
     return _joined(early_end(view, how) + _doubt(view, how, evidence) + f", or {_ASKED}" * is_request, quoted)
+
+
+def _before(views: Collection[WorkerView]) -> str:
+    if not any(view.has_connected for view in views):
+        return " before a worker connected"
+    return " before its workers" if any(view.has_connected and not view.has_left for view in views) else ""
 
 
 def _doubt(view: WorkerView, how: str, evidence: Evidence) -> str:

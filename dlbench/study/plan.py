@@ -22,6 +22,7 @@ from dlbench.scenario.check.scripts import python_fault
 from dlbench.scenario.cluster import Cluster, MeasuredLink, this_machine
 from dlbench.scenario.cluster.allocation import allocation
 from dlbench.scenario.cluster.cluster_file import ClusterOptions
+from dlbench.scenario.cluster.queues import refuse_unnamed_hosts
 from dlbench.scenario.cluster.spread import spread
 from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.placeholders import names as placeholders
@@ -38,6 +39,7 @@ from dlbench.study.folder import (
     scenario_of,
     scenario_text,
 )
+from dlbench.study.resume import refuse_other_hosts
 
 if TYPE_CHECKING:
     from dlbench.hosts.links import LinkMeasurement
@@ -86,6 +88,8 @@ def plan_study(request: Request) -> tuple[StudyPlan, Folder | None]:
         folder = newest(request.output, scenario.name)
     require_table_format(scenario)
     cluster = cluster_of(request.where, folder.record.cluster if folder else None)
+    if folder is not None and not cluster.is_here:
+        refuse_other_hosts(folder, cluster)
     runs = expand(_repeated(scenario, request.repeats), cluster, request.only)
     return StudyPlan(scenario, text, runs, cluster, describe(), reference=_reference(scenario, request)), folder
 
@@ -251,14 +255,17 @@ def cluster_of(where: ClusterOptions, begun_on: Cluster | None = None) -> Cluste
         begun_on: The cluster of the study that is continued.
 
     Raises:
-        UserError: What the user says names no hosts, or values of the study's variables are not there.
+        UserError: What the user says names no hosts, nothing does in a job of another queue that has several, or values
+            of the study's variables are not there.
     """
     if (cluster := where.named()) is not None:
         return _placed(cluster)
     if begun_on is not None and not (begun_on.is_here and begun_on.is_plain):
         _require_values(begun_on)
         return _placed(begun_on)
-    return allocation(os.environ) or this_machine()
+    if (cluster := allocation(os.environ)) is None:
+        refuse_unnamed_hosts(os.environ)
+    return cluster or this_machine()
 
 
 def _require_values(cluster: Cluster) -> None:

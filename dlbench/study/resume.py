@@ -38,7 +38,9 @@ def resumed(folder: Folder, plan: StudyPlan) -> Folder:
     edited = _edited(folder, plan)
     if not edited and _waits_for_its_job(folder):
         return _begun(folder, plan)
-    _refuse(folder, [*(edited or _resolved_otherwise(folder, plan)), *_moved(folder, plan)])
+    cluster = _other_cluster(folder, plan.cluster)
+    changed = [*(edited or _resolved_otherwise(folder, plan)), *cluster, *_other_machine(folder, plan)]
+    _refuse(folder, changed, _where_it_began(folder.record.cluster) if cluster else "")
     known = {run.run_id for run in folder.record.runs}
     added = tuple(run for run in plan.runs if run.run_id not in known)
     if not added:
@@ -57,14 +59,32 @@ def refuse_edited(folder: Folder, plan: StudyPlan) -> None:
     _refuse(folder, _edited(folder, plan))
 
 
-def _refuse(folder: Folder, found: Sequence[str]) -> None:
+def refuse_other_hosts(folder: Folder, cluster: Cluster) -> None:
+    """Refuse hosts that are not the study's before any of them is asked, and before runs are refused on them.
+
+    Raises:
+        UserError: They are others; says which option names those that it began on.
+    """
+    was, is_now = (_named_hosts(one, has_cores=False) for one in (folder.record.cluster, cluster))
+    if was != is_now and not _waits_for_its_job(folder):
+        _refuse(folder, [f"hosts: {was} -> {is_now}"], _where_it_began(folder.record.cluster))
+
+
+def _where_it_began(cluster: Cluster) -> str:
+    """Return the options that name the hosts of a study."""
+    if not cluster.is_plain:
+        return "continue it without --hosts, --hostfile and --cluster, which uses its own cluster"
+    return f"continue it with --hosts {_named_hosts(cluster, has_cores=False)}"
+
+
+def _refuse(folder: Folder, found: Sequence[str], remedy: str = "") -> None:
     if not found:
         return
     shown = found[:MAX_DIFFERENCES]
     more = [f"... and {len(found) - len(shown)} more"] if len(found) > len(shown) else []
     raise UserError(
         "\n  ".join([f"{folder.path} cannot be continued: it would not be the same study", *shown, *more]),
-        hint="start a new study (without --resume and --study), or restore what it began with",
+        hint=f"{remedy or 'restore what it began with'}, or start a new study (without --resume and --study)",
     )
 
 
@@ -112,19 +132,23 @@ def _resolved_otherwise(folder: Folder, plan: StudyPlan) -> list[str]:
     return []
 
 
-def _moved(folder: Folder, plan: StudyPlan) -> list[str]:
-    """Return what differs between the cluster and machine of the study and those it would go on with."""
-    before, now = folder.record.cluster, plan.cluster
-    was, is_now = _shown_hosts(before), _shown_hosts(now)
+def _other_cluster(folder: Folder, now: Cluster) -> list[str]:
+    """Return what differs between the cluster of the study and the one it would go on with."""
+    before = folder.record.cluster
+    was, is_now = _named_hosts(before), _named_hosts(now)
     cluster = [] if was == is_now else [f"hosts: {was} -> {is_now}"]
     said = (
         public_cluster(found).model_dump(mode="json", exclude={"hosts", "links", "options", "ssh"})
         for found in (before, now)
     )
-    cluster += _dict_differences(*said)
+    return cluster + _dict_differences(*said)
+
+
+def _other_machine(folder: Folder, plan: StudyPlan) -> list[str]:
+    """Return what differs between the hardware of the study and that it would go on with."""
     if not folder.machine:
-        return [*cluster, f"{files.MACHINE} is missing or damaged: the hardware that the study began on is unknown"]
-    return cluster + differences(dict(folder.machine), dict(plan.machine)) + _hosts_differ(folder, plan)
+        return [f"{files.MACHINE} is missing or damaged: the hardware that the study began on is unknown"]
+    return differences(dict(folder.machine), dict(plan.machine)) + _hosts_differ(folder, plan)
 
 
 def _hosts_differ(folder: Folder, plan: StudyPlan) -> list[str]:
@@ -136,11 +160,13 @@ def _hosts_differ(folder: Folder, plan: StudyPlan) -> list[str]:
     return [f"other host {number}: {line}" for number, pair in pairs for line in differences(*pair)]
 
 
-def _shown_hosts(cluster: Cluster) -> str:
+def _named_hosts(cluster: Cluster, *, has_cores: bool = True) -> str:
     if cluster.submitter != "direct":
         # A queue gives other hosts each time; that they are alike, their description says.
         return f"{len(cluster.hosts)} with {cluster.hosts[0].slots} slots each"
-    return ",".join(f"{host.address}:{host.slots}{_shown_cores(host.cores)}" for host in cluster.hosts)
+    return ",".join(
+        f"{host.address}:{host.slots}{_shown_cores(host.cores) if has_cores else ''}" for host in cluster.hosts
+    )
 
 
 def _shown_cores(cores: tuple[int, ...]) -> str:

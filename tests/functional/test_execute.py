@@ -6,6 +6,7 @@ Attempts of one table are made side by side: each is mostly a wait.
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ import pytest
 from dlbench.launch import processes
 from dlbench.launch.processes import leftovers
 from dlbench.records.outcome import Outcome, Status, write_outcome
-from tests.functional.attempt import FakeAttempt, fake_attempt
+from tests.functional.attempt import FAKE_WORKER, FakeAttempt, fake_attempt
 
 # Attempts at the same time: each has three processes.
 AT_ONCE = 6
@@ -137,6 +138,25 @@ def test_an_interrupted_attempt_and_a_killed_launcher(tmp_path: Path, launcher: 
     assert killed.status is Status.FAILED
     # Not blamed on a worker.
     assert killed.reason == "the launcher ended (killed by SIGKILL) before its workers"
+
+
+@both_launchers
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_launcher_killed_while_its_workers_start(tmp_path: Path, launcher: str, workers: int) -> None:
+    with fake_attempt(tmp_path, launcher, "finish", workers=workers) as attempt:
+        program = attempt.plan.argv.index(str(FAKE_WORKER))
+        silent = (*attempt.plan.argv[:program], "-c", "import time; time.sleep(60)")
+        attempt.plan = attempt.plan.model_copy(update={"argv": silent})
+        killer = threading.Timer(1.0, _kill_launcher, (attempt,))
+        killer.start()
+        outcome = attempt.run()
+        killer.join()
+    assert outcome.status is Status.FAILED
+    is_direct = launcher == "local" and workers == 1
+    early = "worker 0 exited before sending its result (killed by SIGKILL), before it connected"
+    assert outcome.reason == (
+        early if is_direct else "the launcher ended (killed by SIGKILL) before a worker connected"
+    )
 
 
 def _kill_launcher(attempt: FakeAttempt, number: int = signal.SIGKILL) -> None:

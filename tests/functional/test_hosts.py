@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dlbench.errors import UserError
-from dlbench.hosts import describe
-from dlbench.hosts.agent import MARK, hashes
+from dlbench.hosts import MARK, describe
+from dlbench.hosts.agent import hashes
 from dlbench.hosts.describe import describe_hosts
 from dlbench.hosts.remote import Agents, command
 from dlbench.scenario.cluster import Cluster

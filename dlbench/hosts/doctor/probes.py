@@ -19,7 +19,7 @@ from typing import Any
 
 from dlbench import plugins
 from dlbench.cgroups import process_limit, usable_cores
-from dlbench.hosts.agent import MARK, kernel
+from dlbench.hosts import MARK
 from dlbench.launch.environment import AGENTS, cleaned
 from dlbench.records.interfaces import UnknownNameError, route_to
 from dlbench.records.machine import describe
@@ -66,7 +66,6 @@ def check(names: Sequence[str], home: tuple[str, int], folders: Mapping[str, str
         "hostname": socket.gethostname(),
         "load": load,
         "cores": usable_cores(),
-        "kernel": kernel(),
         "variables": leaked(os.environ),
         "limits": _limits(),
         "physical": sorted(path.parent.name for path in _INTERFACES.glob("*/device")),

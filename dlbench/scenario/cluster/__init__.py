@@ -1,9 +1,10 @@
 """A cluster: where to measure, on which hosts and how they are reached."""
 
+import contextlib
 import ipaddress
 import re
 import shlex
-from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -14,13 +15,23 @@ MAX_SLOTS = 10**6
 # Of all hosts together, in a cluster file.
 MAX_CORES = 10**6
 # What this machine is called in a list of hosts.
-HERE = frozenset({"localhost", "127.0.0.1", "[::1]"})
+LOCAL = "localhost"
+HERE = frozenset({LOCAL, "127.0.0.1", "[::1]"})
+_LOOPBACK = frozenset({LOCAL, "localhost.localdomain", "ip6-localhost", "127.0.0.1", "::1"})
 # Linux takes fifteen letters for the name of an interface.
 _INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,14}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _OURS = "DLBENCH_"
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kmg])bit", re.ASCII)
 _UNITS = {"k": 1e3, "m": 1e6, "g": 1e9}
+
+
+def host_name(address: str) -> str:
+    """Return the one spelling of an address: in small letters, without brackets and final dot, `localhost` for here."""
+    name = address.strip("[]").rstrip(".").lower()
+    with contextlib.suppress(ValueError):
+        name = str(ipaddress.ip_address(name))
+    return LOCAL if name in _LOOPBACK else name
 
 
 class Host(BaseModel):
@@ -42,6 +53,11 @@ class Host(BaseModel):
     cores: tuple[int, ...] = ()
     machine: int | None = None
 
+    @field_validator("address")
+    @classmethod
+    def _spelled(cls, address: str) -> str:
+        return LOCAL if host_name(address) == LOCAL and address not in HERE else address
+
     @field_validator("cores")
     @classmethod
     def _distinct(cls, cores: tuple[int, ...]) -> tuple[int, ...]:
@@ -58,6 +74,25 @@ class Host(BaseModel):
     def is_here(self) -> bool:
         """Whether it is this machine: more workers than slots are allowed there, and marked as emulated."""
         return self.address in HERE
+
+
+def same_host(hosts: Iterable[Host], name: Callable[[str], str] = host_name) -> str:
+    """Return which hosts of a list are one, and what to write instead; an empty string where all are different.
+
+    Args:
+        hosts: The hosts.
+        name: What each address counts as.
+    """
+    groups: dict[str, list[Host]] = {}
+    for host in hosts:
+        groups.setdefault(name(host.address), []).append(host)
+    twice = next((group for group in groups.values() if len(group) > 1), None)
+    if twice is None:
+        return ""
+    names = list(dict.fromkeys(host.address for host in twice))
+    what = f"{' and '.join(names)} are the same host" if len(names) > 1 else f"{names[0]} is named twice"
+    written = LOCAL if any(host.is_here for host in twice) else names[0]
+    return f"{what}: write it once, with all its slots: {written}:{sum(host.slots for host in twice)}"
 
 
 class Prices(BaseModel):
@@ -158,10 +193,8 @@ class Cluster(BaseModel):
     @field_validator("hosts")
     @classmethod
     def _distinct(cls, hosts: tuple[Host, ...]) -> tuple[Host, ...]:
-        times = Counter("localhost" if host.is_here else host.address for host in hosts)
-        twice = sorted(name for name, count in times.items() if count > 1)
-        if twice:
-            raise ValueError(f"named twice: {', '.join(twice)}")
+        if same := same_host(hosts):
+            raise ValueError(same)
         return hosts
 
     @field_validator("ssh")

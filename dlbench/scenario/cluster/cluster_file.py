@@ -12,6 +12,7 @@ from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError, shown
 from dlbench.scenario.cluster import MAX_CORES, MAX_SLOTS, Cluster, DeclaredLink, Host, Prices
 from dlbench.scenario.cluster.host_list import ADDRESS, known, parse_hostfile, parse_hosts
+from dlbench.scenario.cluster.identity import refuse_same_host
 from dlbench.scenario.plugin_settings import load
 from dlbench.scenario.read import document
 from dlbench.scenario.read.document import read_text
@@ -209,8 +210,13 @@ class ClusterOptions:
         names = [name for name, value in given.items() if value is not None]
         if len(names) > 1:
             raise UserError(f"{' and '.join(names)} {_ALL[len(names)]} say where to measure", hint="give one of them")
+        if not names:
+            return None
         if self.hosts is not None:
-            return parse_hosts(self.hosts)
-        if self.hostfile is not None:
-            return parse_hostfile(read_text(self.hostfile, "host"), str(self.hostfile))
-        return None if self.cluster is None else read(self.cluster)
+            cluster, where = parse_hosts(self.hosts), "--hosts"
+        elif self.hostfile is not None:
+            cluster = parse_hostfile(read_text(self.hostfile, "host"), where := str(self.hostfile))
+        else:
+            cluster = read(Path(where := str(self.cluster)))
+        refuse_same_host(cluster, where)
+        return cluster

@@ -1,13 +1,13 @@
 """Hosts as users write them: `--hosts a:4,b:4`, and the hostfiles of Open MPI, MPICH and queues."""
 
 import re
-from collections import Counter
+from collections.abc import Mapping
 
 from pydantic import ValidationError
 
 from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError, shorten, shown
-from dlbench.scenario.cluster import MAX_SLOTS, Cluster, Host
+from dlbench.scenario.cluster import MAX_SLOTS, Cluster, Host, same_host
 from dlbench.scenario.source import first_fault
 
 ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]")
@@ -15,6 +15,31 @@ _HOSTFILE_LINE = re.compile(
     rf"(?P<address>{ADDRESS.pattern})(?::(?P<count>[1-9][0-9]{{0,5}})|(?: (?:slots ?= ?(?P<slots>[1-9][0-9]{{0,5}})"
     r"|max[-_]slots ?= ?[0-9]+))*)",
     re.ASCII,
+)
+# Grid Engine's: host, slots, queue, processors.
+_GRID_ENGINE_LINE = re.compile(rf"({ADDRESS.pattern}) ([1-9][0-9]{{0,5}}) [^\s@]+(?:@\S+)? \S+", re.ASCII)
+# Forms of other programs that say more of a host than its slots: the reason and the remedy.
+_OTHER_FORMS = (
+    (
+        re.compile(r"rank\s+\S+\s*="),
+        "is a line of a rankfile, which places single ranks; dlbench places workers itself",
+        "a line for each host, such as  a slots=4",
+    ),
+    (
+        re.compile(r"[^\s@:]+@\S+"),
+        "names a user, which belongs in ssh's configuration",
+        "write the host alone, and `User NAME` for it in ~/.ssh/config, or `ssh: ssh -l NAME` in a cluster file",
+    ),
+    (
+        re.compile(r"[\w.-]*\[[\d,-]+\]"),
+        "is a list of Slurm's, which is not expanded here",
+        "`scontrol show hostnames LIST` writes a line for each host; behind each goes  slots=4",
+    ),
+    (
+        re.compile(r"[\w.-]+:\d+:[A-Za-z]"),
+        "names a network adapter, which dlbench does not take from a list of hosts",
+        "write  a:4 ; NCCL_IB_HCA or UCX_NET_DEVICES go into `environment` of a cluster file",
+    ),
 )
 _FORM = "hosts are written as {name} a:4,b:4 : address, colon, number of workers that fit on it"
 
@@ -34,17 +59,16 @@ def parse_hosts(text: str, name: str = "--hosts") -> Cluster:
         separated = ",".join(part for part in re.split(r"[\s;,]+", text.strip()) if part)
         raise UserError(f"{what}: hosts are separated by commas only", hint=f"{name} {shorten(separated)}")
     hosts = tuple(_host(part, what, name) for part in text.strip().split(","))
-    for address, times in Counter(host.address for host in hosts).items():
-        if times > 1:
-            raise UserError(f"{what} names {address!r} twice", hint="add its slots up")
+    if same := same_host(hosts):
+        raise UserError(f"{what}: {same}")
     return Cluster(hosts=hosts)
 
 
 def parse_hostfile(text: str, name: str) -> Cluster:
     """Return the cluster that a hostfile names, in the form of Open MPI (`a slots=4`), MPICH (`a:4`) or a queue.
 
-    A host alone in its line is one slot, a host that is named again has as many more: so queues write them. What stands
-    behind `#` is a remark.
+    A host alone in its line is one slot, a host that is named again has as many more: so queues write them. Grid Engine
+    writes slots in the second column. What stands behind `#` is a remark.
 
     Args:
         text: The file.
@@ -54,20 +78,51 @@ def parse_hostfile(text: str, name: str) -> Cluster:
         UserError: A line has another form, or there is not a host; says which line.
     """
     slots: dict[str, int] = {}
+    is_bare = True
     for number, line in enumerate(text.splitlines(), 1):
         if not (words := line.partition("#")[0].split()):
             continue
-        found = _HOSTFILE_LINE.fullmatch(" ".join(words))
-        if found is None:
-            raise UserError(f"{shown(line.strip())} is not a host", where=f"{name}:{number}", hint="a slots=4, or a:4")
-        count = int(found["slots"] or found["count"] or 1)
-        slots[found["address"]] = slots.get(found["address"], 0) + count
+        address, count = _slots_in(" ".join(words), f"{name}:{number}")
+        slots[address] = slots.get(address, 0) + (count or 1)
+        is_bare = is_bare and count is None
     if not slots:
         raise UserError("names no host", where=name, hint="a line for each, such as  a slots=4")
+    if is_bare:
+        _refuse_launch_host(slots, name)
     try:
-        return Cluster(hosts=tuple(known(Host(address=address, slots=count)) for address, count in slots.items()))
+        hosts = tuple(known(Host(address=address, slots=count)) for address, count in slots.items())
     except ValidationError as error:
         raise UserError(first_fault(error), where=name) from error
+    if same := same_host(hosts):
+        raise UserError(same, where=name)
+    return Cluster(hosts=hosts)
+
+
+def _slots_in(line: str, where: str) -> tuple[str, int | None]:
+    """Return the host of a line and its slots, None where it is alone."""
+    if found := _GRID_ENGINE_LINE.fullmatch(line):
+        return found[1], int(found[2])
+    if found := _HOSTFILE_LINE.fullmatch(line):
+        count = found["slots"] or found["count"]
+        return found["address"], None if count is None else int(count)
+    reason, hint = _other_form(line) or ("is not a host", "a slots=4, or a:4")
+    raise UserError(f"{shown(line)} {reason}", where=where, hint=hint)
+
+
+def _other_form(text: str) -> tuple[str, str] | None:
+    """Return why a host in the form of another program is refused, and what to write."""
+    return next(((reason, hint) for pattern, reason, hint in _OTHER_FORMS if pattern.match(text)), None)
+
+
+def _refuse_launch_host(slots: Mapping[str, int], name: str) -> None:
+    """Refuse a file of LSF's in which a host comes first that runs no workers on some systems."""
+    first, *others = slots
+    if slots[first] == 1 and others and min(slots[host] for host in others) > 1:
+        raise UserError(
+            f"{first} comes once and the others several times: LSF may list the host first that a job is launched from",
+            where=name,
+            hint=f"remove its line, or write  {first} slots=1  where it is to run a worker",
+        )
 
 
 def known(host: Host) -> Host:
@@ -84,6 +139,8 @@ def _host(part: str, what: str, name: str) -> Host:
         raise UserError(
             f"{what}: {shorten(repr(part))} has no number of slots", hint=f"{shorten(part)}:1, for one worker"
         )
+    if other := _other_form(part):
+        raise UserError(f"{what}: {shorten(repr(part))} {other[0]}", hint=other[1])
     if not ADDRESS.fullmatch(address):
         raise UserError(f"{what}: {shorten(repr(address))} is not an address", hint=form)
     if not re.fullmatch("[0-9]{1,7}", slots, re.ASCII) or not 1 <= int(slots) <= MAX_SLOTS:

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from dlbench import __version__
-from dlbench.cli import COMMANDS, INTERRUPTED, USAGE, group
+from dlbench.cli import COMMANDS, INTERRUPTED, SOME_DID_NOT, USAGE, group
 from dlbench.errors import UserError
 
 
@@ -19,7 +19,15 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
     @click.command("run")
     @click.argument("what")
     def command(what: str) -> int:
-        outcomes = {"mistake": UserError("wrong", hint="right", where="s.yaml:3"), "interrupt": KeyboardInterrupt()}
+        outcomes = {
+            "mistake": UserError("wrong", hint="right", where="s.yaml:3"),
+            "interrupt": KeyboardInterrupt(),
+            "memory": MemoryError(),
+            "library": ImportError("x.so: failed to map segment from shared object"),
+            "call": SystemError("<function f> returned NULL without setting an exception"),
+            "thread": RuntimeError("can't start new thread"),
+            "module": ImportError("no module"),
+        }
         if what in outcomes:
             raise outcomes[what]
         return int(what)
@@ -44,15 +52,41 @@ def test_how_a_command_ends_is_the_exit_code(what: str, code: int, said: str) ->
 
 @pytest.mark.usefixtures("pretend")
 def test_an_interruption_that_may_be_a_librarys_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (3, 3))
+    monkeypatch.setattr(resource, "getrlimit", lambda limit: (3, 3) if limit == resource.RLIMIT_NPROC else (-1, -1))
     result = CliRunner().invoke(group, ["run", "interrupt"])
     assert result.exit_code == INTERRUPTED
     assert "interrupted, by you or by OpenBLAS: no other process or thread can be started" in result.output
 
 
 @pytest.mark.usefixtures("pretend")
+def test_a_lack_of_memory_names_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    for what in ("memory", "library", "call", "thread"):
+        result = CliRunner().invoke(group, ["run", what])
+        assert (result.exit_code, "ulimit -v" in result.stderr) == (SOME_DID_NOT, False), what
+    is_space = {resource.RLIMIT_AS: (300 * 2**20, 300 * 2**20)}
+    monkeypatch.setattr(resource, "getrlimit", lambda limit: is_space.get(limit, (-1, -1)))
+    for what in ("memory", "library", "call", "thread"):
+        result = CliRunner().invoke(group, ["run", what])
+        assert (result.exit_code, result.stderr.count("\n")) == (SOME_DID_NOT, 1), what
+        assert "`ulimit -v` allows 300 MiB" in result.stderr, what
+    assert (
+        "OpenBLAS, whose threads may not fit into `ulimit -v`" in CliRunner().invoke(group, ["run", "interrupt"]).stderr
+    )
+
+
+def test_an_address_space_that_no_library_fits_into_is_refused() -> None:
+    limited = f"ulimit -v {100 * 1024}; exec {sys.executable} -m dlbench"
+    for words, code in (("list models", SOME_DID_NOT), ("--help", 0)):
+        done = subprocess.run(
+            ["sh", "-c", f"{limited} {words}"], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == code, done
+
+
+@pytest.mark.usefixtures("pretend")
 def test_a_defect_keeps_its_traceback() -> None:
-    assert isinstance(CliRunner().invoke(group, ["run", "not a number"]).exception, ValueError)
+    for what, kind in (("not a number", ValueError), ("module", ImportError)):
+        assert isinstance(CliRunner().invoke(group, ["run", what]).exception, kind), what
 
 
 @pytest.mark.parametrize("arguments", [["chek"], ["check"], ["check", "a", "b"], ["--nothing"], ["check", "--nothing"]])

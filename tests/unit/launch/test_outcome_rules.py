@@ -51,11 +51,11 @@ def test_completed_needs_every_result_every_leave_and_a_good_exit() -> None:
     assert failed(well_ended(0), well_ended(1), exit_code=139, first=(1, -11), lines={1: "boom"}) == (
         "worker 1 sent its result, then failed (killed by SIGSEGV): boom"
     )
-    alone = replace(well_ended(0), pid=7)
-    assert failed(alone, exit_code=-11, launcher_pid=7, lines={0: "boom"}) == (
+    assert failed(well_ended(0), well_ended(1), exit_code=3) == "the launcher ended (exit code 3)"
+    assert failed(well_ended(0), exit_code=-11, is_direct=True, lines={0: "boom"}) == (
         "worker 0 sent its result, then failed (killed by SIGSEGV): boom"
     )
-    assert failed(alone, exit_code=-11, launcher_pid=8) == "the launcher ended (killed by SIGSEGV)"
+    assert failed(well_ended(0), exit_code=-11) == "the launcher ended (killed by SIGSEGV)"
     assert failed(well_ended(0), exit_code=0, remaining=(12, 13)) == "processes that SIGKILL does not end: 12, 13"
 
 
@@ -71,17 +71,20 @@ def test_lack_of_memory() -> None:
 def test_a_kill_by_the_kernel() -> None:
     killed = (Status.OUT_OF_MEMORY, "the kernel killed worker 1 for lack of memory (SIGKILL)")
     for how in ({"exit_code": -9}, {"exit_code": 137}, {"first": (1, -9)}):
-        assert ended(lost(1, pid=7), was_oom=True, launcher_pid=7, **how) == killed, how
-        failed(lost(1, pid=7), was_oom=False, launcher_pid=7, **how)
+        for alone in (lost(1), WorkerView(1)):
+            assert ended(alone, was_oom=True, is_direct=True, **how) == killed, how
+            failed(alone, was_oom=False, is_direct=True, **how)
     # Also after it has sent its result; of several it is not known which.
-    sent = replace(well_ended(1), pid=7)
-    assert ended(sent, exit_code=-9, was_oom=True, launcher_pid=7) == killed
+    assert ended(well_ended(1), exit_code=-9, was_oom=True, is_direct=True) == killed
     several = ended(well_ended(0), well_ended(1), exit_code=137, was_oom=True)
     assert several == (Status.OUT_OF_MEMORY, "the kernel killed a worker for lack of memory (SIGKILL)")
     # Where Hydra does not say whom a signal ended, it is the first to go.
     seen = (lost(0, at=2.0), lost(1, at=1.0))
     assert ended(*seen, exit_code=9, first=(None, -9), was_oom=True) == killed
     assert failed(*seen, exit_code=9, first=(None, -9)) == f"worker 1 {EARLY} (killed by SIGKILL), {AT_5}"
+    launcher = (Status.OUT_OF_MEMORY, "the kernel killed the launcher for lack of memory (SIGKILL)")
+    for workers in ((lost(0),), (lost(0), WorkerView(1)), (WorkerView(0),)):
+        assert ended(*workers, exit_code=-9, was_oom=True) == launcher, workers
     ours = Termination(Status.STALLED, "stuck")
     assert ended(lost(0), exit_code=-9, was_oom=True, termination=ours) == (Status.STALLED, "stuck")
 
@@ -124,6 +127,7 @@ def test_the_first_error_is_the_reason() -> None:
 
 def test_a_follower_is_never_blamed_where_there_is_a_cause() -> None:
     for text in (
+        "RuntimeError: 2 MPI ranks were expected to connect, but 1 did (process 7 on a).",
         "HorovodInternalError: Horovod has been shut down. This was caused by an exception on one of the ranks",
         "mpi4py.MPI.Exception: MPI_ERR_PROC_FAILED: process failed",
         "Exception: error code: 14",
@@ -136,22 +140,27 @@ def test_a_follower_is_never_blamed_where_there_is_a_cause() -> None:
         # A peer, or the launcher, that was killed says nothing.
         killed = failed(follower, lost(1, at=2.0), exit_code=137, first=(1, -9))
         assert killed == f"worker 1 {EARLY} (killed by SIGKILL), {AT_5}", text
-        launcher: dict[str, Any] = {"exit_code": -9, "launcher_pid": 7}
         reason = "the launcher ended (killed by SIGKILL) before its workers"
-        assert failed(follower, lost(1, at=5.0), **launcher) == reason, text
-        assert failed(follower, cause, **launcher) == "worker 1: ValueError: the cause", text
+        assert failed(follower, lost(1, at=5.0), exit_code=-9) == reason, text
+        assert failed(follower, cause, exit_code=-9) == "worker 1: ValueError: the cause", text
         # Where dlbench has ended the launcher itself, its signal says nothing.
-        assert failed(follower, **launcher, termination=Termination(Status.FAILED, "")) == f"worker 0: {text}"
+        assert failed(follower, exit_code=-9, termination=Termination(Status.FAILED, "")) == f"worker 0: {text}"
 
 
-def test_a_killed_launcher() -> None:
-    for seen in (
-        (lost(0, at=5.0), lost(1, at=5.0)),
-        # A worker on another host may have the launcher's number.
-        (lost(0, at=5.0, pid=30, host="a"), lost(1, at=4.0, pid=7, host="b")),
+def test_a_killed_launcher_is_not_blamed_on_a_worker() -> None:
+    """Not at any moment: before any worker connected, before each did, in training."""
+    for early, seen in (
+        (" before a worker connected", (WorkerView(0), WorkerView(1))),
+        (" before a worker connected", (WorkerView(0),)),
+        (" before its workers", (lost(0, at=5.0), WorkerView(1))),
+        (" before its workers", (lost(0, at=5.0), lost(1, at=5.0))),
+        (" before its workers", (well_ended(0), lost(1, at=5.0))),
+        ("", (well_ended(0), well_ended(1))),
     ):
-        reason = "the launcher ended (killed by SIGKILL) before its workers"
-        assert failed(*seen, exit_code=-9, launcher_pid=7) == reason
+        for code, name in ((-9, "SIGKILL"), (-15, "SIGTERM"), (-11, "SIGSEGV")):
+            assert failed(*seen, exit_code=code) == f"the launcher ended (killed by {name}){early}", seen
+    reason = failed(WorkerView(0), exit_code=-9, is_direct=True)
+    assert reason == f"worker 0 {EARLY} (killed by SIGKILL), before it connected"
 
 
 def test_the_reason_of_what_we_ended_is_ours() -> None:
@@ -307,9 +316,12 @@ def test_a_launcher_that_was_asked_to_end_is_named() -> None:
     workers = (lost(0), lost(1, at=0.9))
     assert failed(*workers) == f"the launcher ended all its workers and does not say why (exit code 1): {asked}"
     assert failed(*workers, first=(0, -15)) == f"worker 0 {EARLY} (killed by SIGTERM), {AT_5}, or {asked}"
+    for some in ((lost(0), WorkerView(1)), (WorkerView(0), WorkerView(1)), (WorkerView(0),)):
+        assert asked in failed(*some), some
     for how in ({"first": (1, 1)}, {"line": "no slots"}, {"lines": {1: "ValueError: bad"}}, {"exit_code": 14}):
         assert asked not in failed(*workers, **how), how
-    assert asked not in failed(lost(0), first=(0, -15)), "nothing is between dlbench and a worker alone"
+    for code in (-15, 1):
+        assert asked not in failed(lost(0), exit_code=code, is_direct=True), "there is no launcher"
     assert asked not in failed(lost(0), hurt(1, "ValueError: bad"))
 
 

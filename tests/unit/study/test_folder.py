@@ -1,17 +1,20 @@
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from dlbench.errors import UserError
 from dlbench.records import files
 from dlbench.records.columns import SCHEMA_VERSION
+from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.cluster.cluster_file import ClusterOptions
+from dlbench.scenario.cluster.host_list import parse_hosts
 from dlbench.scenario.scenario import name_from
 from dlbench.study.folder import create, newest, open_study, scenario_of, studies_of
 from dlbench.study.plan import cluster_of
-from dlbench.study.resume import resumed
+from dlbench.study.resume import refuse_other_hosts, resumed
 from tests.unit.study.makers import TEXT, planned, runs
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -87,6 +90,32 @@ def test_another_scenario_or_other_hardware_is_refused_with_the_difference(tmp_p
         with pytest.raises(UserError) as caught:
             resumed(made, asked)
         assert [line for line in differences if line not in str(caught.value)] == []
+
+
+def test_a_study_on_other_hosts_is_refused_with_the_option_that_names_its_own(tmp_path):
+    def cluster(text: str, **more: Any) -> Cluster:
+        return parse_hosts(text).model_copy(update=more)
+
+    sbatch = {"submitter": "sbatch"}
+    for began, now, option in (
+        (cluster("a:4,b:4"), cluster("a:4"), "--hosts a:4,b:4"),
+        (cluster("a:4,b:4"), cluster("b:4,a:4"), "--hosts a:4,b:4"),
+        (cluster("a:4"), cluster("a:5"), "--hosts a:4"),
+        (cluster("localhost:3"), cluster("a:4"), "--hosts localhost:3"),
+        (cluster("a:4", ssh="ssh -F x"), cluster("a:5"), "without --hosts, --hostfile and --cluster"),
+        (cluster("a:4,b:4", **sbatch), cluster("c:4", **sbatch), "without --hosts, --hostfile and --cluster"),
+    ):
+        study = create(tmp_path, replace(planned(), cluster=began))
+        with pytest.raises(UserError, match="hosts: ") as early:
+            refuse_other_hosts(study, now)
+        with pytest.raises(UserError, match="hosts: ") as late:
+            resumed(study, replace(planned(), cluster=now))
+        words = f"continue it {'' if option.startswith('without') else 'with '}{option}"
+        assert [refusal for refusal in (early, late) if words not in refusal.value.hint] == [], began
+        refuse_other_hosts(study, began)
+    # A queue gives other hosts each time.
+    study = create(tmp_path, replace(planned(), cluster=cluster("a:4,b:4", **sbatch)))
+    refuse_other_hosts(study, cluster("c:4,d:4", **sbatch))
 
 
 def test_more_repeats_are_added(tmp_path):

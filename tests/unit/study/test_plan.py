@@ -8,13 +8,14 @@ import pytest
 
 from dlbench.errors import UserError
 from dlbench.records import files, parquet
+from dlbench.scenario.cluster.cluster_file import ClusterOptions
 from dlbench.scenario.read.scenario_file import parse
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.strategies import horovod
 from dlbench.study import plan
 from dlbench.study.folder import create
-from dlbench.study.plan import Request, plan_study, require_launchable
+from dlbench.study.plan import Request, cluster_of, plan_study, require_launchable
 
 HERE: Any = SimpleNamespace(is_here=True)
 ELSEWHERE: Any = SimpleNamespace(is_here=False)
@@ -100,3 +101,16 @@ def test_parquet_without_its_library_is_refused_at_its_line(monkeypatch: pytest.
     with pytest.raises(UserError) as refused:
         plan.require_table_format(scenario)
     assert (refused.value.where, refused.value.hint) == ("s.yaml:2", "pip install pyarrow")
+
+
+def test_in_a_job_of_several_hosts_they_or_this_machine_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = tmp_path / "nodes"
+    nodes.write_text("a\na\nb\n")
+    monkeypatch.setenv("PBS_NODEFILE", str(nodes))
+    named = cluster_of(ClusterOptions(hostfile=nodes)).hosts
+    assert [(host.address, host.slots) for host in named] == [("a", 2), ("b", 1)]
+    assert cluster_of(ClusterOptions(hosts="localhost:3")).is_here
+    with pytest.raises(UserError, match="PBS"):
+        cluster_of(ClusterOptions())

@@ -1,10 +1,14 @@
 import os
+import socket
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from dlbench.errors import UserError
 from dlbench.scenario.cluster import Cluster, Host, this_machine
+from dlbench.scenario.cluster.cluster_file import ClusterOptions
 from dlbench.scenario.cluster.host_list import parse_hostfile, parse_hosts
 
 
@@ -58,7 +62,17 @@ def test_typos_are_named(subtests: pytest.Subtests) -> None:
         ("a:x", "is not a number of slots"),
         ("a:٣", "is not a number of slots"),
         ("a:99999999", "is not a number of slots"),
-        ("a:1,a:2", "names 'a' twice"),
+        ("a:1,a:2", "a is named twice: write it once, with all its slots: a:3"),
+        (
+            "localhost:8,127.0.0.1:8",
+            "localhost and 127.0.0.1 are the same host: write it once, with all its slots: localhost:16",
+        ),
+        ("[::1]:1,LOCALHOST.:2", "all its slots: localhost:3"),
+        ("Gpu-A:1,b:1,gpu-a.:2", "Gpu-A and gpu-a. are the same host: write it once, with all its slots: Gpu-A:3"),
+        ("[fe80::1]:1,[FE80:0::1]:2", "all its slots: [fe80::1]:3"),
+        ("trainer@a:4", "names a user"),
+        ("node-[1-3]:4", "a list of Slurm's"),
+        ("a:4:mlx5_0", "names a network adapter"),
     ]:
         with subtests.test(text=text):
             with pytest.raises(UserError) as caught:
@@ -69,7 +83,7 @@ def test_typos_are_named(subtests: pytest.Subtests) -> None:
 def test_a_cluster_made_in_python_is_validated_too() -> None:
     with pytest.raises(ValidationError):
         Cluster(hosts=())
-    with pytest.raises(ValidationError, match="named twice: a"):
+    with pytest.raises(ValidationError, match="a is named twice: write it once, with all its slots: a:2"):
         Cluster(hosts=(Host(address="a", slots=1), Host(address="a", slots=1)))
 
 
@@ -90,6 +104,55 @@ def test_hostfiles_of_all_kinds() -> None:
         ("a", 4), ("b.example", 2), ("10.0.0.7", 3), ("[fe80::1]", 1), ("queue-1", 2), ("queue-2", 1), ("localhost", 1),
     ]  # fmt: skip
     assert cluster.hosts[-1].cores == tuple(sorted(os.sched_getaffinity(0)))
+    for text, slots in (
+        ("a 4 all.q@a UNDEFINED\nb 2 all.q@b <NULL>\n", [("a", 4), ("b", 2)]),  # Grid Engine
+        ("launch slots=1\na\na\n", [("launch", 1), ("a", 2)]),
+        ("a\nb\n", [("a", 1), ("b", 1)]),
+    ):
+        assert [(host.address, host.slots) for host in parse_hostfile(text, "hosts").hosts] == slots, text
+
+
+def test_hosts_of_one_address_are_one_from_every_way_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {
+        "a": "192.0.2.1",
+        "a.example": "192.0.2.1",
+        "b": "192.0.2.2",
+        "six": "2001:db8::1",
+        "me.example": "127.0.0.1",
+    }
+
+    def look_up(name: str, *_: object, **__: object) -> list[Any]:
+        if name not in known and not name[0].isdecimal() and ":" not in name:
+            raise socket.gaierror
+        return [(0, 0, 0, "", (known.get(name, name), 0))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(socket, "gethostname", lambda: "Me")
+    for hosts, said in (
+        (("a", "a.example"), "a and a.example are the same host: write it once, with all its slots: a:8"),
+        (("b", "192.0.2.2"), "b:8"),
+        (("[2001:db8::1]", "six"), "[2001:db8::1]:8"),
+        (("me", "localhost"), "me and localhost are the same host: write it once, with all its slots: localhost:8"),
+        (("localhost", "me.example"), "localhost:8"),
+        (("a", "b"), ""),
+        # What cannot be looked up here may be known to ssh.
+        (("nowhere", "somewhere"), ""),
+    ):
+        (tmp_path / "hostfile").write_text("".join(f"{host} slots=4\n" for host in hosts))
+        listed = ", ".join(f"{{address: '{host}', slots: 4}}" for host in hosts)
+        (tmp_path / "cluster.yaml").write_text(f"hosts: [{listed}]\n")
+        ways = (
+            ClusterOptions(hosts=",".join(f"{host}:4" for host in hosts)),
+            ClusterOptions(hostfile=tmp_path / "hostfile"),
+            ClusterOptions(cluster=tmp_path / "cluster.yaml"),
+        )
+        for way in ways:
+            if not said:
+                assert way.named() is not None
+                continue
+            with pytest.raises(UserError) as caught:
+                way.named()
+            assert said in str(caught.value), way
 
 
 def test_what_is_wrong_in_a_hostfile_is_said_with_its_line(subtests: pytest.Subtests) -> None:
@@ -101,6 +164,15 @@ def test_what_is_wrong_in_a_hostfile_is_said_with_its_line(subtests: pytest.Subt
         ("a slots=٣", "is not a host"),
         ("# nothing\n\n", "hosts: names no host"),
         ("a:999999\na:999999\n", "hosts: "),
+        (
+            "localhost\n127.0.0.1\n",
+            "hosts: localhost and 127.0.0.1 are the same host: write it once, with all its slots: ",
+        ),
+        ("a\ntrainer@10.0.0.7 slots=4\n", "hosts:2: 'trainer@10.0.0.7 slots=4' names a user"),
+        ("rank 0=a slot=0:0\n", "hosts:1: 'rank 0=a slot=0:0' is a line of a rankfile"),
+        ("ml-16-node-[001-002]\n", "hosts:1: 'ml-16-node-[001-002]' is a list of Slurm's"),
+        ("a:4:mlx5_0\n", "hosts:1: 'a:4:mlx5_0' names a network adapter"),
+        ("launch\na\na\nb\nb\n", "hosts: launch comes once and the others several times"),
     ]:
         with subtests.test(text=text):
             with pytest.raises(UserError) as caught:

@@ -1,0 +1,70 @@
+"""Whether two hosts of a cluster are one: the same name, or names of the same address."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterable, Mapping
+
+from dlbench.errors import UserError
+from dlbench.scenario.cluster import LOCAL, Cluster, host_name, same_host
+
+# A name server that does not answer must not keep `dlbench check`: what it would say, ssh says later.
+_LOOK_UP_S = 2.0
+
+
+def refuse_same_host(cluster: Cluster, where: str) -> None:
+    """Refuse two names of one host, such as `localhost` and this machine's own, or a name and its address.
+
+    Containers on one machine have an address each: they are different hosts.
+
+    Args:
+        cluster: The hosts.
+        where: Where they are written.
+
+    Raises:
+        UserError: Says which are the same, and what to write instead.
+    """
+    if len(cluster.hosts) == 1 or cluster.submitter != "direct":
+        return
+    addresses = _looked_up(host.address for host in cluster.hosts)
+    # By everything that a host is called, the first one that is called so.
+    first: dict[str, str] = {}
+    for address in addresses:
+        keys = _keys(address, addresses)
+        chosen = next((first[key] for key in keys if key in first), address)
+        first |= dict.fromkeys(keys, chosen)
+    if same := same_host(cluster.hosts, lambda address: first[host_name(address)]):
+        raise UserError(same, where=where)
+
+
+def _keys(address: str, addresses: Mapping[str, frozenset[str]]) -> list[str]:
+    name = host_name(address)
+    is_here = name == socket.gethostname().lower() or any(map(_is_own, addresses[address]))
+    return [name, *([LOCAL] if is_here else []), *addresses[address]]
+
+
+def _looked_up(names: Iterable[str]) -> dict[str, frozenset[str]]:
+    """Return the addresses of each name; none where it has none, or its name server is silent."""
+    addresses: dict[str, frozenset[str]] = dict.fromkeys(names, frozenset())
+
+    def look_up() -> None:
+        for name in list(addresses):
+            with contextlib.suppress(OSError, UnicodeError):
+                infos = socket.getaddrinfo(name.strip("[]"), None, type=socket.SOCK_STREAM)
+                addresses[name] = frozenset(str(info[4][0]) for info in infos)
+
+    thread = threading.Thread(target=look_up, daemon=True)
+    thread.start()
+    thread.join(_LOOK_UP_S)
+    return dict(addresses)
+
+
+def _is_own(address: str) -> bool:
+    """Whether an address is one of this machine: a socket can be bound to no other."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((address, 0))
+    except OSError:
+        return False
+    return True

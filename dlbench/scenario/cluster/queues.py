@@ -1,0 +1,78 @@
+"""Jobs of queues whose hosts dlbench does not take by itself: which option names them."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from dlbench.cgroups import usable_cores
+from dlbench.errors import UserError, shorten
+from dlbench.scenario.cluster.allocation import NODES
+
+# The variable that names a job's file of hosts, by queue.
+_FILES = {
+    "PBS": "PBS_NODEFILE",
+    "LSF": "LSB_DJOB_HOSTFILE",
+    "Grid Engine": "PE_HOSTFILE",
+    "Cobalt": "COBALT_NODEFILE",
+}
+_LSF_PAIRS, _LSF_NAMES = "LSB_MCPU_HOSTS", "LSB_HOSTS"
+_FLUX, _FLUX_HOSTS = ("FLUX_JOB_ID", "FLUX_URI"), "FLUX_JOB_NNODES"
+_OLD_SLURM = "SLURM_NODELIST"
+
+
+def refuse_unnamed_hosts(environment: Mapping[str, str]) -> None:
+    """Refuse to take this machine for the hosts of a job that has several.
+
+    Raises:
+        UserError: Says which queue's job it is, and the option that names its hosts.
+    """
+    for queue, variable in _FILES.items():
+        if path := environment.get(variable):
+            hosts = _first_words(Path(path))
+            _refuse(queue, len(hosts), f"{variable}={shorten(path)}", f'--hostfile "${variable}"')
+    if _FILES["LSF"] not in environment:
+        _refuse_lists_of_lsf(environment)
+    if _OLD_SLURM in environment and NODES not in environment:
+        value = environment[_OLD_SLURM]
+        is_one = not set(value) & set(",[")
+        _refuse("Slurm", 1 if is_one else 0, f"{_OLD_SLURM}={shorten(value)} and no {NODES}", "--hosts a:4,b:4")
+    if any(name in environment for name in _FLUX):
+        is_one = environment.get(_FLUX_HOSTS) == "1"
+        where = "`flux resource list` shows them"
+        _refuse("Flux", 1 if is_one else 0, where, "--hosts a:4,b:4")
+
+
+def _refuse_lists_of_lsf(environment: Mapping[str, str]) -> None:
+    words = environment.get(_LSF_PAIRS, "").split()
+    if words and len(words) % 2 == 0:
+        slots, variable = dict(zip(words[::2], words[1::2], strict=True)), _LSF_PAIRS
+    else:
+        slots = {name: str(count) for name, count in Counter(environment.get(_LSF_NAMES, "").split()).items()}
+        variable = _LSF_NAMES
+    if slots:
+        _refuse("LSF", len(slots), variable, f"--hosts {_listed(slots.items())}")
+
+
+def _listed(slots: Iterable[tuple[str, str]]) -> str:
+    return ",".join(f"{name}:{count}" for name, count in slots)
+
+
+def _refuse(queue: str, num_hosts: int, where: str, option: str) -> None:
+    """Refuse a job of several hosts; 0 where it is not known how many it has."""
+    if num_hosts == 1:
+        return
+    hosts = f"has {num_hosts} hosts" if num_hosts else "may have several hosts"
+    here = f"--hosts localhost:{len(usable_cores())}"
+    raise UserError(
+        f"this {queue} job {hosts} ({where}), and no option names them",
+        hint=f"{option} uses them, and {here} this machine alone",
+    )
+
+
+def _first_words(path: Path) -> set[str]:
+    """Return the hosts that a queue's file names; none where it cannot be read."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return set()
+    return {line.split()[0] for line in lines if line.strip()}
