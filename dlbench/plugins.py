@@ -161,7 +161,7 @@ def replaced() -> Iterator[str]:
     for kind, points in _installed().items():
         for name in sorted(points.keys() & _built_in(kind)) if points else ():
             package = getattr(points[name].dist, "name", None) or "an installed package"
-            yield f"{kind}: the plugin {name} of {package} is not used: dlbench's own has that name"
+            yield f"{kind}: the plugin {name} of {package} is not used: dlbench has one of this name; rename it"
 
 
 def _plugin(kind: str, name: str, target: Any) -> Plugin:

@@ -89,7 +89,7 @@ def find_named(name: str) -> ModuleSpec | None:
         ImportError: There is no package of the name before the last dot.
         ValueError: It is no name of a module.
     """
-    finder = next((one for one in sys.meta_path if isinstance(one, _WorkingFolderFinder)), None)
+    finder = next((last for last in sys.meta_path if isinstance(last, _WorkingFolderFinder)), None)
     if finder is None:
         finder = _WorkingFolderFinder()
         sys.meta_path.append(finder)

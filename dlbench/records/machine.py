@@ -59,9 +59,9 @@ def read_machine(path: Path) -> dict[str, Any]:
     machine: dict[str, Any] = rest | {
         name: [item for item in found if isinstance(item, dict)] for name, found in lists.items()
     }
-    for one in [machine, *machine.get("hosts", [])]:
-        if isinstance(environment := one.get("environment"), dict):
-            one["environment"] = {
+    for host in [machine, *machine.get("hosts", [])]:
+        if isinstance(environment := host.get("environment"), dict):
+            host["environment"] = {
                 name: public(name, value) if isinstance(value, str) else None for name, value in environment.items()
             }
     return machine

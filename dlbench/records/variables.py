@@ -63,8 +63,8 @@ def tuning(environment: Mapping[str, str]) -> dict[str, str | None]:
 
     None stands for a value that may name a host or a user: these are few enough to be guessed from a digest.
     """
-    found = {name: value for name, value in sorted(environment.items()) if TUNING.fullmatch(name)}
-    return {name: None if _names_someone(name, value) else public(name, value) for name, value in found.items()}
+    listed = {name: value for name, value in sorted(environment.items()) if TUNING.fullmatch(name)}
+    return {name: None if _names_someone(name, value) else public(name, value) for name, value in listed.items()}
 
 
 def public(name: str, value: str) -> str:

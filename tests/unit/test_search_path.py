@@ -52,7 +52,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (here / name).write_text(text)
     monkeypatch.chdir(here)
     monkeypatch.setattr(sys, "path", [*sys.path, str(site)])
-    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    others = [finder for finder in sys.meta_path if not isinstance(finder, search_path._WorkingFolderFinder)]
+    monkeypatch.setattr(sys, "meta_path", others)
     before = set(sys.modules)
     yield here
     for name in set(sys.modules) - before:
