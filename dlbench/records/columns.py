@@ -9,7 +9,7 @@ History:
         window of every strategy is cut at the same steps, which are `sampled`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -322,7 +322,7 @@ KEYS = {
 STEP_PHASES = ("first", "warm-up", "timed", "sampled", "extended", "remainder")
 
 
-def require_width(columns: Sequence[str], table: str) -> None:
+def require_width(columns: Iterable[str], table: str) -> None:
     """Refuse a table with too many columns that dlbench does not know, or too long names: each option is one.
 
     Raises:

@@ -131,7 +131,7 @@ def read_table(path: Path, only: Collection[str] | None = None) -> "pd.DataFrame
                 hint="read it in pieces, with `pyarrow.parquet` or `pandas.read_csv(..., chunksize=...)`",
             )
     found = pd.concat(parts, ignore_index=True)
-    for name in found.columns.difference(names(path.stem), sort=False):
+    for name in [name for name in found.columns if name not in names(path.stem)]:
         found[name] = _narrowed(found[name])
     return found
 

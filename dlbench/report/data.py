@@ -29,6 +29,8 @@ RUN = ["study", "run_id"]
 ATTEMPT = [*RUN, "attempt"]
 # What cells of these columns may say.
 _KNOWN = {"status": set(map(str, Status)), "batch_scope": set(map(str, BatchScope))}
+# What every run has at least one of; charts divide by them.
+_COUNTS = ("workers", "batch_size_global")
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,8 @@ def _check(attempts: "pd.DataFrame", path: Path) -> None:
     """Refuse rows that cannot be used.
 
     Raises:
-        UserError: There is no row, one has no status or an unknown one, two are of one attempt, or they are newer.
+        UserError: There is no row, one has no status or an unknown one or a count that cannot be, two are of one
+            attempt, or they are newer.
     """
     import pandas as pd
 
@@ -194,6 +197,9 @@ def _check(attempts: "pd.DataFrame", path: Path) -> None:
     for column, known in _KNOWN.items():
         if unknown := sorted(set(attempts[column].dropna()) - known):
             raise UserError(f"has the unknown {column} {shown(unknown[0])}", where=where)
+    for column in _COUNTS:
+        if (below := attempts[column].dropna()).lt(1).any():
+            raise UserError(f"has a row whose {column} is {below.min()}; it is 1 or more", where=where)
     if attempts.duplicated(["run_id", "attempt"]).any():
         twice = attempts[attempts.duplicated(["run_id", "attempt"])].iloc[0]
         raise UserError(f"has two rows of {twice['run_id']}, attempt {twice['attempt']}", where=where)

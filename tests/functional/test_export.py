@@ -273,6 +273,7 @@ def test_mlperf_leaves_out_what_has_no_time(tmp_path: Path) -> None:
     study = found(STUDIES[1]).studies[0]
     attempts = study.attempts.assign(startup_time_s=float("nan"))
     attempts.loc[attempts.index[0], "started_at"] = pd.NaT
+    attempts.loc[attempts.index[1], "startup_time_s"] = 1e308
     made = ReportData((replace(study, attempts=attempts),))
     written = plugins.load("exporters", "mlperf").get("export")(made, tmp_path)
     assert len(written) == len(made.completed) - 1

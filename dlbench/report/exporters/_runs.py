@@ -21,6 +21,8 @@ RESULTS = (*METRICS, TIME_TO_TARGET)
 # What is said of a run even where all runs of the study share it.
 _ALWAYS = ("model", "dataset", "strategy", "workers", "batch_size", "batch_size_global")
 
+# The end of the year 9999.
+_END_S = 253_402_300_800
 # Of a name that each of the tools takes.
 _MOST_BYTES = 128
 # What stands behind a name that is not the text that it was made from.
@@ -113,4 +115,6 @@ def known(row: Row, names: tuple[str, ...]) -> Iterator[tuple[str, float]]:
 
 
 def _sum(*parts: float | None) -> float | None:
-    return None if None in parts else sum(part for part in parts if part is not None)
+    """Return a sum of seconds; None where a part is unknown or it is no moment that a date can have."""
+    total = sum(math.nan if part is None else part for part in parts)
+    return total if abs(total) < _END_S else None

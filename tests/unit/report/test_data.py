@@ -107,6 +107,8 @@ def test_the_same_study_twice(tmp_path: Path) -> None:
         ([{"status": "fine"}], "unknown status 'fine'"),
         ([{"status": "x" * 9999}], r"unknown status 'x+\.\.\.x+'$"),
         ([{"batch_scope": "scale-out"}], "unknown batch_scope 'scale-out'"),
+        ([{"workers": 0}], "workers is 0"),
+        ([{}, {"run_id": "b-r0", "batch_size_global": -8}], "batch_size_global is -8"),
         ([{"run_id": None}], r"row 1 has no run_id"),
         ([{"run_id": "a-r0"}, {"run_id": "a-r0"}], "two rows of a-r0, attempt 1"),
         ([{"schema_version": 999}], "schema version 999"),
