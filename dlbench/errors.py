@@ -64,9 +64,17 @@ def _line(error: UserError) -> int:
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str:
-    """Return "did you mean 'x'?" for the allowed word nearest to `word`, or an empty string."""
-    close = get_close_matches(word, list(allowed), n=1, cutoff=0.6)
-    return f"did you mean {close[0]!r}?" if close else ""
+    """Return "did you mean 'x'?" for the allowed word nearest to `word`, or an empty string.
+
+    What stands before the last dot of both is not compared: it would make every option of a plugin near.
+    """
+    names = list(allowed)
+    head = word[: word.rfind(".") + 1]
+    if not any(name.startswith(head) for name in names):
+        head = ""
+    tails = {name.removeprefix(head): name for name in names if name.startswith(head)}
+    close = get_close_matches(word.removeprefix(head), tails, n=1, cutoff=0.6)
+    return f"did you mean {tails[close[0]]!r}?" if close else ""
 
 
 def shown(value: object) -> str:

@@ -115,8 +115,10 @@ def test_a_job_of_one_host_is_this_machine_with_the_slots_that_were_asked_for() 
         ({"time_limit": "4 hours"}, "days-hours"),
         ({"time_limit": "4:70:00"}, "days-hours"),
         ({"setup": ["a\nb"]}, "single lines"),
-        ({"extra": {"--constraint": "a"}}, "without hyphens"),
-        ({"extra": {"partition": "gpu"}}, "set by dlbench"),
+        ({"extra": {"--constraint": "a"}}, "by their long names: constraint, not '--constraint'"),
+        ({"extra": {"C": "a"}}, "by their long names: constraint, not 'C'"),
+        ({"extra": {"mail_type": "ALL"}}, "by their long names: mail-type"),
+        ({"extra": {"partition": "gpu"}}, "partition is decided by `submitter.partition`"),
         ({"extra": {"comment": 'a"b'}}, "holds a quote"),
         ({"extra": {"comment": "a\nb"}}, "a line break"),
         ({"per": "host"}, "'study' or 'run'"),
@@ -125,6 +127,27 @@ def test_a_job_of_one_host_is_this_machine_with_the_slots_that_were_asked_for() 
 def test_options_that_no_script_can_hold_are_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         sbatch.OPTIONS.model_validate(given)
+
+
+def test_an_option_that_dlbench_decides_is_refused_in_every_spelling() -> None:
+    for names, decides in (
+        ("gpus G gpus-per-node gpus_per_node GPUS_PER_NODE --gpus gpus-per-n gres gpus-per-task", "gpus_per_host"),
+        ("nodelist w nodel nodefile F", "`hosts: [{address"),
+        ("nodes N ntasks n ntasks-per-node ntasks_per_node tasks-per-node overcommit", "`hosts: {count"),
+        ("time t --time -t", "submitter.time_limit"),
+        ("mem mem-per-cpu mem_per_gpu", "submitter.memory"),
+        ("cpus-per-task c cpus_per_task", "submitter.cores_per_slot"),
+        ("exclusive oversubscribe s", "submitter.exclusive"),
+        ("array a", "`submitter.per: run`"),
+        ("account A partition p qos q", "submitter."),
+        ("chdir D output o error e job-name J job_name export signal requeue no-requeue wait W M", "dlbench itself"),
+    ):
+        for name in names.split():
+            assert decides in sbatch.instead(name), name
+            with pytest.raises(ValidationError, match="is decided by"):
+                sbatch.OPTIONS.model_validate({"extra": {name: "x"}})
+    for name in ("constraint", "comment", "nice", "reservation", "exclude", "time-min", "hold", "no-kill", "mail-type"):
+        assert sbatch.OPTIONS.model_validate({"extra": {name: "x"}}).extra == {name: "x"}
 
 
 def test_every_form_of_a_time_limit_is_taken() -> None:
