@@ -45,3 +45,6 @@ def test_the_nearest_option_of_a_plugin_is_one_that_is_alike_after_the_dot() -> 
     ):
         assert nearest(word, options) == (f"did you mean {near!r}?" if near else ""), word
     assert nearest("train.py", ["trian.py", "other.py"]) == "did you mean 'trian.py'?"
+    for word, near in (("lr", "learning_rate"), ("bs", "batch_size"), ("model.nc", "model.num_classes"), ("l", "")):
+        names = ["layers", "learning_rate", "batch_size", "model.num_classes"]
+        assert nearest(word, names) == (f"did you mean {near!r}?" if near else ""), word
