@@ -9,12 +9,13 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from dlbench.errors import UserError, joined, nearest, shown
-from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.settings import OPTION_PREFIXES, RENAMED, Settings
 from dlbench.scenario.units import units_of
 
 Path = tuple[str | int, ...]
 
+# Keys of a cluster file that are no settings, too.
+CLUSTER_KEYS = frozenset({"hosts", "ssh", "interface", "environment", "prices", "link", "emulated"})
 # What other programs call what a setting of dlbench decides, with that setting.
 _OTHER_NAMES = {
     **dict.fromkeys(
@@ -180,12 +181,13 @@ def _level(key: str, names: tuple[str, ...]) -> str:
     if RENAMED.get(key) in names:
         return f"it is called `{RENAMED[key]}` now"
     head, dot, _ = key.partition(".")
-    is_option = bool(dot) and head in OPTION_PREFIXES and not any(name.startswith(f"{head}.") for name in names)
-    if key in Settings.model_fields or is_option:
+    if dot and any(name.startswith(f"{head}.") for name in names):
+        return ""  # an option among others of its plugin
+    if key in Settings.model_fields or (dot and head in OPTION_PREFIXES):
         return f"`{key}` is a setting: it belongs under `base` of a scenario, or with a list of values under `matrix`"
     if "hosts" in names:
         return ""
-    if key in Cluster.model_fields or (dot and head == "submitter"):
+    if key in CLUSTER_KEYS or (dot and head == "submitter"):
         return f"`{key}` belongs in a cluster file (--cluster FILE), not in a scenario"
     return _OTHER_NAMES.get(key, "")
 

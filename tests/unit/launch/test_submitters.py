@@ -150,6 +150,17 @@ def test_an_option_that_dlbench_decides_is_refused_in_every_spelling() -> None:
         assert sbatch.OPTIONS.model_validate({"extra": {name: "x"}}).extra == {name: "x"}
 
 
+def test_an_option_of_sbatch_beside_the_submitters_own_is_refused_with_the_setting() -> None:
+    options = "submitter.nodelist: c1\nsubmitter.partiton: x\nsubmitter.per: y\n"
+    text = f"hosts: {{count: 2, slots: 4}}\nsubmitter: sbatch\n{options}"
+    with pytest.raises(UserError) as caught:
+        cluster_file.parse(text, "c.yaml")
+    errors = str(caught.value).split("\nc.yaml:")[1:]
+    assert [error[0] for error in errors] == ["3", "4", "5"]
+    assert "nodelist is decided by `hosts: [{address" in errors[0]
+    assert "did you mean 'submitter.partition'?" in errors[1]
+
+
 def test_every_form_of_a_time_limit_is_taken() -> None:
     for limit in ("30", "30:00", "4:00:00", "1-0", "1-12:30", "2-00:00:00"):
         assert sbatch.OPTIONS(time_limit=limit).time_limit == limit
