@@ -149,7 +149,7 @@ def instead(name: str) -> str:
     bare = name.strip("-")
     spelled = _LETTERS.get(bare, bare.replace("_", "-").lower())
     long = spelled if spelled in _DECIDED else next((one for one in _DECIDED if one.startswith(spelled)), "")
-    if not long or len(spelled) == 1:
+    if not long or len(spelled) < 2:
         return ""
     what = name if name == long else f"{name} ({long})"
     return f"{what} is decided by {_DECIDED[long]}"

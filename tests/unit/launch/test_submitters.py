@@ -117,6 +117,7 @@ def test_a_job_of_one_host_is_this_machine_with_the_slots_that_were_asked_for() 
         ({"setup": ["a\nb"]}, "single lines"),
         ({"extra": {"--constraint": "a"}}, "by their long names: constraint, not '--constraint'"),
         ({"extra": {"C": "a"}}, "by their long names: constraint, not 'C'"),
+        ({"extra": {"": "a"}}, "by their long names"),
         ({"extra": {"mail_type": "ALL"}}, "by their long names: mail-type"),
         ({"extra": {"partition": "gpu"}}, "partition is decided by `submitter.partition`"),
         ({"extra": {"comment": 'a"b'}}, "holds a quote"),
