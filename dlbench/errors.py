@@ -66,9 +66,20 @@ def _line(error: UserError) -> int:
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str:
-    """Return "did you mean 'x'?" for the allowed word nearest to `word`, or an empty string."""
-    close = get_close_matches(word, list(allowed), n=1, cutoff=0.6)
-    return f"did you mean {close[0]!r}?" if close else ""
+    """Return "did you mean 'x'?" for the allowed word nearest to `word`, or an empty string.
+
+    What stands before the last dot of both is not compared: it would make every option of a plugin near. Initials stand
+    for their words: `lr` for `learning_rate`.
+    """
+    names = list(allowed)
+    head = word[: word.rfind(".") + 1]
+    if not any(name.startswith(head) for name in names):
+        head = ""
+    tails = {name.removeprefix(head): name for name in names if name.startswith(head)}
+    tail = word.removeprefix(head)
+    initials = [name for name in tails if len(tail) > 1 and tail == "".join(part[:1] for part in name.split("_"))]
+    close = initials or get_close_matches(tail, tails, n=1, cutoff=0.6)
+    return f"did you mean {tails[close[0]]!r}?" if close else ""
 
 
 def shown(value: object) -> str:

@@ -19,7 +19,7 @@ INTERRUPTED = 130
 # With fewer processes and threads a library may fail to start its own.
 FEW_PROCESSES = 128
 # With less, libraries that commands load crash, or end the process themselves.
-LEAST_ADDRESS_SPACE_MIB = 256
+LEAST_MEMORY_MIB = 256
 
 # Each command is the object `command` in the file of its name; the line is its help, known without importing it.
 COMMANDS = {
@@ -92,9 +92,10 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; a number it returns is the exit code."""
-        if 0 < (limit := _address_space_mib()) < LEAST_ADDRESS_SPACE_MIB:
-            needed = f"dlbench needs at least {LEAST_ADDRESS_SPACE_MIB} MiB, and TensorFlow several GiB"
-            raise Lacking(f"`ulimit -v` allows {limit} MiB of address space: {needed}")
+        limit_mib, limit = _memory_limit()
+        if limit and limit_mib < LEAST_MEMORY_MIB:
+            needed = f"dlbench needs at least {LEAST_MEMORY_MIB} MiB, and TensorFlow several GiB"
+            raise Lacking(f"{limit}: {needed}")
         try:
             code = super().invoke(ctx)
         except UserError as error:
@@ -103,7 +104,7 @@ class LazyGroup(click.Group):
             if not (what := lacking(error)):
                 raise
             is_memory = any(LACKING[code] in what for code in (errno.ENOMEM, errno.EAGAIN))  # threads need some, too
-            note = f"; `ulimit -v` allows {limit} MiB of address space" if limit and is_memory else ""
+            note = f"; {limit}" if limit and is_memory else ""
             raise Lacking(what + note) from error
         except KeyboardInterrupt as error:
             click.echo(f"dlbench: interrupted{_by_a_library()}", err=True)
@@ -116,15 +117,16 @@ def _by_a_library() -> str:
     processes, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     if processes != resource.RLIM_INFINITY and processes <= FEW_PROCESSES:
         return f", by you or by OpenBLAS: {LACKING[errno.EAGAIN]}, {processes} now"
-    if limit := _address_space_mib():
-        return f", by you or by OpenBLAS, whose threads may not fit into `ulimit -v`, {limit} MiB"
-    return ""
+    _, limit = _memory_limit()
+    return f", by you or by OpenBLAS, whose threads need memory, too: {limit}" if limit else ""
 
 
-def _address_space_mib() -> int:
-    """Return the limit of this process's address space; 0 where there is none."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return 0 if limit == resource.RLIM_INFINITY else max(1, limit // 2**20)
+def _memory_limit() -> tuple[int, str]:
+    """Return the lowest limit of this process's memory in MiB, and what sets it; 0 and "" where there is none."""
+    limits = {"-v": resource.getrlimit(resource.RLIMIT_AS)[0], "-d": resource.getrlimit(resource.RLIMIT_DATA)[0]}
+    finite = [(limit // 2**20, option) for option, limit in limits.items() if limit != resource.RLIM_INFINITY]
+    mib, option = min(finite, default=(0, ""))
+    return mib, f"`ulimit {option}` allows {mib} MiB of memory" if option else ""
 
 
 @click.group(

@@ -1,5 +1,6 @@
 """Where each value of a file was written, and a pydantic error as one `UserError`: file, line, what is allowed."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,10 +9,38 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from dlbench.errors import UserError, joined, nearest, shown
-from dlbench.scenario.settings import OPTION_PREFIXES, RENAMED
+from dlbench.scenario.settings import OPTION_PREFIXES, RENAMED, Settings
 from dlbench.scenario.units import units_of
 
 Path = tuple[str | int, ...]
+
+# Keys of a cluster file that are no settings, too.
+CLUSTER_KEYS = frozenset({"hosts", "ssh", "interface", "environment", "prices", "link", "emulated"})
+# What other programs call what a setting of dlbench decides, with that setting.
+_OTHER_NAMES = {
+    **dict.fromkeys(
+        ("gpu", "gpus", "num_gpus", "n_gpus", "device", "devices", "accelerator", "cuda"),
+        "each worker gets a GPU of its host where there are GPUs: `workers` says how many",
+    ),
+    **dict.fromkeys(
+        ("step", "steps", "max_steps", "num_steps", "train_steps", "steps_per_epoch", "iterations", "max_iterations"),
+        "training is counted in `epochs`, and `train_samples` makes an epoch shorter",
+    ),
+    **dict.fromkeys(
+        ("nproc", "nproc_per_node", "num_workers", "n_workers", "num_processes", "processes", "replicas", "ranks"),
+        "`workers` says how many there are, `workers_per_host` how many of them are on each host",
+    ),
+    **dict.fromkeys(
+        ("nodes", "num_nodes", "nnodes", "num_hosts"),
+        "--hosts a:4,b:4 or a cluster file says where, and `mode: scale-out` or `workers_per_host` how workers spread",
+    ),
+    **dict.fromkeys(("amp", "dtype", "fp16", "bf16", "mixed_precision"), "`precision: mixed_bfloat16`, for example"),
+    **dict.fromkeys(("network", "architecture", "arch"), "`model` names it"),
+    **dict.fromkeys(("data", "data_dir", "data_path"), "`dataset` names it, and `dataset.path` a folder of your own"),
+}
+_RANGE = re.compile(r"\s*([0-9]{1,9})\s*(?:\.\.\.?|-|:)\s*([0-9]{1,9})\s*", re.ASCII)
+# A hint shows at most so many values of a range.
+_MOST_VALUES = 8
 
 _HINTS = {
     "tuple_type": "write a list: [{value}]",
@@ -115,9 +144,11 @@ def _hint(kind: str, value: Any, detail: ErrorDetails, path: Path) -> str:
             value, expected
         )
     key = str(path[-1] if path and isinstance(path[-1], str) else path[-2] if len(path) > 1 else "")
+    if isinstance(value, str) and (values := _values_of_range(value)):
+        return f"a range is not expanded: write its values, [{', '.join(map(str, values))}]"
     if path[:1] == ("base",) and isinstance(value, list):
         return f"several values are an axis: move `{key}` to `matrix`"
-    if isinstance(value, dict) and key in OPTION_PREFIXES:
+    if isinstance(value, dict) and key in OPTION_PREFIXES and kind != "value_error":
         return f"options have dotted names: `{key}: NAME`, and beside it `{key}.OPTION: VALUE`"
     if isinstance(value, str) and (units := units_of(key)):
         return f"write a number, or one with a unit: {units}"
@@ -126,13 +157,39 @@ def _hint(kind: str, value: Any, detail: ErrorDetails, path: Path) -> str:
     return hint.format(value=value) if hint and is_short else ""
 
 
+def _values_of_range(text: str) -> list[int]:
+    """Return the values that a text such as `1-4` or `16..128` stands for: each, or each double of the one before."""
+    found = _RANGE.fullmatch(text)
+    if found is None or not 0 < int(found[1]) < int(found[2]):
+        return []
+    first, last = int(found[1]), int(found[2])
+    if last - first < _MOST_VALUES:
+        return list(range(first, last + 1))
+    doubled = [first << power for power in range((last // first).bit_length())]
+    return doubled if len(doubled) <= _MOST_VALUES else []
+
+
 def unknown_key(key: str, allowed: Iterable[str], where: str, more: str = "") -> UserError:
-    """Return the error for a key that is not there: the nearest one, or all of them."""
+    """Return the error for a key that is not there: where it belongs, what it is called, the nearest one, or all."""
     names = tuple(allowed)
-    if RENAMED.get(key) in names:
-        return UserError(f"unknown key {shown(key)}", where=where, hint=f"it is called `{RENAMED[key]}` now")
-    hint = nearest(key, names) or more or f"there are: {', '.join(names)}"
+    hint = _level(key, names) or nearest(key, names) or more or f"there are: {', '.join(names)}"
     return UserError(f"unknown key {shown(key)}", where=where, hint=hint)
+
+
+def _level(key: str, names: tuple[str, ...]) -> str:
+    """Return where a key belongs that is none of these, or what it is called there; an empty string otherwise."""
+    if RENAMED.get(key) in names:
+        return f"it is called `{RENAMED[key]}` now"
+    head, dot, _ = key.partition(".")
+    if dot and any(name.startswith(f"{head}.") for name in names):
+        return ""  # an option among others of its plugin
+    if key in Settings.model_fields or (dot and head in OPTION_PREFIXES):
+        return f"`{key}` is a setting: it belongs under `base` of a scenario, or with a list of values under `matrix`"
+    if "hosts" in names:
+        return ""
+    if key in CLUSTER_KEYS or (dot and head == "submitter"):
+        return f"`{key}` belongs in a cluster file (--cluster FILE), not in a scenario"
+    return _OTHER_NAMES.get(key, "")
 
 
 def dotted(path: Path) -> str:

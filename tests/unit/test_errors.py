@@ -2,7 +2,7 @@
 
 import pytest
 
-from dlbench.errors import UserError, printable, shown
+from dlbench.errors import UserError, nearest, printable, shown
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,18 @@ def test_an_error_of_the_users_can_be_shown() -> None:
 
 def test_a_number_too_long_to_write_is_shown_all_the_same() -> None:
     assert shown(10**5000) == "a whole number of thousands of digits"
+
+
+def test_the_nearest_option_of_a_plugin_is_one_that_is_alike_after_the_dot() -> None:
+    options = ["submitter.qos", "submitter.partition", "submitter.memory", "trainer"]
+    for word, near in (
+        ("submitter.partiton", options[1]),
+        ("submitter.nodelist", ""),
+        ("trainr", options[3]),
+        ("x.y", ""),
+    ):
+        assert nearest(word, options) == (f"did you mean {near!r}?" if near else ""), word
+    assert nearest("train.py", ["trian.py", "other.py"]) == "did you mean 'trian.py'?"
+    for word, near in (("lr", "learning_rate"), ("bs", "batch_size"), ("model.nc", "model.num_classes"), ("l", "")):
+        names = ["layers", "learning_rate", "batch_size", "model.num_classes"]
+        assert nearest(word, names) == (f"did you mean {near!r}?" if near else ""), word

@@ -53,14 +53,32 @@ leave "$code"
 _WORD = re.compile(r"[^\s\"'\\#]+")
 _TIME = re.compile(r"[0-9]+(:[0-5]?[0-9]){0,2}|[0-9]+-[0-9]{1,2}(:[0-5]?[0-9]){0,2}", re.ASCII)
 _NAME = re.compile(r"[a-z][a-z0-9-]*", re.ASCII)
-# What dlbench sets itself, or by an option of its own.
-_OURS = frozenset(
-    {
-        *("account", "array", "batch", "chdir", "cpus-per-task", "error", "exclusive", "gres", "job-name", "mem"),
-        *("nodelist", "nodes", "no-requeue", "ntasks", "ntasks-per-node", "output", "parsable", "partition", "qos"),
-        *("requeue", "signal", "time", "wait", "wrap"),
-    }
-)
+_HOSTS, _NAMED_HOSTS = "`hosts: {count: 2, slots: 4}`", "`hosts: [{address: c1, slots: 4}]`"
+_GPUS, _CORES, _MEMORY = "`submitter.gpus_per_host`", "`submitter.cores_per_slot`", "`submitter.memory` (of each host)"
+_DLBENCH = "dlbench itself"
+# Options of sbatch that contradict a setting or what dlbench decides, with what decides instead.
+_DECIDED = {
+    **dict.fromkeys(("nodes", "ntasks", "ntasks-per-node", "tasks-per-node"), _HOSTS),
+    **dict.fromkeys(("ntasks-per-core", "ntasks-per-gpu", "ntasks-per-socket", "overcommit"), _HOSTS),
+    **dict.fromkeys(("nodelist", "nodefile"), _NAMED_HOSTS),
+    **dict.fromkeys(("gres", "gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "tres-per-task"), _GPUS),
+    **dict.fromkeys(("cpus-per-task", "cpus-per-gpu"), _CORES),
+    **dict.fromkeys(("mem", "mem-per-cpu", "mem-per-gpu"), _MEMORY),
+    **dict.fromkeys(("exclusive", "oversubscribe", "share"), "`submitter.exclusive`"),
+    **{name: f"`submitter.{name}`" for name in ("account", "partition", "qos")},
+    "time": "`submitter.time_limit`",
+    "array": "`submitter.per: run` (a job for each run)",
+    **dict.fromkeys(("batch", "chdir", "clusters", "error", "export", "export-file", "input", "job-name"), _DLBENCH),
+    **dict.fromkeys(("no-requeue", "open-mode", "output", "parsable", "requeue", "signal", "test-only"), _DLBENCH),
+    **dict.fromkeys(("wait", "wrap", "help", "quiet", "usage", "verbose", "version"), _DLBENCH),
+}
+_LETTERS = {
+    "A": "account", "B": "extra-node-info", "C": "constraint", "D": "chdir", "F": "nodefile", "G": "gpus", "H": "hold",
+    "J": "job-name", "L": "licenses", "M": "clusters", "N": "nodes", "O": "overcommit", "Q": "quiet", "S": "core-spec",
+    "V": "version", "W": "wait", "a": "array", "b": "begin", "c": "cpus-per-task", "d": "dependency", "e": "error",
+    "h": "help", "i": "input", "k": "no-kill", "m": "distribution", "n": "ntasks", "o": "output", "p": "partition",
+    "q": "qos", "s": "oversubscribe", "t": "time", "v": "verbose", "w": "nodelist", "x": "exclude",
+}  # fmt: skip
 
 Value: TypeAlias = str | int | bool | None
 
@@ -114,13 +132,29 @@ class OPTIONS(Options):
     @classmethod
     def _are_options(cls, extra: dict[str, str | int | bool]) -> dict[str, str | int | bool]:
         for name, value in extra.items():
-            if not _NAME.fullmatch(name):
-                raise ValueError(f"{name!r} is not an option of sbatch: long names without hyphens before them")
-            if name in _OURS:
-                raise ValueError(f"{name} is set by dlbench, from `hosts` and the other options of this submitter")
+            if reason := instead(name):
+                raise ValueError(reason)
+            if not _NAME.fullmatch(name) or len(name) == 1:
+                near = _LETTERS.get(name) or name.strip("-").replace("_", "-").lower()
+                raise ValueError(f"has options of sbatch by their long names: {near}, not {name!r}")
             if isinstance(value, str) and not re.fullmatch(r'[^"\\\x00-\x1f]*', value):
                 raise ValueError(f"{name} holds a quote, a backslash or a line break")
         return extra
+
+
+def instead(name: str) -> str:
+    """Return by what an option of sbatch is decided, whichever way it is spelled; "" where it is free.
+
+    Args:
+        name: `gpus`, `gpus_per_node`, `G`, or a beginning that sbatch takes for the whole, such as `gpus-per-n`.
+    """
+    bare = name.strip("-")
+    spelled = _LETTERS.get(bare, bare.replace("_", "-").lower())
+    long = spelled if spelled in _DECIDED else next((one for one in _DECIDED if one.startswith(spelled)), "")
+    if not long or len(spelled) < 2:
+        return ""
+    what = name if name == long else f"{name} ({long})"
+    return f"{what} is decided by {_DECIDED[long]}"
 
 
 def text(submission: Submission, options: OPTIONS) -> str:

@@ -9,13 +9,14 @@ from dlbench.errors import UserError, shorten
 from dlbench.launch.submission import ANY_HOST, Submission, cluster_text
 from dlbench.launch.submitters._job import ask
 from dlbench.launch.submitters._slurm_job import SlurmJob
-from dlbench.launch.submitters._slurm_script import OPTIONS, SUBMITTED, asked, text
+from dlbench.launch.submitters._slurm_script import OPTIONS, SUBMITTED, asked, instead, text
 from dlbench.records import files
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.cluster.allocation import allocation
 
 __all__ = [
-    "OPTIONS", "SHARES_FILES", "STARTS_ON_ITS_HOST", "available", "inside", "job", "one_for_each_run", "submit", "text",
+    "OPTIONS", "SHARES_FILES", "STARTS_ON_ITS_HOST", "available", "inside", "instead", "job", "one_for_each_run",
+    "submit", "text",
 ]  # fmt: skip
 
 SHARES_FILES = True

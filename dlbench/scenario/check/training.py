@@ -89,6 +89,14 @@ def _accumulation(case: Case) -> str:
     return ""
 
 
+def _warm_up(case: Case) -> str:
+    warm_up, epochs = case.settings.warmup_epochs, case.run.epochs_per_worker
+    if warm_up <= epochs:
+        return ""
+    trained = f"{epochs} epoch{'s' if epochs != 1 else ''} of each worker"
+    return f"warmup_epochs {warm_up:g} is more than the {trained}: the learning rate never reaches its value"
+
+
 def _who(case: Case) -> str:
     return f"trainer {case.settings.trainer}"
 
@@ -171,6 +179,6 @@ def not_pictures(shape: tuple[int, ...], vocabulary: int | None, padding: int) -
 
 
 TRAINING_CHECKS: tuple[Callable[[Case], str], ...] = (
-    _trainer, _model, _precision, _optimizer, _optimizer_settings, _jit, _accumulation, _samples, _shape, _batch_norm,
-    _augmentation, _window,
+    _trainer, _model, _precision, _optimizer, _optimizer_settings, _warm_up, _jit, _accumulation, _samples, _shape,
+    _batch_norm, _augmentation, _window,
 )  # fmt: skip

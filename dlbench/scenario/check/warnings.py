@@ -24,6 +24,7 @@ def warnings(runs: Sequence[RunSpec], cluster: Cluster) -> tuple[str, ...]:
         *_logical(real),
         *_shares(real),
         *_target(arms),
+        *_warm_up(arms),
         *_synthetic(arms),
         *script_warnings(arms),
     )
@@ -80,6 +81,16 @@ def _shares(arms: Sequence[RunSpec]) -> list[str]:
 def _target(arms: Sequence[RunSpec]) -> list[str]:
     rare = [run.label for run in arms if run.target and run.settings.evaluate_every > run.epochs_per_worker]
     return [f"evaluated only after training, so the target is seen late: {_some(rare)}"] if rare else []
+
+
+def _warm_up(arms: Sequence[RunSpec]) -> list[str]:
+    whole = [
+        run.label
+        for run in arms
+        if run.settings.command is None and run.settings.warmup_epochs == run.epochs_per_worker
+    ]
+    why = "warmup_epochs is all of the training, so the learning rate reaches its value in the last step only"
+    return [f"{why}: {_some(whole)}"] if whole else []
 
 
 def _synthetic(arms: Sequence[RunSpec]) -> list[str]:

@@ -1,7 +1,7 @@
 """Read a cluster file, YAML like a scenario: every mistake is one message with its line."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from dlbench.cgroups import usable_cores
-from dlbench.errors import UserError, shown
+from dlbench.errors import UserError, joined, shown
 from dlbench.scenario.cluster import MAX_CORES, MAX_SLOTS, Cluster, DeclaredLink, Host, Prices
 from dlbench.scenario.cluster.host_list import ADDRESS, known, parse_hostfile, parse_hosts
 from dlbench.scenario.cluster.identity import refuse_same_host
@@ -174,11 +174,20 @@ def _with_plugins(cluster: Cluster, data: dict[str, Any], source: Source) -> Clu
     launcher = cluster.launcher and load("launchers", cluster.launcher, source.where(("launcher",))).name
     plugin = load("submitters", cluster.submitter, source.where(("submitter",)))
     given = {key.removeprefix(_OPTION): value for key, value in data.items() if key.startswith(_OPTION)}
+    instead: Callable[[str], str] = plugin.get("instead") or (lambda _: "")
+    hints = {name: hint for name in given.keys() - plugin.options.model_fields if (hint := instead(name))}
+    mistakes = [
+        UserError(f"unknown key {shown(_OPTION + name)}", hint=hint, where=source.where(_place((name,))))
+        for name, hint in hints.items()
+    ]
     try:
-        options = plugin.options.model_validate(given).model_dump(mode="json")
+        checked = plugin.options.model_validate({name: value for name, value in given.items() if name not in hints})
     except ValidationError as error:
         allowed = [f"{_OPTION}{name}" for name in plugin.options.model_fields]
-        raise translate(error, source, lambda _: allowed, _place) from error
+        mistakes.append(translate(error, source, lambda _: allowed, _place))
+    if mistakes:
+        raise joined(mistakes)
+    options = checked.model_dump(mode="json")
     return cluster.model_copy(update={"launcher": launcher, "submitter": plugin.name, "options": options})
 
 

@@ -6,7 +6,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from dlbench import plugins
-from dlbench.errors import UserError, shown
+from dlbench.errors import UserError, nearest, shorten, shown
+from dlbench.scenario.placeholders import names as placeholders
 from dlbench.scenario.plugin_settings import LABELS_OF_A_COMMAND, load
 from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import OPTION_PREFIXES, PLUGIN_SETTINGS, Settings, value_of
@@ -90,10 +91,25 @@ def _check_setting(path: Path, key: str, value: Any, scenario: Scenario) -> None
         value_of(key, value)
     except ValidationError as error:
         raise translate(error, scenario.source, lambda _: (), lambda location: (*path, *location[1:])) from error
+    if key == "command" and isinstance(value, str):
+        _check_placeholders(path, value, scenario)
     kind = PLUGIN_SETTINGS.get(key)
     is_label = key in LABELS_OF_A_COMMAND and uses_command(scenario)
     if kind is not None and value not in (None, "auto") and not is_label:
         load(kind, value, scenario.source.where(path))
+
+
+def _check_placeholders(path: Path, command: str, scenario: Scenario) -> None:
+    allowed = keys(scenario)
+    unknown = next((name for name in placeholders(command) if name not in allowed), None)
+    if unknown is not None:
+        every = "every setting can be filled in, such as {workers}, {batch_size}, {epochs}, {learning_rate} and {seed}"
+        hint = f"{nearest(unknown, allowed)} {every}; `dlbench list settings` shows all".strip()
+        raise UserError(
+            f"the command has an unknown placeholder {{{shorten(unknown)}}}",
+            hint=hint,
+            where=scenario.source.where(path),
+        )
 
 
 def _check_option(
@@ -103,8 +119,8 @@ def _check_option(
     if dot and prefix in OPTION_PREFIXES and prefix not in candidates:
         return  # a plugin that it names is not there, which has been said
     if not dot or prefix not in candidates:
-        if key in Scenario.model_fields:
-            hint = f"`{key}` belongs to the scenario itself: write it beside `base`, not inside it"
+        if (section := prefix if dot else key) in Scenario.model_fields:
+            hint = f"`{section}` belongs to the scenario itself: write it beside `{path[0]}`, not inside it"
             raise UserError(f"unknown key {shown(key)}", where=source.where(path), hint=hint)
         options = (f"{start}.{option}" for start, found in candidates.items() for option in _option_names(found))
         more = "`dlbench list settings` shows all; options of plugins are dotted: `model.hidden`"

@@ -116,8 +116,11 @@ def test_a_job_of_one_host_is_this_machine_with_the_slots_that_were_asked_for() 
         ({"time_limit": "4 hours"}, "days-hours"),
         ({"time_limit": "4:70:00"}, "days-hours"),
         ({"setup": ["a\nb"]}, "single lines"),
-        ({"extra": {"--constraint": "a"}}, "without hyphens"),
-        ({"extra": {"partition": "gpu"}}, "set by dlbench"),
+        ({"extra": {"--constraint": "a"}}, "by their long names: constraint, not '--constraint'"),
+        ({"extra": {"C": "a"}}, "by their long names: constraint, not 'C'"),
+        ({"extra": {"": "a"}}, "by their long names"),
+        ({"extra": {"mail_type": "ALL"}}, "by their long names: mail-type"),
+        ({"extra": {"partition": "gpu"}}, "partition is decided by `submitter.partition`"),
         ({"extra": {"comment": 'a"b'}}, "holds a quote"),
         ({"extra": {"comment": "a\nb"}}, "a line break"),
         ({"per": "host"}, "'study' or 'run'"),
@@ -126,6 +129,38 @@ def test_a_job_of_one_host_is_this_machine_with_the_slots_that_were_asked_for() 
 def test_options_that_no_script_can_hold_are_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         sbatch.OPTIONS.model_validate(given)
+
+
+def test_an_option_that_dlbench_decides_is_refused_in_every_spelling() -> None:
+    for names, decides in (
+        ("gpus G gpus-per-node gpus_per_node GPUS_PER_NODE --gpus gpus-per-n gres gpus-per-task", "gpus_per_host"),
+        ("nodelist w nodel nodefile F", "`hosts: [{address"),
+        ("nodes N ntasks n ntasks-per-node ntasks_per_node tasks-per-node overcommit", "`hosts: {count"),
+        ("time t --time -t", "submitter.time_limit"),
+        ("mem mem-per-cpu mem_per_gpu", "submitter.memory"),
+        ("cpus-per-task c cpus_per_task", "submitter.cores_per_slot"),
+        ("exclusive oversubscribe s", "submitter.exclusive"),
+        ("array a", "`submitter.per: run`"),
+        ("account A partition p qos q", "submitter."),
+        ("chdir D output o error e job-name J job_name export signal requeue no-requeue wait W M", "dlbench itself"),
+    ):
+        for name in names.split():
+            assert decides in sbatch.instead(name), name
+            with pytest.raises(ValidationError, match="is decided by"):
+                sbatch.OPTIONS.model_validate({"extra": {name: "x"}})
+    for name in ("constraint", "comment", "nice", "reservation", "exclude", "time-min", "hold", "no-kill", "mail-type"):
+        assert sbatch.OPTIONS.model_validate({"extra": {name: "x"}}).extra == {name: "x"}
+
+
+def test_an_option_of_sbatch_beside_the_submitters_own_is_refused_with_the_setting() -> None:
+    options = "submitter.nodelist: c1\nsubmitter.partiton: x\nsubmitter.per: y\n"
+    text = f"hosts: {{count: 2, slots: 4}}\nsubmitter: sbatch\n{options}"
+    with pytest.raises(UserError) as caught:
+        cluster_file.parse(text, "c.yaml")
+    errors = str(caught.value).split("\nc.yaml:")[1:]
+    assert [error[0] for error in errors] == ["3", "4", "5"]
+    assert "nodelist is decided by `hosts: [{address" in errors[0]
+    assert "did you mean 'submitter.partition'?" in errors[1]
 
 
 def test_every_form_of_a_time_limit_is_taken() -> None:

@@ -78,7 +78,12 @@ def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal
         ("strategy: mpi, workers: 4, workers_per_host: 2", "need 2 hosts; the cluster has 1"),
         ("strategy: mpi, workers: 2, mode: scale-out, workers_per_host: 2", "scale-out means one worker per host"),
         ("strategy: mpi, workers: 4, mode: scale-up, workers_per_host: 2", "scale-up means all 4 workers on one host"),
-        ("command: 'python train.py {workrs}'", "unknown {workrs} (did you mean 'workers'?)"),
+        ("command: 'python train.py {workrs}'", "unknown placeholder {workrs}\n  hint: did you mean 'workers'?"),
+        ("epochs: 3, warmup_epochs: 50", "warmup_epochs 50 is more than the 3 epochs of each worker"),
+        (
+            "strategy: mpi, workers: 4, epochs: 4, divide: epochs, warmup_epochs: 1.5",
+            "warmup_epochs 1.5 is more than the 1 epoch of each worker",
+        ),
         ('command: "python \'train.py"', "cannot be split into words"),
         ("command: ' '", "the command is empty"),
     ]:

@@ -52,6 +52,13 @@ def test_numbers_of_workers_on_shares_of_a_core() -> None:
     assert "used up its quota" in found("base: {strategy: mpi, epochs: 10}\nmatrix: {workers: [1, 4]}", cores=2)
 
 
+def test_a_warm_up_that_is_all_of_the_training() -> None:
+    text = "base: {epochs: 10, warmup_epochs: 10}"
+    assert "the learning rate reaches its value in the last step only: [strategy=single workers=1]" in found(text)
+    for other in ("epochs: 10, warmup_epochs: 9.5", "epochs: 10, warmup_epochs: 10, command: 'true'"):
+        assert "learning rate" not in found(f"base: {{{other}}}"), other
+
+
 def test_a_target_that_is_seen_late() -> None:
     text = "base: {evaluate_every: 6, epochs: 5}\ntarget: {value: 0.9}"
     assert "the target is seen late" in found(text)

@@ -7,6 +7,8 @@ from dlbench.errors import UserError
 from dlbench.scenario.cluster import Cluster, DeclaredLink, Host, Prices
 from dlbench.scenario.cluster.cluster_file import ClusterOptions, parse, read
 from dlbench.scenario.cluster.host_list import parse_hosts
+from dlbench.scenario.settings import Settings
+from dlbench.scenario.source import CLUSTER_KEYS
 
 WHOLE = """\
 hosts:
@@ -51,6 +53,10 @@ def test_this_machine_has_its_cores_unless_fewer_are_said() -> None:
     assert (host.slots, host.cores) == (3, usable)
     (host,) = parse(f"hosts: [{{address: localhost, slots: 1, cores: {usable[-1]}}}]", "cluster.yaml").hosts
     assert host.cores == usable[-1:]
+
+
+def test_keys_of_a_cluster_file_are_known_in_a_scenario() -> None:
+    assert set(CLUSTER_KEYS) == Cluster.model_fields.keys() - Settings.model_fields.keys() - {"options", "links"}
 
 
 def test_what_is_wrong_is_said_with_its_line(subtests: pytest.Subtests) -> None:
