@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dlbench.analysis.arms import TIME_TO_TARGET, Arm, Row, arms, last_attempts
 from dlbench.analysis.groups import frame, place_of, plain, varying
+from dlbench.records.columns import FORMULA_MARKS
 from dlbench.records.tables import line
 
 SUMMARY, ARMS = "summary.csv", "arms.csv"
@@ -15,9 +16,9 @@ ARM_COLUMNS = (
     "study", "arm", "label", "workers", "baseline", "emulated", "metric", "median", "low", "high", "coverage", "n",
 )  # fmt: skip
 RESULTS = ("train_time_s", TIME_TO_TARGET, "samples_per_s", "validation_accuracy", "validation_loss")
-# A spreadsheet takes a cell that begins with one of these (the last four are full-width) for a formula, or drops it and
-# looks at what follows. In many countries it splits lines at semicolons, quoted or not.
-_FORMULA = re.compile("(^|;|\t)(?=[-=+@\t\r\n\uff0d\uff1d\uff0b\uff20])")
+# Spreadsheets also take full-width marks, and drop line breaks and look at what follows. In many countries they split
+# lines at semicolons, quoted or not.
+_FORMULA = re.compile(f"(^|;|\t)(?=[{''.join(FORMULA_MARKS)}\r\n\uff0d\uff1d\uff0b\uff20])")
 
 
 def tables(rows: Iterable[Row]) -> dict[str, str]:
@@ -26,9 +27,9 @@ def tables(rows: Iterable[Row]) -> dict[str, str]:
     if not lasts:
         return {}
     runs = plain(lasts)
-    found = arms(runs)
-    settings = varying(frame(lasts)) if len(found) > 1 else ()
-    return {SUMMARY: summary(runs, settings), ARMS: arm_table({str(lasts[0]["study"]): found}, settings)}
+    all_arms = arms(runs)
+    settings = varying(frame(lasts)) if len(all_arms) > 1 else ()
+    return {SUMMARY: summary(runs, settings), ARMS: arm_table({str(lasts[0]["study"]): all_arms}, settings)}
 
 
 def summary(runs: Sequence[Row], settings: Sequence[str]) -> str:

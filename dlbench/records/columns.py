@@ -23,6 +23,8 @@ DTYPES: dict[Kind, str] = {"text": "string", "int": "Int64", "float": "float64",
 # Columns of plugin options that a table may have, and letters of a name.
 MOST_EXTRA = 500
 MOST_LETTERS = 1_000
+# A spreadsheet takes a cell that begins with one of these for a formula.
+FORMULA_MARKS = ("-", "=", "+", "@", "\t")
 
 
 @dataclass(frozen=True)

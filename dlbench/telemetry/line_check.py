@@ -1,7 +1,7 @@
 """What a worker's lines may say: finite numbers in their ranges, texts, rows in the order in which they were made.
 
 The server checks a line before it acknowledges it. Readers of a journal check it again: an older dlbench, or a failing
-disk, may have written anything. Names that are no column are passed over: a newer dlbench may have added them.
+disk, may have written anything. Names that are not columns are ignored: a newer dlbench may have added them.
 """
 
 import math
@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dlbench.errors import shown
-from dlbench.records.columns import EPOCHS, RUNS, STEP_FIELDS, STEP_PHASES, STEPS, Kind
-from dlbench.records.result import Result, Segment
+from dlbench.records.columns import EPOCHS, FIELD, FORMULA_MARKS, RUNS, STEP_PHASES, STEPS, Kind
+from dlbench.records.result import Result
 from dlbench.telemetry.messages import MOST_ROWS, unpack_steps
 
 # Up to here a float64 holds every whole number.
@@ -26,8 +26,6 @@ MOST_SAMPLES = 2**31
 MOST_S = 1e12
 # Moments are differences of `perf_counter`: what they differ by less than is rounding.
 ROUNDING_S = 1e-6
-# A spreadsheet takes a cell that begins so for a formula.
-FORMULA_MARKS = ("=", "+", "-", "@", "\t")
 LONGEST_TEXT = 4096
 
 
@@ -54,15 +52,14 @@ def range_of(name: str, kind: Kind | None) -> Range:
     return Range(-ROUNDING_S, MOST_S) if name.endswith("_s") else Range(-sys.float_info.max, sys.float_info.max)
 
 
-_RANGES = {
+# In the order of `STEP_FIELDS`.
+_STEP_RANGES = {
     **{column.name: range_of(column.name, column.kind) for column in STEPS[3:]},
     "num_steps": Range(1, MOST_ROWS, is_whole=True),
     "phase": Range(0, len(STEP_PHASES) - 1, is_whole=True),
 }
-_STEP_RANGES = [_RANGES[name] for name in STEP_FIELDS]
 # The others are unknown, NaN, where they could not be observed.
 _REQUIRED = {"step", "num_steps", "epoch", "phase", "num_samples", "started_at_s", "step_time_s"}
-_STEP, _NUM_STEPS, _STARTED = map(STEP_FIELDS.index, ("step", "num_steps", "started_at_s"))
 _RUN_KINDS = {column.name: column.kind for column in RUNS}
 _EPOCH_KINDS = {column.name: column.kind for column in EPOCHS}
 
@@ -107,7 +104,7 @@ class LineChecker:
     def _check_steps(self, rows: npt.NDArray[np.float64]) -> None:
         if not len(rows):
             return
-        for name, (least, most, is_whole), values in zip(STEP_FIELDS, _STEP_RANGES, rows.T, strict=True):
+        for (name, (least, most, is_whole)), values in zip(_STEP_RANGES.items(), rows.T, strict=True):
             is_sound = (values >= least) & (values <= most)
             if is_whole:
                 is_sound &= values == np.floor(values)
@@ -115,13 +112,14 @@ class LineChecker:
                 is_sound |= np.isnan(values)
             if not is_sound.all():
                 raise ValueError(f"{name} is {values[~is_sound][0]:g}")
-        if rows[:, _NUM_STEPS].sum() > MOST_ROWS:
-            raise ValueError(f"one line stands for {rows[:, _NUM_STEPS].sum():g} steps")
-        before = np.concatenate([[self._step], rows[:-1, _STEP]])
-        started = np.concatenate([[self._started_at_s], rows[:, _STARTED]])
-        if (rows[:, _STEP] - rows[:, _NUM_STEPS] < before).any() or (np.diff(started) < -ROUNDING_S).any():
+        step, num_steps, started_at_s = (rows[:, FIELD[name]] for name in ("step", "num_steps", "started_at_s"))
+        if num_steps.sum() > MOST_ROWS:
+            raise ValueError(f"one line stands for {num_steps.sum():g} steps")
+        is_covered = np.diff(step, prepend=self._step) < num_steps
+        is_early = np.diff(started_at_s, prepend=self._started_at_s) < -ROUNDING_S
+        if (is_covered | is_early).any():
             raise ValueError("steps are not in the order in which they were made")
-        self._step, self._started_at_s = rows[-1, _STEP], rows[-1, _STARTED]
+        self._step, self._started_at_s = step[-1], started_at_s[-1]
 
     def _check_epoch(self, row: dict[str, Any]) -> None:
         _check_cells(row, _EPOCH_KINDS)
@@ -140,18 +138,15 @@ def _field(message: Mapping[str, Any], name: str, kind: type) -> Any:
 
 def _check_cells(row: Mapping[str, Any], kinds: Mapping[str, Kind]) -> None:
     for name, value in row.items():
-        if name in kinds and value is not None:
-            _check_cell(name, kinds[name], value)
-
-
-def _check_cell(name: str, kind: Kind, value: Any) -> None:
-    if kind in ("text", "time"):
-        _check_text(name, value)
-    elif kind == "bool":
-        if not isinstance(value, bool):
+        kind = kinds.get(name)
+        if kind is None or value is None:
+            continue
+        if kind in ("text", "time"):
+            _check_text(name, value)
+        elif kind != "bool":
+            _check_number(name, kind, value)
+        elif not isinstance(value, bool):
             raise ValueError(f"{name} is {shown(value)}")
-    else:
-        _check_number(name, kind, value)
 
 
 def _check_number(name: str, kind: Kind | None, value: Any) -> None:
@@ -177,14 +172,14 @@ def _check_reading(row: Any) -> None:
 
 def _check_result(result: Result) -> None:
     _check_values("result", result.model_dump())
-    moments = [moment for piece in result.segments for moment in _moments(piece)]
+    moments = [
+        moment
+        for piece in result.segments
+        for moment in (piece.opened_at_s, piece.closing_at_s, piece.closed_at_s)
+        if moment is not None
+    ]
     if any(later < earlier - ROUNDING_S for earlier, later in pairwise(moments)):
         raise ValueError("pieces of the window are not in order")
-
-
-def _moments(piece: Segment) -> list[float]:
-    closing_at_s = piece.closed_at_s if piece.closing_at_s is None else piece.closing_at_s
-    return [piece.opened_at_s, closing_at_s, piece.closed_at_s]
 
 
 def _check_values(name: str, value: Any) -> None:
