@@ -99,8 +99,8 @@ def spelled(text: str) -> str:
     """Return the same with the line ends that it has; JSON stays JSON of the same value."""
     if text.isprintable():
         return text
-    # JSON has no `\x`, and spells out by itself what is below 0x20.
-    return _UNSAFE.sub(lambda found: f"\\x{ord(found[0]):02x}" if found[0] < " " else f"\\u{ord(found[0]):04x}", text)
+    # JSON has no `\x`, and already escapes what is below 0x20.
+    return _UNSAFE.sub(lambda sign: f"\\x{ord(sign[0]):02x}" if sign[0] < " " else f"\\u{ord(sign[0]):04x}", text)
 
 
 def shorten(text: str, most: int = 300) -> str:
@@ -126,22 +126,21 @@ def unwritable(error: OSError, path: object, hint: str = "") -> UserError:
     return UserError(f"cannot be written: {error.strerror or error}", where=str(error.filename or path), hint=hint)
 
 
-# By which the loader says of a library, and Python of a call, that memory has run out.
+# In messages of the loader about a library, and of Python about a call, when memory has run out.
 _MEMORY_SIGNS = re.compile("failed to map segment|annot allocate memory|returned NULL without setting an exception")
 
 
 def lacking(error: Exception) -> str:
     """Return what the system does not give, where that is what an error says; else an empty text."""
-    if isinstance(error, MemoryError) or (
-        isinstance(error, ImportError | SystemError) and _MEMORY_SIGNS.search(str(error))
-    ):
+    text = str(error)
+    if isinstance(error, MemoryError) or (isinstance(error, ImportError | SystemError) and _MEMORY_SIGNS.search(text)):
         return LACKING[errno.ENOMEM]
-    if not isinstance(error, OSError | RuntimeError):
-        return ""
     if isinstance(error, RuntimeError):
-        if "Could not determine home directory" in str(error):
+        if "Could not determine home directory" in text:
             return "the home folder is not known; HOME names it"
-        return LACKING[errno.EAGAIN] if "can't start new thread" in str(error) else ""
+        return LACKING[errno.EAGAIN] if "can't start new thread" in text else ""
+    if not isinstance(error, OSError):
+        return ""
     if isinstance(error, FileNotFoundError) and "No usable temporary directory" in str(error):
         return f"no folder for temporary files can be written ({error.strerror}); TMPDIR names one"
     if isinstance(error, FileExistsError) and error.filename is not None:

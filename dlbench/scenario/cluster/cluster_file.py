@@ -219,13 +219,13 @@ class ClusterOptions:
         names = [name for name, value in given.items() if value is not None]
         if len(names) > 1:
             raise UserError(f"{' and '.join(names)} {_ALL[len(names)]} say where to measure", hint="give one of them")
-        if not names:
-            return None
         if self.hosts is not None:
-            cluster, where = parse_hosts(self.hosts), "--hosts"
+            cluster = parse_hosts(self.hosts)
         elif self.hostfile is not None:
-            cluster = parse_hostfile(read_text(self.hostfile, "host"), where := str(self.hostfile))
+            cluster = parse_hostfile(read_text(self.hostfile, "host"), str(self.hostfile))
+        elif self.cluster is not None:
+            cluster = read(self.cluster)
         else:
-            cluster = read(Path(where := str(self.cluster)))
-        refuse_same_host(cluster, where)
+            return None
+        refuse_same_host(cluster, str(self.hostfile or self.cluster or "--hosts"))
         return cluster

@@ -100,11 +100,11 @@ def parse_hostfile(text: str, name: str) -> Cluster:
 
 def _slots_in(line: str, where: str) -> tuple[str, int | None]:
     """Return the host of a line and its slots, None where it is alone."""
-    if found := _GRID_ENGINE_LINE.fullmatch(line):
-        return found[1], int(found[2])
-    if found := _HOSTFILE_LINE.fullmatch(line):
-        count = found["slots"] or found["count"]
-        return found["address"], None if count is None else int(count)
+    if columns := _GRID_ENGINE_LINE.fullmatch(line):
+        return columns[1], int(columns[2])
+    if host := _HOSTFILE_LINE.fullmatch(line):
+        count = host["slots"] or host["count"]
+        return host["address"], None if count is None else int(count)
     reason, hint = _other_form(line) or ("is not a host", "a slots=4, or a:4")
     raise UserError(f"{shown(line)} {reason}", where=where, hint=hint)
 

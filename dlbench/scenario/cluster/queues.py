@@ -1,7 +1,7 @@
-"""Jobs of queues whose hosts dlbench does not take by itself: which option names them."""
+"""Jobs of queues whose hosts dlbench does not find on its own: which option names them."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from dlbench.cgroups import usable_cores
@@ -28,33 +28,28 @@ def refuse_unnamed_hosts(environment: Mapping[str, str]) -> None:
     """
     for queue, variable in _FILES.items():
         if path := environment.get(variable):
-            hosts = _first_words(Path(path))
-            _refuse(queue, len(hosts), f"{variable}={shorten(path)}", f'--hostfile "${variable}"')
+            _refuse(queue, _hosts_in(Path(path)), f"{variable}={shorten(path)}", f'--hostfile "${variable}"')
     if _FILES["LSF"] not in environment:
         _refuse_lists_of_lsf(environment)
     if _OLD_SLURM in environment and NODES not in environment:
         value = environment[_OLD_SLURM]
-        is_one = not set(value) & set(",[")
-        _refuse("Slurm", 1 if is_one else 0, f"{_OLD_SLURM}={shorten(value)} and no {NODES}", "--hosts a:4,b:4")
+        num_hosts = 0 if set(value) & set(",[") else 1
+        _refuse("Slurm", num_hosts, f"{_OLD_SLURM}={shorten(value)} and no {NODES}", "--hosts a:4,b:4")
     if any(name in environment for name in _FLUX):
-        is_one = environment.get(_FLUX_HOSTS) == "1"
-        where = "`flux resource list` shows them"
-        _refuse("Flux", 1 if is_one else 0, where, "--hosts a:4,b:4")
+        num_hosts = 1 if environment.get(_FLUX_HOSTS) == "1" else 0
+        _refuse("Flux", num_hosts, "`flux resource list` shows them", "--hosts a:4,b:4")
 
 
 def _refuse_lists_of_lsf(environment: Mapping[str, str]) -> None:
     words = environment.get(_LSF_PAIRS, "").split()
+    slots: Mapping[str, str | int]
     if words and len(words) % 2 == 0:
         slots, variable = dict(zip(words[::2], words[1::2], strict=True)), _LSF_PAIRS
     else:
-        slots = {name: str(count) for name, count in Counter(environment.get(_LSF_NAMES, "").split()).items()}
-        variable = _LSF_NAMES
+        slots, variable = Counter(environment.get(_LSF_NAMES, "").split()), _LSF_NAMES
     if slots:
-        _refuse("LSF", len(slots), variable, f"--hosts {_listed(slots.items())}")
-
-
-def _listed(slots: Iterable[tuple[str, str]]) -> str:
-    return ",".join(f"{name}:{count}" for name, count in slots)
+        listed = ",".join(f"{name}:{count}" for name, count in slots.items())
+        _refuse("LSF", len(slots), variable, f"--hosts {listed}")
 
 
 def _refuse(queue: str, num_hosts: int, where: str, option: str) -> None:
@@ -69,10 +64,10 @@ def _refuse(queue: str, num_hosts: int, where: str, option: str) -> None:
     )
 
 
-def _first_words(path: Path) -> set[str]:
-    """Return the hosts that a queue's file names; none where it cannot be read."""
+def _hosts_in(path: Path) -> int:
+    """Return how many hosts a queue's file names; 0 if it cannot be read."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return set()
-    return {line.split()[0] for line in lines if line.strip()}
+        return 0
+    return len({line.split()[0] for line in lines if line.strip()})
