@@ -96,7 +96,7 @@ def printable(text: str) -> str:
 
 
 def spelled(text: str) -> str:
-    """Return the same with the line ends that it has; JSON stays JSON of the same value."""
+    """Return what `printable` does, with line ends as they are; JSON stays JSON of the same value."""
     if text.isprintable():
         return text
     # JSON has no `\x`, and already escapes what is below 0x20.

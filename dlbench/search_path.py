@@ -54,18 +54,15 @@ def site_folders() -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def libraries_alone() -> Iterator[None]:
-    """Leave the working folder out of the path of interpreters that a library starts meanwhile."""
-    changed = {**inherited(os.environ), _SAFE_VARIABLE: "1"}
-    before = {name: os.environ.get(name) for name in (PATH_VARIABLE, _SAFE_VARIABLE)}
-    os.environ.update({name: changed[name] for name in before if name in changed})
+    """Leave the working folder out of the path of interpreters that a library starts."""
+    before = {name: os.environ[name] for name in (PATH_VARIABLE, _SAFE_VARIABLE) if name in os.environ}
+    os.environ.update(inherited(before) | {_SAFE_VARIABLE: "1"})
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in (PATH_VARIABLE, _SAFE_VARIABLE):
+            os.environ.pop(name, None)
+        os.environ.update(before)
 
 
 def import_named(name: str) -> ModuleType:

@@ -58,9 +58,9 @@ def frame(rows: Iterable[Row]) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    found = plain(rows)
-    names = dict.fromkeys([*(column.name for column in RUNS), *(name for row in found for name in row)])
-    table = pd.DataFrame(found, columns=list(names))
+    cells = plain(rows)
+    names = dict.fromkeys([*(column.name for column in RUNS), *(name for row in cells for name in row)])
+    table = pd.DataFrame(cells, columns=list(names))
     typed = {column.name: _typed(table[column.name], DTYPES[column.kind]) for column in RUNS}
     return with_placement(table.assign(**typed))
 
@@ -182,7 +182,7 @@ def place_of(value: Any) -> tuple[int, float, str]:
 
 
 def _is_unknown(value: Any) -> bool:
-    unknown = getattr(sys.modules.get("pandas"), "NA", None)  # where nothing has imported pandas, no value is its own
+    unknown = getattr(sys.modules.get("pandas"), "NA", None)  # it exists only once pandas is imported
     return value is None or value is unknown or (isinstance(value, float) and math.isnan(value))
 
 

@@ -61,7 +61,7 @@ class LazyGroup(click.Group):
     """Knows its commands by name and imports one when it is called; shows a user's mistake without a traceback."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run a command; no text in its output steers a terminal."""
+        """Run a command; control characters in its output are spelled out."""
         with plain_text():
             return super().main(*args, **kwargs)
 

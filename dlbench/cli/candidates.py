@@ -38,5 +38,5 @@ def plugins_of(kind: str) -> Candidates:
 
 
 def starting_with(names: Iterable[str], begun: str) -> list[CompletionItem]:
-    """Offer those of some names that go on from what is typed."""
+    """Offer the names that begin with what is typed."""
     return [CompletionItem(name) for name in names if name.startswith(begun)]

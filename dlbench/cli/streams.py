@@ -1,4 +1,4 @@
-"""Standard streams: texts in them steer no terminal, and where they are closed, full or gone dlbench goes on."""
+"""Standard streams: control characters are spelled out, and dlbench goes on where a stream is closed, full or gone."""
 
 import contextlib
 import io
@@ -41,7 +41,7 @@ class PlainText:
 
 @contextlib.contextmanager
 def plain_text() -> Iterator[None]:
-    """Spell out control characters in all that is printed: it comes from studies, logs and names of other people's."""
+    """Spell out control characters in all that is printed: studies, logs and names come from other people, too."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (cast("TextIO", PlainText(stream)) for stream in before)
     try:

@@ -154,9 +154,9 @@ class Cifar:
         """Read the files that the user has as `prepare` does; nothing is downloaded."""
         if options.path is None:
             return ""
-        found = self._given(options.path)
-        self._append(options, found, ArrayChecker(lambda line: None))
-        return f"{found}: all files were read"
+        place = self._given(options.path)
+        self._append(options, place, ArrayChecker(lambda line: None))
+        return f"{place}: all files were read"
 
     def prepare(self, options: Cifar10Options, writer: ArrayWriter) -> None:
         """Write the images as uint8 [32, 32, 3], which enter the network as 0 to 1; the test part is for validation.
@@ -164,22 +164,22 @@ class Cifar:
         Raises:
             UserError: The files do not exist, cannot be downloaded, or are not the published ones.
         """
-        found = writer.download(self.source) if options.path is None else self._given(options.path)
-        self._append(options, found, writer)
+        place = writer.download(self.source) if options.path is None else self._given(options.path)
+        self._append(options, place, writer)
 
-    def _append(self, options: Cifar10Options, found: Path, writer: ArrayChecker) -> None:
-        writer.say(f"reading {found}")
+    def _append(self, options: Cifar10Options, place: Path, writer: ArrayChecker) -> None:
+        writer.say(f"reading {place}")
         labels = self._labels(options)
         writer.describe(
-            source=f"{self.source.url}, read from {found}; validation is the official test part",
+            source=f"{self.source.url}, read from {place}; validation is the official test part",
             class_names=self.class_names[labels],
             scale=1 / 255,
             notes={"labels": labels},
             num_samples=NUM_TRAIN + NUM_VALIDATION,
         )
-        archive = self._archive_in(found)
-        for name, content in _contents(archive, found):
-            _check(found, name, archive.files[name], content)
+        archive = self._archive_in(place)
+        for name, content in _contents(archive, place):
+            _check(place, name, archive.files[name], content)
             pixels, classes = self._decode(content, labels, is_python=archive is self.python)
             x = pixels.reshape(-1, CHANNELS, HEIGHT, WIDTH).transpose(0, 2, 3, 1)
             writer.append(x, classes, "train" if name in archive.train else "validation")

@@ -1,4 +1,4 @@
-"""Files in formats that no data set of dlbench reads: known by their first bytes or their name, refused with a way."""
+"""Files in formats that no data set reads: recognised by their first bytes or their name, refused with a remedy."""
 
 import shlex
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 class FileFormat:
     """A format: its name, the ends of its files' names, the bytes at an offset, and what to do with such a file.
 
-    `{0}` in `way` is the file, `{1}` its folder, quoted for a shell.
+    `{0}` in `remedy` is the file, `{1}` its folder, quoted for a shell.
     """
 
     name: str
     extensions: tuple[str, ...] = ()
     magic: tuple[bytes, ...] = ()
-    way: str = FUNCTION
+    remedy: str = FUNCTION
     offset: int = 0
 
 
@@ -33,7 +33,7 @@ def _unpack(command: str) -> str:
 _ZIP = FileFormat("a zip archive", ("zip",), (b"PK\x03\x04", b"PK\x05\x06"), _unpack("unzip -q {0} -d {1}"))
 _FORMATS = (
     FileFormat("a compressed tar archive", ("tgz", "tar.gz", "tbz2", "tar.bz2", "txz", "tar.xz", "tar.zst"),
-               way=_unpack("tar -xf {0} -C {1}")),
+               remedy=_unpack("tar -xf {0} -C {1}")),
     FileFormat("a tar archive", ("tar",), (b"ustar",), _unpack("tar -xf {0} -C {1}") + f"; of a WebDataset, {FUNCTION}",
                257),
     FileFormat("a gzip file", ("gz",), (b"\x1f\x8b",), _unpack("gunzip -k {0}")),
@@ -43,7 +43,7 @@ _FORMATS = (
     FileFormat("an LZ4 file", ("lz4",), (b"\x04\x22\x4d\x18",), _unpack("unlz4 {0}")),
     FileFormat("a 7-Zip archive", ("7z",), (b"7z\xbc\xaf\x27\x1c",), _unpack("7z x {0} -o{1}")),
     FileFormat("a RAR archive", ("rar",), (b"Rar!\x1a\x07",), _unpack("unrar x {0} {1}")),
-    FileFormat("a NumPy archive", ("npz",), way="name it with `dataset: npz`; for `init` its name must end in .npz"),
+    FileFormat("a NumPy archive", ("npz",), remedy="name it with `dataset: npz`; for `init` its name must end in .npz"),
     FileFormat("a NumPy array", ("npy",), (b"\x93NUMPY",),
                "save samples and classes in one file: `np.savez('data.npz', x=..., y=...)`"),
     FileFormat("an HDF5 file", ("h5", "hdf5", "hdf", "he5"), (b"\x89HDF\r\n\x1a\n",)),
@@ -80,12 +80,12 @@ _FORMATS = (
 # What a zip archive is by the name of a member.
 _IN_ZIP = ((b".npy", "npz"), (b"data.pkl", "pt"), (b"[Content_Types].xml", "xlsx"), (b"opendocument.spread", "ods"))
 _BINARY = FileFormat("a file of bytes that are no text")
-# Also a code of a language, which names of texts end in.
+# Also the code of a language, with which names of texts end.
 _OF_LANGUAGE = "pt"
 
 
 def format_of(path: Path) -> FileFormat | None:
-    """Return the format of a file, or of the database that a folder is, if it is one that is not text.
+    """Return the format of a file, or of a folder that is a database; None for text and for other folders.
 
     The first bytes decide, else the name: a table in CSV is known by its name alone.
 
@@ -110,7 +110,7 @@ def format_of(path: Path) -> FileFormat | None:
 
 
 def refusal(path: Path, allowed: str = "") -> UserError | None:
-    """Return why a file of such a format is no data set, with what to do; None where its format is another.
+    """Return why a file in one of these formats is refused, with what to do; None if it is in none of them.
 
     Args:
         path: The file or folder.
@@ -122,8 +122,8 @@ def refusal(path: Path, allowed: str = "") -> UserError | None:
         return None
     if foreign is None or allowed in foreign.extensions:
         return None
-    way = foreign.way.format(shlex.quote(str(path)), shlex.quote(str(path.parent)))
-    return UserError(f"{str(path)!r} is {foreign.name}, which dlbench does not read", hint=way)
+    hint = foreign.remedy.format(shlex.quote(str(path)), shlex.quote(str(path.parent)))
+    return UserError(f"{str(path)!r} is {foreign.name}, which dlbench does not read", hint=hint)
 
 
 def _by_name(name: str) -> FileFormat | None:

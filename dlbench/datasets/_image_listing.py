@@ -140,10 +140,10 @@ _PARTS_HINT = (
 
 
 def _refuse_parts(root: Path, inner: Mapping[str, frozenset[str]], ranks: Mapping[str, int]) -> None:
-    """Refuse folders that hold the classes and are not called as parts are, or of which one alone is.
+    """Refuse folders that seem to be parts: they hold the same folders, or a single one has the name of a part.
 
     Raises:
-        UserError: They are such.
+        UserError: There are such folders.
     """
     nested = [names for names in inner.values() if names]
     shared, all_names = frozenset.intersection(*nested or [frozenset()]), frozenset().union(*nested)
@@ -180,7 +180,7 @@ def _words(name: str) -> list[str]:
 
 
 def _unwrapped(folder: Path) -> Path:
-    """Return the folder that holds the folders, below some that hold but one, of a name that says nothing more."""
+    """Skip folders that hold nothing but one folder whose name adds nothing; return the first other folder."""
     for _ in range(_MOST_WRAPPERS):
         names = _subfolders(folder)
         if (

@@ -148,7 +148,7 @@ class ArrayChecker:
         self._note_classes(name_y, y)
 
     def class_names(self, num_train: int) -> tuple[str, ...]:
-        """Return the names of the classes of so many training samples.
+        """Return the names of the classes, where there are `num_train` training samples.
 
         Raises:
             UserError: The class numbers are not those of classes 0, 1, ...

@@ -30,7 +30,7 @@ from dlbench.errors import UserError
 from dlbench.plugins import Options
 from dlbench.scenario.settings import Count, Natural
 
-# `verify` decodes so many images, drawn by a fixed seed, and looks at the ends of so many.
+# The most images that `verify` decodes, drawn by a fixed seed, and the most others of which it reads the ends.
 VERIFIED_IMAGES, VERIFIED_ENDS = 2_000, 100_000
 # The size that images of different sizes get in a first scenario.
 COMMON_SIZE = (64, 64)
@@ -89,8 +89,8 @@ def common_size(options: ImageFolderOptions) -> tuple[int, int] | None:
 def verify(options: ImageFolderOptions) -> str:
     """Refuse what `prepare` would refuse of the images that are looked at; return which they are.
 
-    Up to `VERIFIED_IMAGES` are all decoded. Of more so many are drawn and decoded, and of the others the first and last
-    bytes are read; those that do not begin and end as an image does are decoded too.
+    Up to `VERIFIED_IMAGES` are all decoded. Of more, this number is drawn and decoded, and the first and last bytes of
+    others are read; those that do not begin and end as an image does are decoded too.
 
     Raises:
         UserError: Images are damaged, or of different sizes where `image_size` is not set.

@@ -30,7 +30,7 @@ Array = npt.NDArray[Any]
 # Names that people give samples and classes, for training and for validation; the first pair that is there counts.
 _TRAIN = (("x_train", "y_train"), ("x", "y"), ("images", "labels"), ("X_train", "Y_train"), ("X", "Y"), ("X", "y"))
 _VALIDATION = (("x_validation", "y_validation"), ("x_val", "y_val"), ("x_test", "y_test"), ("X_test", "Y_test"))
-# `verify` reads so much of the samples of each part.
+# `verify` reads this much of the samples of each part.
 VERIFIED_BYTES = 2**30
 _READERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -179,7 +179,7 @@ def _reading(options: NpzOptions, array: str = "") -> Iterator[None]:
     """Report whatever goes wrong while the file is read.
 
     Raises:
-        UserError: The file is not there, is none or is damaged.
+        UserError: The file is missing, is no .npz file or is damaged.
     """
     what = f"{array!r} in {options.path!r}" if array else repr(options.path)
     try:
@@ -202,7 +202,7 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Return shape, whether the order is Fortran's, and type.
 
     Raises:
-        ValueError: There is no header, or one that NumPy writes for arrays of no use here.
+        ValueError: There is no header, or one that NumPy does not write for arrays of numbers.
     """
     version = np.lib.format.read_magic(file)
     if version not in _READERS:
@@ -212,7 +212,7 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 
 def _exactly(file: IO[bytes], num_bytes: int) -> bytearray:
-    """Return so many bytes of a file; memory grows with what is there, not with what is asked for."""
+    """Return the next bytes of a file; memory grows with what is there, not with what is asked for."""
     content = bytearray()
     while len(content) < num_bytes:
         piece = file.read(min(num_bytes - len(content), PIECE_BYTES))
@@ -236,7 +236,7 @@ def _append(options: NpzOptions, parts: Sequence[_Part], checker: ArrayChecker, 
 
 
 def _check_forms(options: NpzOptions, parts: Sequence[_Part], checker: ArrayChecker) -> Description:
-    """Pass the arrays' forms and all classes to a checker; return what is known by that."""
+    """Pass the arrays' forms and all classes to a checker; return the sizes that follow."""
     are_bytes = {part.x.form.dtype for part in parts} == {np.dtype(np.uint8)}
     used = ", ".join(array.name for part in parts for array in (part.x, part.y))
     checker.describe(
@@ -254,29 +254,29 @@ def _check_forms(options: NpzOptions, parts: Sequence[_Part], checker: ArrayChec
     return Description(len(samples[0]), len(samples[1]) if samples[1:] else None, samples[0].shape[1:], num_classes)
 
 
-def _names(options: NpzOptions, known: Sequence[str]) -> dict[str, tuple[str, str]]:
+def _names(options: NpzOptions, there: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Return the names of samples and classes by part.
 
     Raises:
-        UserError: They are not there, or there twice.
+        UserError: They are missing, or there twice.
     """
-    train = next((pair for pair in _TRAIN if set(pair) <= set(known)), (None, None))
+    train = next((pair for pair in _TRAIN if set(pair) <= set(there)), (None, None))
     x, y = options.x or train[0], options.y or train[1]
-    there = ", ".join(known) or "no array"
+    listed = ", ".join(there) or "no array"
     if x is None or y is None:
         raise UserError(
-            f"npz: {options.path} has {shorten(there)}, neither x and y nor x_train and y_train",
+            f"npz: {options.path} has {shorten(listed)}, neither x and y nor x_train and y_train",
             hint="name them with `dataset.x` and `dataset.y`",
         )
     pairs = {"train": (x, y)}
-    validation = next((pair for pair in _VALIDATION if set(pair) <= set(known)), None)
+    validation = next((pair for pair in _VALIDATION if set(pair) <= set(there)), None)
     # Who names arrays of his own has named all that count.
     if validation is not None and options.x is None and options.y is None:
         pairs["validation"] = validation
     for name in (name for pair in pairs.values() for name in pair):
-        if name not in known:
-            raise UserError(f"npz: {options.path} has no array {name!r}; it has {shorten(there)}")
-        if known.count(name) > 1:
+        if name not in there:
+            raise UserError(f"npz: {options.path} has no array {name!r}; it has {shorten(listed)}")
+        if there.count(name) > 1:
             raise UserError(f"npz: {options.path} has the array {name!r} twice", hint="write it again with np.savez")
     return pairs
 

@@ -68,7 +68,7 @@ AGENTS = ("PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent")
 HYDRA_AGENT = ("HYDRA_LAUNCHER_EXEC", "HYDRA_LAUNCHER_EXTRA_ARGS")
 # Variables that hold paths of this machine: a run needs them, a published record does not.
 LOCAL_VARIABLES = frozenset({"PATH", PATH_VARIABLE, "LD_LIBRARY_PATH", "HOROVOD_AUTOTUNE_LOG", *AGENTS, *HYDRA_AGENT})
-# Nobody tunes a worker by them: how mpirun reaches hosts, as a queue sets it, and what importing scikit-learn sets.
+# Not set to tune a worker: how mpirun reaches hosts, as a queue sets it, and what importing scikit-learn sets.
 _NOT_BY_USERS = re.compile(r"(OMPI|PRTE)_MCA_(orte|plm|prte|ras)_\w+|KMP_INIT_AT_FORK|KMP_DUPLICATE_LIB_OK")
 
 

@@ -46,7 +46,7 @@ def describe() -> dict[str, Any]:
 def read_machine(path: Path) -> dict[str, Any]:
     """Return what a `machine.json` says, without what has not the form that is written; empty where it is damaged.
 
-    Early versions recorded whole values of the environment: those that are not public any more become digests.
+    Early versions recorded whole values of the environment: those that are no longer public become digests.
     """
     try:
         content = read_json(path)
@@ -54,11 +54,12 @@ def read_machine(path: Path) -> dict[str, Any]:
         return {}
     if not isinstance(content, dict):
         return {}
-    lists = {name: content[name] for name in _LISTS if isinstance(content.get(name), list)}
-    rest = {name: part for name, part in content.items() if isinstance(part, int if name == "schema_version" else dict)}
-    machine: dict[str, Any] = rest | {
-        name: [item for item in found if isinstance(item, dict)] for name, found in lists.items()
+    machine: dict[str, Any] = {
+        name: part for name, part in content.items() if isinstance(part, int if name == "schema_version" else dict)
     }
+    for name in _LISTS:
+        if isinstance(content.get(name), list):
+            machine[name] = [item for item in content[name] if isinstance(item, dict)]
     for host in [machine, *machine.get("hosts", [])]:
         if isinstance(environment := host.get("environment"), dict):
             host["environment"] = {

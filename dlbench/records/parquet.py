@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SUFFIX = ".parquet"
-# Of the texts in one piece: a text of a megabyte in each of a million rows takes no place in the file.
+# The most that texts of one piece take: a file holds a text once, however many rows have it.
 MOST_TEXT_BYTES = 1 << 28
 # Text that becomes one row group: about 100,000 rows of steps.
 GROUP_BYTES = 1 << 24
@@ -117,7 +117,7 @@ def writing(path: Path, table: str) -> Iterator[ParquetLines]:
 
 
 def pieces(path: Path, table: str, rows: int, columns: Sequence[str] | None = None) -> "Iterator[pd.DataFrame]":
-    """Yield a table's rows in their order, so many at a time and none at first; a file holds far more than its size.
+    """Yield a table's rows in their order, some at a time and none at first; a file may hold far more than its size.
 
     Args:
         path: The file.

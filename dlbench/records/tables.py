@@ -130,10 +130,10 @@ def read_table(path: Path, only: Collection[str] | None = None) -> "pd.DataFrame
                 where=str(path),
                 hint="read it in pieces, with `pyarrow.parquet` or `pandas.read_csv(..., chunksize=...)`",
             )
-    found = pd.concat(parts, ignore_index=True)
-    for name in [name for name in found.columns if name not in names(path.stem)]:
-        found[name] = _narrowed(found[name])
-    return found
+    table = pd.concat(parts, ignore_index=True)
+    for name in table.columns.difference(list(names(path.stem))):
+        table[name] = _narrowed(table[name])
+    return table
 
 
 def pieces(path: Path, only: Collection[str] | None = None) -> "Iterator[pd.DataFrame]":

@@ -14,7 +14,7 @@ from dlbench.scenario.units import units_of
 
 Path = tuple[str | int, ...]
 
-# Keys of a cluster file that are no settings, too.
+# Keys of a cluster file that are not settings as well.
 CLUSTER_KEYS = frozenset({"hosts", "ssh", "interface", "environment", "prices", "link", "emulated"})
 # What other programs call what a setting of dlbench decides, with that setting.
 _OTHER_NAMES = {
@@ -39,7 +39,7 @@ _OTHER_NAMES = {
     **dict.fromkeys(("data", "data_dir", "data_path"), "`dataset` names it, and `dataset.path` a folder of your own"),
 }
 _RANGE = re.compile(r"\s*([0-9]{1,9})\s*(?:\.\.\.?|-|:)\s*([0-9]{1,9})\s*", re.ASCII)
-# A hint shows at most so many values of a range.
+# The most values of a range that a hint shows.
 _MOST_VALUES = 8
 
 _HINTS = {
@@ -159,10 +159,10 @@ def _hint(kind: str, value: Any, detail: ErrorDetails, path: Path) -> str:
 
 def _values_of_range(text: str) -> list[int]:
     """Return the values that a text such as `1-4` or `16..128` stands for: each, or each double of the one before."""
-    found = _RANGE.fullmatch(text)
-    if found is None or not 0 < int(found[1]) < int(found[2]):
+    ends = _RANGE.fullmatch(text)
+    first, last = (int(ends[1]), int(ends[2])) if ends else (0, 0)
+    if not 0 < first < last:
         return []
-    first, last = int(found[1]), int(found[2])
     if last - first < _MOST_VALUES:
         return list(range(first, last + 1))
     doubled = [first << power for power in range((last // first).bit_length())]

@@ -51,7 +51,7 @@ class Attempt:
 
 
 def damage(error: Exception) -> str:
-    """Return the reason of an attempt that has failed because a file of it cannot be read, or nothing made of it."""
+    """Return the reason of an attempt that has failed because a file of it cannot be read, or makes no row."""
     if not isinstance(error, UserError):
         return f"no row can be made of what its workers reported ({type(error).__name__}: {shorten(str(error))})"
     return f"{Path(error.where).name}: {error.message}" if error.where else error.message

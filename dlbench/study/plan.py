@@ -255,30 +255,21 @@ def cluster_of(where: ClusterOptions, begun_on: Cluster | None = None) -> Cluste
         begun_on: The cluster of the study that is continued.
 
     Raises:
-        UserError: What the user says names no hosts, nothing does in a job of another queue that has several, or values
-            of the study's variables are not there.
+        UserError: What the user says names no hosts, nothing does in a job of another queue that has several, or the
+            file with values of the study's variables is missing, damaged, or another user's.
     """
     if (cluster := where.named()) is not None:
         return _placed(cluster)
     if begun_on is not None and not (begun_on.is_here and begun_on.is_plain):
-        _require_values(begun_on)
+        if missing := [name for name, value in begun_on.environment.items() if is_digest(value)]:
+            raise UserError(
+                f"{files.ENVIRONMENT} of the study cannot be read, which holds the values of {', '.join(missing)}",
+                hint="name the study's cluster file with --cluster",
+            )
         return _placed(begun_on)
     if (cluster := allocation(os.environ)) is None:
         refuse_unnamed_hosts(os.environ)
     return cluster or this_machine()
-
-
-def _require_values(cluster: Cluster) -> None:
-    """Refuse the cluster of a study if values of its variables are not there.
-
-    Raises:
-        UserError: The file that holds them is missing, damaged, or another user's.
-    """
-    if missing := [name for name, value in cluster.environment.items() if is_digest(value)]:
-        raise UserError(
-            f"{files.ENVIRONMENT} of the study cannot be read, which holds the values of {', '.join(missing)}",
-            hint="name the study's cluster file with --cluster",
-        )
 
 
 def notices(runs: Iterable[RunSpec], cluster: Cluster) -> Iterator[str]:

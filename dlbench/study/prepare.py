@@ -80,17 +80,17 @@ def prepare(
         UserError: One cannot be prepared, or is another on another host; says why.
         Stopped: `stop` was set.
     """
-    found = {
+    prepared = {
         recipe: _prepared(recipe) or _prepare(recipe, [sys.executable, *_words(recipe)], say, stop)
         for recipe in _recipes(runs)
     }
     if cluster is None or not (others := remote_hosts(cluster)):
-        return found
-    return {recipe: _everywhere(recipe, here, cluster, others, say, stop) for recipe, here in found.items()}
+        return prepared
+    return {recipe: _everywhere(recipe, here, cluster, others, say, stop) for recipe, here in prepared.items()}
 
 
 def _prepared(recipe: str) -> Prepared | None:
-    """Return a data set that is prepared already; None where only a process of its own can tell."""
+    """Return a data set that is prepared already; None where only another process can tell."""
     from dlbench.datasets._prepare import PreparationRequest, prepared
 
     try:
@@ -103,8 +103,8 @@ def _prepared(recipe: str) -> Prepared | None:
 def verify(runs: Iterable[RunSpec], say: Say) -> None:
     """Read the data sets of runs for `check` and `init`, and refuse what `run` would refuse.
 
-    How much of a data set is read, the data set bounds (`verify` of its file). One that is a function of the user's own
-    is prepared, as `run` does, which then finds it prepared.
+    Each data set bounds how much of it is read (`verify` in its file). A function of the user's own is called and its
+    data prepared, which `run` then finds.
 
     Args:
         runs: The runs.

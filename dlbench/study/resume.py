@@ -65,7 +65,7 @@ def refuse_other_hosts(folder: Folder, cluster: Cluster) -> None:
     Raises:
         UserError: They are others; says which option names those that it began on.
     """
-    was, is_now = (_named_hosts(one, has_cores=False) for one in (folder.record.cluster, cluster))
+    was, is_now = (_named_hosts(each, has_cores=False) for each in (folder.record.cluster, cluster))
     if was != is_now and not _waits_for_its_job(folder):
         _refuse(folder, [f"hosts: {was} -> {is_now}"], _where_it_began(folder.record.cluster))
 
@@ -77,11 +77,11 @@ def _where_it_began(cluster: Cluster) -> str:
     return f"continue it with --hosts {_named_hosts(cluster, has_cores=False)}"
 
 
-def _refuse(folder: Folder, found: Sequence[str], remedy: str = "") -> None:
-    if not found:
+def _refuse(folder: Folder, changes: Sequence[str], remedy: str = "") -> None:
+    if not changes:
         return
-    shown = found[:MAX_DIFFERENCES]
-    more = [f"... and {len(found) - len(shown)} more"] if len(found) > len(shown) else []
+    shown = changes[:MAX_DIFFERENCES]
+    more = [f"... and {len(changes) - len(shown)} more"] if len(changes) > len(shown) else []
     raise UserError(
         "\n  ".join([f"{folder.path} cannot be continued: it would not be the same study", *shown, *more]),
         hint=f"{remedy or 'restore what it began with'}, or start a new study (without --resume and --study)",
@@ -137,15 +137,15 @@ def _other_cluster(folder: Folder, now: Cluster) -> list[str]:
     before = folder.record.cluster
     was, is_now = _named_hosts(before), _named_hosts(now)
     cluster = [] if was == is_now else [f"hosts: {was} -> {is_now}"]
-    said = (
-        public_cluster(found).model_dump(mode="json", exclude={"hosts", "links", "options", "ssh"})
-        for found in (before, now)
+    keys = (
+        public_cluster(each).model_dump(mode="json", exclude={"hosts", "links", "options", "ssh"})
+        for each in (before, now)
     )
-    return cluster + _dict_differences(*said)
+    return cluster + _dict_differences(*keys)
 
 
 def _other_machine(folder: Folder, plan: StudyPlan) -> list[str]:
-    """Return what differs between the hardware of the study and that it would go on with."""
+    """Return what differs between the hardware of the study and that which it would go on with."""
     if not folder.machine:
         return [f"{files.MACHINE} is missing or damaged: the hardware that the study began on is unknown"]
     return differences(dict(folder.machine), dict(plan.machine)) + _hosts_differ(folder, plan)

@@ -155,7 +155,7 @@ def command_of(script: Path) -> str:
         UserError: It is not there, neither Python nor a shell script, a job script or a notebook, or does not compile.
     """
     if not script.is_file():
-        near = nearest(script.name, [one.name for one in script.parent.glob("*.py")])
+        near = nearest(script.name, [path.name for path in script.parent.glob("*.py")])
         raise UserError(f"there is no script {str(script)!r}", hint=near)
     quoted, text = shlex.quote(str(script)), text_of(script)
     if text is None:

@@ -143,14 +143,14 @@ class OPTIONS(Options):
 
 
 def instead(name: str) -> str:
-    """Return by what an option of sbatch is decided, whichever way it is spelled; "" where it is free.
+    """Return what decides an option of sbatch, however that is spelled; "" if it may be set.
 
     Args:
         name: `gpus`, `gpus_per_node`, `G`, or a beginning that sbatch takes for the whole, such as `gpus-per-n`.
     """
     bare = name.strip("-")
     spelled = _LETTERS.get(bare, bare.replace("_", "-").lower())
-    long = spelled if spelled in _DECIDED else next((one for one in _DECIDED if one.startswith(spelled)), "")
+    long = spelled if spelled in _DECIDED else next((name for name in _DECIDED if name.startswith(spelled)), "")
     if not long or len(spelled) < 2:
         return ""
     what = name if name == long else f"{name} ({long})"

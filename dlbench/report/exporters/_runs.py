@@ -115,6 +115,6 @@ def known(row: Row, names: tuple[str, ...]) -> Iterator[tuple[str, float]]:
 
 
 def _sum(*parts: float | None) -> float | None:
-    """Return a sum of seconds; None where a part is unknown or it is no moment that a date can have."""
+    """Return a sum of seconds; None if a part is unknown, or the sum is beyond all dates."""
     total = sum(math.nan if part is None else part for part in parts)
     return total if abs(total) < _END_S else None

@@ -5,6 +5,7 @@ import shlex
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 
 from dlbench.errors import shorten
@@ -18,7 +19,7 @@ from dlbench.scenario.settings import Affects, settings_of
 # What dlbench itself applies to a script: how many workers it starts, where.
 _APPLIED = frozenset(settings_of(Affects.DISTRIBUTION, Affects.OBSERVATION)) | {"cores_per_worker", "command"}
 HOOK = "dlbench"
-# Of a script so much is read, and so much for its first line.
+# What is read of a script at most, and for its first line.
 MOST_BYTES, LINE_BYTES = 2**20, 256
 SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
 # Programs that start several processes, those that do with a word after them, and those that are Python modules.
@@ -44,7 +45,7 @@ _EXPORTS = {"export", "declare", "local", "readonly", "typeset"}
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _LOOK_UP = re.compile(r"(?:\$\(|`)\s*(?:which|command -v|type -p)\s+([^\s`)]+)\s*[`)]")
 _PYTHON = re.compile(r"python[\d.]*")
-# Scripts that call scripts are followed so far.
+# Scripts that call scripts are followed to this depth.
 _MOST_DEPTH = 4
 
 
@@ -81,10 +82,9 @@ class SimpleCommand:
     @property
     def remedy(self) -> str:
         """The part of a launcher's command that each worker is to execute; empty where it is not clear."""
-        for number, word in enumerate(self.words[1:], start=1):
-            if word.endswith(".py"):
-                return shlex.join(["python", *("..." if "$" in word else word for word in self.words[number:])])
-        return ""
+        from_script = dropwhile(lambda word: not word.endswith(".py"), self.words[1:])
+        words = ["..." if "$" in word else word for word in from_script]
+        return shlex.join(["python", *words]) if words else ""
 
 
 def simple_commands(command: str) -> list[SimpleCommand]:
@@ -155,7 +155,7 @@ def script_warnings(arms: Sequence[RunSpec]) -> list[str]:
 
 
 def launcher_warnings(commands: Iterable[SimpleCommand]) -> list[str]:
-    """Warn of launchers that a single process starts: what else they start is no worker of the run."""
+    """Warn of launchers that a single process starts: more processes are no workers of the run."""
     return [
         f"the command starts `{it.launcher}` where dlbench starts one process: if it starts several, the run fails; "
         f"write what one process executes{f', `{it.remedy}`' if it.remedy else ''}"
@@ -177,7 +177,7 @@ def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Itera
 
 
 def text_of(path: Path, most_bytes: int = MOST_BYTES) -> str | None:
-    """Return the text of a script, of a longer one its beginning; None where there is none that can be read."""
+    """Return the text of a script, of a longer one its beginning; None if it cannot be read."""
     try:
         return read_regular(path, most_bytes).decode("utf-8", "replace")
     except (OSError, ValueError):  # no path at all, such as one with a zero byte

@@ -27,7 +27,7 @@ def refuse_same_host(cluster: Cluster, where: str) -> None:
     if len(cluster.hosts) == 1 or cluster.submitter != "direct":
         return
     addresses = _looked_up(host.address for host in cluster.hosts)
-    # By everything that a host is called, the first one that is called so.
+    # The first host of each name and address.
     first: dict[str, str] = {}
     for address in addresses:
         keys = _keys(address, addresses)

@@ -20,7 +20,7 @@ _BLOCK = 256
 # Apart from what permutations and strategies draw by the same seed.
 _STREAM = 0x74696D65
 _IN_WINDOW = ("timed", "extended")
-# What is read of a table of steps, and how many rows at once.
+# The columns that are read of a table of steps, and rows at once.
 _COLUMNS = ("run_id", "num_steps", "phase", "step_time_s", "compute_time_s", "communication_time_s")
 _ROWS = 200_000
 
@@ -79,8 +79,8 @@ def _distribution(options: SimulatedOptions) -> Callable[[np.random.Generator, i
 def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of a table of steps; unknown cells are empty or None."""
     if path.suffix == parquet.SUFFIX:
-        for found in parquet.pieces(path, "steps", _ROWS, _COLUMNS):
-            yield from cast("Any", found.astype(object).where(found.notna(), None).to_dict("records"))
+        for piece in parquet.pieces(path, "steps", _ROWS, _COLUMNS):
+            yield from cast("Any", piece.astype(object).where(piece.notna(), None).to_dict("records"))
         return
     with TextIOWrapper(open_regular(path), "utf-8", newline="") as text:
         yield from csv.DictReader(text)
@@ -96,11 +96,11 @@ def measured(path: Path) -> Array:
         UserError: It cannot be read, or has none.
     """
     try:
-        found, arms = array("d"), set[str]()
+        times_s, arms = array("d"), set[str]()
         for row in _rows(path):
             if row["phase"] in _IN_WINDOW and row["compute_time_s"]:
                 beside_s = float(row["step_time_s"]) - float(row["communication_time_s"] or 0)
-                found.append(beside_s / int(row["num_steps"]))
+                times_s.append(beside_s / int(row["num_steps"]))
                 arms.add(row["run_id"].rpartition("-r")[0])
     except (OSError, KeyError, ValueError, csv.Error) as error:
         raise UserError(f"communicator.measured: {path} is no table of steps that can be read ({error})") from error
@@ -109,4 +109,4 @@ def measured(path: Path) -> Array:
             f"the timed steps of {len(arms)} arms" if arms else "no timed step that can be taken apart (compute_time_s)"
         )
         raise UserError(f"communicator.measured: {path} must hold those of one arm, and has {what}")
-    return np.array(found)
+    return np.array(times_s)
