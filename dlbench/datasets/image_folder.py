@@ -120,9 +120,8 @@ def prepare(options: ImageFolderOptions, writer: ArrayWriter) -> None:
     listing = _listing(options)
     writer.say(f"reading {listing.root}{_parts_in_words(listing)}")
     failures: list[DecodingFailure] = []
-    with warnings.catch_warnings():
-        # Decoders warn of odd metadata and palettes, which do not change the pixels.
-        warnings.simplefilter("ignore")
+    # Decoders warn of odd metadata and palettes, which do not change the pixels.
+    with warnings.catch_warnings(action="ignore"):
         form = _form(options, listing)
         writer.describe(
             source=f"images of {listing.root}",

@@ -32,10 +32,7 @@ _TRAIN = (("x_train", "y_train"), ("x", "y"), ("images", "labels"), ("X_train", 
 _VALIDATION = (("x_validation", "y_validation"), ("x_val", "y_val"), ("x_test", "y_test"), ("X_test", "Y_test"))
 # `verify` reads this much of the samples of each part.
 VERIFIED_BYTES = 2**30
-_READERS = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
+_READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 class NpzOptions(Options):

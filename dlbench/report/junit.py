@@ -1,9 +1,9 @@
 """JUnit XML as the schema of Apache Ant's JUnit task has it, which CI systems show as tests."""
 
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from typing import Literal
 
 from dlbench.analysis.formatting import one_line
@@ -83,19 +83,15 @@ def _suite(number: int, suite: Suite) -> ET.Element:
     ET.SubElement(found, "properties")
     names: set[str] = set()
     for case in suite.cases:
-        name = next(name for name in _numbered(_text(case.name)) if name not in names)
+        base = _text(case.name)
+        # CI systems take cases of one name for one test: the second gets a 2.
+        name = next(name for name in chain([base], (f"{base} ({number})" for number in count(2))) if name not in names)
         names.add(name)
         attributes = {"name": name, "classname": _text(suite.name), "time": _seconds(case.time_s)}
         _add(ET.SubElement(found, "testcase", attributes), case.problem)
     ET.SubElement(found, "system-out").text = "\n".join(map(_text, suite.lines))
     ET.SubElement(found, "system-err")
     return found
-
-
-def _numbered(name: str) -> Iterator[str]:
-    """Yield a name, then the same with 2, 3, ... behind it: CI systems take cases of one name for one test."""
-    yield name
-    yield from (f"{name} ({number})" for number in count(2))
 
 
 def _add(case: ET.Element, problem: Problem | None) -> None:

@@ -209,10 +209,8 @@ class Collector:
             self._folder.machine,
         )
         for name, value in row.items():
-            is_beyond = (
-                abs(value) >= BEYOND if isinstance(value, int) else isinstance(value, float) and math.isinf(value)
-            )
-            if is_beyond:
+            limit = BEYOND if isinstance(value, int) else math.inf
+            if isinstance(value, int | float) and abs(value) >= limit:
                 raise OverflowError(f"{name} is {shown(value)}")
         return row
 

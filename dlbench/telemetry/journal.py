@@ -135,11 +135,9 @@ def _follow(worker: int, number: Any, held: dict[int, int]) -> None:
 
 def _step_rows(text: str) -> Rows:
     """Return step rows; versions before 0.2 kept the infinite loss with which a run had diverged."""
-    rows = unpack_steps(text)
-    is_infinite = np.isinf(rows[:, FIELD["loss"]])
-    if is_infinite.any():
-        rows = rows.copy()
-        rows[is_infinite, FIELD["loss"]] = np.nan
+    rows = unpack_steps(text).copy()  # which may be read-only
+    losses = rows[:, FIELD["loss"]]
+    losses[np.isinf(losses)] = np.nan
     return rows
 
 
