@@ -1,5 +1,6 @@
 """Files in formats that no data set reads: recognised by their first bytes or their name, refused with a remedy."""
 
+import codecs
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,9 +134,9 @@ def _by_name(name: str) -> FileFormat | None:
 
 def _is_text(head: bytes) -> bool:
     """Whether bytes are the beginning of a text in UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        head.decode("utf-8")
-    except UnicodeDecodeError as error:
-        if len(head) < HEAD_BYTES or error.start < len(head) - 3:  # else a character that is cut
-            return False
+        decoder.decode(head, final=len(head) < HEAD_BYTES)  # in a longer text the last character may be cut
+    except UnicodeDecodeError:
+        return False
     return b"\0" not in head

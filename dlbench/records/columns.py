@@ -22,7 +22,7 @@ DTYPES: dict[Kind, str] = {"text": "string", "int": "Int64", "float": "float64",
 
 # Columns of plugin options that a table may have, and letters of a name.
 MOST_EXTRA = 500
-MOST_LETTERS = 1_000
+MOST_NAME_LETTERS = 1_000
 # A spreadsheet takes a cell that begins with one of these for a formula.
 FORMULA_MARKS = ("-", "=", "+", "@", "\t")
 
@@ -328,13 +328,13 @@ def require_width(columns: Iterable[str], table: str) -> None:
     """Refuse a table with too many columns that dlbench does not know, or too long names: each option is one.
 
     Raises:
-        ValueError: It has more than `MOST_EXTRA`, or one of more than `MOST_LETTERS`.
+        ValueError: It has more than `MOST_EXTRA`, or one of more than `MOST_NAME_LETTERS`.
     """
     extra = set(columns).difference(names(table))
     if len(extra) > MOST_EXTRA:
         raise ValueError(f"it has {len(extra):,} columns besides dlbench's; {MOST_EXTRA} are the most that are read")
-    if max(map(len, extra), default=0) > MOST_LETTERS:
-        raise ValueError(f"a column's name has more than {MOST_LETTERS} letters")
+    if max(map(len, extra), default=0) > MOST_NAME_LETTERS:
+        raise ValueError(f"a column's name has more than {MOST_NAME_LETTERS} letters")
 
 
 def names(table: str) -> tuple[str, ...]:

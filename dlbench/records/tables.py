@@ -31,7 +31,7 @@ CHUNK_ROWS = 50_000
 # Rows that are read at once.
 READ_ROWS = 200_000
 # Letters of a cell: tables of arms and charts repeat it.
-MOST_LETTERS = 100_000
+MOST_CELL_LETTERS = 100_000
 # Rows that are held in memory together.
 MOST_ROWS = 10_000_000
 
@@ -182,8 +182,8 @@ def _wanted(piece: "pd.DataFrame", table: str, only: Collection[str] | None) -> 
         if (lacking := piece[key].isna()).any():
             raise ValueError(f"row {cast('int', lacking.idxmax()) + 1} has no {key}")
     for name in piece.columns[piece.dtypes == "string"]:
-        if piece[name].str.len().gt(MOST_LETTERS).any():
-            raise ValueError(f"a cell of {shorten(name, 60)} has more than {MOST_LETTERS:,} letters")
+        if piece[name].str.len().gt(MOST_CELL_LETTERS).any():
+            raise ValueError(f"a cell of {shorten(name, 60)} has more than {MOST_CELL_LETTERS:,} letters")
     return piece if only is None else piece[piece["run_id"].isin(only)]
 
 
