@@ -1,7 +1,6 @@
 """Arms: all runs of one point of the matrix, with what their repeats say together, and whose base line a run is."""
 
 import math
-import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dlbench.analysis.formatting import one_line
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
 from dlbench.records.outcome import Status
+from dlbench.scenario.run_spec import arm_name
 from dlbench.scenario.settings import OPTION_PREFIXES, Affects, Input, option_prefixes_of, settings_of
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ _OF_A_STEP = (Affects.STEP, Affects.ARITHMETIC)
 EQUAL = ("dataset_checksum", "epochs", "remainder", *settings_of(*_OF_A_STEP))
 _EQUAL_OPTIONS = option_prefixes_of(*_OF_A_STEP)
 
-# What stands behind an arm's name in a run_id.
-_REPEAT = re.compile(r"-r\d+\Z")
 # A rate that changes by more within the timed window depends on when it was measured.
 MOST_DRIFT = 0.05
 # Stands behind a rate that depends on when it was measured.
@@ -241,11 +239,6 @@ def arms(rows: Iterable[Row]) -> list[Arm]:
         arm if arm.is_alone else replace(arm, base_line=shared.get(base_line_key(arm.first, columns), arm.base_line))
         for arm in found
     ]
-
-
-def arm_name(run_id: str) -> str:
-    """Return what the repeats of an arm share of their run_id."""
-    return _REPEAT.sub("", run_id)
 
 
 def last_attempts(rows: Iterable[Row]) -> list[Row]:

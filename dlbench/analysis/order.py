@@ -4,10 +4,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dlbench.analysis.arms import arm_name
 from dlbench.scenario.expand.arms import is_shared
 from dlbench.scenario.expand.points import axis_keys
-from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.run_spec import RunSpec, arm_name
 from dlbench.scenario.scenario import Scenario
 
 FIRST = -1

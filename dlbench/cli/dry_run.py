@@ -10,6 +10,7 @@ import click
 from dlbench.analysis.formatting import counted, one_line
 from dlbench.launch.plan import LaunchPlan, render
 from dlbench.records.assignment import VARIABLE, Assignment
+from dlbench.scenario.run_spec import arm_name
 
 if TYPE_CHECKING:
     from dlbench.scenario.layout import Layout
@@ -52,7 +53,7 @@ def _lines(dry_run: "DryRun") -> Iterator[str]:
     """Yield the variables that all runs share, then each arm once: its repeats execute the same, with other seeds."""
     arms: dict[str, list[Assignment]] = {}
     for assignment in dry_run.assignments:
-        arms.setdefault(assignment.run.run_id.rpartition("-r")[0], []).append(assignment)
+        arms.setdefault(arm_name(assignment.run.run_id), []).append(assignment)
     launches = {name: dry_run.launch(runs[0]) for name, runs in arms.items()}
     common = _common(list(launches.values()))
     counts = f"{counted(len(dry_run.assignments), 'run')} of {counted(len(arms), 'arm')}"

@@ -7,7 +7,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.arms import Arm, arm_name, arms, records
+from dlbench.analysis.arms import Arm, arms, records
 from dlbench.analysis.groups import varying, with_placement
 from dlbench.analysis.summary_tables import arm_table
 from dlbench.errors import UserError, shown
@@ -18,6 +18,7 @@ from dlbench.records.outcome import Status
 from dlbench.records.tables import pieces, read_table
 from dlbench.regular_file import read_regular
 from dlbench.scenario.read.scenario_file import parse
+from dlbench.scenario.run_spec import arm_name
 from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import BatchScope
 

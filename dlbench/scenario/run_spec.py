@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import Any, Literal, Self
@@ -16,6 +17,11 @@ _ONCE: dict[tuple[str, str], dict[Any, Any]] = {
     ("cnn", "model.batch_norm"): {"none": False, "local": True},
     ("resnet20", "model.batch_norm"): {"none": False, "local": True},
 }
+
+
+def arm_name(run_id: str) -> str:
+    """Return what the repeats of an arm share of their run_id."""
+    return re.sub(r"-r\d+\Z", "", run_id)
 
 
 @cache
@@ -109,7 +115,7 @@ class RunSpec(BaseModel):
 
     @property
     def run_id(self) -> str:
-        """Readable slug + short hash of the resolved specification + repeat; safe as a folder name."""
+        """Readable slug + short hash of the resolved specification + repeat; safe as a folder name. See `arm_name`."""
         words = [
             self.settings.model,
             self.settings.strategy,

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.arms import Arm, Row, arm_name, arms, emulation, is_alone, records
+from dlbench.analysis.arms import Arm, Row, arms, emulation, is_alone, records
 from dlbench.analysis.formatting import one_line
 from dlbench.analysis.groups import ALONE, TASK, Names, described, is_shared, varying
+from dlbench.scenario.run_spec import arm_name
 
 if TYPE_CHECKING:
     import pandas as pd

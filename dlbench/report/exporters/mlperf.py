@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.arms import TIME_TO_TARGET, Row, arm_name
+from dlbench.analysis.arms import TIME_TO_TARGET, Row
 from dlbench.plugins import Options
 from dlbench.records import files
 from dlbench.report.data import ReportData
 from dlbench.report.exporters._runs import ExportedRun, distinct_name, runs_of
+from dlbench.scenario.run_spec import arm_name
 
 if TYPE_CHECKING:
     from mlperf_logging.mllog.mllog import MLLogger

@@ -14,6 +14,7 @@ from dlbench.communicators.simulated import SimulatedOptions
 from dlbench.errors import UserError
 from dlbench.records import parquet
 from dlbench.regular_file import open_regular
+from dlbench.scenario.run_spec import arm_name
 from dlbench.trainers import Array
 
 _BLOCK = 256
@@ -101,7 +102,7 @@ def measured(path: Path) -> Array:
             if row["phase"] in _IN_WINDOW and row["compute_time_s"]:
                 beside_s = float(row["step_time_s"]) - float(row["communication_time_s"] or 0)
                 times_s.append(beside_s / int(row["num_steps"]))
-                arms.add(row["run_id"].rpartition("-r")[0])
+                arms.add(arm_name(row["run_id"]))
     except (OSError, KeyError, ValueError, csv.Error) as error:
         raise UserError(f"communicator.measured: {path} is no table of steps that can be read ({error})") from error
     if len(arms) != 1:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dlbench.analysis.arms import arm_name
 from dlbench.analysis.groups import with_placement
 from dlbench.records.columns import names
 from dlbench.records.tables import read_table, write_table
+from dlbench.scenario.run_spec import arm_name
 
 SETTINGS: dict[str, Any] = {
     "study": "made-1", "attempt": 1, "schema_version": 1, "model": "mlp", "dataset": "digits",

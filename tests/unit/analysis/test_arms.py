@@ -8,10 +8,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dlbench.analysis.arms import EQUAL, arm_name, arms, efficiencies, equal_columns, last_attempts
+from dlbench.analysis.arms import EQUAL, arms, efficiencies, equal_columns, last_attempts
 from dlbench.analysis.groups import varying
 from dlbench.records.columns import names
 from dlbench.records.tables import read_table, write_table
+from dlbench.scenario.run_spec import arm_name
 from dlbench.scenario.settings import Affects, Settings, settings_of
 
 ROOT = Path(__file__).parents[3]
