@@ -28,14 +28,8 @@ def open_regular(path: Path) -> IO[bytes]:
         raise
 
 
-_KINDS = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFREG: "a file",
-}
+# By the letter that `ls -l` shows.
+_KINDS = {"d": "a folder", "p": "a pipe", "s": "a socket", "c": "a device", "b": "a device", "-": "a file"}
 
 
 def require_kind(path: Path, kind: int = stat.S_IFREG) -> None:
@@ -49,12 +43,12 @@ def require_kind(path: Path, kind: int = stat.S_IFREG) -> None:
         OSError: Something else is there, or it cannot be examined.
     """
     try:
-        there = stat.S_IFMT(path.lstat().st_mode)
+        mode = path.lstat().st_mode
     except FileNotFoundError:
         return
-    if there == kind:
+    if stat.S_IFMT(mode) == kind:
         return
-    what = f"a link to {path.readlink()}" if there == stat.S_IFLNK else _KINDS[there]
+    what = f"a link to {path.readlink()}" if stat.S_ISLNK(mode) else _KINDS[stat.filemode(mode)[0]]
     allowed = "into folders and new ones" if kind == stat.S_IFDIR else "to regular files and new ones"
     raise FileExistsError(errno.EEXIST, f"it is {what}; dlbench writes only {allowed}", str(path))
 

@@ -187,13 +187,11 @@ class ArrayChecker:
     def _check_equal_forms(self, part: str, x: Array, y: Array) -> None:
         """Refuse samples or classes of another form than those before, or than those of the training part."""
         forms = ((_stored_type(x.dtype), x.shape[1:]), (np.dtype(np.int32), y.shape[1:]))
-        for key, shown_name, train_key, form in zip(
-            PARTS[part], self._array_names[part], PARTS["train"], forms, strict=True
-        ):
-            for other in (self._forms.setdefault(key, form), self._forms.get(train_key, form)):
+        for key, name, form in zip(PARTS[part], self._array_names[part], forms, strict=True):
+            for other in (self._forms.setdefault(key, form), self._forms.get(key.removeprefix("validation_"), form)):
                 if other != form:
                     raise UserError(
-                        f"{shown_name} has samples of shape {form[1]} and type {form[0]}; "
+                        f"{name} has samples of shape {form[1]} and type {form[0]}; "
                         f"others have {other[1]} and {other[0]}"
                     )
 
