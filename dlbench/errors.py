@@ -118,6 +118,7 @@ LACKING = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the quota of the disk is used up",
     errno.EROFS: "the disk can only be read",
+    errno.ENAMETOOLONG: "this is too long for a path",
 }
 
 

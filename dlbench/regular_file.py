@@ -53,6 +53,11 @@ def require_kind(path: Path, kind: int = stat.S_IFREG) -> None:
     raise FileExistsError(errno.EEXIST, f"it is {what}; dlbench writes only {allowed}", str(path))
 
 
+def is_file(path: Path | str) -> bool:
+    """Whether a word is the path of a file; one that cannot be examined, or is too long for a path, is not."""
+    return os.path.isfile(path)  # noqa: PTH113 - `Path.is_file` fails for such a word
+
+
 def read_regular(path: Path, most_bytes: int = -1) -> bytes:
     """Return what a file holds, of a longer one so many bytes.
 

@@ -13,6 +13,7 @@ from dlbench.errors import UserError
 from dlbench.hosts.agent import describe
 from dlbench.hosts.remote import Agents, HostError, command, in_parallel, remote_hosts
 from dlbench.records.machine import found_in, library_versions, other_versions
+from dlbench.regular_file import is_file
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import PLUGIN_SETTINGS
@@ -155,7 +156,7 @@ def _files_in(command: str) -> Iterator[str]:
         words = shlex.split(command)
     except ValueError:
         return
-    yield from (word for word in words if Path(word).is_file())
+    yield from (word for word in words if is_file(word))
 
 
 def _as_from_here(path: str) -> str:

@@ -18,6 +18,7 @@ from dlbench.launch.environment import not_passed_on
 from dlbench.records import files, parquet
 from dlbench.records.machine import describe
 from dlbench.records.variables import is_digest
+from dlbench.regular_file import is_file
 from dlbench.scenario.check.scripts import python_fault
 from dlbench.scenario.cluster import Cluster, MeasuredLink, this_machine
 from dlbench.scenario.cluster.allocation import allocation
@@ -219,7 +220,7 @@ def _command_missing(words: Sequence[str]) -> Iterator[UserError]:
         )
     if Path(program).name.startswith("python") and rest and rest[0].endswith(".py"):
         script = rest[0]
-        if not placeholders(script) and not Path(script).is_file():
+        if not placeholders(script) and not is_file(script):
             near = nearest(script, [path.name for path in Path().glob("*.py")])
             yield UserError(f"command: there is no script {script!r} in {Path.cwd()}", hint=near)
         elif not placeholders(script) and program in ("python", "python3") and (fault := python_fault(Path(script))):

@@ -54,7 +54,7 @@ MISTAKES = (
     ("base:\n  device: gpu\n", 2, "unknown key 'device'"),
     ("base:\n  model: resnet20\n  trainer: numpy\n", 0, "cannot train the model resnet20; keras_tensorflow can"),
     ("base:\n  command: python train.py\n  extend_window: true\n", 0, "remove extend_window"),
-    ("base:\n  command: python train.py --lr {learning_rat}\n", 0, "(did you mean 'learning_rate'?)"),
+    ("base:\n  command: python train.py --lr {learning_rat}\n", 2, "did you mean 'learning_rate'?"),
     (BASE + "  strategy: mpi\n  workers: 1000\n", 0, "one batch of all workers is 32000 samples"),
 )
 

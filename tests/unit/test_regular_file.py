@@ -8,7 +8,7 @@ import pytest
 
 from dlbench.errors import UserError
 from dlbench.records.tables import read_table
-from dlbench.regular_file import read_json, read_regular
+from dlbench.regular_file import is_file, read_json, read_regular
 from dlbench.scenario import reference
 from dlbench.scenario.read.scenario_file import read
 
@@ -30,6 +30,12 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
             with pytest.raises(OSError):
                 read_regular(path)
             assert len(list(Path("/proc/self/fd").iterdir())) == before, "no descriptor stays open"
+
+
+def test_a_word_that_can_be_no_path_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    words = [str(tmp_path / "a"), str(tmp_path / "b"), "x" * 5_000, "a\0b", "\ud800", ""]
+    assert list(map(is_file, words)) == [True, False, False, False, False, False]
 
 
 def test_json_of_any_kind(tmp_path: Path) -> None:

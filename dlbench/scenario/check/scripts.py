@@ -10,6 +10,7 @@ from pathlib import Path
 
 from dlbench.errors import shorten
 from dlbench.regular_file import read_regular
+from dlbench.regular_file import is_file
 from dlbench.scenario.check.case import Case
 from dlbench.scenario.placeholders import names
 from dlbench.scenario.plugin_settings import needs_of
@@ -242,7 +243,7 @@ def _there(word: str, folder: Path) -> Path | None:
     """Return the file that a word names, from the working folder or from that of the script that names it."""
     if names(word):
         return None
-    return next((path for path in (Path(word), folder / word) if path.is_file()), None)
+    return next((path for path in (Path(word), folder / word) if is_file(path)), None)
 
 
 def _lines(text: str) -> Iterator[tuple[str, list[str]]]:

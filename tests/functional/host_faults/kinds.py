@@ -214,7 +214,7 @@ _LATE = (
     r"worker {rank} (has not connected|\(in phase \w+( at step 0)?\)).*"
 )
 _WHERE = r", (in phase \w+( at step \d+)?|before it connected)"
-_MPIRUN_ENDED = r"the launcher ended \(killed by SIGKILL\) before its workers.*"
+_MPIRUN_ENDED = r"the launcher ended \(killed by SIGKILL\) before (its workers|a worker connected).*"
 _ELSEWHERE, _BESIDE = (1, 2), (0,)
 # So many rows are received once every worker trains.
 _ALL_TRAIN = 12

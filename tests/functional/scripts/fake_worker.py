@@ -31,7 +31,7 @@ class Line:
         context = f"dlbench telemetry worker {nonce} {own}".encode()
         self.key = hmac.digest(endpoint["token"].encode(), context, "sha256")
         hello = {"kind": "hello", "nonce": own, "attempt_id": ASSIGNMENT["attempt_id"], "worker": RANK}
-        self.send({**hello, "pid": os.getpid(), "host": socket.gethostname(), "version": 1, "oom_kills": 3})
+        self.send({**hello, "pid": os.getpid(), "host": socket.gethostname(), "version": 3, "oom_kills": 3})
         assert self.answer() == 0
 
     def send(self, message: dict) -> None:
@@ -64,7 +64,7 @@ def finish(line: Line, agreement: str = "exact") -> None:
     line.beat("data", 0)
     line.keep({"kind": "steps", "rows": ""})
     line.beat("compute", 9)
-    line.keep({"kind": "epoch", "row": {"epoch": 0}})
+    line.keep({"kind": "epoch", "row": {"epoch": 1}})
     line.keep({"kind": "result", "result": {"steps": 10, "agreement": agreement}})
     line.keep({"kind": "bye"})
 
