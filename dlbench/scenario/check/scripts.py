@@ -9,8 +9,7 @@ from itertools import dropwhile
 from pathlib import Path
 
 from dlbench.errors import shorten
-from dlbench.regular_file import read_regular
-from dlbench.regular_file import is_file
+from dlbench.regular_file import is_file, read_regular
 from dlbench.scenario.check.case import Case
 from dlbench.scenario.placeholders import names
 from dlbench.scenario.plugin_settings import needs_of
