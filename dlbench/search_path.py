@@ -24,7 +24,8 @@ SHELL_LINE = (
     'PYTHONPATH=$(IFS=: kept=; set -f; for entry in ${PYTHONPATH-}; do case $entry in (/*) printf %s "$kept$entry"; '
     "kept=:;; esac; done)"
 )
-_IMPORT_SYSTEM = frozenset({"importlib", "_frozen_importlib", "_frozen_importlib_external"})
+# Code that `exec` runs without a name of its own imports for whoever runs it.
+_IMPORT_SYSTEM = frozenset({"importlib", "_frozen_importlib", "_frozen_importlib_external", "runpy", ""})
 
 
 def program(module: str) -> tuple[str, ...]:

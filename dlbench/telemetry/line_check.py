@@ -24,8 +24,8 @@ MOST_COUNT = 2**53
 MOST_SAMPLES = 2**31
 # 30,000 years: simulated clocks may run far.
 MOST_S = 1e12
-# Moments are differences of `perf_counter`: what they differ by less than is rounding.
-ROUNDING_S = 1e-6
+# Moments are differences of `perf_counter`, shares are sums of floats: what they differ by less than is rounding.
+ROUNDING = 1e-6
 LONGEST_TEXT = 4096
 
 
@@ -46,10 +46,10 @@ def range_of(name: str, kind: Kind | None) -> Range:
     if kind == "int":
         return Range(0, MOST_SAMPLES if name == "num_samples" else MOST_COUNT, is_whole=True)
     if name.endswith("accuracy"):
-        return Range(0, 1 + ROUNDING_S)
+        return Range(0, 1 + ROUNDING)
     if name == "at_s":  # the moment of a reading: before the first step, too
         return Range(-MOST_S, MOST_S)
-    return Range(-ROUNDING_S, MOST_S) if name.endswith("_s") else Range(-sys.float_info.max, sys.float_info.max)
+    return Range(-ROUNDING, MOST_S) if name.endswith("_s") else Range(-sys.float_info.max, sys.float_info.max)
 
 
 # In the order of `STEP_FIELDS`.
@@ -116,7 +116,7 @@ class LineChecker:
         if num_steps.sum() > MOST_ROWS:
             raise ValueError(f"one line stands for {num_steps.sum():g} steps")
         is_covered = np.diff(step, prepend=self._step) < num_steps
-        is_early = np.diff(started_at_s, prepend=self._started_at_s) < -ROUNDING_S
+        is_early = np.diff(started_at_s, prepend=self._started_at_s) < -ROUNDING
         if (is_covered | is_early).any():
             raise ValueError("steps are not in the order in which they were made")
         self._step, self._started_at_s = step[-1], started_at_s[-1]
@@ -178,7 +178,7 @@ def _check_result(result: Result) -> None:
         for moment in (piece.opened_at_s, piece.closing_at_s, piece.closed_at_s)
         if moment is not None
     ]
-    if any(later < earlier - ROUNDING_S for earlier, later in pairwise(moments)):
+    if any(later < earlier - ROUNDING for earlier, later in pairwise(moments)):
         raise ValueError("pieces of the window are not in order")
 
 

@@ -71,6 +71,18 @@ def test_a_named_module_and_what_it_imports_come_from_the_folder(folder: Path) -
     assert sys.path == path
 
 
+@pytest.mark.parametrize("line", ["exec('import further', {})", "import runpy; runpy.run_module('further')"])
+def test_code_without_a_name_imports_for_the_module_that_runs_it(folder: Path, line: str) -> None:
+    (folder / "named.py").write_text(f"{line}\n")
+    import_named("named")
+    (folder.parent / "site" / "library.py").write_text(f"{line}\n")
+    (folder / "named.py").write_text("import library\n")
+    del sys.modules["named"]
+    sys.modules.pop("further", None)
+    with pytest.raises(ImportError):
+        import_named("named")
+
+
 def test_a_library_gets_nothing_from_the_folder_then_or_later(folder: Path) -> None:
     library = import_named("named").library
     assert library.optional is None

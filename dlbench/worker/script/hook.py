@@ -29,7 +29,7 @@ from dlbench.errors import UserError, shown
 from dlbench.records.assignment import VARIABLE
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
-from dlbench.telemetry.line_check import MOST_SAMPLES
+from dlbench.telemetry.line_check import MOST_SAMPLES, ROUNDING
 from dlbench.worker.process.rank import read_assignment
 from dlbench.worker.recorder import NAN, StepTimestamps
 from dlbench.worker.script.recorder import EpochScores, ScriptRecorder
@@ -241,7 +241,7 @@ def _loss(name: str, value: Any) -> float | None:
 
 
 def _number(name: str, value: Any, least: float = -math.inf, most: float = math.inf) -> float | None:
-    """Return a number within limits, or None for None.
+    """Return a number within limits, or None for None; one that is above `most` by rounding alone is `most`.
 
     Raises:
         UserError: It is none, or beyond them.
@@ -252,10 +252,12 @@ def _number(name: str, value: Any, least: float = -math.inf, most: float = math.
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         raise UserError(f"{name} is a number, not {shown(value)}", where=_place()) from None
-    if (least > -math.inf or most < math.inf) and not least <= number <= most:
-        limits = f"between {least:g} and {most:g}" if most < math.inf else f"at least {least:g}"
-        raise UserError(f"{name} is {limits}, not {number:g}", where=_place())
-    return number
+    if least == -math.inf:
+        return number
+    if not least <= number <= most + ROUNDING or math.isinf(number):
+        limits = f"between {least:g} and {most:g}" if most < math.inf else f"a finite number, at least {least:g}"
+        raise UserError(f"{name} is {limits}, not {number}", where=_place())
+    return min(number, most)
 
 
 def _place() -> str:

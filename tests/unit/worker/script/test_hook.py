@@ -289,11 +289,13 @@ def run_of(script):
 @pytest.mark.parametrize(
     ("scores", "said"),
     [
-        ({"train_accuracy": 5.0}, "train_accuracy is between 0 and 1, not 5"),
+        ({"train_accuracy": 5.0}, "train_accuracy is between 0 and 1, not 5.0"),
+        ({"train_accuracy": 1.0001}, "train_accuracy is between 0 and 1, not 1.0001"),
+        ({"learning_rate": float("inf")}, "learning_rate is a finite number, at least 0, not inf"),
         ({"validation_accuracy": -0.1}, "validation_accuracy is between 0 and 1, not -0.1"),
         ({"validation_accuracy": float("nan")}, "validation_accuracy is between 0 and 1, not nan"),
         ({"train_loss": "small"}, "train_loss is a number, not 'small'"),
-        ({"learning_rate": -1}, "learning_rate is at least 0, not -1"),
+        ({"learning_rate": -1}, "learning_rate is a finite number, at least 0, not -1.0"),
     ],
 )
 def test_a_score_that_cannot_be_is_refused_with_the_line_of_the_script(reporter, clock, scores, said):
@@ -302,6 +304,14 @@ def test_a_score_that_cannot_be_is_refused_with_the_line_of_the_script(reporter,
         run.epoch(**scores)
     assert caught.value.message == said
     assert "test_hook.py:" in caught.value.where
+
+
+@pytest.mark.parametrize("accuracy", [sum([16 / 1797] * 112) + 5 / 1797, 1 + 2e-16, np.float32(1.0000001)])
+def test_an_accuracy_above_1_by_rounding_is_1(reporter, clock, accuracy):
+    script = Script(reporter, clock)
+    script.steps(1)
+    run_of(script).epoch(validation_accuracy=accuracy)
+    assert reporter.of_kind("epoch")[-1]["row"]["validation_accuracy"] == 1
 
 
 @pytest.mark.parametrize("name", ["train_loss", "validation_loss"])
