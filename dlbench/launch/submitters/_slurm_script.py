@@ -72,12 +72,6 @@ _DECIDED = {
     **dict.fromkeys(("no-requeue", "open-mode", "output", "parsable", "requeue", "signal", "test-only"), _DLBENCH),
     **dict.fromkeys(("wait", "wrap", "help", "quiet", "usage", "verbose", "version"), _DLBENCH),
 }
-# Some of those that may be set, to tell them from typing errors; "exclude" is no misspelt "exclusive".
-_FREE = frozenset(
-    "begin comment constraint core-spec cpu-freq deadline dependency distribution exclude gpu-bind gpu-freq gres hint "
-    "gres-flags hold licenses mail-type mail-user mincpus network nice no-kill prefer priority profile reservation "
-    "switches thread-spec time-min tmp tres-bind wckey".split()
-)
 _GPU = re.compile(r"(^|,)\s*(gres[:/])?gpu\b")
 _LETTERS = {
     "A": "account", "B": "extra-node-info", "C": "constraint", "D": "chdir", "F": "nodefile", "G": "gpus", "H": "hold",
@@ -85,6 +79,12 @@ _LETTERS = {
     "V": "version", "W": "wait", "a": "array", "b": "begin", "c": "cpus-per-task", "d": "dependency", "e": "error",
     "h": "help", "i": "input", "k": "no-kill", "m": "distribution", "n": "ntasks", "o": "output", "p": "partition",
     "q": "qos", "s": "oversubscribe", "t": "time", "v": "verbose", "w": "nodelist", "x": "exclude",
+}  # fmt: skip
+
+# Some of those that may be set, to tell them from typing errors: "exclude" is no misspelt "exclusive".
+_FREE = ({*_LETTERS.values()} - _DECIDED.keys()) | {
+    "comment", "cpu-freq", "deadline", "gpu-bind", "gpu-freq", "gres", "gres-flags", "hint", "mail-type", "mail-user",
+    "mincpus", "network", "nice", "prefer", "priority", "profile", "reservation", "switches", "time-min", "tmp",
 }  # fmt: skip
 
 Value: TypeAlias = str | int | bool | None
