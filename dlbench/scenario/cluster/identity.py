@@ -5,7 +5,7 @@ import ipaddress
 import secrets
 import socket
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import psutil
 
@@ -33,8 +33,8 @@ def refuse_same_host(cluster: Cluster, where: str) -> None:
     addresses = _looked_up(host.address for host in cluster.hosts)
     if _same(cluster, addresses):
         # Addresses that any name of a domain has, by a wildcard, say nothing about a host.
-        made_up = secrets.token_hex(8)
-        others = {name: f"{made_up}.{name.partition('.')[2]}".rstrip(".") for name in addresses}
+        random_name = secrets.token_hex(8)
+        others = {name: f"{random_name}.{name.partition('.')[2]}".rstrip(".") for name in addresses}
         of_any = _looked_up(others.values())
         addresses = {name: addresses[name] - of_any[others[name]] for name in addresses}
         if same := _same(cluster, addresses):
@@ -42,19 +42,20 @@ def refuse_same_host(cluster: Cluster, where: str) -> None:
 
 
 def _same(cluster: Cluster, addresses: Mapping[str, frozenset[str]]) -> str:
+    here = {item.address.partition("%")[0] for items in psutil.net_if_addrs().values() for item in items}
     # The first host of each name and address.
     first: dict[str, str] = {}
     for address in addresses:
-        keys = _keys(address, addresses)
+        keys = _keys(address, addresses[address], here)
         chosen = next((first[key] for key in keys if key in first), address)
         first |= dict.fromkeys(keys, chosen)
     return same_host(cluster.hosts, lambda address: first[host_name(address)])
 
 
-def _keys(address: str, addresses: Mapping[str, frozenset[str]]) -> list[str]:
+def _keys(address: str, addresses: frozenset[str], here: Collection[str]) -> list[str]:
     name = host_name(address)
-    is_here = name == socket.gethostname().lower() or any(map(_is_own, addresses[address]))
-    return [name, *([LOCAL] if is_here else []), *addresses[address]]
+    is_here = name == socket.gethostname().lower() or any(_is_here(item, here) for item in addresses)
+    return [name, *([LOCAL] if is_here else []), *addresses]
 
 
 def _looked_up(names: Iterable[str]) -> dict[str, frozenset[str]]:
@@ -73,8 +74,7 @@ def _looked_up(names: Iterable[str]) -> dict[str, frozenset[str]]:
     return dict(addresses)
 
 
-def _is_own(address: str) -> bool:
+def _is_here(address: str, here: Collection[str]) -> bool:
     ip = ipaddress.ip_address(address.partition("%")[0])
     ip = getattr(ip, "ipv4_mapped", None) or ip
-    items = (item for interface in psutil.net_if_addrs().values() for item in interface)
-    return ip.is_loopback or ip.is_unspecified or any(item.address.partition("%")[0] == str(ip) for item in items)
+    return ip.is_loopback or ip.is_unspecified or str(ip) in here
