@@ -68,8 +68,12 @@ AGENTS = ("PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent")
 HYDRA_AGENT = ("HYDRA_LAUNCHER_EXEC", "HYDRA_LAUNCHER_EXTRA_ARGS")
 # Variables that hold paths of this machine: a run needs them, a published record does not.
 LOCAL_VARIABLES = frozenset({"PATH", PATH_VARIABLE, "LD_LIBRARY_PATH", "HOROVOD_AUTOTUNE_LOG", *AGENTS, *HYDRA_AGENT})
-# Not set to tune a worker: how mpirun reaches hosts, as a queue sets it, and what importing scikit-learn sets.
-_NOT_BY_USERS = re.compile(r"(OMPI|PRTE)_MCA_(orte|plm|prte|ras)_\w+|KMP_INIT_AT_FORK|KMP_DUPLICATE_LIB_OK")
+# Not set to tune a worker: how MPI starts processes and where it is, as queues and modules set it, and what importing
+# scikit-learn sets.
+_NOT_BY_USERS = re.compile(
+    r"(OMPI|PRTE)_MCA_(orte|plm|prte|ras)_\w+|PMIX_MCA_\w+|I_MPI_(HYDRA_\w+|PMI_LIBRARY|ROOT)|FI_PROVIDER_PATH"
+    r"|MPICH_(DIR|INTERFACE_HOSTNAME|VERSION)|KMP_INIT_AT_FORK|KMP_DUPLICATE_LIB_OK"
+)
 
 
 def agent(cluster: Cluster, base: Mapping[str, str]) -> str:
@@ -102,6 +106,7 @@ def not_passed_on(base: Mapping[str, str], cluster: Cluster, launchers: Collecti
     parts = [
         f"{', '.join(names)}; a cluster file (--cluster) sets variables of workers: `environment`" * bool(names),
         "threads follow the setting `cores_per_worker`" * any("_NUM_" in name and "THREADS" in name for name in names),
+        "TF_CONFIG: dlbench itself says where workers are" * ("TF_CONFIG" in base.keys() - cluster.environment.keys()),
         "Horovod's settings are options of its strategy" * any(name.startswith("HOROVOD_") for name in names),
         f"entries of PYTHONPATH that are not absolute ({', '.join(relative)})" * bool(relative),
     ]

@@ -18,8 +18,8 @@ _SWITCHES = (
 # Variables of libraries that change speed or numbers: `machine.json` has those that are set. Of all others not even the
 # names are recorded, for results get published.
 TUNING = re.compile(
-    r"(OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|VECLIB|NUMEXPR)_\w*"
-    r"|(OMPI|PRTE|PMIX)_MCA_\w+|MPIR_CVAR_\w+|I_MPI_\w+|FI_\w+|MPI4PY_RC_\w+|UCX_\w+|NCCL_\w+|GLOO_\w+|HOROVOD_\w+"
+    r"(OMP|GOMP|GOTO|KMP|MKL|OPENBLAS|BLIS|VECLIB|NUMEXPR)_\w*"
+    r"|(OMPI|PRTE|PMIX)_MCA_\w+|MPICH_\w+|MPIR_CVAR_\w+|I_MPI_\w+|FI_\w+|MPI4PY_RC_\w+|UCX_\w+|NCCL_\w+|GLOO_\w+|HOROVOD_\w+"
     r"|TF_(ENABLE|DISABLE|CUDNN|XLA|NUM|GPU|FORCE|DETERMINISTIC|USE)_\w+|ONEDNN_\w+|DNNL_\w+|MALLOC_\w+|" + _SWITCHES
 )
 # Those whose values explain how fast a run is, and are no secrets.
@@ -32,6 +32,7 @@ _RECORDED = re.compile(
     r"|OMPI_MCA_(mpi_yield_when_idle|mpi_leave_pinned|mpi_preconnect_mpi|hwloc_base_binding_policy)"
     r"|PRTE_MCA_(rmaps_default_mapping_policy|hwloc_default_binding_policy)|PMIX_MCA_(gds|psec|ptl|pcompress)"
     r"|MPIR_CVAR_(\w+_(ALGORITHM|COLLECTIVE|SIZE|THRESHOLD|YIELD|POLLS_BEFORE_YIELD|NETMOD|DEVICE)|OFI_USE_PROVIDER)"
+    r"|MPICH_(GPU_SUPPORT_ENABLED|OFI_NIC_POLICY|ASYNC_PROGRESS|SMP_SINGLE_COPY_MODE|RANK_REORDER_METHOD)"
     r"|I_MPI_(FABRICS|PIN|PIN_DOMAIN|PIN_CELL|PIN_ORDER|SPIN_COUNT|WAIT_MODE|OFI_PROVIDER|ADJUST_[A-Z]+)"
     r"|FI_(PROVIDER|TCP_IFACE|SOCKETS_IFACE|EFA_USE_DEVICE_RDMA|EFA_FORK_SAFE|MLX_TLS)|MPI4PY_RC_(THREADS|THREAD_LEVEL)"
     r"|UCX_(TLS|NET_DEVICES|RNDV_THRESH|RNDV_SCHEME|ZCOPY_THRESH|MAX_RNDV_RAILS|MAX_EAGER_RAILS|MEMTYPE_CACHE)"

@@ -183,13 +183,11 @@ def _level(key: str, names: tuple[str, ...]) -> str:
     head, dot, _ = key.partition(".")
     if dot and any(name.startswith(f"{head}.") for name in names):
         return ""  # an option among others of its plugin
+    if "hosts" not in names and (key in CLUSTER_KEYS or head == "submitter"):
+        return f"`{key}` belongs in a cluster file (--cluster FILE), not in a scenario"
     if key in Settings.model_fields or (dot and head in OPTION_PREFIXES):
         return f"`{key}` is a setting: it belongs under `base` of a scenario, or with a list of values under `matrix`"
-    if "hosts" in names:
-        return ""
-    if key in CLUSTER_KEYS or (dot and head == "submitter"):
-        return f"`{key}` belongs in a cluster file (--cluster FILE), not in a scenario"
-    return _OTHER_NAMES.get(key, "")
+    return "" if "hosts" in names else _OTHER_NAMES.get(key, "")
 
 
 def dotted(path: Path) -> str:

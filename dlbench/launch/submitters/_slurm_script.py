@@ -61,7 +61,7 @@ _DECIDED = {
     **dict.fromkeys(("nodes", "ntasks", "ntasks-per-node", "tasks-per-node"), _HOSTS),
     **dict.fromkeys(("ntasks-per-core", "ntasks-per-gpu", "ntasks-per-socket", "overcommit"), _HOSTS),
     **dict.fromkeys(("nodelist", "nodefile"), _NAMED_HOSTS),
-    **dict.fromkeys(("gres", "gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "tres-per-task"), _GPUS),
+    **dict.fromkeys(("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "tres-per-task"), _GPUS),
     **dict.fromkeys(("cpus-per-task", "cpus-per-gpu"), _CORES),
     **dict.fromkeys(("mem", "mem-per-cpu", "mem-per-gpu"), _MEMORY),
     **dict.fromkeys(("exclusive", "oversubscribe", "share"), "`submitter.exclusive`"),
@@ -72,12 +72,19 @@ _DECIDED = {
     **dict.fromkeys(("no-requeue", "open-mode", "output", "parsable", "requeue", "signal", "test-only"), _DLBENCH),
     **dict.fromkeys(("wait", "wrap", "help", "quiet", "usage", "verbose", "version"), _DLBENCH),
 }
+_GPU = re.compile(r"(^|,)\s*(gres[:/])?gpu\b")
 _LETTERS = {
     "A": "account", "B": "extra-node-info", "C": "constraint", "D": "chdir", "F": "nodefile", "G": "gpus", "H": "hold",
     "J": "job-name", "L": "licenses", "M": "clusters", "N": "nodes", "O": "overcommit", "Q": "quiet", "S": "core-spec",
     "V": "version", "W": "wait", "a": "array", "b": "begin", "c": "cpus-per-task", "d": "dependency", "e": "error",
     "h": "help", "i": "input", "k": "no-kill", "m": "distribution", "n": "ntasks", "o": "output", "p": "partition",
     "q": "qos", "s": "oversubscribe", "t": "time", "v": "verbose", "w": "nodelist", "x": "exclude",
+}  # fmt: skip
+
+# Some of those that may be set, to tell them from typing errors: "exclude" is no misspelt "exclusive".
+_FREE = ({*_LETTERS.values()} - _DECIDED.keys()) | {
+    "comment", "cpu-freq", "deadline", "gpu-bind", "gpu-freq", "gres", "gres-flags", "hint", "mail-type", "mail-user",
+    "mincpus", "network", "nice", "prefer", "priority", "profile", "reservation", "switches", "time-min", "tmp",
 }  # fmt: skip
 
 Value: TypeAlias = str | int | bool | None
@@ -132,25 +139,35 @@ class OPTIONS(Options):
     @classmethod
     def _are_options(cls, extra: dict[str, str | int | bool]) -> dict[str, str | int | bool]:
         for name, value in extra.items():
-            if reason := instead(name):
+            is_gpu = name == "gres" and _GPU.search(str(value))
+            if reason := f"gres: {value} is decided by {_GPUS}" if is_gpu else _decided(_long(name), name):
                 raise ValueError(reason)
             if not _NAME.fullmatch(name) or len(name) == 1:
-                near = _LETTERS.get(name) or name.strip("-").replace("_", "-").lower()
-                raise ValueError(f"has options of sbatch by their long names: {near}, not {name!r}")
+                raise ValueError(f"has options of sbatch by their long names: {_long(name)}, not {name!r}")
             if isinstance(value, str) and not re.fullmatch(r'[^"\\\x00-\x1f]*', value):
                 raise ValueError(f"{name} holds a quote, a backslash or a line break")
         return extra
 
 
 def instead(name: str) -> str:
-    """Return what decides an option of sbatch, however that is spelled; "" if it may be set.
+    """Return where an option of sbatch belongs, however it is spelled; "" if it is not one.
 
     Args:
         name: `gpus`, `gpus_per_node`, `G`, or a beginning that sbatch takes for the whole, such as `gpus-per-n`.
     """
+    long = _long(name)
+    gpus = f"{_GPUS} for GPUs, else " if long == "gres" else ""
+    return f"write {gpus}`submitter.extra: {{{long}: ...}}`" if long in _FREE else _decided(long, name)
+
+
+def _long(name: str) -> str:
     bare = name.strip("-")
-    spelled = _LETTERS.get(bare, bare.replace("_", "-").lower())
-    long = spelled if spelled in _DECIDED else next((name for name in _DECIDED if name.startswith(spelled)), "")
+    return _LETTERS.get(bare, bare.replace("_", "-").lower())
+
+
+def _decided(spelled: str, name: str) -> str:
+    """Return what decides an option of sbatch; "" if it may be set."""
+    long = spelled if spelled in _DECIDED else next((key for key in _DECIDED if key.startswith(spelled)), "")
     if not long or len(spelled) < 2:
         return ""
     what = name if name == long else f"{name} ({long})"
@@ -189,7 +206,8 @@ def asked(submission: Submission, options: OPTIONS) -> list[tuple[str, Value]]:
     """
     if len({host.slots for host in submission.cluster.hosts}) > 1:
         raise UserError("hosts of a Slurm job have as many slots each", hint="hosts: {count: 2, slots: 4}")
-    found = [*_of_hosts(submission, options), *_of_job(options), *options.extra.items()]
+    extra = ((name, value) for name, value in options.extra.items() if name != "gres")
+    found = [*_of_hosts(submission, options), *_of_job(options), *extra]
     return [(name, value) for name, value in found if value is not None and value is not False]
 
 
@@ -201,7 +219,9 @@ def _of_hosts(submission: Submission, options: OPTIONS) -> Iterator[tuple[str, V
     yield "nodelist", ",".join(host.address for host in hosts) if is_named else None
     yield "ntasks-per-node", hosts[0].slots
     yield "cpus-per-task", options.cores_per_slot
-    yield "gres", f"gpu:{options.gpus_per_host}" if options.gpus_per_host else None
+    # Of two lines sbatch takes the last alone.
+    gres = [f"gpu:{options.gpus_per_host}" if options.gpus_per_host else "", options.extra.get("gres")]
+    yield "gres", ",".join(str(part) for part in gres if part) or None
     yield "mem", options.memory
     yield "exclusive", options.exclusive
 

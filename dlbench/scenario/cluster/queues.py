@@ -14,10 +14,16 @@ _FILES = {
     "LSF": "LSB_DJOB_HOSTFILE",
     "Grid Engine": "PE_HOSTFILE",
     "Cobalt": "COBALT_NODEFILE",
+    "OAR": "OAR_NODEFILE",
+    "Fujitsu": "PJM_O_NODEINF",
+    "HyperQueue": "HQ_NODE_FILE",
+    "LoadLeveler": "LOADL_HOSTFILE",
 }
 _LSF_PAIRS, _LSF_NAMES = "LSB_MCPU_HOSTS", "LSB_HOSTS"
 _FLUX, _FLUX_HOSTS = ("FLUX_JOB_ID", "FLUX_URI"), "FLUX_JOB_NNODES"
 _OLD_SLURM = "SLURM_NODELIST"
+# Outside of a job the second is an option of srun.
+_SLURM_JOB, _SLURM_COUNTS = ("SLURM_JOB_ID", "SLURM_JOBID"), ("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
 
 
 def refuse_unnamed_hosts(environment: Mapping[str, str]) -> None:
@@ -29,13 +35,11 @@ def refuse_unnamed_hosts(environment: Mapping[str, str]) -> None:
     for queue, variable in _FILES.items():
         if path := environment.get(variable):
             _refuse(queue, _hosts_in(Path(path)), f"{variable}={shorten(path)}", f'--hostfile "${variable}"')
-    if _FILES["LSF"] not in environment:
+    if not environment.get(_FILES["LSF"]):
         _refuse_lists_of_lsf(environment)
-    if _OLD_SLURM in environment and NODES not in environment:
-        value = environment[_OLD_SLURM]
-        num_hosts = 0 if set(value) & set(",[") else 1
-        _refuse("Slurm", num_hosts, f"{_OLD_SLURM}={shorten(value)} and no {NODES}", "--hosts a:4,b:4")
-    if any(name in environment for name in _FLUX):
+    if not environment.get(NODES):
+        _refuse_slurm_without_list(environment)
+    if any(map(environment.get, _FLUX)):
         num_hosts = 1 if environment.get(_FLUX_HOSTS) == "1" else 0
         _refuse("Flux", num_hosts, "`flux resource list` shows them", "--hosts a:4,b:4")
 
@@ -50,6 +54,14 @@ def _refuse_lists_of_lsf(environment: Mapping[str, str]) -> None:
     if slots:
         listed = ",".join(f"{name}:{count}" for name, count in slots.items())
         _refuse("LSF", len(slots), variable, f"--hosts {listed}")
+
+
+def _refuse_slurm_without_list(environment: Mapping[str, str]) -> None:
+    names = (_OLD_SLURM, *(_SLURM_COUNTS if any(map(environment.get, _SLURM_JOB)) else ()))
+    if variable := next(filter(environment.get, names), ""):
+        value = environment[variable]
+        is_one = value == "1" if variable in _SLURM_COUNTS else not set(value) & set(",[")
+        _refuse("Slurm", int(is_one), f"{variable}={shorten(value)} and no {NODES}", "--hosts a:4,b:4")
 
 
 def _refuse(queue: str, num_hosts: int, where: str, option: str) -> None:

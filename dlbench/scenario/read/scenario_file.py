@@ -87,20 +87,29 @@ def _scenario(written_as: document.Document, name: str) -> Scenario:
     try:
         scenario = Scenario.model_validate(given).written_in(source)
     except ValidationError as error:
-        wrong = {str(detail["loc"][0]) for detail in error.errors() if detail["loc"]}
+        places = [detail["loc"] for detail in error.errors() if detail["loc"]]
+        # Of a matrix whose one axis is wrong the others are looked at.
+        wrong = {place[: 2 if place[0] == "matrix" else 1] for place in places}
         raise joined([translate(error, source, _allowed), *_others(given, wrong, source)]) from error
     if found := [*_target_mistakes(scenario), *mistakes(scenario)]:
         raise joined(found)
     return scenario
 
 
-def _others(given: dict[str, Any], wrong: set[str], source: Source) -> Sequence[UserError]:
+def _others(given: dict[str, Any], wrong: set[DataPath], source: Source) -> Sequence[UserError]:
     """Return what is wrong in other parts of a scenario than those that are wrong in themselves."""
+    right = {
+        key: {name: part for name, part in value.items() if (key, name) not in wrong}
+        if isinstance(value, dict)
+        else value
+        for key, value in given.items()
+        if (key,) not in wrong
+    }
     try:
-        rest = Scenario.model_validate({key: value for key, value in given.items() if key not in wrong})
+        rest = Scenario.model_validate(right)
     except ValidationError:
         return ()
-    return mistakes(rest.written_in(source), is_whole=wrong.isdisjoint(AXES))
+    return mistakes(rest.written_in(source), is_whole=AXES.isdisjoint(path[0] for path in wrong))
 
 
 def _linked_lines(data: dict[str, Any], source: Source) -> Source:

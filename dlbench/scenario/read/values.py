@@ -35,7 +35,7 @@ def mistakes(scenario: Scenario, *, is_whole: bool = True) -> list[UserError]:
         try:
             if key in Settings.model_fields:
                 _check_setting(path, key, value, scenario)
-            elif is_whole:
+            elif is_whole or "." not in key:
                 _check_option(path, key, value, candidates, scenario.source)
         except UserError as error:
             found.append(error)

@@ -7,22 +7,25 @@ from dlbench.scenario.cluster import Cluster, Host
 
 HERE = Cluster(hosts=(Host(address="localhost", slots=2),))
 FAR = Cluster(hosts=(Host(address="a", slots=1), Host(address="b", slots=1)))
+REMOVED = ["HOROVOD_CYCLE_TIME", "MPICH_GPU_SUPPORT_ENABLED", "OMPI_MCA_btl", "OMP_NUM_THREADS", "TF_CONFIG"]
 SET = {
     "HOROVOD_CYCLE_TIME": "5", "OMP_NUM_THREADS": "4", "OMPI_MCA_btl": "tcp", "NCCL_DEBUG": "INFO", "UCX_TLS": "rc",
+    "MPICH_GPU_SUPPORT_ENABLED": "1", "TF_CONFIG": "{}",
 }  # fmt: skip
 # Neither is a user's wish.
 NOISE = {
     "PATH": "/bin", "OMPI_COMM_WORLD_RANK": "0", "PMIX_RANK": "0", "SLURM_JOB_ID": "7", "DLBENCH_RANK": "0",
     "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile", "PRTE_MCA_plm_ssh_agent": "ssh", "KMP_INIT_AT_FORK": "FALSE",
-    "PYTHONPATH": "/x", "PYTHONSTARTUP": "x",
+    "PYTHONPATH": "/x", "PYTHONSTARTUP": "x", "I_MPI_HYDRA_BOOTSTRAP": "slurm", "I_MPI_PMI_LIBRARY": "/x",
+    "PMIX_MCA_gds": "hash", "MPICH_INTERFACE_HOSTNAME": "a",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("cluster", "launchers", "names"),
     [
-        (HERE, {"mpirun", "local"}, ["HOROVOD_CYCLE_TIME", "OMPI_MCA_btl", "OMP_NUM_THREADS"]),
-        (FAR, {"srun"}, ["HOROVOD_CYCLE_TIME", "OMPI_MCA_btl", "OMP_NUM_THREADS"]),
+        (HERE, {"mpirun", "local"}, REMOVED),
+        (FAR, {"srun"}, REMOVED),
         (FAR, {"srun", "mpirun"}, sorted(SET)),
         (FAR.model_copy(update={"environment": SET | {"UCX_TLS": "tcp"}}), {"mpirun"}, []),
     ],

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.launch.submission import JobStatus, Stage, Submission, cluster_text
-from dlbench.launch.submitters import direct, sbatch
+from dlbench.launch.submitters import _slurm_script, direct, sbatch
 from dlbench.launch.submitters._job import Tail
 from dlbench.launch.submitters._slurm_job import job_status
 from dlbench.scenario.cluster import Cluster, Host, Prices, cluster_file
@@ -121,6 +121,8 @@ def test_a_job_of_one_host_is_this_machine_with_the_slots_that_were_asked_for() 
         ({"extra": {"": "a"}}, "by their long names"),
         ({"extra": {"mail_type": "ALL"}}, "by their long names: mail-type"),
         ({"extra": {"partition": "gpu"}}, "partition is decided by `submitter.partition`"),
+        ({"extra": {"gres": "gpu:2"}}, "gpu:2 is decided by `submitter.gpus_per_host`"),
+        ({"extra": {"gres": "nvme:1,gres/gpu:a100:2"}}, "is decided by `submitter.gpus_per_host`"),
         ({"extra": {"comment": 'a"b'}}, "holds a quote"),
         ({"extra": {"comment": "a\nb"}}, "a line break"),
         ({"per": "host"}, "'study' or 'run'"),
@@ -133,7 +135,7 @@ def test_options_that_no_script_can_hold_are_refused(given: dict[str, Any], said
 
 def test_an_option_that_dlbench_decides_is_refused_in_every_spelling() -> None:
     for names, decides in (
-        ("gpus G gpus-per-node gpus_per_node GPUS_PER_NODE --gpus gpus-per-n gres gpus-per-task", "gpus_per_host"),
+        ("gpus G gpus-per-node gpus_per_node GPUS_PER_NODE --gpus gpus-per-n gpus-per-task", "gpus_per_host"),
         ("nodelist w nodel nodefile F", "`hosts: [{address"),
         ("nodes N ntasks n ntasks-per-node ntasks_per_node tasks-per-node overcommit", "`hosts: {count"),
         ("time t --time -t", "submitter.time_limit"),
@@ -148,8 +150,11 @@ def test_an_option_that_dlbench_decides_is_refused_in_every_spelling() -> None:
             assert decides in sbatch.instead(name), name
             with pytest.raises(ValidationError, match="is decided by"):
                 sbatch.OPTIONS.model_validate({"extra": {name: "x"}})
-    for name in ("constraint", "comment", "nice", "reservation", "exclude", "time-min", "hold", "no-kill", "mail-type"):
+    free = "constraint comment nice reservation exclude time-min hold no-kill mail-type gres"
+    for name in free.split():
         assert sbatch.OPTIONS.model_validate({"extra": {name: "x"}}).extra == {name: "x"}
+        assert f"`submitter.extra: {{{name}: ...}}`" in sbatch.instead(name)
+    assert [sbatch.instead(name) for name in ("exclusiveness", "zebra")] == ["", ""]
 
 
 def test_an_option_of_sbatch_beside_the_submitters_own_is_refused_with_the_setting() -> None:
@@ -166,6 +171,16 @@ def test_an_option_of_sbatch_beside_the_submitters_own_is_refused_with_the_setti
 def test_every_form_of_a_time_limit_is_taken() -> None:
     for limit in ("30", "30:00", "4:00:00", "1-0", "1-12:30", "2-00:00:00"):
         assert sbatch.OPTIONS(time_limit=limit).time_limit == limit
+
+
+def test_other_resources_stand_beside_gpus(tmp_path: Path) -> None:
+    for options, gres in (
+        ({"gpus_per_host": 2, "extra": {"gres": "nvme:1"}}, ["gpu:2,nvme:1"]),
+        ({"extra": {"gres": "lscratch:100"}}, ["lscratch:100"]),
+        ({"extra": {"nice": 1}}, []),
+    ):
+        asked = _slurm_script.asked(submission(tmp_path), sbatch.OPTIONS.model_validate(options))
+        assert [value for name, value in asked if name == "gres"] == gres, options
 
 
 def test_hosts_with_different_slots_cannot_be_asked_for(tmp_path: Path) -> None:

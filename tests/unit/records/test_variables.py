@@ -23,6 +23,7 @@ def test_variables_that_change_speed_are_kept() -> None:
         "NCCL_MAX_NCHANNELS": "8",
         "UCX_TLS": "rc,sm",
         "NUMEXPR_MAX_THREADS": "2",
+        "MPICH_OFI_NIC_POLICY": "NUMA",
         "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": "ring",
     }
     assert variables.tuning({**kept, "LANG": "C", "PATH": "/bin", "MY_OMP_NUM_THREADS": "3"}) == kept

@@ -1,8 +1,11 @@
 import os
+import re
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 from pydantic import ValidationError
 
@@ -119,13 +122,20 @@ def test_hosts_of_one_address_are_one_from_every_way_in(tmp_path: Path, monkeypa
         "b": "192.0.2.2",
         "six": "2001:db8::1",
         "me.example": "127.0.0.1",
+        "me-too.example": "192.0.2.9",
     }
 
     def look_up(name: str, *_: object, **__: object) -> list[Any]:
-        if name not in known and not name[0].isdecimal() and ":" not in name:
+        if name.endswith(".wild"):
+            return [(0, 0, 0, "", ("192.0.2.7", 0))]
+        if name not in known and not re.fullmatch(r"[0-9.]+|[0-9a-f]*:[0-9a-f:.]+", name):
             raise socket.gaierror
         return [(0, 0, 0, "", (known.get(name, name), 0))]
 
+    def interfaces() -> dict[str, list[Any]]:
+        return {"lo": [SimpleNamespace(address="127.0.0.1")], "eth0": [SimpleNamespace(address="192.0.2.9")]}
+
+    monkeypatch.setattr(psutil, "net_if_addrs", interfaces)
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     monkeypatch.setattr(socket, "gethostname", lambda: "Me")
     for hosts, said in (
@@ -134,6 +144,14 @@ def test_hosts_of_one_address_are_one_from_every_way_in(tmp_path: Path, monkeypa
         (("[2001:db8::1]", "six"), "[2001:db8::1]:8"),
         (("me", "localhost"), "me and localhost are the same host: write it once, with all its slots: localhost:8"),
         (("localhost", "me.example"), "localhost:8"),
+        (("localhost", "me-too.example"), "localhost:8"),
+        (("localhost", "127.0.1.1"), "localhost:8"),
+        (("localhost", "[::ffff:127.0.0.1]"), "localhost:8"),
+        # Whatever address a socket may be bound to.
+        (("192.0.2.3", "192.0.2.4"), ""),
+        # Any name there has the address.
+        (("c.wild", "d.wild"), ""),
+        (("c.wild", "192.0.2.7"), ""),
         (("a", "b"), ""),
         # What cannot be looked up here may be known to ssh.
         (("nowhere", "somewhere"), ""),

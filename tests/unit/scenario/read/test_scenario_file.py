@@ -90,6 +90,7 @@ def test_each_mistake_gets_one_message_with_its_line(subtests: pytest.Subtests) 
         ("matrix:\n  workers: [1]\n  repeats: [3]", 3, "write it beside `matrix`"),
         ("base: {}\nhosts: a:4", 2, "`hosts` belongs in a cluster file (--cluster FILE)"),
         ("base:\n  ssh: x", 2, "`ssh` belongs in a cluster file"),
+        ("base: {}\nsubmitter: sbatch", 2, "`submitter` belongs in a cluster file"),
         ("base:\n  submitter.partition: x", 2, "`submitter.partition` belongs in a cluster file"),
         # Names of other programs.
         ("base:\n  gpus: 4", 2, "`workers` says how many"),
@@ -171,6 +172,8 @@ def test_all_mistakes_are_named_in_the_order_of_the_text() -> None:
     first, *others = found.splitlines()
     assert first == "s.yaml: 6 mistakes:"
     assert [line.split(":")[1] for line in others if line.startswith("s.yaml:")] == list("234678")
+    axes = refused("base:\n  model: mpl\n  target: 3\nmatrix:\n  batch_size: [16..128]\n  workers: 1-4\ntarget: 3\n")
+    assert [line.split(":")[1] for line in axes.splitlines() if line.startswith("s.yaml:")] == [" 5 mistakes", *"23567"]
     many = refused("base:\n" + "".join(f"  odd{number}: 1\n" for number in range(30)))
     assert many.startswith("s.yaml: 30 mistakes:")
     assert many.endswith("\nand 10 more")
