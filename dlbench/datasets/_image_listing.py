@@ -154,7 +154,7 @@ def _refuse_parts(root: Path, inner: Mapping[str, frozenset[str]], ranks: Mappin
             "to be a copy of the data set, not a class",
             hint=f"move it elsewhere, or name it: `dataset.path: {root / copy}`",
         )
-    for name, other in combinations(inner, 2):
+    for name, other in combinations(filter(inner.get, inner), 2):
         shared = inner[name] & inner[other]
         if len(shared) > 1 and 2 * len(shared) >= len(inner[name] | inner[other]):
             raise UserError(

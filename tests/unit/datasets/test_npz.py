@@ -50,6 +50,38 @@ def test_a_part_of_its_own_validates(prepared, here):
     assert (len(named.x), named.validation_x) == (10, None)
 
 
+# Names of arrays as people write them: all in the file, those that validate, and those that are not used.
+NAMES = {
+    "X_train y_train X_test y_test": ("X_test y_test", ""),
+    "X y X_test y_test": ("X_test y_test", ""),
+    "x_train y_train x_test y_test x_val y_val": ("x_val y_val", "'x_test', 'y_test'"),
+    "train_images train_labels val_images val_labels test_images test_labels": (
+        "val_images val_labels",
+        "'test_images', 'test_labels'",
+    ),
+    "xtrain ytrain xtest ytest": ("xtest ytest", ""),
+    "trainX trainY testX testY": ("testX testY", ""),
+    "data target": ("", ""),
+    "x y x_test": ("", "'x_test'"),
+    "arr_0 arr_1": ("", ""),
+}
+
+
+def test_names_of_arrays_tell_samples_classes_and_parts(here, subtests):
+    for names, (validation, unused) in NAMES.items():
+        with subtests.test(names=names):
+            arrays = dict(zip(names.split(), (FLOATS, CLASSES) * 3, strict=False))
+            arrays |= dict(zip(validation.split(), (FLOATS[:9], CLASSES[:9]), strict=False))
+            options = npz.OPTIONS(path=saved(here, **arrays))
+            described, said = npz.describe(options), npz.verify(options)
+            assert (described.num_train, described.num_validation) == (30, 9 if validation else None)
+            assert ("not used" in said, unused in said) == (bool(unused), True)
+    path = saved(here, X_train=FLOATS, y_train=CLASSES, X_test=FLOATS[:9], y_test=CLASSES[:9])
+    assert npz.describe(npz.OPTIONS(path=path, x="X_train", y="y_train")).num_validation == 9
+    with pytest.raises(UserError, match="neither x and y"):
+        npz.describe(npz.OPTIONS(path=saved(here, x1=FLOATS, x2=FLOATS, y=CLASSES)))
+
+
 def test_one_hot_rows_are_classes(prepared, here):
     path = saved(here, x=FLOATS, y=np.eye(3, dtype=np.float32)[CLASSES])
     assert np.array_equal(prepared.arrays("npz", path=path).y, CLASSES)
