@@ -4,6 +4,7 @@ import codecs
 import csv
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -156,16 +157,18 @@ def _by_lines(head: bytes) -> FileFormat | None:
         return None
     if all(re.fullmatch(r"[-+.\d]+(\s+\d+:\S+)+\s*", line) for line in lines):
         return _by_name("libsvm")
-    for separator in (",", "\t", ";", "|", " "):
-        rows = list(csv.reader(map(str.strip, lines), delimiter=separator, skipinitialspace=True))
-        if len({len(row) for row in rows}) != 1 or len(rows[0]) < 2:
-            continue
-        enough = all if separator == " " else any
-        num_rows_with_numbers = sum(enough(map(_is_number, row)) for row in rows)
-        are_words = separator in ",;\t" and len(rows[0]) > 2 and not any(" " in word for row in rows for word in row)
-        if are_words or 2 * num_rows_with_numbers >= len(rows):
-            return _TABLE
-    return None
+    return _TABLE if any(_is_table(lines, separator) for separator in ",\t;| ") else None
+
+
+def _is_table(lines: Sequence[str], separator: str) -> bool:
+    """Whether lines have equally many columns, with numbers in them (between spaces: only numbers) or single words."""
+    rows = list(csv.reader(map(str.strip, lines), delimiter=separator, skipinitialspace=True))
+    if len({len(row) for row in rows}) != 1 or len(rows[0]) < 2:
+        return False
+    enough = all if separator == " " else any
+    num_rows_with_numbers = sum(enough(map(_is_number, row)) for row in rows)
+    are_words = separator in ",;\t" and len(rows[0]) > 2 and not any(" " in word for row in rows for word in row)
+    return are_words or 2 * num_rows_with_numbers >= len(rows)
 
 
 def _is_number(word: str) -> bool:

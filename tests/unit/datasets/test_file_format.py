@@ -105,7 +105,6 @@ TABLES = {
     "t.psv": ("cat|1\ndog|2\n", "a table"),
     "german.txt": ("Katze;1;1,5\nHund;2;2,5\n", "a table"),
     "agaricus-lepiota.data": ("p,x,s,n,t,p\ne,x,y,n,t,p\n", "a table"),
-    "units": ("time;speed\ns;m/s\n1;2\n3;4\n", "a table"),
     "commented": ("# x y\n1 2\n3 4\n", "a table"),
     "a9a": ("-1 3:1 11:1\n+1 5:1\n", "LIBSVM"),
     "rows": ('{"a": 1}\n', "JSON"),
