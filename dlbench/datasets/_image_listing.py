@@ -42,7 +42,8 @@ class ImageFile:
 class Listing:
     """All images of a data set by part (`train`, perhaps `validation`), sorted by class and path.
 
-    `ignored_files` counts those that are no images by class and end of the name; `validation_folder` is the folder of the validation part, relative to `root`; empty where there is none.
+    `ignored_files` counts those that are no images by class and end of the name. `validation_folder` is the folder of
+    the validation part, relative to `root`; empty where there is none.
     """
 
     root: Path
@@ -136,8 +137,8 @@ def _layout(root: Path) -> tuple[dict[str, Path], list[str]]:
 
 
 _PARTS_HINT = (
-    "call the folders of the parts train and validation, each with one folder for each class in it, or name the one that "
-    "holds the class folders: `dataset.path: {0}/...`"
+    "call the folders of the parts train and validation, each with one folder for each class in it, or name the one "
+    "that holds the class folders: `dataset.path: {0}/...`"
 )
 
 
@@ -150,8 +151,8 @@ def _refuse_parts(root: Path, inner: Mapping[str, frozenset[str]], ranks: Mappin
     copy = next((name for name in inner if len(inner[name] & inner.keys()) > 1), None)
     if copy is not None:
         raise UserError(
-            f"{root}: {copy!r} holds folders that are called as those beside it: {_some(sorted(inner[copy]))}; it seems "
-            "to be a copy of the data set, not a class",
+            f"{root}: {copy!r} holds folders that are called as those beside it: {_some(sorted(inner[copy]))}; it "
+            "seems to be a copy of the data set, not a class",
             hint=f"move it elsewhere, or name it: `dataset.path: {root / copy}`",
         )
     for name, other in combinations(filter(inner.get, inner), 2):
@@ -160,8 +161,8 @@ def _refuse_parts(root: Path, inner: Mapping[str, frozenset[str]], ranks: Mappin
             raise UserError(
                 f"{root}: {name!r} and {other!r} hold the same folders, {_some(sorted(shared))}: it is not clear "
                 "whether these are the classes, and which folder above them is for training",
-                hint=f"{_PARTS_HINT.format(root)}; if {name!r} and {other!r} are classes, move their files directly into "
-                "them, or return the samples from a function: `dataset: module:function`",
+                hint=f"{_PARTS_HINT.format(root)}; if {name!r} and {other!r} are classes, move their files directly "
+                "into them, or return the samples from a function: `dataset: module:function`",
             )
     alone = [name for name in ranks if _is_plain(name) and len(inner[name]) > 1]
     if alone and len(inner) > 1:

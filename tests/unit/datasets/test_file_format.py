@@ -64,7 +64,8 @@ BY_CONTENT = {
     "LMDB": bytes(16) + b"\xde\xc0\xef\xbe" + JUNK, "video": b"\x00\x00\x00 ftypisom" + JUNK,
     "NumPy array": content_of(np.save, np.arange(9)), "NumPy archive": content_of(np.savez, np.arange(9)),
     "pickle": pickle.dumps({"a": 1}), "PyTorch": zipped("archive/data.pkl"), "Excel": zipped("[Content_Types].xml"),
-    "Office": zipped("word/document.xml"), "WebP": b"RIFF\x00\x00\x00\x00WEBPVP8 " + JUNK, "audio": b"RIFF\x00\x01" + JUNK,
+    "Office": zipped("word/document.xml"), "WebP": b"RIFF\x00\x00\x00\x00WEBPVP8 " + JUNK,
+    "audio": b"RIFF\x00\x01" + JUNK,
     "zip": zipped("a.csv"), "tar archive": content_of(tarred),
 }  # fmt: skip
 
@@ -153,7 +154,8 @@ TEXTS = {
     "한국어.txt": "옛날 옛적에 " * 900, "中文": "从前有座山", "arabic.txt": "كان يا ما كان",
     "europarl.pt": "Declaro reaberta",
     "tar.1": "a page of a manual", "pi": "14159 26535\n8979\n", "verse.dat": "Rose, oh\npure contradiction, joy\n",
-    "a.json.py": "x = {'a': 1}\n", "cites": "[1] a\n[2] b\n", "pairs.tab": "hello\tbonjour\n", "chat": "1/2, 10:15 - A: hi\n",
+    "a.json.py": "x = {'a': 1}\n", "cites": "[1] a\n[2] b\n", "pairs.tab": "hello\tbonjour\n",
+    "chat": "1/2, 10:15 - A: hi\n",
     "prose": "In 1984, he\nleft, in 7 days,\n", "page.html": "<html></html>", "a.c": "int main() {\f}\n",
     "colors.log": "\x1b[31mred\x1b[0m",
     "PAR1": "PAR1 is a gene", "BZh": "BZh91AY&SY is how bzip2 begins", "GIF8": "GIF89a", "bom.txt": "\ufeffa text",

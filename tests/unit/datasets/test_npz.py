@@ -212,6 +212,30 @@ def test_arrays_that_cannot_be_trained_on_are_refused_alike_before_and_at_prepar
                 assert prepared_refusal(prepared, path) == found
 
 
+def test_what_makes_classes_of_other_labels_is_in_the_hint(tmp_path, subtests):
+    for labels, hint in (
+        (CLASSES.astype(str), "return_inverse"),
+        (CLASSES * 2 - 1, "return_inverse"),
+        (CLASSES > 0, "astype(int)"),
+        (CLASSES.astype(float), "astype(int)"),
+        (CLASSES + 0.5, "docs/own-code.md"),
+        (np.where(CLASSES == 1, np.nan, CLASSES), "docs/own-code.md"),
+    ):
+        with subtests.test(labels=labels[:3]), pytest.raises(UserError) as caught:
+            npz.describe(npz.OPTIONS(path=saved(tmp_path, x=FLOATS, y=labels)))
+        assert hint in caught.value.hint
+
+
+def test_classes_that_no_training_sample_has_are_reported_or_refused(prepared, tmp_path):
+    path = saved(tmp_path, x=FLOATS, y=CLASSES * 2)
+    assert "2 of 5 classes have no sample: 1, 3" in npz.verify(npz.OPTIONS(path=path))
+    prepared.entry("npz", path=path)
+    assert any("2 of 5 classes" in line for line in prepared.said)
+    path = saved(tmp_path, x=FLOATS, y=CLASSES, x_test=FLOATS, y_test=CLASSES * 2)
+    assert "does not have: 4" in refusal(npz.verify, Path(path))
+    assert prepared_refusal(prepared, Path(path)) == refusal(npz.describe, Path(path))
+
+
 def test_sound_arrays_of_any_order_and_type_are_read_as_numpy_reads_them(prepared, tmp_path, monkeypatch, subtests):
     monkeypatch.setattr(npz, "PIECE_BYTES", 100)  # several pieces, and rows beyond a piece
     cases = {
