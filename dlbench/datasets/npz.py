@@ -33,7 +33,10 @@ _ROLES = (
     ("x", "images", "image", "data", "features", "inputs", "samples"),
     ("y", "labels", "label", "targets", "target", "classes"),
 )
-_PART_WORDS = {"train": ("train", "training", ""), "validation": ("validation", "valid", "val", "dev", "test")}
+_PART_WORDS = {
+    "train": ("train", "training", "tr", ""),
+    "validation": ("validation", "valid", "val", "dev", "test", "te"),
+}
 # `verify` reads this much of the samples of each part.
 VERIFIED_BYTES = 2**30
 _READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -295,9 +298,9 @@ def _pairs(there: Sequence[str]) -> dict[str, tuple[str, str]]:
     pairs: dict[str, tuple[str, str]] = {}
     for part, words in _PART_WORDS.items():
         for word, *roles in product(words, *_ROLES):
-            pair = [names[form] for role in roles for form in {role + word, word + role} if form in names]
-            if len(pair) == 2:
-                pairs.setdefault(part, (pair[0], pair[1]))
+            x, y = (names.get(role + word) or names.get(word + role) for role in roles)
+            if x and y:
+                pairs.setdefault(part, (x, y))
     if not pairs and sorted(there) == ["arr_0", "arr_1"]:  # as np.savez calls arrays without names
         return {"train": ("arr_0", "arr_1")}
     return pairs

@@ -61,6 +61,7 @@ NAMES = {
     ),
     "xtrain ytrain xtest ytest": ("xtest ytest", ""),
     "trainX trainY testX testY": ("testX testY", ""),
+    "Xtr ytr Xte yte": ("Xte yte", ""),
     "data target": ("", ""),
     "x y x_test": ("", "'x_test'"),
     "arr_0 arr_1": ("", ""),
@@ -80,6 +81,8 @@ def test_names_of_arrays_tell_samples_classes_and_parts(here, subtests):
     assert npz.describe(npz.OPTIONS(path=path, x="X_train", y="y_train")).num_validation == 9
     with pytest.raises(UserError, match="neither x and y"):
         npz.describe(npz.OPTIONS(path=saved(here, x1=FLOATS, x2=FLOATS, y=CLASSES)))
+    with pytest.raises(UserError, match="neither x and y"):
+        npz.describe(npz.OPTIONS(path=saved(here, x_train=FLOATS, train_x=FLOATS, a=CLASSES)))
 
 
 def test_one_hot_rows_are_classes(prepared, here):
