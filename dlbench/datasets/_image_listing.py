@@ -3,9 +3,10 @@
 import hashlib
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import combinations, islice, product
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ HELD_OUT = (
     "tests",
 )  # fmt: skip
 # Words beside them that change nothing: `seg_train`, `TrainingSet`, `test images`.
-_FILLERS = {"set", "data", "dataset", "images", "imgs", "image", "img", "seg", "split", "part", "folder"}
+_FILLERS = {"set", "data", "dataset", "images", "imgs", "image", "img", "seg", "split", "part", "folder", "dir"}
 # Folders that only hold another one, as archives have them: `seg_train/seg_train/<classes>`.
 _MOST_WRAPPERS = 3
 MANY = 10
@@ -41,13 +42,14 @@ class ImageFile:
 class Listing:
     """All images of a data set by part (`train`, perhaps `validation`), sorted by class and path.
 
-    `validation_folder` is the folder of the validation part, relative to `root`; empty where there is none.
+    `ignored_files` counts those that are no images by class and end of the name. `validation_folder` is the folder of
+    the validation part, relative to `root`; empty where there is none.
     """
 
     root: Path
     class_names: tuple[str, ...]
     parts: dict[str, tuple[ImageFile, ...]]
-    num_ignored_files: int
+    ignored_files: Counter[tuple[str, str]]
     ignored_folders: tuple[str, ...]
     validation_folder: str
 
@@ -80,25 +82,26 @@ def read_listing(root: Path, limit_per_class: int | None, seed: int) -> Listing:
     if not class_names:
         foreign = next(filter(None, map(refusal, islice(sorted(root.iterdir()), MANY))), None)
         raise UserError(
-            f"{root} has no class folders" + (f"; {foreign.message}" if foreign else ""),
+            f"{folders['train']} has no class folders" + (f"; {foreign.message}" if foreign else ""),
             hint=foreign.hint if foreign else "it needs one folder of JPEG or PNG files for each class",
         )
     parts: dict[str, tuple[ImageFile, ...]] = {}
-    num_ignored = 0
+    ignored_files: Counter[tuple[str, str]] = Counter()
     for part, folder in folders.items():
         images: list[ImageFile] = []
         for label, name in enumerate(class_names):
             files = list(_walk(folder / name, frozenset())) if (folder / name).is_dir() else []
             found = [entry for entry in files if _is_image(entry.name)]
             images += _limited(_image_files(root, found, label), limit_per_class, seed)
-            num_ignored += len(files) - len(found)
+            others = (entry.name for entry in files if not (_is_image(entry.name) or _is_hidden(entry.name)))
+            ignored_files.update((_readable(name), Path(other).suffix.lower()) for other in others)
         parts[part] = tuple(images)
-    _check_classes(folders, class_names, parts)
+    _check_classes(folders, class_names, parts, ignored_files)
     return Listing(
         root,
         tuple(map(_readable, class_names)),
         {part: found for part, found in parts.items() if found},
-        num_ignored,
+        ignored_files,
         tuple(map(_readable, ignored_folders)),
         _readable(os.path.relpath(folders["validation"], root)) if "validation" in folders else "",
     )
@@ -118,7 +121,7 @@ def _layout(root: Path) -> tuple[dict[str, Path], list[str]]:
     pairs = [
         (train, other)
         for train, other in product(ranks, ranks)
-        if ranks[train] == 0 < ranks[other] and (inner[train] & inner[other] or (_is_plain(train) and _is_plain(other)))
+        if ranks[train] == 0 < ranks[other] and (inner[train] & inner[other] or _subject(train) == _subject(other))
     ]
     if not pairs:
         _refuse_parts(root, inner, ranks)
@@ -134,25 +137,33 @@ def _layout(root: Path) -> tuple[dict[str, Path], list[str]]:
 
 
 _PARTS_HINT = (
-    "call the folders of the parts train and validation, or name the one that holds the class folders: "
-    "`dataset.path: {0}/...`"
+    "call the folders of the parts train and validation, each with one folder for each class in it, or name the one "
+    "that holds the class folders: `dataset.path: {0}/...`"
 )
 
 
 def _refuse_parts(root: Path, inner: Mapping[str, frozenset[str]], ranks: Mapping[str, int]) -> None:
-    """Refuse folders that seem to be parts: they hold the same folders, or a single one has the name of a part.
+    """Refuse folders that seem to be parts or copies: they hold the same folders as others, or are called as a part.
 
     Raises:
         UserError: There are such folders.
     """
-    nested = [names for names in inner.values() if names]
-    shared, all_names = frozenset.intersection(*nested or [frozenset()]), frozenset().union(*nested)
-    if len(nested) > 1 and len(shared) > 1 and 2 * len(shared) >= len(all_names):
+    copy = next((name for name in inner if len(inner[name] & inner.keys()) > 1), None)
+    if copy is not None:
         raise UserError(
-            f"{root}: {_some([name for name in inner if inner[name]])} hold the same folders, {_some(sorted(shared))}: "
-            "those are the classes, and the names of the folders above them do not say which one is for training",
-            hint=_PARTS_HINT.format(root),
+            f"{root}: {copy!r} holds folders that are called as those beside it: {_some(sorted(inner[copy]))}; it "
+            "seems to be a copy of the data set, not a class",
+            hint=f"move it elsewhere, or name it: `dataset.path: {root / copy}`",
         )
+    for name, other in combinations(filter(inner.get, inner), 2):
+        shared = inner[name] & inner[other]
+        if len(shared) > 1 and 2 * len(shared) >= len(inner[name] | inner[other]):
+            raise UserError(
+                f"{root}: {name!r} and {other!r} hold the same folders, {_some(sorted(shared))}: it is not clear "
+                "whether these are the classes, and which folder above them is for training",
+                hint=f"{_PARTS_HINT.format(root)}; if {name!r} and {other!r} are classes, move their files directly "
+                "into them, or return the samples from a function: `dataset: module:function`",
+            )
     alone = [name for name in ranks if _is_plain(name) and len(inner[name]) > 1]
     if alone and len(inner) > 1:
         raise UserError(
@@ -170,12 +181,17 @@ def _part_rank(name: str) -> int | None:
 
 def _is_plain(name: str) -> bool:
     """Whether a name is that of a part and nothing else: `seg_train` is, `train station` is not."""
-    words = set(_words(name))
-    return bool(words) and words <= _FILLERS.union(TRAIN, HELD_OUT)
+    return bool(_words(name)) and not _subject(name)
+
+
+def _subject(name: str) -> set[str]:
+    """Return the words of a name that say nothing of a part: `pets` of `pets_train`."""
+    return set(_words(name)) - _FILLERS.union(TRAIN, HELD_OUT)
 
 
 def _words(name: str) -> list[str]:
-    separated = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[a-z])(?=(?:set|data|images|imgs)(?![a-z]))", " ", name)
+    name = re.sub("hold[-_ ]out", "holdout", name.lower() if name.isupper() else name, flags=re.IGNORECASE)
+    separated = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[a-z])(?=(?:set|data|dir|images|imgs?)(?![a-z]))", " ", name)
     return re.findall("[a-z]+", separated.lower())
 
 
@@ -244,13 +260,17 @@ def _check_classes(
     folders: dict[str, Path],
     class_names: tuple[str, ...],
     parts: dict[str, tuple[ImageFile, ...]],
+    ignored_files: Counter[tuple[str, str]],
 ) -> None:
     present = {image.label for image in parts["train"]}
     empty = [name for label, name in enumerate(class_names) if label not in present]
     if empty:
+        ends = sorted({end for name, end in ignored_files if name in map(_readable, empty)} - {""})
         raise UserError(
-            f"{folders['train']}: no JPEG or PNG file in the class folders {_some(empty)}",
-            hint="a class without samples cannot be learned: fill or remove these folders",
+            f"{folders['train']}: no JPEG or PNG file in the class folders {_some(empty)}"
+            + (f", only {', '.join(ends[:MANY])}" if ends else ""),
+            hint="a class without samples cannot be learned: fill or remove these folders"
+            + (", or convert their images to PNG" if ends else ""),
         )
     if len(class_names) < 2:
         raise UserError(f"{folders['train']}: {class_names[0]!r} is its only class folder; at least two are needed")

@@ -26,6 +26,8 @@ Array = npt.NDArray[Any]
 # Elements pass through memory in pieces of about this size.
 PIECE_BYTES = 4 * 2**20
 PROGRESS_INTERVAL_S = 1.0
+# Numbers the classes of any type from 0.
+_NUMBERED = "`np.unique(y, return_inverse=True)[1]`"
 
 
 def pieces(x: Array) -> Iterator[slice]:
@@ -85,7 +87,7 @@ class ArrayChecker:
         self.say = say
         self._forms: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
         self._largest_class = -1
-        self._has_class_zero = False
+        self._classes: dict[str, Array] = {}
         self.describe(source="")
 
     def describe(
@@ -145,7 +147,7 @@ class ArrayChecker:
         if not len(x):
             raise UserError(f"{name_x} is empty; it must hold at least one sample")
         self._check_equal_forms(part, x, y)
-        self._note_classes(name_y, y)
+        self._note_classes(part, y)
 
     def class_names(self, num_train: int) -> tuple[str, ...]:
         """Return the names of the classes, where there are `num_train` training samples.
@@ -164,8 +166,8 @@ class ArrayChecker:
                 f"class numbers reach {self._largest_class:,} but there are only {num_train:,} training samples",
                 hint="y must hold class numbers 0, 1, 2, ...",
             )
-        if names is None and not self._has_class_zero:
-            raise UserError("no sample is of class 0", hint="classes are numbered from 0; subtract the smallest number")
+        if names is None:
+            self._check_numbers()
         return tuple(str(number) for number in range(num_classes)) if names is None else names
 
     def _append_piece(self, part: str, x: Array, y: Array) -> None:
@@ -175,14 +177,37 @@ class ArrayChecker:
         if self._vocabulary is not None:
             _check_tokens(name, x, self._vocabulary)
 
-    def _note_classes(self, name: str, y: Array) -> None:
-        smallest, largest = int(y.min()), int(y.max())
+    def gaps(self) -> str:
+        """Return which class numbers no sample has, in words; empty where there are none, or the classes have names."""
+        missing = np.setdiff1d(np.arange(self._largest_class), self._classes.get("train", np.arange(0)))
+        if self._class_names is not None or not len(missing):
+            return ""
+        return (
+            f"{len(missing):,} of {self._largest_class + 1:,} classes have no sample: {_numbers(missing)} "
+            f"({_NUMBERED} leaves no gaps)"
+        )
+
+    def _check_numbers(self) -> None:
+        train = self._classes["train"]
+        unknown = np.setdiff1d(self._classes.get("validation", train), train)
+        name, name_validation = self._array_names["train"][1], self._array_names["validation"][1]
+        if len(unknown):
+            raise UserError(
+                f"{name_validation} has class numbers that {name} does not have: {_numbers(unknown)}",
+                hint="a class without training samples cannot be learned: remove its samples or number all parts alike",
+            )
+        if train[0] != 0:
+            raise UserError("no sample is of class 0", hint="classes are numbered from 0; subtract the smallest number")
+
+    def _note_classes(self, part: str, y: Array) -> None:
+        name, smallest, largest = self._array_names[part][1], int(y.min()), int(y.max())
         if smallest < 0:
-            raise UserError(f"{name} holds {smallest}; classes are numbered from 0")
+            raise UserError(f"{name} holds {smallest}; classes are numbered from 0", hint=_NUMBERED)
         if largest >= 2**31:
             raise UserError(f"{name} holds {largest:,}, which is not a class number")
         self._largest_class = max(self._largest_class, largest)
-        self._has_class_zero = self._has_class_zero or smallest == 0
+        if self._class_names is None:
+            self._classes[part] = np.unique(np.append(self._classes.get(part, y[:0]), y))
 
     def _check_equal_forms(self, part: str, x: Array, y: Array) -> None:
         """Refuse samples or classes of another form than those before, or than those of the training part."""
@@ -235,7 +260,7 @@ class ArrayWriter(ArrayChecker):
             raise UserError("the data set has no training samples")
         names = self.class_names(self._streams["x"].num_rows)
         arrays = {name: stream.finish() for name, stream in self._streams.items()}
-        self.say(f"{self._num_written:,} samples written")
+        self.say(f"{self._num_written:,} samples written" + (f"; {gaps}" if (gaps := self.gaps()) else ""))
         return DatasetContent(arrays=arrays, class_names=names, vocabulary=self._vocabulary, **self._described)
 
     def _append_piece(self, part: str, x: Array, y: Array) -> None:
@@ -282,6 +307,10 @@ class ArrayWriter(ArrayChecker):
             self.say(f"{self._num_written:,}{total} samples")
 
 
+def _numbers(classes: Array) -> str:
+    return ", ".join(map(str, classes[:10])) + (" ..." if len(classes) > 10 else "")
+
+
 def _stored_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the type that samples are stored in: bytes for bool, native byte order for all."""
     return np.dtype(np.uint8) if dtype.kind == "b" else dtype.newbyteorder("=")
@@ -313,7 +342,12 @@ def _check_classes(name: str, y: Array, target_shape: tuple[int, ...]) -> None:
     if y.shape[1:] != target_shape:
         raise UserError(f"{name} has shape {y.shape}; each sample needs class numbers of shape {target_shape}")
     if y.dtype.kind not in "ui" and len(y):
-        raise UserError(f"{name} holds {y.dtype}; class numbers are integers", hint="`.astype(int)`")
+        hint = "`.astype(int)`" if y.dtype.kind == "b" else _NUMBERED
+        if y.dtype.kind == "f" and (np.isfinite(y) & (y == np.round(y))).all():
+            hint = "`.astype(int)`"
+        elif y.dtype.kind == "f":
+            hint = "fractions and NaN are no classes; a script can train to predict numbers (docs/own-code.md)"
+        raise UserError(f"{name} holds {y.dtype}; class numbers are integers", hint=hint)
 
 
 def _check_tokens(name: str, x: Array, vocabulary: int) -> None:

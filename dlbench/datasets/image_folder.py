@@ -178,10 +178,16 @@ def _drawn(paths: Sequence[Path], most: int) -> Sequence[Path]:
 
 
 def _parts_in_words(listing: Listing) -> str:
-    """Say which folder validates and which are left out, where there are such."""
+    """Say which folder validates, and which folders and files are left out, where there are such."""
     held_out = f"; {listing.validation_folder!r} is the validation part" if listing.validation_folder else ""
-    ignored = ", ".join(map(repr, listing.ignored_folders[:MANY]))
-    return f"{held_out}; not used: {ignored}" if ignored else held_out
+    folders = ", ".join(map(repr, listing.ignored_folders[:MANY]))
+    counts = listing.ignored_files.most_common(MANY)
+    files = ", ".join(f"{number:,} {end or 'without an ending'} in {name!r}" for (name, end), number in counts)
+    return (
+        held_out
+        + (f"; not used: {folders}" if folders else "")
+        + (f"; not used, as neither JPEG nor PNG: {files}" if files else "")
+    )
 
 
 def _form(options: ImageFolderOptions, listing: Listing) -> Form:
@@ -208,7 +214,7 @@ def _unusable(root: Path, failures: list[DecodingFailure]) -> UserError:
 
 def _notes(listing: Listing, form: Form) -> dict[str, Any]:
     return {
-        "ignored_files": listing.num_ignored_files,
+        "ignored_files": listing.ignored_files.total(),
         "ignored_folders": list(listing.ignored_folders),
         "resize": "bilinear, aspect ratio not kept" if form.resize else "none",
         "color": f"{form.color}; EXIF orientation applied; transparent parts laid on white; 16-bit grey scaled to 8",

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,9 +28,15 @@ from dlbench.plugins import Options
 from dlbench.regular_file import open_regular
 
 Array = npt.NDArray[Any]
-# Names that people give samples and classes, for training and for validation; the first pair that is there counts.
-_TRAIN = (("x_train", "y_train"), ("x", "y"), ("images", "labels"), ("X_train", "Y_train"), ("X", "Y"), ("X", "y"))
-_VALIDATION = (("x_validation", "y_validation"), ("x_val", "y_val"), ("x_test", "y_test"), ("X_test", "Y_test"))
+# Words of which people make the names of arrays, as in `X_train`, `test_labels`; of several the first counts.
+_ROLES = (
+    ("x", "images", "image", "data", "features", "inputs", "samples"),
+    ("y", "labels", "label", "targets", "target", "classes"),
+)
+_PART_WORDS = {
+    "train": ("train", "training", "tr", ""),
+    "validation": ("validation", "valid", "val", "dev", "test", "te"),
+}
 # `verify` reads this much of the samples of each part.
 VERIFIED_BYTES = 2**30
 _READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -39,9 +46,9 @@ class NpzOptions(Options):
     """Which file, and which of its arrays."""
 
     path: str = Field(min_length=1, description="The .npz file; relative to the folder dlbench is started in.")
-    x: str | None = Field(None, description="Name of the samples [n, ...]; default: x_train, x or images.")
+    x: str | None = Field(None, description="Name of the samples [n, ...]; default: x_train, x, images or the like.")
     y: str | None = Field(
-        None, description="Name of their classes [n], or one-hot [n, classes]; default: y_train, y or labels."
+        None, description="Name of their classes [n], or one-hot [n, classes]; default: y_train, y, labels or the like."
     )
 
 
@@ -54,23 +61,30 @@ def identity(options: NpzOptions) -> dict[str, Any]:
     with _reading(options), open_regular(Path(options.path).expanduser()) as file:
         while piece := file.read(PIECE_BYTES):
             digest.update(piece)
-    return {"sha256": digest.hexdigest(), "x": options.x, "y": options.y, "version": 1}
+    return {"sha256": digest.hexdigest(), "x": options.x, "y": options.y, "version": 2}
 
 
 def describe(options: NpzOptions) -> Description:
     """Read the sizes of the arrays, and all classes."""
-    with _opened(options) as parts:
+    with _opened(options) as (parts, _):
         return _check_forms(options, parts, ArrayChecker(lambda line: None))
 
 
 def verify(options: NpzOptions) -> str:
     """Refuse what `prepare` would; of the samples of a part the first `VERIFIED_BYTES` are read."""
-    with _opened(options) as parts:
-        _append(options, parts, ArrayChecker(lambda line: None), VERIFIED_BYTES)
+    with _opened(options) as (parts, unused):
+        checker = ArrayChecker(lambda line: None)
+        _append(options, parts, checker, VERIFIED_BYTES)
         cut = [part.x for part in parts if part.x.num_bytes > VERIFIED_BYTES]
+    notes = [
+        *(f"{part.x.name!r} is the validation part" for part in parts[1:]),
+        *([f"not used: {shorten(', '.join(map(repr, unused)))}"] if unused else []),
+        *([gaps] if (gaps := checker.gaps()) else []),
+    ]
     most = f"the first {VERIFIED_BYTES / 1e9:.1f} GB of "
     sizes = " and ".join(f"{array.name!r} ({array.num_bytes / 1e9:,.1f} GB)" for array in cut)
-    return f"{options.path}: " + (f"{most}{sizes} and all classes were read" if cut else "all samples were read")
+    read = f"{most}{sizes} and all classes were read" if cut else "all samples were read"
+    return f"{options.path}: {'; '.join([*notes, read])}"
 
 
 def prepare(options: NpzOptions, writer: ArrayWriter) -> None:
@@ -79,7 +93,7 @@ def prepare(options: NpzOptions, writer: ArrayWriter) -> None:
     Raises:
         UserError: The file is damaged, or an array is not there or has objects or texts in it.
     """
-    with _opened(options) as parts:
+    with _opened(options) as (parts, _):
         _append(options, parts, writer, math.inf)
 
 
@@ -153,8 +167,8 @@ class _Part:
 
 
 @contextmanager
-def _opened(options: NpzOptions) -> Iterator[Sequence[_Part]]:
-    """Open the file; yield its training part and, where it has one, its validation part.
+def _opened(options: NpzOptions) -> Iterator[tuple[Sequence[_Part], Sequence[str]]]:
+    """Open the file; yield its training part and, where it has one, its validation part, and the names of other arrays.
 
     Raises:
         UserError: It is damaged, or holds no such arrays.
@@ -166,9 +180,11 @@ def _opened(options: NpzOptions) -> Iterator[Sequence[_Part]]:
         members = archive.infolist()
         pairs = _names(options, [_array_name(member) for member in members])
         arrays = {_array_name(member): member for member in members}
-        yield [
+        parts = [
             _Part(part, *(StoredArray(archive, arrays[name], options) for name in pair)) for part, pair in pairs.items()
         ]
+        used = {name for pair in pairs.values() for name in pair}
+        yield parts, [name for name in arrays if name not in used]
 
 
 @contextmanager
@@ -257,24 +273,36 @@ def _names(options: NpzOptions, there: Sequence[str]) -> dict[str, tuple[str, st
     Raises:
         UserError: They are missing, or there twice.
     """
-    train = next((pair for pair in _TRAIN if set(pair) <= set(there)), (None, None))
+    pairs = _pairs(there)
+    train = pairs.get("train", (None, None))
     x, y = options.x or train[0], options.y or train[1]
     listed = ", ".join(there) or "no array"
     if x is None or y is None:
         raise UserError(
             f"npz: {options.path} has {shorten(listed)}, neither x and y nor x_train and y_train",
-            hint="name them with `dataset.x` and `dataset.y`",
+            hint="name them with `dataset.x` and `dataset.y`, or save them so: `np.savez('data.npz', x=..., y=...)`",
         )
-    pairs = {"train": (x, y)}
-    validation = next((pair for pair in _VALIDATION if set(pair) <= set(there)), None)
-    # Who names arrays of his own has named all that count.
-    if validation is not None and options.x is None and options.y is None:
-        pairs["validation"] = validation
+    # A validation part belongs to the training part whose name it shares.
+    pairs = {**(pairs if (x, y) == train else {}), "train": (x, y)}
     for name in (name for pair in pairs.values() for name in pair):
         if name not in there:
             raise UserError(f"npz: {options.path} has no array {name!r}; it has {shorten(listed)}")
         if there.count(name) > 1:
             raise UserError(f"npz: {options.path} has the array {name!r} twice", hint="write it again with np.savez")
+    return pairs
+
+
+def _pairs(there: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return samples and classes of the parts that the names of arrays tell."""
+    names = {re.sub(r"[\W_]", "", name.lower()): name for name in reversed(there)}
+    pairs: dict[str, tuple[str, str]] = {}
+    for part, words in _PART_WORDS.items():
+        for word, *roles in product(words, *_ROLES):
+            x, y = (names.get(role + word) or names.get(word + role) for role in roles)
+            if x and y:
+                pairs.setdefault(part, (x, y))
+    if not pairs and sorted(there) == ["arr_0", "arr_1"]:  # as np.savez calls arrays without names
+        return {"train": ("arr_0", "arr_1")}
     return pairs
 
 

@@ -50,6 +50,8 @@ BY_NAME = {
     "t.mat": "MATLAB",
     "t.pkl": "pickle", "t.safetensors": "safetensors", "t.tfrecord": "TensorFlow records", "t.tfrecords": "TensorFlow",
     "t.lmdb": "LMDB", "t.gz": "gzip", "t.csv.gz": "gzip", "t.zip": "zip", "t.tar": "tar archive", "t.tar.gz": "tar",
+    "t.csv.txt": "CSV", "t.csv.1": "CSV", "t.csv~": "CSV", "t.CSV.bak": "CSV", "t.tsv.old": "tab-separated",
+    "t.jsonlines": "JSON lines", "t.geojson": "JSON", "t.ipynb": "JSON", "t.docx": "Office",
     "t.xz": "xz", "t.bz2": "bzip2", "t.7z": "7-Zip", "t.zst": "Zstandard", "images.idx3-ubyte": "IDX",
 }  # fmt: skip
 BY_CONTENT = {
@@ -62,6 +64,8 @@ BY_CONTENT = {
     "LMDB": bytes(16) + b"\xde\xc0\xef\xbe" + JUNK, "video": b"\x00\x00\x00 ftypisom" + JUNK,
     "NumPy array": content_of(np.save, np.arange(9)), "NumPy archive": content_of(np.savez, np.arange(9)),
     "pickle": pickle.dumps({"a": 1}), "PyTorch": zipped("archive/data.pkl"), "Excel": zipped("[Content_Types].xml"),
+    "Office": zipped("word/document.xml"), "WebP": b"RIFF\x00\x00\x00\x00WEBPVP8 " + JUNK,
+    "audio": b"RIFF\x00\x01" + JUNK,
     "zip": zipped("a.csv"), "tar archive": content_of(tarred),
 }  # fmt: skip
 
@@ -92,12 +96,47 @@ def test_formats_are_known_by_their_content_whatever_they_are_called(tmp_path, s
                 refused(tmp_path / name, word)
 
 
+# Texts that are tables, and a word of the message.
+TABLES = {
+    "iris.data": ("5.1,3.5,1.4,0.2,Iris-setosa\n", "a table"),
+    "rows.txt": ("1,2,3\n", "a table"),
+    "quoted": ('1,"Braund, Owen",male\n2,"Heikkinen, Laina",female\n', "a table"),
+    "t.dat": (" 1.0e+00  2.0e+00\n-3.0e+00  4.0e+00\n", "a table"),
+    "t.tab": ("cat\t1\ndog\t2\n", "a table"),
+    "t.psv": ("cat|1\ndog|2\n", "a table"),
+    "german.txt": ("Katze;1;1,5\nHund;2;2,5\n", "a table"),
+    "agaricus-lepiota.data": ("p,x,s,n,t,p\ne,x,y,n,t,p\n", "a table"),
+    "commented": ("# x y\n1 2\n3 4\n", "a table"),
+    "a9a": ("-1 3:1 11:1\n+1 5:1\n", "LIBSVM"),
+    "rows": ('{"a": 1}\n', "JSON"),
+    "pretty.txt": ('[\n  {\n    "text" : "a"\n  }\n]\n', "JSON"),
+}
+
+
+def test_tables_are_known_by_their_lines(tmp_path, subtests):
+    for name, (content, word) in TABLES.items():
+        for repeats in (20, 900):
+            with subtests.test(name=name, repeats=repeats):
+                (tmp_path / name).write_text(content * repeats)
+                refused(tmp_path / name, word, name)
+    assert text.describe(text.OPTIONS(path=str(tmp_path / "iris.data"), unit="byte")).num_train > 0
+
+
+def test_a_compressed_tar_archive_is_unpacked_as_one(tmp_path):
+    for name, content in (("t.tar.gz", "gzip"), ("t.tgz", "gzip"), ("t.tar.xz", "xz"), ("t.tar.bz2", "bzip2")):
+        (tmp_path / name).write_bytes(BY_CONTENT[content])
+        refused(tmp_path / name, f"tar -xf {tmp_path}/{name}")
+    (tmp_path / "t.txt.gz").write_bytes(BY_CONTENT["gzip"])
+    refused(tmp_path / "t.txt.gz", "gunzip -k")
+
+
 def test_archives_come_with_the_command_and_others_with_a_function(tmp_path):
     for name, command in (
         ("my t.csv.gz", "gunzip -k '{0}/my t.csv.gz'"),
         ("t.zip", "unzip -q {0}/t.zip -d {0}"),
         ("t.tar.xz", "tar -xf {0}/t.tar.xz -C {0}"),
         ("t.tar", "WebDataset"),
+        ("t.tgz", "tar -xf {0}/t.tgz"),
         ("t.7z", "7z x {0}/t.7z -o{0}"),
         ("t.xz", "unxz -k {0}/t.xz"),
         ("t.bz2", "bunzip2 -k {0}/t.bz2"),
@@ -114,7 +153,10 @@ TEXTS = {
     "english.txt": "to be or not to be", "notes.md": "# Title\n\n* a\n", "train.py": "def f():\n\treturn 1\n",
     "한국어.txt": "옛날 옛적에 " * 900, "中文": "从前有座山", "arabic.txt": "كان يا ما كان",
     "europarl.pt": "Declaro reaberta",
-    "table.txt": ROWS.decode(), "page.html": "<html></html>", "a.c": "int main() {\f}\n",
+    "tar.1": "a page of a manual", "pi": "14159 26535\n8979\n", "verse.dat": "Rose, oh\npure contradiction, joy\n",
+    "a.json.py": "x = {'a': 1}\n", "cites": "[1] a\n[2] b\n", "pairs.tab": "hello\tbonjour\n",
+    "chat": "1/2, 10:15 - A: hi\n",
+    "prose": "In 1984, he\nleft, in 7 days,\n", "page.html": "<html></html>", "a.c": "int main() {\f}\n",
     "colors.log": "\x1b[31mred\x1b[0m",
     "PAR1": "PAR1 is a gene", "BZh": "BZh91AY&SY is how bzip2 begins", "GIF8": "GIF89a", "bom.txt": "\ufeffa text",
     "dos.txt": "a\r\nb\r\n\x1a", "scraped.txt": "\x01\x02 text", "notes-csv": "a text", "song.tab": "e|--0--|",

@@ -100,7 +100,7 @@ def test_odd_names_nested_folders_and_files_that_are_not_images(folder, prepared
     content = prepared.entry("image_folder", path=str(folder)).meta.content
     assert content.arrays["x"].shape[0] == 3
     assert content.class_names == ("b", "고양이 (a)")
-    assert content.notes["ignored_files"] == 2
+    assert content.notes["ignored_files"] == 1
 
 
 def test_a_name_that_is_not_text(folder, prepared):
@@ -429,6 +429,13 @@ PARTS = {
     "{bus,car,train}/1": (3, None, ("bus", "car", "train"), ()),
     "{bus,car,test}/1": (3, None, ("bus", "car", "test"), ()),
     "train_station/{in,out}/1 bus_station/{in,up,down}/1": (5, None, ("bus_station", "train_station"), ()),
+    "TRAINSET/{a,b}/1 TESTSET/{a,b}/1": (2, 2, "ab", ()),
+    "traindir/{a,b}/1 valdir/{a,b}/1": (2, 2, "ab", ()),
+    "train/{a,b}/1 hold_out/{a,b}/1": (2, 2, "ab", ()),
+    "x_train/{a,b}/1 x_test/{b}/1": (2, 1, "ab", ()),
+    "train_{cats,dogs}/1": (2, None, ("train_cats", "train_dogs"), ()),
+    "{train_station,test_tube}/1": (2, None, ("test_tube", "train_station"), ()),
+    "cat/{cat,cat2}/1 dog/{dog,dog2}/1": (4, None, ("cat", "dog"), ()),
     "cat/{indoor,outdoor}/1 dog/1": (3, None, ("cat", "dog"), ()),
     "cat/images/1 dog/images/1": (2, None, ("cat", "dog"), ()),
     "cat/{2019,2020}/1 dog/{2020,2021,2022}/1": (5, None, ("cat", "dog"), ()),
@@ -447,6 +454,14 @@ NOT_CLEAR = {
     "train/{a,b}/1 test/{a,b,c}/1": "there is no class 'c'",
     "train/{a,b}/1 test/1": "has no JPEG or PNG file",
     "train/1 test/1": "no class folders",
+    "pets_train/1 pets_test/1": "pets_train has no class folders",
+    "{trainA,trainB,testA,testB}/1": "several training parts",
+    "{train_cats,train_dogs,test_cats,test_dogs}/1": "several training parts",
+    "{cat_train,cat_test,dog_train,dog_test}/1": "several training parts",
+    "trn/{cat,dog,owl}/1 tst/{cat,dog,owl}/1 annotations/xml/1": "'trn' and 'tst' hold the same folders",
+    "learn/{a,b}/1 exam/{a,b}/1 docs/{figs,tables}/1": "hold the same folders",
+    "{yes,no}/1 brain_tumor/{yes,no}/1": "'brain_tumor' holds folders that are called as those beside it",
+    "{Sick,Well}/1 cells/cells/{Sick,Well}/1": "'cells' holds folders",
     "Training/1 Testing/1": "no class folders",
     "training_set/1 test_set/1": "no class folders",
     "train/1": "class folder",
@@ -479,6 +494,16 @@ def test_the_parts_that_are_used_and_those_that_are_not_are_reported(tmp_path, p
     assert said in image_folder.verify(image_folder.OPTIONS(path=folder))
     prepared.entry("image_folder", path=folder)
     assert any(said in line for line in prepared.said)
+
+
+def test_files_that_are_neither_jpeg_nor_png_are_counted_by_class(folder):
+    layout(folder, "{a,b}/1")
+    for number in range(3):
+        save(folder / "a" / f"{number}.webp")
+    (folder / "b" / ".DS_Store").touch()
+    assert verified(folder).endswith("not used, as neither JPEG nor PNG: 3 .webp in 'a'")
+    (folder / "a" / "1.png").unlink()
+    assert "class folders 'a', only .webp" in verified(folder)
 
 
 def verified(folder, **options) -> str:

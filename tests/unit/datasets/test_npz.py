@@ -50,6 +50,41 @@ def test_a_part_of_its_own_validates(prepared, here):
     assert (len(named.x), named.validation_x) == (10, None)
 
 
+# Names of arrays as people write them: all in the file, those that validate, and those that are not used.
+NAMES = {
+    "X_train y_train X_test y_test": ("X_test y_test", ""),
+    "X y X_test y_test": ("X_test y_test", ""),
+    "x_train y_train x_test y_test x_val y_val": ("x_val y_val", "'x_test', 'y_test'"),
+    "train_images train_labels val_images val_labels test_images test_labels": (
+        "val_images val_labels",
+        "'test_images', 'test_labels'",
+    ),
+    "xtrain ytrain xtest ytest": ("xtest ytest", ""),
+    "trainX trainY testX testY": ("testX testY", ""),
+    "Xtr ytr Xte yte": ("Xte yte", ""),
+    "data target": ("", ""),
+    "x y x_test": ("", "'x_test'"),
+    "arr_0 arr_1": ("", ""),
+}
+
+
+def test_names_of_arrays_tell_samples_classes_and_parts(here, subtests):
+    for names, (validation, unused) in NAMES.items():
+        with subtests.test(names=names):
+            arrays = dict(zip(names.split(), (FLOATS, CLASSES) * 3, strict=False))
+            arrays |= dict(zip(validation.split(), (FLOATS[:9], CLASSES[:9]), strict=False))
+            options = npz.OPTIONS(path=saved(here, **arrays))
+            described, said = npz.describe(options), npz.verify(options)
+            assert (described.num_train, described.num_validation) == (30, 9 if validation else None)
+            assert ("not used" in said, unused in said) == (bool(unused), True)
+    path = saved(here, X_train=FLOATS, y_train=CLASSES, X_test=FLOATS[:9], y_test=CLASSES[:9])
+    assert npz.describe(npz.OPTIONS(path=path, x="X_train", y="y_train")).num_validation == 9
+    with pytest.raises(UserError, match="neither x and y"):
+        npz.describe(npz.OPTIONS(path=saved(here, x1=FLOATS, x2=FLOATS, y=CLASSES)))
+    with pytest.raises(UserError, match="neither x and y"):
+        npz.describe(npz.OPTIONS(path=saved(here, x_train=FLOATS, train_x=FLOATS, a=CLASSES)))
+
+
 def test_one_hot_rows_are_classes(prepared, here):
     path = saved(here, x=FLOATS, y=np.eye(3, dtype=np.float32)[CLASSES])
     assert np.array_equal(prepared.arrays("npz", path=path).y, CLASSES)
@@ -178,6 +213,30 @@ def test_arrays_that_cannot_be_trained_on_are_refused_alike_before_and_at_prepar
                 found = refusal(npz.verify, path)
                 assert found
                 assert prepared_refusal(prepared, path) == found
+
+
+def test_what_makes_classes_of_other_labels_is_in_the_hint(tmp_path, subtests):
+    for labels, hint in (
+        (CLASSES.astype(str), "return_inverse"),
+        (CLASSES * 2 - 1, "return_inverse"),
+        (CLASSES > 0, "astype(int)"),
+        (CLASSES.astype(float), "astype(int)"),
+        (CLASSES + 0.5, "docs/own-code.md"),
+        (np.where(CLASSES == 1, np.nan, CLASSES), "docs/own-code.md"),
+    ):
+        with subtests.test(labels=labels[:3]), pytest.raises(UserError) as caught:
+            npz.describe(npz.OPTIONS(path=saved(tmp_path, x=FLOATS, y=labels)))
+        assert hint in caught.value.hint
+
+
+def test_classes_that_no_training_sample_has_are_reported_or_refused(prepared, tmp_path):
+    path = saved(tmp_path, x=FLOATS, y=CLASSES * 2)
+    assert "2 of 5 classes have no sample: 1, 3" in npz.verify(npz.OPTIONS(path=path))
+    prepared.entry("npz", path=path)
+    assert any("2 of 5 classes" in line for line in prepared.said)
+    path = saved(tmp_path, x=FLOATS, y=CLASSES, x_test=FLOATS, y_test=CLASSES * 2)
+    assert "does not have: 4" in refusal(npz.verify, Path(path))
+    assert prepared_refusal(prepared, Path(path)) == refusal(npz.describe, Path(path))
 
 
 def test_sound_arrays_of_any_order_and_type_are_read_as_numpy_reads_them(prepared, tmp_path, monkeypatch, subtests):
