@@ -82,6 +82,12 @@ NESTED = {
     "conda run -n env mpirun python train.py": "mpirun",
     "bash -c 'cd /tmp && mpirun -np 2 python train.py'": "mpirun",
     "sh -ec 'exec srun python train.py'": "srun",
+    "env -S 'mpirun -np 2 python train.py'": "mpirun",
+    "stdbuf -oL srun python train.py": "srun",
+    "/usr/bin/time -f %e mpirun -np 2 python train.py": "mpirun",
+    "flux run -n2 python train.py": "flux run",
+    "python -m paddle.distributed.launch train.py": "paddle.distributed.launch",
+    "python -m accelerate.commands.accelerate_cli launch train.py": "accelerate_cli",
 }
 SHELL_TEXTS = {
     "mpirun -np 2 python train.py": "mpirun",
@@ -100,6 +106,27 @@ SHELL_TEXTS = {
     "bash inner.sh": "deepspeed",
     "source ./inner.sh": "deepspeed",
     "./inner.sh 'it is": "deepspeed",
+    "LAUNCHER=${LAUNCHER:-mpirun}\n$LAUNCHER -np 2 python train.py": "mpirun",
+    "${LAUNCHER:-mpirun -np 2} python train.py": "mpirun",
+    "CMD=(mpirun\n -np 2)\n${CMD[@]} python train.py": "mpirun",
+    'cd "$(dirname "$0")"\nbash scripts/run.sh': "mpirun",
+    'bash "$(dirname "$0")/scripts/run.sh"': "mpirun",
+    'bash "$(dirname "${BASH_SOURCE[0]}")/scripts/run.sh"': "mpirun",
+    "cd scripts\nbash run.sh": "mpirun",
+    "bash -c 'cd scripts && bash run.sh'": "mpirun",
+    "bash -euo pipefail scripts/run.sh": "mpirun",
+    "bash --rcfile x scripts/run.sh": "mpirun",
+    ">log mpirun -np 2 python train.py": "mpirun",
+    "2>err.log mpirun -np 2 python train.py &>log": "mpirun",
+    "coproc mpirun -np 2 python train.py": "mpirun",
+    "command mpirun -np 2 python train.py": "mpirun",
+    "time -p mpirun -np 2 python train.py": "mpirun",
+    "case $1 in\n  a|b) echo;;\n  mpi) mpirun -np 2 python train.py ;;\nesac": "mpirun",
+    "case $1 in srun) echo;; esac\nmpirun -np 2 python train.py": "mpirun",
+    "cat <<EOF\nmpirun\nEOF\nmpirun -np 2 python train.py": "mpirun",
+    "function main {\n mpirun -np 2 python train.py\n}\nmain": "mpirun",
+    "for ((i = 0; i < 2; i++)); do mpirun -np 2 python train.py; done": "mpirun",
+    "mpirun -n 2 python train.py\r": "mpirun",
 }
 HARMLESS = {
     "python train.py --launcher mpirun",
@@ -110,6 +137,11 @@ HARMLESS = {
     "echo mpirun",
     "bash -c 'echo mpirun -np 2'",
     "bash {model}.sh",
+    "conda run -n deepspeed python train.py",
+    "conda install -y deepspeed torch",
+    "uv run --with deepspeed python train.py",
+    "nsys profile -o mpirun python train.py",
+    "docker run --name mpirun image python train.py",
 }
 HARMLESS_TEXTS = {
     "# mpirun -np 2 python train.py\npython train.py  # not torchrun x",
@@ -119,6 +151,27 @@ HARMLESS_TEXTS = {
     "mpirun_options='-np 2'\npython train.py $mpirun_options",
     "bash loop.sh",
     "bash nowhere.sh",
+    "if ! command -v mpirun >/dev/null 2>&1; then echo no; exit 1; fi",
+    'if [ "$LAUNCHER" = mpirun ]; then echo x; fi',
+    "if true; then pip install deepspeed torch; fi",
+    "if true\nthen\n cd deepspeed\nfi",
+    "while pgrep mpirun -u me; do sleep 1; done",
+    "if grep -q mpirun log; then :; fi",
+    "{ echo mpirun -np 2; } > log",
+    "mpirun --version > mpi.txt",
+    'V=$(mpirun --version | head -1)\nV=`srun --version`\nV="$(mpirun --version)"',
+    "launchers=(mpirun srun)\nfor launcher in ${launchers[@]}; do echo $launcher; done",
+    "launchers=(\n  'mpirun -np 2'\n  srun python\n)",
+    "case $1 in mpirun|srun) echo;; esac",
+    "case $1 in\n  mpirun | srun) echo ;;\n  torchrun)\n    echo\n    ;;\nesac",
+    'mpirun() { "$@"; }\nfunction srun { echo x; }',
+    "cat <<EOF2\nUsage:\n  mpirun -np 4 bash train.sh\nEOF2",
+    "cat > usage <<- 'EOF'\n\tmpirun -np 4 bash train.sh\n\tEOF",
+    ": <<'END'\nmpirun -np 2 python train.py\nEND",
+    'echo "Usage:\n  mpirun -np 4 bash train.sh"',
+    "python -c '\nmpirun -np 2\n'",
+    "LAUNCHER=mpirun\nLAUNCHER=\n$LAUNCHER python train.py",
+    "for launcher in \\\n mpirun \\\n srun; do echo $launcher; done",
 }
 
 
@@ -138,6 +191,7 @@ def test_a_shell_script_that_starts_processes_is_refused_with_its_line(here: Pat
     (here / "inner.sh").write_text("#!/bin/sh\ndeepspeed train.py\n")
     (here / "loop.sh").write_text("bash loop.sh\n")
     (here / "scripts").mkdir()
+    (here / "scripts" / "run.sh").write_text("mpirun -np 2 python train.py\n")
     for text, launcher in SHELL_TEXTS.items():
         (here / "train.sh").write_text(f"#!/usr/bin/env bash\n{text}\n")
         for command in ("bash train.sh", "sh -x ./train.sh 1 2", "./train.sh", "env X=1 ./train.sh"):
@@ -150,9 +204,11 @@ def test_a_shell_script_that_starts_processes_is_refused_with_its_line(here: Pat
 
 
 def test_the_line_to_write_instead_is_named(here: Path) -> None:
-    (here / "train.sh").write_text("torchrun --standalone --nproc_per_node=2 ddp.py 2 1 --batch_size ${BATCH:-32}\n")
+    (here / "train.sh").write_text(
+        "torchrun --standalone --nproc_per_node=2 ddp.py 2 1 --lr ${LR:-0.1} --batch_size $BATCH\n"
+    )
     assert "(train.sh: torchrun --standalone" in refusal(here, "bash train.sh")
-    assert "`command: python ddp.py 2 1 --batch_size ...`" in refusal(here, "bash train.sh")
+    assert "`command: python ddp.py 2 1 --lr 0.1 --batch_size ...`" in refusal(here, "bash train.sh")
 
 
 def test_one_worker_is_warned_of_a_launcher(here: Path) -> None:
