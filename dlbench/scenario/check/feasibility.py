@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dlbench import plugins
 from dlbench.errors import UserError, shorten, shown
 from dlbench.scenario.check.case import Case, Descriptions
-from dlbench.scenario.check.scripts import nested_launcher
+from dlbench.scenario.check.scripts import missing_replicas, nested_launcher
 from dlbench.scenario.check.training import TRAINING_CHECKS, choice
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.cluster.spread import slots_in_words, spread, starts_here
@@ -248,4 +248,10 @@ _CHECKS: tuple[Check, ...] = (
     _workers, _choices, _servers, _simulated, _nodes, _submitter, _launcher, _strategy, _layout, _cores,
     _learning_rate, _batch,
 )  # fmt: skip
-_COMMAND_CHECKS: tuple[Check, ...] = (_command, nested_launcher, _script_checkpoints, _extended_script)
+_COMMAND_CHECKS: tuple[Check, ...] = (
+    _command,
+    nested_launcher,
+    missing_replicas,
+    _script_checkpoints,
+    _extended_script,
+)

@@ -64,6 +64,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _PYTHON = re.compile(r"python[\d.]*")
+# What scripts mention that place replicas on several devices.
+_REPLICATED = re.compile("mirrored|distribut|parallel|replica|shard|pmap", re.IGNORECASE)
 # Scripts that call scripts are followed to this depth.
 _MOST_DEPTH = 4
 
@@ -130,6 +132,22 @@ def nested_launcher(case: Case) -> str:
     return (
         f"the command starts `{nested.launcher}`{place}, and dlbench starts the {settings.workers} workers itself: "
         f"each would start all of them again; write what one process executes{line} (docs/own-code.md)"
+    )
+
+
+def missing_replicas(case: Case) -> str:
+    """Return why a script does not train as all workers in one process, or an empty string."""
+    settings = case.settings
+    if settings.workers == 1 or not case.needs.one_process:
+        return ""
+    paths = [path for it in simple_commands(settings.command or "") for path in it.scripts]
+    texts = [text for path in paths if (text := text_of(path)) is not None]
+    if not texts or any(map(_REPLICATED.search, texts)):
+        return ""
+    return (
+        f"the strategy {settings.strategy} starts one process for all {settings.workers} workers, and {paths[0]} "
+        "mentions neither MirroredStrategy nor DataParallel: it would train as one worker; let the script place its "
+        "replicas, or use `strategy: mpi` with one process for each worker (docs/own-code.md)"
     )
 
 

@@ -52,10 +52,9 @@ def test_a_script_without_the_hook_is_named(here: Path) -> None:
     assert found("base: {command: ./train}\n") == ""
 
 
-def refusal(here: Path, command: str, workers: int = 2) -> str:
-    (here / "s.yaml").write_text(
-        yaml.safe_dump({"base": {"command": command, "workers": workers, "strategy": "mpi"}, "baseline": "none"})
-    )
+def refusal(here: Path, command: str, workers: int = 2, strategy: str = "mpi") -> str:
+    base = {"command": command, "workers": workers, "strategy": strategy}
+    (here / "s.yaml").write_text(yaml.safe_dump({"base": base, "baseline": "none"}))
     try:
         expand(read(here / "s.yaml"), this_machine())
     except UserError as error:
@@ -201,6 +200,19 @@ def test_a_shell_script_that_starts_processes_is_refused_with_its_line(here: Pat
         (here / "train.sh").write_text(f"#!/bin/bash\n{text}\n")
         with subtests.test(text=text):
             assert refusal(here, "bash train.sh") == ""
+
+
+def test_a_script_without_replicas_is_refused_for_several_workers_in_one_process(here: Path) -> None:
+    for text, workers, is_refused in (
+        ("", 2, True),
+        ("", 1, False),
+        ("with tf.distribute.MirroredStrategy().scope(): ...", 2, False),
+        ("model = torch.nn.DataParallel(model)", 2, False),
+    ):
+        (here / "train.py").write_text(HOOKED + text)
+        for command in ("python train.py", "bash -c 'python train.py'"):
+            assert ("train as one worker" in refusal(here, command, workers, "replicas")) is is_refused, (text, workers)
+    assert refusal(here, "python -m elsewhere", 2, "replicas") == ""
 
 
 def test_the_line_to_write_instead_is_named(here: Path) -> None:
