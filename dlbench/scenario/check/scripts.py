@@ -12,10 +12,10 @@ from pathlib import Path
 from dlbench.errors import shorten
 from dlbench.regular_file import is_file, read_regular
 from dlbench.scenario.check.case import Case
-from dlbench.scenario.placeholders import names
+from dlbench.scenario.placeholders import names, unfilled
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.settings import Affects, settings_of
+from dlbench.scenario.settings import Affects, Settings, settings_of
 
 # What dlbench itself applies to a script: how many workers it starts, where.
 _APPLIED = frozenset(settings_of(Affects.DISTRIBUTION, Affects.OBSERVATION)) | {"cores_per_worker", "command"}
@@ -183,6 +183,10 @@ def script_warnings(arms: Sequence[RunSpec]) -> list[str]:
             by_command.setdefault(run.settings.command, []).append(run)
     lines: list[str] = []
     for command, runs in by_command.items():
+        lines += [
+            f"the command has `{text}`, which stays as it is: a setting is filled in where its name alone is in braces"
+            for text in unfilled(command, {*Settings.model_fields, *runs[0].options})
+        ]
         commands = simple_commands(command)
         if any(run.settings.workers == 1 or needs_of(run.settings.strategy).one_process for run in runs):
             lines += launcher_warnings(commands)

@@ -52,6 +52,21 @@ def test_a_script_without_the_hook_is_named(here: Path) -> None:
     assert found("base: {command: ./train}\n") == ""
 
 
+def test_places_that_are_not_filled_in_are_named() -> None:
+    for text, is_said in (
+        ("{ batch_size }", True),
+        ("{{batch_size}}", True),
+        ("{batch_size:>5}", True),
+        ("{batch_size!r}", True),
+        ("{batch_size}", False),
+        ("{{x}}", False),
+        ('{\\"lr\\": {learning_rate}}', False),
+    ):
+        warned = found(f'base: {{command: "python elsewhere.py {text}"}}\n')
+        assert (f"`{text}`, which stays" in warned) is is_said, text
+        assert bool(warned) is is_said, text
+
+
 def refusal(here: Path, command: str, workers: int = 2, strategy: str = "mpi") -> str:
     base = {"command": command, "workers": workers, "strategy": strategy}
     (here / "s.yaml").write_text(yaml.safe_dump({"base": base, "baseline": "none"}))
@@ -68,7 +83,7 @@ NESTED = {
     "mpirun -np {workers} python train.py --batch {batch_size}": "mpirun",
     "/usr/lib64/openmpi/bin/mpiexec -n 2 python train.py": "mpiexec",
     "env X=1 mpirun python train.py": "mpirun",
-    "X=1 Y=2 srun python train.py": "srun",
+    "env X=1 Y=2 srun python train.py": "srun",
     "env -u A OMP_NUM_THREADS=1 torchrun --nproc_per_node=2 train.py": "torchrun",
     "nice -n 5 numactl --cpunodebind=0 horovodrun -np 2 python train.py": "horovodrun",
     "timeout 5m accelerate launch train.py": "accelerate launch",
