@@ -151,6 +151,14 @@ def missing_replicas(case: Case) -> str:
     )
 
 
+def executed(words: Sequence[str]) -> tuple[str, str, str]:
+    """Return a command's program, and the Python module or the script that it executes; empty where it names none."""
+    program, *arguments = (*dropwhile(lambda word: word == "env" or _ASSIGNMENT.match(word), words), "")
+    if _PYTHON.fullmatch(Path(program).name):
+        return program, *_module_and_script(arguments)
+    return program, "", _text_and_script(arguments)[1] if Path(program).name in SHELLS else ""
+
+
 def python_fault(path: Path) -> str:
     """Return the line and the reason why a Python script does not compile, or an empty string; nothing is executed."""
     try:
@@ -274,19 +282,14 @@ def _is_program(words: Sequence[str], number: int) -> bool:
 
 def _shell_text(words: Sequence[str], folders: Sequence[Path]) -> tuple[str | None, Path | None]:
     """Return the text that a command has a shell execute, and its file where it is in one."""
-    name, arguments = Path(words[0]).name, list(words[1:])
+    name = Path(words[0]).name
     if name not in (*SHELLS, "source", "."):
         path = _there(words[0], folders)
         is_shell = path is not None and interpreter_of(text_of(path, LINE_BYTES) or "") in SHELLS
         return (text_of(path), path) if path and is_shell else (None, None)
-    while arguments and arguments[0].startswith(("-", "+")):
-        option = arguments.pop(0)
-        if not option.startswith("--") and "c" in option and arguments:
-            return arguments[0], None
-        if arguments and re.fullmatch(r"[-+]\w*[oO]|--(rcfile|init-file)", option):
-            arguments.pop(0)
-    path = _there(arguments[0], folders) if arguments else None
-    return (text_of(path), path) if path else (None, None)
+    text, script = _text_and_script(words[1:])
+    path = _there(script, folders) if script else None
+    return (text_of(path), path) if path else (text, None)
 
 
 def _there(word: str, folders: Sequence[Path]) -> Path | None:
@@ -339,12 +342,27 @@ def _filled(word: str, values: dict[str, str]) -> list[str]:
     return [filled] if filled == word or _ASSIGNMENT.match(word) else filled.split()
 
 
+def _text_and_script(arguments: Sequence[str]) -> tuple[str | None, str]:
+    """Return the text (`-c`) or the script that words after a shell name; None and empty where they do not."""
+    words = iter(arguments)
+    for word in words:
+        if not word.startswith(("-", "+")):
+            return None, word
+        if re.fullmatch(r"-\w*s\w*", word):  # from its input
+            return None, ""
+        if not word.startswith("--") and "c" in word:
+            return next((it for it in words if not it.startswith("-")), None), ""
+        if re.fullmatch(r"[-+]\w*[oO]|--(rcfile|init-file)", word):
+            next(words, "")
+    return None, ""
+
+
 def _module_and_script(arguments: Sequence[str]) -> tuple[str, str]:
     """Return the module (`-m`) or the script that words after `python` name; empty where they do not."""
     words = iter(arguments)
     for word in words:
-        if word.startswith("-m"):
-            return word[2:] or next(words, ""), ""
+        if option := re.fullmatch(r"-[bBdEiIOPqsSuvx]*([cm])(.*)", word, re.DOTALL):
+            return (option[2] or next(words, "")) if option[1] == "m" else "", ""
         if word in ("-W", "-X"):
             next(words, "")
         elif not word.startswith("-"):
