@@ -11,6 +11,7 @@ from dlbench.analysis.formatting import counted, one_line
 from dlbench.launch.plan import LaunchPlan, render
 from dlbench.records.assignment import VARIABLE, Assignment
 from dlbench.scenario.run_spec import arm_name
+from dlbench.worker.script.command import arguments, values
 
 if TYPE_CHECKING:
     from dlbench.scenario.layout import Layout
@@ -66,8 +67,8 @@ def _lines(dry_run: "DryRun") -> Iterator[str]:
         repeats = ", ".join(str(one.run.repeat) for one in runs)
         yield f"\n# {one_line(runs[0].run.label)}: {name}, repeat {repeats}"
         yield from (f"#   {line}" for line in _layout(runs[0].layout))
-        if runs[0].run.settings.command is not None:
-            yield f"#   each worker executes: {one_line(runs[0].run.settings.command)}"
+        if (command := runs[0].run.settings.command) is not None:
+            yield f"#   each worker executes: {one_line(shlex.join(arguments(command, values(runs[0].run))))}"
         yield render(launches[name], {VARIABLE, *common}).rstrip("\n")
 
 

@@ -4,14 +4,21 @@ Doubled braces stand for one. Other braces, as of JSON, are left as they are.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 _PLACE = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.]*)\}")
+# What is close to one: blanks within, a format, doubled braces.
+_NEAR = re.compile(r"\{\{\s*([A-Za-z_][\w.]*)\s*\}\}|\{\s*([A-Za-z_][\w.]*)\s*(?:[:!][^{}\s]+)?\}")
 
 
 def names(text: str) -> list[str]:
     """Return the names that a text asks for, in order."""
     return [name for name in _PLACE.findall(text) if name]
+
+
+def unfilled(text: str, known: Collection[str]) -> list[str]:
+    """Return the parts of a text that are written almost as places of known names, and are left as they are."""
+    return [it[0] for it in _NEAR.finditer(text) if (it[1] or it[2]) in known and not _PLACE.fullmatch(it[0])]
 
 
 def fill(text: str, value: Callable[[str], str]) -> str:

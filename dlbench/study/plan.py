@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,7 @@ from dlbench.launch.environment import not_passed_on
 from dlbench.records import files, parquet
 from dlbench.records.machine import describe
 from dlbench.records.variables import is_digest
-from dlbench.regular_file import is_file
-from dlbench.scenario.check.scripts import python_fault
+from dlbench.scenario.check.scripts import executed, python_fault
 from dlbench.scenario.cluster import Cluster, MeasuredLink, this_machine
 from dlbench.scenario.cluster.allocation import allocation
 from dlbench.scenario.cluster.cluster_file import ClusterOptions
@@ -213,18 +213,38 @@ def _command_missing(words: Sequence[str]) -> Iterator[UserError]:
     """Yield what a script's command lacks on this machine; what a setting is filled into is not known yet."""
     # The worker looks beside its Python first, too.
     places = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
-    program, *rest = words
-    if not placeholders(program) and shutil.which(program, path=os.pathsep.join(places)) is None:
+    if not placeholders(words[0]) and shutil.which(words[0], path=os.pathsep.join(places)) is None:
         yield UserError(
-            f"command: there is no program {program!r} on this machine", hint="is it installed, and on PATH?"
+            f"command: there is no program {words[0]!r} on this machine", hint="is it installed, and on PATH?"
         )
-    if Path(program).name.startswith("python") and rest and rest[0].endswith(".py"):
-        script = rest[0]
-        if not placeholders(script) and not is_file(script):
-            near = nearest(script, [path.name for path in Path().glob("*.py")])
-            yield UserError(f"command: there is no script {script!r} in {Path.cwd()}", hint=near)
-        elif not placeholders(script) and program in ("python", "python3") and (fault := python_fault(Path(script))):
-            yield UserError(f"command: {script} does not compile: {fault}")
+    program, module, script = executed(words)
+    if placeholders(module + script):
+        return
+    if module and words[0] in ("python", "python3"):  # `env` may set PYTHONPATH
+        package = module.partition(".")[0]
+        if PathFinder.find_spec(package, [str(Path.cwd())]) is None and find_spec(package) is None:
+            yield UserError(f"command: there is no module {module!r} in {Path.cwd()} or installed")
+    elif script:
+        yield from _script_missing(program, Path(script))
+
+
+def _script_missing(program: str, path: Path) -> Iterator[UserError]:
+    is_python = Path(program).name.startswith("python")
+    if path.is_dir():
+        if not (is_python and (path / "__main__.py").exists()):
+            yield UserError(f"command: {path} is a folder, not a script")
+    elif not path.exists() and (is_python or shutil.which(path) is None):
+        near = nearest(str(path), [it.name for it in Path().glob(f"*{path.suffix}")])
+        yield UserError(f"command: there is no script {str(path)!r} in {Path.cwd()}", hint=near)
+    elif path.suffix == ".ipynb":
+        hint = f"make one of it: jupyter nbconvert --to script {shlex.quote(str(path))}"
+        yield UserError(f"command: {path} is a notebook, not a script", hint=hint)
+    elif (
+        program in ("python", "python3")
+        and path.suffix not in (".pyc", ".pyz", ".zip")
+        and (fault := python_fault(path))
+    ):
+        yield UserError(f"command: {path} does not compile: {fault}")
 
 
 def _scenario(request: Request, folder: Folder | None) -> tuple[Scenario, str]:

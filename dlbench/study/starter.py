@@ -1,10 +1,13 @@
 """The scenario that `dlbench init` writes: a first comparison of a user's own data or script, ready to run."""
 
+import ast
 import re
 import shlex
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +22,13 @@ AXES = ("workers", "batch_size", "strategy")
 BATCH_SIZES = ((32, 128), (8, 32), (2, 8), (1, 2))
 # Below so many pixels at a side a convolution has nothing to pool.
 SMALLEST_SIDE = 16
-# By what a script is known, in this order, and the strategy that starts it.
+# What a script uses, in this order, and the strategy that starts it.
 STARTED_BY = (("horovod", "horovod"), ("mpi4py", "mpi"), ("torch.distributed", "mpi"))
 # What executes a script by the end of its name; others are known by their first line.
 PROGRAMS = {".py": "python", ".pyw": "python", ".sh": "bash", ".bash": "bash"}
 # How scripts of queues are known: by the end of their names, or by a line for the queue.
 JOB_SUFFIXES = (".sbatch", ".slurm", ".pbs", ".lsf", ".sge")
-JOB_DIRECTIVE = re.compile(r"^#(SBATCH|PBS|BSUB|COBALT|\$) ", re.MULTILINE)
+JOB_DIRECTIVE = re.compile(r"^#(?:(?:SBATCH|PBS|BSUB|COBALT|OAR|PJM)\s|\s?flux:|\$\s*-)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -139,13 +142,13 @@ def _of_script(wish: Wish, base: _Lines) -> str:
             f"{wish.script} starts processes itself, by `{nested.launcher}`, and dlbench starts one for each worker",
             hint=f"name the script that one process executes: --script {(*nested.scripts, 'train.py')[0]}",
         )
-    text = "\n".join(_texts(command))
+    modules = {module for text in _texts(command) for module in _modules(text)}
     base.add("command", command, "{batch_size} and every other setting can be filled in")
     base.add("learning_rate", 0.1, "what the script reads as run.learning_rate")
     base.add("epochs", 10, "what the script reads as run.epochs; a rate needs 50 steps and 5 s")
     if nested:
         return "single"
-    return next((strategy for word, strategy in STARTED_BY if re.search(rf"\b{re.escape(word)}\b", text)), "single")
+    return next((strategy for module, strategy in STARTED_BY if module in modules), "single")
 
 
 def command_of(script: Path) -> str:
@@ -157,7 +160,8 @@ def command_of(script: Path) -> str:
     if not script.is_file():
         near = nearest(script.name, [path.name for path in script.parent.glob("*.py")])
         raise UserError(f"there is no script {str(script)!r}", hint=near)
-    quoted, text = shlex.quote(str(script)), text_of(script)
+    quoted = shlex.quote(f"./{script}" if str(script).startswith("-") else str(script))
+    text = text_of(script)
     if text is None:
         raise UserError(f"{script} cannot be read")
     if script.suffix == ".ipynb":
@@ -191,6 +195,23 @@ def _texts(command: str) -> list[str]:
     """Return the texts of the scripts that a command starts."""
     paths = {Path(word) for it in simple_commands(command) for word in (*it.words[1:2], *map(str, it.scripts))}
     return [text for path in sorted(paths) if (text := text_of(path)) is not None]
+
+
+def _modules(text: str) -> Iterator[str]:
+    """Yield the modules that a Python script imports or names (`torch.distributed`), with the packages they are in."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # another language's
+        return
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{name}" for name in names if not node.level]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            names = [f"{node.value.id}.{node.attr}"]
+        for name in names:
+            yield from accumulate(name.split("."), "{}.{}".format)
 
 
 def _of_data(wish: Wish, base: _Lines) -> str:

@@ -53,7 +53,7 @@ def test_a_dry_run_prints_what_would_be_executed_and_starts_nothing(work):
 def test_a_dry_run_shows_the_users_own_command(work):
     path = work.scenario()
     path.write_text('base: {command: "python -c pass --batch {batch_size}"}\n')
-    assert "#   each worker executes: python -c pass --batch {batch_size}\n" in work.run(path, "--dry-run")
+    assert "#   each worker executes: python -c pass --batch 32\n" in work.run(path, "--dry-run")
 
 
 def test_a_failed_run_does_not_end_the_study(work):

@@ -1,12 +1,14 @@
 """Whether a run is possible: what depends on more than one value, found before anything is started."""
 
+import re
 import shlex
 from collections.abc import Callable, Sequence
+from glob import iglob
 
 from dlbench import plugins
 from dlbench.errors import UserError, shorten, shown
 from dlbench.scenario.check.case import Case, Descriptions
-from dlbench.scenario.check.scripts import nested_launcher
+from dlbench.scenario.check.scripts import missing_replicas, nested_launcher
 from dlbench.scenario.check.training import TRAINING_CHECKS, choice
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.cluster.spread import slots_in_words, spread, starts_here
@@ -226,9 +228,23 @@ def _command(case: Case) -> str:
         return f"the command {shown(command)} cannot be split into words: {error}"
     if not words:
         return "the command is empty"
+    if _ASSIGNMENT.match(words[0]):
+        return f"the command begins with a variable: write `env {shorten(command)}`"
+    if operator := next((word for word in _WORD.findall(command) if _is_of_a_shell(word)), ""):
+        return (
+            f"the command has {shown(operator)}, and is started without a shell: write "
+            f"`bash -c {shlex.quote(command)}`, or quote the word where it is meant as it is"
+        )
     # That any of the scenario's points has it was checked.
     lacking = [name for name in names(command) if name not in {*Settings.model_fields, *case.run.options}]
     return f"the command has {{{shorten(lacking[0])}}}, which is no option of this run" if lacking else ""
+
+
+def _is_of_a_shell(word: str) -> bool:
+    """Whether a shell would not pass on a word of a command as it is; one with quotes is meant so."""
+    if set(word) & set("'\"\\"):
+        return False
+    return _SHELL_SYNTAX.fullmatch(word) is not None or ("*" in word and any(map(bool, iglob(word))))  # noqa: PTH207 - of a whole path
 
 
 def _script_checkpoints(case: Case) -> str:
@@ -243,9 +259,19 @@ def _extended_script(case: Case) -> str:
     return ""
 
 
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+# The words of a command with their quotes, and those without any that a shell reads in its own way.
+_WORD = re.compile(r"""(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\])+""", re.DOTALL)
+_SHELL_SYNTAX = re.compile(r"\|.*|&&.*|&|.*;|(?:\d|&)?>.*|<[^>]*|~/.*|.*(?:\$[A-Za-z_({]|`).*")
 Check = Callable[[Case], str]
 _CHECKS: tuple[Check, ...] = (
     _workers, _choices, _servers, _simulated, _nodes, _submitter, _launcher, _strategy, _layout, _cores,
     _learning_rate, _batch,
 )  # fmt: skip
-_COMMAND_CHECKS: tuple[Check, ...] = (_command, nested_launcher, _script_checkpoints, _extended_script)
+_COMMAND_CHECKS: tuple[Check, ...] = (
+    _command,
+    nested_launcher,
+    missing_replicas,
+    _script_checkpoints,
+    _extended_script,
+)

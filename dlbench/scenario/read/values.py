@@ -1,5 +1,6 @@
 """One value of one key: is there such a setting or option, and can it have this value?"""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -101,6 +102,12 @@ def _check_setting(path: Path, key: str, value: Any, scenario: Scenario) -> None
 
 def _check_placeholders(path: Path, command: str, scenario: Scenario) -> None:
     allowed = keys(scenario)
+    if variable := re.search(r"\$\{(\w+)\}", command.replace("{{", "")):
+        raise UserError(
+            f"the command has `{variable[0]}`: braces are placeholders of dlbench",
+            hint=f"write {{{variable[1]}}} for a setting, and ${variable[1]} for a variable, within `bash -c '...'`",
+            where=scenario.source.where(path),
+        )
     unknown = next((name for name in placeholders(command) if name not in allowed), None)
     if unknown is not None:
         every = "every setting can be filled in, such as {workers}, {batch_size}, {epochs}, {learning_rate} and {seed}"

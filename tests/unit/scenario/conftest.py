@@ -102,6 +102,7 @@ HOUSE = {
         "within": _module(NEEDS=Needs(reduces_in_step=True)),
         "fast": _module(NEEDS=Needs(collectives=("nccl",))),
         "plain": _module(NEEDS=Needs(jit=False)),
+        "replicas": _module(NEEDS=Needs(one_process=True)),
     },
     "communicators": {"mpi": _module(), "simulated": _module()},
     "launchers": {

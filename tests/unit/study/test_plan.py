@@ -1,5 +1,6 @@
 """Runs that cannot be started here are refused before anything is."""
 
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -44,6 +45,56 @@ def test_all_that_a_command_lacks_is_said_at_once(tmp_path: Path, monkeypatch: p
     assert said.startswith("2 things are missing:")
     assert all(part in said for part in ("no program 'pyton'", "no script 'trian.py'", "did you mean 'train.py'?"))
     require_launchable(asked(command="python train.py", launcher="local"), HERE)
+
+
+def test_what_python_and_shells_cannot_execute_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in {
+        "t.ipynb": "{}",
+        "py2.py": "print 'x'",
+        "train.sh": "set -e\npython train.py",
+        "train.py": "",
+        "folder/x.py": "",
+        "package/__main__.py": "",
+        "train.pyc": "\0",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    for command, part in {
+        "bash missing.sh": "no script 'missing.sh'",
+        "sh -eu -o pipefail trian.sh 1": "did you mean 'train.sh'?",
+        "env A=1 python missing.py": "no script 'missing.py'",
+        "python -u missing.py": "no script 'missing.py'",
+        "python -m nomod.train": "no module 'nomod.train'",
+        "python t.ipynb": "nbconvert --to script t.ipynb",
+        "python train.sh": "train.sh does not compile: line 2",
+        "env A=1 python py2.py": "py2.py does not compile: line 1",
+        "python folder": "folder is a folder",
+        "bash package": "package is a folder",
+    }.items():
+        with pytest.raises(UserError) as refused:
+            require_launchable(asked(command=command, launcher="local"), HERE)
+        assert part in str(refused.value), command
+    for command in (
+        "python package",
+        f"{sys.executable} package",
+        "python -m package.x",
+        "python -m json.tool",
+        "python -Wignore -Ic 'import nowhere' x.py",
+        "python -um train x",
+        "python {model}.py",
+        "python -m {model}",
+        "python train.pyc",
+        "python /dev/stdin",
+        "bash -c 'python missing.py'",
+        "bash -ec 'python missing.py' x",
+        "bash -s x",
+        "bash train.sh missing.sh python",
+        "env PYTHONPATH=x python -m elsewhere",
+        "env -C folder python x.py",
+        "env A=1",
+    ):
+        require_launchable(asked(command=command, launcher="local"), HERE)
 
 
 TEXT = "# source: A\n# x: workers\nworkers,train_time_s\n1,2\n"

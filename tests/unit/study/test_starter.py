@@ -18,6 +18,8 @@ COMMANDS = [
     ("train.bash", "", "bash train.bash"),
     ("train", "#!/usr/bin/env python3\nx = 1\n", "python train"),
     ("train", "#!/bin/zsh\nx=1\n", "zsh train"),
+    ("-x.py", "", "python ./-x.py"),
+    ("train.sh", "# PBS jobs call this\n#SBATCHES\n#$x\npython train.py\n", "bash train.sh"),
 ]
 REFUSED = [
     ("nb.ipynb", "{}", "jupyter nbconvert --to script nb.ipynb"),
@@ -26,6 +28,11 @@ REFUSED = [
     ("job.sh", "#!/bin/bash\n#SBATCH -N 2\nmpirun -np 2 \\\n python ddp.py\n", "--script ddp.py"),
     ("job.pbs", "python x.py", "--script x.py"),
     ("job", "#!/bin/bash\n#PBS -l nodes=2\n", "--script train.py"),
+    ("flux.sh", "#!/bin/sh\n# flux: -N 2\npython train.py\n", "flux.sh is a job script"),
+    ("tab.sh", "#!/bin/sh\n#SBATCH\t-N 2\npython train.py\n", "tab.sh is a job script"),
+    ("sge.sh", "#!/bin/sh\n#$-cwd\npython train.py\n", "sge.sh is a job script"),
+    ("oar.sh", "#!/bin/sh\n#OAR -l nodes=2\npython train.py\n", "oar.sh is a job script"),
+    ("pjm.sh", "#!/bin/sh\n#PJM -L node=2\npython train.py\n", "pjm.sh is a job script"),
     ("bad.py", "x = 1\ndef f(:\n", "bad.py does not compile: line 2: "),
     ("bad", "#!/usr/bin/python\nprint 'x'\n", "line 2: "),
     ("train", "x = 1\n", "first line"),
@@ -68,6 +75,23 @@ def test_the_strategy_and_the_hook_are_looked_for_in_the_scripts_that_a_shell_sc
     Path("train.py").write_text("import keras\n")
     assert base_of("train.sh")["strategy"] == "single"
     assert lacks_hook(Path("train.sh"))
+
+
+def test_the_strategy_is_that_of_what_a_script_imports() -> None:
+    for text, strategy in (
+        ('"""Compare with horovod results."""\nimport keras\n', "single"),
+        ("# does not use horovod\nargs.horovod = 'mpi4py'\n", "single"),
+        ("parser.add_argument('--variable_update', default='horovod')", "single"),
+        ("from . import mpi4py", "single"),
+        ("def main():\n    import horovod.tensorflow.keras as hvd", "horovod"),
+        ("try:\n    from horovod import torch\nexcept ImportError:\n    import mpi4py", "horovod"),
+        ("import mpi4py.MPI", "mpi"),
+        ("import torch\ntorch.distributed.init_process_group('gloo')", "mpi"),
+        ("from torch import distributed as dist", "mpi"),
+        ("from torch.distributed.fsdp import FullyShardedDataParallel", "mpi"),
+    ):
+        Path("train.py").write_text(text)
+        assert base_of("train.py")["strategy"] == strategy, text
 
 
 def test_a_script_that_starts_processes_is_for_one_worker() -> None:

@@ -86,6 +86,17 @@ def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal
         ),
         ('command: "python \'train.py"', "cannot be split into words"),
         ("command: ' '", "the command is empty"),
+        ("command: 'python t.py --b {batch_size} | tee log'", "`bash -c 'python t.py --b {batch_size} | tee log'`"),
+        ("command: 'python t.py > log 2>&1'", "'>'"),
+        ("command: 'python t.py 2>err'", "'2>err'"),
+        ("command: 'cd sub && python t.py'", "'&&'"),
+        ("command: 'python a.py; python b.py'", "'a.py;'"),
+        ("command: 'python t.py --data $HOME/x'", "'$HOME/x'"),
+        ("command: 'python t.py --data ~/x'", "'~/x'"),
+        ("command: 'python t.py --data pyproject.tom*'", "'pyproject.tom*'"),
+        ("command: 'A=1 python t.py'", "write `env A=1 python t.py`"),
+        ("command: 'python t.py ${batch_size}'", "write {batch_size} for a setting, and $batch_size for"),
+        ("command: 'bash -c \"python t.py ${X}\"'", "and $X for a variable"),
     ]:
         with subtests.test(settings=settings):
             message = refusal(f"base: {{{settings}}}\nbaseline: none")
@@ -118,6 +129,9 @@ def test_what_can_be_run_is_not_refused(subtests: pytest.Subtests, runs: Runs) -
         "strategy: mpi, launcher: mpirun, algorithm: own-ring, communicator: mpi",
         "command: 'python train.py {workers} {batch_size} {{x}} {\"json\": 1} {}'",
         "command: 'python train.py {model.hidden}', model: mlp",
+        'command: \'python train.py --sep "|" --a="b > c" --token <pad> --regex ^a$ --file=*.none --query a&b\'',
+        "command: 'bash -c \"cd sub && python t.py $X > log\"'",
+        'command: \'python t.py "${{X}}x" --cost "$5"\'',
     ]:
         with subtests.test(settings=settings):
             assert runs(f"base: {{{settings}}}\nbaseline: none")

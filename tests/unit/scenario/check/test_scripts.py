@@ -52,10 +52,24 @@ def test_a_script_without_the_hook_is_named(here: Path) -> None:
     assert found("base: {command: ./train}\n") == ""
 
 
-def refusal(here: Path, command: str, workers: int = 2) -> str:
-    (here / "s.yaml").write_text(
-        yaml.safe_dump({"base": {"command": command, "workers": workers, "strategy": "mpi"}, "baseline": "none"})
-    )
+def test_places_that_are_not_filled_in_are_named() -> None:
+    for text, is_said in (
+        ("{ batch_size }", True),
+        ("{{batch_size}}", True),
+        ("{batch_size:>5}", True),
+        ("{batch_size!r}", True),
+        ("{batch_size}", False),
+        ("{{x}}", False),
+        ('{\\"lr\\": {learning_rate}}', False),
+    ):
+        warned = found(f'base: {{command: "python elsewhere.py {text}"}}\n')
+        assert (f"`{text}`, which stays" in warned) is is_said, text
+        assert bool(warned) is is_said, text
+
+
+def refusal(here: Path, command: str, workers: int = 2, strategy: str = "mpi") -> str:
+    base = {"command": command, "workers": workers, "strategy": strategy}
+    (here / "s.yaml").write_text(yaml.safe_dump({"base": base, "baseline": "none"}))
     try:
         expand(read(here / "s.yaml"), this_machine())
     except UserError as error:
@@ -69,7 +83,7 @@ NESTED = {
     "mpirun -np {workers} python train.py --batch {batch_size}": "mpirun",
     "/usr/lib64/openmpi/bin/mpiexec -n 2 python train.py": "mpiexec",
     "env X=1 mpirun python train.py": "mpirun",
-    "X=1 Y=2 srun python train.py": "srun",
+    "env X=1 Y=2 srun python train.py": "srun",
     "env -u A OMP_NUM_THREADS=1 torchrun --nproc_per_node=2 train.py": "torchrun",
     "nice -n 5 numactl --cpunodebind=0 horovodrun -np 2 python train.py": "horovodrun",
     "timeout 5m accelerate launch train.py": "accelerate launch",
@@ -82,6 +96,12 @@ NESTED = {
     "conda run -n env mpirun python train.py": "mpirun",
     "bash -c 'cd /tmp && mpirun -np 2 python train.py'": "mpirun",
     "sh -ec 'exec srun python train.py'": "srun",
+    "env -S 'mpirun -np 2 python train.py'": "mpirun",
+    "stdbuf -oL srun python train.py": "srun",
+    "/usr/bin/time -f %e mpirun -np 2 python train.py": "mpirun",
+    "flux run -n2 python train.py": "flux run",
+    "python -m paddle.distributed.launch train.py": "paddle.distributed.launch",
+    "python -m accelerate.commands.accelerate_cli launch train.py": "accelerate_cli",
 }
 SHELL_TEXTS = {
     "mpirun -np 2 python train.py": "mpirun",
@@ -100,6 +120,27 @@ SHELL_TEXTS = {
     "bash inner.sh": "deepspeed",
     "source ./inner.sh": "deepspeed",
     "./inner.sh 'it is": "deepspeed",
+    "LAUNCHER=${LAUNCHER:-mpirun}\n$LAUNCHER -np 2 python train.py": "mpirun",
+    "${LAUNCHER:-mpirun -np 2} python train.py": "mpirun",
+    "CMD=(mpirun\n -np 2)\n${CMD[@]} python train.py": "mpirun",
+    'cd "$(dirname "$0")"\nbash scripts/run.sh': "mpirun",
+    'bash "$(dirname "$0")/scripts/run.sh"': "mpirun",
+    'bash "$(dirname "${BASH_SOURCE[0]}")/scripts/run.sh"': "mpirun",
+    "cd scripts\nbash run.sh": "mpirun",
+    "bash -c 'cd scripts && bash run.sh'": "mpirun",
+    "bash -euo pipefail scripts/run.sh": "mpirun",
+    "bash --rcfile x scripts/run.sh": "mpirun",
+    ">log mpirun -np 2 python train.py": "mpirun",
+    "2>err.log mpirun -np 2 python train.py &>log": "mpirun",
+    "coproc mpirun -np 2 python train.py": "mpirun",
+    "command mpirun -np 2 python train.py": "mpirun",
+    "time -p mpirun -np 2 python train.py": "mpirun",
+    "case $1 in\n  a|b) echo;;\n  mpi) mpirun -np 2 python train.py ;;\nesac": "mpirun",
+    "case $1 in srun) echo;; esac\nmpirun -np 2 python train.py": "mpirun",
+    "cat <<EOF\nmpirun\nEOF\nmpirun -np 2 python train.py": "mpirun",
+    "function main {\n mpirun -np 2 python train.py\n}\nmain": "mpirun",
+    "for ((i = 0; i < 2; i++)); do mpirun -np 2 python train.py; done": "mpirun",
+    "mpirun -n 2 python train.py\r": "mpirun",
 }
 HARMLESS = {
     "python train.py --launcher mpirun",
@@ -110,6 +151,11 @@ HARMLESS = {
     "echo mpirun",
     "bash -c 'echo mpirun -np 2'",
     "bash {model}.sh",
+    "conda run -n deepspeed python train.py",
+    "conda install -y deepspeed torch",
+    "uv run --with deepspeed python train.py",
+    "nsys profile -o mpirun python train.py",
+    "docker run --name mpirun image python train.py",
 }
 HARMLESS_TEXTS = {
     "# mpirun -np 2 python train.py\npython train.py  # not torchrun x",
@@ -119,6 +165,27 @@ HARMLESS_TEXTS = {
     "mpirun_options='-np 2'\npython train.py $mpirun_options",
     "bash loop.sh",
     "bash nowhere.sh",
+    "if ! command -v mpirun >/dev/null 2>&1; then echo no; exit 1; fi",
+    'if [ "$LAUNCHER" = mpirun ]; then echo x; fi',
+    "if true; then pip install deepspeed torch; fi",
+    "if true\nthen\n cd deepspeed\nfi",
+    "while pgrep mpirun -u me; do sleep 1; done",
+    "if grep -q mpirun log; then :; fi",
+    "{ echo mpirun -np 2; } > log",
+    "mpirun --version > mpi.txt",
+    'V=$(mpirun --version | head -1)\nV=`srun --version`\nV="$(mpirun --version)"',
+    "launchers=(mpirun srun)\nfor launcher in ${launchers[@]}; do echo $launcher; done",
+    "launchers=(\n  'mpirun -np 2'\n  srun python\n)",
+    "case $1 in mpirun|srun) echo;; esac",
+    "case $1 in\n  mpirun | srun) echo ;;\n  torchrun)\n    echo\n    ;;\nesac",
+    'mpirun() { "$@"; }\nfunction srun { echo x; }',
+    "cat <<EOF2\nUsage:\n  mpirun -np 4 bash train.sh\nEOF2",
+    "cat > usage <<- 'EOF'\n\tmpirun -np 4 bash train.sh\n\tEOF",
+    ": <<'END'\nmpirun -np 2 python train.py\nEND",
+    'echo "Usage:\n  mpirun -np 4 bash train.sh"',
+    "python -c '\nmpirun -np 2\n'",
+    "LAUNCHER=mpirun\nLAUNCHER=\n$LAUNCHER python train.py",
+    "for launcher in \\\n mpirun \\\n srun; do echo $launcher; done",
 }
 
 
@@ -138,6 +205,7 @@ def test_a_shell_script_that_starts_processes_is_refused_with_its_line(here: Pat
     (here / "inner.sh").write_text("#!/bin/sh\ndeepspeed train.py\n")
     (here / "loop.sh").write_text("bash loop.sh\n")
     (here / "scripts").mkdir()
+    (here / "scripts" / "run.sh").write_text("mpirun -np 2 python train.py\n")
     for text, launcher in SHELL_TEXTS.items():
         (here / "train.sh").write_text(f"#!/usr/bin/env bash\n{text}\n")
         for command in ("bash train.sh", "sh -x ./train.sh 1 2", "./train.sh", "env X=1 ./train.sh"):
@@ -149,10 +217,25 @@ def test_a_shell_script_that_starts_processes_is_refused_with_its_line(here: Pat
             assert refusal(here, "bash train.sh") == ""
 
 
+def test_a_script_without_replicas_is_refused_for_several_workers_in_one_process(here: Path) -> None:
+    for text, workers, is_refused in (
+        ("", 2, True),
+        ("", 1, False),
+        ("with tf.distribute.MirroredStrategy().scope(): ...", 2, False),
+        ("model = torch.nn.DataParallel(model)", 2, False),
+    ):
+        (here / "train.py").write_text(HOOKED + text)
+        for command in ("python train.py", "bash -c 'python train.py'"):
+            assert ("train as one worker" in refusal(here, command, workers, "replicas")) is is_refused, (text, workers)
+    assert refusal(here, "python -m elsewhere", 2, "replicas") == ""
+
+
 def test_the_line_to_write_instead_is_named(here: Path) -> None:
-    (here / "train.sh").write_text("torchrun --standalone --nproc_per_node=2 ddp.py 2 1 --batch_size ${BATCH:-32}\n")
+    (here / "train.sh").write_text(
+        "torchrun --standalone --nproc_per_node=2 ddp.py 2 1 --lr ${LR:-0.1} --batch_size $BATCH\n"
+    )
     assert "(train.sh: torchrun --standalone" in refusal(here, "bash train.sh")
-    assert "`command: python ddp.py 2 1 --batch_size ...`" in refusal(here, "bash train.sh")
+    assert "`command: python ddp.py 2 1 --lr 0.1 --batch_size ...`" in refusal(here, "bash train.sh")
 
 
 def test_one_worker_is_warned_of_a_launcher(here: Path) -> None:
