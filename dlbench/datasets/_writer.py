@@ -172,8 +172,8 @@ class ArrayChecker:
 
     def _append_piece(self, part: str, x: Array, y: Array) -> None:
         name = self._array_names[part][0]
-        if x.dtype.kind == "f" and not np.isfinite(x).all():
-            raise UserError(f"{name} holds numbers that are not finite (NaN or infinity)")
+        if x.dtype.kind == "f" and not (np.abs(x) <= np.finfo(np.float32).max).all():
+            raise UserError(f"{name} holds numbers that are not finite in float32 (NaN, infinity, or beyond 3.4e38)")
         if self._vocabulary is not None:
             _check_tokens(name, x, self._vocabulary)
 

@@ -71,6 +71,7 @@ BAD = [
     ("x has 6 samples but y has 5", X, Y[:5], {}),
     ("not finite", np.where(X == 3, np.nan, X), Y, {}),
     ("not finite", np.where(X == 3, np.inf, X), Y, {}),
+    ("not finite", np.where(X == 3, -1e300, X.astype(np.float64)), Y, {}),
     ("x is empty", X[:0], Y[:0], {}),
     ("y holds float64; class numbers are integers", X, Y + 0.5, {}),
     (r"y has shape \(6, 3\)", X, np.eye(3, dtype=int)[Y], {}),
