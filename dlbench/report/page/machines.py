@@ -36,6 +36,8 @@ VERSIONS = (
 )
 # Larger differences of speed before and after a study are as large as differences between arms.
 SLOWER = 0.05
+# On a core with less of its time for dlbench alone another program computed: of two that compute, each gets a half.
+LEAST_SHARE = 0.75
 NOT_KNOWN = "machine.json is not there or cannot be read; what follows is from the rows"
 
 
@@ -56,9 +58,17 @@ def machines(data: ReportData) -> tuple[Machine, ...]:
 
 
 def unsteady(data: ReportData) -> Iterator[str]:
-    """Yield a warning for each study before and after which a core computed at different speeds."""
+    """Yield warnings for studies before or after which others computed on a core, or a core computed more slowly."""
     for study in data.studies:
-        by_core = _speeds(study.machine)
+        shares = _by_core(study.machine, "spin_share_by_core").items()
+        if busy := sorted(
+            (core for core, values in shares if min(values) < LEAST_SHARE), key=lambda core: (len(core), core)
+        ):
+            yield (
+                f"{one_line(study.name)}: before or after the runs other programs computed on core {', '.join(busy)}, and "
+                "may have slowed some runs."
+            )
+        by_core = _by_core(study.machine, "spin_best_per_s_by_core", "spin_best_per_s")
         slower = max((1 - min(speeds) / max(speeds) for speeds in by_core.values()), default=0.0)
         if slower > SLOWER:
             yield (
@@ -67,8 +77,8 @@ def unsteady(data: ReportData) -> Iterator[str]:
             )
 
 
-def _speeds(machine: Mapping[str, Any]) -> dict[str, list[float]]:
-    """Return how fast each core was before and after each part of a study (`dlbench.records.noise`).
+def _by_core(machine: Mapping[str, Any], name: str, of_all: str = "") -> dict[str, list[float]]:
+    """Return what `dlbench.records.noise` measured of each core before and after each part of a study.
 
     Early studies know one speed of all cores, "".
     """
@@ -76,12 +86,10 @@ def _speeds(machine: Mapping[str, Any]) -> dict[str, list[float]]:
     parts = found_in(machine, "noise")
     for part in parts if isinstance(parts, list) else ():
         for moment in ("before", "after"):
-            by_core = found_in(part, moment, "spin_best_per_s_by_core") or {
-                "": found_in(part, moment, "spin_best_per_s")
-            }
-            for core, speed in by_core.items() if isinstance(by_core, Mapping) else ():
-                if isinstance(speed, int | float) and speed > 0:
-                    found.setdefault(str(core), []).append(float(speed))
+            by_core = found_in(part, moment, name) or {"": found_in(part, moment, of_all)}
+            for core, value in by_core.items() if isinstance(by_core, Mapping) else ():
+                if isinstance(value, int | float) and value > 0:
+                    found.setdefault(str(core), []).append(float(value))
     return found
 
 

@@ -125,5 +125,15 @@ def test_each_core_is_compared_with_itself(tmp_path):
     assert "differ by 10%" in text
 
 
+def test_a_core_on_which_others_computed_is_named(tmp_path):
+    def warned(before, after):
+        part = {"before": {"spin_share_by_core": before}, "after": {"spin_share_by_core": after}}
+        return list(unsteady(report_data(run(), tmp_path=tmp_path, machine={"noise": [part, {"before": 3}]})))
+
+    assert warned({"0": 0.98, "1": 0.9}, {"0": 1.0}) == []
+    (text,) = warned({"2": 0.4, "10": 0.98}, {"2": 1.0, "10": 0.5})
+    assert "computed on core 2, 10," in text
+
+
 def test_of_a_machine_that_is_not_known_there_is_no_warning(tmp_path):
     assert list(unsteady(report_data(run(), tmp_path=tmp_path))) == []
