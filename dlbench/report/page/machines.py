@@ -61,11 +61,9 @@ def unsteady(data: ReportData) -> Iterator[str]:
     """Yield warnings for studies before or after which others computed on a core, or a core computed more slowly."""
     for study in data.studies:
         shares = _by_core(study.machine, "spin_share_by_core").items()
-        if busy := sorted(
-            (core for core, values in shares if min(values) < LEAST_SHARE), key=lambda core: (len(core), core)
-        ):
+        if busy := [core for core, values in shares if min(values) < LEAST_SHARE]:
             yield (
-                f"{one_line(study.name)}: before or after the runs other programs computed on core {', '.join(busy)}, and "
+                f"{one_line(study.name)}: before or after the runs other programs computed on core {', '.join(busy)}: they "
                 "may have slowed some runs."
             )
         by_core = _by_core(study.machine, "spin_best_per_s_by_core", "spin_best_per_s")

@@ -132,7 +132,7 @@ def test_a_core_on_which_others_computed_is_named(tmp_path):
 
     assert warned({"0": 0.98, "1": 0.9}, {"0": 1.0}) == []
     (text,) = warned({"2": 0.4, "10": 0.98}, {"2": 1.0, "10": 0.5})
-    assert "computed on core 2, 10," in text
+    assert "computed on core 2, 10:" in text
 
 
 def test_of_a_machine_that_is_not_known_there_is_no_warning(tmp_path):
