@@ -63,8 +63,8 @@ def unsteady(data: ReportData) -> Iterator[str]:
         shares = _by_core(study.machine, "spin_share_by_core").items()
         if busy := [core for core, values in shares if min(values) < LEAST_SHARE]:
             yield (
-                f"{one_line(study.name)}: before or after the runs other programs computed on core {', '.join(busy)}: they "
-                "may have slowed some runs."
+                f"{one_line(study.name)}: before or after the runs other programs computed on core {', '.join(busy)}: "
+                "they may have slowed some runs."
             )
         by_core = _by_core(study.machine, "spin_best_per_s_by_core", "spin_best_per_s")
         slower = max((1 - min(speeds) / max(speeds) for speeds in by_core.values()), default=0.0)
