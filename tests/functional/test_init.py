@@ -147,14 +147,14 @@ def test_data_that_run_refuses_is_refused_by_check_and_init_in_the_same_words(he
             Image.new("RGB", (32, 32)).save(here / "damaged" / label / f"{number}.png")
     (here / "damaged" / "b" / "2.png").write_bytes((here / "damaged" / "b" / "1.png").read_bytes()[:60])
     Path("table.csv").write_text("a,b\n" + "1,2\n" * 900)
-    Path("mine.py").write_text(FUNCTION)
+    Path("labels_of_mine.py").write_text(FUNCTION)
     base = "model: softmax, trainer: numpy, strategy: single, epochs: 1, batch_size: 2"
     for data, dataset, reason in (
         ("labels.npz", "dataset: npz, dataset.path: labels.npz", "y in labels.npz holds float64"),
         ("nan.npz", "dataset: npz, dataset.path: nan.npz", "x in nan.npz holds numbers that are not finite"),
         ("damaged", "dataset: image_folder, dataset.path: damaged", "'b/2.png' is damaged"),
         ("table.csv", "dataset: text, dataset.path: table.csv", "'table.csv' is a CSV table"),
-        ("mine:bad", "dataset: 'mine:bad'", "y holds float64"),
+        ("labels_of_mine:bad", "dataset: 'labels_of_mine:bad'", "y holds float64"),
     ):
         Path("s.yaml").write_text(f"base: {{{base}, {dataset}}}\nbaseline: none\n")
         checked, ran, made = dlbench("check", "s.yaml"), dlbench("run", "s.yaml"), dlbench("init", "--data", data)
@@ -163,7 +163,7 @@ def test_data_that_run_refuses_is_refused_by_check_and_init_in_the_same_words(he
             assert reason in done.output
         assert refusal(checked) == refusal(ran)
         assert not Path("scenario.yaml").exists()
-    assert dlbench("init", "--data", "mine:good").exit_code == 0
+    assert dlbench("init", "--data", "labels_of_mine:good").exit_code == 0
 
 
 def refusal(done: Result) -> str:
