@@ -43,8 +43,11 @@ class SyntheticOptions(Options):
     def _check(self) -> Self:
         if self.num_classes > self.num_samples:
             raise ValueError(f"num_classes {self.num_classes} is more than num_samples {self.num_samples}")
-        if math.prod(self.shape) * self.num_classes > MAX_NUMBERS:
-            raise ValueError(f"shape times num_classes is more than {MAX_NUMBERS:,} numbers")
+        if (size := math.prod(self.shape)) * self.num_classes > MAX_NUMBERS:
+            raise ValueError(
+                f"shape times num_classes is {size * self.num_classes:,} numbers, and {MAX_NUMBERS:,} are the most: at this "
+                f"shape at most {MAX_NUMBERS // size:,} classes"
+            )
         return self
 
 
