@@ -45,8 +45,8 @@ class SyntheticOptions(Options):
             raise ValueError(f"num_classes {self.num_classes} is more than num_samples {self.num_samples}")
         if (size := math.prod(self.shape)) * self.num_classes > MAX_NUMBERS:
             raise ValueError(
-                f"shape times num_classes is {size * self.num_classes:,} numbers, and {MAX_NUMBERS:,} are the most: at this "
-                f"shape at most {MAX_NUMBERS // size:,} classes"
+                f"shape times num_classes is {size * self.num_classes:,} numbers, and {MAX_NUMBERS:,} are the most: "
+                f"at this shape at most {MAX_NUMBERS // size:,} classes"
             )
         return self
 
