@@ -1,0 +1,148 @@
+"""What runs are scored and compared by: each quantity with its unit, its better side and what difference matters.
+
+The project's own trainers evaluate `SCORES`, on training and on validation samples. A script of the user's own reports
+others by name, which its scenario declares under `metrics`. Columns, targets, goals, figures, exporters and the answer
+derive from these declarations.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+_SHARE = re.compile(r"(\d+(?:\.\d+)?) ?%")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A quantity that runs are scored or compared by.
+
+    Attributes:
+        column: Its column in `runs.csv`; scores have it in `epochs.csv`, too.
+        title: What a sentence or a heading calls it.
+        is_higher_better: Whether more is better.
+        margin: The smallest difference that matters: in the column's unit, or a share of the value.
+        is_share: Whether `margin` is a share. Such quantities are compared by ratios.
+        unit: Of its values; empty where it has none.
+        is_score: Whether it says how well a model predicts.
+        knows_nothing: What a model that knows nothing scores; None where only its data say that, or it is no score.
+    """
+
+    column: str
+    title: str
+    is_higher_better: bool
+    margin: float
+    is_share: bool
+    unit: str = ""
+    is_score: bool = False
+    knows_nothing: float | None = None
+
+    @property
+    def score(self) -> str:
+        """Name of the score without the samples it is of: `accuracy` of `validation_accuracy`."""
+        return self.column.removeprefix("train_").removeprefix("validation_") if self.is_score else ""
+
+    def is_reached(self, value: float, aim: float) -> bool:
+        """Whether a value is at the aim or on the better side of it."""
+        return value >= aim if self.is_higher_better else value <= aim
+
+    def of_classes(self, num_classes: int) -> float | None:
+        """Return what guessing one of so many classes scores, each being as frequent; None of what is no such score."""
+        known = {"accuracy": 1 / num_classes, "loss": math.log(num_classes)} if num_classes > 0 else {}
+        return known.get(self.score, self.knows_nothing)
+
+
+def _time(column: str, title: str) -> Metric:
+    return Metric(column, title, is_higher_better=False, margin=0.02, is_share=True, unit="s")
+
+
+# What the project's own trainers may evaluate, by name. A sample's loss is in nats, of a regression its squared error.
+SCORES: Mapping[str, Metric] = {
+    "loss": Metric("loss", "loss", is_higher_better=False, margin=0.02, is_share=True, is_score=True),
+    "accuracy": Metric("accuracy", "accuracy", is_higher_better=True, margin=0.01, is_share=False, is_score=True),
+    "mean_squared_error": Metric(
+        "mean_squared_error", "mean squared error", is_higher_better=False, margin=0.02, is_share=True, is_score=True
+    ),
+}
+TRAIN_TIME = _time("train_time_s", "training time")
+TIME_TO_TARGET = _time("time_to_target_s", "time to target")
+RATE = Metric("samples_per_s", "steady throughput", True, 0.02, is_share=True, unit="samples/s")
+
+
+# Which samples a score is of, those that decide first.
+SAMPLES: tuple[Literal["validation", "train"], ...] = ("validation", "train")
+
+
+def scored(samples: Literal["train", "validation"], name: str) -> Metric:
+    """Return a score of the project's own on training or validation samples.
+
+    Raises:
+        KeyError: There is none of this name.
+    """
+    words = {"train": "training", "validation": "validation"}[samples]
+    return replace(SCORES[name], column=f"{samples}_{name}", title=f"{words} {SCORES[name].title}")
+
+
+BUILT_IN: Mapping[str, Metric] = {
+    metric.column: metric
+    for metric in (
+        TIME_TO_TARGET,
+        TRAIN_TIME,
+        RATE,
+        *(scored(samples, name) for samples in SAMPLES for name in ("accuracy", "loss", "mean_squared_error")),
+    )
+}
+# By which runs are judged where nothing else is asked for, the first that they have.
+QUALITY = ("validation_accuracy", "validation_mean_squared_error", "validation_loss")
+
+
+class Matters(BaseModel):
+    """The smallest difference of a metric that matters: a number in its unit, or a share such as `2%`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    value: float = Field(gt=0, allow_inf_nan=False)
+    is_share: bool = False
+
+
+def _matters(value: Any) -> Any:
+    """Take a number for one in the metric's unit, and `2%` for a share."""
+    if isinstance(value, str) and (found := _SHARE.fullmatch(value.strip())):
+        return {"value": float(found[1]) / 100, "is_share": True}
+    return {"value": value} if isinstance(value, int | float) else value
+
+
+class MetricDeclaration(BaseModel):
+    """A metric that a script reports with `run.epoch(NAME=...)`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    better: Literal["higher", "lower"] = Field(description="Which values are better.")
+    matters: Annotated[Matters, BeforeValidator(_matters)] = Field(
+        description="The smallest difference that matters: a number in its unit, or a share such as `2%`."
+    )
+    unit: str = Field("", max_length=30, description="Unit of its values.")
+    knows_nothing: float | None = Field(
+        None, allow_inf_nan=False, description="What a model that knows nothing scores; such arms are not recommended."
+    )
+
+    def metric(self, name: str) -> Metric:
+        """Return the metric that is declared."""
+        return Metric(
+            column=name,
+            title=name.replace("_", " "),
+            is_higher_better=self.better == "higher",
+            margin=self.matters.value,
+            is_share=self.matters.is_share,
+            unit=self.unit,
+            is_score=True,
+            knows_nothing=self.knows_nothing,
+        )
+
+
+def declared(metrics: Mapping[str, MetricDeclaration]) -> dict[str, Metric]:
+    """Return all metrics by column: the built-in ones, then those that a scenario declares."""
+    return {**BUILT_IN, **{name: one.metric(name) for name, one in metrics.items()}}
