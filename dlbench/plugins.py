@@ -78,11 +78,11 @@ class Plugin:
 @functools.cache
 def names(kind: str) -> tuple[str, ...]:
     """Return the sorted names of all plugins of a kind: dlbench's own and those of installed packages."""
-    return tuple(sorted(_built_in(kind) | set(_installed()[kind])))
+    return tuple(sorted(built_in(kind) | set(_installed()[kind])))
 
 
 @functools.cache
-def _built_in(kind: str) -> frozenset[str]:
+def built_in(kind: str) -> frozenset[str]:
     """Return the names of dlbench's own plugins of a kind: files of the folder and rows of its table."""
     spec = importlib.util.find_spec(FOLDERS[kind])
     folders = [] if spec is None else list(spec.submodule_search_locations or [])
@@ -123,7 +123,7 @@ def load(kind: str, name: str) -> Plugin:
     if ":" in name:
         _check_prefix(kind, name)
         return _from_reference(kind, name)
-    if name in _built_in(kind):
+    if name in built_in(kind):
         return _plugin(kind, name, importlib.import_module(f"{FOLDERS[kind]}.{name}"))
     if name not in names(kind):
         raise UserError(
@@ -159,7 +159,7 @@ def _entry_points(folder: str) -> Iterator[EntryPoint]:
 def replaced() -> Iterator[str]:
     """Yield a line for each plugin of an installed package that is not used, because dlbench has one of its name."""
     for kind, points in _installed().items():
-        for name in sorted(points.keys() & _built_in(kind)) if points else ():
+        for name in sorted(points.keys() & built_in(kind)) if points else ():
             package = getattr(points[name].dist, "name", None) or "an installed package"
             yield f"{kind}: the plugin {name} of {package} is not used: dlbench has one of this name; rename it"
 

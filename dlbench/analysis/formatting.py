@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dlbench.analysis.statistics.intervals import Interval, median_interval
+from dlbench.scenario.metrics import Metric
 
 StatementKind = Literal["use", "why", "warning"]
 
@@ -80,11 +81,49 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f}%" if 0 < abs(value) < 0.0995 else f"{100 * value:.0f}%"
 
 
+def unit_of(metric: Metric) -> Unit:
+    """Return how values of a metric are written."""
+    if metric.score == "accuracy":
+        return Unit("{:.3f}".format)
+    return Unit(number, f" {metric.unit}" if metric.unit else "")
+
+
+def quantity(metric: Metric, value: float) -> str:
+    """Return a value of a metric with its unit."""
+    return unit_of(metric).shown(value)
+
+
+def difference(metric: Metric, value: float, *, signed: bool = True) -> str:
+    """Return a difference of a metric: accuracies in points, shares in percent, others in the metric's unit."""
+    sign = "+" if signed else ""
+    if metric.is_share:
+        digits = 1 if abs(value) < 0.0995 else 0
+        return f"{100 * value:{sign}.{digits}f}%"
+    if metric.score == "accuracy":
+        points = f"{100 * value:{sign}.{1 if abs(value) < 0.0995 else 0}f}"
+        return f"{points.removesuffix('.0')} point{'' if points.lstrip('+-') in ('1', '1.0') else 's'}"
+    return f"{value:{sign}.3g} {metric.unit}".rstrip()
+
+
 SECONDS = Unit(number, " s")
 RATE = Unit(number, " samples/s")
 SCORE = Unit("{:.4f}".format)
 SHARE = Unit(percent)
 RATIO = Unit(number, " times")
+
+
+def duration(seconds: float | None) -> str:
+    """Return a time such as `0.4 s`, `42 s`, `3 min 20 s`, `1 h 02 min`; empty where it is not known."""
+    if seconds is None:
+        return ""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    return (
+        f"{whole // 60} min {whole % 60:02d} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    )
 
 
 def one_line(text: object) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # Columns of settings that have other names there; a run's seed comes with its repeat, its launcher with its strategy.
 _COLUMNS = {"learning_rate": "learning_rate_base", "mode": "placement", "workers_per_host": "placement"}
 _COLUMNS |= {"seed": "", "launcher": ""}
+_WRITTEN = {"learning_rate_base": "learning_rate", "placement": "mode"}
 # What arms of one study can differ in, by column; what follows from others (the global batch) is not among them.
 SETTINGS = tuple(
     dict.fromkeys(
@@ -31,7 +32,7 @@ SETTINGS = tuple(
 # Runs that differ in one of these do different work: they never share axes.
 TASK = ("model", "dataset", "command")
 # What stands for itself: `cnn`, not `model=cnn`.
-_BARE = {*TASK, "trainer", "strategy", "algorithm", "placement", "optimizer", "precision", "study", "device_name"}
+_BARE = {*TASK, "trainer", "strategy", "algorithm", "mode", "optimizer", "precision", "study", "device_name"}
 # What others may follow from; x of a chart is added to them.
 _LEADING = (*TASK, "strategy", "algorithm")
 # What comes with a strategy or an algorithm, such as the library that moves bytes; all else that differs with these is
@@ -79,6 +80,16 @@ def _typed(values: "pd.Series[Any]", dtype: Any) -> "pd.Series[Any]":
         return values.astype(dtype)
     except (TypeError, ValueError):
         return values
+
+
+def column_of(setting: str) -> str:
+    """Return the column in which arms are told apart by a setting, as a scenario calls it."""
+    return _COLUMNS.get(setting, setting) or setting
+
+
+def written_name(column: str) -> str:
+    """Return what a scenario calls the setting of a column."""
+    return _WRITTEN.get(column, column)
 
 
 def is_base_line(runs: "pd.DataFrame") -> "pd.Series[bool]":
@@ -201,6 +212,7 @@ def described(values: Mapping[str, Any]) -> str:
 
 
 def _described(key: str, value: Any) -> str:
+    key = written_name(key)
     if key in _BARE:
         return str(value)
     if key == "workers":

@@ -64,20 +64,6 @@ def width(text: str) -> int:
     return cell_len(text)
 
 
-def duration(seconds: float | None) -> str:
-    """Return a time such as `0.4 s`, `42 s`, `3 min 20 s`, `1 h 02 min`; empty where it is not known."""
-    if seconds is None:
-        return ""
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    return (
-        f"{whole // 60} min {whole % 60:02d} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    )
-
-
 def drawn(title: str, columns: Cells, rows: Iterable[Cells], right: Collection[str] = ()) -> "Table":
     """Return a table as rich draws it; every text in it is text, never markup.
 

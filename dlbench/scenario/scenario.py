@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PrivateAttr
 
+from dlbench.scenario.goal import FORMS
 from dlbench.scenario.run_spec import Limits, Target
 from dlbench.scenario.settings import Count
 from dlbench.scenario.source import Path, Source
@@ -135,6 +136,14 @@ class Scenario(Limits):
         "to 50 MB.",
     )
     target: Target | None = Field(None, description="A value to reach; the time to it is a column.")
+    goal: str = Field(
+        "",
+        description=f"What decides between arms: {FORMS}. Default: the target soonest; without one, least time "
+        "without losing quality.",
+    )
+    given: tuple[str, ...] = Field(
+        (), description="Axes that are conditions, not choices: an answer is made for each, never across."
+    )
 
     _source: Source = PrivateAttr(default_factory=Source)
 

@@ -1,17 +1,31 @@
-"""Comparison groups: arms that train one model on one data set, emulated and real ones apart, each with a title."""
+"""Comparison groups: arms of one task under one condition, emulated and real ones apart, each with a title."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.arms import Arm, Row, arms, emulation, is_alone, records
 from dlbench.analysis.formatting import one_line
-from dlbench.analysis.groups import ALONE, TASK, Names, described, is_shared, varying
+from dlbench.analysis.groups import (
+    ALONE,
+    TASK,
+    Names,
+    column_of,
+    described,
+    is_shared,
+    naming,
+    written_name,
+)
 from dlbench.scenario.run_spec import arm_name
 
 if TYPE_CHECKING:
     import pandas as pd
+
+LINK = "link_bandwidth_bytes_per_s"
+# Links of studies whose measured bandwidths differ by less than this ratio are the same condition.
+SAME_LINK = 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +38,7 @@ class ComparisonGroup:
         arms: In the order of their first runs, each with a title of its own.
         runs: Their rows as a table.
         keys: The settings that their titles state.
+        given: The condition that they share, by column; empty where all arms of the report share one.
     """
 
     title: str
@@ -31,6 +46,12 @@ class ComparisonGroup:
     arms: tuple[Arm, ...]
     runs: "pd.DataFrame" = field(repr=False)
     keys: tuple[str, ...] = ()
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def condition(self) -> str:
+        """The condition in words; empty where there is one alone."""
+        return described({written_name(key): value for key, value in self.given.items()})
 
     @property
     def completed(self) -> tuple[Arm, ...]:
@@ -38,32 +59,78 @@ class ComparisonGroup:
         return tuple(arm for arm in self.arms if arm.completed)
 
 
-def comparison_groups(runs: "pd.DataFrame", names: Names = varying) -> list[ComparisonGroup]:
+def comparison_groups(
+    runs: "pd.DataFrame", names: Names = naming, given: Collection[str] = ()
+) -> list[ComparisonGroup]:
     """Return the comparison groups of a report, in the order of their first runs, real ones before emulated ones.
+
+    A base line of one worker, which no link holds up, is in the group of every condition.
 
     Args:
         runs: The last attempt of each run: columns of `runs.csv` and `placement`.
         names: Returns the settings that titles of arms state.
+        given: Settings that are conditions beside those that always are.
     """
-    found: dict[tuple[str, bool], list[Arm]] = {}
-    for arm in arms(records(runs)):
-        found.setdefault((_title(arm.first), bool(arm.emulated)), []).append(arm)
-    titles = [title for title, _ in found]
+    every = arms(records(runs))
+    links = _links(every)
+    conditions = _conditions(every, given)
+    of_arms = {arm: (*(arm.known(key) for key in conditions), links.get(arm.study)) for arm in every}
+    found: dict[tuple[str, bool, tuple[Any, ...]], list[Arm]] = {}
+    for arm, condition in of_arms.items():
+        group = (_title(arm.first), bool(arm.emulated))
+        of_others = {
+            of_arms[one] for one in every if not one.is_alone and (_title(one.first), bool(one.emulated)) == group
+        }
+        for one in [other for other in of_others if arm.is_alone and _fits(condition, other)] or [condition]:
+            found.setdefault((*group, one), []).append(arm)
+    titles = [title for title, *_ in found]
     ordered = sorted(found, key=lambda key: (titles.index(key[0]), key[1]))
-    return [_group(title, found[title, emulated], runs, names) for title, emulated in ordered]
+    names_of = [*conditions, *([LINK] if len(set(links.values())) > 1 else [])]
+    return [_group(key[0], found[key], runs, names, dict(zip(names_of, key[2], strict=False))) for key in ordered]
+
+
+def _conditions(every: Sequence[Arm], given: Collection[str]) -> list[str]:
+    """Return the columns in which arms differ that are conditions: declared, devices, or options of the simulator."""
+    of_settings = {"device_name", *map(column_of, given)}
+    columns = dict.fromkeys(name for arm in every for name in arm.first)
+    always = [name for name in columns if name.startswith("communicator.") or name in of_settings]
+    others = [arm for arm in every if not arm.is_alone] or every
+    return [name for name in always if len({str(arm.known(name)) for arm in others if arm.known(name) is not None}) > 1]
+
+
+def _fits(condition: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Whether all that is known of a condition is as in another one."""
+    return all(one is None or one == two for one, two in zip(condition, other, strict=True))
+
+
+def _links(every: Sequence[Arm]) -> dict[str | None, float]:
+    """Return the bandwidth of the links that each study measured; of studies on about the same links that of one."""
+    measured: dict[str | None, list[float]] = {}
+    for arm in every:
+        measured.setdefault(arm.study, []).extend(arm.values(LINK))
+    found: dict[str | None, float] = {}
+    for study, middle in sorted(
+        ((study, median(own)) for study, own in measured.items() if own), key=lambda one: one[1]
+    ):
+        last = next(reversed(found.values()), middle)
+        found[study] = last if middle < SAME_LINK * last else middle
+    return found
 
 
 def _title(row: Row) -> str:
     return " on ".join(one_line(row[key]) for key in TASK if row.get(key)) or "a task without a name"
 
 
-def _group(title: str, own: Sequence[Arm], runs: "pd.DataFrame", names: Names) -> ComparisonGroup:
+def _group(
+    title: str, own: Sequence[Arm], runs: "pd.DataFrame", names: Names, given: Mapping[str, Any]
+) -> ComparisonGroup:
     chosen_names = {(arm.study, arm.name) for arm in own}
     chosen = runs[[key in chosen_names for key in zip(runs["study"], map(arm_name, runs["run_id"]), strict=True)]]
     keys = names(chosen)
     titles = _titles(own, keys)
     titled = tuple(replace(arm, title=text) for arm, text in zip(own, titles, strict=True))
-    return ComparisonGroup(title, emulation(arm.emulated for arm in own).replace(";", ", "), titled, chosen, keys)
+    emulated = emulation(arm.emulated for arm in own).replace(";", ", ")
+    return ComparisonGroup(title, emulated, titled, chosen, keys, given)
 
 
 def _titles(own: Sequence[Arm], keys: Sequence[str]) -> list[str]:

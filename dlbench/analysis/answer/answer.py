@@ -1,0 +1,114 @@
+"""The answer as a typed object: what to use, what is as good, what is open, what to doubt, what to run next."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from dlbench.analysis.judge import Verdict
+
+Word = Literal["keeps", "loses", "open", "out"]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Spread(_Frozen):
+    """A median over the repeats of an arm with its interval; null where one repeat says nothing of spread."""
+
+    median: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+class Difference(_Frozen):
+    """What one arm differs in from another; above 0 is better, for time as well."""
+
+    against: str = Field(description="Title of the other arm.")
+    is_share: bool = Field(description="Whether differences are shares of the other arm's value, not in the unit.")
+    gain: float = Field(description="By how much the arm is better.")
+    worst: float | None = Field(description="The same at worst, one-sided 95% over all arms.")
+    best: float | None = Field(description="The same at best.")
+    detectable: float | None = Field(description="The smallest difference that these repeats could have shown.")
+    further: int | None = Field(
+        description="Further repeats that would probably decide; null above 100, or if decided."
+    )
+
+
+class Judged(_Frozen):
+    """One quantity of an arm, and what is shown of it against the best arm."""
+
+    metric: str
+    spread: Spread
+    verdict: Verdict
+    difference: Difference | None = Field(description="Null where there is no other arm.")
+
+
+class ArmAnswer(_Frozen):
+    """What is said of one arm."""
+
+    study: str
+    name: str = Field(description="Its run_id without the repeat.")
+    title: str
+    settings: dict[str, Any] = Field(description="The settings in which arms differ.")
+    word: Word = Field(description="keeps, loses or open: against the best. out: not compared, for `reason`.")
+    reason: str = Field("", description="Why it is out.")
+    completed: int
+    runs: int
+    value: Judged | None = Field(None, description="What the goal wants least of, or most.")
+    quality: Judged | None = Field(None, description="The score that the goal keeps.")
+    worker_hours: float | None = Field(None, description="Median of the training time on all workers.")
+    cost: float | None = Field(None, description="Their price, where prices are known.")
+    energy_j: float | None = None
+
+
+class Doubt(_Frozen):
+    """What speaks against trusting the answer."""
+
+    text: str
+    weight: int = Field(description="How much it could change the answer: larger is more.")
+
+
+class Next(_Frozen):
+    """The command that would tell most."""
+
+    command: str
+    why: str
+    seconds: float | None = Field(description="About how long it takes, from the runs that were made.")
+
+
+class Answer(_Frozen):
+    """The answer for arms that can be compared: one task, one condition, all emulated or all real."""
+
+    task: str
+    given: dict[str, Any] = Field(description="The condition that it is for.")
+    condition: str = Field(description="The same in words; empty where all arms have one condition.")
+    emulated: str = Field(description="Why the hardware is not representative; empty where it is.")
+    goal: str = Field(description="What decides, in words.")
+    currency: str = Field(description="What costs are counted in; empty where no price is known.")
+    use: ArmAnswer | None = Field(description="The arm to use; null where none is shown to be right.")
+    either: tuple[str, ...] = Field(description="Titles of the arms of which one is right, where `use` is null.")
+    cheaper: str | None = Field(description="Title of the arm that is as good and costs least.")
+    knee: str | None = Field(description="Title of the arm where more workers begin to buy little time.")
+    faster: str | None = Field(description="Title of the fastest arm that loses quality.")
+    arms: tuple[ArmAnswer, ...]
+    missing: int = Field(0, description="Runs that are still to be made; nothing is recommended before.")
+    doubts: tuple[Doubt, ...] = Field(description="Those that could change the answer most come first.")
+    next: Next | None = None
+
+    def arm(self, title: str) -> ArmAnswer:
+        """Return the arm with a title.
+
+        Raises:
+            KeyError: There is none.
+        """
+        found = {one.title: one for one in self.arms}
+        return found[title]
+
+
+class Answers(_Frozen):
+    """What `dlbench recommend --json` prints."""
+
+    schema_version: int = 1
+    answers: tuple[Answer, ...]

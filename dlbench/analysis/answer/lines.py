@@ -1,0 +1,195 @@
+"""An answer in a heading and at most five lines, as terminal, page and Markdown show it."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from dlbench.analysis.answer.answer import Answer, ArmAnswer, Judged
+from dlbench.analysis.formatting import (
+    Unit,
+    counted,
+    difference,
+    duration,
+    listed,
+    number,
+    percent,
+    quantity,
+    unit_of,
+)
+from dlbench.analysis.judge import MOST_REPEATS, Verdict
+from dlbench.analysis.statistics.intervals import Interval
+from dlbench.errors import shorten
+from dlbench.scenario.metrics import BUILT_IN, TRAIN_TIME, Metric
+
+MOST_LINES = 5
+# Arms that one line names.
+MOST_NAMED = 3
+_LABEL = 8
+_ALWAYS = ("use", "none", "doubt", "next")
+# The shortest that a title becomes.
+_LEAST_TITLE = 24
+
+
+def heading(answer: Answer, *, is_one_of_several: bool = False) -> str:
+    """Return the heading of an answer: what it is about, where there are several, and the goal."""
+    about = [answer.task, answer.condition] if is_one_of_several else []
+    about += ["emulated"] if answer.emulated else []
+    of = ", ".join(filter(None, about))
+    return f"Answer{f' ({of})' if of else ''}: {answer.goal}"
+
+
+def lines(answer: Answer, metrics: Mapping[str, Metric] = BUILT_IN, width: int | None = None) -> list[str]:
+    """Return at most five lines: what to use, what is open, what is faster or cheaper, what to doubt, what to run.
+
+    Args:
+        answer: The answer.
+        metrics: All metrics by column.
+        width: Letters of a line; None: as many as it takes.
+    """
+    found = list(_lines(answer, metrics))
+    # What to use, what to doubt and what to run are always said; of the others those that come first.
+    spare = MOST_LINES - sum(label in _ALWAYS for label, _ in found)
+    kept = []
+    for label, parts in found:
+        if label in _ALWAYS or spare > 0:
+            kept.append(
+                f"{label:<{_LABEL}}{_fitted(parts, '; ' if label == 'doubt' else '  ', width and width - _LABEL)}"
+            )
+            spare -= label not in _ALWAYS
+    return kept
+
+
+def _fitted(parts: Sequence[str], gap: str, width: int | None) -> str:
+    """Return parts of a line side by side; those that do not fit are left out from the end, then the first is cut."""
+    shown = [part for part in parts if part]
+    while width and len(shown) > 2 and len(gap.join(shown)) > width:
+        shown.pop()
+    if width and len(gap.join(shown)) > width and len(shown) == 2:
+        shown[0] = shorten(shown[0], max(_LEAST_TITLE, width - len(gap + shown[1])))
+    text = gap.join(shown)
+    return shorten(text, width) if width and len(text) > width else text
+
+
+def _lines(answer: Answer, metrics: Mapping[str, Metric]) -> Iterator[tuple[str, list[str]]]:
+    by_title = {arm.title: arm for arm in answer.arms}
+    use = answer.use
+    if use is not None:
+        yield "use", [use.title, _value(use, answer, metrics), _quality(use, metrics), _workers(answer, use)]
+    else:
+        yield "none", [_why_none(answer, metrics)]
+    if rivals := open_arms(answer):
+        arm, judged = rivals[0]
+        others = f"and {counted(len(rivals) - 1, 'more arm')}" if len(rivals) > 1 else ""
+        yield "open", [arm.title, _value(arm, answer, metrics), _open(judged, metrics), others]
+    for label, title in (("faster", answer.faster), ("cheaper", answer.cheaper)):
+        if title is not None and use is not None:
+            arm = by_title[title]
+            yield (
+                label,
+                [title, _value(arm, answer, metrics), _price(arm, use) if label == "cheaper" else _loss(arm, metrics)],
+            )
+    if answer.doubts:
+        more = f"{len(answer.doubts) - 2} more" if len(answer.doubts) > 2 else ""
+        yield "doubt", [*(doubt.text for doubt in answer.doubts[:2]), more]
+    if answer.next is not None:
+        about = f"about {duration(answer.next.seconds)}" if answer.next.seconds else ""
+        yield "next", [answer.next.command, answer.next.why, about]
+
+
+def open_arms(answer: Answer) -> list[tuple[ArmAnswer, Judged]]:
+    """Return the arms of which it is open whether one of them is the better choice, with what is open of them."""
+    use = answer.use
+    quality = [(arm, arm.quality) for arm in answer.arms if arm.word == "open" and arm.quality]
+    if use is None:
+        undecided = [arm for title in answer.either for arm in answer.arms if arm.title == title]
+        values = [(arm, arm.value) for arm in undecided if arm.value and arm.value.verdict is Verdict.OPEN]
+        return values or sorted(
+            quality, key=lambda one: one[1].difference.further or math.inf if one[1].difference else 0.0
+        )
+    sign = -1 if use.value and BUILT_IN.get(use.value.metric, TRAIN_TIME).is_higher_better else 1
+    limit = use.value.spread.median if use.value else math.inf
+    better = [one for one in quality if one[0].value and sign * one[0].value.spread.median < sign * limit]
+    return sorted(better, key=lambda one: sign * one[0].value.spread.median if one[0].value else 0.0)
+
+
+def _value(arm: ArmAnswer, answer: Answer, metrics: Mapping[str, Metric]) -> str:
+    """Return the amount of an arm with its interval, and its price where there is one."""
+    if arm.value is None:
+        return ""
+    price = f", {arm.cost:.3g} {answer.currency}" if arm.cost is not None and arm.value.metric != "cost" else ""
+    return _spread(arm.value, metrics, answer.currency) + price
+
+
+def _spread(judged: Judged, metrics: Mapping[str, Metric], currency: str = "") -> str:
+    spread = judged.spread
+    interval = Interval(spread.median, spread.low, spread.high, spread.n, None)
+    unit = (
+        Unit(number, f" {currency or 'worker-hours'}") if judged.metric == "cost" else unit_of(metrics[judged.metric])
+    )
+    return unit.with_ends(interval)
+
+
+def _quality(arm: ArmAnswer, metrics: Mapping[str, Metric]) -> str:
+    """Say what the arm to use scores, and by how much it is behind the best, at worst."""
+    if arm.quality is None:
+        return ""
+    metric, gain = metrics[arm.quality.metric], arm.quality.difference
+    text = f"{metric.title} {quantity(metric, arm.quality.spread.median)}"
+    if gain is None or gain.worst is None:
+        return text
+    return f"{text}, keeps: {difference(metric, gain.gain)}, at worst {difference(metric, gain.worst)}"
+
+
+def _workers(answer: Answer, use: ArmAnswer) -> str:
+    """Say that more workers do not pay, where arms with more of them are not the answer."""
+    counts = {
+        int(arm.settings["workers"])
+        for arm in answer.arms
+        if arm.settings.get("workers") is not None and arm.word != "out"
+    }
+    own = use.settings.get("workers")
+    return "do not add workers" if own is not None and counts and int(own) == min(counts) < max(counts) else ""
+
+
+def _why_none(answer: Answer, metrics: Mapping[str, Metric]) -> str:
+    """Say why no arm can be recommended."""
+    if answer.missing:
+        return f"no answer yet: {counted(answer.missing, 'run')} to be made"
+    if answer.either:
+        return f"no arm is shown to be best: {listed(answer.either, MOST_NAMED, '; ')}"
+    if left := [arm for arm in answer.arms if arm.word != "out"]:
+        quality = next((metrics[arm.quality.metric].title for arm in left if arm.quality), "quality")
+        return f"none of {counted(len(left), 'arm')} is shown to keep {quality}"
+    reasons = Counter(arm.reason for arm in answer.arms).most_common(MOST_NAMED)
+    each = (f"{reason} ({counted(count, 'arm')})" for reason, count in reasons)
+    return f"no arm can be recommended: {'; '.join(each)}"
+
+
+def _open(judged: Judged, metrics: Mapping[str, Metric]) -> str:
+    """Say what is open of an arm: the difference with its bounds, and what would tell."""
+    found = judged.difference
+    if found is None:
+        return ""
+    metric = metrics.get(judged.metric, TRAIN_TIME)
+    text = "one repeat"
+    if found.worst is not None and found.best is not None:
+        bounds = f"[{difference(metric, found.worst)}, {difference(metric, found.best)}]"
+        text = f"{difference(metric, found.gain)} {bounds} against {found.against}"
+    if found.further is None:
+        return f"{text}: more than {MOST_REPEATS} more repeats would be needed"
+    return f"{text}: {counted(found.further, 'more repeat')} would tell"
+
+
+def _loss(arm: ArmAnswer, metrics: Mapping[str, Metric]) -> str:
+    """Say what an arm that is faster loses."""
+    if arm.quality is None or arm.quality.difference is None:
+        return ""
+    metric = metrics[arm.quality.metric]
+    return f"loses {difference(metric, abs(arm.quality.difference.gain), signed=False)} of {metric.title}"
+
+
+def _price(arm: ArmAnswer, use: ArmAnswer) -> str:
+    """Say what share of the cost of the arm to use an arm has."""
+    own, other = (one.cost if one.cost is not None else one.worker_hours for one in (arm, use))
+    what = "cost" if arm.cost is not None else "worker-hours"
+    return f"keeps, with {percent(own / other)} of the {what}" if own is not None and other else ""

@@ -1,0 +1,308 @@
+"""The one judge of differences: what repeats say of arms against the best of them, and of two studies' arms.
+
+Not significant is not equal. An arm `keeps` where it is shown to be no worse than the best by the difference that
+matters (non-inferiority), `loses` where it is shown to be worse, and is `open` otherwise: then with the further repeats
+that would probably decide, and the smallest difference that these repeats could have shown.
+
+Which arm is truly the best is unknown, so an arm keeps only where it is shown to be no worse than *every* other one:
+its p-value is the largest of those (intersection-union test; Berger 1982, Technometrics 24). A wrong `keeps` then is a
+wrong test against the one arm that is truly the best, and there are k - 1 of these; Holm's correction over them holds
+all `keeps` of a family together. That an arm loses is tested against the best median, which is chosen by its values:
+these p-values hold for all pairs of arms (`dlbench.analysis.statistics.welch`). Quantities whose margin is a share are
+compared by their logarithms. Arms that share `PAIRED_FROM` repeats or more are compared in pairs by repeat and seed; of
+fewer pairs the degrees of freedom that pairing costs weigh more than what it gains.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from statistics import median
+
+import numpy as np
+
+from dlbench.analysis.statistics.rank_tests import Floats, a12, holm, mann_whitney
+from dlbench.analysis.statistics.welch import Difference, smallest_step, studentized_range_p
+from dlbench.scenario.metrics import Metric
+
+# An arm is wrongly said to keep, or to lose, in at most this share of families.
+SIGNIFICANCE = 0.05
+# With this probability a difference of the size that is named is found.
+POWER = 0.8
+PAIRED_FROM = 5
+# Fewer repeats do not show how values scatter.
+LEAST_REPEATS = 2
+# More further repeats than this are not counted.
+MOST_REPEATS = 100
+
+# One number for each repeat, by what pairs repeats of two arms.
+Values = Mapping[tuple[str, ...], float]
+
+
+class Verdict(StrEnum):
+    """What repeats say of an arm against the best one."""
+
+    KEEPS = "keeps"
+    LOSES = "loses"
+    OPEN = "open"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One arm against another.
+
+    Differences are in the metric's unit, or shares of the other arm's value where its margin is a share; above 0 where
+    the arm is better.
+
+    Attributes:
+        verdict: What is shown.
+        against: Place of the other arm: the best one, or the one that comes closest to refuting that this arm keeps.
+        gain: By how much the arm is better than that one; negative where it is worse.
+        worst: The same at worst, one-sided 95% over the family; None where repeats are too few or not finite.
+        best: The same at best.
+        is_better: Whether it is shown to be better by more than the margin.
+        detectable: Smallest difference that these repeats could have shown with power 0.8; None where that is unknown.
+        further: Further repeats that would probably decide; None where it is decided, or more than 100 are needed.
+        p: p-value of being no worse by the margin, or where it loses of being equal, in the family.
+        family: Number of comparisons that hold together.
+    """
+
+    verdict: Verdict
+    against: int = 0
+    gain: float = 0.0
+    worst: float | None = None
+    best: float | None = None
+    is_better: bool = False
+    detectable: float | None = None
+    further: int | None = None
+    p: float | None = None
+    family: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Arms that were judged together.
+
+    Attributes:
+        best: Place of the one with the best median.
+        judgements: Of each arm against the others.
+        loses_p: p-value of each arm [row] against each other [column] for being worse, all pairs together.
+    """
+
+    best: int
+    judgements: tuple[Judgement, ...]
+    loses_p: Floats
+
+    def loses(self, place: int, other: int) -> bool:
+        """Whether an arm is shown to be worse than another one."""
+        return bool(self.loses_p[place, other] <= SIGNIFICANCE) and self.judgements[place].verdict is not Verdict.KEEPS
+
+
+def judge(arms: Sequence[Values], metric: Metric) -> Family:
+    """Judge each arm of a family against the others.
+
+    Args:
+        arms: Finite values of each arm, one or more.
+        metric: What they are values of.
+
+    Raises:
+        ValueError: There is no arm, one has no value, or a value is not finite.
+    """
+    if not arms or not all(arms) or not all(math.isfinite(value) for arm in arms for value in arm.values()):
+        raise ValueError("a family needs finite values of each arm")
+    best, k = best_of(arms, metric), len(arms)
+    if k == 1:
+        return Family(best, (Judgement(Verdict.KEEPS),), np.ones((1, 1)))
+    scale = _scale(arms, metric)
+    pairs = _pairs(arms, scale)
+    known = np.array([len(arm) >= LEAST_REPEATS for arm in arms])
+    keeps_p = np.where(known[:, None], _below(pairs, -scale.margin), 1.0)
+    np.fill_diagonal(keeps_p, 0.0)
+    loses_p = studentized_range_p(np.sqrt(2) * pairs.t, k, pairs.freedom)
+    loses_p = np.where(known[:, None] & known & (pairs.estimate < 0), loses_p, 1.0)
+    # The arm that is truly the best cannot be wrongly said to keep, so that one test fewer can err.
+    order = keeps_p.max(1).argsort(kind="stable")
+    factors = np.minimum(np.arange(k, 0, -1), k - 1)
+    rank = order.argsort()
+    adjusted = np.empty(k)
+    adjusted[order] = np.maximum.accumulate(np.minimum(factors * keeps_p.max(1)[order], 1.0))
+    found = []
+    for place in range(k):
+        closest = max((other for other in range(k) if other != place), key=lambda other: float(keeps_p[place, other]))
+        verdict, against, p = Verdict.OPEN, closest, adjusted[place]
+        if p <= SIGNIFICANCE:
+            verdict, against = Verdict.KEEPS, best if best != place else closest
+        elif loses_p[place, best] <= SIGNIFICANCE:
+            verdict, against, p = Verdict.LOSES, best, loses_p[place, best]
+        pair = Difference(*(part[place, against] for part in (pairs.estimate, pairs.error, pairs.freedom)))
+        n = min(len(arms[place]), len(arms[against]))
+        level = SIGNIFICANCE / (factors[rank[place]] if verdict is Verdict.KEEPS else k - 1)
+        made = _judgement(verdict, pair, scale, level, n) if known[place] else Judgement(verdict)
+        found.append(replace(made, against=against, gain=scale.shown(float(pair.estimate)), p=float(p), family=k - 1))
+    return Family(best, tuple(found), loses_p)
+
+
+def best_of(arms: Sequence[Values], metric: Metric) -> int:
+    """Return the place of the arm with the best median, the first of equals."""
+    medians = [median(arm.values()) for arm in arms]
+    return medians.index(max(medians) if metric.is_higher_better else min(medians))
+
+
+def judge_pairs(pairs: Sequence[tuple[Values, Values, Metric]]) -> tuple[Judgement, ...]:
+    """Judge the first arm of each pair against the second; the pairs were planned before any value was known (Holm).
+
+    Values may be infinite where a target was not reached: then ranks decide (Mann and Whitney), and nothing keeps.
+
+    Args:
+        pairs: Values of both, one or more each, and what they are values of.
+
+    Raises:
+        ValueError: An arm has no value, or one is not a number.
+    """
+    numbers = [value for a, b, _ in pairs for arm in (a, b) for value in arm.values()]
+    if not all(a and b for a, b, _ in pairs) or any(map(math.isnan, numbers)):
+        raise ValueError("a comparison needs values on both sides, all of them numbers")
+    tested = [pair for pair in pairs if min(len(pair[0]), len(pair[1])) >= LEAST_REPEATS]
+    results = [_planned(*pair) for pair in tested]
+    keeps, differs = holm([one[0] for one in results]), holm([one[1] for one in results])
+    found, place = [], 0
+    for a, b, _ in pairs:
+        if min(len(a), len(b)) < LEAST_REPEATS:
+            found.append(Judgement(Verdict.OPEN, family=len(tested)))
+            continue
+        _, _, pair, scale = results[place]
+        is_apart = differs[place] <= SIGNIFICANCE
+        gain = float(pair.estimate)
+        verdict = Verdict.KEEPS if keeps[place] <= SIGNIFICANCE or (is_apart and gain > 0) else Verdict.OPEN
+        if is_apart and gain < 0 and verdict is Verdict.OPEN:
+            verdict = Verdict.LOSES
+        made = _judgement(verdict, pair, scale, SIGNIFICANCE / len(tested), min(len(a), len(b)))
+        p = keeps[place] if verdict is Verdict.KEEPS and not is_apart else differs[place]
+        found.append(
+            replace(
+                made,
+                gain=scale.shown(gain),
+                is_better=is_apart and gain > scale.margin,
+                p=float(p),
+                family=len(tested),
+            )
+        )
+        place += 1
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """What values are compared on, more being better: logarithms where the margin is a share and all are above 0."""
+
+    sign: float
+    is_log: bool
+    margin: float
+    step: float
+    is_share: bool = False
+    size: float = 1.0
+
+    def of(self, values: Values) -> Floats:
+        """Return the values of an arm."""
+        found = np.fromiter(values.values(), np.float64, len(values))
+        return self.sign * (np.log(found) if self.is_log else found)
+
+    def shown(self, difference: float) -> float:
+        """Return a difference in the metric's unit, or as a share."""
+        if self.is_log:
+            return math.copysign(math.expm1(min(abs(difference), 700.0)), difference)
+        return difference / self.size if self.is_share else difference
+
+
+def _scale(arms: Sequence[Values], metric: Metric) -> _Scale:
+    values = [value for arm in arms for value in arm.values() if math.isfinite(value)]
+    sign = 1.0 if metric.is_higher_better else -1.0
+    is_log = metric.is_share and len(values) == sum(map(len, arms)) and min(values) > 0
+    size = max(map(abs, values), default=1.0) or 1.0
+    margin = math.log1p(metric.margin) if is_log else metric.margin * (size if metric.is_share else 1.0)
+    varies = any(len(set(arm.values())) > 1 for arm in arms)
+    scaled = np.log(values) if is_log else np.asarray(values)
+    step = float(smallest_step(scaled / (1 if is_log else size))) * (1 if is_log else size) if varies else 0.0
+    return _Scale(sign, is_log, margin, step, metric.is_share, size)
+
+
+def _pairs(arms: Sequence[Values], scale: _Scale) -> Difference:
+    """Return each arm [row] - each other [column]: paired where both have the same repeats, else Welch's."""
+    values = [scale.of(arm) for arm in arms]
+    n = np.array([len(arm) for arm in values])
+    mean = np.array([arm.mean() for arm in values])
+    least = scale.step**2 / 4
+    variance = np.array([max(float(arm.var(ddof=1)), least) if len(arm) > 1 else math.nan for arm in values])
+    # The spread of a single value is taken to be that of the arm it is compared with.
+    first = np.where(np.isnan(variance)[:, None], variance, variance[:, None])
+    second = first.T
+    a, b = first / n[:, None], second / n
+    with np.errstate(invalid="ignore", divide="ignore"):
+        freedom = (a + b) ** 2 / (a**2 / np.maximum(n - 1, 1)[:, None] + b**2 / np.maximum(n - 1, 1)) - 1
+    fewest = np.maximum(np.minimum(n[:, None], n) - 1, 1)
+    freedom = np.clip(np.nan_to_num(freedom, nan=1.0), fewest, 2 * fewest)
+    error = np.sqrt(a + b)
+    repeats: dict[frozenset[tuple[str, ...]], list[int]] = {}
+    for place, arm in enumerate(arms):
+        repeats.setdefault(frozenset(arm), []).append(place)
+    for keys, places in repeats.items():
+        if len(keys) >= PAIRED_FROM and len(places) > 1:
+            ordered = sorted(keys)
+            table = np.stack([scale.of({key: arms[place][key] for key in ordered}) for place in places])
+            differences = np.round(table[:, None] - table[None], 12)
+            spread = np.maximum(differences.var(-1, ddof=1), 2 * least)
+            chosen = np.ix_(places, places)
+            error[chosen], freedom[chosen] = np.sqrt(spread / len(keys)), len(keys) - 1
+    return Difference(np.round(mean[:, None] - mean, 12), np.nan_to_num(error, nan=np.inf), freedom.astype(np.float64))
+
+
+def _below(pairs: Difference, bound: float) -> Floats:
+    """Return how rarely a difference at the bound would come out so far above it: the p-value of being above."""
+    from scipy.special import stdtr
+
+    above = pairs.estimate - bound
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(pairs.error > 0, above / pairs.error, np.where(above > 0, np.inf, -np.inf))
+    return np.asarray(stdtr(pairs.freedom, -t))
+
+
+def _planned(a: Values, b: Values, metric: Metric) -> tuple[float, float, Difference, _Scale]:
+    """Return the p-values of being no worse by the margin and of being equal, the difference and its scale."""
+    scale = _scale((a, b), metric)
+    if all(map(math.isfinite, (*a.values(), *b.values()))):
+        both = _pairs((a, b), scale)
+        pair = Difference(*(part[0, 1] for part in (both.estimate, both.error, both.freedom)))
+        return float(_below(pair, -scale.margin)), float(pair.p), pair, scale
+    first, second = (sorted(arm.values()) for arm in (a, b))
+    p = float(mann_whitney([first], [second])[0])
+    ahead = scale.sign * (a12(first, second) - 0.5)
+    gain = math.copysign(math.inf, ahead) if ahead else 0.0
+    return 1.0, p, Difference(np.asarray(gain), np.asarray(0.0), np.asarray(1.0)), scale
+
+
+def _judgement(verdict: Verdict, pair: Difference, scale: _Scale, level: float, n: int) -> Judgement:
+    """Return a verdict with its one-sided bounds at a level, and where it is open with what repeats can show."""
+    from scipy.special import stdtrit
+
+    gain, error, freedom = (float(part) for part in (pair.estimate, pair.error, pair.freedom))
+    if not math.isfinite(gain):
+        return Judgement(verdict)
+    half = float(stdtrit(freedom, 1 - level)) * error if error else 0.0
+    made = Judgement(verdict, worst=scale.shown(gain - half), best=scale.shown(gain + half))
+    if verdict is not Verdict.OPEN:
+        return replace(made, is_better=verdict is Verdict.KEEPS and gain - half > scale.margin)
+    detectable = half + float(stdtrit(freedom, POWER)) * error
+    return replace(
+        made, detectable=scale.shown(detectable), further=_further(gain, error, freedom, scale.margin, level, n)
+    )
+
+
+def _further(gain: float, error: float, freedom: float, margin: float, level: float, n: int) -> int | None:
+    """Return how many further repeats show with power 0.8 that an arm keeps, or that it loses, if its gain is this."""
+    from scipy.special import stdtrit
+
+    more = np.arange(1, MOST_REPEATS + 1)
+    df = freedom * (n + more - 1) / max(n - 1, 1)
+    needed = (stdtrit(df, 1 - level) + stdtrit(df, POWER)) * error * np.sqrt(n / (n + more))
+    decided = (needed <= gain + margin) | (needed <= -gain)
+    return int(more[decided.argmax()]) if decided.any() else None

@@ -1,0 +1,70 @@
+"""What decides between arms: a target soonest or cheapest, least time without losing quality, or throughput."""
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from dlbench.errors import UserError, nearest, shown
+from dlbench.scenario.metrics import Metric
+
+FORMS = "`time`, `cost`, `throughput`, `time keeping validation_loss`, `time to validation_accuracy>=0.9`"
+_WORDS = re.compile(
+    r"(?P<least>time|cost|throughput)"
+    r"(?: to (?P<metric>\w+) ?(?P<side>>=|<=) ?(?P<value>[-+.\deE]+)| keeping (?P<quality>\w+))?"
+)
+
+
+class Goal(BaseModel):
+    """What decides between arms.
+
+    Attributes:
+        least: Least training time, least cost (worker-hours, where there is no price), or highest throughput.
+        target: Column and value that runs are to reach, where that is the goal.
+        quality: The score that no arm may lose, where one is named; default: the first that runs have.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    least: Literal["time", "cost", "throughput"] = Field("time", description="What is to be least, or throughput.")
+    target: tuple[str, float] | None = Field(None, description="Metric and value to reach.")
+    quality: str | None = Field(None, description="The metric that no arm may lose.")
+
+    def __str__(self) -> str:
+        if self.target:
+            return f"{self.least} to {self.target[0]} {self.target[1]:g}"
+        return f"{self.least} keeping {self.quality}" if self.quality else self.least
+
+
+def read_goal(text: str, metrics: Mapping[str, Metric], where: str = "") -> Goal:
+    """Return the goal that a text says.
+
+    Args:
+        text: One of FORMS.
+        metrics: All metrics by column.
+        where: What messages call its place.
+
+    Raises:
+        UserError: It has another form, or names no score, or the wrong side of one.
+    """
+    found = _WORDS.fullmatch(" ".join(text.split()))
+    if not found or (found["least"] == "throughput" and found[0] != "throughput"):
+        raise UserError(f"the goal {shown(text)} is not of a known form; there are: {FORMS}", where=where)
+    scores = [name for name, metric in metrics.items() if metric.is_score]
+    for name in filter(None, (found["metric"], found["quality"])):
+        if name not in scores:
+            more = nearest(name, scores) or f"there are: {', '.join(scores)}"
+            raise UserError(f"the goal names {shown(name)}, which no run is scored by; {more}", where=where)
+    if not found["metric"]:
+        return Goal(least=found["least"], quality=found["quality"])
+    try:
+        value = float(found["value"])
+    except ValueError:
+        raise UserError(f"the goal's value is a number, not {shown(found['value'])}", where=where) from None
+    if (found["side"] == ">=") != metrics[found["metric"]].is_higher_better:
+        other = "<=" if found["side"] == ">=" else ">="
+        raise UserError(
+            f"{found['metric']} is better on the other side: {found['metric']}{other}{value:g}", where=where
+        )
+    return Goal(least=found["least"], target=(found["metric"], value))
