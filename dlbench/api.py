@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from dlbench.analysis.answer.answer import Answers
     from dlbench.report.data import ReportData
 
 # The columns that join the other tables to `runs.csv`.
@@ -75,6 +76,19 @@ class Study:
         from dlbench.report.data import read
 
         return read([self.path])
+
+    def recommend(self, goal: str = "") -> "Answers":
+        """Return what to use, what is open, what to doubt and what to run next, as `dlbench recommend --json` does.
+
+        Args:
+            goal: Such as `time`, `cost`, `throughput`, `time to validation_accuracy>=0.9`; default: the scenario's.
+
+        Raises:
+            UserError: It is no goal.
+        """
+        from dlbench.report.answers import Question, answers_of
+
+        return answers_of(self.report_data, Question(goal))
 
     def figure(self, name: str, style: str = "light") -> "Figure":
         """Return one of the report's figures (`dlbench list figures`), to be shown or changed.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dlbench.analysis.formatting import one_line
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
 from dlbench.records.outcome import Status
+from dlbench.scenario.metrics import BUILT_IN, QUALITY
 from dlbench.scenario.run_spec import arm_name
 from dlbench.scenario.settings import OPTION_PREFIXES, Affects, Input, option_prefixes_of, settings_of
 
@@ -20,18 +21,8 @@ Row = Mapping[str, Any]
 # What pairs a run with one of another study: its repeat and seed, or its own name.
 Repeat = tuple[str, ...]
 
-METRICS = ("train_time_s", "validation_accuracy", "validation_loss", "samples_per_s")
+METRICS = ("train_time_s", *QUALITY, "samples_per_s")
 TIME_TO_TARGET = "time_to_target_s"
-# By what arms are judged, and whether smaller values are better.
-LOWER_IS_BETTER = {
-    "samples_per_s": False,
-    "train_time_s": True,
-    "validation_accuracy": False,
-    "validation_loss": True,
-    TIME_TO_TARGET: True,
-}
-# How well a model predicts.
-SCORES = ("validation_accuracy", "validation_loss")
 WORKER_RATE = "samples_per_s_per_worker"
 
 # An arm is compared with a base line that is its equal in what decides the time of a step on one worker, and in what an
@@ -208,7 +199,7 @@ class Arm:
         There are no scores where the input was random numbers. A time to a target is infinite where a run ended
         without reaching it; there is none without a target.
         """
-        if metric in SCORES and not self.scores_mean_something:
+        if metric in BUILT_IN and BUILT_IN[metric].is_score and not self.scores_mean_something:
             return {}
         if metric != TIME_TO_TARGET:
             found = {_repeat(row): row.get(metric) for row in self.completed}

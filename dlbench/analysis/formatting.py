@@ -93,16 +93,24 @@ def quantity(metric: Metric, value: float) -> str:
     return unit_of(metric).shown(value)
 
 
-def difference(metric: Metric, value: float, *, signed: bool = True) -> str:
-    """Return a difference of a metric: accuracies in points, shares in percent, others in the metric's unit."""
-    sign = "+" if signed else ""
+def difference(metric: Metric, value: float, *, signed: bool = True, unit: str | None = None) -> str:
+    """Return a difference of a metric: accuracies in points, shares in percent, others in the metric's unit.
+
+    Args:
+        metric: The metric.
+        value: The difference.
+        signed: Whether a plus stands before what is above 0.
+        unit: What is written in place of points or the unit; percent stay.
+    """
+    is_points = metric.score == "accuracy" and not metric.is_share
+    sign, scale = "+" if signed else "", 100.0 if metric.is_share or is_points else 1.0
+    text = f"{scale * value:{sign}.3g}"
+    if scale > 1:
+        text = f"{scale * value:{sign}.{1 if abs(value) < 0.0995 else 0}f}".removesuffix(".0")
     if metric.is_share:
-        digits = 1 if abs(value) < 0.0995 else 0
-        return f"{100 * value:{sign}.{digits}f}%"
-    if metric.score == "accuracy":
-        points = f"{100 * value:{sign}.{1 if abs(value) < 0.0995 else 0}f}"
-        return f"{points.removesuffix('.0')} point{'' if points.lstrip('+-') in ('1', '1.0') else 's'}"
-    return f"{value:{sign}.3g} {metric.unit}".rstrip()
+        return f"{text}%"
+    of = ("point" if text.lstrip("+-") == "1" else "points") if is_points else metric.unit
+    return f"{text} {of if unit is None else unit}".rstrip()
 
 
 SECONDS = Unit(number, " s")

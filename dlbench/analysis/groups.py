@@ -9,6 +9,7 @@ import numpy as np
 
 from dlbench.analysis import arms
 from dlbench.analysis.arms import Row, emulation, option_columns, records
+from dlbench.analysis.formatting import rounded
 from dlbench.records.columns import DTYPES, RUNS
 from dlbench.records.tables import cell
 from dlbench.scenario.expand import arms as scenario_arms
@@ -209,6 +210,20 @@ def setting_text(value: Any) -> str:
 def described(values: Mapping[str, Any]) -> str:
     """Return values of settings as people say them, such as `mpi, 2 workers, batch 32`; unknown ones are left out."""
     return ", ".join(_described(key, value) for key, value in values.items() if not _is_unknown(value))
+
+
+def condition_words(key: str, value: Any) -> str:
+    """Return a condition as people say it, such as `one straggler` or `1.2 MB/s links`; empty where it is unknown."""
+    name = key.rpartition(".")[2]
+    if _is_unknown(value):
+        return ""
+    if name == "slow_workers":
+        return {0: "no straggler", 1: "one straggler"}.get(value, f"{value} stragglers")
+    if name.endswith("bandwidth_bytes_per_s"):
+        return f"{rounded(float(value))}B/s links"
+    if name.endswith("latency_s"):
+        return f"{1e6 * value:.3g} us latency"
+    return described({name: value})
 
 
 def _described(key: str, value: Any) -> str:

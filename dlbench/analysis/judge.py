@@ -6,11 +6,14 @@ that would probably decide, and the smallest difference that these repeats could
 
 Which arm is truly the best is unknown, so an arm keeps only where it is shown to be no worse than *every* other one:
 its p-value is the largest of those (intersection-union test; Berger 1982, Technometrics 24). A wrong `keeps` then is a
-wrong test against the one arm that is truly the best, and there are k - 1 of these; Holm's correction over them holds
-all `keeps` of a family together. That an arm loses is tested against the best median, which is chosen by its values:
-these p-values hold for all pairs of arms (`dlbench.analysis.statistics.welch`). Quantities whose margin is a share are
-compared by their logarithms. Arms that share `PAIRED_FROM` repeats or more are compared in pairs by repeat and seed; of
-fewer pairs the degrees of freedom that pairing costs weigh more than what it gains.
+wrong test against the one arm that is truly the best, and there are k - 1 of these. Holm's steps over them take each
+arm's smaller p-value of that it keeps and that it is worse than some arm by more than the margin (Shaffer 1980, Ann.
+Stat. 8), so that arms which are far behind do not count against those that are near. That an arm is worse at all is
+tested against the best median, which is chosen by its values: with p-values that hold for all pairs of arms.
+
+Quantities whose margin is a share are compared by their logarithms. Arms that all share `PAIRED_FROM` repeats or more
+are compared in pairs by repeat and seed; with fewer, pairing costs more than it gains. Variances of three arms or more
+are moderated (`dlbench.analysis.statistics.welch`). `python -m tests.soak advice` measures how often all this errs.
 """
 
 import math
@@ -22,7 +25,7 @@ from statistics import median
 import numpy as np
 
 from dlbench.analysis.statistics.rank_tests import Floats, a12, holm, mann_whitney
-from dlbench.analysis.statistics.welch import Difference, smallest_step, studentized_range_p
+from dlbench.analysis.statistics.welch import Difference, moderated, smallest_step, studentized_range_p
 from dlbench.scenario.metrics import Metric
 
 # An arm is wrongly said to keep, or to lose, in at most this share of families.
@@ -31,7 +34,9 @@ SIGNIFICANCE = 0.05
 POWER = 0.8
 PAIRED_FROM = 5
 # Fewer repeats do not show how values scatter.
-LEAST_REPEATS = 2
+LEAST_REPEATS = 3
+# With so many they begin to settle questions.
+ENOUGH_REPEATS = 5
 # More further repeats than this are not counted.
 MOST_REPEATS = 100
 
@@ -116,30 +121,35 @@ def judge(arms: Sequence[Values], metric: Metric) -> Family:
     scale = _scale(arms, metric)
     pairs = _pairs(arms, scale)
     known = np.array([len(arm) >= LEAST_REPEATS for arm in arms])
-    keeps_p = np.where(known[:, None], _below(pairs, -scale.margin), 1.0)
+    keeps_p = np.where(known[:, None], _above(pairs, -scale.margin), 1.0)
+    drops_p = np.where(known[:, None] & known, 1 - _above(pairs, -scale.margin), 1.0)
+    closest = np.where(np.eye(k, dtype=bool), -1.0, keeps_p).argmax(1)
     np.fill_diagonal(keeps_p, 0.0)
-    loses_p = studentized_range_p(np.sqrt(2) * pairs.t, k, pairs.freedom)
-    loses_p = np.where(known[:, None] & known & (pairs.estimate < 0), loses_p, 1.0)
-    # The arm that is truly the best cannot be wrongly said to keep, so that one test fewer can err.
-    order = keeps_p.max(1).argsort(kind="stable")
-    factors = np.minimum(np.arange(k, 0, -1), k - 1)
-    rank = order.argsort()
+    np.fill_diagonal(drops_p, 1.0)
+    keeps, drops = keeps_p.max(1), np.minimum((k - 1) * drops_p.min(1), 1.0)
+    worse = studentized_range_p(np.sqrt(2) * pairs.t, k, pairs.freedom)
+    worse = np.where(known[:, None] & known & (pairs.estimate < 0), worse, 1.0)
+    # One of the arms is truly the best and can err in neither way, so that one test fewer counts.
+    smaller = np.minimum(keeps, drops)
+    order = smaller.argsort(kind="stable")
+    factors = np.minimum(np.arange(k, 0, -1), k - 1)[order.argsort()]
     adjusted = np.empty(k)
-    adjusted[order] = np.maximum.accumulate(np.minimum(factors * keeps_p.max(1)[order], 1.0))
+    adjusted[order] = np.maximum.accumulate(np.minimum((factors * smaller)[order], 1.0))
     found = []
     for place in range(k):
-        closest = max((other for other in range(k) if other != place), key=lambda other: float(keeps_p[place, other]))
-        verdict, against, p = Verdict.OPEN, closest, adjusted[place]
-        if p <= SIGNIFICANCE:
-            verdict, against = Verdict.KEEPS, best if best != place else closest
-        elif loses_p[place, best] <= SIGNIFICANCE:
-            verdict, against, p = Verdict.LOSES, best, loses_p[place, best]
+        verdict, against, p = Verdict.OPEN, int(closest[place]), 1.0
+        if adjusted[place] <= SIGNIFICANCE and keeps[place] <= drops[place]:
+            verdict, against, p = Verdict.KEEPS, best if best != place else against, adjusted[place]
+        elif adjusted[place] <= SIGNIFICANCE or worse[place, best] <= SIGNIFICANCE:
+            verdict, against, p = Verdict.LOSES, best, min(adjusted[place], worse[place, best])
         pair = Difference(*(part[place, against] for part in (pairs.estimate, pairs.error, pairs.freedom)))
         n = min(len(arms[place]), len(arms[against]))
-        level = SIGNIFICANCE / (factors[rank[place]] if verdict is Verdict.KEEPS else k - 1)
-        made = _judgement(verdict, pair, scale, level, n) if known[place] else Judgement(verdict)
+        level = SIGNIFICANCE / factors[place]
+        made = Judgement(verdict, further=max(1, ENOUGH_REPEATS - len(arms[place])))
+        if known[place]:
+            made = _judgement(verdict, pair, scale, level, n)
         found.append(replace(made, against=against, gain=scale.shown(float(pair.estimate)), p=float(p), family=k - 1))
-    return Family(best, tuple(found), loses_p)
+    return Family(best, tuple(found), worse)
 
 
 def best_of(arms: Sequence[Values], metric: Metric) -> int:
@@ -174,7 +184,7 @@ def judge_pairs(pairs: Sequence[tuple[Values, Values, Metric]]) -> tuple[Judgeme
         is_apart = differs[place] <= SIGNIFICANCE
         gain = float(pair.estimate)
         verdict = Verdict.KEEPS if keeps[place] <= SIGNIFICANCE or (is_apart and gain > 0) else Verdict.OPEN
-        if is_apart and gain < 0 and verdict is Verdict.OPEN:
+        if is_apart and gain < -scale.margin and verdict is Verdict.OPEN:
             verdict = Verdict.LOSES
         made = _judgement(verdict, pair, scale, SIGNIFICANCE / len(tested), min(len(a), len(b)))
         p = keeps[place] if verdict is Verdict.KEEPS and not is_apart else differs[place]
@@ -228,35 +238,39 @@ def _scale(arms: Sequence[Values], metric: Metric) -> _Scale:
 
 def _pairs(arms: Sequence[Values], scale: _Scale) -> Difference:
     """Return each arm [row] - each other [column]: paired where both have the same repeats, else Welch's."""
-    values = [scale.of(arm) for arm in arms]
-    n = np.array([len(arm) for arm in values])
-    mean = np.array([arm.mean() for arm in values])
     least = scale.step**2 / 4
+    k = len(arms)
+    values = [scale.of(arm) for arm in arms]
+    mean = np.array([arm.mean() for arm in values])
+    gain = np.round(mean[:, None] - mean, 12)
+    repeats = set(arms[0])
+    if len(repeats) >= PAIRED_FROM and all(set(arm) == repeats for arm in arms):
+        table = np.stack([scale.of({key: arm[key] for key in sorted(repeats)}) for arm in arms])
+        upper = np.triu_indices(k, 1)
+        spread = np.maximum(np.round(table[upper[0]] - table[upper[1]], 12).var(-1, ddof=1), 2 * least)
+        freedom = np.full(len(spread), len(repeats) - 1.0)
+        if k > 2 and spread.min() > 0:
+            spread, freedom = moderated(spread, freedom)
+        error, free = np.zeros((k, k)), np.ones((k, k))
+        error[upper], free[upper] = np.sqrt(spread / len(repeats)), np.minimum(freedom, (k - 1) * (len(repeats) - 1))
+        return Difference(gain, error + error.T, np.maximum(free, free.T))
+    n = np.array([len(arm) for arm in values])
+    freedom = np.maximum(n - 1.0, 1.0)
     variance = np.array([max(float(arm.var(ddof=1)), least) if len(arm) > 1 else math.nan for arm in values])
-    # The spread of a single value is taken to be that of the arm it is compared with.
-    first = np.where(np.isnan(variance)[:, None], variance, variance[:, None])
-    second = first.T
-    a, b = first / n[:, None], second / n
+    # The spread of a single value is taken to be that of the others.
+    variance = np.where(np.isnan(variance), np.nanmax(variance) if (n > 1).any() else np.inf, variance)
+    if k > 2 and (n > 1).all() and variance.min() > 0:
+        variance, freedom = moderated(variance, freedom)
+    a, b = (variance / n)[:, None], variance / n
     with np.errstate(invalid="ignore", divide="ignore"):
-        freedom = (a + b) ** 2 / (a**2 / np.maximum(n - 1, 1)[:, None] + b**2 / np.maximum(n - 1, 1)) - 1
-    fewest = np.maximum(np.minimum(n[:, None], n) - 1, 1)
-    freedom = np.clip(np.nan_to_num(freedom, nan=1.0), fewest, 2 * fewest)
-    error = np.sqrt(a + b)
-    repeats: dict[frozenset[tuple[str, ...]], list[int]] = {}
-    for place, arm in enumerate(arms):
-        repeats.setdefault(frozenset(arm), []).append(place)
-    for keys, places in repeats.items():
-        if len(keys) >= PAIRED_FROM and len(places) > 1:
-            ordered = sorted(keys)
-            table = np.stack([scale.of({key: arms[place][key] for key in ordered}) for place in places])
-            differences = np.round(table[:, None] - table[None], 12)
-            spread = np.maximum(differences.var(-1, ddof=1), 2 * least)
-            chosen = np.ix_(places, places)
-            error[chosen], freedom[chosen] = np.sqrt(spread / len(keys)), len(keys) - 1
-    return Difference(np.round(mean[:, None] - mean, 12), np.nan_to_num(error, nan=np.inf), freedom.astype(np.float64))
+        free = (a + b) ** 2 / (a**2 / freedom[:, None] + b**2 / freedom) - 1
+    # A longer group counts as one of the shorter's length: its own spread says nothing of the other's.
+    fewest = np.minimum(freedom[:, None], freedom)
+    free = np.clip(np.nan_to_num(free, nan=1.0), fewest, 2 * fewest)
+    return Difference(gain, np.sqrt(a + b), free)
 
 
-def _below(pairs: Difference, bound: float) -> Floats:
+def _above(pairs: Difference, bound: float) -> Floats:
     """Return how rarely a difference at the bound would come out so far above it: the p-value of being above."""
     from scipy.special import stdtr
 
@@ -272,7 +286,7 @@ def _planned(a: Values, b: Values, metric: Metric) -> tuple[float, float, Differ
     if all(map(math.isfinite, (*a.values(), *b.values()))):
         both = _pairs((a, b), scale)
         pair = Difference(*(part[0, 1] for part in (both.estimate, both.error, both.freedom)))
-        return float(_below(pair, -scale.margin)), float(pair.p), pair, scale
+        return float(_above(pair, -scale.margin)), float(pair.p), pair, scale
     first, second = (sorted(arm.values()) for arm in (a, b))
     p = float(mann_whitney([first], [second])[0])
     ahead = scale.sign * (a12(first, second) - 0.5)

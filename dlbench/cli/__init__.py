@@ -13,7 +13,7 @@ from dlbench import __version__
 from dlbench.cli.streams import open_streams, plain_text
 from dlbench.errors import LACKING, UserError, lacking
 
-# Exit codes: 0 every run completed, 1 some did not, 2 usage, 3 regression, 130 interrupted.
+# Exit codes: 0 every run completed, 1 some did not, 2 usage, 3 regression, 4 nothing recommended, 130 interrupted.
 SOME_DID_NOT = 1
 USAGE = 2
 INTERRUPTED = 130
@@ -32,6 +32,7 @@ COMMANDS = {
     "doctor": "Check the hosts, and name the command that fixes each problem.",
     "show": "Show the results of a study, of a running one, too.",
     "logs": "Print what a run's launcher and workers wrote.",
+    "recommend": "Say what to use, what is open and what to run next.",
     "report": "Turn studies into figures, one page and a summary.",
     "export": "Write a study for another tool.",
     "compare": "Say what changed from one study to another.",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dlbench.analysis.formatting import duration
 from dlbench.cli import options, tables
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _row(number: int, run: "RunSpec", estimate: float | None) -> list[str]:
         str(run.global_batch_size),
         settings.launcher,
         f"{settings.cores_per_worker:g}",
-        tables.duration(estimate),
+        duration(estimate),
     ]
 
 
@@ -103,7 +104,7 @@ def total(runs: Sequence["RunSpec"], estimates: Sequence[float | None]) -> str:
     if not known:
         return f"{text}; no study shows yet how long they take"
     part = "" if len(known) == len(runs) else f" for {len(known)} of them; the others are not known"
-    return f"{text}; about {tables.duration(sum(known))}{part}"
+    return f"{text}; about {duration(sum(known))}{part}"
 
 
 def _counted(number: int, noun: str) -> str:

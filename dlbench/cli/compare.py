@@ -189,7 +189,7 @@ def _judge(found: "Comparison", allowed: float) -> int:
     Raises:
         UserError: Nothing could have been found worse: such a gate passes whatever happens.
     """
-    from dlbench.analysis.compare.judgement import LEAST_REPEATS
+    from dlbench.analysis.judge import LEAST_REPEATS
 
     regressions = found.regressions(allowed)
     for change in regressions:

@@ -6,9 +6,10 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
+from dlbench.analysis.formatting import duration
 from dlbench.analysis.short_rate import short_rate
 from dlbench.cli.summary import where_logs_are
-from dlbench.cli.tables import drawn, duration
+from dlbench.cli.tables import drawn
 from dlbench.launch.execute import Progress
 from dlbench.records.outcome import Outcome, Status
 from dlbench.scenario.run_spec import RunSpec

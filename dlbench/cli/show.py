@@ -79,31 +79,29 @@ def rows_of(study: Path) -> "list[Row]":
 
 def content(path: Path, folder: "Folder | None") -> dict[str, Any]:
     """Return what a study shows as JSON has it: counts of runs, arms with medians and intervals, and the answer."""
-    from dlbench.analysis.answer.answers import answers
     from dlbench.analysis.arms import arms, last_attempts
-    from dlbench.analysis.groups import frame
-    from dlbench.cli.summary import num_missing
     from dlbench.records.outcome import Status
+    from dlbench.report.answers import answers_of
+    from dlbench.report.data import read
     from dlbench.report.exporters.json import arm_document
 
     lasts = last_attempts(rows_of(path))
-    is_whole = folder is None or not num_missing(folder, lasts)
     return {
         "study": str(path),
         "runs": len(folder.record.runs) if folder else len(lasts),
         "completed": sum(row["status"] == Status.COMPLETED for row in lasts),
         "failed": {row["run_id"]: row["reason"] for row in lasts if row["status"] != Status.COMPLETED},
         "arms": [arm_document(arm).model_dump() for arm in arms(lasts) if arm.completed],
-        "answer": [{"kind": one.kind, "text": one.text} for one in answers(frame(lasts))] if lasts and is_whole else [],
+        "answers": answers_of(read([path])).model_dump(mode="json")["answers"] if lasts else [],
     }
 
 
 def _show(console: "Console", path: Path, folder: "Folder | None", rows: "Sequence[Row]") -> None:
-    from dlbench.cli.summary import show, show_study
+    from dlbench.cli.summary import answer, show, show_study
     from dlbench.study.attempts import attempts_of, statuses
 
     if folder is None:
-        show(console, path, rows)
+        show(console, path, rows, answers=answer(console, path) if rows else ())
         return
     found = statuses(folder, rows)
     waiting = [name for name, status in found.items() if status is None]

@@ -28,15 +28,22 @@ def show_study(console: "Console", folder: "Folder", rows: Sequence[Row]) -> Non
     from dlbench.study.folder import scenario_of
 
     order = reading_order(scenario_of(folder), folder.record.runs)
-    show(console, folder.path, rows, order, num_missing(folder, rows))
+    show(console, folder.path, rows, order, answer(console, folder.path) if rows else ())
 
 
-def num_missing(folder: "Folder", rows: Sequence[Row]) -> int:
-    """Return how many runs of a study have no row."""
-    return len({run.run_id for run in folder.record.runs} - {row["run_id"] for row in rows})
+def answer(console: "Console", path: Path) -> "list[str]":
+    """Return the lines of the answer of a study on disk."""
+    from dlbench.cli.tables import answer_lines
+    from dlbench.report.answers import answers_of, metrics_of
+    from dlbench.report.data import read
+
+    data = read([path])
+    return list(answer_lines(answers_of(data), metrics_of(data), console.width if console.is_terminal else None))
 
 
-def show(console: "Console", study: Path, rows: Sequence[Row], order: Sequence[str] = (), num_missing: int = 0) -> None:
+def show(
+    console: "Console", study: Path, rows: Sequence[Row], order: Sequence[str] = (), answers: Iterable[str] = ()
+) -> None:
     """Print the results of a study.
 
     Args:
@@ -44,7 +51,7 @@ def show(console: "Console", study: Path, rows: Sequence[Row], order: Sequence[s
         study: Its folder.
         rows: Of `runs.csv`.
         order: The arms' names in the order in which they are shown.
-        num_missing: Runs without a row; while there are any, nothing is recommended.
+        answers: The lines of its answer.
     """
     from rich.text import Text
 
@@ -58,29 +65,12 @@ def show(console: "Console", study: Path, rows: Sequence[Row], order: Sequence[s
         console.print(Text(f"Results. {table.title}:"), drawing)
         notes += table.notes
         notes += [f"too wide for this terminal: {', '.join(left_out)}"] if left_out else []
-    said = [_no_answer(num_missing)] if num_missing else answer(lasts)
-    for line in [*notes, *said, *hints(lasts), *failures(lasts, study), *places(study)]:
+    for line in notes:
         console.print(Text(line), soft_wrap=not console.is_terminal)
-
-
-def _no_answer(num_missing: int) -> str:
-    verb = "is" if num_missing == 1 else "are"
-    return f"no answer yet: {counted(num_missing, 'run')} {verb} still to be made"
-
-
-def answer(rows: Sequence[Row]) -> list[str]:
-    """Return what to use, in the sentences of the report, and what speaks most against it; empty without a result."""
-    if len(arms(rows)) < 2 and all(row.get("target_value") is None for row in rows):
-        return []  # there is nothing to choose between
-    from dlbench.analysis.answer.answers import answers
-    from dlbench.analysis.groups import frame
-
-    said = answers(frame(rows))
-    use, doubts = ([line.text for line in said if line.kind == kind] for kind in ("use", "warning"))
-    if not use:
-        return []
-    more = f" ({counted(len(doubts) - 1, 'more warning')} in the report)" if len(doubts) > 1 else ""
-    return [*use, *(f"doubt: {doubt}{more}" for doubt in doubts[:1])]
+    for line in answers:
+        console.print(Text(line, no_wrap=True), soft_wrap=True)
+    for line in [*hints(lasts), *failures(lasts, study), *places(study)]:
+        console.print(Text(line), soft_wrap=not console.is_terminal)
 
 
 def hints(rows: Iterable[Row]) -> list[str]:

@@ -1,7 +1,7 @@
 """Tables and durations as text: drawn by rich on a terminal, aligned with spaces in a pipe."""
 
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +12,12 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from dlbench.analysis.answer.answer import Answers
+    from dlbench.scenario.metrics import Metric
+
 Cells = Sequence[str]
+# Letters before the text of an answer's line.
+_LABEL = 10
 # Wide enough for the table of arms where no terminal says how wide it is.
 PLAIN_WIDTH = 200
 
@@ -55,6 +60,25 @@ def plain(columns: Cells, rows: Sequence[Cells]) -> str:
     lines = [columns, *rows]
     widths = [max(map(width, column)) for column in zip(*lines, strict=True)]
     return "\n".join("  ".join(map(set_cell_size, line, widths)).rstrip() for line in lines)
+
+
+def show_answers(found: "Answers", metrics: "Mapping[str, Metric]") -> None:
+    """Print answers: a heading and at most five lines each, no wider than the terminal."""
+    screen = console()
+    for line in answer_lines(found, metrics, screen.width if screen.is_terminal else None):
+        click.echo(line)
+
+
+def answer_lines(found: "Answers", metrics: "Mapping[str, Metric]", columns: int | None) -> "Iterator[str]":
+    """Yield the lines of answers; doubts and commands that all of them share stand once, at the end."""
+    from dlbench.analysis.answer.lines import heading, lines
+
+    each = [lines(answer, metrics, columns and columns - _LABEL) for answer in found.answers]
+    shared = [pair for pair in (each[0] if len(each) > 1 else []) if all(pair in other for other in each)]
+    for answer, pairs in zip(found.answers, each, strict=True):
+        yield heading(answer, is_one_of_several=len(each) > 1)
+        yield from (f"  {label:<{_LABEL - 2}}{text}" for label, text in pairs if (label, text) not in shared)
+    yield from (f"  {label:<{_LABEL - 2}}{text}" for label, text in shared)
 
 
 def width(text: str) -> int:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from dlbench.analysis.compare.comparison import Change, ChangeKind, Comparison
-from dlbench.analysis.compare.judgement import LEAST_REPEATS, SIGNIFICANCE
 from dlbench.analysis.formatting import SCORE, Unit, counted, number, one_line, p_value, percent
+from dlbench.analysis.judge import LEAST_REPEATS, SIGNIFICANCE
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.analysis.summary_tables import defused
 from dlbench.errors import shorten
@@ -26,7 +26,7 @@ CSV_COLUMNS = (
     *("verdict", "arm", "metric"),
     *("base_median", "base_low", "base_high", "base_n", "base_runs"),
     *("new_median", "new_low", "new_high", "new_n", "new_runs"),
-    *("ratio", "ratio_low", "ratio_high", "p", "p_alone", "family", "a12", "worsening"),
+    *("ratio", "ratio_low", "ratio_high", "p", "family", "worsening"),
 )
 
 # Title with the unit, and how values are written.
@@ -229,9 +229,7 @@ def _values(change: Change) -> Iterator[object]:
         yield from (interval.n if interval else None, total)
     yield from _ends(change.ratio)
     judgement = change.judgement
-    yield from (
-        (judgement.p, judgement.p_alone, judgement.family, judgement.a12) if judgement else (None, None, None, None)
-    )
+    yield from ((judgement.p, judgement.family) if judgement else (None, None))
     yield _finite(change.worsening if judgement else None)
 
 

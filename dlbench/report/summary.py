@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dlbench.report.data import ReportData
 from dlbench.report.markdown import escaped, items, picture, table
 from dlbench.report.page.arms import arm_section
-from dlbench.report.page.content import NO_CONCLUSION, Content, RenderedFigure
+from dlbench.report.page.content import Content, RenderedFigure
 from dlbench.report.page.failures import MOST_FAILURES, FailedRun, failures
 
 # A sentence of dlbench's own is not cut, whatever names are in it.
@@ -29,11 +29,22 @@ def markdown(content: Content) -> str:
 
 def _answer(content: Content) -> Iterator[list[str]]:
     yield ["## The answer"]
-    for title, texts in content.answer.items():
-        yield [f"### {title}"]
-        yield items(escaped(text, WHOLE) for text in texts)
-    if not content.answer:
-        yield [NO_CONCLUSION]
+    for answer in content.shown_answers:
+        yield [f"### {escaped(answer.heading, WHOLE)}"]
+        yield items(f"**{label}** {escaped(text, WHOLE)}" for label, text in answer.lines)
+        for title, texts in (
+            ("All doubts", answer.doubts),
+            ("Arms that were not compared", tuple(f"{name}: {why}" for name, why in answer.out)),
+        ):
+            if texts:
+                yield [
+                    "<details>",
+                    f"<summary>{title}</summary>",
+                    "",
+                    *items(escaped(text, WHOLE) for text in texts),
+                    "",
+                    "</details>",
+                ]
     yield ["### Evidence"]
     yield items(f"{escaped(study.name)}: {study.runs}" for study in content.studies)
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.arms import LOWER_IS_BETTER
 from dlbench.analysis.formatting import listed
 from dlbench.analysis.groups import is_alone, is_base_line, is_shared, varying
 from dlbench.report.data import ReportData
+from dlbench.scenario.metrics import BUILT_IN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,7 +71,7 @@ def _best(completed: "pd.DataFrame") -> dict[str, list[Any]]:
     for metric in BEST_BY:
         medians = completed.groupby(ARM, sort=False)[metric].median().dropna()
         if len(medians):
-            name = medians.index[int(medians.argmin() if LOWER_IS_BETTER[metric] else medians.argmax())]
+            name = medians.index[int(medians.argmax() if BUILT_IN[metric].is_higher_better else medians.argmin())]
             found.append(completed[(completed[ARM] == list(name)).all(axis=1)].iloc[0])
     return {key: [row[key] for row in found] for key in completed.columns}
 

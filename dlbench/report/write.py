@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlbench import plugins
-from dlbench.analysis.answer.answers import Statement, answers
+from dlbench.analysis.answer.answer import Doubt
 from dlbench.analysis.arms import records
-from dlbench.analysis.groups import naming
 from dlbench.analysis.summary_tables import ARMS, SUMMARY, arm_table
 from dlbench.analysis.summary_tables import summary as run_summary
 from dlbench.errors import UserError, unwritable
 from dlbench.records import files
 from dlbench.report import references, summary, table
+from dlbench.report.answers import answers_of, metrics_of
 from dlbench.report.caption import Caption, caption
 from dlbench.report.chart import Chart, Hues, MissingRowsError
 from dlbench.report.data import ReportData
@@ -33,6 +33,8 @@ PAGE = "report.html"
 MARKDOWN = "report.md"
 FORMATS = ("png", "svg")
 PAGE_STYLE = "page"
+# Of what was seen of a machine before and after a study alone.
+DISTURBED = 40
 
 
 @dataclass(frozen=True)
@@ -201,7 +203,9 @@ def _content(data: ReportData, thinning: str, made: ReportFiles) -> Content:
     """Return the page but for its figures."""
     return Content(
         data=data,
-        statements=(*answers(data.runs, naming), *(Statement(text, "warning") for text in unsteady(data))),
+        answers=answers_of(data).answers,
+        metrics=metrics_of(data),
+        disturbed=tuple(Doubt(text=text, weight=DISTURBED) for text in unsteady(data)),
         judged=references.verdicts(data),
         left_out=tuple(made.left_out),
         thinning=thinning,

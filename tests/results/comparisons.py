@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from dlbench.analysis.arms import LOWER_IS_BETTER, Arm
-from dlbench.analysis.compare.judgement import NOISE, SIGNIFICANCE, Judgement, JudgementCase, Verdict, judge
+from dlbench.analysis.arms import Arm
+from dlbench.analysis.compare.comparison import NOISE
+from dlbench.analysis.judge import LEAST_REPEATS, SIGNIFICANCE, Judgement, Verdict, judge_pairs
 from dlbench.analysis.formatting import Unit, listed, number, percent
 from dlbench.analysis.statistics.intervals import Interval, ratio_interval
 

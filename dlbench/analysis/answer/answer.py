@@ -89,6 +89,7 @@ class Answer(_Frozen):
     currency: str = Field(description="What costs are counted in; empty where no price is known.")
     use: ArmAnswer | None = Field(description="The arm to use; null where none is shown to be right.")
     either: tuple[str, ...] = Field(description="Titles of the arms of which one is right, where `use` is null.")
+    open: tuple[str, ...] = Field(description="Titles of arms that may be the better choice, the likeliest first.")
     cheaper: str | None = Field(description="Title of the arm that is as good and costs least.")
     knee: str | None = Field(description="Title of the arm where more workers begin to buy little time.")
     faster: str | None = Field(description="Title of the fastest arm that loses quality.")

@@ -13,10 +13,10 @@ from dlbench.analysis.groups import (
     TASK,
     Names,
     column_of,
+    condition_words,
     described,
     is_shared,
     naming,
-    written_name,
 )
 from dlbench.scenario.run_spec import arm_name
 
@@ -51,7 +51,7 @@ class ComparisonGroup:
     @property
     def condition(self) -> str:
         """The condition in words; empty where there is one alone."""
-        return described({written_name(key): value for key, value in self.given.items()})
+        return ", ".join(filter(None, (condition_words(key, value) for key, value in self.given.items())))
 
     @property
     def completed(self) -> tuple[Arm, ...]:
@@ -74,7 +74,14 @@ def comparison_groups(
     every = arms(records(runs))
     links = _links(every)
     conditions = _conditions(every, given)
-    of_arms = {arm: (*(arm.known(key) for key in conditions), links.get(arm.study)) for arm in every}
+    of_alone = [key for key in conditions if len({str(arm.known(key)) for arm in every if arm.is_alone}) > 1]
+    of_arms = {
+        arm: (
+            *(None if arm.is_alone and key not in of_alone else arm.known(key) for key in conditions),
+            links.get(arm.study),
+        )
+        for arm in every
+    }
     found: dict[tuple[str, bool, tuple[Any, ...]], list[Arm]] = {}
     for arm, condition in of_arms.items():
         group = (_title(arm.first), bool(arm.emulated))

@@ -14,7 +14,7 @@ from dlbench.analysis.answer.doubts import doubts
 from dlbench.analysis.arms import Arm, Repeat
 from dlbench.analysis.formatting import counted, difference, quantity
 from dlbench.analysis.groups import written_name
-from dlbench.analysis.judge import Verdict, judge
+from dlbench.analysis.judge import Family, Verdict, judge
 from dlbench.analysis.metrics.pareto import front, knee
 from dlbench.analysis.statistics.intervals import median_interval
 from dlbench.errors import UserError
@@ -70,7 +70,7 @@ class _Decided:
 def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     """Return the answer for a group of arms that can be compared."""
     decided = _decided(group, wanted)
-    out = {arm: reason for arm in group.arms if (reason := _out(arm, decided, wanted, group))}
+    out = _out_of(group, decided, wanted)
     left = [arm for arm in group.arms if arm not in out]
     quality: dict[Arm, Judged] = {}
     if decided.quality:
@@ -89,6 +89,7 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         arm: _arm_answer(
             arm,
             group,
+            decided,
             wanted,
             out.get(arm, ""),
             values.get(arm) or _measured(decided.value, amounts.get(arm)),
@@ -96,6 +97,16 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         )
         for arm in group.arms
     }
+    if use is not None:
+        is_open = [
+            arm for arm in ranked[: ranked.index(use)] if arm in quality and quality[arm].verdict is Verdict.OPEN
+        ]
+    elif values:
+        is_open = [arm for arm in either if values[arm].verdict is Verdict.OPEN]
+    else:
+        best = -1 if decided.quality and decided.quality.is_higher_better else 1
+        is_open = [arm for arm in quality if quality[arm].verdict is Verdict.OPEN]
+        is_open.sort(key=lambda arm: best * quality[arm].spread.median)
     costs = {arm: cost for arm in ranked if arm in values and (cost := arms[arm].cost or arms[arm].worker_hours)}
     loses = [arm for arm in ranked if arm not in values and quality[arm].verdict is Verdict.LOSES]
     faster = next((arm for arm in loses if use and ranked.index(arm) < ranked.index(use)), None)
@@ -110,12 +121,25 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         currency=wanted.prices.currency if wanted.prices else "",
         use=arms[use] if use else None,
         either=tuple(arm.title for arm in either),
+        open=tuple(arm.title for arm in is_open),
         cheaper=cheapest.title if cheapest is not None and is_cheaper else None,
         knee=_knee(decided.value, {arm: (median(amounts[arm].values()), cost) for arm, cost in costs.items()}),
         faster=faster.title if faster else None,
         arms=tuple(arms.values()),
         doubts=doubts(group, is_rate=decided.value is RATE, is_learned=bool(decided.quality or decided.target)),
     )
+
+
+def time_family(group: ComparisonGroup, wanted: Wanted) -> tuple[list[Arm], Family | None]:
+    """Return the arms of a group that reach their target in all runs, judged by its time as the answer judges them."""
+    decided = _decided(group, wanted)
+    out = _out_of(group, decided, wanted)
+    left = [arm for arm in group.arms if arm not in out] if decided.target else []
+    return left, judge([_amounts(arm, decided, wanted) for arm in left], decided.value) if left else None
+
+
+def _out_of(group: ComparisonGroup, decided: _Decided, wanted: Wanted) -> dict[Arm, str]:
+    return {arm: reason for arm in group.arms if (reason := _out(arm, decided, wanted, group))}
 
 
 def _decided(group: ComparisonGroup, wanted: Wanted) -> _Decided:
@@ -301,10 +325,17 @@ def _spread(values: Mapping[Repeat, float]) -> Spread:
 
 
 def _arm_answer(
-    arm: Arm, group: ComparisonGroup, wanted: Wanted, reason: str, value: Judged | None, quality: Judged | None
+    arm: Arm,
+    group: ComparisonGroup,
+    decided: _Decided,
+    wanted: Wanted,
+    reason: str,
+    value: Judged | None,
+    quality: Judged | None,
 ) -> ArmAnswer:
-    word: Word = "out" if reason else (quality or value).verdict.value  # type: ignore[union-attr]
-    seconds = arm.values(TRAIN_TIME.column)
+    judged = quality or value
+    word: Word = "out" if reason or judged is None else judged.verdict.value
+    seconds = arm.values(decided.column if decided.value is not RATE else TRAIN_TIME.column)
     energy = arm.values("energy_j")
     return ArmAnswer(
         study=arm.study or "",

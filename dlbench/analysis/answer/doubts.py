@@ -9,6 +9,7 @@ from dlbench.analysis.answer.answer import Doubt
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
 from dlbench.analysis.arms import Arm, Row, can_extend
 from dlbench.analysis.formatting import counted, listed, one_line, percent
+from dlbench.analysis.judge import ENOUGH_REPEATS
 from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 from dlbench.scenario.settings import Input
@@ -23,8 +24,6 @@ _ROUNDING = 1e-6
 MUCH_BOOKKEEPING = 0.1
 # A first step, with its compilation, that is so much of the training says little about a longer one.
 MUCH_FIRST_STEP = 0.2
-# Fewer repeats settle few questions.
-FEW_REPEATS = 5
 # Training times of arms whose samples differ by more are of unequal work.
 UNEQUAL = 0.001
 
@@ -113,7 +112,7 @@ def _repeats(arms: Sequence[Arm]) -> str:
     most = max((arm.n for arm in arms), default=0)
     if most == 1:
         return "one run of each arm says nothing of chance"
-    return f"{most} runs of each arm show little (`repeats: 5`)" if 0 < most < FEW_REPEATS else ""
+    return f"{most} runs of each arm show little (`repeats: 5`)" if 0 < most < ENOUGH_REPEATS else ""
 
 
 def _failed(arms: Sequence[Arm]) -> str:

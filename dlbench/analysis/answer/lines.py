@@ -1,6 +1,5 @@
 """An answer in a heading and at most five lines, as terminal, page and Markdown show it."""
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -24,8 +23,7 @@ from dlbench.scenario.metrics import BUILT_IN, TRAIN_TIME, Metric
 MOST_LINES = 5
 # Arms that one line names.
 MOST_NAMED = 3
-_LABEL = 8
-_ALWAYS = ("use", "none", "doubt", "next")
+_ALWAYS = ("use", "either", "none", "doubt", "next")
 # The shortest that a title becomes.
 _LEAST_TITLE = 24
 
@@ -38,13 +36,13 @@ def heading(answer: Answer, *, is_one_of_several: bool = False) -> str:
     return f"Answer{f' ({of})' if of else ''}: {answer.goal}"
 
 
-def lines(answer: Answer, metrics: Mapping[str, Metric] = BUILT_IN, width: int | None = None) -> list[str]:
-    """Return at most five lines: what to use, what is open, what is faster or cheaper, what to doubt, what to run.
+def lines(answer: Answer, metrics: Mapping[str, Metric] = BUILT_IN, width: int | None = None) -> list[tuple[str, str]]:
+    """Return at most five lines, each a label and a text: what to use, what is open, faster or cheaper, doubt, next.
 
     Args:
         answer: The answer.
         metrics: All metrics by column.
-        width: Letters of a line; None: as many as it takes.
+        width: Letters of a text; None: as many as it takes.
     """
     found = list(_lines(answer, metrics))
     # What to use, what to doubt and what to run are always said; of the others those that come first.
@@ -52,9 +50,7 @@ def lines(answer: Answer, metrics: Mapping[str, Metric] = BUILT_IN, width: int |
     kept = []
     for label, parts in found:
         if label in _ALWAYS or spare > 0:
-            kept.append(
-                f"{label:<{_LABEL}}{_fitted(parts, '; ' if label == 'doubt' else '  ', width and width - _LABEL)}"
-            )
+            kept.append((label, _fitted(parts, "; " if label == "doubt" else "  ", width)))
             spare -= label not in _ALWAYS
     return kept
 
@@ -76,7 +72,7 @@ def _lines(answer: Answer, metrics: Mapping[str, Metric]) -> Iterator[tuple[str,
     if use is not None:
         yield "use", [use.title, _value(use, answer, metrics), _quality(use, metrics), _workers(answer, use)]
     else:
-        yield "none", [_why_none(answer, metrics)]
+        yield ("either" if answer.either else "none"), [_why_none(answer, metrics)]
     if rivals := open_arms(answer):
         arm, judged = rivals[0]
         others = f"and {counted(len(rivals) - 1, 'more arm')}" if len(rivals) > 1 else ""
@@ -97,19 +93,11 @@ def _lines(answer: Answer, metrics: Mapping[str, Metric]) -> Iterator[tuple[str,
 
 
 def open_arms(answer: Answer) -> list[tuple[ArmAnswer, Judged]]:
-    """Return the arms of which it is open whether one of them is the better choice, with what is open of them."""
-    use = answer.use
-    quality = [(arm, arm.quality) for arm in answer.arms if arm.word == "open" and arm.quality]
-    if use is None:
-        undecided = [arm for title in answer.either for arm in answer.arms if arm.title == title]
-        values = [(arm, arm.value) for arm in undecided if arm.value and arm.value.verdict is Verdict.OPEN]
-        return values or sorted(
-            quality, key=lambda one: one[1].difference.further or math.inf if one[1].difference else 0.0
-        )
-    sign = -1 if use.value and BUILT_IN.get(use.value.metric, TRAIN_TIME).is_higher_better else 1
-    limit = use.value.spread.median if use.value else math.inf
-    better = [one for one in quality if one[0].value and sign * one[0].value.spread.median < sign * limit]
-    return sorted(better, key=lambda one: sign * one[0].value.spread.median if one[0].value else 0.0)
+    """Return the arms that may be the better choice, each with what is open of it."""
+    by_title = {arm.title: arm for arm in answer.arms}
+    found = [by_title[title] for title in answer.open]
+    judged = [(arm, arm.quality if arm.quality and arm.quality.verdict is Verdict.OPEN else arm.value) for arm in found]
+    return [(arm, one) for arm, one in judged if one is not None]
 
 
 def _value(arm: ArmAnswer, answer: Answer, metrics: Mapping[str, Metric]) -> str:
@@ -141,14 +129,12 @@ def _quality(arm: ArmAnswer, metrics: Mapping[str, Metric]) -> str:
 
 
 def _workers(answer: Answer, use: ArmAnswer) -> str:
-    """Say that more workers do not pay, where arms with more of them are not the answer."""
-    counts = {
-        int(arm.settings["workers"])
-        for arm in answer.arms
-        if arm.settings.get("workers") is not None and arm.word != "out"
-    }
-    own = use.settings.get("workers")
-    return "do not add workers" if own is not None and counts and int(own) == min(counts) < max(counts) else ""
+    """Say that more workers do not pay, where arms with more of them are not the answer and cannot become it."""
+    counts = {arm.title: arm.settings.get("workers") for arm in answer.arms if arm.word != "out"}
+    own = counts[use.title]
+    if own is None or any((counts[title] or 0) > own for title in answer.open):
+        return ""
+    return "do not add workers" if any(count is not None and count > own for count in counts.values()) else ""
 
 
 def _why_none(answer: Answer, metrics: Mapping[str, Metric]) -> str:
@@ -156,7 +142,7 @@ def _why_none(answer: Answer, metrics: Mapping[str, Metric]) -> str:
     if answer.missing:
         return f"no answer yet: {counted(answer.missing, 'run')} to be made"
     if answer.either:
-        return f"no arm is shown to be best: {listed(answer.either, MOST_NAMED, '; ')}"
+        return f"{listed(answer.either, MOST_NAMED, '; ')}: which is best is open"
     if left := [arm for arm in answer.arms if arm.word != "out"]:
         quality = next((metrics[arm.quality.metric].title for arm in left if arm.quality), "quality")
         return f"none of {counted(len(left), 'arm')} is shown to keep {quality}"
@@ -173,7 +159,7 @@ def _open(judged: Judged, metrics: Mapping[str, Metric]) -> str:
     metric = metrics.get(judged.metric, TRAIN_TIME)
     text = "one repeat"
     if found.worst is not None and found.best is not None:
-        bounds = f"[{difference(metric, found.worst)}, {difference(metric, found.best)}]"
+        bounds = f"[{difference(metric, found.worst, unit='')}, {difference(metric, found.best, unit='')}]"
         text = f"{difference(metric, found.gain)} {bounds} against {found.against}"
     if found.further is None:
         return f"{text}: more than {MOST_REPEATS} more repeats would be needed"
@@ -192,4 +178,5 @@ def _price(arm: ArmAnswer, use: ArmAnswer) -> str:
     """Say what share of the cost of the arm to use an arm has."""
     own, other = (one.cost if one.cost is not None else one.worker_hours for one in (arm, use))
     what = "cost" if arm.cost is not None else "worker-hours"
-    return f"keeps, with {percent(own / other)} of the {what}" if own is not None and other else ""
+    keeps = "keeps, " if arm.quality else ""
+    return f"{keeps}{percent(own / other)} of the {what}" if own is not None and other else ""

@@ -25,8 +25,8 @@ from itertools import chain, pairwise
 import numpy as np
 
 from dlbench.analysis.claims.contrast import Evidence, contrast, every, some
-from dlbench.analysis.compare.judgement import LEAST_REPEATS, SIGNIFICANCE
 from dlbench.analysis.formatting import chance, counted, p_value
+from dlbench.analysis.judge import LEAST_REPEATS, SIGNIFICANCE
 from dlbench.analysis.statistics.rank_tests import holm
 from dlbench.records.columns import TABLES
 from dlbench.scenario.claims import COLUMNS, COMPARING, Claim, Shape

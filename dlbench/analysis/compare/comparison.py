@@ -2,21 +2,35 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.arms import LOWER_IS_BETTER, SCORES, Arm
+from dlbench.analysis.arms import Arm
 from dlbench.analysis.compare.comparability import Difference, refusals, warnings
-from dlbench.analysis.compare.judgement import NOISE, Judgement, JudgementCase, judge
 from dlbench.analysis.compare.matching import Pair, matched
 from dlbench.analysis.formatting import counted, one_line
+from dlbench.analysis.judge import LEAST_REPEATS, Judgement, Values, Verdict, judge_pairs
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
+from dlbench.scenario.metrics import BUILT_IN, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# Differences of times and rates within this share are those between the steps of one run.
+NOISE = 0.02
+# By what studies are compared, beside the metrics that their scenarios declare.
+COMPARED = (
+    RATE,
+    TRAIN_TIME,
+    BUILT_IN["validation_accuracy"],
+    BUILT_IN["validation_mean_squared_error"],
+    BUILT_IN["validation_loss"],
+    TIME_TO_TARGET,
+)
 
 
 class ChangeKind(StrEnum):
@@ -26,6 +40,7 @@ class ChangeKind(StrEnum):
     NOW_FAILS = "now fails"
     BETTER = "better"
     NO_LONGER_FAILS = "no longer fails"
+    KEEPS = "keeps"
     CANNOT_BE_TOLD = "cannot be told"
     TOO_FEW = "too few repeats"
     ONLY_IN_BASE = "only in base"
@@ -111,6 +126,7 @@ def compare(
     noise: float = NOISE,
     *,
     machines: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {}),
+    declared: Iterable[Metric] = (),
 ) -> Comparison:
     """Compare the arms of a new study with those of a base.
 
@@ -121,14 +137,16 @@ def compare(
         new: The same of the new study.
         noise: Medians that differ by no more than this share are not called better or worse.
         machines: The two `machine.json`; empty where one is not known.
+        declared: Metrics that the scenarios declare.
     """
+    metrics = [replace(one, margin=noise) if one.is_share else one for one in (*COMPARED, *declared)]
     pairs = matched(base, new)
     both = [(pair.base, pair.new) for pair in pairs if pair.base is not None and pair.new is not None]
     names = (_study(base), _study(new))
-    noted = (*warnings(both, machines), *_unequal(both))
+    noted = (*warnings(both, machines), *_unequal(both, metrics))
     if refused := refusals(both):
         return Comparison(*names, noise, refused=refused, warnings=noted)
-    return Comparison(*names, noise, changes=tuple(_changes(pairs, noise)), warnings=noted)
+    return Comparison(*names, noise, changes=tuple(_changes(pairs, metrics)), warnings=noted)
 
 
 def _study(runs: "pd.DataFrame") -> str:
@@ -136,48 +154,41 @@ def _study(runs: "pd.DataFrame") -> str:
     return one_line(known.iloc[0]) if len(known) else ""
 
 
-def _changes(pairs: Sequence[Pair], noise: float) -> Iterator[Change]:
+def _changes(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> Iterator[Change]:
     cases = {
-        (pair, metric): case
+        (pair, metric): (new, base, metric)
         for pair in pairs
-        for metric in LOWER_IS_BETTER
-        if (case := _case(pair, metric)) is not None
+        if pair.base is not None and pair.new is not None
+        for metric in metrics
+        if (new := pair.new.comparable(metric.column)) and (base := pair.base.comparable(metric.column))
     }
-    judged = dict(zip(cases, judge(list(cases.values()), noise), strict=True))
+    judged = dict(zip(cases, judge_pairs(list(cases.values())), strict=True))
     for pair in pairs:
-        for metric in LOWER_IS_BETTER:
+        for metric in metrics:
             if (pair, metric) in cases:
-                yield _change(pair, metric, cases[pair, metric], judged[pair, metric])
+                yield _change(pair, *cases[pair, metric], judged[pair, metric])
         if (kind := _of_arm(pair)) is not None:
             yield Change(pair.label, "", kind, _runs(pair.base), _runs(pair.new))
 
 
-def _case(pair: Pair, metric: str) -> JudgementCase | None:
-    """Return the values of one metric, the new study's first; None where a study has none."""
-    if pair.base is None or pair.new is None:
-        return None
-    base, new = pair.base.comparable(metric), pair.new.comparable(metric)
-    if not base or not new:
-        return None
-    # Scores of one seed belong together, times do not.
-    is_score = metric in SCORES
-    paired = is_score and base.keys() == new.keys()
-    a, b = (tuple(found[key] for key in (sorted(found) if paired else found)) for found in (new, base))
-    return JudgementCase(a, b, LOWER_IS_BETTER[metric], is_score, paired)
-
-
-def _change(pair: Pair, metric: str, case: JudgementCase, judgement: Judgement) -> Change:
+def _change(pair: Pair, new: Values, base: Values, metric: Metric, judgement: Judgement) -> Change:
+    before, after = tuple(base.values()), tuple(new.values())
+    kind = ChangeKind.TOO_FEW if min(len(before), len(after)) < LEAST_REPEATS else ChangeKind.CANNOT_BE_TOLD
+    if judgement.verdict is Verdict.LOSES:
+        kind = ChangeKind.WORSE
+    elif judgement.verdict is Verdict.KEEPS:
+        kind = ChangeKind.BETTER if judgement.is_better else ChangeKind.KEEPS
     return Change(
         arm=pair.label,
-        metric=metric,
-        kind=ChangeKind(judgement.verdict.value),
+        metric=metric.column,
+        kind=kind,
         base_runs=_runs(pair.base),
         new_runs=_runs(pair.new),
-        base=_interval(case.b),
-        new=_interval(case.a),
-        ratio=_ratio(case),
+        base=_interval(before),
+        new=_interval(after),
+        ratio=_ratio(after, before),
         judgement=judgement,
-        worsening=_worsening(median(case.b), median(case.a), lower=case.lower),
+        worsening=_worsening(median(before), median(after), lower=not metric.is_higher_better),
     )
 
 
@@ -187,10 +198,10 @@ def _interval(values: Sequence[float]) -> Interval:
     return Interval(median(values), None, None, len(values), None)
 
 
-def _ratio(case: JudgementCase) -> Interval | None:
-    if min(case.b) <= 0 or not all(map(math.isfinite, (*case.a, *case.b))):
+def _ratio(new: Sequence[float], base: Sequence[float]) -> Interval | None:
+    if min(base) <= 0 or not all(map(math.isfinite, (*new, *base))):
         return None
-    return ratio_interval(case.a, case.b)
+    return ratio_interval(new, base)
 
 
 def _worsening(base: float, new: float, *, lower: bool) -> float:
@@ -218,7 +229,7 @@ def _runs(arm: Arm | None) -> tuple[int, int]:
     return (0, 0) if arm is None else (arm.n, len(arm.rows))
 
 
-def _unequal(both: Sequence[tuple[Arm, Arm]]) -> Iterator[Difference]:
+def _unequal(both: Sequence[tuple[Arm, Arm]], metrics: Sequence[Metric]) -> Iterator[Difference]:
     """Yield in what arms are not whole: some of their runs failed, or one study lacks a metric that the other has."""
     lacking: Counter[str] = Counter()
     for base, new in both:
@@ -226,7 +237,9 @@ def _unequal(both: Sequence[tuple[Arm, Arm]]) -> Iterator[Difference]:
             yield Difference("note", f"{new.label}: {text}")
         if base.n and new.n:
             lacking.update(
-                metric for metric in LOWER_IS_BETTER if bool(base.comparable(metric)) != bool(new.comparable(metric))
+                column
+                for column in (metric.column for metric in metrics)
+                if bool(base.comparable(column)) != bool(new.comparable(column))
             )
     for column, count in lacking.items():
         yield Difference("note", f"{column} of {counted(count, 'arm')} is known in one study alone: it is not compared")

@@ -1,19 +1,30 @@
 """Which strategy reaches the target first, by workers and by what else varies, as a map."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from dlbench.analysis.compare.judgement import SIGNIFICANCE
-from dlbench.analysis.groups import TASK, by_emulation, described, groups, is_alone, is_base_line, varying
-from dlbench.analysis.statistics.intervals import Interval, censored_median
-from dlbench.analysis.statistics.rank_tests import mann_whitney
+from dlbench.analysis.answer.comparison_group import comparison_groups
+from dlbench.analysis.answer.decide import Wanted, time_family
+from dlbench.analysis.groups import (
+    TASK,
+    by_emulation,
+    condition_words,
+    described,
+    groups,
+    is_alone,
+    is_base_line,
+    varying,
+)
+from dlbench.analysis.judge import Family
+from dlbench.analysis.statistics.intervals import median_interval
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Series
-from dlbench.report.figures._rows import is_completed, numbers
+from dlbench.report.figures._rows import is_completed
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.figures._target import TARGET, end_notes, ended, target_name, with_ends
 from dlbench.report.formatting import tick
+from dlbench.scenario.run_spec import arm_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,12 +41,13 @@ OF_STRATEGY = ("strategy", "algorithm", "collectives", "launcher", "servers", "s
 
 
 class _Contestant(NamedTuple):
-    """The runs of one arm in a cell: names of those that reached the target, and times, infinite where one did not."""
+    """One arm in a cell, all of whose runs reached the target: its place in its family, and times."""
 
     strategy: str
+    place: int
+    family: Family
     runs: tuple[str, ...]
     times: tuple[float, ...]
-    median: Interval
 
 
 def chart(data: "ReportData") -> Chart:
@@ -45,73 +57,69 @@ def chart(data: "ReportData") -> Chart:
         MissingRowsError: No two strategies reached a target under the same conditions.
     """
     runs = with_ends(data.runs)
+    given = tuple(key for study in data.studies if study.scenario for key in study.scenario.given)
+    contestants: dict[tuple[str, str], _Contestant] = {}
+    for group in comparison_groups(data.runs, given=given):
+        arms, family = time_family(group, Wanted())
+        for place, arm in enumerate(arms):
+            if family is not None and not arm.is_alone:
+                times = arm.comparable("time_to_target_s").values()
+                names = tuple(str(row["run_id"]) for row in arm.completed)
+                found = _Contestant(str(arm.first["strategy"]), place, family, names, tuple(times))
+                contestants[str(arm.study), arm.name] = found
     runs = runs[~is_base_line(runs) & ~is_alone(runs)]
     tasks = [key for key in varying(runs, x="workers") if key in TASK]
     panels = []
     for values, rows in groups(runs, [*TARGET, *tasks]):
         title = ": ".join(filter(None, (described({key: values[key] for key in tasks}), f"to a {target_name(values)}")))
-        panel = _panel(title, rows, tasks)
+        panel = _panel(title, rows, tasks, contestants)
         if sum(len(one.marks) for one in panel.series) > 1:
             panels.append(panel)
     if not panels:
         raise MissingRowsError("needs runs of two or more strategies that reached one target, at two places or more")
-    doubt = f"Mann and Whitney's test, {100 * SIGNIFICANCE:g}%, not corrected for the number of cells"
     return Chart(
         title="Which strategy reaches the target first",
         panels=tuple(panels),
         columns=1,
-        lead="Each cell names the strategy with the least median time, and that time in s.",
+        lead="Each cell names the strategy with the least median time of those that reached the target in every run.",
         notes=(
-            "A run that did not complete has not reached the target.",
-            f"+n: so many other strategies there cannot be told apart from it ({doubt}).",
+            "+n: so many other strategies there are not shown to be slower, judged over all arms as in the answer.",
             *end_notes(runs),
         ),
         runs=in_chart(runs, [TIME, ended(TIME)]),
     )
 
 
-def _panel(title: str, runs: "pd.DataFrame", tasks: Sequence[str]) -> Panel:
+def _panel(
+    title: str, runs: "pd.DataFrame", tasks: Sequence[str], contestants: Mapping[tuple[str, str], _Contestant]
+) -> Panel:
     """Return the map of one task and target: conditions are rows, real and emulated ones apart, workers are columns."""
     keys = [key for key in varying(runs, x="workers") if key not in (*OF_STRATEGY, *TARGET, *tasks)]
     conditions = [key for key in keys if not key.startswith("strategy.")]
     places = sorted(runs["workers"].dropna().unique().tolist())
     rows = []
     for values, alike in groups(runs, conditions) if conditions else [({}, runs)]:
-        # Short, so that the whole condition stands beside its row.
-        label = described({key.rpartition(".")[2]: value for key, value in values.items()}) or "all"
+        label = ", ".join(filter(None, (condition_words(key, value) for key, value in values.items()))) or "all"
         for emulated, own in by_emulation(alike):
-            found = [_winner(float(number), own[own["workers"] == place]) for number, place in enumerate(places)]
+            found = [_winner(number, own[own["workers"] == place], contestants) for number, place in enumerate(places)]
             marks = tuple(mark for mark in found if mark is not None)
             rows += [Series(label, marks, emulated=emulated)] if marks else []
     axis = Axis("workers", categories=tuple(map(tick, places)))
     return Panel(title, axis, Axis("time to target (s)", "log10"), tuple(rows), form="cells")
 
 
-def _winner(place: float, runs: "pd.DataFrame") -> Mark | None:
+def _winner(place: int, runs: "pd.DataFrame", contestants: Mapping[tuple[str, str], _Contestant]) -> Mark | None:
     """Return the best strategy of a cell; None where there is no other that it could have lost against."""
-    variants = [key for key in varying(runs) if key in OF_STRATEGY[1:] or key.startswith("strategy.")]
-    arms = groups(runs, ["strategy", *variants])
-    found = [one for values, rows in arms if (one := _contestant(values, rows)) is not None]
+    names = dict.fromkeys(zip(runs["study"], map(arm_name, runs["run_id"]), strict=True))
+    found = [contestants[name] for name in names if name in contestants]
     if runs["strategy"].nunique() < 2 or not found:
         return None
-    best = min(found, key=lambda one: one.median.value)
-    level = {one.strategy for one in found if one.strategy != best.strategy and _is_level(best, one)}
+    best = min(found, key=lambda one: median(one.times))
+    level = {one.strategy for one in found if one.strategy != best.strategy and not _loses(one, best)}
     name = best.strategy + (f" +{len(level)}" if level else "")
-    reached = tuple(time for time in best.times if math.isfinite(time))
-    return Mark(place, reached, best.median, num_failed=int((~is_completed(runs)).sum()), name=name, runs=best.runs)
+    num_failed = int((~is_completed(runs)).sum())
+    return Mark(float(place), best.times, median_interval(best.times), num_failed=num_failed, name=name, runs=best.runs)
 
 
-def _contestant(values: dict[str, object], runs: "pd.DataFrame") -> _Contestant | None:
-    """Return the times of one arm; None where half of its runs or more did not reach the target, or complete."""
-    arrived = numbers(runs, TIME).dropna()
-    reached, names = arrived.tolist(), tuple(map(str, runs["run_id"][arrived.index]))
-    late = numbers(runs, ended(TIME)).dropna().tolist()
-    late += [max([*reached, *late], default=0.0)] * int((~is_completed(runs)).sum())
-    median = censored_median(reached, late)
-    if median is None or not math.isfinite(median.value):
-        return None
-    return _Contestant(str(values["strategy"]), names, (*reached, *(math.inf for _ in late)), median)
-
-
-def _is_level(best: _Contestant, other: _Contestant) -> bool:
-    return float(mann_whitney([best.times], [other.times])[0]) > SIGNIFICANCE
+def _loses(one: _Contestant, best: _Contestant) -> bool:
+    return one.family is best.family and one.family.loses(one.place, best.place)

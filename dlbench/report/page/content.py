@@ -7,17 +7,17 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.formatting import Statement, counted, listed
+from dlbench.analysis.answer.answer import Answer, Doubt
+from dlbench.analysis.answer.lines import heading, lines
+from dlbench.analysis.formatting import counted, listed
 from dlbench.records.outcome import Status
 from dlbench.report.data import ReportData, StudyData
 from dlbench.report.formatting import values
+from dlbench.scenario.metrics import BUILT_IN, Metric
 
 if TYPE_CHECKING:
     from dlbench.report.references import ClaimResult
 
-# The kinds of statements, and what each is called, in the order of reading.
-KINDS = {"use": "What to use", "why": "Why", "warning": "Warnings"}
-NO_CONCLUSION = "No conclusion is possible from these runs."
 TIME = "%Y-%m-%d %H:%M UTC"
 
 
@@ -58,12 +58,31 @@ class StudySection:
 
 
 @dataclass(frozen=True)
+class ShownAnswer:
+    """One answer as it is laid out.
+
+    Attributes:
+        heading: What it is about, and the goal.
+        lines: At most five: label and text.
+        doubts: All of them, the heaviest first.
+        out: Title of each arm that was not compared, and why.
+    """
+
+    heading: str
+    lines: tuple[tuple[str, str], ...]
+    doubts: tuple[str, ...]
+    out: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class Content:
     """A report before it is laid out.
 
     Attributes:
         data: The rows it is made of.
-        statements: The answer.
+        answers: The answers, one for each group of arms that can be compared.
+        metrics: All metrics by column.
+        disturbed: What was seen of a machine before and after a study that may have slowed runs.
         judged: The verdicts on the shapes of published results; empty where no study has a reference.
         drawn: The figures, in their order.
         left_out: Figures that could not be drawn: name and reason.
@@ -71,7 +90,9 @@ class Content:
     """
 
     data: ReportData
-    statements: tuple[Statement, ...] = ()
+    answers: tuple[Answer, ...] = ()
+    metrics: Mapping[str, Metric] = field(default_factory=lambda: BUILT_IN)
+    disturbed: tuple[Doubt, ...] = ()
     judged: "tuple[ClaimResult, ...]" = ()
     drawn: tuple[RenderedFigure, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
@@ -99,13 +120,18 @@ class Content:
         return newest.strftime(TIME) if newest is not None else ""
 
     @cached_property
-    def answer(self) -> Mapping[str, tuple[str, ...]]:
-        """The statements by what their kind is called; kinds without any are left out."""
-        found = {
-            title: tuple(statement.text for statement in self.statements if statement.kind == kind)
-            for kind, title in KINDS.items()
-        }
-        return {title: texts for title, texts in found.items() if texts}
+    def shown_answers(self) -> tuple[ShownAnswer, ...]:
+        """The answers as headings and lines, each with what is folded below it."""
+        several = len(self.answers) > 1
+        return tuple(
+            ShownAnswer(
+                heading(answer, is_one_of_several=several),
+                tuple(lines(answer, self.metrics)),
+                tuple(doubt.text for doubt in (*answer.doubts, *self.disturbed)),
+                tuple((arm.title, arm.reason) for arm in answer.arms if arm.word == "out"),
+            )
+            for answer in self.answers
+        )
 
     @cached_property
     def studies(self) -> tuple[StudySection, ...]:

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from dlbench.report.formatting import readable
 from dlbench.report.page.arms import arm_section
-from dlbench.report.page.content import NO_CONCLUSION, Content
+from dlbench.report.page.content import Content
 from dlbench.report.page.definitions import definitions
 from dlbench.report.page.failures import MOST_FAILURES, failures
 from dlbench.report.page.machines import machines
@@ -37,7 +37,6 @@ def render(content: Content) -> str:
     template = _environment().get_template(TEMPLATE)
     return template.render(
         content=content,
-        no_conclusion=NO_CONCLUSION,
         verdicts=_by_reference(content.judged),
         arms=arm_section(content.data),
         table=runs,

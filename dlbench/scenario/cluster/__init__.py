@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from dlbench.cgroups import usable_cores
+from dlbench.errors import UserError, shown
 
 MAX_SLOTS = 10**6
 # Of all hosts together, in a cluster file.
@@ -23,6 +24,7 @@ _INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,14}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _OURS = "DLBENCH_"
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kmg])bit", re.ASCII)
+_PRICE = re.compile(r"(?P<amount>\d+(?:\.\d+)?) ?(?P<currency>[^\s/\d]{0,20}) ?/ ?(?P<of>worker|host)-hour")
 _UNITS = {"k": 1e3, "m": 1e6, "g": 1e9}
 
 
@@ -113,6 +115,19 @@ class Prices(BaseModel):
     def cost(self, seconds: float, hosts: int, workers: int) -> float:
         """Return what a run of so many seconds costs."""
         return seconds / 3600 * (hosts * self.host_hour + workers * self.worker_hour)
+
+
+def read_price(text: str) -> Prices:
+    """Return the prices that a text such as `2.5/worker-hour` or `12 USD/host-hour` says.
+
+    Raises:
+        UserError: It has another form.
+    """
+    found = _PRICE.fullmatch(text.strip())
+    if not found:
+        raise UserError(f"the price {shown(text)} is not of the form 2.5/worker-hour or 12 USD/host-hour")
+    amount, currency = float(found["amount"]), found["currency"] or "units of money"
+    return Prices(currency=currency, **{f"{found['of']}_hour": amount})
 
 
 class DeclaredLink(BaseModel):

@@ -1,0 +1,63 @@
+"""`dlbench recommend`: what to use, what is open, what to doubt, what to run next."""
+
+from pathlib import Path
+
+import click
+
+from dlbench.cli import candidates, tables
+from dlbench.errors import UserError
+from dlbench.scenario.goal import FORMS
+
+COMPLETED, NOTHING = 0, 4
+
+
+@click.command("recommend")
+@click.argument(
+    "studies", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="STUDY...",
+    shell_complete=candidates.studies,
+)  # fmt: skip
+@click.option("--goal", default="", metavar="GOAL", help=f"What decides: {FORMS.replace('`', '')}.")
+@click.option("--given", multiple=True, metavar="AXIS", help="A condition, not a choice; may be given again.")
+@click.option("--price", metavar="2.5/worker-hour", help="Price of a worker or a host for an hour.")
+@click.option("--deadline", metavar="2h", help="Longest training time.")
+@click.option("--max-cost", type=click.FloatRange(min=0), metavar="X", help="Most that training may cost.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs; `dlbench schema answer` describes it.")
+def command(
+    studies: tuple[Path, ...],
+    goal: str,
+    given: tuple[str, ...],
+    price: str | None,
+    deadline: str | None,
+    max_cost: float | None,
+    as_json: bool,
+) -> int:
+    """Say what to use, from the rows of one or several STUDY folders; nothing is measured.
+
+    Exit code: 0 where an arm is recommended in every group, 4 where in one none is.
+    """
+    from dlbench.report.answers import Question, answers_of, metrics_of
+    from dlbench.report.data import read
+    from dlbench.scenario.cluster import read_price
+
+    data = read(studies)
+    prices = read_price(price) if price is not None else None
+    found = answers_of(data, Question(goal, prices, _seconds(deadline), max_cost, given))
+    if as_json:
+        click.echo(found.model_dump_json(indent=1))
+    else:
+        tables.show_answers(found, metrics_of(data))
+    return COMPLETED if all(answer.use is not None for answer in found.answers) else NOTHING
+
+
+def _seconds(text: str | None) -> float | None:
+    """Return a time such as `2h` in seconds.
+
+    Raises:
+        UserError: It is none.
+    """
+    from dlbench.scenario.units import with_units
+
+    try:
+        return None if text is None else float(with_units({"deadline_s": text})["deadline_s"])
+    except ValueError:
+        raise UserError(f"--deadline {text!r} is no time", hint="for example 90s, 30min, 2h") from None
