@@ -8,8 +8,9 @@ Which arm is truly the best is unknown, so an arm keeps only where it is shown t
 its p-value is the largest of those (intersection-union test; Berger 1982, Technometrics 24). A wrong `keeps` then is a
 wrong test against the one arm that is truly the best, and there are k - 1 of these. Holm's steps over them take each
 arm's smaller p-value of that it keeps and that it is worse than some arm by more than the margin (Shaffer 1980, Ann.
-Stat. 8), so that arms which are far behind do not count against those that are near. That an arm is worse at all is
-tested against the best median, which is chosen by its values: with p-values that hold for all pairs of arms.
+Stat. 8), so that arms which are far behind do not count against those that are near. An arm also loses where its
+difference from the best median is more than the margin and more than chance; that arm is chosen by its values, so these
+p-values hold for all pairs of arms.
 
 Quantities whose margin is a share are compared by their logarithms. Arms that all share `PAIRED_FROM` repeats or more
 are compared in pairs by repeat and seed; with fewer, pairing costs more than it gains. Variances of three arms or more
@@ -128,7 +129,7 @@ def judge(arms: Sequence[Values], metric: Metric) -> Family:
     np.fill_diagonal(drops_p, 1.0)
     keeps, drops = keeps_p.max(1), np.minimum((k - 1) * drops_p.min(1), 1.0)
     worse = studentized_range_p(np.sqrt(2) * pairs.t, k, pairs.freedom)
-    worse = np.where(known[:, None] & known & (pairs.estimate < 0), worse, 1.0)
+    worse = np.where(known[:, None] & known & (pairs.estimate < -scale.margin), worse, 1.0)
     # One of the arms is truly the best and can err in neither way, so that one test fewer counts.
     smaller = np.minimum(keeps, drops)
     order = smaller.argsort(kind="stable")
