@@ -38,6 +38,8 @@ def answer(console: "Console", path: Path) -> "list[str]":
     from dlbench.report.data import read
 
     data = read([path])
+    if data.runs["arm"].nunique() < 2 and data.runs["target_value"].isna().all():
+        return []  # there is nothing to choose between
     return list(answer_lines(answers_of(data), metrics_of(data), console.width if console.is_terminal else None))
 
 

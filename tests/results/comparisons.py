@@ -6,8 +6,8 @@ from statistics import median
 
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.compare.comparison import NOISE
-from dlbench.analysis.judge import LEAST_REPEATS, SIGNIFICANCE, Judgement, Verdict, judge_pairs
 from dlbench.analysis.formatting import Unit, listed, number, percent
+from dlbench.analysis.judge import SIGNIFICANCE, Judgement, Verdict
 from dlbench.analysis.statistics.intervals import Interval, ratio_interval
 
 SAME, FEW, UNEQUAL, EMULATED = "cannot be told apart", "too few repeats", "unequal samples", "emulated and real"

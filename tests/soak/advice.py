@@ -2,16 +2,13 @@
 
 import math
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from itertools import product
-from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 
 from dlbench.analysis.answer.answer import Answer
@@ -20,14 +17,15 @@ from dlbench.analysis.answer.lines import heading, lines
 from dlbench.analysis.answer.recommend import recommend
 from dlbench.analysis.groups import frame
 from dlbench.scenario.metrics import MetricDeclaration, declared
-from tests.soak.page import machine, table, write_table
 from tests.unit.analysis import made
 
 REPEATS = (1, 2, 3, 5, 10)
 MARGIN, TIME_MARGIN = 0.01, 0.02
 CHANCE, NOTHING = 0.1, math.log(10)
 TARGET = {"target_metric": "validation_accuracy", "target_value": 0.9}
-METRICS = declared({"bleu": MetricDeclaration.model_validate({"better": "higher", "matters": 0.5, "knows_nothing": 0.0})})
+METRICS = declared(
+    {"bleu": MetricDeclaration.model_validate({"better": "higher", "matters": 0.5, "knows_nothing": 0.0})}
+)
 # Spread of an arm's accuracies and of its times, of the quietest arms.
 SCATTER, JITTER = 0.004, 0.02
 COLUMNS = (
@@ -58,7 +56,9 @@ class Truth:
 def spread(generator: np.random.Generator, count: int) -> list[Truth]:
     """Return arms whose quality and time both vary, as batch sizes and workers make them."""
     losses = generator.choice([0, 0.002, 0.005, 0.012, 0.03, 0.1], count)
-    return [Truth(0.95 - loss, float(t)) for loss, t in zip(losses, np.exp(generator.uniform(0, 2, count)), strict=True)]
+    return [
+        Truth(0.95 - loss, float(t)) for loss, t in zip(losses, np.exp(generator.uniform(0, 2, count)), strict=True)
+    ]
 
 
 def ties(generator: np.random.Generator, count: int) -> list[Truth]:
@@ -108,7 +108,11 @@ def conditions(generator: np.random.Generator, count: int) -> list[Truth]:
     """Return arms under two conditions, the fastest of which nobody can choose."""
     found = spread(generator, count)
     return [
-        Truth(one.quality, one.seconds * (1 + 2 * slow), columns={"communicator.slow_workers": slow, "emulated": "simulated"})
+        Truth(
+            one.quality,
+            one.seconds * (1 + 2 * slow),
+            columns={"communicator.slow_workers": slow, "emulated": "simulated"},
+        )
         for one in found
         for slow in (0, 1)
     ]
@@ -121,7 +125,10 @@ def losses(generator: np.random.Generator, count: int) -> list[Truth]:
 
 def other_metric(generator: np.random.Generator, count: int) -> list[Truth]:
     """Return arms of a script that reports a metric of its own."""
-    return [Truth(one.quality, one.seconds, columns={"score": "bleu", "command": "train.py"}) for one in spread(generator, count)]
+    return [
+        Truth(one.quality, one.seconds, columns={"score": "bleu", "command": "train.py"})
+        for one in spread(generator, count)
+    ]
 
 
 KINDS: dict[str, Callable[[np.random.Generator, int], list[Truth]]] = {
@@ -178,9 +185,13 @@ def _columns(one: Truth, scores: np.ndarray, times: np.ndarray, generator: np.ra
     score = str(one.columns.get("score", "accuracy"))
     found: dict[str, list[Any]] = {"train_time_s": times.tolist(), "status": ["completed"] * n}
     if score == "accuracy":
-        scores = np.where(hit & (one.is_bad in ("chance", "exploded", "sometimes")), CHANCE + 0.01 * generator.random(n), scores)
+        scores = np.where(
+            hit & (one.is_bad in ("chance", "exploded", "sometimes")), CHANCE + 0.01 * generator.random(n), scores
+        )
         found["validation_accuracy"] = np.clip(scores, 0, 1).tolist()
-        found["validation_loss"] = np.where(hit & (one.is_bad == "exploded"), 52_642.0, np.maximum(2.3 * (1 - scores), 1e-3)).tolist()
+        found["validation_loss"] = np.where(
+            hit & (one.is_bad == "exploded"), 52_642.0, np.maximum(2.3 * (1 - scores), 1e-3)
+        ).tolist()
     elif score == "loss":
         found["validation_loss"] = np.maximum(1 - scores, 1e-4).tolist()
     else:
@@ -202,16 +213,20 @@ def judged(truths: Sequence[Truth], answers: Sequence[Answer]) -> Counter[str]:
         own = {arm.title: truths[int(arm.name.removeprefix("arm-"))] for arm in answer.arms}
         good = {title: one for title, one in own.items() if not one.is_bad}
         most = max((one.quality for one in good.values()), default=0.0)
-        margin = TIME_MARGIN * (1 - most) if any("loss" == one.columns.get("score") for one in own.values()) else MARGIN
-        if any("bleu" == one.columns.get("score") for one in own.values()):
+        margin = TIME_MARGIN * (1 - most) if any(one.columns.get("score") == "loss" for one in own.values()) else MARGIN
+        if any(one.columns.get("score") == "bleu" for one in own.values()):
             margin = 0.5 / 40
-        keep = {title: one for title, one in good.items() if one.quality >= most - margin - 1e-12 or "target_value" in one.columns}
+        keep = {
+            title: one
+            for title, one in good.items()
+            if one.quality >= most - margin - 1e-12 or "target_value" in one.columns
+        }
         found["answers"] += 1
         best = min(keep, key=lambda title: keep[title].seconds, default=None)
         words = {arm.title: arm.word for arm in answer.arms}
-        if best is not None and words[best] == "out":
-            found["best_left_out"] += 1
-        elif best is not None and words[best] == "loses" and "target_value" not in own[best].columns:
+        if (best is not None and words[best] == "out") or (
+            best is not None and words[best] == "loses" and "target_value" not in own[best].columns
+        ):
             found["best_left_out"] += 1
         found["open"] += bool(answer.open)
         if answer.use is None:
@@ -258,12 +273,19 @@ def studies(kind: str, noise: str, n: int, count: int, seed: int) -> list[str]:
 
 
 def _try_further(
-    truths: Sequence[Truth], found: Sequence[Answer], noise: str, n: int, generator: np.random.Generator, total: Counter[str]
+    truths: Sequence[Truth],
+    found: Sequence[Answer],
+    noise: str,
+    n: int,
+    generator: np.random.Generator,
+    total: Counter[str],
 ) -> None:
     """Count open arms whose number of further repeats is named, and those that so many truly decide."""
     answer = found[0]
     asked = [arm for arm in answer.arms if arm.title in answer.open[:1] and arm.quality and arm.quality.difference]
-    further = asked[0].quality.difference.further if asked and asked[0].quality and asked[0].quality.difference else None
+    further = (
+        asked[0].quality.difference.further if asked and asked[0].quality and asked[0].quality.difference else None
+    )
     if not further or n < 3:
         return
     again = recommend(frame(runs(truths, noise, n + further, generator)), Wanted(metrics=METRICS))

@@ -52,6 +52,7 @@ class ArmAnswer(_Frozen):
     name: str = Field(description="Its run_id without the repeat.")
     title: str
     settings: dict[str, Any] = Field(description="The settings in which arms differ.")
+    workers: int
     word: Word = Field(description="keeps, loses or open: against the best. out: not compared, for `reason`.")
     reason: str = Field("", description="Why it is out.")
     completed: int

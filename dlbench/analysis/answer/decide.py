@@ -25,6 +25,8 @@ from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TR
 
 # A validation loss so many times that of a model that knows nothing is no loss of a model that learns.
 EXPLODED = 10.0
+# Why one worker of a strategy that communicates is no choice beside the base line.
+OVERHEAD = "one worker alone does the same without messages"
 # Arms that save less than this share of the worker-hours are not called cheaper.
 LEAST_SAVING = 0.1
 
@@ -187,7 +189,7 @@ def _out(arm: Arm, decided: _Decided, wanted: Wanted, group: ComparisonGroup) ->
         how = ", ".join(f"{count} {status}" for status, count in ended.most_common())
         return f"{len(arm.rows) - arm.n} of {counted(len(arm.rows), 'run')} did not complete: {how}"
     if has_more_workers(group) and arm.workers == 1 and not arm.is_alone and arm.base_line.rows:
-        return "one worker alone does the same without messages"
+        return OVERHEAD
     if (decided.quality or decided.target) and (reason := _learned_nothing(arm, decided, wanted)):
         return reason
     if decided.target:
@@ -342,6 +344,7 @@ def _arm_answer(
         name=arm.name,
         title=arm.title,
         settings={written_name(key): arm.first.get(key) for key in group.keys},
+        workers=arm.workers,
         word=word,
         reason=reason,
         completed=arm.n,

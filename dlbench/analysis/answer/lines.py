@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from dlbench.analysis.answer.answer import Answer, ArmAnswer, Judged
+from dlbench.analysis.answer.decide import OVERHEAD
 from dlbench.analysis.formatting import (
     Unit,
     counted,
@@ -130,11 +131,9 @@ def _quality(arm: ArmAnswer, metrics: Mapping[str, Metric]) -> str:
 
 def _workers(answer: Answer, use: ArmAnswer) -> str:
     """Say that more workers do not pay, where arms with more of them are not the answer and cannot become it."""
-    counts = {arm.title: arm.settings.get("workers") for arm in answer.arms if arm.word != "out"}
-    own = counts[use.title]
-    if own is None or any((counts[title] or 0) > own for title in answer.open):
-        return ""
-    return "do not add workers" if any(count is not None and count > own for count in counts.values()) else ""
+    counts = {arm.title: arm.workers for arm in answer.arms if arm.word != "out"}
+    more = [title for title, count in counts.items() if count > use.workers]
+    return "do not add workers" if more and not set(more) & set(answer.open) else ""
 
 
 def _why_none(answer: Answer, metrics: Mapping[str, Metric]) -> str:
@@ -146,7 +145,7 @@ def _why_none(answer: Answer, metrics: Mapping[str, Metric]) -> str:
     if left := [arm for arm in answer.arms if arm.word != "out"]:
         quality = next((metrics[arm.quality.metric].title for arm in left if arm.quality), "quality")
         return f"none of {counted(len(left), 'arm')} is shown to keep {quality}"
-    reasons = Counter(arm.reason for arm in answer.arms).most_common(MOST_NAMED)
+    reasons = Counter(arm.reason for arm in answer.arms if arm.reason != OVERHEAD).most_common(MOST_NAMED)
     each = (f"{reason} ({counted(count, 'arm')})" for reason, count in reasons)
     return f"no arm can be recommended: {'; '.join(each)}"
 

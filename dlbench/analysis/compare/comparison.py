@@ -162,7 +162,12 @@ def _changes(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> Iterator[Chang
         for metric in metrics
         if (new := pair.new.comparable(metric.column)) and (base := pair.base.comparable(metric.column))
     }
-    judged = dict(zip(cases, judge_pairs(list(cases.values())), strict=True))
+    # Scores of one seed belong together, times of two days do not.
+    unpaired = [
+        (new, base if metric.is_score else {("base", *repeat): value for repeat, value in base.items()}, metric)
+        for new, base, metric in cases.values()
+    ]
+    judged = dict(zip(cases, judge_pairs(unpaired), strict=True))
     for pair in pairs:
         for metric in metrics:
             if (pair, metric) in cases:

@@ -126,7 +126,7 @@ def read_price(text: str) -> Prices:
     found = _PRICE.fullmatch(text.strip())
     if not found:
         raise UserError(f"the price {shown(text)} is not of the form 2.5/worker-hour or 12 USD/host-hour")
-    amount, currency = float(found["amount"]), found["currency"] or "units of money"
+    amount, currency = float(found["amount"]), found["currency"] or "money"
     return Prices(currency=currency, **{f"{found['of']}_hour": amount})
 
 

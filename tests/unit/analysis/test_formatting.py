@@ -2,8 +2,22 @@ import math
 
 import pytest
 
-from dlbench.analysis.formatting import SCORE, SECONDS, SHARE, chance, counted, listed, number, one_line, percent
+from dlbench.analysis.formatting import (
+    SCORE,
+    SECONDS,
+    SHARE,
+    chance,
+    counted,
+    difference,
+    duration,
+    listed,
+    number,
+    one_line,
+    percent,
+    quantity,
+)
 from dlbench.analysis.statistics.intervals import Interval
+from dlbench.scenario.metrics import BUILT_IN, TRAIN_TIME, MetricDeclaration
 
 
 @pytest.mark.parametrize(
@@ -46,3 +60,34 @@ def test_lists_count_what_they_leave_out():
 def test_chance():
     assert chance(0.00012) == "p < 0.001"
     assert chance(0.0079365) == "p = 0.0079"
+
+
+def test_durations() -> None:
+    cases = {
+        None: "", 0.12: "0.1 s", 9.94: "9.9 s", 9.96: "10 s", 42.4: "42 s", 59.6: "1 min 00 s", 61: "1 min 01 s",
+        3599: "59 min 59 s", 3725: "1 h 02 min",
+    }  # fmt: skip
+    assert {seconds: duration(seconds) for seconds in cases} == cases
+
+
+ACCURACY = BUILT_IN["validation_accuracy"]
+BLEU = MetricDeclaration.model_validate({"better": "higher", "matters": 0.5, "unit": "BLEU"}).metric("bleu")
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "text", "unsigned"),
+    [
+        (ACCURACY, -0.005, "-0.5 points", "-0.5 points"), (ACCURACY, 0.01, "+1 point", "1 point"),
+        (ACCURACY, 0.134, "+13 points", "13 points"), (TRAIN_TIME, -0.0123, "-1.2%", "-1.2%"),
+        (TRAIN_TIME, 0.5, "+50%", "50%"), (BLEU, 0.3, "+0.3 BLEU", "0.3 BLEU"),
+    ],
+)  # fmt: skip
+def test_differences_are_points_percent_or_in_the_metrics_unit(metric, value, text, unsigned):
+    assert difference(metric, value) == text
+    assert difference(metric, value, signed=False) == unsigned
+
+
+def test_quantities_have_their_unit():
+    assert quantity(ACCURACY, 0.96123) == "0.961"
+    assert quantity(TRAIN_TIME, 41.44) == "41.4 s"
+    assert quantity(BLEU, 31.25) == "31.2 BLEU"

@@ -82,7 +82,7 @@ def test_unknown_values_make_a_group_and_come_first() -> None:
     [
         ({"strategy": "mpi", "workers": 2, "batch_size": 32}, "mpi, 2 workers, batch 32"),
         ({"workers": 1}, "1 worker"),
-        ({"learning_rate_base": 0.1}, "learning_rate_base=0.1"),
+        ({"learning_rate_base": 0.1}, "learning_rate=0.1"),
         ({"algorithm": None, "model": "cnn"}, "cnn"),
         ({"jit_compile": True}, "jit_compile=true"),
         ({"placement": "scale-out"}, "scale-out"),

@@ -6,7 +6,7 @@ import pytest
 import xmlschema
 from click.testing import CliRunner, Result
 
-from dlbench.analysis.compare.judgement import NOISE
+from dlbench.analysis.compare.comparison import NOISE
 from dlbench.cli import COMMANDS, USAGE, group
 from dlbench.cli.compare import REGRESSION, read_ignored, read_share
 from dlbench.errors import UserError

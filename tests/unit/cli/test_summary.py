@@ -1,19 +1,19 @@
 import io
+from itertools import chain
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from dlbench.analysis.answer.answers import answers
 from dlbench.analysis.arm_table import arm_table
 from dlbench.analysis.arms import arms, last_attempts
-from dlbench.cli.summary import hints, show
+from dlbench.cli.summary import answer, hints, show
 from dlbench.records.columns import names
 from dlbench.records.tables import write_table
 from dlbench.report.data import read
 from dlbench.report.page.content import Content
 from dlbench.report.summary import markdown
-from tests.unit.analysis.made import table, timed
+from tests.unit.analysis.made import timed
 
 
 def row(run_id: str, **values) -> dict:
@@ -78,31 +78,49 @@ def test_arms_stand_in_the_order_of_their_names_and_unknown_ones_last():
     assert text.index("[red]a") < text.index("[red]b") < text.index("[red]c")
 
 
-def test_what_to_use_is_said_in_the_words_of_the_report():
-    rows = [found | {"study": "s"} for found in timed("a", 9.0, batch_size=8) + timed("b", 5.0, batch_size=16, seed=4)]
-    expected = [line.text for line in answers(table(rows)) if line.kind == "use"]
-    assert expected
-    text = shown(rows)
-    assert all(line in text for line in expected)
-    assert text.splitlines()[-1].endswith("dlbench report 'a [bold]study'")
+def written(folder: Path, *arms: list[dict]) -> Path:
+    """Write a study that holds its rows alone."""
+    rows = [dict.fromkeys(names("runs")) | found | {"study": folder.name} for found in chain(*arms)]
+    folder.mkdir()
+    write_table(folder / "runs.csv", "runs", rows, sorted({key for one in rows for key in one} - set(names("runs"))))
+    return folder
 
 
-def test_nothing_is_recommended_while_runs_are_missing():
-    rows = [found | {"study": "s"} for found in timed("a", 9.0, batch_size=8) + timed("b", 5.0, batch_size=16, seed=4)]
+def answered(study: Path, width: int) -> list[str]:
+    return answer(Console(file=io.StringIO(), width=width, force_terminal=True), study)
+
+
+BOTH = (timed("a", 9.0, batch_size=8), timed("b", 5.0, batch_size=16, seed=4))
+
+
+def test_the_answer_stands_below_the_arms_in_six_lines_and_as_wide_as_the_terminal(tmp_path):
+    study = written(tmp_path / "s", *BOTH)
+    found = answered(study, 100)
+    assert found[0] == "Answer: least training time with validation accuracy within 1 point of the best"
+    assert [line.split()[0] for line in found[1:]] == ["use", "doubt", "next"]
+    assert "mpi, batch 16" in found[1]
+    assert all(len(line) <= 100 for line in found)
     console = Console(file=io.StringIO(), width=200)
-    show(console, Path("s"), rows, num_missing=3)
-    text = console.file.getvalue()
-    assert "no answer yet: 3 runs are still to be made" in text
-    assert "For the least" not in text
+    show(console, study, [one for rows in BOTH for one in rows], answers=found)
+    assert "\n".join(found) in console.file.getvalue()
 
 
-def test_the_doubt_that_matters_most_is_one_line():
-    rows = [found | {"study": "s"} for found in timed("a", 9.0, 2, batch_size=8) + timed("b", 5.0, 2, batch_size=16)]
-    (doubt,) = [line for line in shown(rows).splitlines() if line.startswith("doubt: ")]
-    assert "2 runs of each arm are too few" in doubt
-    emulated = [one | {"emulated": "oversubscribed"} for one in rows]
-    (doubt,) = [line for line in shown(emulated).splitlines() if line.startswith("doubt: ")]
-    assert "not representative hardware (oversubscribed)" in doubt
+def test_groups_that_share_a_doubt_say_it_once(tmp_path):
+    study = written(
+        tmp_path / "s",
+        *BOTH,
+        *([row | {"model": "cnn", "run_id": f"cnn-{row['run_id']}"} for row in rows] for rows in BOTH),
+    )
+    found = answered(study, 140)
+    assert [line for line in found if line.startswith("Answer")] == [
+        f"Answer ({model} on digits): least training time with validation accuracy within 1 point of the best"
+        for model in ("mlp", "cnn")
+    ]
+    assert sum("next" in line for line in found) == 1
+
+
+def test_one_arm_is_no_choice_and_has_no_answer(tmp_path):
+    assert answered(written(tmp_path / "s", BOTH[0]), 100) == []
 
 
 def test_a_failure_names_its_logs_and_the_command_that_shows_them(tmp_path, monkeypatch):

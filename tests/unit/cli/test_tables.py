@@ -23,11 +23,3 @@ def test_a_terminal_gets_a_drawn_table_with_brackets_kept(
     shown = capsys.readouterr().out
     assert "my [title]" in shown
     assert "model.hidden=[64]" in shown
-
-
-def test_durations() -> None:
-    cases = {
-        None: "", 0.12: "0.1 s", 9.94: "9.9 s", 9.96: "10 s", 42.4: "42 s", 59.6: "1 min 00 s", 61: "1 min 01 s",
-        3599: "59 min 59 s", 3725: "1 h 02 min",
-    }  # fmt: skip
-    assert {seconds: tables.duration(seconds) for seconds in cases} == cases

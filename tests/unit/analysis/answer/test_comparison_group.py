@@ -1,16 +1,14 @@
 import math
 
 from dlbench.analysis.answer.comparison_group import comparison_groups
-from dlbench.analysis.answer.ranking import SPEED, TIME, rank
 from dlbench.analysis.arms import records
-from dlbench.analysis.compare.judgement import Verdict
-from dlbench.analysis.groups import naming
+from dlbench.analysis.groups import varying
 from tests.unit.analysis.made import ALONE, arm, failed, table, timed
 
 
 def test_arms_are_called_by_what_they_differ_in():
     found = comparison_groups(
-        table(timed("a", 9.0, batch_size=8), timed("b", 5.0, batch_size=16), timed("c", 8.0, **ALONE))
+        table(timed("a", 9.0, batch_size=8), timed("b", 5.0, batch_size=16), timed("c", 8.0, **ALONE)), varying
     )
     assert [one.title for one in found] == ["mlp on digits"]
     assert [one.title for one in found[0].arms] == ["batch 8", "batch 16", "one worker alone, batch 32"]
@@ -18,7 +16,7 @@ def test_arms_are_called_by_what_they_differ_in():
 
 def test_titles_state_the_strategy_where_they_are_asked_to_and_never_that_of_one_worker_alone():
     rows = timed("a", 9.0, batch_size=8), timed("b", 5.0, batch_size=16), timed("c", 8.0, **ALONE)
-    (found,) = comparison_groups(table(*rows), naming)
+    (found,) = comparison_groups(table(*rows))
     assert [one.title for one in found.arms] == ["mpi, batch 8", "mpi, batch 16", "one worker alone, batch 32"]
 
 
@@ -29,7 +27,7 @@ def test_base_lines_alone_are_called_by_their_settings():
 
 def test_arms_that_differ_in_nothing_known_keep_apart():
     (found,) = comparison_groups(table(timed("a", 9.0, label="x"), timed("b", 5.0, label="x")))
-    assert [one.title for one in found.arms] == ["x [a of made-1]", "x [b of made-1]"]
+    assert [one.title for one in found.arms] == ["mpi [a of made-1]", "mpi [b of made-1]"]
 
 
 def test_the_same_arm_of_two_studies_is_two():
@@ -68,29 +66,10 @@ def test_values_are_those_of_completed_runs_that_are_numbers():
 
 def test_hostile_names_stay_one_line():
     label = 'a\nb<script>alert(1)</script>$x_1$|`학습`\x1b[31m"'
-    (found,) = comparison_groups(table(timed("a", 1.0, label=label), failed("b", 1, label="b")))
+    (found,) = comparison_groups(table(timed("a", 1.0, label=label), failed("b", 1, label="b")), varying)
     assert found.arms[0].title == 'a b<script>alert(1)</script>$x_1$|`학습` [31m"'
 
 
 def test_unknown_cells_are_none():
     assert records(table(arm("a", {"train_time_s": [None, 2.0]})))[0]["train_time_s"] is None
     assert "energy_j" not in records(table(timed("a", 1.0)))[0]
-
-
-def test_the_best_is_compared_with_each_other_one():
-    quick, slow, none = comparison_groups(table(timed("a", 5.0, batch_size=8), timed("b", 9.0, batch_size=16, seed=4),
-                                       failed("c", 2, batch_size=32)))[0].arms  # fmt: skip
-    assert not none.completed
-    (found,) = rank([[slow, quick]], TIME)
-    assert (found.best, list(found.values)) == (quick, [quick, slow])
-    assert found.of(Verdict.BETTER) == [slow]
-    (found,) = rank([[slow, quick]], SPEED)  # of rates the largest is the best
-    assert found.best is quick
-
-
-def test_the_first_of_equals_is_the_best():
-    first, second = comparison_groups(table(arm("a", {"train_time_s": [5.0] * 5}, batch_size=8),
-                                   arm("b", {"train_time_s": [5.0] * 5}, batch_size=16)))[0].arms  # fmt: skip
-    (found,) = rank([[first, second]], TIME)
-    assert found.best is first
-    assert found.all_equal

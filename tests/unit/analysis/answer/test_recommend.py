@@ -1,0 +1,281 @@
+"""What is recommended, of every kind of study in which advice has been foolish."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dlbench.analysis.answer.answer import Answer, ArmAnswer
+from dlbench.analysis.answer.decide import Wanted
+from dlbench.analysis.answer.lines import MOST_LINES, heading, lines
+from dlbench.analysis.answer.recommend import StudyPlace, recommend
+from dlbench.scenario.cluster import Prices
+from dlbench.scenario.goal import Goal
+from dlbench.scenario.metrics import MetricDeclaration, declared
+from tests.unit.analysis.made import ALONE, arm, failed, noisy, table
+
+TARGET = {"target_metric": "validation_accuracy", "target_value": 0.7}
+PLACE = {"made-1": StudyPlace(Path("studies/made-1"))}
+
+
+def trained(
+    name: str, seconds: float, accuracy: float = 0.95, count: int = 5, seed: int = 0, **values: Any
+) -> list[dict[str, Any]]:
+    """Return an arm with quiet times and accuracies."""
+    columns: dict[str, list[Any]] = {
+        "train_time_s": noisy(seconds, count, seed, 0.005),
+        "validation_accuracy": [min(1.0, value) for value in noisy(accuracy, count, seed + 50, 0.001)],
+        "validation_loss": noisy(max(1 - accuracy, 0.01), count, seed + 90, 0.01),
+        "wall_time_s": [seconds + 1.0] * count,
+    }
+    for column in [name for name in values if isinstance(values[name], list)]:
+        columns[column] = values.pop(column)
+    return arm(name, columns, **values)
+
+
+def answer(*arms: Iterable[Mapping[str, Any]], wanted: Wanted | None = None, **options: Any) -> Answer:
+    found = recommend(table(*arms), wanted or Wanted(), PLACE, **options)
+    assert len(found) == 1
+    return found[0]
+
+
+def named(found: Answer) -> dict[str, ArmAnswer]:
+    return {one.name: one for one in found.arms}
+
+
+def text(found: Answer) -> str:
+    return "\n".join((heading(found), *(f"{label} {line}" for label, line in lines(found))))
+
+
+SLOW, FAST = trained("slow", 10.0, batch_size=8), trained("fast", 5.0, batch_size=16, seed=3)
+
+
+def test_the_fastest_arm_that_keeps_quality_is_recommended() -> None:
+    found = answer(SLOW, FAST)
+    assert found.use is not None
+    assert found.use.name == "fast"
+    assert {one.name: one.word for one in found.arms} == {"slow": "keeps", "fast": "keeps"}
+
+
+def test_an_arm_that_loses_quality_is_named_with_its_price_and_not_recommended() -> None:
+    found = answer(SLOW, trained("fast", 5.0, 0.80, batch_size=16, seed=3))
+    assert found.use is not None
+    assert (found.use.name, found.faster) == ("slow", "mpi, batch 16")
+    assert "loses 15 points of validation accuracy" in text(found)
+
+
+def test_not_significant_is_not_equal() -> None:
+    """Accuracies of 0.41 beside 0.95 that scatter so much that no test tells them apart."""
+    wild = trained("wild", 2.0, batch_size=16, count=3, validation_accuracy=[0.41, 0.2, 0.93])
+    found = answer(trained("sure", 10.0, count=3, batch_size=8), wild)
+    assert named(found)["wild"].word in ("open", "loses")
+    assert found.use is None or found.use.name != "wild"
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (trained("bad", 1.0, batch_size=64, validation_accuracy=[0.1, 0.11, 0.09, 0.1, 0.1]), "no better than knowing nothing"),
+        (trained("bad", 1.0, batch_size=64, validation_accuracy=[0.95, 0.1, 0.95, 0.95, 0.95]), "in 1 of 5 runs"),
+        (trained("bad", 1.0, batch_size=64, validation_loss=[0.1, 52_642.0, 0.1, 0.1, 0.1]), "exploded in 1 of 5 runs"),
+        (failed("bad", 3, "diverged", batch_size=64), "3 of 3 runs did not complete: 3 diverged"),
+        (trained("bad", 1.0, batch_size=64, status=["completed"] * 4 + ["out-of-memory"]), "1 out-of-memory"),
+    ],
+)  # fmt: skip
+def test_an_arm_that_cannot_be_recommended_is_out_with_its_reason(bad: list[dict[str, Any]], reason: str) -> None:
+    found = answer(SLOW, FAST, bad)
+    assert (named(found)["bad"].word, reason in named(found)["bad"].reason) == ("out", True), named(found)["bad"].reason
+    assert found.use is not None
+    assert found.use.name == "fast"
+
+
+def test_nothing_is_recommended_where_nothing_is_learned() -> None:
+    rate = {"learning_rate_base": 50.0}
+    found = answer(
+        trained("a", 5.0, 0.1, **rate), trained("b", 9.0, 0.1, seed=3, **ALONE, **rate), trained("c", 2.0, 0.1, workers=4, seed=5, **rate)
+    )  # fmt: skip
+    assert found.use is None
+    assert {one.word for one in found.arms} == {"out"}
+    assert found.next is not None
+    assert found.next.command == "dlbench run studies/made-1/scenario.yaml --set learning_rate=5"
+
+
+def test_an_arm_that_missed_the_target_in_some_run_is_no_advice() -> None:
+    two = trained("two", 5.0, 0.75, 3, batch_size=32, time_to_target_s=[2.0, None, None], **TARGET)
+    one = trained("one", 9.0, 0.75, 3, batch_size=32, seed=3, time_to_target_s=[4.0, 4.1, 3.9], **ALONE, **TARGET)
+    found = answer(two, one)
+    assert found.use is not None
+    assert found.use.name == "one"
+    assert named(found)["two"].reason == "1 of 3 runs reached validation accuracy 0.7"
+
+
+def test_a_target_that_nobody_reached_recommends_nothing_and_says_so_first() -> None:
+    found = answer(
+        *(trained(f"a{n}", n, 0.5, 5, workers=n, time_to_target_s=[None] * 5, epochs=5, **TARGET) for n in (1, 2, 4))
+    )
+    assert found.use is None
+    assert lines(found)[0] == (
+        "none",
+        "no arm can be recommended: 0 of 5 runs reached validation accuracy 0.7 (3 arms)",
+    )
+    assert found.next is not None
+    assert "--set epochs=10" in found.next.command
+
+
+def test_conditions_are_never_advised_and_never_compared() -> None:
+    simulated = {"emulated": "simulated", "communicator": "simulated"}
+    arms = [
+        trained(f"{workers}-{slow}", seconds * (1 + 3 * slow), workers=workers, seed=workers + slow, **simulated,
+                **{"communicator.slow_workers": slow, "communicator.bandwidth_bytes_per_s": 1.2e6})
+        for workers, seconds in ((2, 5.0), (4, 3.0))
+        for slow in (0, 1)
+    ]  # fmt: skip
+    found = recommend(table(*arms), Wanted(), PLACE)
+    assert [(one.condition, one.use and one.use.settings["workers"]) for one in found] == [
+        ("no straggler", 4), ("one straggler", 4),
+    ]  # fmt: skip
+    assert all("slow_workers" not in key for one in found for part in one.arms for key in part.settings)
+
+
+def test_a_declared_condition_is_one() -> None:
+    found = recommend(table(SLOW, FAST), Wanted(), given=("batch_size",))
+    assert [one.condition for one in found] == ["batch 8", "batch 16"]
+
+
+def test_one_worker_of_a_library_is_no_choice_beside_the_base_line() -> None:
+    found = answer(
+        trained("mpi1", 9.9, workers=1), trained("mpi2", 6.0, workers=2, seed=3), trained("alone", 10.0, seed=5, **ALONE)
+    )  # fmt: skip
+    assert named(found)["mpi1"].reason == "one worker alone does the same without messages"
+    assert found.use is not None
+    assert found.use.name == "mpi2"
+
+
+def test_workers_that_do_not_pay_are_not_added() -> None:
+    found = answer(trained("two", 12.0, workers=2), trained("alone", 10.0, seed=5, **ALONE))
+    assert found.use is not None
+    assert found.use.title == "one worker alone"
+    assert "do not add workers" in text(found)
+
+
+def test_arms_of_about_the_same_time_are_either_and_more_repeats_are_named() -> None:
+    a = trained("a", 10.0, batch_size=8, train_time_s=[10.0, 10.3, 9.8, 10.1, 9.9])
+    b = trained("b", 10.0, batch_size=16, train_time_s=[10.1, 9.8, 10.2, 9.9, 10.3])
+    found = answer(a, b)
+    assert found.use is None
+    assert set(found.either) == {"mpi, batch 8", "mpi, batch 16"}
+    assert found.next is not None
+    assert found.next.command.startswith("dlbench run --study studies/made-1 --repeats ")
+    assert lines(found)[0][0] == "either"
+
+
+def test_one_repeat_recommends_nothing_and_names_the_command_that_would_tell() -> None:
+    found = answer(trained("a", 10.0, count=1, batch_size=8), trained("b", 5.0, count=1, batch_size=16))
+    assert found.use is None
+    assert found.next is not None
+    assert found.next.command == "dlbench run --study studies/made-1 --repeats 5"
+    assert found.next.seconds == pytest.approx(4 * 2 * 8.5)
+
+
+def test_nothing_is_recommended_while_runs_are_missing() -> None:
+    place = {"made-1": StudyPlace(Path("studies/made-1"), missing=3)}
+    (found,) = recommend(table(SLOW, FAST), Wanted(), place)
+    assert (found.use, found.missing) == (None, 3)
+    assert lines(found)[0] == ("none", "no answer yet: 3 runs to be made")
+    assert found.next is not None
+    assert found.next.command == "dlbench run --study studies/made-1"
+
+
+def test_a_failed_run_is_repeated_first() -> None:
+    found = answer(SLOW, FAST, trained("c", 2.0, batch_size=64, status=["completed"] * 4 + ["failed"]))
+    assert found.next is not None
+    assert found.next.command == "dlbench run --study studies/made-1"
+
+
+def test_random_numbers_are_judged_by_throughput_and_not_by_scores() -> None:
+    rates = {"a": 1000.0, "b": 2000.0}
+    arms = [
+        trained(name, 5.0, 0.1, workers=n, input="synthetic", samples_per_s=noisy(rate, 5, n, 0.005))
+        for n, (name, rate) in enumerate(rates.items(), 1)
+    ]
+    found = answer(*arms)
+    assert found.goal == "highest throughput"
+    assert found.use is not None
+    assert found.use.name == "b"
+
+
+METRICS = declared(
+    {"perplexity": MetricDeclaration.model_validate({"better": "lower", "matters": "2%", "knows_nothing": 50.0})}
+)
+
+
+def test_a_metric_of_a_script_decides_like_any_other() -> None:
+    arms = [
+        arm(name, {"train_time_s": noisy(seconds, 5, seed, 0.005), "perplexity": noisy(score, 5, seed + 9, 0.002)},
+            batch_size=batch, command="train.py", model=None, dataset=None)
+        for name, seconds, score, batch, seed in (("a", 10.0, 20.0, 8, 0), ("b", 5.0, 25.0, 16, 1), ("c", 7.0, 20.05, 32, 2), ("d", 1.0, 50.0, 64, 3))
+    ]  # fmt: skip
+    found = answer(*arms, wanted=Wanted(metrics=METRICS))
+    assert "perplexity within 2% of the best" in found.goal
+    assert found.use is not None
+    assert {one.name: one.word for one in found.arms} == {"a": "keeps", "b": "loses", "c": "keeps", "d": "out"}
+    assert found.use.name == "c"
+
+
+def test_prices_deadline_and_most_cost() -> None:
+    arms = (trained("four", 3600.0, workers=4), trained("one", 7200.0, seed=3, **ALONE))
+    prices = Prices(currency="USD", worker_hour=2.5)
+    found = answer(*arms, wanted=Wanted(prices=prices))
+    assert found.use is not None
+    assert (found.use.name, found.cheaper) == ("four", "one worker alone")
+    assert found.use.cost == pytest.approx(10.0, rel=0.02)
+    cheapest = answer(*arms, wanted=Wanted(goal=Goal(least="cost"), prices=prices))
+    assert cheapest.use is not None
+    assert cheapest.use.name == "one"
+    late = answer(*arms, wanted=Wanted(prices=prices, deadline_s=5000.0))
+    assert named(late)["one"].reason.startswith("over the deadline: 7,")
+    dear = answer(*arms, wanted=Wanted(prices=prices, max_cost=6.0))
+    assert dear.use is not None
+    assert dear.use.name == "one"
+
+
+def test_a_script_with_batches_of_its_own_is_the_first_doubt() -> None:
+    own = {"command": "train.py", "batch_size_per_worker": 16, "samples_seen": [3200] * 5, "steps": [50] * 5}
+    found = answer(
+        trained("a", 10.0, batch_size=16, workers=1, **own), trained("b", 5.0, batch_size=16, workers=2, seed=3, **own)
+    )
+    assert found.doubts[0].text.startswith("steps have other batches than `batch_size` says")
+
+
+def test_doubts_are_sorted_by_how_much_they_could_change_the_answer() -> None:
+    found = answer(
+        [row | {"other_cpu_cores": 4.6, "warmup_detected": False} for row in SLOW], [row | {"steal_fraction": 0.05} for row in FAST]
+    )  # fmt: skip
+    texts = [doubt.text for doubt in found.doubts]
+    assert texts[:2] == [
+        "the learning rate was not tuned for each batch size",
+        "other programs kept 4.6 cores busy in 5 of 5 runs",
+    ]
+    assert [doubt.weight for doubt in found.doubts] == sorted((doubt.weight for doubt in found.doubts), reverse=True)
+    assert any("hypervisor" in one for one in texts)
+    assert any(one.startswith("throughput was not steady in 5 of 10 runs") for one in texts)
+
+
+@pytest.mark.parametrize("width", [60, 90, None])
+def test_no_more_than_five_lines_and_no_wider_than_the_terminal(width: int | None) -> None:
+    long = {"model": "a_model_with_a_long_name", "momentum": 0.9}
+    arms = [
+        trained(f"a{n}", 10.0 - n, 0.95 - 0.02 * (n % 3), batch_size=2**n, workers=n, seed=n, learning_rate_base=0.1 * n, epochs=5 + n,
+                optimizer=f"optimizer{n}", **long)
+        for n in range(1, 8)
+    ]  # fmt: skip
+    found = lines(answer(*arms), width=width)
+    assert len(found) <= MOST_LINES
+    assert width is None or all(len(line) <= width for _, line in found)
+
+
+def test_an_answer_is_json_with_a_schema() -> None:
+    found = answer(SLOW, FAST)
+    assert Answer.model_validate_json(found.model_dump_json()) == found
+    assert "use" in Answer.model_json_schema()["properties"]

@@ -1,0 +1,180 @@
+"""The judge: what is shown to keep, what to lose, what is open and what would tell, and planned pairs of two studies."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dlbench.analysis.judge import MOST_REPEATS, Family, Judgement, Verdict, judge, judge_pairs
+from dlbench.scenario.metrics import BUILT_IN, TIME_TO_TARGET, TRAIN_TIME, Metric
+
+ACCURACY, LOSS = BUILT_IN["validation_accuracy"], BUILT_IN["validation_loss"]
+KEEPS, LOSES, OPEN = Verdict.KEEPS, Verdict.LOSES, Verdict.OPEN
+
+
+def values(*numbers: float) -> dict[tuple[str, ...], float]:
+    return {(f"{place:06}", str(place)): number for place, number in enumerate(numbers)}
+
+
+def judged(metric: Metric, *arms: tuple[float, ...]) -> Family:
+    return judge([values(*arm) for arm in arms], metric)
+
+
+def verdicts(metric: Metric, *arms: tuple[float, ...]) -> list[Verdict]:
+    return [one.verdict for one in judged(metric, *arms).judgements]
+
+
+QUIET = (0.950, 0.951, 0.949, 0.9505, 0.9495)
+SECONDS = (10.0, 10.05, 9.95, 10.02, 9.98)
+
+
+@pytest.mark.parametrize(
+    ("metric", "arms", "expected"),
+    [
+        (ACCURACY, [QUIET], [KEEPS]),
+        (ACCURACY, [QUIET, QUIET], [KEEPS, KEEPS]),
+        (ACCURACY, [QUIET, tuple(v - 0.002 for v in QUIET)], [KEEPS, KEEPS]),
+        (ACCURACY, [QUIET, tuple(v - 0.05 for v in QUIET)], [KEEPS, LOSES]),
+        # Not significant, and not shown to be within a point either.
+        (ACCURACY, [(0.95, 0.96, 0.94), (0.93, 0.97, 0.92)], [OPEN, OPEN]),
+        (ACCURACY, [(0.95,), (0.50,)], [OPEN, OPEN]),
+        (ACCURACY, [(0.95, 0.951), (0.50, 0.502)], [OPEN, OPEN]),
+        (TRAIN_TIME, [SECONDS, tuple(1.01 * v for v in SECONDS)], [KEEPS, KEEPS]),
+        (TRAIN_TIME, [SECONDS, tuple(1.5 * v for v in SECONDS)], [KEEPS, LOSES]),
+        (LOSS, [(0.10, 0.101, 0.099), (0.2, 0.21, 0.19)], [KEEPS, LOSES]),
+        # Repeats that never differ are no lack of noise where nothing does.
+        (TRAIN_TIME, [(5.0,) * 3, (5.0,) * 3, (6.0,) * 3], [KEEPS, KEEPS, LOSES]),
+        # A loss of zero has no logarithm.
+        (LOSS, [(0.0, 0.0, 0.0), (0.5, 0.51, 0.49)], [KEEPS, LOSES]),
+    ],
+)  # fmt: skip
+def test_verdicts(metric: Metric, arms: list[tuple[float, ...]], expected: list[Verdict]) -> None:
+    assert verdicts(metric, *arms) == expected
+
+
+def test_an_arm_that_keeps_says_by_how_much_it_is_behind_at_worst() -> None:
+    _, behind = judged(ACCURACY, QUIET, tuple(v - 0.003 for v in QUIET)).judgements
+    assert behind.verdict is KEEPS
+    assert behind.gain == pytest.approx(-0.003)
+    assert behind.worst is not None
+    assert -0.01 <= behind.worst <= behind.gain
+
+
+def test_what_is_open_says_what_would_tell_and_that_many_repeats_do() -> None:
+    generator = np.random.default_rng(0)
+    named, told = 0, 0
+    for _ in range(300):
+        draw = np.array([0.95, 0.948])[:, None] + 0.006 * generator.standard_normal((2, 200))
+        first = judge([values(*arm[:5]) for arm in draw.tolist()], ACCURACY).judgements[1]
+        if first.verdict is OPEN and first.further:
+            named += 1
+            n = 5 + first.further
+            again = judge([values(*arm[5 : 5 + n]) for arm in draw.tolist()], ACCURACY).judgements[1]
+            told += again.verdict is not OPEN
+    assert named > 50
+    assert told / named > 0.5  # the guess rests on five repeats' estimate
+
+
+def test_power_is_that_of_the_smallest_difference_that_is_named() -> None:
+    generator = np.random.default_rng(1)
+    arms = 0.95 + 0.01 * generator.standard_normal((2, 4))
+    found = judge([values(*arm) for arm in arms.tolist()], ACCURACY).judgements[0]
+    assert found.detectable is not None
+    shown = 0
+    for _ in range(1000):
+        draw = np.array([0.95, 0.95 - 0.0205])[:, None] + 0.01 * generator.standard_normal((2, 4))
+        shown += (
+            judge([values(*arm) for arm in draw.tolist()], replace(ACCURACY, margin=1e-9)).judgements[1].verdict
+            is LOSES
+        )
+    # Two-sided 5% with six degrees of freedom finds 2.05 sigma in 64% of studies; a formula that forgot the spread would not.
+    assert 0.4 < shown / 1000 < 0.8
+
+
+def test_hopeless_questions_name_no_number_of_repeats() -> None:
+    found = judged(ACCURACY, (0.5, 0.9, 0.1, 0.7), (0.9, 0.1, 0.7, 0.5)).judgements[1]
+    assert (found.verdict, found.further) == (OPEN, None)
+    assert MOST_REPEATS == 100
+
+
+def test_arms_far_behind_do_not_count_against_those_that_are_near() -> None:
+    near = [QUIET, tuple(v - 0.0045 for v in (0.951, 0.949, 0.9505, 0.9495, 0.950))]
+    far = [tuple(v - 0.3 - 0.01 * place for v in QUIET) for place in range(12)]
+    assert verdicts(ACCURACY, *near, *far)[:2] == [KEEPS, KEEPS]
+    assert set(verdicts(ACCURACY, *near, *far)[2:]) == {LOSES}
+
+
+def test_pairs_by_repeat_show_what_their_spread_hides() -> None:
+    seeds = (0.90, 0.92, 0.94, 0.95, 0.96)
+    behind = tuple(score - 0.004 - 0.0001 * place for place, score in enumerate(seeds))
+    assert verdicts(ACCURACY, seeds, behind) == [KEEPS, KEEPS]
+    apart = {(f"{9 - place:06}", "x"): score for place, score in enumerate(behind)}
+    assert [one.verdict for one in judge([values(*seeds), apart], ACCURACY).judgements] == [OPEN, OPEN]
+
+
+@pytest.mark.parametrize("spread", [(1.0,) * 6, (1.0, 1.0, 4.0, 1.0, 1.0, 1.0), (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)])
+@pytest.mark.parametrize("repeats", [3, 5])
+def test_no_arm_beyond_the_margin_is_said_to_keep_in_more_than_a_twentieth(
+    repeats: int, spread: tuple[float, ...]
+) -> None:
+    generator, studies = np.random.default_rng(2), 400
+    quality = np.array([0.95, *[0.95 - 1.001 * ACCURACY.margin] * 5])
+    wrong = lost = 0
+    for _ in range(studies):
+        draw = quality[:, None] + 0.004 * np.array(spread)[:, None] * generator.standard_normal((6, repeats))
+        found = judge([values(*arm) for arm in draw.tolist()], ACCURACY).judgements
+        wrong += any(one.verdict is KEEPS for one in found[1:])
+        lost += found[0].verdict is LOSES
+    assert wrong <= 0.05 * studies + 3 * math.sqrt(0.05 * 0.95 * studies)
+    assert lost <= 0.05 * studies
+
+
+def test_equal_arms_lose_nobody() -> None:
+    generator, studies = np.random.default_rng(3), 300
+    lost = 0
+    for _ in range(studies):
+        draw = 0.95 + 0.02 * generator.standard_normal((12, 5))
+        family = judge([values(*arm) for arm in draw.tolist()], ACCURACY)
+        lost += any(one.verdict is LOSES for one in family.judgements)
+    assert lost <= 0.05 * studies + 3 * math.sqrt(0.05 * 0.95 * studies)
+
+
+@pytest.mark.parametrize("arms", [[], [()], [QUIET, ()], [QUIET, (0.9, math.inf)], [(math.nan, 0.5)]])
+def test_a_family_needs_finite_values(arms: list[tuple[float, ...]]) -> None:
+    with pytest.raises(ValueError, match="finite values of each arm"):
+        judged(ACCURACY, *arms)
+
+
+def pair(new: tuple[float, ...], base: tuple[float, ...], metric: Metric = TRAIN_TIME) -> Judgement:
+    return judge_pairs([(values(*new), values(*base), metric)])[0]
+
+
+def test_a_planned_pair_is_better_worse_or_keeps() -> None:
+    slower, same, faster = (tuple(factor * v for v in SECONDS) for factor in (1.1, 1.005, 0.9))
+    assert [(one.verdict, one.is_better) for one in (pair(slower, SECONDS), pair(same, SECONDS), pair(faster, SECONDS))] == [
+        (LOSES, False), (KEEPS, False), (KEEPS, True),
+    ]  # fmt: skip
+    assert pair((10.0, 14.0, 8.0), (11.0, 9.0, 13.0)).verdict is OPEN
+
+
+def test_few_repeats_of_a_pair_show_nothing_and_cost_the_others_nothing() -> None:
+    slower = tuple(1.1 * v for v in SECONDS)
+    few = (values(2.0), values(1.0), TRAIN_TIME)
+    found = judge_pairs([few, (values(*slower), values(*SECONDS), TRAIN_TIME), few])
+    assert [one.verdict for one in found] == [OPEN, LOSES, OPEN]
+    assert found[1].family == 1
+
+
+def test_a_target_that_is_no_longer_reached_is_told_by_ranks() -> None:
+    never, times = (math.inf,) * 5, (1.0, 1.1, 1.2, 1.3, 1.4)
+    assert pair(never, times, TIME_TO_TARGET).verdict is LOSES
+    assert pair(times, never, TIME_TO_TARGET).is_better
+    assert pair(never, never, TIME_TO_TARGET).verdict is OPEN
+
+
+def test_a_planned_family_is_corrected_by_holm() -> None:
+    near = (values(2.0, 2.1, 2.2), values(1.8, 1.95, 2.05), TRAIN_TIME)
+    alone = judge_pairs([near])[0].p
+    assert alone is not None
+    assert judge_pairs([near] * 3)[0].p == pytest.approx(min(1.0, 3 * alone))
