@@ -31,7 +31,7 @@ def _answer(content: Content) -> Iterator[list[str]]:
     yield ["## The answer"]
     for answer in content.shown_answers:
         yield [f"### {escaped(answer.heading, WHOLE)}"]
-        yield items(f"**{label}** {escaped(text, WHOLE)}" for label, text in answer.lines)
+        yield items(f"{label}: {escaped(text, WHOLE)}" for label, text in answer.lines)
         for title, texts in (
             ("All doubts", answer.doubts),
             ("Arms that were not compared", tuple(f"{name}: {why}" for name, why in answer.out)),

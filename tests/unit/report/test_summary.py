@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 from dlbench.report.data import read
 from dlbench.report.markdown import escaped, table
-from dlbench.report.page.content import NO_CONCLUSION, RenderedFigure
+from dlbench.report.page.content import RenderedFigure
 from dlbench.report.summary import markdown
 from tests.unit.report.figures.makers import base_line, repeats, report_data, run
 from tests.unit.report.page.pages import HOSTILE, NUL, UNSEEN, content, hostile, large, read_html, study
@@ -38,8 +38,8 @@ def line_of(text, beginning):
 def test_everything_is_said_in_order(tmp_path):
     text = html_of(markdown(content(study(tmp_path)))).text()
     parts = [
-        "study", "Newest run started on 2026-11-21 04:15 UTC.", "The answer", "What to use", "Two workers at batch 64.",
-        "Why", "Warnings", "study: 11 runs: 10 completed, 1 out-of-memory, 12 attempts",
+        "study", "Newest run started on 2026-11-21 04:15 UTC.", "The answer", "Answer: least training time",
+        "use: mpi, 2 workers, batch 64", "All doubts", "Arms that were not compared", "study: 11 runs: 10 completed, 1 out-of-memory, 12 attempts",
         "Published shapes", "training time falls", "cannot be told", "Arms", "Median [interval that covers at least",
         "steady samples/s", "efficiency:", "Charts", "Training time", "n = 3.", "Charts that could not be drawn",
         "strategies: needs two strategies", "What failed", "out-of-memory", "worker 1: RuntimeError: first line",
@@ -94,8 +94,7 @@ def test_studies_have_tables_of_their_own(tmp_path):
 
 
 def test_what_a_study_lacks_is_said(tmp_path):
-    text = markdown(content(report_data(run(status="failed"), tmp_path=tmp_path), statements=()))
-    assert NO_CONCLUSION in text
+    text = markdown(content(report_data(run(status="failed"), tmp_path=tmp_path), answers=()))
     assert "## Arms" not in text
     assert "1 run: 0 completed, 1 failed" in text
     completed = markdown(content(report_data(run(), tmp_path=tmp_path)))

@@ -99,4 +99,4 @@ def test_a_report_draws_the_thinned_arms_and_lists_all(grid, tmp_path):
     assert [path.name for path in made.written] == ["training_time.svg", "training_time.csv"]
     text = (tmp_path / "report" / "training_time.csv").read_text()
     rates = thinned(grid).data.runs["learning_rate_base"].unique()
-    assert set(re.findall(r"learning_rate_base=[\d.]+", text)) == {f"learning_rate_base={rate:g}" for rate in rates}
+    assert set(re.findall(r"learning_rate=[\d.]+", text)) == {f"learning_rate={rate:g}" for rate in rates}

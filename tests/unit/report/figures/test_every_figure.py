@@ -134,6 +134,9 @@ def test_a_figure_has_every_run_and_keeps_failed_and_emulated_ones_apart(name: s
     )
     assert alone is not None
     assert points(alone)
+    if name == "winners":  # an arm with failed runs wins nothing
+        assert with_failed is None
+        return
     assert with_failed is not None
     assert points(with_failed) == points(alone), "a number of a failed run is drawn"
     marks = [mark for panel in with_failed.panels for series in panel.series for mark in series.marks]
@@ -155,6 +158,8 @@ def test_tasks_have_panels_of_their_own_and_odd_names_stay_as_they_are(tmp_path:
     found = made_of([*rich(1), *rich(1, model=odd, train_loss=1e-12, validation_loss=1e12)], tmp_path)
     alone = made_of(rich(1), tmp_path)
     for name, figure in FIGURES.items():
+        if name == "winners":  # a loss of 1e12 wins nothing
+            continue
         made, expected = drawn(figure, found), drawn(figure, alone)
         assert made is not None, name
         assert expected is not None, name

@@ -6,7 +6,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from dlbench.analysis.formatting import Statement
+from dlbench.analysis.answer.answer import Answer, ArmAnswer, Doubt, Judged, Next, Spread
+from dlbench.analysis.judge import Verdict
 from dlbench.report.data import ReportData
 from dlbench.report.page.content import Content, RenderedFigure
 from dlbench.report.references import ClaimResult
@@ -130,14 +131,40 @@ def study(tmp_path: Path, **others: Any) -> ReportData:
     )
 
 
+def answer(title: str) -> Answer:
+    """Return an answer that recommends an arm of this title, with all that an answer may have."""
+    judged = Judged(
+        metric="train_time_s",
+        spread=Spread(median=2.1, low=2.0, high=2.2, n=3),
+        verdict=Verdict.KEEPS,
+        difference=None,
+    )
+    common = {"study": title, "name": title, "settings": {title: title}, "workers": 2, "completed": 3, "runs": 3}
+    use = ArmAnswer(title=title, word="keeps", value=judged, **common)
+    out = ArmAnswer(title=f"{title} out", word="out", reason=f"1 of 3 runs did not complete: {title}", **common)
+    return Answer(
+        task=title,
+        given={},
+        condition="",
+        emulated="",
+        goal="least training time",
+        currency="",
+        use=use,
+        either=(),
+        open=(),
+        cheaper=None,
+        knee=None,
+        faster=None,
+        arms=(use, out),
+        doubts=(Doubt(text=f"three repeats show little of {title} (`repeats: 5`)", weight=70),),
+        next=Next(command=f"dlbench report {title}", why="charts", seconds=None),
+    )
+
+
 def content(found: ReportData, **others: Any) -> Content:
     """Return a content with something in every part."""
     parts: dict[str, Any] = {
-        "statements": (
-            Statement("Two workers at batch 64.", "use"),
-            Statement("They took 2.1 s [2.0, 2.2].", "why"),
-            Statement("Three repeats are few: `repeats: 5` or more.", "warning"),
-        ),
+        "answers": (answer("mpi, 2 workers, batch 64"),),
         "judged": (
             ClaimResult("kim2023", "training time falls", "holds", "six batch sizes"),
             ClaimResult("kim2023", "accuracy falls at the end", "cannot be told", "one repeat"),
@@ -173,7 +200,7 @@ def hostile(tmp_path: Path) -> Content:
     )
     return content(
         found,
-        statements=tuple(Statement(" ".join((*texts, NUL)), kind) for kind in ("use", "why", "warning")),
+        answers=(answer(" ".join((*texts, NUL))),),
         judged=(ClaimResult(bad, bad, "holds", bad + NUL),),
         drawn=(RenderedFigure(bad, bad, bad, SVG, "\n".join((*texts, NUL)), (f"{bad}.png", "javascript:alert(1)")),),
         left_out=((bad, bad),),

@@ -1,4 +1,3 @@
-from dlbench.analysis.formatting import Statement
 from dlbench.report.page.content import Content
 from tests.unit.report.figures.makers import report_data, run
 
@@ -37,9 +36,3 @@ def test_a_study_says_how_its_runs_ended(tmp_path):
     ]
     (study,) = Content(report_data(*rows, tmp_path=tmp_path)).studies
     assert study.runs == "3 runs: 1 completed, 1 failed, 1 out-of-memory, 1 emulated, 4 attempts"
-
-
-def test_statements_are_in_the_order_of_reading(tmp_path):
-    statements = (Statement("c", "warning"), Statement("a", "use"), Statement("b", "use"))
-    answer = Content(report_data(run(), tmp_path=tmp_path), statements).answer
-    assert list(answer.items()) == [("What to use", ("a", "b")), ("Warnings", ("c",))]
