@@ -161,7 +161,8 @@ class Claim(BaseModel):
         who = f"{column} of {self.series}" if self.series is not None else column
         than = f"that of {self.than}"
         other = COLUMNS.get(self.of or "", "")
-        most, flat = self.most or 0.0, f"{100 * self.margin:g}%"
+        flat = f"{100 * self.margin:g}%"
+        most = f"{100 * (self.most or 0):g} points" if self.column.endswith("accuracy") else f"{self.most or 0:g}"
         said = {
             Shape.FALLS: f"{who} falls with {place}, and is nowhere {flat} or more above an earlier value",
             Shape.GAINS_SHRINK: f"{who} falls with {place} by ever less, within {flat}",
@@ -171,7 +172,7 @@ class Claim(BaseModel):
             Shape.STARTS_BEHIND: f"{who} is above {than} at the smallest {place}",
             Shape.CLOSES_IN: f"{who} begins above {than} and closes in with a growing {place}",
             Shape.OVERTAKES: f"{who} is below {than} beyond {place} {self.beyond or 0:g}",
-            Shape.SLIGHTLY_BETTER: f"{who} is higher at the largest {place} than at the smallest, by {most:g} at most",
+            Shape.SLIGHTLY_BETTER: f"{who} is higher at the largest {place} than at the smallest, by {most} at most",
             Shape.LEAST_INSIDE: f"{who} is least at neither the smallest nor the largest {place}",
             Shape.STAYS: f"{who} changes by less than {flat} from the smallest {place} to any other",
             Shape.COUNTS_THE_OTHERS: f"{who} is {place} - 1 (within {flat})",

@@ -1,15 +1,19 @@
 """Two arms beside each other, judged by dlbench's rule, in words: what a README may say of them is decided here."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 
 from dlbench.analysis.arms import LOWER_IS_BETTER, Arm
+from dlbench.analysis.claims.claim_check import EQUAL_WORK
+from dlbench.analysis.claims.contrast import MOST_REPEATS, POINTS, POWER, Power, contrast
 from dlbench.analysis.compare.judgement import NOISE, SIGNIFICANCE, Judgement, JudgementCase, Verdict, judge
 from dlbench.analysis.formatting import Unit, listed, number, percent
 from dlbench.analysis.statistics.intervals import Interval, ratio_interval
 
-SAME, FEW, UNEQUAL, EMULATED = "cannot be told apart", "too few repeats", "unequal samples", "emulated and real"
+SAME, CLOSE = "cannot be told apart", f"less than {percent(NOISE)} apart"
+FEW, UNEQUAL, EMULATED = "too few repeats", "unequal samples", "emulated and real"
 ALL = 1_000
 
 
@@ -30,6 +34,7 @@ class Comparison:
         second: What it is compared with.
         column: By what, a column of `runs.csv`.
         judgement: The test, corrected for all places together.
+        level: The level that Holm's correction leaves to it.
     """
 
     place: object
@@ -37,6 +42,7 @@ class Comparison:
     second: Arm
     column: str
     judgement: Judgement
+    level: float
 
     @property
     def word(self) -> str:
@@ -46,12 +52,13 @@ class Comparison:
         """
         if bool(self.first.emulated) != bool(self.second.emulated):
             return EMULATED
-        verdict, more = self.judgement.verdict, samples(self.first) - samples(self.second)
+        verdict = self.judgement.verdict
+        more = samples(self.first) - samples(self.second) if self.fewer else 0
         ahead, behind = (verdict is Verdict.BETTER, verdict is Verdict.WORSE)
         if self.column == "train_time_s" and more and not (ahead and more > 0) and not (behind and more < 0):
             return UNEQUAL
         if not ahead and not behind:
-            return FEW if verdict is Verdict.TOO_FEW else SAME
+            return FEW if verdict is Verdict.TOO_FEW else CLOSE if (self.judgement.p or 1) <= SIGNIFICANCE else SAME
         words = ("less", "more") if self.column.endswith("_s") else ("lower", "higher")
         return words[ahead != lower_is_better(self.column)]
 
@@ -61,12 +68,24 @@ class Comparison:
         return interval_text(ratio_interval(self.first.values(self.column), self.second.values(self.column)))
 
     @property
-    def fewer(self) -> str:
-        """By how many samples their work differs; empty where it does not."""
-        a, b = samples(self.first), samples(self.second)
-        return (
-            "" if a == b else f"{a:,} against {b:,} samples, {percent(abs(a / b - 1))} {'fewer' if a < b else 'more'}"
+    def power(self) -> Power | None:
+        """What the repeats can show; None where their noise is not known."""
+        a, b = self.first.values(self.column), self.second.values(self.column)
+        is_ratio = not self.column.endswith(("loss", "accuracy")) and min(*a, *b) > 0
+        groups = [tuple(map(math.log, own)) if is_ratio else own for own in (a, b)]
+        unit = None if is_ratio else POINTS if self.column.endswith("accuracy") else ""
+        found = contrast(
+            "", zip((1.0, -1.0), groups, strict=True), above=fmean(groups[0]) > fmean(groups[1]), unit=unit
         )
+        return found.weakest.power(self.level / 2)
+
+    @property
+    def fewer(self) -> str:
+        """By how many samples their work differs; empty where it is equal."""
+        a, b = samples(self.first), samples(self.second)
+        if max(a, b) <= (1 + EQUAL_WORK) * min(a, b):
+            return ""
+        return f"{a:,} against {b:,} samples, {percent(abs(a / b - 1))} {'fewer' if a < b else 'more'}"
 
 
 def samples(arm: Arm) -> int:
@@ -84,7 +103,9 @@ def compared(pairs: Sequence[tuple[object, Arm, Arm]], column: str) -> tuple[Com
     lower, is_score = lower_is_better(column), column.endswith(("loss", "accuracy"))
     cases = [JudgementCase(a.values(column), b.values(column), lower, is_score) for _, a, b in pairs]
     judged = judge(cases, 0.0 if is_score else NOISE)
-    return tuple(Comparison(*pair, column, found) for pair, found in zip(pairs, judged, strict=True))
+    alone = [found.p_alone for found in judged if found.p_alone is not None]
+    levels = [SIGNIFICANCE / max(1, sum(p >= (found.p_alone or 0.0) for p in alone)) for found in judged]
+    return tuple(Comparison(*pair, column, *found) for pair, *found in zip(pairs, judged, levels, strict=True))
 
 
 def rule() -> str:
@@ -93,17 +114,42 @@ def rule() -> str:
         "Two arms differ where Welch's t-test (of logarithms for times and rates, of the values for scores) is "
         f"significant at {percent(SIGNIFICANCE)} after Holm's correction over the places named in one sentence, and "
         f"where medians of times and rates differ by more than {percent(NOISE)}. Training times are compared only "
-        "between arms that trained on the same number of samples; emulated arms are never compared with real ones."
+        f"between arms whose numbers of samples differ by no more than {percent(EQUAL_WORK)}; emulated arms are never "
+        "compared with real ones. Where arms cannot be told apart, the differences are named that the repeats show with "
+        f"a power of {POWER}, and how many repeats would probably tell them apart."
     )
 
 
 def verdicts(comparisons: Sequence[Comparison], axis: str = "batch") -> str:
-    """Return the words of all places: `less (batch 8, 16); too few repeats (batch 32)`; no places without an axis."""
-    places: dict[str, list[str]] = {}
+    """Return the words of all places: `less (batch 8, 16); too few repeats (batch 32)`; no places without an axis.
+
+    What cannot be told apart has the power of its repeats beside it.
+    """
+    groups: dict[str, list[Comparison]] = {}
     for one in comparisons:
-        places.setdefault(one.word, []).append(f"{one.place}")
-    said = [f"**{word}**{_at(axis, listed(found, ALL))}" for word, found in places.items()]
+        groups.setdefault(one.word, []).append(one)
+    said = []
+    for word, found in groups.items():
+        places = f"{axis} {listed((f'{one.place}' for one in found), ALL)}" if axis else ""
+        detail = "; ".join(filter(None, (places, _powers(found) if word == SAME else "")))
+        said.append(f"**{word}** ({detail})" if detail else f"**{word}**")
     return "; ".join(said)
+
+
+def _powers(comparisons: Sequence[Comparison]) -> str:
+    """Return what the repeats of comparisons show, the smallest and the largest of each number."""
+    found = [power for one in comparisons if (power := one.power) is not None]
+    if not found:
+        return "equal in all repeats"
+    differences = sorted(found, key=lambda one: one.smallest)
+    enough = sorted(found, key=lambda one: one.needed or MOST_REPEATS + 1)
+    ranges = [
+        " to ".join(dict.fromkeys((texts[0], texts[-1])))
+        for texts in ([one.difference for one in differences], [one.enough for one in enough])
+    ]
+    return "differences of {} are shown with a power of {}, {} repeats would probably tell".format(
+        ranges[0], POWER, ranges[1]
+    )
 
 
 def ratios(comparisons: Sequence[Comparison], axis: str = "batch") -> str:

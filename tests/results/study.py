@@ -19,7 +19,7 @@ from dlbench.analysis.answer.warnings import MUCH_STEAL
 from dlbench.analysis.arm_table import mark_notes
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.arms import unsteady as unsteady_runs
-from dlbench.analysis.claims.claim_check import ClaimState
+from dlbench.analysis.claims.claim_check import EQUAL_WORK, ClaimState
 from dlbench.analysis.formatting import counted, listed, number
 from dlbench.analysis.groups import described
 from dlbench.report import references, table
@@ -155,13 +155,16 @@ class StudyText:
         return ", ".join(f"`{key}` {plain(value)}" for key, value in known.items())
 
     def samples(self) -> str:
-        """Say whether all arms trained on equally many samples: times are compared only then."""
+        """Say whether all arms trained on equally many samples."""
         seen = [samples(arm) for arm in self._arms]
-        if min(seen) == max(seen):
-            return f"Every arm trained on {seen[0]:,} samples."
+        least, most = min(seen), max(seen)
+        if least == most:
+            return f"Every arm trained on {least:,} samples."
+        if most <= (1 + EQUAL_WORK) * least:
+            return f"Arms trained on {least:,} to {most:,} samples, {most / least - 1:.2%} apart: that is equal work."
         return (
-            f"**Arms trained on unequal numbers of samples**: {min(seen):,} to {max(seen):,}. Their training times are "
-            "not compared."
+            f"**Arms trained on unequal numbers of samples**: {least:,} to {most:,}. A ratio or verdict on training "
+            "times of such arms is one of unequal work."
         )
 
     def brackets(self) -> str:
@@ -224,7 +227,7 @@ class StudyText:
             for row in (row for arm in self.arms(**{**settings, within: place}) for row in arm.completed):
                 repeats.setdefault(row["repeat"], []).append(row[column])
             most = max(max(values) - min(values) for values in repeats.values())
-            found.setdefault("equal" if most == 0 else f"{most:.1g}", []).append(plain(place))
+            found.setdefault("equal" if most == 0 else f"{most:.2g}", []).append(plain(place))
         return "; ".join(f"{most} at {listed(places, comparisons.ALL)}" for most, places in found.items())
 
     def cell(self, name: str, arm: Arm) -> str:
@@ -262,6 +265,11 @@ class StudyText:
     @cached_property
     def _statements(self) -> tuple[Statement, ...]:
         return answers(self.data.runs)
+
+    def published_notes(self) -> str:
+        """Return what a reader has to know of the published study and of how its claims were read."""
+        known = references.of(self.data.studies[0])
+        return items(known.notes) if known else ""
 
     def answer(self) -> str:
         """Return what `dlbench report` says to use."""

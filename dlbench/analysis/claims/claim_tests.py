@@ -124,7 +124,8 @@ def decide(tests: Sequence[ClaimTest]) -> list[ClaimVerdict]:
 
 def _verdict(evidence: Evidence, tested: Sequence[Evidence], p: float, p_against: float, note: str) -> ClaimVerdict:
     """Return the verdict from the corrected p-values of a claim and of its contrary, among all that are tested."""
-    is_against = evidence.p_against < evidence.p
+    # Where what is claimed lies on the other side of its bound, more repeats can only refute it.
+    is_against = evidence.p_against < evidence.p or evidence.weakest.p > 0.5
     if is_against:
         alone, corrected, decisive, shares = evidence.p_against, p_against, evidence.worst, evidence.shares_against
         others = [one.p_against for one in tested]

@@ -41,12 +41,19 @@ class Power:
     unit: str | None
     needed: int | None
 
+    @property
+    def difference(self) -> str:
+        """The smallest difference with its unit."""
+        return _written(self.smallest, self.unit)
+
+    @property
+    def enough(self) -> str:
+        """How many repeats are needed."""
+        return f"more than {MOST_REPEATS}" if self.needed is None else f"{self.needed}"
+
     def __str__(self) -> str:
-        needed = f"more than {MOST_REPEATS}" if self.needed is None else f"some {self.needed}"
-        return (
-            f"{self.repeats} repeats show a difference of {_written(self.smallest, self.unit)} (power {POWER}), "
-            f"{needed} would probably decide it"
-        )
+        shown = f"{self.repeats} repeats show a difference of {self.difference} (power {POWER})"
+        return f"{shown}, {'about ' if self.needed else ''}{self.enough} would probably decide it"
 
 
 @dataclass(frozen=True)

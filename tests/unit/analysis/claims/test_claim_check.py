@@ -160,7 +160,28 @@ def test_a_run_that_failed_is_mentioned(tmp_path: Path) -> None:
     rows[0] = run(**_settings(rows[0]), status="failed")
     found = check_claims(report_data(*rows, tmp_path=tmp_path).runs, BATCH)
     assert found[0].verdict.state is ClaimState.HOLDS
-    assert found[0].verdict.why.endswith("; 1 of 24 runs did not complete")
+    assert "; 1 of 24 runs did not complete" in found[0].verdict.why
+
+
+def test_times_of_unequal_work_are_called_so(tmp_path: Path) -> None:
+    for column, share, is_said in (
+        ("train_time_s", 1.0, False),
+        # What differs by a sample in a thousand or less counts as equal.
+        ("train_time_s", 0.9995, False),
+        ("train_time_s", 0.99, True),
+        ("train_accuracy", 0.5, False),
+    ):
+        rows = [
+            row | {"samples_seen": 10_000 * (share if row["workers"] == 4 and row["mode"] == "scale-up" else 1.0)}
+            for row in worker_rows(more=(8,))
+        ]
+        found = check_claims(report_data(*rows, tmp_path=tmp_path).runs, WORKERS)
+        said = {one.claim.series: f"of unequal work: {10_000 * share:,.0f} to 10,000" in one.verdict.why
+                for one in found if one.claim.column == column and one.claim.than is None}  # fmt: skip
+        assert said["scale-up"] == is_said, (column, share)
+        assert not said.get("scale-out", False)
+        compared = [one.verdict.why for one in found if one.claim.than is not None]
+        assert all(("of unequal work" in why) == (share < 0.999) for why in compared), share
 
 
 def test_no_completed_run_tells_nothing(tmp_path: Path) -> None:

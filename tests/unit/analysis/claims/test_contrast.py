@@ -88,10 +88,10 @@ def test_as_many_repeats_as_are_said_show_the_difference_and_one_less_does_not()
 
 def test_a_power_is_said_in_the_unit_of_the_claim() -> None:
     for unit, above, said in (
-        (None, True, "5 repeats show a difference of 42.8% (power 0.8), some 14 would probably decide it"),
-        (None, False, "5 repeats show a difference of 30.0% (power 0.8), some 14 would probably decide it"),
-        (POINTS, True, "5 repeats show a difference of 35.6 points (power 0.8), some 14 would probably decide it"),
-        ("s", True, "5 repeats show a difference of 0.356 s (power 0.8), some 14 would probably decide it"),
+        (None, True, "5 repeats show a difference of 42.8% (power 0.8), about 14 would probably decide it"),
+        (None, False, "5 repeats show a difference of 30.0% (power 0.8), about 14 would probably decide it"),
+        (POINTS, True, "5 repeats show a difference of 35.6 points (power 0.8), about 14 would probably decide it"),
+        ("s", True, "5 repeats show a difference of 0.356 s (power 0.8), about 14 would probably decide it"),
     ):
         assert str(Contrast("a", 0.18 if above else -0.18, 0.1, 4, 0.0, above, unit).power(0.03)) == said, (unit, above)
 
