@@ -115,7 +115,7 @@ def rule() -> str:
         f"significant at {percent(SIGNIFICANCE)} after Holm's correction over the places named in one sentence, and "
         f"where medians of times and rates differ by more than {percent(NOISE)}. Training times are compared only "
         f"between arms whose numbers of samples differ by no more than {percent(EQUAL_WORK)}; emulated arms are never "
-        "compared with real ones. Where arms cannot be told apart, the differences are named that the repeats show with "
+        "compared with real ones. Where arms cannot be told apart, it names the differences that the repeats show with "
         f"a power of {POWER}, and how many repeats would probably tell them apart."
     )
 
@@ -147,9 +147,7 @@ def _powers(comparisons: Sequence[Comparison]) -> str:
         " to ".join(dict.fromkeys((texts[0], texts[-1])))
         for texts in ([one.difference for one in differences], [one.enough for one in enough])
     ]
-    return "differences of {} are shown with a power of {}, {} repeats would probably tell".format(
-        ranges[0], POWER, ranges[1]
-    )
+    return f"differences of {ranges[0]} are shown with a power of {POWER}, {ranges[1]} repeats would probably tell"
 
 
 def ratios(comparisons: Sequence[Comparison], axis: str = "batch") -> str:

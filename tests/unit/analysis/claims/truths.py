@@ -50,15 +50,18 @@ class Truth:
     may_hold: bool = False
 
     def drawn(self, generator: np.random.Generator, noise: str, repeats: int) -> dict[str, Curve]:
-        """Return the curves of one study; accuracies, the same at each place, and counts have a tenth of the noise."""
-        share = {"train_accuracy": lambda _: 0.1, "staleness_mean": lambda y: 0.1 * y}
-        return {
-            name: {
-                x: (y + share.get(name, float)(y) * (NOISES[noise](generator, repeats) - 1)).tolist()
-                for x, y in own.items()
-            }
-            for name, own in self.levels.items()
-        }
+        """Return the curves of one study.
+
+        Accuracies have a tenth of the noise, the same at each place; means of counts have a tenth of it, symmetric.
+        """
+
+        def repeats_of(name: str, y: float) -> list[float]:
+            luck = NOISES[noise](generator, repeats) - 1
+            if name == "staleness_mean":
+                luck = 0.1 * luck * generator.choice((-1, 1), repeats)
+            return (y + (0.1 if name == "train_accuracy" else y) * luck).tolist()
+
+        return {name: {x: repeats_of(name, y) for x, y in own.items()} for name, own in self.levels.items()}
 
     def judged(self, curves: Mapping[str, Curve]) -> list[ClaimVerdict]:
         """Return the verdicts on such curves, all claims together."""
