@@ -115,8 +115,8 @@ def rule() -> str:
         f"significant at {percent(SIGNIFICANCE)} after Holm's correction over the places named in one sentence, and "
         f"where medians of times and rates differ by more than {percent(NOISE)}. Training times are compared only "
         f"between arms whose numbers of samples differ by no more than {percent(EQUAL_WORK)}; emulated arms are never "
-        "compared with real ones. Where arms cannot be told apart, it names the differences that the repeats show with "
-        f"a power of {POWER}, and how many repeats would probably tell them apart."
+        "compared with real ones. Where arms cannot be told apart, a page names the differences that the repeats show "
+        f"with a power of {POWER}, and how many repeats would probably tell them apart."
     )
 
 

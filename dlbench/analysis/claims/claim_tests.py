@@ -157,7 +157,7 @@ def _problem(claim: Claim, form: ClaimForm, curves: Sequence[Curve]) -> str:
         return "a value is not finite" + (" and above zero, so that there is no ratio" if form.is_ratio else "")
     joined = [list(chain(*values))] if claim.claim in COMPARING else values
     if any(len(set(own)) == 1 for own in joined):
-        return "all values are the same"
+        return "all values are the same, which can never show it"
     fewest = min(len(repeats) for curve in curves for repeats in curve.values())
     if fewest < LEAST_REPEATS:
         return (

@@ -44,6 +44,8 @@ class Power:
     @property
     def difference(self) -> str:
         """The smallest difference with its unit."""
+        if self.unit is None and self.smallest > 10:
+            return "more than 1,000%"
         return _written(self.smallest, self.unit)
 
     @property
@@ -128,7 +130,7 @@ class Contrast:
         enough = repeats[1:][smallest[1:] <= abs(self.estimate - self.bound)]
         shown = float(smallest[0])
         if self.unit is None:
-            shown = math.expm1(shown) if self.above else -math.expm1(-shown)
+            shown = math.expm1(min(shown, 100.0)) if self.estimate > self.bound else -math.expm1(-shown)
         return Power(int(repeats[0]), shown, self.unit, int(enough[0]) if len(enough) else None)
 
     def _said(self, value: float) -> str:

@@ -96,6 +96,12 @@ def test_a_power_is_said_in_the_unit_of_the_claim() -> None:
         assert str(Contrast("a", 0.18 if above else -0.18, 0.1, 4, 0.0, above, unit).power(0.03)) == said, (unit, above)
 
 
+def test_a_ratio_beyond_all_measure_is_said_in_short() -> None:
+    for error in (1.0, 100.0):
+        found = Contrast("a", 0.1, error, 2, 0.0, True).power(1e-6)
+        assert str(found).startswith("3 repeats show a difference of more than 1,000% (power 0.8)")
+
+
 def test_numbers_are_said_with_their_unit() -> None:
     assert str(Contrast("from 1 to 2", math.log(0.5), 0.1, 8, math.log(1.02), False)) == (
         "from 1 to 2: -50.0% (95% interval -60.3% to -37.0%; claimed < +2.0%)"
