@@ -189,7 +189,7 @@ def test_more_noise_than_effect_tells_nothing() -> None:
     assert made.why.startswith("most against it from 1 to 2: +1.0% (95% interval ")
     assert made.why.endswith(
         "claimed < 0); p = 0.41 (0.41 after Holm's correction over 1 claim); "
-        "5 repeats show a difference of 11.8% (power 0.8), more than 100 would probably decide it"
+        "5 repeats show a difference of 13.4% (power 0.8), more than 100 would probably decide it"
     )
     assert made.power is not None
     assert (made.power.repeats, made.power.needed, made.power.unit) == (5, None, None)
