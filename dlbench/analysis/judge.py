@@ -92,16 +92,39 @@ class Family:
     Attributes:
         best: Place of the one with the best median.
         judgements: Of each arm against the others.
-        loses_p: p-value of each arm [row] against each other [column] for being worse, all pairs together.
+        repeats: Of each arm.
+        differences: Each arm [row] - each other [column], on the family's scale.
+        keeps_p: p-value of each arm for being no worse than each other by the margin.
+        loses_p: p-value of each arm for being worse than each other, all pairs together.
     """
 
     best: int
     judgements: tuple[Judgement, ...]
+    repeats: tuple[int, ...]
+    differences: Difference
+    keeps_p: Floats
     loses_p: Floats
+    scale: "_Scale"
 
-    def loses(self, place: int, other: int) -> bool:
-        """Whether an arm is shown to be worse than another one."""
-        return bool(self.loses_p[place, other] <= SIGNIFICANCE) and self.judgements[place].verdict is not Verdict.KEEPS
+    def pair(self, place: int, other: int) -> Judgement:
+        """Return one arm against another, all pairs of the family together."""
+        own, k = self.judgements[place], len(self.judgements)
+        is_better = bool(self.loses_p[other, place] <= SIGNIFICANCE)
+        verdict = Verdict.OPEN
+        if is_better or own.verdict is Verdict.KEEPS or (k - 1) * self.keeps_p[place, other] <= SIGNIFICANCE:
+            verdict = Verdict.KEEPS
+        elif self.loses_p[place, other] <= SIGNIFICANCE or (own.verdict is Verdict.LOSES and other == self.best):
+            verdict = Verdict.LOSES
+        return replace(self._between(place, other, verdict, SIGNIFICANCE / (k - 1)), is_better=is_better)
+
+    def _between(self, place: int, other: int, verdict: Verdict, level: float) -> Judgement:
+        parts = (self.differences.estimate, self.differences.error, self.differences.freedom)
+        pair = Difference(*(part[place, other] for part in parts))
+        n = min(self.repeats[place], self.repeats[other])
+        made = Judgement(verdict, further=max(1, ENOUGH_REPEATS - n))
+        if n >= LEAST_REPEATS:
+            made = _judgement(verdict, pair, self.scale, level, n)
+        return replace(made, against=other, gain=self.scale.shown(float(pair.estimate)), family=len(self.repeats) - 1)
 
 
 def judge(arms: Sequence[Values], metric: Metric) -> Family:
@@ -116,26 +139,25 @@ def judge(arms: Sequence[Values], metric: Metric) -> Family:
     """
     if not arms or not all(arms) or not all(math.isfinite(value) for arm in arms for value in arm.values()):
         raise ValueError("a family needs finite values of each arm")
-    best, k = best_of(arms, metric), len(arms)
-    if k == 1:
-        return Family(best, (Judgement(Verdict.KEEPS),), np.ones((1, 1)))
+    best, k, repeats = best_of(arms, metric), len(arms), tuple(map(len, arms))
     scale = _scale(arms, metric)
     pairs = _pairs(arms, scale)
-    known = np.array([len(arm) >= LEAST_REPEATS for arm in arms])
+    known = np.array(repeats) >= LEAST_REPEATS
     keeps_p = np.where(known[:, None], _above(pairs, -scale.margin), 1.0)
     drops_p = np.where(known[:, None] & known, 1 - _above(pairs, -scale.margin), 1.0)
     closest = np.where(np.eye(k, dtype=bool), -1.0, keeps_p).argmax(1)
     np.fill_diagonal(keeps_p, 0.0)
     np.fill_diagonal(drops_p, 1.0)
     keeps, drops = keeps_p.max(1), np.minimum((k - 1) * drops_p.min(1), 1.0)
-    worse = studentized_range_p(np.sqrt(2) * pairs.t, k, pairs.freedom)
+    worse = studentized_range_p(np.sqrt(2) * pairs.t, max(k, 2), pairs.freedom)
     worse = np.where(known[:, None] & known & (pairs.estimate < -scale.margin), worse, 1.0)
     # One of the arms is truly the best and can err in neither way, so that one test fewer counts.
     smaller = np.minimum(keeps, drops)
     order = smaller.argsort(kind="stable")
-    factors = np.minimum(np.arange(k, 0, -1), k - 1)[order.argsort()]
+    factors = np.minimum(np.arange(k, 0, -1), max(k - 1, 1))[order.argsort()]
     adjusted = np.empty(k)
     adjusted[order] = np.maximum.accumulate(np.minimum((factors * smaller)[order], 1.0))
+    family = Family(best, (), repeats, pairs, keeps_p, worse, scale)
     found = []
     for place in range(k):
         verdict, against, p = Verdict.OPEN, int(closest[place]), 1.0
@@ -143,14 +165,8 @@ def judge(arms: Sequence[Values], metric: Metric) -> Family:
             verdict, against, p = Verdict.KEEPS, best if best != place else against, adjusted[place]
         elif adjusted[place] <= SIGNIFICANCE or worse[place, best] <= SIGNIFICANCE:
             verdict, against, p = Verdict.LOSES, best, min(adjusted[place], worse[place, best])
-        pair = Difference(*(part[place, against] for part in (pairs.estimate, pairs.error, pairs.freedom)))
-        n = min(len(arms[place]), len(arms[against]))
-        level = SIGNIFICANCE / factors[place]
-        made = Judgement(verdict, further=max(1, ENOUGH_REPEATS - len(arms[place])))
-        if known[place]:
-            made = _judgement(verdict, pair, scale, level, n)
-        found.append(replace(made, against=against, gain=scale.shown(float(pair.estimate)), p=float(p), family=k - 1))
-    return Family(best, tuple(found), worse)
+        found.append(replace(family._between(place, against, verdict, SIGNIFICANCE / factors[place]), p=float(p)))
+    return replace(family, judgements=tuple(found))
 
 
 def best_of(arms: Sequence[Values], metric: Metric) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dlbench.analysis.claims.claim_check import ClaimCheck, ClaimState, check_claims
+from dlbench.analysis.claims.contrast import Power
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
 from dlbench.records import files
 from dlbench.report.chart import Axis, Mark, Panel, Role, Series, line_mark
@@ -20,15 +21,19 @@ class ClaimResult:
 
     Attributes:
         reference: Whose claim it is.
-        claim: The claim, and of which runs, as a sentence without a full stop.
+        claim: The claim, whether it is inferred, and of which runs, as a sentence without a full stop.
         state: holds, does not hold, or cannot be told.
         why: The reason, as a sentence without a full stop; says so where the runs are emulated.
+        inferred: Whether the claim is one that the source does not make itself.
+        power: Of what was tested and cannot be told: what its repeats can show.
     """
 
     reference: str
     claim: str
     state: ClaimState
     why: str
+    inferred: bool = False
+    power: Power | None = None
 
 
 @dataclass(frozen=True)
@@ -170,8 +175,9 @@ def _said(found: Iterable[ClaimCheck], known: Reference) -> list[ClaimResult]:
     num_families: Counter[str] = Counter()
     for one in found:
         emulated = f"on emulated hardware ({one.emulated.replace(';', ', ')}): " if one.emulated else ""
-        claim = one.claim.said(known.x)
-        words = ClaimResult(known.source, claim, one.verdict.state, f"{emulated}{one.verdict.why}")
+        claim, verdict = one.claim.said(known.x), one.verdict
+        why = f"{emulated}{verdict.why}"
+        words = ClaimResult(known.source, claim, verdict.state, why, one.claim.inferred, verdict.power)
         families.setdefault(words, []).append(one.family)
         num_families[claim] += 1
     return [

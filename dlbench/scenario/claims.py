@@ -80,7 +80,9 @@ COMPARING = (Shape.STARTS_BEHIND, Shape.CLOSES_IN, Shape.OVERTAKES)
 # Claims of which there are mirror images.
 MIRRORED = (Shape.FALLS, Shape.SPEEDS_UP, Shape.RISES_AND_FALLS)
 # Claims for which it matters what is flat.
-_WITH_FLAT = (Shape.FALLS, Shape.RISES_AND_FALLS, Shape.MIRRORS, Shape.STAYS, Shape.COUNTS_THE_OTHERS)
+_WITH_FLAT = (
+    Shape.FALLS, Shape.GAINS_SHRINK, Shape.RISES_AND_FALLS, Shape.MIRRORS, Shape.STAYS, Shape.COUNTS_THE_OTHERS,
+)  # fmt: skip
 
 
 def column_name(value: str) -> str:
@@ -112,7 +114,8 @@ class Claim(BaseModel):
         than: The series that `series` is compared with.
         beyond: The place after which `overtakes` is claimed.
         most: By how much at most `slightly-better` is better, in the column's unit.
-        flat: The change, as a share, below which a step counts as flat; None: `FLAT`, of a loss `FLAT_LOSS`.
+        flat: The change, as a share, below which a curve counts as flat; None: `FLAT`, of a loss `FLAT_LOSS`.
+        inferred: Whether the source says it neither in words nor by its numbers: whoever wrote the file infers it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -125,6 +128,7 @@ class Claim(BaseModel):
     beyond: Positive | None = None
     most: Positive | None = None
     flat: Annotated[float, Field(gt=0, lt=1)] | None = None
+    inferred: bool = False
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -145,27 +149,32 @@ class Claim(BaseModel):
 
     @property
     def margin(self) -> float:
-        """The change, as a share, below which a step counts as flat."""
+        """The change, as a share, below which a curve counts as flat."""
         return self.flat or (FLAT_LOSS if self.column.endswith("_loss") else FLAT)
 
     def said(self, x: str) -> str:
-        """Return the claim as a sentence without a full stop: `training time falls with batch size`."""
+        """Return the claim as a sentence without a full stop: `training time falls with batch size`.
+
+        It ends with `(inferred)` where the claim is.
+        """
         place, column = PLACES.get(x, f"`{x}`"), COLUMNS[self.column]
         who = f"{column} of {self.series}" if self.series is not None else column
         than = f"that of {self.than}"
         other = COLUMNS.get(self.of or "", "")
-        most, flat = self.most or 0.0, f"{100 * self.margin:g}%"
-        return {
-            Shape.FALLS: f"{who} falls with {place}, and rises by {flat} or more at no step",
-            Shape.GAINS_SHRINK: f"{who} falls with {place}, by ever less",
+        flat = f"{100 * self.margin:g}%"
+        most = f"{100 * (self.most or 0):g} points" if self.column.endswith("accuracy") else f"{self.most or 0:g}"
+        said = {
+            Shape.FALLS: f"{who} falls with {place}, and is nowhere {flat} or more above an earlier value",
+            Shape.GAINS_SHRINK: f"{who} falls with {place} by ever less, within {flat}",
             Shape.RISES_AND_FALLS: f"{who} rises with {place} to a plateau (within {flat}) and falls at the end",
             Shape.MIRRORS: f"{who} has the shape of {other} by {place} upside down (flat within {flat})",
             Shape.SPEEDS_UP: f"{who} is less at the largest {place} than at the smallest",
             Shape.STARTS_BEHIND: f"{who} is above {than} at the smallest {place}",
             Shape.CLOSES_IN: f"{who} begins above {than} and closes in with a growing {place}",
             Shape.OVERTAKES: f"{who} is below {than} beyond {place} {self.beyond or 0:g}",
-            Shape.SLIGHTLY_BETTER: f"{who} is higher at the largest {place} than at the smallest, by {most:g} at most",
+            Shape.SLIGHTLY_BETTER: f"{who} is higher at the largest {place} than at the smallest, by {most} at most",
             Shape.LEAST_INSIDE: f"{who} is least at neither the smallest nor the largest {place}",
             Shape.STAYS: f"{who} changes by less than {flat} from the smallest {place} to any other",
             Shape.COUNTS_THE_OTHERS: f"{who} is {place} - 1 (within {flat})",
         }[self.claim]
+        return f"{said} (inferred)" if self.inferred else said

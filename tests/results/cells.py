@@ -42,12 +42,37 @@ def _sent(arm: Arm) -> str:
     return _of(value / 1e6 for value in arm.values("network_bytes")) if has_peers else ""
 
 
+def rate_per_sample(row: Mapping[str, Any]) -> float:
+    """Return the rate at which one sample of a run enters the parameters that all workers share, or agree on.
+
+    It is the rate of an update, times the share with which one gradient enters it, over the samples of the gradient.
+    The shared parameters are those of the servers; without servers, or where workers train on their own, the mean of
+    all copies, a centre included. Momentum is left out.
+    """
+    workers = int(row["workers"])
+    shares: Mapping[str, Callable[[], float]] = {
+        **dict.fromkeys(("asynchronous", "downpour", "hogwild"), lambda: 1.0),
+        "backup_workers": lambda: 1 / (workers - int(row["strategy.backups"])),
+        "elastic_averaging": lambda: 1 / (workers + 1),
+        "softsync": lambda: 1 / (workers // int(row["strategy.n"])) / _divisor(row),
+    }
+    share = shares.get(row["strategy"], lambda: 1 / workers)()
+    return float(row["learning_rate"]) * share / float(row["batch_size_per_worker"])
+
+
+def _divisor(row: Mapping[str, Any]) -> float:
+    """Return what `softsync` divides rates by on average: each gradient's staleness, where that is above 1."""
+    return max(1.0, float(row["staleness_mean"])) if row["strategy.rate"] == "staleness" else 1.0
+
+
 _SCORE = "{:.3f}".format
 MEASURED: Mapping[str, tuple[str, Cell]] = {
     "train_time_s": ("training time, s", _spread("train_time_s")),
     "time_to_target_s": ("time to target, s", _reached),
     "samples_seen": ("samples seen", lambda arm: f"{samples(arm):,}"),
     "steps": ("updates", _spread("steps")),
+    "learning_rate": ("rate of an update", _spread("learning_rate")),
+    "rate_per_sample": ("rate per sample", lambda arm: _of(map(rate_per_sample, arm.completed), "{:.2g}".format)),
     "samples_per_s": ("steady throughput, samples/s", _rate),
     "samples_per_s_per_worker": ("samples/s of one worker", _spread("samples_per_s_per_worker")),
     "updates_per_s": ("updates per second", _spread("updates_per_s")),

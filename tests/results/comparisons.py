@@ -1,16 +1,20 @@
 """Two arms beside each other, judged by dlbench's rule, in words: what a README may say of them is decided here."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from dlbench.analysis.arms import Arm
-from dlbench.analysis.compare.comparison import NOISE
-from dlbench.analysis.formatting import Unit, listed, number, percent
-from dlbench.analysis.judge import SIGNIFICANCE, Judgement, Verdict
+from dlbench.analysis.claims.claim_check import EQUAL_WORK
+from dlbench.analysis.formatting import Unit, difference, listed, number, percent
+from dlbench.analysis.groups import TASK
+from dlbench.analysis.judge import LEAST_REPEATS, MOST_REPEATS, POWER, SIGNIFICANCE, Judgement, Verdict, judge
 from dlbench.analysis.statistics.intervals import Interval, ratio_interval
+from dlbench.scenario.metrics import BUILT_IN, Metric
 
-SAME, FEW, UNEQUAL, EMULATED = "cannot be told apart", "too few repeats", "unequal samples", "emulated and real"
+SAME, CLOSE = "open", "no worse"
+FEW, UNEQUAL, EMULATED = "too few repeats", "unequal samples", "emulated and real"
 ALL = 1_000
 
 
@@ -30,7 +34,7 @@ class Comparison:
         first: The arm that is spoken of.
         second: What it is compared with.
         column: By what, a column of `runs.csv`.
-        judgement: The test, corrected for all places together.
+        judgement: What is shown, all arms of the study together.
     """
 
     place: object
@@ -47,14 +51,16 @@ class Comparison:
         """
         if bool(self.first.emulated) != bool(self.second.emulated):
             return EMULATED
-        verdict, more = self.judgement.verdict, samples(self.first) - samples(self.second)
-        ahead, behind = (verdict is Verdict.BETTER, verdict is Verdict.WORSE)
+        ahead, behind = self.judgement.is_better, self.judgement.verdict is Verdict.LOSES
+        more = samples(self.first) - samples(self.second) if self.fewer else 0
         if self.column == "train_time_s" and more and not (ahead and more > 0) and not (behind and more < 0):
             return UNEQUAL
+        if min(self.first.n, self.second.n) < LEAST_REPEATS:
+            return FEW
         if not ahead and not behind:
-            return FEW if verdict is Verdict.TOO_FEW else SAME
+            return CLOSE if self.judgement.verdict is Verdict.KEEPS else SAME
         words = ("less", "more") if self.column.endswith("_s") else ("lower", "higher")
-        return words[ahead != lower_is_better(self.column)]
+        return words[ahead == metric_of(self.column).is_higher_better]
 
     @property
     def ratio(self) -> str:
@@ -63,11 +69,11 @@ class Comparison:
 
     @property
     def fewer(self) -> str:
-        """By how many samples their work differs; empty where it does not."""
+        """By how many samples their work differs; empty where it is equal."""
         a, b = samples(self.first), samples(self.second)
-        return (
-            "" if a == b else f"{a:,} against {b:,} samples, {percent(abs(a / b - 1))} {'fewer' if a < b else 'more'}"
-        )
+        if max(a, b) <= (1 + EQUAL_WORK) * min(a, b):
+            return ""
+        return f"{a:,} against {b:,} samples, {percent(abs(a / b - 1))} {'fewer' if a < b else 'more'}"
 
 
 def samples(arm: Arm) -> int:
@@ -75,36 +81,69 @@ def samples(arm: Arm) -> int:
     return arm.samples_seen or 0
 
 
-def lower_is_better(column: str) -> bool:
-    """Whether smaller values of a column are better."""
-    return LOWER_IS_BETTER.get(column, column.endswith(("_s", "loss")))
+def metric_of(column: str) -> Metric:
+    """Return the metric of a column; of a column that nobody is judged by, less is better and 2% matter."""
+    return BUILT_IN.get(column) or Metric(column, column.replace("_", " "), False, 0.02, is_share=True)
 
 
-def compared(pairs: Sequence[tuple[object, Arm, Arm]], column: str) -> tuple[Comparison, ...]:
-    """Judge pairs of arms as one family."""
-    lower, is_score = lower_is_better(column), column.endswith(("loss", "accuracy"))
-    cases = [JudgementCase(a.values(column), b.values(column), lower, is_score) for _, a, b in pairs]
-    judged = judge(cases, 0.0 if is_score else NOISE)
-    return tuple(Comparison(*pair, column, found) for pair, found in zip(pairs, judged, strict=True))
+def compared(pairs: Sequence[tuple[object, Arm, Arm]], column: str, arms: Sequence[Arm]) -> tuple[Comparison, ...]:
+    """Judge pairs of arms as the answer does: all arms of the study that have the column, real ones or emulated ones."""
+    found = []
+    for place, first, second in pairs:
+        own = [arm for arm in arms if arm.values(column) and _kind(arm) == _kind(first)]
+        if second in own:
+            values = [{repeat: v for repeat, v in arm.comparable(column).items() if math.isfinite(v)} for arm in own]
+            family = judge(values, metric_of(column))
+            one = family.pair(own.index(first), own.index(second))
+        else:
+            one = Judgement(Verdict.OPEN)
+        found.append(Comparison(place, first, second, column, one))
+    return tuple(found)
+
+
+def _kind(arm: Arm) -> tuple[object, ...]:
+    return bool(arm.emulated), *(arm.first.get(key) for key in TASK)
 
 
 def rule() -> str:
     """Say when two arms are said to differ."""
     return (
         "Two arms differ where Welch's t-test (of logarithms for times and rates, of the values for scores) is "
-        f"significant at {percent(SIGNIFICANCE)} after Holm's correction over the places named in one sentence, and "
-        f"where medians of times and rates differ by more than {percent(NOISE)}. Training times are compared only "
-        "between arms that trained on the same number of samples; emulated arms are never compared with real ones."
+        f"significant at {percent(SIGNIFICANCE)} for all pairs of the study's arms together, and where they differ by "
+        "more than what matters: 2% of times, rates and losses, 1 point of accuracy. `no worse`: shown to be within "
+        f"that. Training times are compared only between arms whose numbers of samples differ by no more than "
+        f"{percent(EQUAL_WORK)}; emulated arms are never compared with real ones. Where it is open, a page names the "
+        f"differences that the repeats show with a power of {POWER}, and how many more would probably tell."
     )
 
 
 def verdicts(comparisons: Sequence[Comparison], axis: str = "batch") -> str:
-    """Return the words of all places: `less (batch 8, 16); too few repeats (batch 32)`; no places without an axis."""
-    places: dict[str, list[str]] = {}
+    """Return the words of all places: `less (batch 8, 16); too few repeats (batch 32)`; no places without an axis.
+
+    What cannot be told apart has the power of its repeats beside it.
+    """
+    groups: dict[str, list[Comparison]] = {}
     for one in comparisons:
-        places.setdefault(one.word, []).append(f"{one.place}")
-    said = [f"**{word}**{_at(axis, listed(found, ALL))}" for word, found in places.items()]
+        groups.setdefault(one.word, []).append(one)
+    said = []
+    for word, found in groups.items():
+        places = f"{axis} {listed((f'{one.place}' for one in found), ALL)}" if axis else ""
+        detail = "; ".join(filter(None, (places, _powers(found) if word == SAME else "")))
+        said.append(f"**{word}** ({detail})" if detail else f"**{word}**")
     return "; ".join(said)
+
+
+def _powers(comparisons: Sequence[Comparison]) -> str:
+    """Return what the repeats of comparisons show, the smallest and the largest of each number."""
+    metric = metric_of(comparisons[0].column)
+    shown = sorted(one.judgement.detectable for one in comparisons if one.judgement.detectable is not None)
+    if not shown:
+        return "equal in all repeats"
+    further = sorted(one.judgement.further or MOST_REPEATS + 1 for one in comparisons)
+    words = [f"more than {MOST_REPEATS}" if count > MOST_REPEATS else f"{count}" for count in further]
+    ends = " to ".join(dict.fromkeys(difference(metric, value, signed=False) for value in (shown[0], shown[-1])))
+    more = " to ".join(dict.fromkeys((words[0], words[-1])))
+    return f"differences of {ends} are shown with a power of {POWER}, {more} more repeats would probably tell"
 
 
 def ratios(comparisons: Sequence[Comparison], axis: str = "batch") -> str:

@@ -14,15 +14,17 @@ import pandas as pd
 
 import dlbench
 from dlbench import plugins
-from dlbench.analysis.answer.answers import Statement, answers
-from dlbench.analysis.answer.warnings import MUCH_STEAL
+from dlbench.analysis.answer.answer import Answers
+from dlbench.analysis.answer.doubts import MUCH_STEAL
+from dlbench.analysis.answer.lines import heading, lines
 from dlbench.analysis.arm_table import mark_notes
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.arms import unsteady as unsteady_runs
-from dlbench.analysis.claims.claim_check import ClaimState
+from dlbench.analysis.claims.claim_check import EQUAL_WORK, ClaimState
 from dlbench.analysis.formatting import counted, listed, number
 from dlbench.analysis.groups import described
 from dlbench.report import references, table
+from dlbench.report.answers import answers_of, metrics_of
 from dlbench.report.chart import Chart
 from dlbench.report.markdown import escaped
 from dlbench.report.markdown import table as markdown_table
@@ -155,13 +157,16 @@ class StudyText:
         return ", ".join(f"`{key}` {plain(value)}" for key, value in known.items())
 
     def samples(self) -> str:
-        """Say whether all arms trained on equally many samples: times are compared only then."""
+        """Say whether all arms trained on equally many samples."""
         seen = [samples(arm) for arm in self._arms]
-        if min(seen) == max(seen):
-            return f"Every arm trained on {seen[0]:,} samples."
+        least, most = min(seen), max(seen)
+        if least == most:
+            return f"Every arm trained on {least:,} samples."
+        if most <= (1 + EQUAL_WORK) * least:
+            return f"Arms trained on {least:,} to {most:,} samples, {most / least - 1:.2%} apart: that is equal work."
         return (
-            f"**Arms trained on unequal numbers of samples**: {min(seen):,} to {max(seen):,}. Their training times are "
-            "not compared."
+            f"**Arms trained on unequal numbers of samples**: {least:,} to {most:,}. A ratio or verdict on training "
+            "times of such arms is one of unequal work."
         )
 
     def brackets(self) -> str:
@@ -214,7 +219,7 @@ class StudyText:
         places = [value for value in self.values(over, **of) if self.arms(**{**against, over: value})]
         pairs = [(value, self.arm(**{**of, over: value}), self.arm(**{**against, over: value})) for value in places]
         known = [pair for pair in pairs if all(arm.values(column) for arm in pair[1:])]
-        return comparisons.compared(known, column)
+        return comparisons.compared(known, column, self._arms)
 
     def differ(self, column: str, within: str, **settings: Any) -> str:
         """Return by how much runs of one repeat differ at most in a column, at each value of a setting they share."""
@@ -224,7 +229,7 @@ class StudyText:
             for row in (row for arm in self.arms(**{**settings, within: place}) for row in arm.completed):
                 repeats.setdefault(row["repeat"], []).append(row[column])
             most = max(max(values) - min(values) for values in repeats.values())
-            found.setdefault("equal" if most == 0 else f"{most:.1g}", []).append(plain(place))
+            found.setdefault("equal" if most == 0 else f"{most:.2g}", []).append(plain(place))
         return "; ".join(f"{most} at {listed(places, comparisons.ALL)}" for most, places in found.items())
 
     def cell(self, name: str, arm: Arm) -> str:
@@ -260,19 +265,24 @@ class StudyText:
         return "\n".join([*lines, "", items(escaped(text, WHOLE).replace("\\*\\*", "**") for text in texts)]).strip()
 
     @cached_property
-    def _statements(self) -> tuple[Statement, ...]:
-        return answers(self.data.runs)
+    def _answers(self) -> Answers:
+        return answers_of(self.data)
 
     def answer(self) -> str:
-        """Return what `dlbench report` says to use."""
-        return items(one.text for one in self._statements if one.kind == "use")
+        """Return what `dlbench recommend` says, without the commands, which are of another machine."""
+        several = len(self._answers.answers) > 1
+        blocks = []
+        for one in self._answers.answers:
+            said = [f"  {label:<8}{text}" for label, text in lines(one, metrics_of(self.data)) if label != "next"]
+            blocks.append("\n".join([heading(one, is_one_of_several=several), *said]))
+        return "```text\n{}\n```".format("\n".join(blocks))
 
     def warnings(self) -> str:
-        """Return what speaks against trusting it: the report's own warnings, and steal."""
-        texts = [one.text for one in self._statements if one.kind == "warning"]
+        """Return what speaks against trusting it: the report's own doubts, and steal."""
+        texts = list(dict.fromkeys(doubt.text for one in self._answers.answers for doubt in one.doubts))
         steal = float(self.data.completed["steal_fraction"].max())
         if steal < MUCH_STEAL:
-            texts.append(f"The hypervisor took at most {steal:.2%} of the CPU time of a run.")
+            texts.append(f"the hypervisor took at most {steal:.2%} of the CPU time of a run")
         return items([*texts, *unsteady(self.data)])
 
     def notes(self) -> str:

@@ -115,7 +115,7 @@ def page(found: Sequence[Sequence[str]], command: str, minutes: float) -> str:
         f"{command} took {minutes:.1f} minutes on {machine()}. Studies are drawn from known curves: no effect, "
         "a claim untrue by one of its bounds, true at its bounds, or as published; with three to ten repeats and noise "
         "of times and losses (`outliers`: 2%, and one run of ten is 1.5 times as long; of accuracies a tenth of it, in "
-        "points). "
+        "points; of counts a tenth of it, symmetric). "
         "Or the runs of a study are shuffled, so that x has no effect. `claims.csv` has all rows."
     )
     legend = (

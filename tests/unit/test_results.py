@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from dlbench.scenario.read.scenario_file import read as read_scenario
+from dlbench.scenario.reference import KEPT
 from tests.results.__main__ import PAGE, ROOT, TEMPLATE, index, stale, studies
 from tests.results.study import StudyText
 
@@ -31,6 +33,18 @@ def test_every_study_has_a_template() -> None:
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 def test_a_readme_and_its_figures_are_what_the_rows_give(folder: Path) -> None:
     assert list(stale(StudyText(folder))) == [], "run `make results`"
+
+
+def test_a_study_is_judged_by_its_reference_as_it_is_corrected() -> None:
+    """The scenario and the rows stay what was run; what a source claims is read anew."""
+    checked = 0
+    for folder in FOLDERS:
+        scenario = read_scenario(folder / "scenario.yaml")
+        if scenario.reference:
+            source = ROOT.parent / "scenarios" / "reference" / f"{scenario.reference}.csv"
+            assert (folder / KEPT).read_text(encoding="utf-8") == source.read_text(encoding="utf-8"), folder.name
+            checked += 1
+    assert checked > 10
 
 
 def test_the_table_of_studies_is_what_the_rows_give() -> None:

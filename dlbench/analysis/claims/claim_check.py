@@ -14,7 +14,7 @@ from dlbench.scenario.settings import Input
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ClaimCheck", "ClaimState", "check_claims", "families"]
+__all__ = ["EQUAL_WORK", "ClaimCheck", "ClaimState", "check_claims", "families"]
 
 # Settings that say the same as the column `mode`.
 _SAME_AS_MODE = ("placement",)
@@ -22,6 +22,10 @@ _SAME_AS_MODE = ("placement",)
 _OF_STRATEGY = ("algorithm", "communicator", "collectives")
 # Columns that mean nothing where a run trained on random numbers.
 _SCORES = ("loss", "accuracy")
+# Columns that grow with the samples that a run trains on.
+_OF_WORK = ("train_time_s", "wall_time_s", "energy_j", "messages", "bytes_sent")
+# Arms whose samples differ by less than this share did equal work.
+EQUAL_WORK = 0.001
 
 
 @dataclass(frozen=True)
@@ -140,12 +144,17 @@ def _curve(known: "pd.DataFrame", x: str, column: str) -> Curve:
 
 
 def _note(rows: "pd.DataFrame", claim: Claim, reference: Reference) -> str:
-    """Return what weakens a verdict: runs that did not complete, curves that differ in more than their series."""
+    """Return what weakens a verdict: runs that did not complete, other differences than the series, unequal work."""
     failed = int((rows["status"] != Status.COMPLETED).sum())
     notes = [f"{failed} of {len(rows)} runs did not complete"] if failed else []
     if claim.claim in COMPARING and reference.series is not None:
         others = _confounded(rows, reference)
         notes += [f"confounded: {reference.series} is not all that differs ({', '.join(others)})"] if others else []
+    if claim.column in _OF_WORK and claim.claim is not Shape.MIRRORS:
+        own = rows if claim.claim in COMPARING else _of_series(rows, claim.series or "", reference)
+        seen = own.loc[own["status"] == Status.COMPLETED, "samples_seen"].dropna()
+        if len(seen) and seen.max() > (1 + EQUAL_WORK) * seen.min():
+            notes.append(f"of unequal work: {seen.min():,.0f} to {seen.max():,.0f} samples")
     return "; ".join(notes)
 
 

@@ -8,23 +8,22 @@ x, or a gap between two curves, lies above or below a bound. There is one test f
   is not true, whether x has no effect or all but one of its statements are true.
 - *does not hold*: a statement is refuted, at 5% after Bonferroni's correction over the statements of the claim and
   Holm's over the claims. In at most 5% of studies any claim is refuted that is true.
-- *cannot be told*: all else, and whatever has fewer than three repeats at a place, because noise is not known there.
+- *cannot be told*: all else, with what the repeats could have shown and how many would probably decide it; and whatever
+  has fewer than three repeats at a place, because noise is not known there.
 
 Means are geometric, changes and gaps are ratios; the gains of `gains-shrink` and `slightly-better` are differences of
 arithmetic means, and so is the mean of `counts-the-others`. What must be flat, or must not turn back, is tested
 against the claim's margin `flat`: a plateau by two one-sided tests (TOST; Schuirmann 1987, J. Pharmacokinet. Biopharm.
-15:657), a step by one of them.
+15:657), what must not turn back by one of them for each two places, so that many small steps are seen as one large one.
 """
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import chain, pairwise
+from itertools import chain, combinations, pairwise
 
-import numpy as np
-
-from dlbench.analysis.claims.contrast import Evidence, contrast, every, some
+from dlbench.analysis.claims.contrast import POINTS, Evidence, Power, contrast, every, some
 from dlbench.analysis.formatting import chance, counted, p_value
 from dlbench.analysis.judge import LEAST_REPEATS, SIGNIFICANCE
 from dlbench.analysis.statistics.rank_tests import holm
@@ -34,7 +33,7 @@ from dlbench.scenario.claims import COLUMNS, COMPARING, Claim, Shape
 # The repeats of a column at each place, by rising place.
 Curve = Mapping[float, Sequence[float]]
 
-_UNITS = {column.name: column.unit or "" for column in TABLES["runs"]}
+_UNITS = {column.name: POINTS if column.name.endswith("accuracy") else column.unit or "" for column in TABLES["runs"]}
 
 
 class ClaimState(StrEnum):
@@ -47,10 +46,17 @@ class ClaimState(StrEnum):
 
 @dataclass(frozen=True)
 class ClaimVerdict:
-    """What is said of a claim, and why, as a sentence without a full stop."""
+    """What is said of a claim.
+
+    Attributes:
+        state: holds, does not hold, or cannot be told.
+        why: The reason, as a sentence without a full stop.
+        power: Of what was tested and cannot be told: what its repeats can show.
+    """
 
     state: ClaimState
     why: str
+    power: Power | None = None
 
 
 @dataclass(frozen=True)
@@ -106,25 +112,35 @@ def examine(claim: Claim, curves: Mapping[str, Curve], mirrored: Claim | None = 
 
 def decide(tests: Sequence[ClaimTest]) -> list[ClaimVerdict]:
     """Return the verdict on each claim, all that is asked of a reference's runs being corrected together."""
-    found = [test.evidence for test in tests if test.evidence is not None]
-    adjusted = zip(holm([one.p for one in found]), holm([one.p_against for one in found]), strict=True)
+    tested = [test.evidence for test in tests if test.evidence is not None]
+    adjusted = zip(holm([one.p for one in tested]), holm([one.p_against for one in tested]), strict=True)
     return [
         ClaimVerdict(ClaimState.CANNOT_BE_TOLD, "; ".join(filter(None, (test.problem, test.note))))
         if test.evidence is None
-        else _verdict(test.evidence, *next(adjusted), len(found), test.note)
+        else _verdict(test.evidence, tested, *next(adjusted), test.note)
         for test in tests
     ]
 
 
-def _verdict(evidence: Evidence, p: float, p_against: float, family: int, note: str) -> ClaimVerdict:
-    """Return the verdict from the corrected p-values of a claim and of its contrary."""
-    is_against = evidence.p_against < evidence.p
-    alone, corrected = (evidence.p_against, p_against) if is_against else (evidence.p, p)
-    why = f"most against it {evidence.worst}" if is_against else f"least certain {evidence.weakest}"
-    after = f"{p_value(corrected)} after Holm's correction over {counted(family, 'claim')}"
-    shown = ClaimState.DOES_NOT_HOLD if is_against else ClaimState.HOLDS
-    state = shown if corrected <= SIGNIFICANCE else ClaimState.CANNOT_BE_TOLD
-    return ClaimVerdict(state, "; ".join(filter(None, (why, f"{chance(alone)} ({after})", note))))
+def _verdict(evidence: Evidence, tested: Sequence[Evidence], p: float, p_against: float, note: str) -> ClaimVerdict:
+    """Return the verdict from the corrected p-values of a claim and of its contrary, among all that are tested."""
+    # Where what is claimed lies on the other side of its bound, more repeats can only refute it.
+    is_against = evidence.p_against < evidence.p or evidence.weakest.p > 0.5
+    if is_against:
+        alone, corrected, decisive, shares = evidence.p_against, p_against, evidence.worst, evidence.shares_against
+        others = [one.p_against for one in tested]
+    else:
+        alone, corrected, decisive, shares = evidence.p, p, evidence.weakest, evidence.shares
+        others = [one.p for one in tested]
+    why = f"{'most against it' if is_against else 'least certain'} {decisive}"
+    after = f"{p_value(corrected)} after Holm's correction over {counted(len(tested), 'claim')}"
+    state, power = ClaimState.DOES_NOT_HOLD if is_against else ClaimState.HOLDS, None
+    if corrected > SIGNIFICANCE:
+        # Holm's level of the claim's rank, divided among its statements.
+        level = SIGNIFICANCE / sum(other >= alone for other in others) / shares
+        state, power = ClaimState.CANNOT_BE_TOLD, decisive.power(level)
+    parts = (why, f"{chance(alone)} ({after})", str(power or ""), note)
+    return ClaimVerdict(state, "; ".join(filter(None, parts)), power)
 
 
 def _problem(claim: Claim, form: ClaimForm, curves: Sequence[Curve]) -> str:
@@ -141,11 +157,11 @@ def _problem(claim: Claim, form: ClaimForm, curves: Sequence[Curve]) -> str:
         return "a value is not finite" + (" and above zero, so that there is no ratio" if form.is_ratio else "")
     joined = [list(chain(*values))] if claim.claim in COMPARING else values
     if any(len(set(own)) == 1 for own in joined):
-        return "all values are the same"
+        return "all values are the same, which can never show it"
     fewest = min(len(repeats) for curve in curves for repeats in curve.values())
     if fewest < LEAST_REPEATS:
         return (
-            f"it takes {LEAST_REPEATS} repeats at each place or more, to know their noise; there is one with {fewest}"
+            f"{counted(fewest, 'repeat')} can never show it: the noise is known from {LEAST_REPEATS} at each place on"
         )
     return ""
 
@@ -172,25 +188,25 @@ def _ends(claim: Claim, curves: Sequence[Curve], *, mirror: bool = False) -> Ite
 
 
 def _falls(claim: Claim, curves: Sequence[Curve], *, mirror: bool = False) -> Iterator[Evidence]:
-    """Yield the evidence that a curve goes down from first to last place and turns back at no step."""
-    steps = [_change(curves[0], *pair, up=mirror, slack=claim.margin) for pair in pairwise(curves[0])]
-    yield every([*_ends(claim, curves, mirror=mirror), *steps])
+    """Yield the evidence that a curve goes down from first to last place and turns back between no two places."""
+    pairs = [_change(curves[0], *pair, up=mirror, slack=claim.margin) for pair in combinations(curves[0], 2)]
+    yield every([*_ends(claim, curves, mirror=mirror), *pairs])
 
 
 def _hills(claim: Claim, curves: Sequence[Curve], *, mirror: bool = False) -> Iterator[Evidence]:
     """Yield for each two neighbouring inner places the evidence that they are the plateau.
 
-    The order is that of an umbrella (Mack & Wolfe 1981, JASA 76:175): up to the plateau no step falls, from there on
-    none rises. The plateau is flat and lies above the first and the last place.
+    The order is that of an umbrella (Mack & Wolfe 1981, JASA 76:175): up to the plateau no place lies below an earlier
+    one, from there on none above. The plateau is flat and lies above the first and the last place.
     """
     up, curve = not mirror, curves[0]
     places = list(curve)
     for peak in range(1, len(places) - 2):
         plateau, slack = places[peak : peak + 2], claim.margin
         rise = [_change(curve, places[0], place, up=up) for place in plateau]
-        rise += [_change(curve, *pair, up=up, slack=slack) for pair in pairwise(places[: peak + 2])]
+        rise += [_change(curve, *pair, up=up, slack=slack) for pair in combinations(places[: peak + 2], 2)]
         fall = [_change(curve, place, places[-1], up=not up) for place in plateau]
-        fall += [_change(curve, *pair, up=not up, slack=slack) for pair in pairwise(places[peak:])]
+        fall += [_change(curve, *pair, up=not up, slack=slack) for pair in combinations(places[peak:], 2)]
         yield every([*rise, *fall])
 
 
@@ -207,17 +223,24 @@ def _mirror(claim: Claim, mirrored: Claim, curves: Sequence[Curve]) -> Evidence:
 
 
 def _shrinks(claim: Claim, curves: Sequence[Curve]) -> Iterator[Evidence]:
-    """Yield the evidence that a curve falls, and by ever less: the gains of its steps have a falling linear trend.
+    """Yield the evidence that a curve falls, and that its gains do: what each step brings.
 
-    The trend is the slope of the gains over their steps by least squares, which is a contrast of the places' means.
+    The last gain is below the first, and none exceeds an earlier one by the margin, a share of the first place's value.
     """
     curve, unit = curves[0], _UNITS[claim.column]
-    steps = np.arange(len(curve) - 1) - (len(curve) - 2) / 2
-    weights = np.diff(steps / (steps @ steps), prepend=0, append=0)
-    trend = contrast(
-        "gain from step to step", zip(weights.tolist(), curve.values(), strict=True), above=False, unit=unit
-    )
-    yield every([*_ends(claim, curves), trend])
+    steps = list(pairwise(curve))
+
+    def change(first: tuple[float, float], last: tuple[float, float], slack: float) -> Evidence:
+        weights = dict.fromkeys(curve, 0.0)
+        for place, weight in zip((*last, *first, min(curve)), (1.0, -1.0, -1.0, 1.0, -slack), strict=True):
+            weights[place] += weight
+        label = "gain from {:g} to {:g} - gain from {:g} to {:g}".format(*last, *first)
+        label += f" - {100 * slack:g}% of the value at {min(curve):g}" if slack else ""
+        groups = [(weight, curve[place]) for place, weight in weights.items() if weight]
+        return contrast(label, groups, above=False, unit=unit)
+
+    pairs = [change(*pair, claim.margin) for pair in combinations(steps, 2)]
+    yield every([*_falls(claim, curves), change(steps[0], steps[-1], 0.0), *pairs])
 
 
 def _behind(claim: Claim, curves: Sequence[Curve]) -> Iterator[Evidence]:
@@ -282,7 +305,7 @@ def _counts_the_others(claim: Claim, curves: Sequence[Curve]) -> Iterator[Eviden
 
 
 FORMS: dict[Shape, ClaimForm] = {
-    Shape.FALLS: ClaimForm(3, _falls),
+    Shape.FALLS: ClaimForm(2, _falls),
     Shape.GAINS_SHRINK: ClaimForm(3, _shrinks),
     Shape.RISES_AND_FALLS: ClaimForm(4, _hills),
     Shape.SPEEDS_UP: ClaimForm(2, _ends),

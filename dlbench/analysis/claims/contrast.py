@@ -11,7 +11,51 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+import numpy as np
+
 from dlbench.analysis.statistics.intervals import LEVEL
+
+# The probability with which a difference is to be shown that repeats are said to suffice for.
+POWER = 0.8
+# More repeats than these are not counted.
+MOST_REPEATS = 100
+# The unit of a share that is read in percent, such as an accuracy.
+POINTS = "points"
+
+
+@dataclass(frozen=True)
+class Power:
+    """What repeats can show of a contrast, with a probability of `POWER` at the level it is judged at.
+
+    Both numbers rest on the noise that the repeats have, and are exact for normal means (noncentral t).
+
+    Attributes:
+        repeats: Repeats at the place that has the fewest.
+        smallest: Smallest distance from the bound that they show, in the contrast's unit; of a ratio as a share.
+        unit: Unit of the contrast; None: it is a ratio.
+        needed: Repeats at each place that show the distance estimated here; None: more than `MOST_REPEATS`.
+    """
+
+    repeats: int
+    smallest: float
+    unit: str | None
+    needed: int | None
+
+    @property
+    def difference(self) -> str:
+        """The smallest difference with its unit."""
+        if self.unit is None and self.smallest > 10:
+            return "more than 1,000%"
+        return _written(self.smallest, self.unit)
+
+    @property
+    def enough(self) -> str:
+        """How many repeats are needed."""
+        return f"more than {MOST_REPEATS}" if self.needed is None else f"{self.needed}"
+
+    def __str__(self) -> str:
+        shown = f"{self.repeats} repeats show a difference of {self.difference} (power {POWER})"
+        return f"{shown}, {'about ' if self.needed else ''}{self.enough} would probably decide it"
 
 
 @dataclass(frozen=True)
@@ -72,10 +116,25 @@ class Contrast:
         distance = (self.estimate - self.bound) / self.error
         return float(stdtr(self.df, -distance if above else distance))
 
-    def _said(self, value: float) -> str:
+    def power(self, level: float) -> Power | None:
+        """Return what its repeats can show at a one-sided level; None where their noise is not known."""
+        from scipy.special import nctdtrinc, stdtrit
+
+        if not self.error:
+            return None
+        repeats = np.arange(self.df + 1, max(MOST_REPEATS, self.df + 1) + 1)
+        # The distance, in standard errors, at which the t test at this level exceeds its quantile with this power.
+        distances = nctdtrinc(repeats - 1, 1 - POWER, stdtrit(repeats - 1, 1 - level))
+        smallest = distances * self.error * np.sqrt(repeats[0] / repeats)
+        # The present repeats have not decided it.
+        enough = repeats[1:][smallest[1:] <= abs(self.estimate - self.bound)]
+        shown = float(smallest[0])
         if self.unit is None:
-            return f"{math.expm1(value):+.1%}"
-        return f"{value:+.3g} {self.unit}".rstrip()
+            shown = math.expm1(min(shown, 100.0)) if self.estimate > self.bound else -math.expm1(-shown)
+        return Power(int(repeats[0]), shown, self.unit, int(enough[0]) if len(enough) else None)
+
+    def _said(self, value: float) -> str:
+        return _written(math.expm1(value) if self.unit is None else value, self.unit, sign="+")
 
 
 @dataclass(frozen=True)
@@ -87,17 +146,21 @@ class Evidence:
         p_against: p-value of its contrary: small where it is refuted.
         weakest: The contrast that is shown least.
         worst: The contrast that speaks most against it.
+        shares: Statements among which the level of `p` is divided.
+        shares_against: The same of `p_against`.
     """
 
     p: float
     p_against: float
     weakest: Contrast
     worst: Contrast
+    shares: int = 1
+    shares_against: int = 1
 
     def of(self, name: str) -> "Evidence":
         """Return the same, whose contrasts say what they are of: `training loss, from 8 to 16`."""
-        named = (replace(one, label=f"{name}, {one.label}") for one in (self.weakest, self.worst))
-        return Evidence(self.p, self.p_against, *named)
+        weakest, worst = (replace(one, label=f"{name}, {one.label}") for one in (self.weakest, self.worst))
+        return replace(self, weakest=weakest, worst=worst)
 
 
 def contrast(
@@ -141,10 +204,23 @@ def every(parts: Sequence[Evidence]) -> Evidence:
     24:295). They are refuted where one is, corrected for their number (Bonferroni).
     """
     weakest, worst = max(parts, key=lambda part: part.p), min(parts, key=lambda part: part.p_against)
-    return Evidence(weakest.p, min(1.0, len(parts) * worst.p_against), weakest.weakest, worst.worst)
+    num = len(parts)
+    return Evidence(
+        weakest.p, min(1.0, num * worst.p_against), weakest.weakest, worst.worst, weakest.shares,
+        num * worst.shares_against,
+    )  # fmt: skip
 
 
 def some(parts: Sequence[Evidence]) -> Evidence:
     """Return the evidence for at least one of several statements: the contrary of `every`."""
     best, worst = min(parts, key=lambda part: part.p), max(parts, key=lambda part: part.p_against)
-    return Evidence(min(1.0, len(parts) * best.p), worst.p_against, best.weakest, worst.worst)
+    num = len(parts)
+    return Evidence(
+        min(1.0, num * best.p), worst.p_against, best.weakest, worst.worst, num * best.shares, worst.shares_against
+    )
+
+
+def _written(value: float, unit: str | None, sign: str = "") -> str:
+    if unit is None:
+        return f"{value:{sign}.1%}"
+    return f"{100 * value if unit == POINTS else value:{sign}.3g} {unit}".rstrip()

@@ -16,7 +16,7 @@ from dlbench.analysis.groups import (
     is_base_line,
     varying,
 )
-from dlbench.analysis.judge import Family
+from dlbench.analysis.judge import Family, Verdict
 from dlbench.analysis.statistics.intervals import median_interval
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Series
@@ -122,4 +122,4 @@ def _winner(place: int, runs: "pd.DataFrame", contestants: Mapping[tuple[str, st
 
 
 def _loses(one: _Contestant, best: _Contestant) -> bool:
-    return one.family is best.family and one.family.loses(one.place, best.place)
+    return one.family is best.family and one.family.pair(one.place, best.place).verdict is Verdict.LOSES

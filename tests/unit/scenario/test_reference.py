@@ -165,11 +165,24 @@ def test_every_claim_can_be_said() -> None:
         assert "None" not in said
 
 
+def test_what_is_inferred_is_said_of_every_claim() -> None:
+    for path in PROJECT.glob("*.csv"):
+        found = read(path)
+        for claim in found.claims:
+            assert claim.said(found.x).endswith(" (inferred)") == claim.inferred, path
+        # A reader has to know what of it is inferred.
+        assert any("nferred" in note for note in found.notes) == any(one.inferred for one in found.claims), path
+
+
 def test_what_is_flat_depends_on_the_column() -> None:
     claims = [Claim(claim=Shape.FALLS, column=column) for column in ("train_time_s", "validation_loss")]
     assert [claim.margin for claim in claims] == [0.02, 0.2]
-    assert "rises by 20% or more at no step" in claims[1].said("workers")
-    assert Claim(claim=Shape.FALLS, column="train_loss", flat=0.005).said("workers").endswith("0.5% or more at no step")
+    assert "is nowhere 20% or more above" in claims[1].said("workers")
+    assert (
+        Claim(claim=Shape.FALLS, column="train_loss", flat=0.005)
+        .said("workers")
+        .endswith("0.5% or more above an earlier value")
+    )
 
 
 def test_what_a_reference_may_hold_are_columns_of_runs() -> None:

@@ -50,9 +50,18 @@ def test_each_shape_by_hand() -> None:
         (FALLS, [(9, 5, 2, 2.02)], HOLDS),
         (FALLS, [(9, 5, 2, 2.08)], NOT),
         (FALLS, [(9, 9.04, 9.08, 9.12)], NOT),
+        # No step rises by the margin, three together do.
+        (FALLS, [(9, 3, 3.05, 3.1, 3.15)], NOT),
+        (FALLS, [(9, 5)], HOLDS),
         (replace_flat(FALLS, 0.1), [(9, 5, 2, 2.08)], HOLDS),
         (SHRINK, [TIME], HOLDS),
         (SHRINK, [(9, 8, 6, 2)], NOT),
+        # Gains shrink from first to last, to a loss.
+        (SHRINK, [(9, 5, 3, 2, 2.5)], NOT),
+        (SHRINK, [(9, 5, 3, 2, 2.03)], HOLDS),
+        # The gains have a falling trend, and one is larger than the one before.
+        (SHRINK, [(9, 5, 4.5, 3, 2.9)], NOT),
+        (replace_flat(SHRINK, 0.2), [(9, 5, 4.5, 3, 2.9)], HOLDS),
         # Losses that grow are no gains that shrink.
         (SHRINK, [(2, 3, 5, 9)], NOT),
         (HILL, [ACCURACY], HOLDS),
@@ -63,6 +72,9 @@ def test_each_shape_by_hand() -> None:
         # Back up after the plateau.
         (HILL, [(1, 8, 8.05, 5, 6)], NOT),
         (HILL, [(1, 8, 8.3, 5)], NOT),
+        # Down by less than the margin at each step before the plateau, up so after it.
+        (HILL, [(8, 7.9, 7.8, 9, 9.05, 5)], NOT),
+        (HILL, [(5, 9, 9.05, 4, 4.06, 4.12)], NOT),
         (replace_flat(HILL, 0.05), [(1, 8, 8.3, 5)], HOLDS),
         (MIRROR, [LOSS, ACCURACY], HOLDS),
         (MIRROR, [ACCURACY, ACCURACY], NOT),
@@ -158,12 +170,16 @@ def test_what_is_known_to_be_true_or_not_is_hardly_ever_contradicted() -> None:
         assert truth.may_hold or found[HOLDS] <= limit, truth.name
 
 
-def test_few_repeats_say_nothing_of_noise() -> None:
-    for n in (1, 2):
-        made = verdict(FALLS, {"": curve(TIME, spread=0.01, n=n)})
-        assert (made.state, f"there is one with {n}" in made.why) == (UNKNOWN, True)
+def test_few_repeats_can_never_show_anything() -> None:
     some = {**curve(TIME, spread=0.01, n=5), 32: [5379.0, 5400.0]}
-    assert "there is one with 2" in verdict(FALLS, {"": some}).why
+    for found, repeats in (
+        (curve(TIME, spread=0.01, n=1), "1 repeat"),
+        (curve(TIME, spread=0.01, n=2), "2 repeats"),
+        (some, "2 repeats"),
+    ):
+        made = verdict(FALLS, {"": found})
+        assert (made.state, made.power) == (UNKNOWN, None)
+        assert made.why == f"{repeats} can never show it: the noise is known from 3 at each place on"
 
 
 def test_more_noise_than_effect_tells_nothing() -> None:
@@ -171,7 +187,38 @@ def test_more_noise_than_effect_tells_nothing() -> None:
     made = verdict(FASTER, {"": within})
     assert made.state is UNKNOWN
     assert made.why.startswith("most against it from 1 to 2: +1.0% (95% interval ")
-    assert made.why.endswith("claimed < 0); p = 0.41 (0.41 after Holm's correction over 1 claim)")
+    assert made.why.endswith(
+        "claimed < 0); p = 0.41 (0.41 after Holm's correction over 1 claim); "
+        "5 repeats show a difference of 13.4% (power 0.8), more than 100 would probably decide it"
+    )
+    assert made.power is not None
+    assert (made.power.repeats, made.power.needed, made.power.unit) == (5, None, None)
+
+
+def test_whatever_is_tested_and_cannot_be_told_says_its_power() -> None:
+    """The values are three repeats with so much noise that nothing can be told."""
+    untold = 0
+    for seed, (asked, values) in enumerate(
+        [(FALLS, TIME), (SHRINK, TIME), (HILL, ACCURACY), (FASTER, TIME), (INSIDE, TIME), (SLIGHTLY, (0.9, 0.91))]
+    ):
+        made = verdict(asked, {"": curve(values, spread=0.1, n=3, seed=seed)})
+        assert (made.power is not None) == (made.state is UNKNOWN)
+        assert made.power is None or f"{made.power}" in made.why
+        untold += made.state is UNKNOWN
+    assert untold > 3
+
+
+def test_the_power_is_that_at_the_level_of_the_claims_rank_and_of_its_statements() -> None:
+    known = Contrast("from 1 to 2", 0.1, 0.1, 4, 0.0, True)
+    for evidence, level in (
+        (Evidence(0.2, 0.9, known, known), 0.05 / 2),
+        (Evidence(0.2, 0.9, known, known, shares=3), 0.05 / 2 / 3),
+        (Evidence(0.5, 0.9, known, known), 0.05),
+        (Evidence(0.9, 0.2, known, known, shares_against=4), 0.05 / 2 / 4),
+    ):
+        found = decide([ClaimTest(FALLS, evidence), made(0.3, 0.3)])
+        assert found[0].power == known.power(level), (evidence, level)
+    assert [one.power for one in decide([made(0.01), made(p_against=0.01)])] == [None, None]
 
 
 def test_what_is_claimed_of_every_series_must_be_true_of_each() -> None:

@@ -1,12 +1,13 @@
 """Contrasts against scipy's Welch test, and what follows from several of them."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import binom, t, ttest_ind
+from scipy.stats import binom, t, ttest_1samp, ttest_ind
 
-from dlbench.analysis.claims.contrast import Contrast, Evidence, contrast, every, some
+from dlbench.analysis.claims.contrast import POINTS, POWER, Contrast, Evidence, contrast, every, some
 
 A, B = (10.0, 11.0, 12.5, 10.5, 11.5), (9.0, 9.5, 10.5)
 
@@ -50,10 +51,55 @@ def test_repeats_without_any_difference_show_no_noise() -> None:
 def test_all_and_any_of_several_statements() -> None:
     one, two, three = (Contrast(name, 0.0, 1.0, 4, 0.0, True) for name in "abc")
     parts = [Evidence(0.01, 0.99, one, one), Evidence(0.2, 0.004, two, two), Evidence(0.03, 0.5, three, three)]
-    assert every(parts) == Evidence(0.2, pytest.approx(0.012), two, two)
-    assert some(parts) == Evidence(pytest.approx(0.03), 0.99, one, one)
+    assert every(parts) == Evidence(0.2, pytest.approx(0.012), two, two, 1, 3)
+    assert some(parts) == Evidence(pytest.approx(0.03), 0.99, one, one, 3, 1)
+    nested = every([some(parts), parts[2]])
+    assert (nested.shares, nested.shares_against) == (3, 2)
     assert every(parts[:1]) == some(parts[:1]) == parts[0]
     assert every([Evidence(0.5, 0.5, one, one)] * 3).p_against == 1.0
+
+
+def test_the_smallest_difference_is_shown_with_the_power_that_is_said() -> None:
+    """One group of normal values, whose noise is known to the test and estimated by the contrast."""
+    generator, draws = np.random.default_rng(1), 20_000
+    for n, level in ((3, 0.05), (5, 0.05 / 7), (10, 0.01)):
+        noise = Contrast("at 1", 0.0, 1 / math.sqrt(n), n - 1, 0.0, True, "s").power(level)
+        assert noise is not None
+        values = generator.standard_normal((draws, n)) + noise.smallest
+        shown = ttest_1samp(values, 0.0, axis=1, alternative="greater").pvalue <= level
+        assert shown.mean() == pytest.approx(POWER, abs=0.012), (n, level)
+
+
+def test_as_many_repeats_as_are_said_show_the_difference_and_one_less_does_not() -> None:
+    for estimate, is_known in ((0.02, False), (0.15, True), (0.3, True), (-0.3, True)):
+        now = Contrast("a", estimate, 0.1, 4, 0.0, estimate > 0, "s")
+        found = now.power(0.01)
+        assert found is not None
+        assert (found.needed is not None) == is_known
+        if found.needed is not None:
+            for n, suffices in ((found.needed, True), (found.needed - 1, False)):
+                then = replace(now, error=0.1 * math.sqrt(5 / n), df=n - 1).power(0.01)
+                assert then is not None
+                assert (then.smallest <= abs(estimate)) == suffices, (estimate, n)
+    # It was not decided with these: one more at least, however large the difference.
+    assert getattr(Contrast("a", 9.0, 0.1, 4, 0.0, True).power(0.01), "needed", None) == 6
+    assert Contrast("a", 0.3, 0.0, 4, 0.0, True).power(0.01) is None
+
+
+def test_a_power_is_said_in_the_unit_of_the_claim() -> None:
+    for unit, above, said in (
+        (None, True, "5 repeats show a difference of 42.8% (power 0.8), about 14 would probably decide it"),
+        (None, False, "5 repeats show a difference of 30.0% (power 0.8), about 14 would probably decide it"),
+        (POINTS, True, "5 repeats show a difference of 35.6 points (power 0.8), about 14 would probably decide it"),
+        ("s", True, "5 repeats show a difference of 0.356 s (power 0.8), about 14 would probably decide it"),
+    ):
+        assert str(Contrast("a", 0.18 if above else -0.18, 0.1, 4, 0.0, above, unit).power(0.03)) == said, (unit, above)
+
+
+def test_a_ratio_beyond_all_measure_is_said_in_short() -> None:
+    for error in (1.0, 100.0):
+        found = Contrast("a", 0.1, error, 2, 0.0, True).power(1e-6)
+        assert str(found).startswith("3 repeats show a difference of more than 1,000% (power 0.8)")
 
 
 def test_numbers_are_said_with_their_unit() -> None:
@@ -62,4 +108,7 @@ def test_numbers_are_said_with_their_unit() -> None:
     )
     assert str(Contrast("at 4", 12.0, 1.0, 8, 0.0, True, "s")) == (
         "at 4: +12 s (95% interval +9.69 s to +14.3 s; claimed > 0)"
+    )
+    assert str(Contrast("at 4", 0.12, 0.01, 8, 0.05, False, POINTS)) == (
+        "at 4: +12 points (95% interval +9.69 points to +14.3 points; claimed < +5 points)"
     )

@@ -1,0 +1,53 @@
+"""What pages of results/ say of two arms: equal work within a margin, and what repeats show where nothing is told."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.results.comparisons import Comparison, compared, unequal, verdicts
+from tests.unit.report.figures.makers import repeats, report_data
+
+TIMES = [10.0, 10.1, 9.9, 10.05, 9.95]
+
+
+def comparison(tmp_path: Path, column: str, first: dict[str, Any], second: dict[str, Any]) -> Comparison:
+    rows = [*repeats(5, workers=1, **first), *repeats(5, workers=2, **second)]
+    (arms,) = report_data(*rows, tmp_path=tmp_path).arms.values()
+    one, two = sorted(arms, key=lambda arm: arm.first["workers"])
+    return compared([(8, one, two)], column)[0]
+
+
+@pytest.mark.parametrize(
+    ("samples", "word"),
+    [(10_000, "less"), (9_995, "less"), (9_900, "unequal samples"), (10_100, "less")],
+)
+def test_times_are_compared_where_work_is_equal_within_a_thousandth(tmp_path: Path, samples: int, word: str) -> None:
+    slower = {"train_time_s": [2 * value for value in TIMES], "samples_seen": 10_000}
+    found = comparison(tmp_path, "train_time_s", {"train_time_s": TIMES, "samples_seen": samples}, slower)
+    assert found.word == word
+    assert ("The work was not equal" in unequal([found])) == (abs(samples - 10_000) > 10)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "said"),
+    [
+        (
+            "train_time_s",
+            [value + 0.1 for value in reversed(TIMES)],
+            "differences of 1.9% are shown with a power of 0.8, 12 repeats would probably tell",
+        ),
+        (
+            "validation_accuracy",
+            [0.8, 0.6, 0.7, 0.9, 0.7],
+            "differences of 24.5 points are shown with a power of 0.8, more than 100 repeats would probably tell",
+        ),
+        ("train_time_s", [1.015 * value for value in TIMES], ""),
+    ],
+)
+def test_what_cannot_be_told_apart_has_the_power_of_its_repeats(
+    tmp_path: Path, column: str, values: list[float], said: str
+) -> None:
+    first = {column: TIMES if column == "train_time_s" else [0.7, 0.6, 0.75, 0.85, 0.7], "samples_seen": 100}
+    expected = f"**cannot be told apart** (batch 8; {said})" if said else "**less than 2.0% apart** (batch 8)"
+    assert verdicts([comparison(tmp_path, column, first, {column: values, "samples_seen": 100})]) == expected
