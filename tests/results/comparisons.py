@@ -87,7 +87,7 @@ def metric_of(column: str) -> Metric:
 
 
 def compared(pairs: Sequence[tuple[object, Arm, Arm]], column: str, arms: Sequence[Arm]) -> tuple[Comparison, ...]:
-    """Judge pairs of arms as the answer does: all arms of the study that have the column, real ones or emulated ones."""
+    """Judge pairs of arms as the answer does: among all arms of their task, real ones or emulated ones."""
     found = []
     for place, first, second in pairs:
         own = [arm for arm in arms if arm.values(column) and _kind(arm) == _kind(first)]

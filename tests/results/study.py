@@ -268,6 +268,11 @@ class StudyText:
     def _answers(self) -> Answers:
         return answers_of(self.data)
 
+    def published_notes(self) -> str:
+        """Return what a reader has to know of the published study and of how its claims were read."""
+        known = references.of(self.data.studies[0])
+        return items(known.notes) if known else ""
+
     def answer(self) -> str:
         """Return what `dlbench recommend` says, without the commands, which are of another machine."""
         several = len(self._answers.answers) > 1
