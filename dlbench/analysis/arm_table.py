@@ -11,7 +11,7 @@ from functools import cached_property
 
 from dlbench.analysis.arms import TIME_TO_TARGET, UNSTEADY, Arm
 from dlbench.analysis.formatting import SCORE, SHARE, Unit, number
-from dlbench.analysis.groups import Names, frame, setting_text, varying
+from dlbench.analysis.groups import Names, frame, setting_text, varying, written_name
 from dlbench.analysis.short_rate import NOTE, short_rate
 from dlbench.analysis.statistics.intervals import Interval
 
@@ -127,8 +127,8 @@ def _names(found: Sequence[Arm], names: Names) -> tuple[dict[str, list[str]], se
         return {"arm": [found[0].label]}, {"arm"}
     runs = frame(arm.first for arm in found)
     keys = names(runs)
-    columns = {key: [setting_text(value) for value in runs[key]] for key in keys}
-    words = {key for key in keys if runs[key].dtype in (object, bool, "boolean", "string")}
+    columns = {written_name(key): [setting_text(value) for value in runs[key]] for key in keys}
+    words = {written_name(key) for key in keys if runs[key].dtype in (object, bool, "boolean", "string")}
     if columns and any(arm.baseline for arm in found):
         columns[BASE_LINE] = ["yes" if arm.baseline else "" for arm in found]
         words.add(BASE_LINE)

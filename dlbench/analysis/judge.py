@@ -14,7 +14,9 @@ p-values hold for all pairs of arms.
 
 Quantities whose margin is a share are compared by their logarithms. Arms that all share `PAIRED_FROM` repeats or more
 are compared in pairs by repeat and seed; with fewer, pairing costs more than it gains. Variances of three arms or more
-are moderated (`dlbench.analysis.statistics.welch`). `python -m tests.soak advice` measures how often all this errs.
+are moderated (`dlbench.analysis.statistics.welch`). Arms that are shown to be worse than the best by
+more than the margin are set aside, and the others judged among themselves. `python -m tests.soak advice` measures how
+often all this errs.
 """
 
 import math
@@ -67,6 +69,7 @@ class Judgement:
         worst: The same at worst, one-sided 95% over the family; None where repeats are too few or not finite.
         best: The same at best.
         is_better: Whether it is shown to be better by more than the margin.
+        is_far: Whether it is shown to be worse by more than the margin.
         detectable: Smallest difference that these repeats could have shown with power 0.8; None where that is unknown.
         further: Further repeats that would probably decide; None where it is decided, or more than 100 are needed.
         p: p-value of being no worse by the margin, or where it loses of being equal, in the family.
@@ -79,6 +82,7 @@ class Judgement:
     worst: float | None = None
     best: float | None = None
     is_better: bool = False
+    is_far: bool = False
     detectable: float | None = None
     further: int | None = None
     p: float | None = None
@@ -139,6 +143,24 @@ def judge(arms: Sequence[Values], metric: Metric) -> Family:
     """
     if not arms or not all(arms) or not all(math.isfinite(value) for arm in arms for value in arm.values()):
         raise ValueError("a family needs finite values of each arm")
+    family = _judged_once(arms, metric)
+    left = [place for place, one in enumerate(family.judgements) if not one.is_far]
+    if len(left) == len(arms):
+        return family
+    # Arms that are far behind count no more among those that may be the best, nor does their spread.
+    rest, own = judge([arms[place] for place in left], metric), np.ix_(left, left)
+    judgements = list(family.judgements)
+    for place, one in zip(left, rest.judgements, strict=True):
+        judgements[place] = replace(one, against=left[one.against])
+    parts = (family.differences.estimate, family.differences.error, family.differences.freedom)
+    inner = (rest.differences.estimate, rest.differences.error, rest.differences.freedom)
+    for whole, part in zip((*parts, family.keeps_p, family.loses_p), (*inner, rest.keeps_p, rest.loses_p), strict=True):
+        whole[own] = part
+    return replace(family, judgements=tuple(judgements))
+
+
+def _judged_once(arms: Sequence[Values], metric: Metric) -> Family:
+    """Return the family of arms of which none has been shown to lose so far."""
     best, k, repeats = best_of(arms, metric), len(arms), tuple(map(len, arms))
     scale = _scale(arms, metric)
     pairs = _pairs(arms, scale)
@@ -161,11 +183,13 @@ def judge(arms: Sequence[Values], metric: Metric) -> Family:
     found = []
     for place in range(k):
         verdict, against, p = Verdict.OPEN, int(closest[place]), 1.0
+        is_far = bool(adjusted[place] <= SIGNIFICANCE and drops[place] < keeps[place])
         if adjusted[place] <= SIGNIFICANCE and keeps[place] <= drops[place]:
             verdict, against, p = Verdict.KEEPS, best if best != place else against, adjusted[place]
-        elif adjusted[place] <= SIGNIFICANCE or worse[place, best] <= SIGNIFICANCE:
+        elif is_far or worse[place, best] <= SIGNIFICANCE:
             verdict, against, p = Verdict.LOSES, best, min(adjusted[place], worse[place, best])
-        found.append(replace(family._between(place, against, verdict, SIGNIFICANCE / factors[place]), p=float(p)))
+        one = family._between(place, against, verdict, SIGNIFICANCE / factors[place])
+        found.append(replace(one, p=float(p), is_far=is_far))
     return replace(family, judgements=tuple(found))
 
 

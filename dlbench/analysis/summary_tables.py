@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dlbench.analysis.arms import TIME_TO_TARGET, Arm, Row, arms, last_attempts
-from dlbench.analysis.groups import frame, place_of, plain, varying
+from dlbench.analysis.groups import frame, place_of, plain, varying, written_name
 from dlbench.records.columns import FORMULA_MARKS
 from dlbench.records.tables import line
 
@@ -51,7 +51,8 @@ def summary(runs: Sequence[Row], settings: Sequence[str]) -> str:
     )
     leading = columns[1 : columns.index("status")]
     ordered = sorted(runs, key=lambda run: tuple(place_of(run.get(name)) for name in leading))
-    return line(columns) + "".join(line(defused(run.get(name)) for name in columns) for run in ordered)
+    head = line(map(written_name, columns))
+    return head + "".join(line(defused(run.get(name)) for name in columns) for run in ordered)
 
 
 def arm_table(studies: Mapping[str, Sequence[Arm]], settings: Sequence[str]) -> str:
@@ -70,7 +71,7 @@ def arm_table(studies: Mapping[str, Sequence[Arm]], settings: Sequence[str]) -> 
         for arm in found
         for cells in _of_arm(study, arm)
     )
-    return line(columns) + "".join(rows)
+    return line(map(written_name, columns)) + "".join(rows)
 
 
 def _settings(settings: Iterable[str], there: Sequence[str]) -> list[str]:

@@ -185,6 +185,7 @@ RUNS = _table(
     ("link_bandwidth_bytes_per_s", "float", "bytes/s", "Narrowest link between two of the run's hosts, measured before the study: one TCP stream, the slower direction."),
     ("energy_j", "float", "J", "Energy while the run trained: of the workers' GPUs (NVML), or where none computed, of the hosts' processors and memory (RAPL), whatever else ran there."),
     ("steal_fraction", "float", "", "Share of CPU time taken by the hypervisor while the run trained."),
+    ("other_cpu_cores", "float", "cores", "CPU cores that processes other than the workers kept busy while the run trained, on all its hosts together. Empty for less than a second of training."),
     ("observer_cpu_s", "float", "s", "CPU time of dlbench's own observing threads inside the window, all workers."),
     ("workers_agree", "text", "", "exact, close or no: trainable weights over all workers after the first step and at the end."),
     ("workers_max_difference", "float", "", "Largest difference between any two workers' weights, where not exact."),

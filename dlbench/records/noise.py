@@ -13,6 +13,8 @@ import psutil
 from dlbench.cgroups import ROOT, number
 from dlbench.records.hardware import CPUS
 
+# On a core with less of its time for dlbench alone another program computed: of two that compute, each gets a half.
+LEAST_SHARE = 0.75
 # Long enough to time well (about a tenth of a millisecond), short enough that most pieces run undisturbed.
 _LOOPS = 2_000
 # Of more cores the first are measured. Cores are visited in turn: a virtual core may be half as slow again for tens of

@@ -7,14 +7,15 @@ import secrets
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dlbench import scratch
+from dlbench.analysis.answer.decide import pointless
 from dlbench.errors import UserError
 from dlbench.hosts.collect_remote import collect_remote
 from dlbench.launch.execute import Progress, execute
@@ -23,7 +24,7 @@ from dlbench.launch.plan import plan
 from dlbench.launch.processes import end, leftovers
 from dlbench.records import files
 from dlbench.records.assignment import Assignment, Endpoint
-from dlbench.records.noise import noise
+from dlbench.records.noise import LEAST_SHARE, noise
 from dlbench.records.outcome import Outcome, Status, write_outcome
 from dlbench.scenario.check.step_rows import announcement
 from dlbench.scenario.cluster import Cluster
@@ -107,7 +108,7 @@ def run_study(folder: Folder, planned: StudyPlan, watcher: Watcher, stop: thread
         collector = Collector(folder, planned.scenario.step_table, watcher.say)
         collector.rebuild()
         todo = attempts.pending(folder.path, planned.runs)
-        with _noise_noted(folder), contextlib.suppress(Stopped):
+        with _noise_noted(folder, watcher.say), contextlib.suppress(Stopped):
             if said := announcement(planned.scenario, todo, planned.cluster):
                 watcher.say(said)
             data = prepare(todo, watcher.say, stop, planned.cluster)
@@ -145,10 +146,12 @@ def full_disk_reported(study: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _noise_noted(folder: Folder) -> Iterator[None]:
-    """Add to `machine.json` how quiet the machine was before and after this part of the study."""
+def _noise_noted(folder: Folder, say: Callable[[str], None]) -> Iterator[None]:
+    """Add to `machine.json` how quiet the machine was before and after this part of the study; say where it is not."""
     started_at = time.monotonic()
     before = noise(_NOISE_S)
+    if busy := [core for core, share in before["spin_share_by_core"].items() if share < LEAST_SHARE]:
+        say(f"doubt: other programs compute on core {', '.join(busy)}: runs there are slower (`dlbench doctor`)")
     yield
     allowed_s = _NOISE_SHARE * (time.monotonic() - started_at) - _NOISE_S
     after = noise(min(max(_NOISE_S, allowed_s), _MOST_NOISE_S))
@@ -166,6 +169,7 @@ class _Runner:
     collector: Collector
     watcher: Watcher
     stop: threading.Event
+    said: set[str] = field(default_factory=set)
 
     def run_all(self, todo: Sequence[RunSpec]) -> None:
         """Make runs until all are made or the user ends the study.
@@ -184,9 +188,18 @@ class _Runner:
                 self.watcher.start(run, attempt.number)
                 outcome = self._run(run, attempt, server)
                 attempts.discard_checkpoints(study, [run])
-                self.watcher.end(run, outcome, self.collector.add(attempt, outcome))
+                row = self.collector.add(attempt, outcome)
+                self.watcher.end(run, outcome, row)
+                self._say_pointless(run, row)
                 if outcome.status is Status.FAILED:
                     _require_room(study)
+
+    def _say_pointless(self, run: RunSpec, row: Mapping[str, Any]) -> None:
+        """Say once of each kind what makes runs like this one pointless, while there is time to stop."""
+        for kind, text in pointless(row).items():
+            if kind not in self.said:
+                self.said.add(kind)
+                self.watcher.say(f"doubt: {run.label}: {text}")
 
     def _run(self, run: RunSpec, attempt: Attempt, server: TelemetryServer) -> Outcome:
         """Launch one attempt and wait for its end; a mistake of the user's becomes the reason of a failed run."""

@@ -10,8 +10,8 @@ from statistics import median
 from dlbench import plugins
 from dlbench.analysis.answer.answer import Answer, ArmAnswer, Difference, Judged, Spread, Word
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
-from dlbench.analysis.answer.doubts import doubts
-from dlbench.analysis.arms import Arm, Repeat
+from dlbench.analysis.answer.doubts import MUCH_LOAD, doubts, unlike_batch
+from dlbench.analysis.arms import Arm, Repeat, Row
 from dlbench.analysis.formatting import counted, difference, quantity
 from dlbench.analysis.groups import written_name
 from dlbench.analysis.judge import Family, Verdict, judge
@@ -22,6 +22,7 @@ from dlbench.records.outcome import Status
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.goal import Goal
 from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric
+from dlbench.scenario.run_spec import arm_name
 
 # A validation loss so many times that of a model that knows nothing is no loss of a model that learns.
 EXPLODED = 10.0
@@ -147,9 +148,8 @@ def _out_of(group: ComparisonGroup, decided: _Decided, wanted: Wanted) -> dict[A
 def _decided(group: ComparisonGroup, wanted: Wanted) -> _Decided:
     """Return what decides between the arms of a group: the goal that is asked for, else what their scores allow."""
     rows = [row for arm in group.completed for row in arm.completed]
-    declared = [name for name in wanted.metrics if name not in BUILT_IN]
     learned = [arm for arm in group.completed if arm.scores_mean_something]
-    known = [name for name in (*declared, *QUALITY) if any(arm.comparable(name) for arm in learned)]
+    known = [name for name in _scores(wanted.metrics) if any(arm.comparable(name) for arm in learned)]
     targets = {
         (row["target_metric"], float(row["target_value"])) for row in rows if row.get("target_value") is not None
     }
@@ -190,7 +190,8 @@ def _out(arm: Arm, decided: _Decided, wanted: Wanted, group: ComparisonGroup) ->
         return f"{len(arm.rows) - arm.n} of {counted(len(arm.rows), 'run')} did not complete: {how}"
     if has_more_workers(group) and arm.workers == 1 and not arm.is_alone and arm.base_line.rows:
         return OVERHEAD
-    if (decided.quality or decided.target) and (reason := _learned_nothing(arm, decided, wanted)):
+    judged = wanted.metrics[decided.target[0]] if decided.target else decided.quality
+    if judged and (reason := learned_nothing(arm, judged, wanted.metrics)):
         return reason
     if decided.target:
         reached = [math.isfinite(time) for time in arm.comparable(decided.column).values()]
@@ -216,12 +217,11 @@ def has_more_workers(group: ComparisonGroup) -> bool:
     return any(arm.workers > 1 for arm in group.arms)
 
 
-def _learned_nothing(arm: Arm, decided: _Decided, wanted: Wanted) -> str:
+def learned_nothing(arm: Arm, judged: Metric, metrics: Mapping[str, Metric]) -> str:
     """Say that runs of an arm are no better than a model that knows nothing, or that their loss exploded."""
     if not arm.scores_mean_something:
         return "it trained on random numbers"
-    judged = wanted.metrics[decided.target[0]] if decided.target else decided.quality
-    for metric in dict.fromkeys(filter(None, (judged, wanted.metrics["validation_loss"]))):
+    for metric in dict.fromkeys((judged, metrics["validation_loss"])):
         found, nothing = list(arm.comparable(metric.column).values()), _of_nothing(arm, metric)
         if not found or nothing is None:
             continue
@@ -232,6 +232,29 @@ def _learned_nothing(arm: Arm, decided: _Decided, wanted: Wanted) -> str:
             which = "" if bad == len(found) else f" in {bad} of {counted(len(found), 'run')}"
             return f"{metric.title} {shown}: no better than knowing nothing ({quantity(metric, nothing)}){which}"
     return ""
+
+
+def pointless(row: Row, metrics: Mapping[str, Metric] = BUILT_IN) -> dict[str, str]:
+    """Return what makes runs like this one pointless, by kind; empty where nothing does, or it did not complete."""
+    if row["status"] != Status.COMPLETED:
+        return {}
+    arm = Arm(arm_name(row["run_id"]), (row,))
+    judged = next((metrics[name] for name in _scores(metrics) if arm.comparable(name)), None)
+    size, load = unlike_batch(row), row.get("other_cpu_cores")
+    found = {
+        "batch": f"its steps have {size:.4g} samples of a worker, not {row['batch_size_per_worker']:.4g}: does the "
+        "script read `batch_size`?"
+        if size is not None
+        else "",
+        "nothing": learned_nothing(arm, judged, metrics) if judged else "",
+        "load": f"other programs keep {load:.1f} cores busy" if load is not None and load >= MUCH_LOAD else "",
+    }
+    return {kind: text for kind, text in found.items() if text}
+
+
+def _scores(metrics: Mapping[str, Metric]) -> tuple[str, ...]:
+    """Return the columns of scores by which arms may be judged, those that are declared first."""
+    return (*(name for name in metrics if name not in BUILT_IN), *QUALITY)
 
 
 def _knows_more(metric: Metric, value: float, nothing: float, arm: Arm) -> bool:

@@ -47,6 +47,8 @@ LARGEST = (
 )
 # What a worker counts until its end: steps that only lengthen the window are in it and cannot be taken out.
 TOTALS = ("energy_j", "network_bytes", "wire_bytes", "steal_fraction")
+# In less time the start of a run itself keeps cores busy.
+LEAST_BUSY_S = 1.0
 SUM = ("samples_seen", "bytes_sent", "messages", "updates", "gradients_dropped")
 
 
@@ -352,12 +354,17 @@ def _steps(journal: Journal, processes: int) -> dict[str, Any]:
 def _sensors(journal: Journal, num_hosts: int) -> dict[str, Any]:
     steal = sensors.counted(journal, "host", "cpu_steal_s")
     capacity = sensors.counted(journal, "host", "cpu_capacity_s")
+    busy, workers = sensors.counted(journal, "host", "cpu_time_s"), sensors.counted(journal, "cpu", "time_s")
     energy = sensors.counted(journal, "nvml", "energy_j")
+    end = max(map(sensors.training_end, journal.steps.values()), default=0.0)
     found = {
         "network_bytes": _of_hosts(journal, "sent_bytes", num_hosts),
         "wire_bytes": _of_hosts(journal, "wire_sent_bytes", num_hosts),
         "energy_j": sensors.counted(journal, "rapl", "energy_j") if energy is None else energy,
         "steal_fraction": steal / capacity if steal is not None and capacity else None,
+        "other_cpu_cores": max(0.0, busy - workers) / end
+        if busy is not None and workers is not None and end >= LEAST_BUSY_S
+        else None,
     }
     utilization = sensors.mean_in_window(journal, "nvml", "utilization")
     return found if utilization is None else found | {"device_utilization": utilization}

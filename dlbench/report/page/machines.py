@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.formatting import counted, percent
 from dlbench.records.machine import found_in, processor
+from dlbench.records.noise import LEAST_SHARE
 from dlbench.report.data import ReportData, StudyData
 from dlbench.report.formatting import number, one_line, values
 
@@ -36,8 +37,6 @@ VERSIONS = (
 )
 # Larger differences of speed before and after a study are as large as differences between arms.
 SLOWER = 0.05
-# On a core with less of its time for dlbench alone another program computed: of two that compute, each gets a half.
-LEAST_SHARE = 0.75
 NOT_KNOWN = "machine.json is not there or cannot be read; what follows is from the rows"
 
 
