@@ -67,12 +67,11 @@ def show(
         console.print(Text(f"Results. {table.title}:"), drawing)
         notes += table.notes
         notes += [f"too wide for this terminal: {', '.join(left_out)}"] if left_out else []
-    for line in notes:
+    for line in [*notes, *hints(lasts), *failures(lasts, study), *places(study)]:
         console.print(Text(line), soft_wrap=not console.is_terminal)
+    # Last, so that the last line is the command that would tell most next.
     for line in answers:
         console.print(Text(line, no_wrap=True), soft_wrap=True)
-    for line in [*hints(lasts), *failures(lasts, study), *places(study)]:
-        console.print(Text(line), soft_wrap=not console.is_terminal)
 
 
 def hints(rows: Iterable[Row]) -> list[str]:
@@ -125,8 +124,8 @@ def where_logs_are(study: Path, run_id: str, attempt: int) -> list[str]:
 
 
 def places(study: Path) -> list[str]:
-    """Say where the files are; the last line is the command for the report."""
+    """Say where the files are, and the command for the report."""
     paths = (study / SUMMARY, study / ARMS, *(files.table_path(study, name) for name in TABLES))
     tables = ", ".join(path.name for path in paths if path.exists())
     quoted = shlex.quote(str(study))
-    return [f"rows: {tables} in {study}", f"evidence, charts and warnings: dlbench report {quoted}"]
+    return [f"rows: {tables} in {study}", f"charts, evidence and all doubts: dlbench report {quoted}"]

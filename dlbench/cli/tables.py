@@ -76,7 +76,7 @@ def answer_lines(found: "Answers", metrics: "Mapping[str, Metric]", columns: int
     each = [lines(answer, metrics, columns and columns - _LABEL) for answer in found.answers]
     shared = [pair for pair in (each[0] if len(each) > 1 else []) if all(pair in other for other in each)]
     for answer, pairs in zip(found.answers, each, strict=True):
-        yield heading(answer, is_one_of_several=len(each) > 1)
+        yield heading(answer, is_one_of_several=len(each) > 1, width=columns)
         yield from (f"  {label:<{_LABEL - 2}}{text}" for label, text in pairs if (label, text) not in shared)
     yield from (f"  {label:<{_LABEL - 2}}{text}" for label, text in shared)
 

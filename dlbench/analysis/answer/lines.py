@@ -24,16 +24,19 @@ from dlbench.scenario.metrics import BUILT_IN, TRAIN_TIME, Metric
 MOST_LINES = 5
 # Arms that one line names.
 MOST_NAMED = 3
+_OF_ARMS = ("use", "open", "faster", "cheaper")
 _ALWAYS = ("use", "either", "none", "doubt", "next")
 # The shortest that a title becomes.
 _LEAST_TITLE = 24
 
 
-def heading(answer: Answer, *, is_one_of_several: bool = False) -> str:
+def heading(answer: Answer, *, is_one_of_several: bool = False, width: int | None = None) -> str:
     """Return the heading of an answer: what it is about, where there are several, and the goal."""
     about = [answer.task, answer.condition] if is_one_of_several else []
     about += ["emulated"] if answer.emulated else []
     of = ", ".join(filter(None, about))
+    if width is not None:
+        of = shorten(of, max(_LEAST_TITLE, width - len(f"Answer (): {answer.goal}")))
     return f"Answer{f' ({of})' if of else ''}: {answer.goal}"
 
 
@@ -51,33 +54,37 @@ def lines(answer: Answer, metrics: Mapping[str, Metric] = BUILT_IN, width: int |
     kept = []
     for label, parts in found:
         if label in _ALWAYS or spare > 0:
-            kept.append((label, _fitted(parts, "; " if label == "doubt" else "  ", width)))
+            kept.append((label, _fitted(label, parts, width)))
             spare -= label not in _ALWAYS
     return kept
 
 
-def _fitted(parts: Sequence[str], gap: str, width: int | None) -> str:
-    """Return parts of a line side by side; those that do not fit are left out from the end, then the first is cut."""
+def _fitted(label: str, parts: Sequence[str], width: int | None) -> str:
+    """Return parts of a line side by side; those that do not fit are left out from the end, then the first is cut.
+
+    A command is never cut.
+    """
     shown = [part for part in parts if part]
-    while width and len(shown) > 2 and len(gap.join(shown)) > width:
+    gap, least = ("; ", 1) if label == "doubt" else ("  ", 2 if label in _OF_ARMS else 1)
+    while width and len(shown) > least and len(gap.join(shown)) > width:
         shown.pop()
-    if width and len(gap.join(shown)) > width and len(shown) == 2:
-        shown[0] = shorten(shown[0], max(_LEAST_TITLE, width - len(gap + shown[1])))
-    text = gap.join(shown)
-    return shorten(text, width) if width and len(text) > width else text
+    if width and label != "next" and (over := len(gap.join(shown)) - width) > 0:
+        shown[0] = shorten(shown[0], max(_LEAST_TITLE, len(shown[0]) - over))
+    return gap.join(shown)
 
 
 def _lines(answer: Answer, metrics: Mapping[str, Metric]) -> Iterator[tuple[str, list[str]]]:
     by_title = {arm.title: arm for arm in answer.arms}
     use = answer.use
     if use is not None:
-        yield "use", [use.title, _value(use, answer, metrics), _quality(use, metrics), _workers(answer, use)]
+        yield "use", [use.title, _value(use, answer, metrics), *_quality(use, metrics), _workers(answer, use)]
     else:
         yield ("either" if answer.either else "none"), [_why_none(answer, metrics)]
     if rivals := open_arms(answer):
         arm, judged = rivals[0]
+        against = f"against {judged.difference.against}" if judged.difference else ""
         others = f"and {counted(len(rivals) - 1, 'more arm')}" if len(rivals) > 1 else ""
-        yield "open", [arm.title, _value(arm, answer, metrics), _open(judged, metrics), others]
+        yield "open", [arm.title, _open(judged, metrics), _value(arm, answer, metrics), against, others]
     for label, title in (("faster", answer.faster), ("cheaper", answer.cheaper)):
         if title is not None and use is not None:
             arm = by_title[title]
@@ -118,15 +125,15 @@ def _spread(judged: Judged, metrics: Mapping[str, Metric], currency: str = "") -
     return unit.with_ends(interval)
 
 
-def _quality(arm: ArmAnswer, metrics: Mapping[str, Metric]) -> str:
+def _quality(arm: ArmAnswer, metrics: Mapping[str, Metric]) -> list[str]:
     """Say what the arm to use scores, and by how much it is behind the best, at worst."""
     if arm.quality is None:
-        return ""
+        return []
     metric, gain = metrics[arm.quality.metric], arm.quality.difference
-    text = f"{metric.title} {quantity(metric, arm.quality.spread.median)}"
-    if gain is None or gain.worst is None:
-        return text
-    return f"{text}, keeps: {difference(metric, gain.gain)}, at worst {difference(metric, gain.worst)}"
+    said = [f"{metric.title} {quantity(metric, arm.quality.spread.median)}"]
+    if gain is not None and gain.worst is not None:
+        said.append(f"keeps: {difference(metric, gain.gain)}, at worst {difference(metric, gain.worst, unit='')}")
+    return said
 
 
 def _workers(answer: Answer, use: ArmAnswer) -> str:
@@ -159,7 +166,7 @@ def _open(judged: Judged, metrics: Mapping[str, Metric]) -> str:
     text = "one repeat"
     if found.worst is not None and found.best is not None:
         bounds = f"[{difference(metric, found.worst, unit='')}, {difference(metric, found.best, unit='')}]"
-        text = f"{difference(metric, found.gain)} {bounds} against {found.against}"
+        text = f"{difference(metric, found.gain)} {bounds}"
     if found.further is None:
         return f"{text}: more than {MOST_REPEATS} more repeats would be needed"
     return f"{text}: {counted(found.further, 'more repeat')} would tell"
