@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PrivateAttr
 
+from dlbench.scenario.metrics import MetricDeclaration
 from dlbench.scenario.run_spec import Limits, Target
 from dlbench.scenario.settings import Count
 from dlbench.scenario.source import Path, Source
@@ -135,6 +136,10 @@ class Scenario(Limits):
         "to 50 MB.",
     )
     target: Target | None = Field(None, description="A value to reach; the time to it is a column.")
+    metrics: Annotated[dict[str, MetricDeclaration], BeforeValidator(_filled)] = Field(
+        default_factory=dict,
+        description="What a script reports with `run.epoch(NAME=...)` besides losses and accuracies.",
+    )
 
     _source: Source = PrivateAttr(default_factory=Source)
 

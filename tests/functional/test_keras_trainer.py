@@ -59,10 +59,10 @@ def test_batch_norm(given: Batch) -> None:
     assert np.array_equal(trainer.statistics(), moved)
     trainer.gradient(*given, 1.0)
     assert not np.array_equal(trainer.statistics(), moved)
-    loss = trainer.evaluate(*given)[0]
+    loss = trainer.evaluate(*given)["loss"]
     trainer.set_statistics(moved)
     assert np.array_equal(trainer.statistics(), moved)
-    assert trainer.evaluate(*given)[0] != loss
+    assert trainer.evaluate(*given)["loss"] != loss
     contract.check_evaluation_is_exact(trainer, given)
 
 

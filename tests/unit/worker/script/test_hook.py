@@ -164,7 +164,11 @@ def test_the_target_and_the_best_accuracy(clock):
             assert script.epoch(validation_loss=loss, validation_accuracy=accuracy) is ends
         result = script.recorder.result(None)
         assert (result.epochs_to_target, result.time_to_target_s) == (2, 29), "it is reached once"
-        assert (result.best_validation_accuracy, result.validation_accuracy, result.validation_loss) == (0.8, 0.7, 0.9)
+        assert result.scores == {
+            "best_validation_accuracy": 0.8,
+            "validation_accuracy": 0.7,
+            "validation_loss": 0.9,
+        }
 
 
 def test_a_loss_that_is_not_finite_ends_the_run(reporter, clock):
