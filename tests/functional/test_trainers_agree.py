@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dlbench.trainers import Problem
 from tests.unit.trainers import contract
 from tests.unit.trainers.contract import create
 
@@ -27,12 +28,12 @@ TRAJECTORIES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def pair(model: str, **settings: Any) -> tuple[Any, Any]:
+def pair(model: str, what: Problem = WHAT, **settings: Any) -> tuple[Any, Any]:
     """Return both trainers with NumPy's weights."""
     name, options = MODELS[model]
     ours, theirs = (
-        create("numpy", name, WHAT, options, **settings),
-        create("keras_tensorflow", name, WHAT, options, **settings),
+        create("numpy", name, what, options, **settings),
+        create("keras_tensorflow", name, what, options, **settings),
     )
     assert ours.num_parameters == theirs.num_parameters
     assert ours.flops_per_sample == theirs.flops_per_sample
@@ -40,10 +41,11 @@ def pair(model: str, **settings: Any) -> tuple[Any, Any]:
     return ours, theirs
 
 
+@pytest.mark.parametrize("what", [WHAT, contract.regression(*WHAT.input_shape)], ids=["classes", "numbers"])
 @pytest.mark.parametrize("model", MODELS)
-def test_gradient_and_evaluation(model: str) -> None:
-    ours, theirs = pair(model)
-    given = contract.batch(WHAT, 30)
+def test_gradient_and_evaluation(model: str, what: Problem) -> None:
+    ours, theirs = pair(model, what)
+    given = contract.batch(what, 30)
     (one, sums), (other, other_sums) = (trainer.gradient(*given, 1 / 30) for trainer in (ours, theirs))
     np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-13)
     assert sums == pytest.approx(other_sums, rel=1e-10)

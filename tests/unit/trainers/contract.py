@@ -19,6 +19,22 @@ def problem(*shape: int) -> Problem:
     return Problem(shape, CLASSES, 2 / 255, -1.0)
 
 
+def regression(*shape: int) -> Problem:
+    """Return the same images, of each of which a number is to be predicted."""
+    return Problem(shape, 0, 2 / 255, -1.0)
+
+
+def check_a_regression_sums_squared_errors(trainer: Trainer, given: Batch) -> None:
+    """With weights of zero every prediction is zero: the sum of the squares is left, and the last bias's gradient."""
+    x, y = given
+    trainer.set_parameters(np.zeros(trainer.num_parameters))
+    expected = {"loss": (y**2).sum(), "mean_squared_error": (y**2).sum()}
+    assert trainer.evaluate(x, y) == pytest.approx(expected, rel=1e-12)
+    flat, sums = trainer.gradient(x, y, 0.5)
+    assert sums == pytest.approx(expected, rel=1e-12)
+    assert flat[-1] == pytest.approx(-0.5 * 2 * y.sum(), rel=1e-12)
+
+
 def create(trainer: str, model: str, what: Problem, options: dict[str, object] | None = None, **settings: object):
     """Return a trainer as a worker creates it; `precision` is float64 and `seed` 7 unless given."""
     plugin, engine = plugins.load("models", model), plugins.load("trainers", trainer)
@@ -33,6 +49,8 @@ def batch(what: Problem, num_samples: int = 12, seed: int = 3) -> Batch:
     """Return a batch of images or tokens and classes that a network can tell apart only by learning."""
     random = np.random.default_rng(seed)
     x = random.integers(0, what.vocabulary or 256, (num_samples, *what.input_shape)).astype(np.uint8)
+    if not what.num_classes:
+        return x, random.normal(size=num_samples)
     return x, random.integers(0, what.num_classes, (num_samples, *what.target_shape)).astype(np.int32)
 
 

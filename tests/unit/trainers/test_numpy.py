@@ -41,6 +41,20 @@ def test_contract(trainer: Trainer, given: Batch) -> None:
         check(trainer, given)
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_the_contract_where_numbers_are_predicted(case: str) -> None:
+    what = contract.regression(4, 5, 1)
+    model, options = CASES[case]
+    given, trainer = contract.batch(what), create("numpy", model, what, options)
+    first = trainer.parameters()
+    for check in (*contract.CHECKS, contract.check_a_regression_sums_squared_errors):
+        trainer.set_parameters(first)
+        check(trainer, given)
+    make = functools.partial(create, "numpy", model, what, options)
+    contract.check_parts_sum_to_the_whole(make, given)
+    contract.check_step_is_gradient_and_apply(make, given)
+
+
 OPTIMIZERS = [
     {"optimizer": "sgd"},
     {"optimizer": "sgd", "momentum": 0.9},
