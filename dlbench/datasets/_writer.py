@@ -81,14 +81,13 @@ class ArrayChecker:
 
     Attributes:
         say: Receives lines about the progress.
-        predicts_numbers: Whether targets are numbers, not classes.
     """
 
     def __init__(self, say: Say) -> None:
         self.say = say
         self._forms: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
         self._largest_class = -1
-        self.predicts_numbers = False
+        self._predicts_numbers = False
         self._classes: dict[str, Array] = {}
         self.describe(source="")
 
@@ -146,7 +145,7 @@ class ArrayChecker:
         name_x, name_y = self._array_names[part]
         _check_samples(name_x, x)
         can_be_numbers = self._class_names is None and not self._target_shape
-        is_regression = self.predicts_numbers or (can_be_numbers and _has_fractions(y))
+        is_regression = self._predicts_numbers or (can_be_numbers and _has_fractions(y))
         if is_regression:
             _check_targets(name_y, y)
         else:
@@ -156,7 +155,7 @@ class ArrayChecker:
         if not len(x):
             raise UserError(f"{name_x} is empty; it must hold at least one sample")
         self._check_equal_forms(part, x, y, np.dtype(np.float64 if is_regression else np.int32))
-        self.predicts_numbers = is_regression
+        self._predicts_numbers = is_regression
         if not is_regression:
             self._note_classes(part, y)
 
@@ -166,7 +165,7 @@ class ArrayChecker:
         Raises:
             UserError: The class numbers are not those of classes 0, 1, ...
         """
-        if self.predicts_numbers:
+        if self._predicts_numbers:
             return ()
         names = self._class_names
         num_classes = self._largest_class + 1 if names is None else len(names)
@@ -190,8 +189,10 @@ class ArrayChecker:
         if self._vocabulary is not None:
             _check_tokens(name, x, self._vocabulary)
 
-    def gaps(self) -> str:
-        """Return which class numbers no sample has, in words; empty where there are none, or the classes have names."""
+    def remark(self) -> str:
+        """Return that numbers are predicted, or which classes without names no sample has, in words; or ""."""
+        if self._predicts_numbers:
+            return "its targets are numbers to predict: a regression"
         missing = np.setdiff1d(np.arange(self._largest_class), self._classes.get("train", np.arange(0)))
         if self._class_names is not None or not len(missing):
             return ""
@@ -273,7 +274,7 @@ class ArrayWriter(ArrayChecker):
             raise UserError("the data set has no training samples")
         names = self.class_names(self._streams["x"].num_rows)
         arrays = {name: stream.finish() for name, stream in self._streams.items()}
-        self.say(f"{self._num_written:,} samples written" + (f"; {gaps}" if (gaps := self.gaps()) else ""))
+        self.say(f"{self._num_written:,} samples written" + (f"; {remark}" if (remark := self.remark()) else ""))
         return DatasetContent(arrays=arrays, class_names=names, vocabulary=self._vocabulary, **self._described)
 
     def _append_piece(self, part: str, x: Array, y: Array) -> None:

@@ -81,8 +81,7 @@ def verify(options: NpzOptions) -> str:
     notes = [
         *(f"{part.x.name!r} is the validation part" for part in parts[1:]),
         *([f"not used: {shorten(', '.join(map(repr, unused)))}"] if unused else []),
-        *([gaps] if (gaps := checker.gaps()) else []),
-        *(["its targets are numbers to predict: a regression"] if checker.predicts_numbers else []),
+        *([remark] if (remark := checker.remark()) else []),
     ]
     most = f"the first {VERIFIED_BYTES / 1e9:.1f} GB of "
     sizes = " and ".join(f"{array.name!r} ({array.num_bytes / 1e9:,.1f} GB)" for array in cut)

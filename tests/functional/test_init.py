@@ -133,7 +133,7 @@ def good():
     return np.zeros((30, 2)), np.arange(30) % 3
 
 def bad():
-    return np.zeros((30, 2)), np.arange(30) + 0.5
+    return np.zeros((30, 2)), np.arange(30.0)
 """
 
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dlbench.records.result import BEST
 from dlbench.scenario.metrics import SCORE_COLUMNS
 from dlbench.strategies import Communicator
 from dlbench.telemetry.reporter import Reporter
@@ -30,7 +31,7 @@ def last_scores(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what rows of epochs end with, and the best accuracy, by column of `runs.csv`."""
     found = {name: row[name] for row in rows for name in SCORE_COLUMNS if name in row}
     accuracies = [row["validation_accuracy"] for row in rows if row.get("validation_accuracy") is not None]
-    return found | ({"best_validation_accuracy": max(accuracies)} if accuracies else {})
+    return found | ({BEST: max(accuracies)} if accuracies else {})
 
 
 def knows_nothing(targets: Array) -> dict[str, float]:
@@ -42,7 +43,7 @@ def knows_nothing(targets: Array) -> dict[str, float]:
         scores = dict.fromkeys(("loss", "mean_squared_error"), float(np.var(targets, dtype=np.float64)))
     else:
         shares = np.unique(targets, return_counts=True)[1] / targets.size
-        scores = {"loss": -float(shares @ np.log(shares)), "accuracy": float(shares.max())}
+        scores = {"loss": float(shares @ np.log(1 / shares)), "accuracy": float(shares.max())}
     return {f"knows_nothing_{name}": score for name, score in scores.items()}
 
 
