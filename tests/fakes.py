@@ -10,6 +10,7 @@ import numpy as np
 
 from dlbench.telemetry.messages import STEP_FIELDS
 from dlbench.telemetry.reporter import Reporter
+from dlbench.trainers import Sums
 from dlbench.worker.observer import Observer
 
 # A worker that compiles on a busy machine takes its time; no other wait is longer.
@@ -124,6 +125,7 @@ class LinearTrainer:
     """Softmax regression in float64, as short as it can be."""
 
     flops_per_sample = None
+    scores = ("loss", "accuracy")
 
     def __init__(self, num_inputs: int, num_classes: int, seed: int = 0) -> None:
         self.weights = np.random.default_rng(seed).normal(size=(num_inputs, num_classes))
@@ -150,30 +152,29 @@ class LinearTrainer:
     def compile(self, in_graph: Any, in_forward: Any = None) -> None:
         self.in_graph = in_graph
 
-    def _forward(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float, int]:
+    def _forward(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Sums]:
         scores = x @ self.weights
         scores -= scores.max(axis=1, keepdims=True)
         probabilities = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
         with np.errstate(divide="ignore"):
             loss = float(-np.log(probabilities[np.arange(len(y)), y]).sum())
-        return probabilities, loss, int((probabilities.argmax(axis=1) == y).sum())
+        return probabilities, {"loss": loss, "accuracy": int((probabilities.argmax(axis=1) == y).sum())}
 
-    def gradient(self, x: np.ndarray, y: np.ndarray, scale: float) -> tuple[np.ndarray, float, int]:
-        probabilities, loss, correct = self._forward(x, y)
+    def gradient(self, x: np.ndarray, y: np.ndarray, scale: float) -> tuple[np.ndarray, Sums]:
+        probabilities, sums = self._forward(x, y)
         probabilities[np.arange(len(y)), y] -= 1
-        return (x.T @ probabilities * scale).ravel(), loss, correct
+        return (x.T @ probabilities * scale).ravel(), sums
 
     def apply(self, update: np.ndarray, learning_rate: float) -> None:
         self.weights -= learning_rate * update.reshape(self.weights.shape)
 
-    def step(self, x: np.ndarray, y: np.ndarray, scale: float, learning_rate: float) -> tuple[float, int]:
-        gradient, loss, correct = self.gradient(x, y, scale)
+    def step(self, x: np.ndarray, y: np.ndarray, scale: float, learning_rate: float) -> Sums:
+        gradient, sums = self.gradient(x, y, scale)
         self.apply(gradient if self.in_graph is None else self.in_graph(gradient), learning_rate)
-        return loss, correct
+        return sums
 
-    def evaluate(self, x: np.ndarray, y: np.ndarray) -> tuple[float, int]:
-        _, loss, correct = self._forward(x, y)
-        return loss, correct
+    def evaluate(self, x: np.ndarray, y: np.ndarray) -> Sums:
+        return self._forward(x, y)[1]
 
     def synchronize(self) -> None:
         pass

@@ -43,12 +43,12 @@ def command(
     from dlbench.scenario.read.scenario_file import read
     from dlbench.study.folder import wall_times
     from dlbench.study.own_models import require_buildable
-    from dlbench.study.plan import cluster_of, is_queued, notices, require_launchable, require_table_format
+    from dlbench.study.plan import cluster_of, is_queued, notices, require_launchable, require_tables
     from dlbench.study.prepare import verify
 
     cluster = cluster_of(where)
     found = read(scenario, options.read_sets(sets))
-    require_table_format(found)
+    require_tables(found)
     runs = expand(found, cluster, options.read_only(only))
     times = wall_times(studies, found.name)
     estimates = [times.get(run.fingerprint) for run in runs]

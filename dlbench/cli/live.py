@@ -12,6 +12,7 @@ from dlbench.cli.summary import where_logs_are
 from dlbench.cli.tables import drawn
 from dlbench.launch.execute import Progress
 from dlbench.records.outcome import Outcome, Status
+from dlbench.scenario.metrics import BUILT_IN, QUALITY
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.study.runner import Watcher
 from dlbench.telemetry.attempt_session import WorkerView
@@ -43,10 +44,8 @@ def shown_end(outcome: Outcome, row: Mapping[str, Any]) -> str:
         parts.append(f"{shown_rate(row['samples_per_s'])} samples/s")
     elif rate := short_rate([row]):
         parts.append(f"samples: {rate}")
-    if row.get("validation_accuracy") is not None:
-        parts.append(f"validation accuracy {row['validation_accuracy']:.4f}")
-    if row.get("validation_loss") is not None:
-        parts.append(f"validation loss {row['validation_loss']:.4f}")
+    scores = (BUILT_IN[column] for column in QUALITY if row.get(column) is not None)
+    parts += [f"{metric.title} {row[metric.column]:.4f}" for metric in scores]
     reason = outcome.reason.strip().split("\n")[0]
     return ", ".join(parts) + (f": {reason}" if reason not in ("", outcome.status) else "")
 

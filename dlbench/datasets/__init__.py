@@ -11,8 +11,9 @@ A data set file holds a one-line doc, `OPTIONS`, and up to four functions:
 
 Published data sets that differ only in address, checksum and size are rows of `_table.py`; a row has the same three
 functions. A user's own `package.module:function` returns `(x, y)` or `(x, y, validation_x, validation_y)` as arrays.
-Samples are numbers [n, ...] with one class each; or tokens, with `vocabulary` in the description and in
-`writer.describe`, and then perhaps a class at each of their positions (`target_shape`).
+Samples are numbers [n, ...] with one class each, or one number to predict (`y` of a floating type: a regression); or
+tokens, with `vocabulary` in the description and in `writer.describe`, and then perhaps a class at each of their
+positions (`target_shape`).
 
 A data set is prepared once, before any launch, under a lock, atomically, with checksums; workers map the arrays
 read-only, so that memory grows neither with their number nor with the data.
@@ -45,7 +46,7 @@ class Description:
         num_validation: Validation samples of its own split; None where it has none and `validation_fraction` of the
             training samples is kept for validation.
         input_shape: Shape of one sample, without the batch; None where it is known only after preparing.
-        num_classes: Number of classes; None where it is known only after preparing.
+        num_classes: Number of classes, 0 where numbers are predicted; None where it is known only after preparing.
         vocabulary: Number of different tokens, where samples are tokens (whole numbers below it).
         target_shape: () where a sample has one class, (T,) where it has one at each of T positions.
     """

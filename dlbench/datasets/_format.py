@@ -1,7 +1,7 @@
 """The files of a prepared data set: `meta.json`, the arrays beside it, and the checksums that prove them.
 
 <folder>/
-  x.npy  y.npy                          training samples and their classes
+  x.npy  y.npy                          training samples and their classes, or the numbers to predict of them
   validation_x.npy  validation_y.npy    where the data set has a validation part of its own
   meta.json                             what they hold, where it came from, their checksums
 
@@ -35,12 +35,12 @@ class Arrays:
 
     Attributes:
         x: Training samples [n, *input_shape] as stored; they enter the network as `x * scale + offset`.
-        y: Their class numbers [n, *target_shape], int32.
+        y: Their class numbers [n, *target_shape], int32; or numbers to predict [n], float64.
         validation_x: Samples of the data set's own validation part, or None where it has none.
-        validation_y: Their class numbers.
+        validation_y: Their class numbers, or numbers to predict.
         scale: See `x`.
         offset: See `x`.
-        class_names: Names by class number.
+        class_names: Names by class number; none where numbers are predicted.
         vocabulary: Where samples are tokens, whole numbers below this.
     """
 
@@ -55,7 +55,7 @@ class Arrays:
 
     @property
     def num_classes(self) -> int:
-        """Number of classes."""
+        """Number of classes; 0 where numbers are predicted."""
         return len(self.class_names)
 
     @property

@@ -6,7 +6,8 @@ samples, and differ in initial weights and data order only.
 Everything is drawn from one stratified order of a part: its prefixes hold each class in proportion to its frequency
 in the part, as nearly as whole samples allow (Webster's method: the i-th sample of a class of c stands at
 (i + 1/2) / c). Validation is a prefix of the order and a subset is a prefix, so a larger subset contains a smaller.
-Samples with a class at each of several positions have no class of their own: their order is a plain permutation.
+Samples with a class at each of several positions, or with a number, have no class of their own: their order is a plain
+permutation.
 """
 
 from dataclasses import dataclass
@@ -94,7 +95,7 @@ def _stratified_order(y: Array, seed: int, draw: int) -> Indices:
     # NumPy guarantees the same raw bits in every version, but not the same shuffles.
     bits = np.random.PCG64(np.random.SeedSequence([seed, draw])).random_raw(len(y))
     shuffled = np.argsort(bits, kind="stable")
-    if y.ndim > 1:
+    if y.ndim > 1 or y.dtype.kind == "f":
         return shuffled
     classes = np.asarray(y)[shuffled]
     by_class = np.argsort(classes, kind="stable")

@@ -87,6 +87,7 @@ class ArrayChecker:
         self.say = say
         self._forms: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
         self._largest_class = -1
+        self._predicts_numbers = False
         self._classes: dict[str, Array] = {}
         self.describe(source="")
 
@@ -122,7 +123,9 @@ class ArrayChecker:
         self._array_names = {**PARTS, **(array_names or {})}
 
     def append(self, x: Any, y: Any, part: str = "train") -> None:
-        """Append samples `x` [n, ...] and class numbers `y` [n, *target_shape] to the part `train` or `validation`.
+        """Append samples `x` [n, ...] to the part `train` or `validation`, with class numbers `y` [n, *target_shape].
+
+        `y` [n] of a floating type holds numbers to predict, fractions among them.
 
         Raises:
             UserError: The arrays do not fit each other or the pieces before, or hold what cannot be trained on.
@@ -141,20 +144,29 @@ class ArrayChecker:
         """
         name_x, name_y = self._array_names[part]
         _check_samples(name_x, x)
-        _check_classes(name_y, y, self._target_shape)
+        can_be_numbers = self._class_names is None and not self._target_shape
+        is_regression = self._predicts_numbers or (can_be_numbers and _has_fractions(y))
+        if is_regression:
+            _check_targets(name_y, y)
+        else:
+            _check_classes(name_y, y, self._target_shape)
         if len(x) != len(y):
             raise UserError(f"{name_x} has {len(x):,} samples but {name_y} has {len(y):,} class numbers")
         if not len(x):
             raise UserError(f"{name_x} is empty; it must hold at least one sample")
-        self._check_equal_forms(part, x, y)
-        self._note_classes(part, y)
+        self._check_equal_forms(part, x, y, np.dtype(np.float64 if is_regression else np.int32))
+        self._predicts_numbers = is_regression
+        if not is_regression:
+            self._note_classes(part, y)
 
     def class_names(self, num_train: int) -> tuple[str, ...]:
-        """Return the names of the classes, where there are `num_train` training samples.
+        """Return the names of the classes, where there are `num_train` training samples; none of numbers.
 
         Raises:
             UserError: The class numbers are not those of classes 0, 1, ...
         """
+        if self._predicts_numbers:
+            return ()
         names = self._class_names
         num_classes = self._largest_class + 1 if names is None else len(names)
         if self._largest_class >= num_classes:
@@ -177,8 +189,10 @@ class ArrayChecker:
         if self._vocabulary is not None:
             _check_tokens(name, x, self._vocabulary)
 
-    def gaps(self) -> str:
-        """Return which class numbers no sample has, in words; empty where there are none, or the classes have names."""
+    def remark(self) -> str:
+        """Return that numbers are predicted, or which classes without names no sample has, in words; or ""."""
+        if self._predicts_numbers:
+            return "its targets are numbers to predict: a regression"
         missing = np.setdiff1d(np.arange(self._largest_class), self._classes.get("train", np.arange(0)))
         if self._class_names is not None or not len(missing):
             return ""
@@ -209,9 +223,9 @@ class ArrayChecker:
         if self._class_names is None:
             self._classes[part] = np.unique(np.append(self._classes.get(part, y[:0]), y))
 
-    def _check_equal_forms(self, part: str, x: Array, y: Array) -> None:
-        """Refuse samples or classes of another form than those before, or than those of the training part."""
-        forms = ((_stored_type(x.dtype), x.shape[1:]), (np.dtype(np.int32), y.shape[1:]))
+    def _check_equal_forms(self, part: str, x: Array, y: Array, stored: np.dtype[Any]) -> None:
+        """Refuse samples or targets of another form than those before, or than those of the training part."""
+        forms = ((_stored_type(x.dtype), x.shape[1:]), (stored, y.shape[1:]))
         for key, name, form in zip(PARTS[part], self._array_names[part], forms, strict=True):
             for other in (self._forms.setdefault(key, form), self._forms.get(key.removeprefix("validation_"), form)):
                 if other != form:
@@ -260,7 +274,7 @@ class ArrayWriter(ArrayChecker):
             raise UserError("the data set has no training samples")
         names = self.class_names(self._streams["x"].num_rows)
         arrays = {name: stream.finish() for name, stream in self._streams.items()}
-        self.say(f"{self._num_written:,} samples written" + (f"; {gaps}" if (gaps := self.gaps()) else ""))
+        self.say(f"{self._num_written:,} samples written" + (f"; {remark}" if (remark := self.remark()) else ""))
         return DatasetContent(arrays=arrays, class_names=names, vocabulary=self._vocabulary, **self._described)
 
     def _append_piece(self, part: str, x: Array, y: Array) -> None:
@@ -269,7 +283,7 @@ class ArrayWriter(ArrayChecker):
         super()._append_piece(part, x, y)
         name_x, name_y = PARTS[part]
         self._stream(name_x).append(x.astype(_stored_type(x.dtype), copy=False))
-        self._stream(name_y).append(y.astype(np.int32))
+        self._stream(name_y).append(y.astype(self._forms[name_y][0]))
         self._report()
 
     def _check_room(self, x: Array) -> None:
@@ -333,6 +347,17 @@ def _check_samples(name: str, x: Array) -> None:
         raise UserError(f"{name} has shape {x.shape}: its samples are empty")
 
 
+def _has_fractions(y: Array) -> bool:
+    return y.dtype.kind == "f" and not (np.isfinite(y) & (y == np.round(y))).all()
+
+
+def _check_targets(name: str, y: Array) -> None:
+    if y.ndim != 1 or y.dtype.kind not in "uif":
+        raise UserError(f"{name} has shape {y.shape} and type {y.dtype}; it must be [n], one number for each sample")
+    if not (np.abs(y) <= np.finfo(np.float32).max).all():
+        raise UserError(f"{name} holds numbers that are not finite in float32 (NaN, infinity, or beyond 3.4e38)")
+
+
 def _check_classes(name: str, y: Array, target_shape: tuple[int, ...]) -> None:
     if y.ndim != 1 and not target_shape:
         raise UserError(
@@ -344,9 +369,7 @@ def _check_classes(name: str, y: Array, target_shape: tuple[int, ...]) -> None:
     if y.dtype.kind not in "ui" and len(y):
         hint = "`.astype(int)`" if y.dtype.kind == "b" else _NUMBERED
         if y.dtype.kind == "f" and (np.isfinite(y) & (y == np.round(y))).all():
-            hint = "`.astype(int)`"
-        elif y.dtype.kind == "f":
-            hint = "fractions and NaN are no classes; a script can train to predict numbers (docs/own-code.md)"
+            hint = "`.astype(int)`; where they are numbers to predict, standardise them: they are taken for classes"
         raise UserError(f"{name} holds {y.dtype}; class numbers are integers", hint=hint)
 
 

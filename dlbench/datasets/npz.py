@@ -48,7 +48,9 @@ class NpzOptions(Options):
     path: str = Field(min_length=1, description="The .npz file; relative to the folder dlbench is started in.")
     x: str | None = Field(None, description="Name of the samples [n, ...]; default: x_train, x, images or the like.")
     y: str | None = Field(
-        None, description="Name of their classes [n], or one-hot [n, classes]; default: y_train, y, labels or the like."
+        None,
+        description="Name of their classes [n], or one-hot [n, classes], or of numbers to predict [n], fractions among "
+        "them; default: y_train, y, labels or the like.",
     )
 
 
@@ -79,7 +81,7 @@ def verify(options: NpzOptions) -> str:
     notes = [
         *(f"{part.x.name!r} is the validation part" for part in parts[1:]),
         *([f"not used: {shorten(', '.join(map(repr, unused)))}"] if unused else []),
-        *([gaps] if (gaps := checker.gaps()) else []),
+        *([remark] if (remark := checker.remark()) else []),
     ]
     most = f"the first {VERIFIED_BYTES / 1e9:.1f} GB of "
     sizes = " and ".join(f"{array.name!r} ({array.num_bytes / 1e9:,.1f} GB)" for array in cut)

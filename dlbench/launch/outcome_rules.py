@@ -160,9 +160,9 @@ def _diverged(evidence: Evidence) -> tuple[Status, str] | None:
             difference = result.get("max_difference")
             size = f" (largest difference {difference:g})" if isinstance(difference, int | float) else ""
             return Status.DIVERGED, f"{view.name}: the workers' weights do not agree{size}"
-        for name in ("train_loss", "validation_loss"):
-            if isinstance(result.get(name), float) and not math.isfinite(result[name]):
-                return Status.DIVERGED, f"{view.name}: {name} is not finite ({result[name]})"
+        for name, score in (result.get("scores") or {}).items():
+            if isinstance(score, float) and not math.isfinite(score):
+                return Status.DIVERGED, f"{view.name}: {name} is not finite ({score})"
     return _differing_weights([view.result or {} for view in evidence.views.values()])
 
 

@@ -2,10 +2,10 @@
 
 A model file holds a one-line doc, `OPTIONS`, and one builder for each engine that can train it:
 
-    def keras(problem: Problem, options: Options) -> keras.Model: ...     # logits [n, *target_shape, num_classes]
+    def keras(problem: Problem, options: Options) -> keras.Model: ...     # [n, *target_shape, num_outputs]
     def numpy(problem: Problem, options: Options) -> tuple[int, ...]: ... # widths of its hidden dense ReLU layers
 
-and, where it cannot take every data set,
+(what it returns are logits, or a number where that is predicted) and, where it cannot take every data set,
 
     def refuse(samples: SampleSpec, options: Options) -> str: ... # why not these samples, or ""
 

@@ -193,9 +193,9 @@ def added(shortcut: Any, residual: Any) -> Any:
     return layers.ReLU()(layers.Add()([shortcut, residual]))
 
 
-def classified(x: Any, num_classes: int) -> Any:
-    """Return logits of the mean over all pixels."""
+def classified(x: Any, num_outputs: int) -> Any:
+    """Return outputs for the mean over all pixels."""
     from keras import layers
 
     x = layers.GlobalAveragePooling2D()(x)
-    return layers.Dense(num_classes, kernel_initializer="lecun_normal")(x)
+    return layers.Dense(num_outputs, kernel_initializer="lecun_normal")(x)

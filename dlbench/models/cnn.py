@@ -35,7 +35,7 @@ def refuse(samples: SampleSpec, options: CnnOptions) -> str:
 
 
 def keras(problem: "Problem", options: CnnOptions) -> Any:
-    """Return a `keras.Model` that gives logits [n, num_classes]; He's initialisation below each ReLU."""
+    """Return a `keras.Model` that gives outputs [n, num_outputs]; He's initialisation below each ReLU."""
     from keras import Model, layers
 
     inputs = x = layers.Input(problem.input_shape)
@@ -43,5 +43,5 @@ def keras(problem: "Problem", options: CnnOptions) -> Any:
         use_bias = not options.has_batch_norm
         x = layers.Conv2D(filters, 3, padding="same", use_bias=use_bias, kernel_initializer="he_normal")(x)
         x = layers.MaxPooling2D()(layers.ReLU()(normalized(x, options)))
-    logits = layers.Dense(problem.num_classes, kernel_initializer="lecun_normal")
-    return Model(inputs, logits(layers.Flatten()(x)))
+    outputs = layers.Dense(problem.num_outputs, kernel_initializer="lecun_normal")
+    return Model(inputs, outputs(layers.Flatten()(x)))

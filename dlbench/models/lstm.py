@@ -52,7 +52,7 @@ def refuse(samples: SampleSpec, options: LstmOptions) -> str:
 
 
 def keras(problem: "Problem", options: LstmOptions) -> Any:
-    """Return a `keras.Model` that gives logits [n, num_classes], or [n, steps, num_classes]."""
+    """Return a `keras.Model` that gives outputs [n, num_outputs], or [n, steps, num_outputs]."""
     from keras import Model, layers
 
     inputs, x = sequence_input(problem)
@@ -66,4 +66,4 @@ def keras(problem: "Problem", options: LstmOptions) -> Any:
             use_cudnn="auto" if options.cudnn else False,
         )(x)
         x = dropped(x, options.dropout)
-    return Model(inputs, layers.Dense(problem.num_classes)(x))
+    return Model(inputs, layers.Dense(problem.num_outputs)(x))

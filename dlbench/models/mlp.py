@@ -31,12 +31,12 @@ def refuse(samples: SampleSpec, options: MlpOptions) -> str:
 
 
 def keras(problem: "Problem", options: MlpOptions) -> Any:
-    """Return a `keras.Model` that gives logits [n, num_classes]; He's initialisation below each ReLU."""
+    """Return a `keras.Model` that gives outputs [n, num_outputs]; He's initialisation below each ReLU."""
     from keras import Sequential, layers
 
     hidden = [layers.Dense(width, activation="relu", kernel_initializer="he_normal") for width in options.hidden]
-    logits = layers.Dense(problem.num_classes, kernel_initializer="lecun_normal")
-    return Sequential([layers.Input(problem.input_shape), layers.Flatten(), *hidden, logits])
+    outputs = layers.Dense(problem.num_outputs, kernel_initializer="lecun_normal")
+    return Sequential([layers.Input(problem.input_shape), layers.Flatten(), *hidden, outputs])
 
 
 def numpy(problem: "Problem", options: MlpOptions) -> tuple[int, ...]:

@@ -38,7 +38,7 @@ def refuse(samples: SampleSpec, options: Resnet20Options) -> str:
 
 
 def keras(problem: "Problem", options: Resnet20Options) -> Any:
-    """Return a `keras.Model` that gives logits [n, num_classes]."""
+    """Return a `keras.Model` that gives outputs [n, num_outputs]."""
     from keras import Model, layers
 
     inputs = layers.Input(problem.input_shape)
@@ -46,7 +46,7 @@ def keras(problem: "Problem", options: Resnet20Options) -> Any:
     for stage in range(STAGES):
         for block in range(options.num_blocks):
             x = _block(x, options.width * 2**stage, 2 if stage and not block else 1, options)
-    return Model(inputs, classified(x, problem.num_classes))
+    return Model(inputs, classified(x, problem.num_outputs))
 
 
 def _block(x: Any, filters: int, strides: int, options: Resnet20Options) -> Any:

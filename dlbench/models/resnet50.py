@@ -63,7 +63,7 @@ def refuse(samples: SampleSpec, options: Resnet50Options) -> str:
 
 
 def keras(problem: "Problem", options: Resnet50Options) -> Any:
-    """Return a `keras.Model` that gives logits [n, num_classes]."""
+    """Return a `keras.Model` that gives outputs [n, num_outputs]."""
     from keras import Model, layers
 
     inputs = layers.Input(problem.input_shape)
@@ -71,7 +71,7 @@ def keras(problem: "Problem", options: Resnet50Options) -> Any:
     for stage, num_blocks in enumerate(options.num_blocks):
         for block in range(num_blocks):
             x = _block(x, options.width * 2**stage, 2 if stage and not block else 1, options)
-    return Model(inputs, classified(x, problem.num_classes))
+    return Model(inputs, classified(x, problem.num_outputs))
 
 
 def _stem(x: Any, options: Resnet50Options) -> Any:

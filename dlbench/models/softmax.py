@@ -1,6 +1,6 @@
-"""Softmax regression: one linear layer, a convex problem.
+"""Softmax regression: one linear layer, a convex problem; linear regression where a number is predicted.
 
-Flat order of the weights: kernel [inputs, classes] row by row, bias [classes].
+Flat order of the weights: kernel [inputs, outputs] row by row, bias [outputs].
 """
 
 from typing import TYPE_CHECKING, Any
@@ -21,14 +21,14 @@ def refuse(samples: SampleSpec, options: Options) -> str:
 
 
 def keras(problem: "Problem", options: Options) -> Any:
-    """Return a `keras.Model` that gives logits [n, num_classes]."""
+    """Return a `keras.Model` that gives outputs [n, num_outputs]."""
     from keras import Sequential, layers
 
     return Sequential(
         [
             layers.Input(problem.input_shape),
             layers.Flatten(),
-            layers.Dense(problem.num_classes, kernel_initializer="lecun_normal"),
+            layers.Dense(problem.num_outputs, kernel_initializer="lecun_normal"),
         ]
     )
 

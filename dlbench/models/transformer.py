@@ -74,7 +74,7 @@ def refuse(samples: SampleSpec, options: TransformerOptions) -> str:
 
 
 def keras(problem: "Problem", options: TransformerOptions) -> Any:
-    """Return a `keras.Model` that gives logits [n, num_classes], or [n, steps, num_classes]."""
+    """Return a `keras.Model` that gives outputs [n, num_outputs], or [n, steps, num_outputs]."""
     from keras import Model, layers
 
     inputs, x = sequence_input(problem)
@@ -85,7 +85,7 @@ def keras(problem: "Problem", options: TransformerOptions) -> Any:
         x = _fed_forward(x, options)
     x = layers.LayerNormalization(epsilon=EPSILON)(x)
     x = x if is_causal else layers.GlobalAveragePooling1D()(x)
-    return Model(inputs, layers.Dense(problem.num_classes, kernel_initializer=_normal(DEVIATION))(x))
+    return Model(inputs, layers.Dense(problem.num_outputs, kernel_initializer=_normal(DEVIATION))(x))
 
 
 def _embedded(x: Any, problem: "Problem", options: TransformerOptions) -> Any:

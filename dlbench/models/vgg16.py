@@ -51,7 +51,7 @@ def refuse(samples: SampleSpec, options: Vgg16Options) -> str:
 
 
 def keras(problem: "Problem", options: Vgg16Options) -> Any:
-    """Return a `keras.Model` that gives logits [n, num_classes]."""
+    """Return a `keras.Model` that gives outputs [n, num_outputs]."""
     from keras import Model, layers
 
     inputs = x = layers.Input(problem.input_shape)
@@ -64,7 +64,7 @@ def keras(problem: "Problem", options: Vgg16Options) -> Any:
     for width in options.hidden:
         x = layers.Dense(width, activation="relu", kernel_initializer="he_normal")(x)
         x = dropped(x, options.dropout)
-    return Model(inputs, layers.Dense(problem.num_classes, kernel_initializer="lecun_normal")(x))
+    return Model(inputs, layers.Dense(problem.num_outputs, kernel_initializer="lecun_normal")(x))
 
 
 def _convolution(x: Any, filters: int, options: Vgg16Options) -> Any:

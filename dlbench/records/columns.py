@@ -9,9 +9,11 @@ History:
         window of every strategy is cut at the same steps, which are `sampled`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
+
+from dlbench.scenario.metrics import SCORES
 
 SCHEMA_VERSION = 3
 
@@ -39,6 +41,20 @@ class Column:
 
 def _table(*rows: tuple[str, Kind, str, str]) -> tuple[Column, ...]:
     return tuple(Column(*row) for row in rows)
+
+
+# Unit of each score, and what it is the mean of.
+_MEANS = {
+    "loss": ("nats", "Cross-entropy, of a regression the squared error"),
+    "accuracy": ("", "Correct predictions"),
+    "mean_squared_error": ("", "Squared error of a regression"),
+}
+
+
+def _of_scores(form: str, meaning: str) -> Iterator[tuple[str, Kind, str, str]]:
+    for name in SCORES:
+        unit, what = _MEANS[name]
+        yield form.format(name), "float", unit, f"{what}{meaning}"
 
 
 # One row a line, however long: a table is read down its columns.
@@ -159,11 +175,10 @@ RUNS = _table(
     ("rate_drift", "float", "", "Rate of the second half of the window's steps / that of the first half - 1, by the step times of all workers; beyond +-0.05 the run is flagged. Empty where samples_per_s is."),
     ("step_time_p50_s", "float", "s", "Median step inside the window, all workers' steps together."),
     ("step_time_p95_s", "float", "s", "95th percentile of the same."),
-    ("train_loss", "float", "nats", "Sum over count of all workers' samples in the last epoch, as they were trained on."),
-    ("train_accuracy", "float", "", "The same for correct predictions."),
-    ("validation_loss", "float", "nats", "Last evaluation: sum over count, each validation sample exactly once."),
-    ("validation_accuracy", "float", "", "The same for correct predictions."),
+    *_of_scores("train_{}", ": sum over count of all workers' samples in the last epoch, as they were trained on."),
+    *_of_scores("validation_{}", ": sum over count at the last evaluation, each validation sample exactly once."),
     ("best_validation_accuracy", "float", "", "Highest of all evaluations."),
+    *_of_scores("knows_nothing_{}", ": what a model scores that knows how the validation targets are distributed and nothing else; empty for scripts and synthetic input."),
     ("time_to_target_s", "float", "s", "Training time, evaluations and checkpoints left out, at the first evaluation that reached the target; after `resumed_from_epoch` a total."),
     ("epochs_to_target", "int", "epochs", "Epochs at that evaluation."),
     ("bytes_sent", "int", "bytes", "Bytes the strategy sent in training steps, all workers and servers; empty where it cannot count them; after `resumed_from_epoch` a total."),
@@ -210,10 +225,8 @@ EPOCHS = _table(
     ("learning_rate", "float", "", "Rate of the epoch's last step."),
     ("train_time_s", "float", "s", "Training time so far, evaluations and checkpoints left out, in all attempts that led here."),
     ("ended_at_s", "float", "s", "Seconds since the worker's first step in this attempt; empty where an earlier attempt trained the epoch. Of workers that do not wait, when its last samples had entered the parameters that are scored."),
-    ("train_loss", "float", "nats", "Sum over count of all workers in this epoch."),
-    ("train_accuracy", "float", "", "The same for correct predictions."),
-    ("validation_loss", "float", "nats", "Over all workers; empty where this epoch was not evaluated."),
-    ("validation_accuracy", "float", "", "The same for correct predictions."),
+    *_of_scores("train_{}", ": sum over count of all workers in this epoch."),
+    *_of_scores("validation_{}", ": over all workers; empty where this epoch was not evaluated."),
     ("evaluated_samples", "int", "samples", "Validation samples this worker evaluated."),
     ("evaluation_time_s", "float", "s", "This evaluation."),
     ("trained_in_attempt", "int", "", "The attempt that trained the epoch: an earlier one where this attempt went on from a checkpoint, so that every attempt has all epochs of its result."),

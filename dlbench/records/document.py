@@ -18,8 +18,9 @@ Written by `python -m dlbench.records.document` from `dlbench/records/columns.py
 All files are CSV with one line of names first; many rows of steps are `steps.parquet`, with the same columns. An empty
 cell means unknown: never 0, never "NA". Times end in `_s` (seconds), sizes in `_bytes`, rates in `_per_s`. The other
 tables begin with `run_id` and `attempt`, and then say the `worker` (in `topology.csv` the `rank`, in `nodes.csv` and
-`links.csv` the `node`); the rest of a run is in its row of `runs.csv`. After the columns below, `runs.csv` has one
-dotted column for each option of a plugin (`model.hidden`, `strategy.chunk_bytes`): `dlbench list` shows their meaning.
+`links.csv` the `node`); the rest of a run is in its row of `runs.csv`. After the columns below, `runs.csv` and
+`epochs.csv` have one for each metric that the scenario declares, and `runs.csv` one dotted column for each option of a
+plugin (`model.hidden`, `strategy.chunk_bytes`): `dlbench list` shows their meaning.
 """
 
 _ABOUT = {

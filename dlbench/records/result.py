@@ -4,11 +4,15 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from dlbench.scenario.metrics import SCORE_COLUMNS
+
 # A rate comes from at least so much of the timed window; below it, it stays empty.
 MIN_TIMED_STEPS = 50
 MIN_TIMED_S = 5.0
 # How workers' weights agree, from best to worst.
 AGREEMENTS = ("exact", "close", "no")
+# The highest validation accuracy.
+BEST = "best_validation_accuracy"
 # What results of schema versions before 3 held of the warm-up and the window as a whole.
 _FORMER = ("warmup_steps", "warmup_detected", "cpu_time_s", "observer_cpu_s")
 
@@ -74,6 +78,7 @@ class Result(BaseModel):
         segments: The pieces that rates may be made from, those of the warm-up among them.
         messages: Messages sent, where all are counted.
         updates: Updates of parameters, and `gradients_dropped`: gradients that entered none.
+        scores: The last value of each score, by column; see `last_scores` of `dlbench.worker.train.evaluation`.
         staleness: Staleness and the number of gradients that had it, rising.
         nodes: What this process did as a node; of a simulation, all workers and servers in order.
     """
@@ -95,11 +100,7 @@ class Result(BaseModel):
     evaluation_time_s: float = 0.0
     checkpoint_time_s: float | None = None
     segments: tuple[Segment, ...] = ()
-    train_loss: float | None = None
-    train_accuracy: float | None = None
-    validation_loss: float | None = None
-    validation_accuracy: float | None = None
-    best_validation_accuracy: float | None = None
+    scores: dict[str, float | None] = {}
     time_to_target_s: float | None = None
     epochs_to_target: int | None = None
     learning_rate: float | None = None
@@ -119,4 +120,8 @@ class Result(BaseModel):
     @classmethod
     def _without_former_fields(cls, data: Any) -> Any:
         """Read the journals of studies that an older dlbench began."""
-        return {name: value for name, value in data.items() if name not in _FORMER} if isinstance(data, dict) else data
+        if not isinstance(data, dict):
+            return data
+        scores = {name: data[name] for name in (*SCORE_COLUMNS, BEST) if name in data}
+        rest = {name: value for name, value in data.items() if name not in {*_FORMER, *scores}}
+        return rest | {"scores": scores} if scores else rest

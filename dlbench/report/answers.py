@@ -44,7 +44,7 @@ def metrics_of(data: ReportData) -> dict[str, Metric]:
     """Return the metrics of all studies by column: the built-in ones and those that their scenarios declare."""
     found: dict[str, Metric] = {}
     for study in data.studies:
-        found |= declared(getattr(study.scenario, "metrics", {}))
+        found |= declared(study.scenario.metrics if study.scenario else {})
     return found
 
 

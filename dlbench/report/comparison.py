@@ -14,6 +14,7 @@ from dlbench.errors import shorten
 from dlbench.records.tables import line
 from dlbench.report.junit import Case, Problem, Suite, document
 from dlbench.report.markdown import escaped, items, table
+from dlbench.scenario.metrics import BUILT_IN
 
 UNKNOWN = "-"
 # A comment on a pull request holds 65,536 letters on GitHub; a row takes 200 to 300.
@@ -29,14 +30,6 @@ CSV_COLUMNS = (
     *("ratio", "ratio_low", "ratio_high", "p", "family", "worsening"),
 )
 
-# Title with the unit, and how values are written.
-_METRICS = {
-    "samples_per_s": ("steady samples/s", Unit(number)),
-    "train_time_s": ("training time, s", Unit(number)),
-    "validation_accuracy": ("validation accuracy", SCORE),
-    "validation_loss": ("validation loss", Unit("{:.4g}".format)),
-    "time_to_target_s": ("time to target, s", Unit(number)),
-}
 # What a reader looks for first.
 _NOTABLE = tuple(finding for finding in ChangeKind if finding not in (ChangeKind.CANNOT_BE_TOLD, ChangeKind.TOO_FEW))
 _KINDS = {"machine": "machines", "versions": "versions"}
@@ -157,7 +150,10 @@ def _sentence(change: Change) -> str:
 
 def cells(change: Change) -> tuple[str, ...]:
     """Return a change as the cells of a row under `COLUMNS`, plain text in one line."""
-    title, unit = _METRICS.get(change.metric, (change.metric or "all", Unit(number)))
+    metric = BUILT_IN.get(change.metric)
+    title = (change.metric or "all") if metric is None else ", ".join(filter(None, (metric.title, metric.unit)))
+    is_score = metric is not None and metric.is_score
+    unit = SCORE if metric and metric.most == 1 else Unit("{:.4g}".format if is_score else number)
     p = change.judgement.p if change.judgement else None
     return (
         change.kind.value,

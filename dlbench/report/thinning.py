@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dlbench.analysis.formatting import listed
 from dlbench.analysis.groups import is_alone, is_base_line, is_shared, varying
 from dlbench.report.data import ReportData
-from dlbench.scenario.metrics import BUILT_IN
+from dlbench.scenario.metrics import BUILT_IN, QUALITY, TRAIN_TIME
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,8 +21,6 @@ MOST_SUMMED = 2000
 ARM = ["study", "arm"]
 # A setting of numbers with so few values is no scale.
 FEW = 2
-# The best arms by these stay.
-BEST_BY = ("train_time_s", "validation_accuracy")
 
 
 @dataclass(frozen=True)
@@ -36,8 +34,8 @@ class Thinned:
 def thinned(data: ReportData) -> Thinned:
     """Return the arms that charts show: whole grids of them, with fewer values of the settings that have the most.
 
-    Values are chosen evenly, and those of the arms with the least training time and the highest accuracy stay. Base
-    lines stay with the arms they belong to.
+    Values are chosen evenly, and those of the arms with the least training time and the best scores stay. Base lines
+    stay with the arms they belong to.
     """
     every = data.runs
     if (before := _num_arms(every)) <= MOST_ARMS:
@@ -68,7 +66,8 @@ def _num_arms(runs: "pd.DataFrame") -> int:
 def _best(completed: "pd.DataFrame") -> dict[str, list[Any]]:
     """Return the settings of the arms with the best medians."""
     found = []
-    for metric in BEST_BY:
+    quality = [column for column in QUALITY if completed[column].notna().any()][:1]
+    for metric in (TRAIN_TIME.column, *quality):
         medians = completed.groupby(ARM, sort=False)[metric].median().dropna()
         if len(medians):
             name = medians.index[int(medians.argmax() if BUILT_IN[metric].is_higher_better else medians.argmin())]

@@ -6,18 +6,13 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from dlbench.errors import nearest, shown
+from dlbench.scenario.metrics import BUILT_IN
 
 # What a reference file may hold of each place: columns of `runs.csv` that people publish, and what they are called.
 COLUMNS = {
-    "train_time_s": "training time",
+    **{column: metric.title for column, metric in BUILT_IN.items()},
     "wall_time_s": "wall time",
-    "time_to_target_s": "time to target",
     "epochs_to_target": "epochs to target",
-    "train_loss": "training loss",
-    "train_accuracy": "training accuracy",
-    "validation_loss": "validation loss",
-    "validation_accuracy": "validation accuracy",
-    "samples_per_s": "steady throughput",
     "samples_per_s_per_worker": "steady throughput of one worker",
     "step_time_p50_s": "median step",
     "device_utilization": "device utilization",
@@ -150,7 +145,9 @@ class Claim(BaseModel):
     @property
     def margin(self) -> float:
         """The change, as a share, below which a curve counts as flat."""
-        return self.flat or (FLAT_LOSS if self.column.endswith("_loss") else FLAT)
+        metric = BUILT_IN.get(self.column)
+        is_error = metric is not None and metric.is_score and not metric.is_higher_better
+        return self.flat or (FLAT_LOSS if is_error else FLAT)
 
     def said(self, x: str) -> str:
         """Return the claim as a sentence without a full stop: `training time falls with batch size`.

@@ -29,6 +29,8 @@ class Metric:
         unit: Of its values; empty where it has none.
         is_score: Whether it says how well a model predicts.
         knows_nothing: What a model that knows nothing scores; None where only its data say that, or it is no score.
+        least: No value is below it; of a loss, none that the project's own trainers compute.
+        most: No value is above it.
     """
 
     column: str
@@ -39,6 +41,8 @@ class Metric:
     unit: str = ""
     is_score: bool = False
     knows_nothing: float | None = None
+    least: float = -math.inf
+    most: float = math.inf
 
     @property
     def score(self) -> str:
@@ -59,13 +63,17 @@ def _time(column: str, title: str) -> Metric:
     return Metric(column, title, is_higher_better=False, margin=0.02, is_share=True, unit="s")
 
 
+def _error(column: str, title: str) -> Metric:
+    return Metric(column, title, is_higher_better=False, margin=0.02, is_share=True, is_score=True, least=0.0)
+
+
 # What the project's own trainers may evaluate, by name. A sample's loss is in nats, of a regression its squared error.
 SCORES: Mapping[str, Metric] = {
-    "loss": Metric("loss", "loss", is_higher_better=False, margin=0.02, is_share=True, is_score=True),
-    "accuracy": Metric("accuracy", "accuracy", is_higher_better=True, margin=0.01, is_share=False, is_score=True),
-    "mean_squared_error": Metric(
-        "mean_squared_error", "mean squared error", is_higher_better=False, margin=0.02, is_share=True, is_score=True
+    "loss": _error("loss", "loss"),
+    "accuracy": Metric(
+        "accuracy", "accuracy", is_higher_better=True, margin=0.01, is_share=False, is_score=True, least=0.0, most=1.0
     ),
+    "mean_squared_error": _error("mean_squared_error", "mean squared error"),
 }
 TRAIN_TIME = _time("train_time_s", "training time")
 TIME_TO_TARGET = _time("time_to_target_s", "time to target")
@@ -86,6 +94,13 @@ def scored(samples: Literal["train", "validation"], name: str) -> Metric:
     return replace(SCORES[name], column=f"{samples}_{name}", title=f"{words} {SCORES[name].title}")
 
 
+def evaluated(num_classes: int) -> tuple[str, ...]:
+    """Return the names of what the project's own trainers evaluate; a regression has no classes."""
+    return ("loss", "accuracy" if num_classes else "mean_squared_error")
+
+
+# The columns of scores, in the order of tables.
+SCORE_COLUMNS = tuple(scored(samples, name).column for samples in reversed(SAMPLES) for name in SCORES)
 BUILT_IN: Mapping[str, Metric] = {
     metric.column: metric
     for metric in (
@@ -112,6 +127,8 @@ def _matters(value: Any) -> Any:
     """Take a number for one in the metric's unit, and `2%` for a share."""
     if isinstance(value, str) and (found := _SHARE.fullmatch(value.strip())):
         return {"value": float(found[1]) / 100, "is_share": True}
+    if isinstance(value, bool | str | list | None):
+        raise ValueError("must be a number in the metric's unit, or a share such as 2%")
     return {"value": value} if isinstance(value, int | float) else value
 
 
@@ -121,7 +138,7 @@ class MetricDeclaration(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     better: Literal["higher", "lower"] = Field(description="Which values are better.")
-    matters: Annotated[Matters, BeforeValidator(_matters)] = Field(
+    matters: Annotated[Matters, BeforeValidator(_matters, json_schema_input_type=float | str)] = Field(
         description="The smallest difference that matters: a number in its unit, or a share such as `2%`."
     )
     unit: str = Field("", max_length=30, description="Unit of its values.")

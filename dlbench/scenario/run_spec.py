@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from dlbench.scenario.metrics import SCORE_COLUMNS, MetricDeclaration, declared
 from dlbench.scenario.settings import RENAMED, BatchScope, Divide, Finite, LearningRateScale, Seconds, Settings, about
 
 # Options whose values were once called otherwise: (model, option) to what a value was.
@@ -42,15 +43,13 @@ class Target(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    metric: Literal["train_loss", "train_accuracy", "validation_loss", "validation_accuracy"] = Field(
-        "validation_accuracy", description="What is measured at each evaluation."
+    metric: str = Field(
+        "validation_accuracy",
+        description="What is measured at each evaluation: a score, or what `metrics` declares.",
+        examples=list(SCORE_COLUMNS),
     )
-    value: Finite = Field(description="Reached at or above it (accuracy), at or below it (loss).")
+    value: Finite = Field(description="Reached at or above it where more is better (accuracy), else at or below it.")
     stop: bool = Field(False, description="End the run at the evaluation that reaches the value.")
-
-    def is_reached(self, value: float) -> bool:
-        """Whether a measured value reaches the target: accuracies from below, losses from above."""
-        return value <= self.value if self.metric.endswith("loss") else value >= self.value
 
 
 class Limits(BaseModel):
@@ -79,6 +78,7 @@ class RunSpec(BaseModel):
         settings: Every setting, with `cores_per_worker`, `launcher`, `communicator` and `algorithm` resolved.
         options: Options of the plugins with their defaults filled in, by dotted key: `model.hidden`.
         axes: The settings this arm has from an axis, by name; empty for a scenario without axes.
+        metrics: What a script of the user's own reports besides the scores that every dlbench knows.
         baseline: Whether dlbench added this run as a base line.
         batch_size_origin: `found` in old studies, where dlbench searched for the batch itself; never written.
     """
@@ -92,6 +92,7 @@ class RunSpec(BaseModel):
     options: dict[str, Any] = Field(default_factory=dict)
     axes: dict[str, Any] = Field(default_factory=dict)
     target: Target | None = None
+    metrics: dict[str, MetricDeclaration] = Field(default_factory=dict)
     limits: Limits = Field(default_factory=Limits)
     baseline: bool = False
     batch_size_origin: Literal["given", "found"] = Field("given", exclude=True)
@@ -141,6 +142,13 @@ class RunSpec(BaseModel):
             if self.settings.model == model and content["options"].get(option) in once:
                 content["options"][option] = once[content["options"][option]]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
+
+    def reaches_target(self, scores: Mapping[str, float | None]) -> bool:
+        """Whether scores, by column, are at the target or on the better side of it; without a target never."""
+        value = scores.get(self.target.metric) if self.target else None
+        if self.target is None or value is None:
+            return False
+        return declared(self.metrics)[self.target.metric].is_reached(value, self.target.value)
 
     @property
     def seed(self) -> int:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PrivateAttr
 
 from dlbench.scenario.goal import FORMS
+from dlbench.scenario.metrics import MetricDeclaration
 from dlbench.scenario.run_spec import Limits, Target
 from dlbench.scenario.settings import Count
 from dlbench.scenario.source import Path, Source
@@ -143,6 +144,10 @@ class Scenario(Limits):
     )
     given: tuple[str, ...] = Field(
         (), description="Axes that are conditions, not choices: an answer is made for each, never across."
+    )
+    metrics: Annotated[dict[str, MetricDeclaration], BeforeValidator(_filled)] = Field(
+        default_factory=dict,
+        description="What a script reports with `run.epoch(NAME=...)` besides losses and accuracies.",
     )
 
     _source: Source = PrivateAttr(default_factory=Source)

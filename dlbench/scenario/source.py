@@ -139,10 +139,7 @@ def _message(detail: ErrorDetails) -> str:
 def _hint(kind: str, value: Any, detail: ErrorDetails, path: Path) -> str:
     if kind in ("enum", "literal_error") and isinstance(value, str):
         expected = str(detail.get("ctx", {}).get("expected", "")).replace("'", "").replace(" or ", ", ").split(", ")
-        # Who asks for an accuracy means that of the samples which were not trained on.
-        return nearest(f"validation_{value}", [one for one in expected if one == f"validation_{value}"]) or nearest(
-            value, expected
-        )
+        return nearest(value, expected)
     key = str(path[-1] if path and isinstance(path[-1], str) else path[-2] if len(path) > 1 else "")
     if isinstance(value, str) and (values := _values_of_range(value)):
         return f"a range is not expanded: write its values, [{', '.join(map(str, values))}]"

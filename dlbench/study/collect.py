@@ -23,7 +23,6 @@ from dlbench.errors import UserError, shown
 from dlbench.records import files, parquet
 from dlbench.records.assignment import Assignment
 from dlbench.records.columns import (
-    EPOCHS,
     FIELD,
     NODES,
     OCCASIONAL,
@@ -75,6 +74,7 @@ class Collector:
         self.problem = ""
         self._folder = folder
         self._runs = {run.run_id: run for run in folder.record.runs}
+        self._metrics = tuple(dict.fromkeys(name for run in folder.record.runs for name in run.metrics))
         self._options = tuple(dict.fromkeys(key for run in folder.record.runs for key in run.options))
         self._lines: list[str] = []
         self._waiting: list[tuple[Attempt, Layout | None]] = []
@@ -136,7 +136,7 @@ class Collector:
             for attempt, layout in self._waiting:
                 journal = read_journal(attempt.folder / files.JOURNAL)
                 places = () if layout is None else topology(layout, self._folder.record.cluster, journal)
-                for table, lines in _derived_lines(attempt, journal, places).items():
+                for table, lines in _derived_lines(attempt, journal, places, self._metrics).items():
                     opened[table].writelines(lines)
                 for table, found in _occasional_lines(attempt, journal).items():
                     if found and table not in opened:
@@ -182,7 +182,7 @@ class Collector:
             row = self._row(attempt, assignment, outcome, Journal())
         layout = assignment.layout if assignment else None
         self.rows.append(row)
-        self._lines.append(line(row.get(column) for column in (*names("runs"), *self._options)))
+        self._lines.append(line(row.get(column) for column in (*names("runs"), *self._extra("runs"))))
         if journal is not None:
             self._waiting.append((attempt, layout))
         return row
@@ -221,7 +221,7 @@ class Collector:
 
     def _write_runs(self) -> None:
         with self._tolerant():
-            write_lines(self._folder.path / files.table("runs"), "runs", self._lines, self._options)
+            write_lines(self._folder.path / files.table("runs"), "runs", self._lines, self._extra("runs"))
 
     @contextlib.contextmanager
     def _continued(self, table: str) -> Iterator[IO[str] | parquet.ParquetLines]:
@@ -242,9 +242,13 @@ class Collector:
                 with path.open(encoding="utf-8", newline="") as before:
                     shutil.copyfileobj(before, file, COPY_BYTES)
             else:
-                file.write(header(table))
+                file.write(header(table, self._extra(table)))
             yield file
         (self._folder.path / files.compact_table(table)).unlink(missing_ok=True)
+
+    def _extra(self, table: str) -> tuple[str, ...]:
+        """Return the columns of a table that depend on the scenario."""
+        return {"runs": (*self._metrics, *self._options), "epochs": self._metrics}.get(table, ())
 
     def _is_compact(self) -> bool:
         """Whether the rows of steps go into Parquet: where that was chosen, or CSV would be too large."""
@@ -277,11 +281,13 @@ def _records(attempt: Attempt, outcome: Outcome) -> tuple[Assignment | None, Jou
     return assignment, journal
 
 
-def _derived_lines(attempt: Attempt, journal: Journal, places: Iterable[Mapping[str, Any]]) -> dict[str, Iterable[str]]:
+def _derived_lines(
+    attempt: Attempt, journal: Journal, places: Iterable[Mapping[str, Any]], metrics: Iterable[str]
+) -> dict[str, Iterable[str]]:
     """Return one attempt's lines of `epochs.csv`, `steps.csv`, `sensors.csv` and `topology.csv`."""
     start = (attempt.run_id, attempt.number)
     journal, _ = without_warm_up(journal)
-    epoch_columns = [column.name for column in EPOCHS[2:]]
+    epoch_columns = [*names("epochs")[2:], *metrics]
     return {
         "topology": (line((*start, *(row.get(column.name) for column in TOPOLOGY[2:]))) for row in places),
         "epochs": (line((*start, *(row.get(name) for name in epoch_columns))) for row in _epochs(attempt, journal)),

@@ -17,6 +17,7 @@ from dlbench import plugins
 from dlbench.errors import UserError, joined, nearest
 from dlbench.launch.environment import not_passed_on
 from dlbench.records import files, parquet
+from dlbench.records.columns import names
 from dlbench.records.machine import describe
 from dlbench.records.variables import is_digest
 from dlbench.scenario.check.scripts import executed, python_fault
@@ -87,7 +88,7 @@ def plan_study(request: Request) -> tuple[StudyPlan, Folder | None]:
     scenario, text = _scenario(request, folder)
     if folder is None and request.resume:
         folder = newest(request.output, scenario.name)
-    require_table_format(scenario)
+    require_tables(scenario)
     cluster = cluster_of(request.where, folder.record.cluster if folder else None)
     if folder is not None and not cluster.is_here:
         refuse_other_hosts(folder, cluster)
@@ -95,12 +96,16 @@ def plan_study(request: Request) -> tuple[StudyPlan, Folder | None]:
     return StudyPlan(scenario, text, runs, cluster, describe(), reference=_reference(scenario, request)), folder
 
 
-def require_table_format(scenario: Scenario) -> None:
-    """Refuse a form of step rows that cannot be written here.
+def require_tables(scenario: Scenario) -> None:
+    """Refuse a form of step rows that cannot be written here, and metrics that are called as other columns.
 
     Raises:
-        UserError: pyarrow is missing.
+        UserError: pyarrow is missing, or there is such a column.
     """
+    taken = {*names("runs"), *names("epochs"), "arm", "placement"}
+    if name := next((name for name in scenario.metrics if name in taken), ""):
+        where = scenario.source.where(("metrics", name))
+        raise UserError(f"{name} is a column of the tables already", where=where, hint="give the metric another name")
     if scenario.step_table is StepTable.PARQUET and not parquet.is_installed():
         where = scenario.source.where(("step_table",))
         raise UserError("`step_table: parquet` needs pyarrow", where=where, hint="pip install pyarrow")

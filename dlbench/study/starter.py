@@ -15,6 +15,7 @@ from dlbench import plugins
 from dlbench.analysis.formatting import one_line
 from dlbench.errors import UserError, nearest
 from dlbench.scenario.check.scripts import HOOK, SHELLS, interpreter_of, python_fault, simple_commands, text_of
+from dlbench.scenario.metrics import QUALITY
 from dlbench.scenario.read.document import inline
 
 AXES = ("workers", "batch_size", "strategy")
@@ -56,6 +57,7 @@ class _Lines:
 
     found: list[tuple[str, Any, str]] = field(default_factory=list)
     num_samples: int | None = None
+    num_classes: int | None = None
 
     def add(self, key: str, value: Any, why: str = "") -> None:
         self.found.append((key, value, why))
@@ -106,7 +108,7 @@ def starter(wish: Wish, name: str) -> str:
             _batch_sizes(base.num_samples, counts[-1]),
             "of each worker; `batch_scope: global` makes it that of all",
         )
-    return "\n".join((*_head(wish, name), "base:", *base.text(), "", *_axes(matrix), *_end(wish))) + "\n"
+    return "\n".join((*_head(wish, name), "base:", *base.text(), "", *_axes(matrix), *_end(wish, base))) + "\n"
 
 
 def _head(wish: Wish, name: str) -> Iterator[str]:
@@ -126,11 +128,12 @@ def _axes(matrix: _Lines) -> Iterator[str]:
         yield ""
 
 
-def _end(wish: Wish) -> Iterator[str]:
+def _end(wish: Wish, base: _Lines) -> Iterator[str]:
     yield "repeats: 5   # fewer cannot show what is chance"
     yield "# timeout_s: 30m                                              # ends a run that takes longer"
     if not wish.script:
-        yield "# target: {metric: validation_accuracy, value: 0.9}           # the time to it becomes a column"
+        target = f"{{metric: {QUALITY[1] if base.num_classes == 0 else QUALITY[0]}, value: 0.9}}"
+        yield f"# target: {target.ljust(51)}# the time to it becomes a column"
 
 
 def _of_script(wish: Wish, base: _Lines) -> str:
@@ -225,7 +228,7 @@ def _of_data(wish: Wish, base: _Lines) -> str:
         if describe
         else None
     )
-    base.num_samples = found.num_train if found else None
+    base.num_samples, base.num_classes = (found.num_train, found.num_classes) if found else (None, None)
     base.add("dataset", dataset, f"{found.num_train:,} samples" if found else "")
     for key, value in options.items():
         base.add(key, value, "all images get this size: theirs differ" if key == "dataset.image_size" else "")

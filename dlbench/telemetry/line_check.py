@@ -1,7 +1,7 @@
 """What a worker's lines may say: finite numbers in their ranges, texts, rows in the order in which they were made.
 
 The server checks a line before it acknowledges it. Readers of a journal check it again: an older dlbench, or a failing
-disk, may have written anything. Names that are not columns are ignored: a newer dlbench may have added them.
+disk, may have written anything. Facts that are not columns are ignored: a newer dlbench may have added them.
 """
 
 import math
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from dlbench.errors import shown
 from dlbench.records.columns import EPOCHS, FIELD, FORMULA_MARKS, RUNS, STEP_PHASES, STEPS, Kind
 from dlbench.records.result import Result
+from dlbench.scenario.metrics import SCORES
 from dlbench.telemetry.messages import MOST_ROWS, unpack_steps
 
 # Up to here a float64 holds every whole number.
@@ -41,11 +42,17 @@ class Range(NamedTuple):
         return self.least <= value <= self.most and not (self.is_whole and value != math.floor(value))
 
 
+_RUN_KINDS = {column.name: column.kind for column in RUNS}
+_EPOCH_KINDS = {column.name: column.kind for column in EPOCHS}
+_BOUNDED = tuple(name for name, score in SCORES.items() if score.most == 1)
+_SHARES = {name for name in (*_RUN_KINDS, *_EPOCH_KINDS) if name.endswith(_BOUNDED)}
+
+
 def range_of(name: str, kind: Kind | None) -> Range:
     """Return what a column may hold, by its name and kind; None is the kind of any other number."""
     if kind == "int":
         return Range(0, MOST_SAMPLES if name == "num_samples" else MOST_COUNT, is_whole=True)
-    if name.endswith("accuracy"):
+    if name in _SHARES:
         return Range(0, 1 + ROUNDING)
     if name == "at_s":  # the moment of a reading: before the first step, too
         return Range(-MOST_S, MOST_S)
@@ -60,8 +67,6 @@ _STEP_RANGES = {
 }
 # The others are unknown, NaN, where they could not be observed.
 _REQUIRED = {"step", "num_steps", "epoch", "phase", "num_samples", "started_at_s", "step_time_s"}
-_RUN_KINDS = {column.name: column.kind for column in RUNS}
-_EPOCH_KINDS = {column.name: column.kind for column in EPOCHS}
 
 
 class LineChecker:
@@ -123,6 +128,8 @@ class LineChecker:
 
     def _check_epoch(self, row: dict[str, Any]) -> None:
         _check_cells(row, _EPOCH_KINDS)
+        # Metrics that a scenario declares.
+        _check_values("row", {name: value for name, value in row.items() if name not in _EPOCH_KINDS})
         epoch = row.get("epoch")
         if epoch is None or epoch <= self._epoch:
             raise ValueError(f"epoch {shown(epoch)} comes after epoch {self._epoch}")

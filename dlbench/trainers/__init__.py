@@ -32,17 +32,20 @@ import numpy.typing as npt
 
 from dlbench.cgroups import ROOT
 from dlbench.records import hardware
+from dlbench.scenario.metrics import evaluated
 
 Array = npt.NDArray[Any]
+# Sums over samples by the name of a score (`dlbench.scenario.metrics.SCORES`): of losses, of correct predictions.
+Sums = dict[str, float]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The shape of samples and classes, and how samples enter the network.
+    """The shape of samples and of what is predicted, and how samples enter the network.
 
     Attributes:
         input_shape: Shape of one sample, without the batch.
-        num_classes: Number of classes.
+        num_classes: Number of classes; 0 where a sample has a number to predict: a regression, by its squared error.
         scale: A sample enters the network as `x * scale + offset` in floating point, computed by the trainer.
         offset: See `scale`.
         vocabulary: Where samples are tokens, whole numbers below this; they enter the network as int32, unscaled.
@@ -56,6 +59,16 @@ class Problem:
     offset: float = 0.0
     vocabulary: int | None = None
     target_shape: tuple[int, ...] = ()
+
+    @property
+    def num_outputs(self) -> int:
+        """Width of the network's last layer: a logit for each class, or the number that is predicted."""
+        return self.num_classes or 1
+
+    @property
+    def scores(self) -> tuple[str, ...]:
+        """Names of what is summed over samples; the loss is the first."""
+        return evaluated(self.num_classes)
 
 
 @dataclass(frozen=True)
@@ -83,9 +96,10 @@ class Threads:
 class Trainer(Protocol):
     """One replica, or all those that one process holds.
 
-    `x` is [n, ...] as stored, `y` is [n, *target_shape] of class numbers; losses are in nats. A count of correct
-    predictions is a whole number unless samples have positions. `gradient` and `step` take no samples, too: the
-    gradient is then zero, and neither moving statistics nor random generators change.
+    `x` is [n, ...] as stored, `y` is [n, *target_shape] of class numbers, or [n] of numbers to predict; losses are in
+    nats, or squared errors. Sums hold all of `scores`; `accuracy` counts correct predictions, a whole number unless
+    samples have positions. `gradient` and `step` take no samples, too: the gradient is then zero, and neither moving
+    statistics nor random generators change.
 
     A trainer that compiles for the size of a batch has besides
 
@@ -96,6 +110,8 @@ class Trainer(Protocol):
     """
 
     num_parameters: int
+    # Names of what it sums; `loss` is the first.
+    scores: tuple[str, ...]
     # Training cost of one sample (3 x forward, 1 MAC = 2 FLOP), or None where it cannot be counted.
     flops_per_sample: float | None
 
@@ -128,8 +144,8 @@ class Trainer(Protocol):
         `in_forward` is the strategy's sum over workers for layers with a `reduce` attribute (synchronised batch norm).
         """
 
-    def gradient(self, x: Array, y: Array, scale: float) -> tuple[Array, float, float]:
-        """Return (flat gradient of scale x the sum of the losses, sum of the losses, number of correct predictions).
+    def gradient(self, x: Array, y: Array, scale: float) -> tuple[Array, Sums]:
+        """Return (flat gradient of scale x the sum of the losses, sums over the samples).
 
         The gradient is a contiguous buffer owned by the trainer, valid until the next call, and may be overwritten.
         """
@@ -137,20 +153,25 @@ class Trainer(Protocol):
     def apply(self, update: Array, learning_rate: float) -> None:
         """Apply one optimizer step with the reduced flat gradient; done when it returns."""
 
-    def step(self, x: Array, y: Array, scale: float, learning_rate: float) -> tuple[float, float]:
-        """Run gradient, hook and update in one compiled call; return (sum of the losses, correct predictions).
+    def step(self, x: Array, y: Array, scale: float, learning_rate: float) -> Sums:
+        """Run gradient, hook and update in one compiled call; return the sums over the samples.
 
         With gradients accumulated, in as many calls as there are parts; the hook runs once, in the last.
         """
 
-    def evaluate(self, x: Array, y: Array) -> tuple[float, float]:
-        """Return (sum of the losses, correct predictions) of one batch of any size, in inference mode."""
+    def evaluate(self, x: Array, y: Array) -> Sums:
+        """Return the sums over one batch of any size, in inference mode."""
 
     def synchronize(self) -> None:
         """Return once the device has finished its work."""
 
     def facts(self) -> dict[str, Any]:
         """Return what is known once, by column name: versions, `device_name`, counted threads."""
+
+
+def added(sums: Sums, more: Sums) -> Sums:
+    """Return the sums of two batches together."""
+    return {name: value + more[name] for name, value in sums.items()}
 
 
 def flatten(arrays: list[Array], dtype: Any) -> Array:

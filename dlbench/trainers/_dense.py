@@ -4,11 +4,37 @@ All weights are views into one flat vector, layer by layer, kernel [in, out] row
 of a Keras model of the same `Dense` layers, so that flat parameters and gradients can be exchanged with it.
 """
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
 
-from dlbench.trainers import Array
+from dlbench.trainers import Array, Sums
+
+# Takes outputs [n, outputs] and targets [n], may overwrite the outputs, writes the derivative of the sum of the losses
+# by them, and returns the sums over the samples.
+Loss = Callable[[Array, Array, Array], Sums]
+
+
+def cross_entropy(logits: Array, y: Array, delta: Array) -> Sums:
+    """Return the sum of softmax cross-entropies in nats and the number of correct predictions; see `Loss`."""
+    rows = np.arange(len(y))
+    correct = int(np.count_nonzero(logits.argmax(axis=1) == y))
+    logits -= logits.max(axis=1, keepdims=True)
+    np.exp(logits, out=delta)
+    totals = delta.sum(axis=1, keepdims=True)
+    losses = np.log(totals[:, 0]) - logits[rows, y]
+    delta /= totals
+    delta[rows, y] -= 1
+    return {"loss": float(losses.sum(dtype=np.float64)), "accuracy": correct}
+
+
+def squared_error(outputs: Array, y: Array, delta: Array) -> Sums:
+    """Return the sum of the squared errors; see `Loss`."""
+    np.subtract(outputs, y[:, np.newaxis], out=delta)
+    total = float(np.square(delta).sum(dtype=np.float64))
+    delta *= 2
+    return {"loss": total, "mean_squared_error": total}
 
 
 class Layer:
@@ -43,16 +69,18 @@ class Layer:
 
 
 class DenseStack:
-    """Dense layers with ReLU between them and softmax cross-entropy above; no hidden layer: softmax regression.
+    """Dense layers with ReLU between them and a loss above; no hidden layer: softmax or linear regression.
 
     Args:
-        widths: Number of inputs, hidden widths, number of classes.
+        widths: Number of inputs, hidden widths, number of outputs.
+        loss: Of outputs and targets.
         dtype: float32 or float64.
         seed: Of the first kernels: normal, with variance 2 / inputs below a ReLU (He et al. 2015) and 1 / inputs
-            below the softmax. Biases start at zero.
+            below the loss. Biases start at zero.
     """
 
-    def __init__(self, widths: tuple[int, ...], dtype: type[np.floating], seed: int) -> None:
+    def __init__(self, widths: tuple[int, ...], loss: Loss, dtype: type[np.floating], seed: int) -> None:
+        self._loss = loss
         sizes = [(inputs + 1) * outputs for inputs, outputs in pairwise(widths)]
         self.parameters: Array = np.zeros(sum(sizes), dtype)
         self.gradient: Array = np.zeros_like(self.parameters)
@@ -64,26 +92,17 @@ class DenseStack:
         self._room = 0
         self._initialize(np.random.default_rng(seed))
 
-    def losses(self, x: Array, y: Array) -> tuple[Array, int]:
-        """Return each sample's loss in nats and the number of correct predictions for x [n, inputs] and y [n]."""
-        logits = self._forward(x)[-1]
-        correct = int(np.count_nonzero(logits.argmax(axis=1) == y))
-        logits -= logits.max(axis=1, keepdims=True)
-        chosen = logits[np.arange(len(y)), y]
-        exponentials = self.layers[-1].delta[: len(y)]
-        np.exp(logits, out=exponentials)
-        return np.log(exponentials.sum(axis=1)) - chosen, correct
+    def evaluate(self, x: Array, y: Array) -> Sums:
+        """Return the sums over samples x [n, inputs] with targets y [n]."""
+        return self._loss(self._forward(x)[-1], y, self.layers[-1].delta[: len(y)])
 
-    def differentiate(self, x: Array, y: Array, scale: float) -> tuple[float, int]:
-        """Write the gradient of scale x the sum of the losses; return that sum and the number of correct ones."""
-        losses, correct = self.losses(x, y)
+    def differentiate(self, x: Array, y: Array, scale: float) -> Sums:
+        """Write the gradient of scale x the sum of the losses; return the sums over the samples."""
+        sums = self.evaluate(x, y)
         delta = self.layers[-1].delta[: len(y)]
-        # `losses` has left exp(logits - max) here; softmax minus one-hot is the loss's derivative by the logits.
-        delta /= delta.sum(axis=1, keepdims=True)
-        delta[np.arange(len(y)), y] -= 1
         delta *= scale
         self._backward(x, delta)
-        return float(losses.sum(dtype=np.float64)), correct
+        return sums
 
     def _forward(self, x: Array) -> list[Array]:
         if len(x) > self._room:

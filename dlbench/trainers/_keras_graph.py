@@ -36,14 +36,14 @@ class InputSpecs(NamedTuple):
 class Graph:
     """What is compiled of one model.
 
-    The objective is scale x the sum of the samples' cross-entropies, plus the model's own regularisation losses with
+    The objective is scale x the sum of the samples' losses, plus the model's own regularisation losses with
     weight scale x n: summed over workers whose scales are 1 / global batch size, regularisation counts once.
 
     Args:
         tf: The module.
-        model: A built `keras.Model` that gives logits.
+        model: A built `keras.Model` that gives logits, or the number that is predicted.
         optimizer: A built optimizer.
-        problem: How samples become numbers, and what shape their classes have.
+        problem: How samples become numbers, and what is predicted of them.
         jit_compile: Compile with XLA.
         num_parts: A batch is differentiated in so many parts: `add` is called with all but the last, and `gradient` or
             `step` with that. Each part being a call of its own, its activations are gone when the next one starts,
@@ -96,7 +96,7 @@ class Graph:
         return summed
 
     def gradient(self, specs: InputSpecs) -> Any:
-        """Return f(x, y) -> one vector: all gradients, then the sum of the losses and the correct ones."""
+        """Return f(x, y) -> one vector: all gradients, then the sums of the scores."""
         tf = self._tf
 
         def gradient(x: Any, y: Any) -> Any:
@@ -128,7 +128,7 @@ class Graph:
         return [self._tf.reshape(part, v.shape) for part, v in zip(parts, self._variables, strict=True)]
 
     def step(self, specs: InputSpecs, reduce: Reduce | None) -> Any:
-        """Return f(x, y) -> [sum of the losses, correct ones]: gradient, `reduce` and update."""
+        """Return f(x, y) -> sums [scores]: gradient, `reduce` and update."""
 
         def step(x: Any, y: Any) -> Any:
             gradients, sums = self._differentiate(x, y, self._scale(specs))
@@ -138,15 +138,15 @@ class Graph:
         return self._compile(step, self._batch(specs))
 
     def evaluate(self, specs: InputSpecs) -> Any:
-        """Return f(x, y) -> [sum of the losses, correct ones] in inference mode."""
+        """Return f(x, y) -> sums [scores] in inference mode."""
 
         def evaluate(x: Any, y: Any) -> Any:
-            return self._sums(*self._losses(x, y, training=False))
+            return self._sums(self._scores(x, y, training=False))
 
         return self._compile(evaluate, self._batch(specs))
 
     def add(self, specs: InputSpecs) -> Any:
-        """Return f(x, y) -> [sum of the losses, correct ones], and keep the gradients."""
+        """Return f(x, y) -> sums [scores], and keep the gradients."""
 
         def add(x: Any, y: Any) -> Any:
             gradients, sums = self._differentiate_part(x, y, self._scale(specs))
@@ -157,7 +157,7 @@ class Graph:
         return self._compile(add, self._batch(specs))
 
     def _differentiate(self, x: Any, y: Any, scale: Any) -> tuple[list[Any], Any]:
-        """Return (gradients and all that were kept, [sum of the losses, correct ones]), and keep none any longer."""
+        """Return (gradients and all that were kept, sums [scores]), and keep none any longer."""
         gradients, sums = self._differentiate_part(x, y, scale)
         if not self._added:
             return gradients, sums
@@ -177,15 +177,15 @@ class Graph:
         )
 
     def _differentiate_part(self, x: Any, y: Any, scale: Any) -> tuple[list[Any], Any]:
-        """Return (gradients in the dtype of the flat vector, [sum of the losses, correct ones])."""
+        """Return (gradients in the dtype of the flat vector, sums [scores])."""
         tf = self._tf
         if x.shape[0] == 0:
             return self._differentiate_nothing(x, y, scale)
         variables = [variable.value for variable in self._variables]
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(variables)
-            losses, correct = self._losses(x, y, training=True)
-            objective = scale * tf.reduce_sum(losses)
+            scores = self._scores(x, y, training=True)
+            objective = scale * tf.reduce_sum(scores[0])
             if self._model.losses:
                 count = tf.cast(tf.shape(x)[0], self.dtype)
                 objective += scale * count * tf.cast(tf.add_n(self._model.losses), self.dtype)
@@ -193,7 +193,7 @@ class Graph:
         gradients = tape.gradient(objective, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         # `convert_to_tensor` makes the sparse gradient of an embedding dense.
         dense = [self._unscaled(tf.cast(tf.convert_to_tensor(g), self.dtype)) for g in gradients]
-        return dense, self._sums(losses, correct)
+        return dense, self._sums(scores)
 
     def _differentiate_nothing(self, x: Any, y: Any, scale: Any) -> tuple[list[Any], Any]:
         """Return zeros, without a use of the model: convolutions fail without a sample, and means would be 0 / 0.
@@ -205,7 +205,8 @@ class Graph:
         summing = [layer for layer in self._model._flatten_layers() if getattr(layer, "reduce", None) is not None]
         if not summing:
             zeros = zip(self._variables, tf.unstack(self._zeros.read_value()), strict=True)
-            return [tf.fill(variable.shape, zero) for variable, zero in zeros], tf.zeros([2], self.dtype)
+            no_sums = tf.zeros([len(self.problem.scores)], self.dtype)
+            return [tf.fill(variable.shape, zero) for variable, zero in zeros], no_sums
         shared = {id(variable) for layer in summing for variable in layer.non_trainable_variables}
         own = [variable for variable in self._model.non_trainable_variables if id(variable) not in shared]
         before = [tf.identity(variable.value) for variable in own]
@@ -219,11 +220,17 @@ class Graph:
             variable.assign(value)
         return gradients, sums * 0
 
-    def _losses(self, x: Any, y: Any, training: bool) -> tuple[Any, Any]:
-        """Return each sample's cross-entropy in nats and the share of its predictions that is correct."""
+    def _scores(self, x: Any, y: Any, training: bool) -> tuple[Any, Any]:
+        """Return each sample's cross-entropy in nats and the share of its predictions that is correct.
+
+        Where numbers are predicted, its squared error for both: it is the loss, too.
+        """
         tf = self._tf
-        labels = tf.cast(y, tf.int32)
         logits = tf.cast(self._model(self._as_input(x), training=training), self.dtype)
+        if not self.problem.num_classes:
+            errors = tf.square(logits[:, 0] - tf.cast(y, self.dtype))
+            return errors, errors
+        labels = tf.cast(y, tf.int32)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
         correct = tf.cast(tf.equal(tf.argmax(logits, axis=-1, output_type=tf.int32), labels), self.dtype)
         positions = list(range(1, 1 + len(self.problem.target_shape)))
@@ -231,10 +238,9 @@ class Graph:
             (tf.reduce_mean(losses, positions), tf.reduce_mean(correct, positions)) if positions else (losses, correct)
         )
 
-    def _sums(self, losses: Any, correct: Any) -> Any:
-        """Return [sum of the losses, correct ones]: one tensor is fetched more cheaply than two."""
-        tf = self._tf
-        return tf.stack([tf.reduce_sum(losses), tf.reduce_sum(correct)])
+    def _sums(self, scores: tuple[Any, ...]) -> Any:
+        """Return sums [scores]: one tensor is fetched more cheaply than two."""
+        return self._tf.stack([self._tf.reduce_sum(score) for score in scores])
 
     def _as_input(self, x: Any) -> Any:
         if self.problem.vocabulary is not None:

@@ -14,7 +14,7 @@ def build(plugin: Plugin, options: Options, problem: Problem) -> Any:
 
     Raises:
         UserError: The plugin has no Keras builder, refuses the samples' shape, or returns something else than a
-            model from samples to logits [n, *target_shape, num_classes].
+            model from samples to outputs [n, *target_shape, num_outputs].
     """
     model = _call(plugin, options, problem)
     _check_type(model, plugin.name)
@@ -71,15 +71,15 @@ def _check_output(model: Any, name: str, problem: Problem) -> None:
             hint="build its input from problem.input_shape",
         ) from error
     shape = getattr(output, "shape", None)
-    wanted = (*problem.target_shape, problem.num_classes)
+    wanted = (*problem.target_shape, problem.num_outputs)
     if shape is None or tuple(shape) != (None, *wanted):
         got = list(shape) if shape is not None else type(output).__name__
         has_more = shape is not None and len(shape) > len(wanted) + 1
         raise UserError(
-            f"model {name!r} must return logits of shape [n, {', '.join(map(str, wanted))}] (None stands for n), "
+            f"model {name!r} must return outputs of shape [n, {', '.join(map(str, wanted))}] (None stands for n), "
             f"not {got}",
             hint=f"{'flatten or pool samples first (layers.Flatten()), and ' * has_more}end it with "
-            "Dense(problem.num_classes)",
+            "Dense(problem.num_outputs)",
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dlbench.trainers import Array, flatten
+from dlbench.trainers import Array, Sums, flatten
 from dlbench.trainers._keras_graph import Graph, InputSpecs
 from dlbench.trainers._keras_trainer import KerasTrainer, assign, read
 
@@ -109,8 +109,8 @@ class ReplicatedTrainer(KerasTrainer):
         for variables, part in zip(replicas, np.split(flat, len(replicas)), strict=True):
             assign(variables, part)
 
-    def evaluate(self, x: Array, y: Array) -> tuple[float, float]:
-        """Return (sum of the losses, correct predictions) of one batch of any size, in inference mode.
+    def evaluate(self, x: Array, y: Array) -> Sums:
+        """Return the sums over one batch of any size, in inference mode.
 
         The first replica alone takes what is too little for all: oneDNN's convolutions fail without a sample.
         """

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlbench.errors import UserError
-from dlbench.trainers import Array, _keras_model, flatten, parts_of_batch, processor_name
+from dlbench.trainers import Array, Sums, _keras_model, added, flatten, parts_of_batch, processor_name
 from dlbench.trainers._keras_graph import Graph, InputSpecs
 
 # What Eigen aligns tensors to; TensorFlow aborts the process on a tensor that is aligned to less.
@@ -167,7 +167,9 @@ class KerasTrainer:
         self._gradient: tuple[Array | None, Any] = (None, None)
         self._reduce: Callable[[list[Any]], list[Any]] | None = None
         self._learning_rate = float("nan")
-        self._has_positions = bool(graph.problem.target_shape)
+        self.scores = graph.problem.scores
+        # Of a sample with positions a share may be correct.
+        self._counted = () if graph.problem.target_shape else ("accuracy",)
         self.num_parameters = sum(int(np.prod(v.shape)) for v in self._weights)
         self.flops_per_sample = _keras_model.flops(model)
 
@@ -229,21 +231,21 @@ class KerasTrainer:
         self._compiled.clear()
         self._is_compiled = True
 
-    def gradient(self, x: Array, y: Array, scale: float) -> tuple[Array, float, float]:
-        """Return (flat gradient of scale x the sum of the losses, sum of the losses, correct predictions).
+    def gradient(self, x: Array, y: Array, scale: float) -> tuple[Array, Sums]:
+        """Return (flat gradient of scale x the sum of the losses, sums over the samples).
 
         The gradient is TensorFlow's own memory, fresh in each call, not a copy of it.
         """
-        x, y, loss, correct = self._add_all_but_the_last(x, y, scale)
+        x, y, sums = self._add_all_but_the_last(x, y, scale)
         call = self._call("gradient", specs_of(x, y, scale), self._graph.gradient)
         tensor = call(self._tensor("x", x), self._tensor("y", y))
         packed = _memory_of(tensor)
         if not len(y):
             packed = packed.copy()  # zeros may be memory of the graph's own: what is reduced into them would stay
-        last_loss, last_correct = self._as_sums(packed[-2:])
-        gradient, is_copy = packed[:-2], packed.flags.owndata or self._graph.on_accelerator
+        gradient, last = packed[: -len(self.scores)], packed[-len(self.scores) :]
+        is_copy = packed.flags.owndata or self._graph.on_accelerator
         self._gradient = gradient, None if is_copy else tensor
-        return gradient, loss + last_loss, correct + last_correct
+        return gradient, added(sums, self._as_sums(last))
 
     def apply(self, update: Array, learning_rate: float) -> None:
         """Apply one optimizer step with the reduced flat gradient; done when it returns."""
@@ -255,17 +257,15 @@ class KerasTrainer:
         call(tensor if tensor is not None and update is gradient else self._tensor("update", update))
         self.synchronize()
 
-    def step(self, x: Array, y: Array, scale: float, learning_rate: float) -> tuple[float, float]:
-        """Run gradient, hook and update in one compiled call; return (sum of the losses, correct predictions)."""
+    def step(self, x: Array, y: Array, scale: float, learning_rate: float) -> Sums:
+        """Run gradient, hook and update in one compiled call; return the sums over the samples."""
         self._set_learning_rate(learning_rate)
-        x, y, loss, correct = self._add_all_but_the_last(x, y, scale)
+        x, y, sums = self._add_all_but_the_last(x, y, scale)
         call = self._call("step", specs_of(x, y, scale), lambda specs: self._graph.step(specs, self._reduce))
-        sums = _memory_of(call(self._tensor("x", x), self._tensor("y", y)))
-        last_loss, last_correct = self._as_sums(sums)
-        return loss + last_loss, correct + last_correct
+        return added(sums, self._as_sums(_memory_of(call(self._tensor("x", x), self._tensor("y", y)))))
 
-    def evaluate(self, x: Array, y: Array) -> tuple[float, float]:
-        """Return (sum of the losses, correct predictions) of one batch of any size, in inference mode."""
+    def evaluate(self, x: Array, y: Array) -> Sums:
+        """Return the sums over one batch of any size, in inference mode."""
         call = self._call("evaluate", InputSpecs(x.dtype, y.dtype), self._graph.evaluate)
         return self._as_sums(_memory_of(call(self._tensor("x", x), self._tensor("y", y))))
 
@@ -316,18 +316,17 @@ class KerasTrainer:
         for worker, variables, part in zip(self._workers, self._own(self._seeds), parts, strict=True):
             assign(variables, shifted(part, worker))
 
-    def _add_all_but_the_last(self, x: Array, y: Array, scale: float) -> tuple[Array, Array, float, float]:
+    def _add_all_but_the_last(self, x: Array, y: Array, scale: float) -> tuple[Array, Array, Sums]:
         """Differentiate all parts of a batch but the last; return that one, and the sums of those before it."""
-        loss, correct = 0.0, 0.0 if self._has_positions else 0
+        sums: Sums = dict.fromkeys(self.scores, 0)
         if self._graph.num_parts == 1:
-            return x, y, loss, correct
+            return x, y, sums
         *parts, last = parts_of_batch(len(y), self._graph.num_parts)
         for part in parts:
             part_x, part_y = x[part], y[part]
             call = self._call("add", specs_of(part_x, part_y, scale), self._graph.add)
-            sums = _memory_of(call(self._tensor("x", part_x), self._tensor("y", part_y)))
-            loss, correct = (a + b for a, b in zip((loss, correct), self._as_sums(sums), strict=True))
-        return x[last], y[last], loss, correct
+            sums = added(sums, self._as_sums(_memory_of(call(self._tensor("x", part_x), self._tensor("y", part_y)))))
+        return x[last], y[last], sums
 
     def _call(self, name: str, specs: InputSpecs, make: Callable[[InputSpecs], Any]) -> Any:
         call = self._compiled.get((name, specs))
@@ -341,10 +340,10 @@ class KerasTrainer:
             return self._tf.constant(array)
         return self._buffers.tensor(name, array)
 
-    def _as_sums(self, sums: Array) -> tuple[float, float]:
-        """Return (sum of the losses, correct predictions), the latter whole where a sample has one class."""
-        loss, correct = float(sums[0]), float(sums[1])
-        return loss, correct if self._has_positions else round(correct)
+    def _as_sums(self, sums: Array) -> Sums:
+        """Return sums by name; a count of correct predictions is whole where a sample has one class."""
+        named = zip(self.scores, sums.tolist(), strict=True)
+        return {name: round(value) if name in self._counted else value for name, value in named}
 
     def _set_learning_rate(self, value: float) -> None:
         if self._learning_rate != value:

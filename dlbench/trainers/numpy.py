@@ -1,4 +1,4 @@
-"""Softmax regression and ReLU networks in plain NumPy, on the processor; starts in a tenth of a second."""
+"""Softmax and linear regression and ReLU networks in plain NumPy, on the processor; starts in a tenth of a second."""
 
 import math
 from collections.abc import Callable
@@ -9,8 +9,8 @@ import numpy as np
 from dlbench.errors import UserError
 from dlbench.plugins import Options, Plugin
 from dlbench.scenario.settings import Settings
-from dlbench.trainers import Array, Problem, Threads, parts_of_batch, processor_name
-from dlbench.trainers._dense import DenseStack
+from dlbench.trainers import Array, Problem, Sums, Threads, added, parts_of_batch, processor_name
+from dlbench.trainers._dense import DenseStack, cross_entropy, squared_error
 from dlbench.trainers._flat_optimizers import FLAT_OPTIMIZERS, FlatOptimizer, make_flat_optimizer
 
 OPTIONS = Options
@@ -44,12 +44,13 @@ def create(
             hint="use `trainer: keras_tensorflow`, or one of the models softmax and mlp",
         )
     if problem.vocabulary is not None or problem.target_shape:
-        raise UserError("the numpy trainer takes one class for each sample of numbers: no tokens, and no sequences")
+        raise UserError("the numpy trainer takes samples of numbers with one target each: no tokens, no sequences")
     if settings.precision not in PRECISIONS:
         raise UserError(f"the numpy trainer computes in {' or '.join(PRECISIONS)}, not in {settings.precision}")
     num_threads = _limit_threads(threads.intra_op)
-    widths = (math.prod(problem.input_shape), *builder(problem, model_options), problem.num_classes)
-    stack = DenseStack(widths, np.dtype(settings.precision.value).type, seed)
+    widths = (math.prod(problem.input_shape), *builder(problem, model_options), problem.num_outputs)
+    loss = cross_entropy if problem.num_classes else squared_error
+    stack = DenseStack(widths, loss, np.dtype(settings.precision.value).type, seed)
     optimizer = make_flat_optimizer(settings, stack.parameters)
     return NumpyTrainer(stack, optimizer, problem, num_threads, settings.gradient_accumulation_steps)
 
@@ -69,6 +70,7 @@ class NumpyTrainer:
         self._input: Array = np.empty((0, math.prod(problem.input_shape)), stack.parameters.dtype)
         self._reduce: Callable[[list[Any]], list[Any]] | None = None
         self.num_parameters = stack.parameters.size
+        self.scores = problem.scores
         self.flops_per_sample: float | None = 3.0 * sum(2 * layer.kernel.size for layer in stack.layers)
 
     def parameters(self) -> Array:
@@ -106,35 +108,33 @@ class NumpyTrainer:
         """Keep the hook for `step`: it is given one array for each kernel and bias. No layer needs `in_forward`."""
         self._reduce = in_graph
 
-    def gradient(self, x: Array, y: Array, scale: float) -> tuple[Array, float, float]:
-        """Return (flat gradient of scale x the sum of the losses, sum of the losses, correct predictions)."""
+    def gradient(self, x: Array, y: Array, scale: float) -> tuple[Array, Sums]:
+        """Return (flat gradient of scale x the sum of the losses, sums over the samples)."""
         # A diverging run is recognised by its loss; NumPy's warnings would only repeat it.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             if self._num_parts > 1:
                 return self._accumulate(x, y, scale)
-            loss, correct = self._stack.differentiate(self._as_input(x), y, scale)
-        return self._stack.gradient, loss, correct
+            return self._stack.gradient, self._stack.differentiate(self._as_input(x), y, scale)
 
     def apply(self, update: Array, learning_rate: float) -> None:
         """Apply one optimizer step with the reduced flat gradient."""
         with np.errstate(over="ignore", invalid="ignore"):
             self._optimizer.apply(self._stack.parameters, update, learning_rate)
 
-    def step(self, x: Array, y: Array, scale: float, learning_rate: float) -> tuple[float, float]:
-        """Run gradient, hook and update; return (sum of the losses, correct predictions)."""
-        flat, loss, correct = self.gradient(x, y, scale)
+    def step(self, x: Array, y: Array, scale: float, learning_rate: float) -> Sums:
+        """Run gradient, hook and update; return the sums over the samples."""
+        flat, sums = self.gradient(x, y, scale)
         if self._reduce is not None:
             parts = [part for layer in self._stack.layers for part in (layer.kernel_gradient, layer.bias_gradient)]
             for part, reduced in zip(parts, self._reduce(parts), strict=True):
                 part[...] = reduced
         self.apply(flat, learning_rate)
-        return loss, correct
+        return sums
 
-    def evaluate(self, x: Array, y: Array) -> tuple[float, float]:
-        """Return (sum of the losses, correct predictions) of one batch of any size."""
+    def evaluate(self, x: Array, y: Array) -> Sums:
+        """Return the sums over one batch of any size."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            losses, correct = self._stack.losses(self._as_input(x), y)
-        return float(losses.sum(dtype=np.float64)), correct
+            return self._stack.evaluate(self._as_input(x), y)
 
     def synchronize(self) -> None:
         """Return at once: NumPy computes synchronously."""
@@ -149,16 +149,15 @@ class NumpyTrainer:
             "inter_op_threads": 1,
         }
 
-    def _accumulate(self, x: Array, y: Array, scale: float) -> tuple[Array, float, float]:
+    def _accumulate(self, x: Array, y: Array, scale: float) -> tuple[Array, Sums]:
         """Differentiate part by part; the sum ends in the stack's own gradient, of which `step` hands out views."""
-        loss, correct = 0.0, 0
+        sums: Sums = dict.fromkeys(self.scores, 0)
         self._total[...] = 0
         for part in parts_of_batch(len(y), self._num_parts):
-            part_loss, part_correct = self._stack.differentiate(self._as_input(x[part]), y[part], scale)
+            sums = added(sums, self._stack.differentiate(self._as_input(x[part]), y[part], scale))
             self._total += self._stack.gradient
-            loss, correct = loss + part_loss, correct + part_correct
         self._stack.gradient[...] = self._total
-        return self._stack.gradient, loss, correct
+        return self._stack.gradient, sums
 
     def _as_input(self, x: Array) -> Array:
         """Return samples as [n, inputs] numbers of the run's precision: x scale + offset, in a buffer of its own."""

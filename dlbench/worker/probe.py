@@ -128,7 +128,7 @@ def make_steps(replica: ProbeReplica, run: "RunSpec", *, apart: bool) -> None:
     for number in range(STEPS):
         x, y = _samples(replica, size, number)
         if apart:
-            gradient, _, _ = trainer.gradient(x, y, 1 / size)
+            gradient, _ = trainer.gradient(x, y, 1 / size)
             trainer.apply(gradient.copy(), rate)
         else:
             trainer.step(x, y, 1 / size, rate)

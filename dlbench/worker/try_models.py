@@ -25,7 +25,7 @@ def main() -> None:
 
 def attempt(trial: ModelTrial) -> ModelFault:
     """Build one model; return what is wrong with it, or with its data set where that has to be prepared."""
-    run = trial.run
+    run, problem = trial.run, None
     try:
         problem = Problem(**trial.shapes) if trial.shapes is not None else _prepared(run)
         plugins.load("trainers", run.settings.trainer).get("start")(run.settings, Threads(1, 1))
@@ -34,7 +34,9 @@ def attempt(trial: ModelTrial) -> ModelFault:
     except UserError as error:
         return ModelFault(message=error.message, hint=error.hint, where=error.where)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a user's code raises
-        return ModelFault(message=one_line(error), where=_place(error))
+        is_regression = problem is not None and not problem.num_classes
+        hint = "the data set has numbers to predict, no classes: end the model with Dense(problem.num_outputs)"
+        return ModelFault(message=one_line(error), hint=hint * is_regression, where=_place(error))
     return ModelFault()
 
 

@@ -60,7 +60,7 @@ def test_a_plain_script_has_the_rows_of_a_run(tmp_path):
     assert field(rows, "loss")[-20:].mean() < field(rows, "loss")[:20].mean()
     assert np.isnan(field(rows, "communication_time_s")).all()
     assert [row["epoch"] for row in ended.journal.epochs] == [1, 2, 3, 4]
-    assert result.validation_accuracy == ended.journal.epochs[-1]["validation_accuracy"] > 0.9
+    assert result.scores["validation_accuracy"] == ended.journal.epochs[-1]["validation_accuracy"] > 0.9
     assert result.num_parameters == 650
     assert result.segments == ()  # no barrier, no rate
     assert "numpy_version" in ended.journal.facts[0]

@@ -133,13 +133,13 @@ def good():
     return np.zeros((30, 2)), np.arange(30) % 3
 
 def bad():
-    return np.zeros((30, 2)), np.arange(30) + 0.5
+    return np.zeros((30, 2)), np.arange(30.0)
 """
 
 
 def test_data_that_run_refuses_is_refused_by_check_and_init_in_the_same_words(here: Path) -> None:
     x = np.random.default_rng(0).normal(size=(60, 4))
-    np.savez("labels.npz", x=x, y=np.arange(60) % 3 + 0.5)
+    np.savez("labels.npz", x=x, y=np.arange(60.0) % 3)
     np.savez("nan.npz", x=np.where(x > 2, np.nan, x), y=np.arange(60) % 3)
     for label in ("a", "b"):
         (here / "damaged" / label).mkdir(parents=True)

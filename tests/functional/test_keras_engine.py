@@ -172,7 +172,7 @@ def test_every_precision_serves_every_kind_of_step(
         weights = trainer.parameters()
         assert weights.dtype == (np.float64 if precision == "float64" else np.float32)
         assert least <= np.linalg.norm(weights - start - change) / np.linalg.norm(change) <= most
-        assert np.isfinite(trainer.evaluate(*given)[0])
+        assert np.isfinite(trainer.evaluate(*given)["loss"])
 
 
 # Tokens, and a class at each position.
@@ -201,12 +201,12 @@ def test_tokens_with_a_class_at_each_position() -> None:
     x, y = random.integers(0, 9, (12, 6)).astype(np.uint8), random.integers(0, 9, (12, 6)).astype(np.int32)
     trainer = own(characters, what)
     for _ in range(20):
-        flat, loss, correct = trainer.gradient(x, y, 1 / 12)
-        assert (loss, correct) == pytest.approx(expected_of_positions(trainer, x, y), rel=1e-12)
+        flat, sums = trainer.gradient(x, y, 1 / 12)
+        assert tuple(sums.values()) == pytest.approx(expected_of_positions(trainer, x, y), rel=1e-12)
         trainer.apply(flat, 2.0)
-    loss, correct = trainer.evaluate(x, y)
-    assert (loss, correct) == pytest.approx(expected_of_positions(trainer, x, y), rel=1e-12)
-    assert correct % 1 != 0
+    sums = trainer.evaluate(x, y)
+    assert tuple(sums.values()) == pytest.approx(expected_of_positions(trainer, x, y), rel=1e-12)
+    assert sums["accuracy"] % 1 != 0
     contract.check_gradient_is_that_of_the_loss(trainer, (x, y))
     contract.check_parts_sum_to_the_whole(lambda **more: own(characters, what, **more), (x, y))
 

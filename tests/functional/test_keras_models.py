@@ -96,11 +96,11 @@ def test_every_model_is_tested_here_or_with_the_trainer() -> None:
 def test_each_learns_in_lower_precision(case: str) -> None:
     """The loss on a fixed batch falls well below that of guessing."""
     trainer, (x, y) = make(case, precision=PRECISIONS[case], optimizer="adam"), given_to(case)
-    before = trainer.evaluate(x, y)[0]
+    before = trainer.evaluate(x, y)["loss"]
     trainer.compile(None)
     for _ in range(120):
         trainer.step(x, y, 1 / len(y), 0.01)
-    assert trainer.evaluate(x, y)[0] < 0.8 * before
+    assert trainer.evaluate(x, y)["loss"] < 0.8 * before
     assert trainer.parameters().dtype == np.float32
 
 

@@ -59,10 +59,10 @@ def test_batch_norm(given: Batch) -> None:
     assert np.array_equal(trainer.statistics(), moved)
     trainer.gradient(*given, 1.0)
     assert not np.array_equal(trainer.statistics(), moved)
-    loss = trainer.evaluate(*given)[0]
+    loss = trainer.evaluate(*given)["loss"]
     trainer.set_statistics(moved)
     assert np.array_equal(trainer.statistics(), moved)
-    assert trainer.evaluate(*given)[0] != loss
+    assert trainer.evaluate(*given)["loss"] != loss
     contract.check_evaluation_is_exact(trainer, given)
 
 
@@ -274,10 +274,10 @@ def test_sparse_gradients_and_unused_weights() -> None:
 def test_own_models_that_cannot_be_trained() -> None:
     for function, words in (
         (with_softmax, "from_logits"),
-        (one_logit, "logits of shape [n, 10]"),
+        (one_logit, "outputs of shape [n, 10]"),
         (other_input, "cannot take samples of shape [8, 8, 1]"),
         (no_model, "must return a keras.Model, not list"),
-        (no_weights, "logits of shape [n, 10]"),
+        (no_weights, "outputs of shape [n, 10]"),
     ):
         with pytest.raises(UserError, match="model") as caught:
             own(function)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dlbench.trainers import Problem
 from tests.unit.trainers import contract
 from tests.unit.trainers.contract import create
 
@@ -27,12 +28,12 @@ TRAJECTORIES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def pair(model: str, **settings: Any) -> tuple[Any, Any]:
+def pair(model: str, what: Problem = WHAT, **settings: Any) -> tuple[Any, Any]:
     """Return both trainers with NumPy's weights."""
     name, options = MODELS[model]
     ours, theirs = (
-        create("numpy", name, WHAT, options, **settings),
-        create("keras_tensorflow", name, WHAT, options, **settings),
+        create("numpy", name, what, options, **settings),
+        create("keras_tensorflow", name, what, options, **settings),
     )
     assert ours.num_parameters == theirs.num_parameters
     assert ours.flops_per_sample == theirs.flops_per_sample
@@ -40,14 +41,15 @@ def pair(model: str, **settings: Any) -> tuple[Any, Any]:
     return ours, theirs
 
 
+@pytest.mark.parametrize("what", [WHAT, contract.regression(*WHAT.input_shape)], ids=["classes", "numbers"])
 @pytest.mark.parametrize("model", MODELS)
-def test_gradient_and_evaluation(model: str) -> None:
-    ours, theirs = pair(model)
-    given = contract.batch(WHAT, 30)
-    for one, other in zip(ours.gradient(*given, 1 / 30), theirs.gradient(*given, 1 / 30), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-13)
-    assert ours.evaluate(*given)[1] == theirs.evaluate(*given)[1]
-    assert ours.evaluate(*given)[0] == pytest.approx(theirs.evaluate(*given)[0], rel=1e-12)
+def test_gradient_and_evaluation(model: str, what: Problem) -> None:
+    ours, theirs = pair(model, what)
+    given = contract.batch(what, 30)
+    (one, sums), (other, other_sums) = (trainer.gradient(*given, 1 / 30) for trainer in (ours, theirs))
+    np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-13)
+    assert sums == pytest.approx(other_sums, rel=1e-10)
+    assert ours.evaluate(*given) == pytest.approx(theirs.evaluate(*given), rel=1e-12)
 
 
 @pytest.mark.parametrize(("model", "settings"), TRAJECTORIES)
@@ -59,7 +61,7 @@ def test_trajectory(model: str, settings: dict[str, Any]) -> None:
         given = contract.batch(WHAT, 8 + step % 2, seed=step)
         rate = 0.02 if step < 10 else 0.01
         for trainer in (ours, theirs):
-            flat, _, _ = trainer.gradient(*given, 1 / len(given[1]))
+            flat, _ = trainer.gradient(*given, 1 / len(given[1]))
             trainer.apply(flat, rate)
     np.testing.assert_allclose(ours.parameters(), theirs.parameters(), rtol=0, atol=1e-10)
     assert np.abs(ours.parameters() - first).max() > 1e-2

@@ -109,7 +109,7 @@ def test_mistakes_of_the_scenario_and_the_command_line(subtests: pytest.Subtests
         (f"base: {{{FAST}}}\nmatrix: {{workers: 2}}", [], "write a list: [2]"),
         (f"timeout_s: 5 minutes\nbase: {{{FAST}}}", [], "timeout_s must be a number"),
         (f"base: {{{FAST}}}\ntarget: {{metric: validation_acuracy, value: 0.5}}", [], "validation_accuracy"),
-        (f"base: {{{FAST}}}\ntarget: {{value: 90}}", [], "an accuracy lies between 0 and 1"),
+        (f"base: {{{FAST}}}\ntarget: {{value: 90}}", [], "accuracy lies between 0 and 1"),
         ("base:\n\ttrainer: numpy", [], "there is a tab here"),
         ("- 1", [], "a scenario is a mapping"),
         ("", [], "is empty"),

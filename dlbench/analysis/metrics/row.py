@@ -12,9 +12,10 @@ from dlbench.analysis.metrics.warm_up import without_warm_up
 from dlbench.errors import UserError
 from dlbench.records.columns import SCHEMA_VERSION, names
 from dlbench.records.outcome import Outcome
-from dlbench.records.result import AGREEMENTS, Result, Segment
+from dlbench.records.result import AGREEMENTS, BEST, Result, Segment
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.layout import Layout
+from dlbench.scenario.metrics import SCORE_COLUMNS
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.telemetry.journal import Journal, Rows
 
@@ -29,11 +30,6 @@ FIRST = (
     "validation_samples",
     "samples_dropped",
     "steps",
-    "train_loss",
-    "train_accuracy",
-    "validation_loss",
-    "validation_accuracy",
-    "best_validation_accuracy",
     "time_to_target_s",
     "epochs_to_target",
 )
@@ -88,11 +84,12 @@ def run_row(
     journal, warmup_detected = without_warm_up(journal)
     is_complete = len(journal.results) == processes and len(by_servers) == len(servers)
     results = journal.results if is_complete else {}
-    row: dict[str, Any] = dict.fromkeys(names("runs"))
+    row: dict[str, Any] = dict.fromkeys((*names("runs"), *run.metrics))
     row |= _specification(run)
     row |= _attempt(attempt, outcome)
     row |= _layout(layout) | _cost(run, attempt.prices, layout, outcome)
     row |= _results(journal.results.values(), by_servers, complete=bool(results))
+    row |= _scores(run, journal.results.values())
     if run.settings.is_simulated:
         row |= _simulated(run, row)
     row["warmup_detected"] = warmup_detected
@@ -272,6 +269,13 @@ def _results(results: Iterable[Result], by_servers: list[Result], *, complete: b
     if row.get("bytes_sent") is not None and steps:
         row["bytes_sent_per_step"] = row["bytes_sent"] / steps
     return row
+
+
+def _scores(run: RunSpec, results: Iterable[Result]) -> dict[str, float | None]:
+    """Return the scores, the same of all workers: of each the first that is known."""
+    known = [(name, value) for one in results for name, value in one.scores.items() if value is not None]
+    first = dict(reversed(known))
+    return {name: first.get(name) for name in (*SCORE_COLUMNS, BEST, *run.metrics)}
 
 
 def _staleness(results: Iterable[Result]) -> dict[str, Any]:

@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.arms import METRICS, TIME_TO_TARGET, Row, records
+from dlbench.analysis.arms import Row, records
 from dlbench.analysis.groups import varying
 from dlbench.report.data import ReportData
+from dlbench.scenario.metrics import BUILT_IN, SCORE_COLUMNS
 from dlbench.scenario.scenario import name_from
 
 if TYPE_CHECKING:
     import pandas as pd
 
-CURVES = ("train_loss", "train_accuracy", "validation_loss", "validation_accuracy", "learning_rate")
-RESULTS = (*METRICS, TIME_TO_TARGET)
+CURVES = (*SCORE_COLUMNS, "learning_rate")
+RESULTS = tuple(column for column, metric in BUILT_IN.items() if not metric.is_score or "validation" in column)
 # What is said of a run even where all runs of the study share it.
 _ALWAYS = ("model", "dataset", "strategy", "workers", "batch_size", "batch_size_global")
 
@@ -51,12 +52,14 @@ class ExportedRun:
         epochs: Rows of `epochs.csv` of its first worker, in order: all workers have the same scores.
         settings: Settings that vary between the exported runs, and those that every reader asks for; only known ones.
         hostname: Of the machine that the study was run from; empty where it is not known.
+        metrics: What scripts of these studies report besides.
     """
 
     row: Row
     epochs: tuple[Row, ...] = field(repr=False)
     settings: Mapping[str, Any] = field(repr=False)
     hostname: str = ""
+    metrics: tuple[str, ...] = ()
 
     @property
     def run_id(self) -> str:
@@ -82,7 +85,11 @@ class ExportedRun:
     @property
     def results(self) -> dict[str, float]:
         """Its results that are known."""
-        return dict(known(self.row, RESULTS))
+        return dict(_known(self.row, (*RESULTS, *self.metrics)))
+
+    def curves(self, epoch: Row) -> dict[str, float]:
+        """Return the values of its curves at an epoch."""
+        return dict(_known(epoch, (*CURVES, *self.metrics)))
 
     def at_s(self, epoch: Row) -> float | None:
         """Return when an epoch ended; unknown where an earlier attempt trained it."""
@@ -96,6 +103,8 @@ def runs_of(data: ReportData, runs: "pd.DataFrame") -> Iterator[ExportedRun]:
         if epoch.get("worker") in (None, 0) and epoch.get("epoch") is not None:
             curves.setdefault((epoch["study"], epoch["run_id"]), []).append(epoch)
     names = [name for name in (varying(runs) if len(runs) else ()) if name != "study"]
+    scenarios = [study.scenario for study in data.studies if study.scenario is not None]
+    metrics = tuple(dict.fromkeys(name for scenario in scenarios for name in scenario.metrics))
     hosts = {study.name: str(study.machine.get("hostname") or "") for study in data.studies}
     for row in records(runs):
         yield ExportedRun(
@@ -103,14 +112,15 @@ def runs_of(data: ReportData, runs: "pd.DataFrame") -> Iterator[ExportedRun]:
             epochs=tuple(sorted(curves.get((row["study"], row["run_id"]), ()), key=lambda epoch: int(epoch["epoch"]))),
             settings={name: row[name] for name in dict.fromkeys((*_ALWAYS, *names)) if row.get(name) is not None},
             hostname=hosts.get(row["study"], ""),
+            metrics=metrics,
         )
 
 
-def known(row: Row, names: tuple[str, ...]) -> Iterator[tuple[str, float]]:
+def _known(row: Row, names: tuple[str, ...]) -> Iterator[tuple[str, float]]:
     """Yield those numbers of a row that are known and finite, with their names."""
     for name in names:
         value = row.get(name)
-        if value is not None and math.isfinite(value):
+        if isinstance(value, int | float) and math.isfinite(value):
             yield name, float(value)
 
 

@@ -12,7 +12,7 @@ from dlbench.plugins import Options
 from dlbench.records.outcome import Status
 from dlbench.regular_file import read_regular, require_kind
 from dlbench.report.data import ReportData
-from dlbench.report.exporters._runs import CURVES, ExportedRun, known, runs_of
+from dlbench.report.exporters._runs import ExportedRun, runs_of
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -143,7 +143,7 @@ def _metrics(run: ExportedRun) -> Iterator["Metric"]:
     names = set()
     for epoch in run.epochs:
         at = _ms(run.at_s(epoch)) or _ms(run.began_s) or 0
-        for name, value in known(epoch, CURVES):
+        for name, value in run.curves(epoch).items():
             names.add(name)
             yield Metric(name, value, at, int(epoch["epoch"]))
     for name, value in run.results.items():

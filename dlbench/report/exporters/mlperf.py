@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.arms import TIME_TO_TARGET, Row
+from dlbench.analysis.arms import Row
 from dlbench.plugins import Options
 from dlbench.records import files
 from dlbench.report.data import ReportData
 from dlbench.report.exporters._runs import ExportedRun, distinct_name, runs_of
+from dlbench.scenario.metrics import BUILT_IN, QUALITY, TIME_TO_TARGET
 from dlbench.scenario.run_spec import arm_name
 
 if TYPE_CHECKING:
@@ -149,8 +150,8 @@ def _evaluation(epoch: Row, end: float, taken: float | None) -> Iterator[Event]:
     where = {"epoch_num": int(epoch["epoch"])}
     if taken is not None:
         yield Event(_START, "eval_start", end, metadata=where)
-    if epoch.get("validation_accuracy") is not None:
-        yield Event(_POINT, "eval_accuracy", end + (taken or 0), epoch["validation_accuracy"], where)
+    if column := next((column for column in QUALITY if epoch.get(column) is not None), ""):
+        yield Event(_POINT, f"eval_{BUILT_IN[column].score}", end + (taken or 0), epoch[column], where)
     if taken is not None:
         yield Event(_END, "eval_stop", end + taken, metadata=where)
 
@@ -166,7 +167,9 @@ def _start_of(epoch: Row, before: Row, first_step: float, end: float) -> float |
 def _status(row: Row) -> dict[str, Any]:
     """Return how a run ended in MLPerf's sense: with a target, `success` means that it was reached."""
     target = {
-        name: row[name] for name in ("target_metric", "target_value", TIME_TO_TARGET) if row.get(name) is not None
+        name: row[name]
+        for name in ("target_metric", "target_value", TIME_TO_TARGET.column)
+        if row.get(name) is not None
     }
-    is_missed = row.get("target_value") is not None and row.get(TIME_TO_TARGET) is None
+    is_missed = row.get("target_value") is not None and row.get(TIME_TO_TARGET.column) is None
     return {"status": "aborted" if is_missed else "success", **target}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dlbench.plugins import Options
 from dlbench.records.files import make_folder, replacing
 from dlbench.report.data import ReportData
-from dlbench.report.exporters._runs import CURVES, ExportedRun, distinct_name, known, runs_of
+from dlbench.report.exporters._runs import ExportedRun, distinct_name, runs_of
 
 if TYPE_CHECKING:
     from tensorboard.compat.proto.event_pb2 import Event
@@ -61,7 +61,7 @@ def _session(run: ExportedRun, began: float, ended: float) -> "Iterator[Event]":
 def _curves(run: ExportedRun, began: float) -> "Iterator[Event]":
     for epoch in run.epochs:
         at = run.at_s(epoch) or began
-        for name, value in known(epoch, CURVES):
+        for name, value in run.curves(epoch).items():
             yield _event(at, int(epoch["epoch"]), name, simple_value=value)
 
 

@@ -12,7 +12,7 @@ from dlbench.records.files import make_folder
 from dlbench.records.outcome import Status
 from dlbench.regular_file import require_kind
 from dlbench.report.data import ReportData
-from dlbench.report.exporters._runs import CURVES, ExportedRun, distinct_name, known, runs_of
+from dlbench.report.exporters._runs import ExportedRun, distinct_name, runs_of
 
 if TYPE_CHECKING:
     from wandb import Settings
@@ -64,7 +64,7 @@ def _write(run: ExportedRun, name: str, output: Path) -> Path:
     )
     for epoch in run.epochs:
         at = run.at_s(epoch)
-        made.log(dict(known(epoch, CURVES)) | ({} if at is None else {"_timestamp": at}), step=int(epoch["epoch"]))
+        made.log(run.curves(epoch) | ({} if at is None else {"_timestamp": at}), step=int(epoch["epoch"]))
     made.summary.update(run.results)
     made.finish(exit_code=0 if run.row["status"] == Status.COMPLETED else 1)
     return Path(made.settings.sync_dir)

@@ -111,9 +111,8 @@ def _nodes(case: Case) -> str:
             "does so meanwhile: set `evaluator: own`, or `beside`"
         )
     if target and target.stop and not settings.is_simulated and target.metric.startswith("train_"):
-        return (
-            f"the evaluator of {who} knows no {target.metric}: let `stop` go by validation_accuracy or validation_loss"
-        )
+        other = target.metric.replace("train_", "validation_")
+        return f"the evaluator of {who} knows no {target.metric}: let `stop` go by {other}"
     known = case.trainer.get("FLAT_OPTIMIZERS")
     if known is None:
         return f"{who} needs the optimizer on flat vectors, which the trainer {settings.trainer} does not have"

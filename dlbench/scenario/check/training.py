@@ -6,6 +6,7 @@ from types import ModuleType
 from dlbench import plugins
 from dlbench.errors import nearest, shown
 from dlbench.scenario.check.case import Case, num_training_samples
+from dlbench.scenario.metrics import SAMPLES, evaluated
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Augmentation, Divide, Input
@@ -144,6 +145,18 @@ def _shape(case: Case) -> str:
     return f"the model {case.settings.model} refuses the data set {case.settings.dataset}: {reason}" if reason else ""
 
 
+def _target(case: Case) -> str:
+    """Refuse a target that is never measured; what is not known before the data set is prepared is let through."""
+    target, known = case.run.target, case.description
+    if target is not None and target.metric in case.run.metrics:
+        return f"only a script of your own reports {target.metric}, which the target is about"
+    if target is None or known is None or known.num_classes is None:
+        return ""
+    scores = [f"{samples}_{name}" for samples in SAMPLES for name in evaluated(known.num_classes)]
+    what = "classes" if known.num_classes else "numbers to predict"
+    return choice("score", target.metric, tuple(scores), f"data set {case.settings.dataset}, which has {what},")
+
+
 def _batch_norm(case: Case) -> str:
     wants = case.run.options.get("model.batch_norm") == "synchronized" and case.settings.workers > 1
     return (
@@ -180,5 +193,5 @@ def not_pictures(shape: tuple[int, ...], vocabulary: int | None, padding: int) -
 
 TRAINING_CHECKS: tuple[Callable[[Case], str], ...] = (
     _trainer, _model, _precision, _optimizer, _optimizer_settings, _warm_up, _jit, _accumulation, _samples, _shape,
-    _batch_norm, _augmentation, _window,
+    _batch_norm, _augmentation, _window, _target,
 )  # fmt: skip

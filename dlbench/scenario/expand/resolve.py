@@ -103,6 +103,7 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
         settings=settings,
         options=_options(settings, point, scenario.source),
         target=scenario.target,
+        metrics=scenario.metrics,
         limits=scenario.limits,
         baseline=is_baseline,
     )

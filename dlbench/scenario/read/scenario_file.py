@@ -1,14 +1,18 @@
 """Read a scenario: YAML, every value with its line, every mistake one clear message."""
 
+import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from dlbench.errors import UserError, joined, shown
+from dlbench.errors import UserError, joined, nearest, shown
 from dlbench.scenario import reference
+from dlbench.scenario.metrics import BUILT_IN, MetricDeclaration, declared
 from dlbench.scenario.read import document
 from dlbench.scenario.read.document import read_text
 from dlbench.scenario.read.overrides import overridden, written
@@ -20,6 +24,8 @@ from dlbench.scenario.scenario import Scenario, name_from
 from dlbench.scenario.source import Path as DataPath
 from dlbench.scenario.source import Source, translate
 from dlbench.scenario.units import with_units
+
+_METRIC_NAME = re.compile(r"[a-z]\w{0,59}", re.ASCII | re.IGNORECASE)
 
 
 def read(path: Path, values: Mapping[str, str] | None = None) -> Scenario:
@@ -91,7 +97,7 @@ def _scenario(written_as: document.Document, name: str) -> Scenario:
         # Of a matrix whose one axis is wrong the others are looked at.
         wrong = {place[: 2 if place[0] == "matrix" else 1] for place in places}
         raise joined([translate(error, source, _allowed), *_others(given, wrong, source)]) from error
-    if found := [*_target_mistakes(scenario), *mistakes(scenario)]:
+    if found := [*_metric_mistakes(scenario), *_target_mistakes(scenario), *mistakes(scenario)]:
         raise joined(found)
     return scenario
 
@@ -121,16 +127,41 @@ def _linked_lines(data: dict[str, Any], source: Source) -> Source:
 
 
 def _allowed(path: DataPath) -> Iterable[str]:
-    """Return the keys allowed where `path` stands: the scenario's own, or the target's."""
-    return Target.model_fields if len(path) > 1 else Scenario.model_fields
+    """Return the keys allowed where `path` stands: the scenario's own, a metric's or the target's."""
+    if len(path) == 1:
+        return Scenario.model_fields
+    return MetricDeclaration.model_fields if path[0] == "metrics" else Target.model_fields
+
+
+def _metric_mistakes(scenario: Scenario) -> Iterator[UserError]:
+    """Yield what is wrong with names of metrics; `dlbench.study.plan` refuses those of other columns."""
+    for name in scenario.metrics:
+        where = scenario.source.where(("metrics", name))
+        if name in BUILT_IN:
+            yield UserError(f"{name} is known: it need not be declared", where=where)
+        elif not _METRIC_NAME.fullmatch(name) or iskeyword(name):
+            hint = "letters, digits and _, as in `run.epoch(top5_accuracy=0.9)`"
+            yield UserError(f"{shown(name)} cannot name a metric", where=where, hint=hint)
 
 
 def _target_mistakes(scenario: Scenario) -> Iterator[UserError]:
     target = scenario.target
     if target is None:
         return
-    where = scenario.source.where(("target", "value"))
-    if target.metric.endswith("accuracy") and not 0 < target.value <= 1:
-        yield UserError(f"an accuracy lies between 0 and 1; {target.value} is never the target", where=where)
-    if target.metric.endswith("loss") and target.value < 0:
-        yield UserError(f"a loss is never negative; {target.value} cannot be reached", where=where)
+    scores = {name: metric for name, metric in declared(scenario.metrics).items() if metric.is_score}
+    metric = scores.get(target.metric)
+    if metric is None:
+        # Who asks for an accuracy means that of the samples which were not trained on.
+        held_out = f"validation_{target.metric}"
+        near = nearest(held_out if held_out in scores else target.metric, scores)
+        hint = near or f"there are: {', '.join(scores)}; a script's own need `metrics`"
+        where = scenario.source.where(("target", "metric"))
+        yield UserError(f"there is no score {shown(target.metric)}", where=where, hint=hint)
+        return
+    worst = metric.least if metric.is_higher_better else metric.most
+    if target.value == worst or not metric.least <= target.value <= metric.most:
+        limits = (
+            f"between {metric.least:g} and {metric.most:g}" if metric.most < math.inf else f"above {metric.least:g}"
+        )
+        where = scenario.source.where(("target", "value"))
+        yield UserError(f"{metric.title} lies {limits}: {target.value:g} is no target", where=where)

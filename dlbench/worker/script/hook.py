@@ -25,8 +25,9 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, Self
 
-from dlbench.errors import UserError, shown
+from dlbench.errors import UserError, nearest, shown
 from dlbench.records.assignment import VARIABLE
+from dlbench.scenario.metrics import BUILT_IN, SCORE_COLUMNS
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.telemetry.line_check import MOST_SAMPLES, ROUNDING
@@ -109,7 +110,7 @@ class Run:
         self.rank, self.size = rank, size
         self.batch_size = sum(spec.local_batch_size(worker) for worker in workers)
         self.learning_rate, self.epochs = spec.full_learning_rate, spec.epochs_per_worker
-        self._session = session
+        self._metrics, self._session = spec.metrics, session
         self._recorder = session.recorder if session else None
         self._step: Step | None = None
 
@@ -138,33 +139,39 @@ class Run:
         step.loss = step.loss if loss is None else loss
         step.__exit__(None, None, None)
 
-    def epoch(
-        self,
-        *,
-        train_loss: float | None = None,
-        train_accuracy: float | None = None,
-        validation_loss: float | None = None,
-        validation_accuracy: float | None = None,
-        learning_rate: float | None = None,
-    ) -> bool:
+    def epoch(self, *, learning_rate: float | None = None, **scores: float | None) -> bool:
         """End an epoch with its scores over all workers, the same on each; a collective where `begin` has a barrier.
+
+        Args:
+            learning_rate: Rate of the epoch's last step.
+            scores: `train_loss`, `train_accuracy`, `train_mean_squared_error`, the same with `validation_`, and what
+                the scenario declares under `metrics`.
 
         Returns:
             Whether the run's target is reached and ends the run: then leave the loop.
 
         Raises:
-            Diverged: A loss is not a finite number.
-            UserError: Another is none, or an accuracy is not between 0 and 1; says the line of the script.
+            Diverged: A score is not a finite number.
+            UserError: It is none, or an accuracy is not between 0 and 1, or the scenario does not declare it; says the
+                line of the script.
         """
         if self._recorder is None:
             return False
-        scores: EpochScores = {
-            "train_loss": _loss("train_loss", train_loss),
-            "train_accuracy": _number("train_accuracy", train_accuracy, least=0, most=1),
-            "validation_loss": _loss("validation_loss", validation_loss),
-            "validation_accuracy": _number("validation_accuracy", validation_accuracy, least=0, most=1),
-        }
-        return self._recorder.end_epoch(scores, _number("learning_rate", learning_rate, least=0))
+        known: EpochScores = {name: self._score(name, value) for name, value in scores.items()}
+        return self._recorder.end_epoch(known, _number("learning_rate", learning_rate, least=0))
+
+    def _score(self, name: str, value: Any) -> float | None:
+        if name not in SCORE_COLUMNS and name not in self._metrics:
+            near = nearest(name, (*SCORE_COLUMNS, *self._metrics))
+            hint = f"{near} declare it in the scenario: `metrics: {{{name}: {{better: lower, matters: 2%}}}}`".strip()
+            raise UserError(f"run.epoch: the scenario declares no metric {name}", hint=hint, where=_place())
+        metric = BUILT_IN.get(name)
+        if metric is not None and metric.most < math.inf:
+            return _number(name, value, metric.least, metric.most)
+        number = _number(name, value)
+        if number is not None and not math.isfinite(number):
+            raise Diverged(f"{_place()}: {name} is {number}")
+        return number
 
     def finish(self, weights: Iterable[Any] | None = None) -> None:
         """Hand in this worker's account; without it the run counts as failed.
@@ -224,19 +231,6 @@ def _count(name: str, value: Any) -> int:
         number = -1
     if not 0 <= number <= MOST_SAMPLES or bool(number != value):
         raise UserError(f"{name} is a whole number from 0 to {MOST_SAMPLES:,}, not {shown(value)}", where=_place())
-    return number
-
-
-def _loss(name: str, value: Any) -> float | None:
-    """Return a loss.
-
-    Raises:
-        Diverged: It is not finite.
-        UserError: It is no number.
-    """
-    number = _number(name, value)
-    if number is not None and not math.isfinite(number):
-        raise Diverged(f"{_place()}: {name} is {number}")
     return number
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dlbench.records.result import Result
+from dlbench.records.result import BEST, Result
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.telemetry.reporter import Reporter
 from dlbench.worker.observer import Observer
@@ -124,13 +124,12 @@ class ScriptRecorder:
             train_time_s=self._train_time() if self._steps else None,
             evaluation_time_s=self._evaluation_s,
             segments=tuple(self._window.segments),
-            best_validation_accuracy=self._best,
+            scores={**self._last, BEST: self._best},
             time_to_target_s=self._reached[0] if self._reached else None,
             epochs_to_target=self._reached[1] if self._reached else None,
             learning_rate=self._learning_rate,
             weights_hash=None if arrays is None else hash_of(arrays),
             host_memory_peak_bytes=resident_peak_bytes(),
-            **self._last,
         )
 
     def _open_before_step(self) -> None:
@@ -183,9 +182,7 @@ class ScriptRecorder:
         if accuracy is not None:
             self._best = accuracy if self._best is None else max(self._best, accuracy)
             self.reporter.accuracy = accuracy
-        target = self._run.target
-        value = scores.get(target.metric) if target else None
-        if target and value is not None and self._reached is None and target.is_reached(value):
+        if self._reached is None and self._run.reaches_target(scores):
             self._reached = (self._train_time(), self.epochs)
 
 
@@ -196,4 +193,4 @@ def hash_of(arrays: list[npt.NDArray[Any]]) -> str:
 
 
 def _was_evaluated(scores: EpochScores) -> bool:
-    return any(value is not None and name.startswith("validation") for name, value in scores.items())
+    return any(value is not None and not name.startswith("train_") for name, value in scores.items())

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from time import time
 from typing import Any
@@ -15,13 +16,14 @@ from dlbench.scenario.settings import ServerPlacement
 from dlbench.strategies import Array
 from dlbench.strategies._protocol import Optimizer
 from dlbench.telemetry.reporter import Reporter
-from dlbench.trainers import Trainer
+from dlbench.trainers import Sums, Trainer, added
 from dlbench.worker.simulate.links import Links, hosts_of
 from dlbench.worker.simulate.memory import SimulatedMemory
 from dlbench.worker.simulate.times import ComputeTimes
 from dlbench.worker.simulate.world import SimulatedWorld, mean_of
 from dlbench.worker.train.agreement import Diverged
 from dlbench.worker.train.batches import TrainingData
+from dlbench.worker.train.evaluation import evaluate_alone, last_scores
 from dlbench.worker.train.node_plan import plan_nodes
 from dlbench.worker.train.schedule import Ticket
 
@@ -51,7 +53,7 @@ class Simulation:
         self.run, self.trainer, self.data, self.reporter = run, trainer, data, reporter
         settings = run.settings
         self._machines = SimulatedOptions(**run.options_of("communicator"))
-        self._plan = plan_nodes(run, len(data.train), trainer.parameters(), make_optimizer)
+        self._plan = plan_nodes(run, len(data.train), trainer.parameters(), make_optimizer, trainer.scores)
         self.world, self.schedule = self._plan.world, self._plan.schedule
         self._batches = data.batches or data.batch
         self._hosts = hosts_of(
@@ -61,12 +63,10 @@ class Simulation:
             beside=settings.server_placement is ServerPlacement.BESIDE,
         )
         self.simulated = self._build()
-        self._epoch = _Sums()
+        self._epoch = _Epoch(dict.fromkeys(trainer.scores, 0.0))
         self._done = self._asked = 0
         self._rows: list[dict[str, Any]] = []
-        self._best = 0.0
         self._reached: tuple[float, int] | None = None
-        self._scores: tuple[float, float] = (math.nan, math.nan)
         # Shards as they were when an epoch ended, until all of them are there.
         self._snapshot: dict[int, Array] | None = None
         self._wanted_version = 0
@@ -99,11 +99,12 @@ class Simulation:
             return np.zeros_like(parameters)
         x, y = self._batches(share, ticket.epoch)
         self.trainer.set_parameters(parameters)
-        values, loss_sum, correct = self.trainer.gradient(x, y, 1 / len(share.indices))
-        if not math.isfinite(loss_sum):
-            raise Diverged(f"the loss is {loss_sum / len(y)} in step {ticket.step} (epoch {ticket.epoch})")
-        self._epoch.add(loss_sum, correct, len(y), ticket.step)
-        reporter.step, reporter.epoch, reporter.loss = ticket.step, ticket.epoch, loss_sum / len(y)
+        values, sums = self.trainer.gradient(x, y, 1 / len(share.indices))
+        loss = sums["loss"] / len(y)
+        if not math.isfinite(loss):
+            raise Diverged(f"the loss is {loss} in step {ticket.step} (epoch {ticket.epoch})")
+        self._epoch.add(sums, len(y), ticket.step)
+        reporter.step, reporter.epoch, reporter.loss = ticket.step, ticket.epoch, loss
         return values.copy()
 
     def updated(self, samples: int) -> None:
@@ -171,45 +172,35 @@ class Simulation:
     def _end_epochs(self, parameters: Array) -> None:
         """Make the row of the epoch that has ended, of several within one update that of the last; evaluate if due."""
         self._snapshot, self.simulated.interrupted = None, False
-        settings, sums, now = self.run.settings, self._epoch, self._train_time_s()
+        settings, epoch, now = self.run.settings, self._epoch, self._train_time_s()
         every, before, last = settings.evaluate_every, self._done, self._asked
         self._done = last
         row: dict[str, Any] = {
             "epoch": last,
             "steps": sum(self.simulated.counts.steps) // settings.workers,
             "samples": self.simulated.counts.samples - sum(row["samples"] for row in self._rows),
-            "learning_rate": self.world.rate(max(1, sums.step)),
+            "learning_rate": self.world.rate(max(1, epoch.step)),
             "train_time_s": now,
             "ended_at_s": now,
-            "train_loss": sums.loss_sum / sums.samples if sums.samples else None,
-            "train_accuracy": sums.correct / sums.samples if sums.samples else None,
+            **{f"train_{name}": total / epoch.samples if epoch.samples else None for name, total in epoch.sums.items()},
         }
-        self._epoch = _Sums()
+        self._epoch = _Epoch(dict.fromkeys(epoch.sums, 0.0))
         if last // every > before // every or last >= self.run.epochs_per_worker:
-            loss, accuracy, samples = self._evaluate(parameters)
-            row |= {"validation_loss": loss, "validation_accuracy": accuracy, "evaluated_samples": samples}
-            self._scores, self._best = (loss, accuracy), max(self._best, accuracy)
-            self.reporter.accuracy = accuracy
-            target = self.run.target
-            if target and self._reached is None and target.is_reached(row[target.metric]):
+            row |= self._evaluate(parameters)
+            if self._reached is None and self.run.reaches_target(row):
                 self._reached = now, last
         self._rows.append(row)
         self.reporter.send_epoch(row)
 
-    def _evaluate(self, parameters: Array) -> tuple[float, float, int]:
-        """Return mean loss and accuracy over the validation set, and its samples; takes no simulated time."""
-        data, size = self.data, self.run.settings.evaluation_batch_size
+    def _evaluate(self, parameters: Array) -> dict[str, Any]:
+        """Return the scores over the validation set as cells of a row; takes no simulated time."""
         self.trainer.set_parameters(parameters)
         self.reporter.phase = "evaluate"
-        sums = np.zeros(2)
-        for start in range(0, len(data.validation), size):
-            batch = data.validation[start : start + size]
-            sums += self.trainer.evaluate(data.validation_x[batch], data.validation_y[batch])
-        self.reporter.phase = "compute"
-        loss, accuracy = (sums / len(data.validation)).tolist()
-        if not math.isfinite(loss):
+        scores = evaluate_alone(self.trainer, self.data, self.run.settings.evaluation_batch_size)
+        self.reporter.phase, self.reporter.accuracy = "compute", scores.means.get("accuracy")
+        if not math.isfinite(loss := scores.means["loss"]):
             raise Diverged(f"the validation loss is {loss} after epoch {self._done}")
-        return loss, accuracy, len(data.validation)
+        return scores.cells
 
     def _train_time_s(self) -> float:
         """Return the time of training so far: until the last update, where servers make them, else until now."""
@@ -219,7 +210,6 @@ class Simulation:
     def _account(self, ready_at: float) -> Result:
         counts, settings = self.simulated.counts, self.run.settings
         agreement = self._agreement()
-        last = self._rows[-1]
         reached_s, reached_epochs = self._reached or (None, None)
         return Result(
             steps=sum(counts.steps) // settings.workers,
@@ -233,11 +223,7 @@ class Simulation:
             ready_at=ready_at,
             train_time_s=self._train_time_s(),
             segments=self._segments(),
-            train_loss=last["train_loss"],
-            train_accuracy=last["train_accuracy"],
-            validation_loss=self._scores[0],
-            validation_accuracy=self._scores[1],
-            best_validation_accuracy=self._best,
+            scores=last_scores(self._rows),
             time_to_target_s=reached_s,
             epochs_to_target=reached_epochs,
             learning_rate=self._plan.full_rate,
@@ -313,16 +299,16 @@ class Simulation:
         return "exact"
 
 
-class _Sums:
+@dataclass
+class _Epoch:
     """Sums over the gradients since the last epoch's end."""
 
-    def __init__(self) -> None:
-        self.loss_sum = self.correct = 0.0
-        self.samples = self.step = 0
+    sums: Sums
+    samples: int = 0
+    step: int = 0
 
-    def add(self, loss_sum: float, correct: float, samples: int, step: int) -> None:
+    def add(self, sums: Sums, samples: int, step: int) -> None:
         """Add those of one gradient."""
-        self.loss_sum += loss_sum
-        self.correct += correct
+        self.sums = added(self.sums, sums)
         self.samples += samples
         self.step = max(self.step, step)

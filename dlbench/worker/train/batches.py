@@ -97,11 +97,14 @@ class Synthetic:
         problem, stored = self._problem, self._stored
         places = [first + number for first, size in zip(firsts, sizes, strict=True) for number in range(size)]
         x = np.empty((len(places), *problem.input_shape), stored)
-        y = np.empty((len(places), *problem.target_shape), np.int32)
+        y = np.empty((len(places), *problem.target_shape), np.int32 if problem.num_classes else np.float64)
         for row, place in enumerate(places):
             generator = np.random.default_rng([self._seed, place])
             x[row] = _random_sample(generator, stored, problem)
-            y[row] = generator.integers(0, problem.num_classes, problem.target_shape, np.int32)
+            if problem.num_classes:
+                y[row] = generator.integers(0, problem.num_classes, problem.target_shape, np.int32)
+            else:
+                y[row] = generator.standard_normal()
         return x, y
 
 

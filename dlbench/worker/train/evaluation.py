@@ -1,20 +1,66 @@
 """Evaluation: each validation sample exactly once over all workers, as sums and counts, outside the timed window."""
 
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from dlbench.records.result import BEST
+from dlbench.scenario.metrics import SCORE_COLUMNS
 from dlbench.strategies import Communicator
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Array, Trainer
+from dlbench.worker.train.batches import TrainingData
 
 
 class Scores(NamedTuple):
-    """Mean loss and accuracy over all samples, and how many of them this process evaluated."""
+    """Means over the validation set by name, and the samples that this process evaluated with the seconds it took."""
 
-    loss: float
-    accuracy: float
+    means: Mapping[str, float]
     own_samples: int
+    seconds: float | None = None
+
+    @property
+    def cells(self) -> dict[str, Any]:
+        """Their columns of `epochs.csv`."""
+        columns = {f"validation_{name}": mean for name, mean in self.means.items()}
+        return {**columns, "evaluated_samples": self.own_samples, "evaluation_time_s": self.seconds}
+
+
+def last_scores(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what rows of epochs end with, and the best accuracy, by column of `runs.csv`."""
+    found = {name: row[name] for row in rows for name in SCORE_COLUMNS if name in row}
+    accuracies = [row["validation_accuracy"] for row in rows if row.get("validation_accuracy") is not None]
+    return found | ({BEST: max(accuracies)} if accuracies else {})
+
+
+def knows_nothing(targets: Array) -> dict[str, float]:
+    """Return what is scored by who knows nothing of a sample but how targets are distributed, by column.
+
+    Of classes, the most frequent one is always predicted, with the frequencies as probabilities; of numbers, the mean.
+    """
+    if targets.dtype.kind == "f":
+        scores = dict.fromkeys(("loss", "mean_squared_error"), float(np.var(targets, dtype=np.float64)))
+    else:
+        shares = np.unique(targets, return_counts=True)[1] / targets.size
+        scores = {"loss": float(shares @ np.log(1 / shares)), "accuracy": float(shares.max())}
+    return {f"knows_nothing_{name}": score for name, score in scores.items()}
+
+
+def summed(trainer: Trainer, data: TrainingData, rows: Array, batch_size: int) -> Array:
+    """Return a trainer's sums over these rows of the validation part, in the order of its scores."""
+    total = np.zeros(len(trainer.scores))
+    for start in range(0, len(rows), batch_size):
+        batch = rows[start : start + batch_size]
+        sums = trainer.evaluate(data.validation_x[batch], data.validation_y[batch])
+        total += [sums[name] for name in trainer.scores]
+    return total
+
+
+def evaluate_alone(trainer: Trainer, data: TrainingData, batch_size: int) -> Scores:
+    """Return the scores over the whole validation set, evaluated by this process."""
+    means = summed(trainer, data, data.validation, batch_size) / len(data.validation)
+    return Scores(dict(zip(trainer.scores, means.tolist(), strict=True)), len(data.validation))
 
 
 def average_statistics(trainer: Trainer, communicator: Communicator, num_replicas: int = 1) -> None:
@@ -36,14 +82,12 @@ def average_statistics(trainer: Trainer, communicator: Communicator, num_replica
 def evaluate(
     trainer: Trainer,
     communicator: Communicator,
-    x: Array,
-    y: Array,
-    indices: Array,
+    data: TrainingData,
     batch_size: int,
     reporter: Reporter,
     num_replicas: int = 1,
 ) -> Scores:
-    """Return the scores over `indices` of x and y; process r takes every size-th one from r on; a collective.
+    """Return the scores over the validation set; process r takes every size-th sample from r on; a collective.
 
     A process with several replicas evaluates `batch_size` samples of each in one call.
 
@@ -53,15 +97,10 @@ def evaluate(
     reporter.phase = "barrier"
     average_statistics(trainer, communicator, num_replicas)
     reporter.phase = "evaluate"
-    mine = indices[communicator.rank :: communicator.size]
-    sums = np.zeros(3)
-    width = batch_size * num_replicas
-    for start in range(0, len(mine), width):
-        batch = mine[start : start + width]
-        loss, correct = trainer.evaluate(x[batch], y[batch])
-        sums += (loss, correct, len(batch))
+    mine = data.validation[communicator.rank :: communicator.size]
+    sums = np.append(summed(trainer, data, mine, batch_size * num_replicas), len(mine))
     reporter.phase = "barrier"
     communicator.all_reduce(sums, sums)
-    if sums[2] != len(indices):
-        raise RuntimeError(f"evaluation counted {sums[2]:.0f} samples, the validation set has {len(indices)}")
-    return Scores(float(sums[0] / sums[2]), float(sums[1] / sums[2]), len(mine))
+    if sums[-1] != len(data.validation):
+        raise RuntimeError(f"evaluation counted {sums[-1]:.0f} samples, the validation set has {len(data.validation)}")
+    return Scores(dict(zip(trainer.scores, (sums[:-1] / sums[-1]).tolist(), strict=True)), len(mine))

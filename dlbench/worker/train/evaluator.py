@@ -7,11 +7,12 @@ from time import perf_counter
 import numpy as np
 
 from dlbench.errors import UserError
-from dlbench.scenario.run_spec import Target
+from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies._protocol import World
 from dlbench.trainers import Array
 from dlbench.worker.train.agreement import Diverged
-from dlbench.worker.train.node_scores import Copy, Replica, Scored
+from dlbench.worker.train.evaluation import Scores, evaluate_alone
+from dlbench.worker.train.node_scores import Copy, Replica
 
 # Copies that may wait until they are scored.
 MOST_KEPT_BYTES = 4 * 2**30
@@ -32,10 +33,9 @@ class Evaluator:
     Args:
         world: How many nodes there are of which kind.
         replica: What it scores with.
-        target: What ends training, if anything.
-        batch_size: Samples that it scores at a time.
+        run: Its target may end training.
         began: Called before each score.
-        scored: Called with the epoch and the accuracy after each.
+        scored: Called with the epoch and its scores after each.
 
     Attributes:
         scores: By epoch.
@@ -45,14 +45,12 @@ class Evaluator:
         self,
         world: World,
         replica: Replica,
-        target: Target | None,
-        batch_size: int,
+        run: RunSpec,
         began: Callable[[], None],
-        scored: Callable[[int, float], None],
+        scored: Callable[[int, Scores], None],
     ) -> None:
-        self.scores: dict[int, Scored] = {}
-        self._world, self._replica, self._batch_size = world, replica, batch_size
-        self._target = target if target and target.stop else None
+        self.scores: dict[int, Scores] = {}
+        self._world, self._replica, self._run = world, replica, run
         self._began, self._scored = began, scored
         own = replica.trainer.statistics()
         self._statistics_dtype, self._num_statistics = own.dtype, own.size
@@ -99,13 +97,13 @@ class Evaluator:
         started = perf_counter()
         copies = self._copies.pop(epoch)
         self._kept_bytes -= sum(part.nbytes for copy in copies.values() for part in copy) + 8 * _HEADER * len(copies)
-        loss, accuracy, samples = self._evaluate(copies)
-        if not math.isfinite(loss):
+        scores = self._evaluate(copies)
+        if not math.isfinite(loss := scores.means["loss"]):
             raise Diverged(f"the validation loss is {loss} after epoch {epoch}")
-        self.scores[epoch] = Scored(loss, accuracy, samples, perf_counter() - started)
-        self._scored(epoch, accuracy)
-        had_ended, target = self._ends, self._target
-        if target is not None and target.is_reached(loss if target.metric == "validation_loss" else accuracy):
+        self.scores[epoch] = scores._replace(seconds=perf_counter() - started)
+        self._scored(epoch, scores)
+        had_ended, target = self._ends, self._run.target
+        if target is not None and target.stop and self._run.reaches_target(scores.cells):
             self._ends = True
         return self._ends and not had_ended
 
@@ -122,7 +120,7 @@ class Evaluator:
     def _is_whole(self, epoch: int) -> bool:
         return self._copies[epoch].keys() >= self._sources
 
-    def _evaluate(self, copies: Mapping[int, Copy]) -> tuple[float, float, int]:
+    def _evaluate(self, copies: Mapping[int, Copy]) -> Scores:
         world, (trainer, data) = self._world, self._replica
         workers = range(world.num_workers)
         if world.num_servers:
@@ -133,12 +131,7 @@ class Evaluator:
         trainer.set_parameters(parameters)
         if self._num_statistics:
             trainer.set_statistics(_mean([copies[worker].statistics for worker in workers]))
-        sums, size = np.zeros(2), self._batch_size
-        for start in range(0, len(data.validation), size):
-            batch = data.validation[start : start + size]
-            sums += trainer.evaluate(data.validation_x[batch], data.validation_y[batch])
-        loss, accuracy = (sums / len(data.validation)).tolist()
-        return loss, accuracy, len(data.validation)
+        return evaluate_alone(trainer, data, self._run.settings.evaluation_batch_size)
 
 
 def _mean(vectors: list[Array]) -> Array:

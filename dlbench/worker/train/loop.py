@@ -13,13 +13,13 @@ from dlbench.records.warm_up import batch_medians, pieces_left_out, truncation
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Communicator, Strategy
 from dlbench.telemetry.reporter import Reporter
-from dlbench.trainers import Trainer
+from dlbench.trainers import Sums, Trainer, added
 from dlbench.worker.observer import Observer
 from dlbench.worker.recorder import StepRecorder, Window, is_cut
 from dlbench.worker.train.agreement import Diverged, compare, worst
 from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.checkpoints import Checkpoints
-from dlbench.worker.train.evaluation import evaluate
+from dlbench.worker.train.evaluation import Scores, evaluate, last_scores
 from dlbench.worker.train.order import DataOrder, Share, learning_rate
 from dlbench.worker.train.progress import Epoch, TrainingProgress, epoch_rows
 from dlbench.worker.train.step import RunStep, all_reduce_step, compiled_step, scale_of
@@ -76,6 +76,7 @@ class Loop:
         self._can_mark = strategy.in_graph is None and communicator.size > 1
         # Epochs that are not yet summed over all workers: that is done at evaluations, outside the timed window.
         self._pending: list[Epoch] = []
+        self._scores: Scores | None = None
         self._checkpoint_s = 0.0
         # Its rows are this attempt's, too; moments on its clock mean nothing on another one's.
         rows, self.progress.rows = self.progress.rows, []
@@ -110,7 +111,7 @@ class Loop:
         last, every = self.run.epochs_per_worker, self.run.settings.evaluate_every
         progress, target = self.progress, self.run.target
         while progress.epoch < last and not (progress.reached and target and target.stop):
-            self._train_epoch(Epoch(progress.epoch + 1))
+            self._train_epoch(Epoch(progress.epoch + 1, dict.fromkeys(self.trainer.scores, 0.0)))
             progress.epoch += 1
             if progress.epoch % every == 0 or progress.epoch == last:
                 self._close_window()
@@ -120,9 +121,7 @@ class Loop:
     def _train_epoch(self, epoch: Epoch) -> None:
         for share in self.order.epoch(epoch.number):
             epoch.learning_rate = learning_rate(self.run, self._step + 1, self.order.steps_per_epoch)
-            loss_sum, correct = self._train_step(share, epoch.learning_rate, epoch.number)
-            epoch.loss_sum += loss_sum
-            epoch.correct += correct
+            epoch.sums = added(epoch.sums, self._train_step(share, epoch.learning_rate, epoch.number))
             epoch.samples += len(share.indices)
             if self._is_first:
                 self._pausing(self._agree)
@@ -131,8 +130,8 @@ class Loop:
         epoch.steps, epoch.train_time_s, epoch.ended_at_s = self._step, self._train_time(now), now - self.recorder.zero
         self._pending.append(epoch)
 
-    def _train_step(self, share: Share, rate: float, epoch: int) -> tuple[float, float]:
-        """Run and record one step, inside or outside the window; return the sum of its losses and correct predictions.
+    def _train_step(self, share: Share, rate: float, epoch: int) -> Sums:
+        """Run and record one step, inside or outside the window; return the sums over its samples.
 
         Raises:
             Diverged: Its loss is not finite.
@@ -143,12 +142,12 @@ class Loop:
             self._close_window()
         elif phase != "first" and not self.window.is_open:
             self.window.open()
-        timestamps, loss_sum, correct = self._run_step(share, epoch, rate, self._can_mark and phase == "sampled")
+        timestamps, sums = self._run_step(share, epoch, rate, self._can_mark and phase == "sampled")
         if self.window.is_open:
             self.window.count(num_samples, timestamps.ended - timestamps.started)
-        loss = loss_sum / num_samples if num_samples else None
+        loss = sums["loss"] / num_samples if num_samples else None
         self.recorder.add(self._step, epoch, phase, num_samples, timestamps, loss)
-        return loss_sum, correct
+        return sums
 
     @property
     def _is_first(self) -> bool:
@@ -186,27 +185,17 @@ class Loop:
         self._pausing(self.observer.mark)
         seconds = self._pausing(self._score)
         progress.evaluation_time_s += seconds
-        scores = progress.scores
-        assert scores is not None
+        assert self._scores is not None
         rows = self._summed_epochs()
-        rows[-1] |= {
-            "validation_loss": scores.loss,
-            "validation_accuracy": scores.accuracy,
-            "evaluated_samples": scores.own_samples,
-            "evaluation_time_s": seconds,
-        }
+        rows[-1] |= self._scores._replace(seconds=seconds).cells
         self._send_epochs(rows)
-        progress.best_accuracy = max(progress.best_accuracy, scores.accuracy)
-        self.reporter.accuracy, self.reporter.samples_per_s = scores.accuracy, self._rate_so_far()
-        target = self.run.target
-        if target and progress.reached is None and target.is_reached(rows[-1][target.metric]):
+        self.reporter.accuracy, self.reporter.samples_per_s = self._scores.means.get("accuracy"), self._rate_so_far()
+        if progress.reached is None and self.run.reaches_target(rows[-1]):
             progress.reached = (self.sync_point.most(train_time_s), progress.epoch)
 
     def _summed_epochs(self) -> list[dict[str, Any]]:
         """Return the rows of pending epochs, summed over all workers; a collective."""
         rows, self._pending = epoch_rows(self._pending, self.communicator), []
-        if rows:
-            self.progress.train_loss, self.progress.train_accuracy = rows[-1]["train_loss"], rows[-1]["train_accuracy"]
         return rows
 
     def _send_epochs(self, rows: list[dict[str, Any]]) -> None:
@@ -236,19 +225,16 @@ class Loop:
         progress.bytes_sent = None if sent is None or earlier is None else earlier + sent - self._bytes_before
 
     def _score(self) -> None:
-        data = self.data
-        self.progress.scores = evaluate(
+        self._scores = evaluate(
             self.trainer,
             self.communicator,
-            data.validation_x,
-            data.validation_y,
-            data.validation,
+            self.data,
             self.run.settings.evaluation_batch_size,
             self.reporter,
             len(self.workers),
         )
-        if not math.isfinite(self.progress.scores.loss):
-            raise Diverged(f"the validation loss is {self.progress.scores.loss} after step {self._step}")
+        if not math.isfinite(loss := self._scores.means["loss"]):
+            raise Diverged(f"the validation loss is {loss} after step {self._step}")
 
     def _extend(self) -> None:
         """Step on until the window holds enough for a rate; nothing of these steps counts but the rate."""
@@ -317,7 +303,6 @@ class Loop:
 
     def _account(self) -> Result:
         progress, window = self.progress, self.window
-        assert progress.scores is not None
         reached_s, reached_epochs = progress.reached or (None, None)
         return Result(
             steps=progress.steps,
@@ -335,11 +320,7 @@ class Loop:
             evaluation_time_s=progress.evaluation_time_s,
             checkpoint_time_s=None if self.checkpoints is None else self._checkpoint_s,
             segments=tuple(window.segments),
-            train_loss=progress.train_loss,
-            train_accuracy=progress.train_accuracy,
-            validation_loss=progress.scores.loss,
-            validation_accuracy=progress.scores.accuracy,
-            best_validation_accuracy=progress.best_accuracy,
+            scores=last_scores(progress.rows),
             time_to_target_s=reached_s,
             epochs_to_target=reached_epochs,
             learning_rate=self.run.full_learning_rate,

@@ -11,13 +11,14 @@ from dlbench.records.result import NodeAccount, Result
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.telemetry.reporter import Reporter
-from dlbench.trainers import Array
+from dlbench.trainers import Array, Sums
 from dlbench.worker.recorder import StepRecorder
 from dlbench.worker.train import common_window
 from dlbench.worker.train.agreement import Agreement, Diverged, compare
+from dlbench.worker.train.evaluation import Scores, last_scores
 from dlbench.worker.train.evaluator import Evaluator
 from dlbench.worker.train.node_plan import NodePlan
-from dlbench.worker.train.node_scores import Copy, NodeCommunicator, Replica, Scored, joined, score
+from dlbench.worker.train.node_scores import Copy, NodeCommunicator, Replica, joined, score
 from dlbench.worker.train.nodes import NodeProcess
 
 
@@ -25,8 +26,7 @@ from dlbench.worker.train.nodes import NodeProcess
 class NodeEpoch:
     """One worker's sums over an epoch, and what it kept when that ended: None where it is not evaluated."""
 
-    loss_sum: float = 0.0
-    correct: float = 0.0
+    sums: Sums
     samples: int = 0
     steps: int = 0
     ended_at: float = -math.inf
@@ -102,7 +102,7 @@ class NodeConclusion:
         scores = self._scores()
         evaluated_s = perf_counter() - started
         if self._layout.evaluator is not None:
-            evaluated_s = sum(scored.own_s for scored in scores.values())
+            evaluated_s = sum(scored.seconds or 0.0 for scored in scores.values())
         rows = self._rows(ended, losses, scores)
         agreement = self._agree(last)
         for row in rows if self._replica is not None else ():
@@ -129,7 +129,7 @@ class NodeConclusion:
         return float(moments[0] if np.isfinite(moments[0]) else moments[1])
 
     def _over_all_nodes(self, trained_until: float) -> tuple[list[float], Array]:
-        """Return when each epoch was over on all nodes that hold what is evaluated, and sums [epochs, 3] of workers."""
+        """Return when each epoch was over on all nodes that hold what is evaluated, and workers' sums and samples."""
         zero = self.recorder.zero
         ended = np.array(
             [
@@ -138,11 +138,11 @@ class NodeConclusion:
             ]
         )
         self.communicator.all_reduce(ended, ended, "max")
-        sums = np.array([(one.loss_sum, one.correct, one.samples) for one in self._log.epochs], np.float64)
+        sums = np.array([(*one.sums.values(), one.samples) for one in self._log.epochs], np.float64)
         self.communicator.all_reduce(sums, sums)
         return np.minimum(ended, trained_until).tolist(), sums
 
-    def _scores(self) -> dict[int, Scored]:
+    def _scores(self) -> dict[int, Scores]:
         """Return the scores by epoch: the evaluator's, or those that all workers make of what was kept; a collective.
 
         Raises:
@@ -153,21 +153,27 @@ class NodeConclusion:
         if evaluator is None:
             kept = {number: one.kept for number, one in enumerate(epochs, 1) if one.kept is not None}
             size, copies = self.run.settings.evaluation_batch_size, list(kept.values())
-            found = score(copies, self.plan.world, self.communicator, self._replica, size, self._begin_score)
+            plan, replica = self.plan, self._replica
+            found = score(copies, plan.scores, plan.world, self.communicator, replica, size, self._begin_score)
             return dict(zip(kept, found, strict=True))
-        table = np.full((len(epochs), 3), np.nan)
+        names = self.plan.scores
+        table = np.full((len(epochs), len(names) + 1), np.nan)
         for number, scored in self._scorer.scores.items() if self._scorer is not None else ():
             if number <= len(epochs):
-                table[number - 1] = scored.loss, scored.accuracy, scored.own_s
+                table[number - 1] = *(scored.means[name] for name in names), scored.seconds
         self.communicator.broadcast(table, evaluator)
         # No sample of them was scored by a worker.
         by_epoch = enumerate(table.tolist(), 1)
-        return {number: Scored(loss, right, 0, own_s) for number, (loss, right, own_s) in by_epoch if loss == loss}
+        return {
+            number: Scores(dict(zip(names, means, strict=True)), 0, own_s)
+            for number, (*means, own_s) in by_epoch
+            if own_s == own_s  # NaN: it is not scored
+        }
 
-    def _rows(self, ended: list[float], sums: Array, scores: dict[int, Scored]) -> list[dict[str, Any]]:
+    def _rows(self, ended: list[float], sums: Array, scores: dict[int, Scores]) -> list[dict[str, Any]]:
         """Return this worker's rows of `epochs.csv`."""
         rows, steps = [], 0
-        for number, (one, ended_s, (loss_sum, correct, samples)) in enumerate(
+        for number, (one, ended_s, (*totals, samples)) in enumerate(
             zip(self._log.epochs, ended, sums.tolist(), strict=True), 1
         ):
             steps += one.steps
@@ -178,16 +184,13 @@ class NodeConclusion:
                 "learning_rate": self.plan.world.rate(number * self.plan.schedule.steps_per_epoch),
                 "train_time_s": ended_s,
                 "ended_at_s": ended_s,
-                "train_loss": loss_sum / samples if samples else None,
-                "train_accuracy": correct / samples if samples else None,
+                **{
+                    f"train_{name}": total / samples if samples else None
+                    for name, total in zip(one.sums, totals, strict=True)
+                },
             }
             if (scored := scores.get(number)) is not None:
-                row |= {
-                    "validation_loss": scored.loss,
-                    "validation_accuracy": scored.accuracy,
-                    "evaluated_samples": scored.own_samples,
-                    "evaluation_time_s": scored.own_s,
-                }
+                row |= scored.cells
             rows.append(row)
         return rows
 
@@ -238,9 +241,7 @@ class NodeConclusion:
         if self._replica is None:
             return Result(steps=0, **counts)
         trainer, data = self._replica
-        scored = [row for row in rows if "validation_loss" in row]
-        target = self.run.target
-        reached = next((row for row in scored if target and target.is_reached(row[target.metric])), None)
+        reached = next((row for row in rows if "validation_loss" in row and self.run.reaches_target(row)), None)
         return Result(
             steps=self._log.steps,
             epochs_completed=len(self._log.epochs),
@@ -254,11 +255,7 @@ class NodeConclusion:
             train_time_s=trained_until,
             evaluation_time_s=evaluated_s,
             segments=segments,
-            train_loss=rows[-1]["train_loss"],
-            train_accuracy=rows[-1]["train_accuracy"],
-            validation_loss=scored[-1]["validation_loss"],
-            validation_accuracy=scored[-1]["validation_accuracy"],
-            best_validation_accuracy=max(row["validation_accuracy"] for row in scored),
+            scores=last_scores(rows),
             time_to_target_s=reached and reached["train_time_s"],
             epochs_to_target=reached and reached["epoch"],
             learning_rate=plan.full_rate,

@@ -1,6 +1,6 @@
 """What all nodes of a run have in common, real or simulated: their world, their samples, and how each is made."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dlbench import plugins
@@ -24,6 +24,7 @@ class NodePlan:
         shares_memory: Whether workers read and write common parameters.
         strategy: Makes the nodes.
         options: The strategy's.
+        scores: Names of what trainers evaluate; the loss is the first.
     """
 
     world: World
@@ -33,6 +34,7 @@ class NodePlan:
     shares_memory: bool
     strategy: plugins.Plugin
     options: plugins.Options
+    scores: tuple[str, ...]
 
     def is_scored(self, node: int) -> bool:
         """Whether what is scored is made of a node's parameters: a server's where there are any, else a worker's."""
@@ -51,7 +53,11 @@ class NodePlan:
 
 
 def plan_nodes(
-    run: RunSpec, num_samples: int, parameters: Array, make_optimizer: Callable[[Array], Optimizer]
+    run: RunSpec,
+    num_samples: int,
+    parameters: Array,
+    make_optimizer: Callable[[Array], Optimizer],
+    scores: Sequence[str],
 ) -> NodePlan:
     """Return the nodes of a run over so many training samples, with these first parameters.
 
@@ -72,7 +78,7 @@ def plan_nodes(
         return learning_rate(run, step, schedule.steps_per_epoch) * (full_rate / run.full_learning_rate)
 
     world = World(settings.workers, settings.servers or 0, parameters, rate, make_optimizer, run.seed)
-    return NodePlan(world, schedule, full_rate, needs.agrees, needs.shares_memory, strategy, options)
+    return NodePlan(world, schedule, full_rate, needs.agrees, needs.shares_memory, strategy, options, tuple(scores))
 
 
 def _one(options: plugins.Options, workers: int) -> int:

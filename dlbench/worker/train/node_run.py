@@ -15,9 +15,10 @@ from dlbench.scenario.layout import Layout
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies._protocol import ServerNode, WorkerNode
 from dlbench.telemetry.reporter import Reporter
-from dlbench.trainers import Array
+from dlbench.trainers import Array, added
 from dlbench.worker.observer import Observer
 from dlbench.worker.recorder import NAN, StepRecorder, StepTimestamps
+from dlbench.worker.train.evaluation import Scores
 from dlbench.worker.train.evaluator import Evaluator, packed
 from dlbench.worker.train.loop import ANNOUNCE_S
 from dlbench.worker.train.node_account import NodeConclusion, NodeEpoch, NodeLog
@@ -69,15 +70,14 @@ class NodeRun:
         self._moved = self._moved_for_copies = 0
         self.process = NodeProcess(communicator, first.dtype, self._memory)
         self.recorder = StepRecorder(reporter, run.limits.flush_interval_s)
-        self._log = NodeLog([NodeEpoch() for _ in range(run.epochs_per_worker)])
+        self._log = NodeLog([NodeEpoch(dict.fromkeys(plan.scores, 0.0)) for _ in range(run.epochs_per_worker)])
         self._num_ended = 0
         # Of workers in lock step: the epoch before which they last asked whether to go on, and the last one to train.
         self._asked, self._stopped_after = 1, len(self._log.epochs)
         self._scorer: Evaluator | None = None
         if is_evaluator:
             assert replica is not None
-            size = run.settings.evaluation_batch_size
-            self._scorer = Evaluator(plan.world, replica, run.target, size, self._begin_score, self._end_score)
+            self._scorer = Evaluator(plan.world, replica, run, self._begin_score, self._end_score)
         # When the step under way began, had its batch, the parameters, and its gradient; its mean loss.
         self._moments = (0.0, 0.0, 0.0, 0.0)
         self._loss: float | None = None
@@ -176,8 +176,8 @@ class NodeRun:
         self.reporter.phase = "evaluate"
         self.reporter.step += 1
 
-    def _end_score(self, epoch: int, accuracy: float) -> None:
-        self.reporter.epoch, self.reporter.accuracy, self.reporter.phase = epoch, accuracy, "serve"
+    def _end_score(self, epoch: int, scores: Scores) -> None:
+        self.reporter.epoch, self.reporter.accuracy, self.reporter.phase = epoch, scores.means.get("accuracy"), "serve"
 
     @property
     def _dispenser(self) -> int:
@@ -230,17 +230,15 @@ class NodeRun:
             trainer.set_parameters(parameters)
             reporter.phase = "compute"
             taken_over = perf_counter()
-            sums = self._log.epochs[min(ticket.epoch, len(self._log.epochs)) - 1]
+            log = self._log.epochs[min(ticket.epoch, len(self._log.epochs)) - 1]
             if len(y):
-                found, loss_sum, correct = trainer.gradient(x, y, 1 / len(y))
-                values = found.copy()
+                found, sums = trainer.gradient(x, y, 1 / len(y))
+                values, self._loss = found.copy(), sums["loss"] / len(y)
+                log.sums = added(log.sums, sums)
             else:
-                values, loss_sum, correct = np.zeros_like(parameters), 0.0, 0.0
-            sums.loss_sum += loss_sum
-            sums.correct += correct
-            sums.samples += len(y)
-            sums.steps += 1
-            self._loss = loss_sum / len(y) if len(y) else None
+                values, self._loss = np.zeros_like(parameters), None
+            log.samples += len(y)
+            log.steps += 1
             gradient_ready = perf_counter()
             self._log.computed_s += gradient_ready - taken_over
             self._moments = (self._moments[0], batch_ready, taken_over, gradient_ready)

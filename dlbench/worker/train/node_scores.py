@@ -11,6 +11,7 @@ from dlbench.strategies._protocol import Memory, World
 from dlbench.trainers import Array, Trainer
 from dlbench.worker.train.agreement import Diverged
 from dlbench.worker.train.batches import TrainingData
+from dlbench.worker.train.evaluation import Scores, summed
 from dlbench.worker.train.nodes import MessageCommunicator, meet
 
 # Parameters that a process joins at a time.
@@ -44,27 +45,20 @@ class Copy(NamedTuple):
     statistics: Array
 
 
-class Scored(NamedTuple):
-    """Mean loss and accuracy over the validation set; this process's samples, and the seconds that it took for them."""
-
-    loss: float
-    accuracy: float
-    own_samples: int
-    own_s: float
-
-
 def score(
     copies: Sequence[Copy],
+    names: Sequence[str],
     world: World,
     communicator: NodeCommunicator,
     replica: Replica | None,
     batch_size: int,
     begin_next: Callable[[], None],
-) -> list[Scored]:
+) -> list[Scores]:
     """Return the scores of copies over all workers, each validation sample once; a collective.
 
     Args:
         copies: This node's, the same number on each.
+        names: What a worker's trainer evaluates; the loss is the first.
         world: How many nodes there are of which kind.
         communicator: Connects them.
         replica: A worker's; None for a server.
@@ -74,7 +68,7 @@ def score(
     Raises:
         Diverged: A loss is not finite.
     """
-    sums, seconds, own = np.zeros((len(copies), 2)), [], 0
+    sums, seconds, own = np.zeros((len(copies), len(names))), [], 0
     statistics = mean_statistics([copy.statistics for copy in copies], world, communicator, replica)
     for number, parameters in enumerate(_joined_in_groups([copy.parameters for copy in copies], world, communicator)):
         started = perf_counter()
@@ -86,9 +80,7 @@ def score(
                 trainer.set_statistics(statistics[number])
             mine = data.validation[communicator.rank :: world.num_workers]
             own = len(mine)
-            for start in range(0, own, batch_size):
-                batch = mine[start : start + batch_size]
-                sums[number] += trainer.evaluate(data.validation_x[batch], data.validation_y[batch])
+            sums[number] = summed(trainer, data, mine, batch_size)
         seconds.append(perf_counter() - started)
     meet(communicator)
     communicator.all_reduce(sums, sums)
@@ -98,7 +90,10 @@ def score(
     if not np.isfinite(means[:, 0]).all():
         bad = means[~np.isfinite(means[:, 0]), 0][0]
         raise Diverged(f"the validation loss is {bad}")
-    return [Scored(loss, accuracy, own, own_s) for (loss, accuracy), own_s in zip(means.tolist(), seconds, strict=True)]
+    return [
+        Scores(dict(zip(names, row, strict=True)), own, own_s)
+        for row, own_s in zip(means.tolist(), seconds, strict=True)
+    ]
 
 
 def joined(own: Array, world: World, communicator: Communicator) -> Array:

@@ -7,8 +7,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from dlbench.strategies import Communicator
+from dlbench.trainers import Sums
 from dlbench.worker.train.agreement import Agreement
-from dlbench.worker.train.evaluation import Scores
 
 
 class TrainingProgress(BaseModel):
@@ -20,9 +20,6 @@ class TrainingProgress(BaseModel):
         train_time_s: Training time.
         evaluation_time_s: Time of evaluations.
         bytes_sent: Bytes the strategy sent in training steps; None where it cannot count.
-        train_loss: Of the last epoch that was summed over all workers; likewise `train_accuracy`.
-        scores: Those of the last evaluation; None before the first.
-        best_accuracy: Highest validation accuracy.
         reached: Training time and epochs at which the target was reached; None where it was not.
         agreements: Each comparison of workers.
         rows: Every row of `epochs.csv` so far, with the attempt that trained it.
@@ -35,10 +32,6 @@ class TrainingProgress(BaseModel):
     train_time_s: float = 0.0
     evaluation_time_s: float = 0.0
     bytes_sent: int | None = 0
-    train_loss: float = 0.0
-    train_accuracy: float = 0.0
-    scores: Scores | None = None
-    best_accuracy: float = 0.0
     reached: tuple[float, int] | None = None
     agreements: list[Agreement] = []
     rows: list[dict[str, Any]] = []
@@ -49,8 +42,7 @@ class Epoch:
     """One epoch of one worker, with the sums over its samples so far."""
 
     number: int
-    loss_sum: float = 0.0
-    correct: float = 0.0
+    sums: Sums
     samples: int = 0
     steps: int = 0
     learning_rate: float = 0.0
@@ -62,7 +54,7 @@ def epoch_rows(epochs: list[Epoch], communicator: Communicator) -> list[dict[str
     """Sum each epoch over all workers and return its row of `epochs.csv`; a collective where there is any."""
     if not epochs:
         return []
-    own = np.array([(epoch.loss_sum, epoch.correct, epoch.samples) for epoch in epochs], np.float64)
+    own = np.array([(*epoch.sums.values(), epoch.samples) for epoch in epochs], np.float64)
     everyone = np.empty_like(own)
     communicator.all_reduce(own, everyone)
     return [
@@ -73,8 +65,7 @@ def epoch_rows(epochs: list[Epoch], communicator: Communicator) -> list[dict[str
             "learning_rate": epoch.learning_rate,
             "train_time_s": epoch.train_time_s,
             "ended_at_s": epoch.ended_at_s,
-            "train_loss": float(sums[0] / sums[2]),
-            "train_accuracy": float(sums[1] / sums[2]),
+            **{f"train_{name}": mean for name, mean in zip(epoch.sums, (total[:-1] / total[-1]).tolist(), strict=True)},
         }
-        for epoch, sums in zip(epochs, everyone, strict=True)
+        for epoch, total in zip(epochs, everyone, strict=True)
     ]

@@ -14,8 +14,10 @@ from dlbench import plugins
 from dlbench.communicators import _single
 from dlbench.datasets._format import Arrays, open_arrays
 from dlbench.datasets._split import split
+from dlbench.errors import UserError
 from dlbench.records.assignment import Assignment
 from dlbench.records.result import Result
+from dlbench.scenario.metrics import SAMPLES
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Input
@@ -26,6 +28,7 @@ from dlbench.worker.observer import Observer
 from dlbench.worker.process import placement
 from dlbench.worker.train.batches import TrainingData, batches_of
 from dlbench.worker.train.checkpoints import Checkpoints
+from dlbench.worker.train.evaluation import knows_nothing
 from dlbench.worker.train.loop import Loop
 from dlbench.worker.train.node_plan import plan_nodes
 from dlbench.worker.train.node_scores import NodeCommunicator, Replica
@@ -57,11 +60,11 @@ def train(assignment: Assignment, rank: int, reporter: Reporter, observer: Obser
     strategy.broadcast(parameters)
     trainer.set_parameters(parameters)
     trainer.compile(strategy.in_graph, strategy.in_forward)
-    reporter.send_facts({**trainer.facts(), **strategy.facts()})
-    checkpoints = Checkpoints(assignment, trainer, communicator, reporter) if assignment.checkpoint_folder else None
-    earlier = checkpoints.restore() if checkpoints else None
     workers = assignment.layout.places[rank].workers
     data = data_of(run, arrays, workers)
+    reporter.send_facts({**trainer.facts(), **strategy.facts(), **_guesses(run, rank, data)})
+    checkpoints = Checkpoints(assignment, trainer, communicator, reporter) if assignment.checkpoint_folder else None
+    earlier = checkpoints.restore() if checkpoints else None
     loop = Loop(run, trainer, strategy, communicator, data, reporter, observer, checkpoints, earlier, workers)
     result = loop.train()
     reporter.phase = "finish"
@@ -87,9 +90,9 @@ def simulate(assignment: Assignment, rank: int, reporter: Reporter) -> Result:
     arrays = open_arrays(Path(assignment.data_folder_of(rank)), assignment.data_checksum)
     trainer = build(assignment, rank, arrays)
     trainer.compile(None)
-    reporter.send_facts(trainer.facts())
-    make_optimizer = plugins.load("trainers", run.settings.trainer).get("make_flat_optimizer")
     data = data_of(run, arrays)
+    reporter.send_facts({**trainer.facts(), **_guesses(run, rank, data)})
+    make_optimizer = plugins.load("trainers", run.settings.trainer).get("make_flat_optimizer")
     return Simulation(run, trainer, partial(make_optimizer, run.settings), data, reporter).train()
 
 
@@ -114,12 +117,13 @@ def run_node(assignment: Assignment, rank: int, reporter: Reporter, observer: Ob
         trainer = build(assignment, rank, arrays)
         trainer.compile(None)
         replica = Replica(trainer, data_of(run, arrays, place.workers or _FIRST))
-    if place.role == "worker":
-        reporter.send_facts({**trainer.facts(), "mpi_version": communicator.library})
+    if replica is not None and place.role == "worker":
+        guesses = _guesses(run, rank, replica.data)
+        reporter.send_facts({**trainer.facts(), "mpi_version": communicator.library, **guesses})
     reporter.phase = "broadcast"
-    parameters, num_samples = _first_parameters(communicator, replica)
+    parameters, num_samples, scores = _first_parameters(communicator, replica)
     make_optimizer = plugins.load("trainers", run.settings.trainer).get("make_flat_optimizer")
-    plan = plan_nodes(run, num_samples, parameters, partial(make_optimizer, run.settings))
+    plan = plan_nodes(run, num_samples, parameters, partial(make_optimizer, run.settings), scores)
     result = NodeRun(run, assignment.layout, plan, communicator, reporter, observer, replica).train()
     reporter.phase = "finish"
     reporter.send_facts(observer.totals())
@@ -127,15 +131,22 @@ def run_node(assignment: Assignment, rank: int, reporter: Reporter, observer: Ob
     return result
 
 
-def _first_parameters(communicator: NodeCommunicator, replica: Replica | None) -> tuple[Array, int]:
-    """Return worker 0's parameters, and how many samples there are to train on; a collective."""
+def _guesses(run: RunSpec, rank: int, data: TrainingData) -> dict[str, float]:
+    """Return what a model that knows nothing scores, by column; of made-up samples, and from other ranks, nothing."""
+    if rank or run.settings.input is Input.SYNTHETIC:
+        return {}
+    return knows_nothing(data.validation_y[data.validation])
+
+
+def _first_parameters(communicator: NodeCommunicator, replica: Replica | None) -> tuple[Array, int, list[str]]:
+    """Return worker 0's parameters, the number of training samples, and what trainers evaluate; a collective."""
     meet(communicator)
     own = np.empty(0) if replica is None else replica.trainer.parameters()
-    samples = 0 if replica is None else len(replica.data.train)
-    size, dtype, num_samples = communicator.all_gather([own.size, own.dtype.str, samples])[0]
+    samples, names = (0, ()) if replica is None else (len(replica.data.train), replica.trainer.scores)
+    size, dtype, num_samples, scores = communicator.all_gather([own.size, own.dtype.str, samples, names])[0]
     parameters = own if own.size == size else np.empty(size, np.dtype(dtype))
     communicator.broadcast(parameters)
-    return parameters, num_samples
+    return parameters, num_samples, scores
 
 
 def connect(assignment: Assignment, rank: int) -> tuple[Communicator, Strategy]:
@@ -181,7 +192,11 @@ def _communicator(assignment: Assignment, rank: int) -> Communicator:
 
 
 def build(assignment: Assignment, rank: int, arrays: Arrays, strategy: Strategy | None = None) -> Trainer:
-    """Build this process's replicas; the same seed gives every worker the same first weights."""
+    """Build this process's replicas; the same seed gives every worker the same first weights.
+
+    Raises:
+        UserError: Model and data do not fit, or nothing evaluates what the target is about.
+    """
     run = assignment.run
     plugin, model = plugins.load("trainers", run.settings.trainer), plugins.load("models", run.settings.model)
     trainer: Trainer = plugin.get("create")(
@@ -193,6 +208,9 @@ def build(assignment: Assignment, rank: int, arrays: Arrays, strategy: Strategy 
         run.seed,
         threads_of(assignment, rank, getattr(strategy, "distribution", None)),
     )
+    columns = [f"{samples}_{name}" for samples in SAMPLES for name in trainer.scores]
+    if run.target is not None and run.target.metric not in columns:
+        raise UserError(f"the target's {run.target.metric} is not evaluated here; there are: {', '.join(columns)}")
     return trainer
 
 

@@ -5,14 +5,14 @@ from time import perf_counter
 
 from dlbench.strategies import Communicator, Strategy
 from dlbench.telemetry.reporter import Reporter
-from dlbench.trainers import Trainer
+from dlbench.trainers import Sums, Trainer
 from dlbench.worker.recorder import NAN, StepTimestamps
 from dlbench.worker.train.batches import Batches
 from dlbench.worker.train.order import Share
 
 # Runs one step on a share of an epoch's samples, with a learning rate; where the flag is set, with a barrier before the
-# all-reduce. Returns the step's timestamps, the sum of its losses and the number of correct predictions.
-RunStep = Callable[[Share, int, float, bool], tuple[StepTimestamps, float, float]]
+# all-reduce. Returns the step's timestamps and the sums over its samples.
+RunStep = Callable[[Share, int, float, bool], tuple[StepTimestamps, Sums]]
 
 
 def scale_of(share: Share, strategy: Strategy) -> float:
@@ -30,13 +30,13 @@ def all_reduce_step(
 ) -> RunStep:
     """Return the step of a strategy that reduces flat gradients between two compiled calls."""
 
-    def run(share: Share, epoch: int, learning_rate: float, marked: bool) -> tuple[StepTimestamps, float, float]:
+    def run(share: Share, epoch: int, learning_rate: float, marked: bool) -> tuple[StepTimestamps, Sums]:
         reporter.phase = "data"
         started = perf_counter()
         x, y = batches(share, epoch)
         reporter.phase = "compute"
         batch_ready = perf_counter()
-        gradient, loss_sum, correct = trainer.gradient(x, y, scale_of(share, strategy))
+        gradient, sums = trainer.gradient(x, y, scale_of(share, strategy))
         gradient_ready = perf_counter()
         peers_ready = NAN
         if marked:
@@ -48,11 +48,7 @@ def all_reduce_step(
         reporter.phase = "update"
         reduced = perf_counter()
         trainer.apply(update, learning_rate)
-        return (
-            StepTimestamps(started, batch_ready, gradient_ready, peers_ready, reduced, perf_counter()),
-            loss_sum,
-            correct,
-        )
+        return StepTimestamps(started, batch_ready, gradient_ready, peers_ready, reduced, perf_counter()), sums
 
     return run
 
@@ -60,13 +56,13 @@ def all_reduce_step(
 def compiled_step(trainer: Trainer, strategy: Strategy, batches: Batches, reporter: Reporter) -> RunStep:
     """Return the step of a strategy that reduces inside the compiled call: nothing between can be observed."""
 
-    def run(share: Share, epoch: int, learning_rate: float, marked: bool) -> tuple[StepTimestamps, float, float]:
+    def run(share: Share, epoch: int, learning_rate: float, marked: bool) -> tuple[StepTimestamps, Sums]:
         reporter.phase = "data"
         started = perf_counter()
         x, y = batches(share, epoch)
         reporter.phase = "compute"
         batch_ready = perf_counter()
-        loss_sum, correct = trainer.step(x, y, scale_of(share, strategy), learning_rate)
-        return StepTimestamps(started, batch_ready, NAN, NAN, NAN, perf_counter()), loss_sum, correct
+        sums = trainer.step(x, y, scale_of(share, strategy), learning_rate)
+        return StepTimestamps(started, batch_ready, NAN, NAN, NAN, perf_counter()), sums
 
     return run

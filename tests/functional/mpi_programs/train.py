@@ -100,7 +100,7 @@ def one_worker(trainer: Trainer, start: Array) -> Array:
     """Return the weights of one worker after training on the whole batches."""
     trainer.set_parameters(start)
     for x, y in batches():
-        gradient, _, _ = trainer.gradient(x, y, 1 / len(y))
+        gradient, _ = trainer.gradient(x, y, 1 / len(y))
         trainer.apply(gradient, LEARNING_RATE)
     end = trainer.parameters()
     if difference(end, start) < 0.01:
@@ -118,7 +118,7 @@ def many_workers(trainer: Trainer, strategy: Strategy, communicator: Communicato
     if hasattr(trainer, "rehearse"):
         rehearse(trainer, communicator)
     for x, y in batches():
-        gradient, _, _ = trainer.gradient(*share(x, y, communicator, sabotage))
+        gradient, _ = trainer.gradient(*share(x, y, communicator, sabotage))
         hashes.append(weights_hash(gradient))
         # What remains without a reduction: each worker follows its own gradient.
         update = gradient * communicator.size if sabotage == "no-reduction" else strategy.all_reduce(gradient)

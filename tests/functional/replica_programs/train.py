@@ -81,7 +81,7 @@ def found(case: Case, workers: int) -> dict[str, Any]:
     for x, y in batches():
         one = joined.step(x, y, 1 / len(y), LEARNING_RATE)
         scale = 1 / (GLOBAL_BATCH if case.sabotage == "full-weights" else len(y))
-        sums.append((one, many.step(x, y, scale, LEARNING_RATE)))
+        sums.append([list(found.values()) for found in (one, many.step(x, y, scale, LEARNING_RATE))])
         if not verdicts:
             rehearse(many, _single.connect(1))
         first, *others = many.replicas()
@@ -144,7 +144,7 @@ def others_of_the_contract(many: Trainer, joined: Trainer) -> dict[str, Any]:
     joined.set_parameters(many.parameters())
     joined.set_statistics(many.statistics()[: joined.statistics().size])
     many.set_statistics(np.tile(joined.statistics(), len(many.replicas())))
-    scores = [(joined.evaluate(x[:n], y[:n]), many.evaluate(x[:n], y[:n])) for n in (len(y), 1)]
+    scores = [[list(t.evaluate(x[:n], y[:n]).values()) for t in (joined, many)] for n in (len(y), 1)]
     one, several = (np.array(trainer.gradient(x, y, 0.1)[0]) for trainer in (joined, many))
     state: Array = many.optimizer_state()
     many.set_optimizer_state(state)

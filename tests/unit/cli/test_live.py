@@ -67,6 +67,9 @@ def test_what_a_run_found_is_in_its_line() -> None:
     row = {"samples_per_s": 10.25, "validation_accuracy": 0.5, "validation_loss": 1.0}
     line = shown_end(Outcome(status=Status.COMPLETED, wall_time_s=2.0), row)
     assert line == "completed after 2.0 s, 10.2 samples/s, validation accuracy 0.5000, validation loss 1.0000"
+    regression = {"validation_mean_squared_error": 0.25}
+    line = shown_end(Outcome(status=Status.COMPLETED, wall_time_s=2.0), regression)
+    assert line == "completed after 2.0 s, validation mean squared error 0.2500"
 
 
 def test_the_live_table_shows_workers_counts_many_and_takes_names_for_text() -> None:

@@ -166,7 +166,7 @@ DATES = CLASSES.astype("datetime64[s]")
 STRUCTURED = np.zeros(30, [("a", "f4"), ("b", "f4")])
 # Arrays that are refused, by what is wrong.
 REFUSED = {
-    "float classes": (FLOATS, CLASSES + 0.5),
+    "numbers to predict of two columns": (FLOATS, FLOATS[:, :2]),
     "whole float classes": (FLOATS, CLASSES.astype(float)),
     "negative classes": (FLOATS, CLASSES - 1),
     "NaN classes": (FLOATS, np.where(CLASSES == 1, np.nan, CLASSES)),
@@ -221,12 +221,23 @@ def test_what_makes_classes_of_other_labels_is_in_the_hint(tmp_path, subtests):
         (CLASSES * 2 - 1, "return_inverse"),
         (CLASSES > 0, "astype(int)"),
         (CLASSES.astype(float), "astype(int)"),
-        (CLASSES + 0.5, "docs/own-code.md"),
-        (np.where(CLASSES == 1, np.nan, CLASSES), "docs/own-code.md"),
     ):
         with subtests.test(labels=labels[:3]), pytest.raises(UserError) as caught:
             npz.describe(npz.OPTIONS(path=saved(tmp_path, x=FLOATS, y=labels)))
         assert hint in caught.value.hint
+
+
+def test_targets_of_a_floating_type_with_fractions_are_numbers_to_predict(prepared, tmp_path):
+    numbers = FLOATS[:, 0] * 3
+    for dtype, shape in (("float32", (30,)), ("float64", (30,)), ("float32", (30, 1))):
+        path = saved(tmp_path, x=FLOATS, y=numbers.astype(dtype).reshape(shape), x_test=FLOATS[:2], y_test=[1.0, 2.0])
+        assert npz.describe(npz.OPTIONS(path=path)).num_classes == 0
+        assert "a regression" in npz.verify(npz.OPTIONS(path=path))
+        arrays = prepared.arrays("npz", path=path)
+        assert np.array_equal(arrays.y, numbers.astype(dtype))
+        # Whole numbers are no classes where the training part has fractions.
+        assert arrays.validation_y.tolist() == [1.0, 2.0]
+        assert (arrays.y.dtype, arrays.validation_y.dtype, arrays.num_classes) == (np.float64, np.float64, 0)
 
 
 def test_classes_that_no_training_sample_has_are_reported_or_refused(prepared, tmp_path):

@@ -34,6 +34,14 @@ def test_split_covers_every_sample_once():
     assert sorted([*found.train, *found.validation]) == list(range(1000))
 
 
+def test_numbers_to_predict_are_drawn_by_the_seed_alone():
+    arrays = replace(arrays_of(skewed()), y=np.linspace(-1, 1, 1000))
+    found, other = (split(arrays, seed=seed, validation_fraction=0.2) for seed in (3, 4))
+    assert (len(found.train), len(found.validation)) == (800, 200)
+    assert sorted([*found.train, *found.validation]) == list(range(1000))
+    assert not np.array_equal(found.validation, other.validation)
+
+
 def test_split_keeps_the_proportions_of_the_classes():
     y = skewed()
     found = split(arrays_of(y), seed=3, validation_fraction=0.2)

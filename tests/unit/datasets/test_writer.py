@@ -33,6 +33,14 @@ def test_what_is_written_is_read_back(tmp_path):
         assert content.class_names == ("0", "1", "2")
 
 
+def test_numbers_to_predict_come_in_pieces_of_any_kind(tmp_path):
+    x, _ = good()
+    parts = [(x[:2], [0.5, 1.0]), (x[2:4], [2.0, 3.0]), (x[4:], np.array([4, 5])), (x[:1], [1.0], "validation")]
+    content = written(tmp_path, *parts)
+    assert np.load(tmp_path / "y.npy").tolist() == [0.5, 1.0, 2.0, 3.0, 4.0, 5.0]
+    assert (content.class_names, content.arrays["validation_y"].dtype) == ((), "<f8")
+
+
 def test_checksum_does_not_depend_on_the_pieces(tmp_path, monkeypatch):
     x, y = good(100)
     whole = written(tmp_path / "whole", (x, y))
@@ -73,7 +81,10 @@ BAD = [
     ("not finite", np.where(X == 3, np.inf, X), Y, {}),
     ("not finite", np.where(X == 3, -1e300, X.astype(np.float64)), Y, {}),
     ("x is empty", X[:0], Y[:0], {}),
-    ("y holds float64; class numbers are integers", X, Y + 0.5, {}),
+    ("y holds float64; class numbers are integers", X, Y + 0.0, {}),
+    ("y holds float64; class numbers are integers", X, Y + 0.5, {"class_names": ("a", "b", "c")}),
+    ("y holds numbers that are not finite", X, np.where(Y == 1, np.nan, Y), {}),
+    (r"must be \[n\], one number for each sample", X, np.stack([Y + 0.5] * 2, axis=1), {}),
     (r"y has shape \(6, 3\)", X, np.eye(3, dtype=int)[Y], {}),
     ("y holds -1; classes are numbered from 0", X, Y - 1, {}),
     ("no sample is of class 0", X, Y + 1, {}),

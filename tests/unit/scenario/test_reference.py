@@ -92,7 +92,7 @@ def test_a_series_may_be_called_by_a_number() -> None:
         (f"{HEAD}workers,train_time_s\n", "r.csv", "holds no numbers"),
         (f"{HEAD}workers\n1\n", "r.csv:3", "has no measured column"),
         (f"{HEAD}workers,train_tme_s\n1,2\n", "r.csv:3", "did you mean 'train_time_s'?"),
-        (f"{HEAD}workers,zebra\n1,2\n", "r.csv:3", "there are: train_time_s"),
+        (f"{HEAD}workers,zebra\n1,2\n", "r.csv:3", "there are: time_to_target_s, train_time_s"),
         (f"{HEAD}workers,train_loss,train_loss\n1,2,3\n", "r.csv:3", "two columns 'train_loss'"),
         (f"{HEAD}workers,train_loss\n1,2,3\n", "r.csv:4", "has 3 cells where the table has 2 columns"),
         (f"{HEAD}workers,train_loss\n1,2\n\n2,x\n", "r.csv:6", "train_loss needs a number or nothing, not 'x'"),

@@ -84,7 +84,7 @@ def test_all_samples_are_trained_on_and_all_workers_hold_the_same() -> None:
     assert result.samples_seen == 10 * 240
     assert (result.messages, result.bytes_sent, result.agreement) == (0, 0, "exact")
     assert all(worker.parameters.tobytes() == parameters.tobytes() for worker in found.simulated.workers)
-    assert result.validation_accuracy > 0.85
+    assert result.scores["validation_accuracy"] > 0.85
 
 
 def test_reads_and_writes_take_time_of_their_hosts_memory() -> None:

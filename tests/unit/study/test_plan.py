@@ -147,10 +147,10 @@ def test_a_trainer_whose_library_is_missing_is_refused_with_the_command(monkeypa
 
 def test_parquet_without_its_library_is_refused_at_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = parse("base: {trainer: numpy}\nstep_table: parquet\n", "s.yaml")
-    plan.require_table_format(scenario)
+    plan.require_tables(scenario)
     monkeypatch.setattr(parquet, "is_installed", lambda: False)
     with pytest.raises(UserError) as refused:
-        plan.require_table_format(scenario)
+        plan.require_tables(scenario)
     assert (refused.value.where, refused.value.hint) == ("s.yaml:2", "pip install pyarrow")
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from dlbench.records.columns import EPOCHS, RUNS, STEPS
-from dlbench.records.result import NodeAccount, Result, Segment
+from dlbench.records.result import BEST, NodeAccount, Result, Segment
+from dlbench.scenario.metrics import SCORE_COLUMNS
 from dlbench.telemetry.line_check import MOST_COUNT, MOST_SAMPLES
 from dlbench.telemetry.messages import MOST_ROWS, STEP_FIELDS, pack_steps
 
@@ -49,6 +50,7 @@ RESULT = Result(
     **{name: 0.5 for name, field in Result.model_fields.items() if field.annotation in (float, float | None)},
     agreement="exact",
     weights_hash="ab",
+    scores={**dict.fromkeys((*SCORE_COLUMNS, BEST), 0.5), "bleu": 0.5},
     segments=(
         Segment(opened_at_s=0, closed_at_s=1, closing_at_s=1, steps=1, samples=1, cpu_time_s=0, observer_cpu_s=0),
     ),
@@ -78,6 +80,8 @@ def bad_cells() -> Bad:
         for value in bad_values(column.name, column.kind):
             epoch = "" if column.name == "epoch" else ', "epoch": 1'
             yield f"epoch {column.name}={value}", f'{{"kind": "epoch", "row": {{"{column.name}": {value}{epoch}}}}}'
+    for value in ("1e999", '"=x"', "[1e999]"):
+        yield f"a metric {value}", f'{{"kind": "epoch", "row": {{"bleu": {value}, "epoch": 1}}}}'
     for column in RUNS:
         for value in bad_values(column.name, column.kind):
             yield f"facts {column.name}={value}", f'{{"kind": "facts", "facts": {{"{column.name}": {value}}}}}'
@@ -96,7 +100,7 @@ def bad_results() -> Bad:
         bool: ["[true]", "7"],
     }
     for path, value in places_in(RESULT_LINE["result"]):
-        shares = ["2"] if str(path[0]).endswith("accuracy") else []
+        shares = ["2"] if str(path[-1]).endswith("accuracy") else []
         for text in [*bad[type(value)], *shares]:
             line = copy.deepcopy(RESULT_LINE)
             target: Any = line["result"]

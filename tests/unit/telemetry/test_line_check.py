@@ -14,7 +14,7 @@ from tests.unit.telemetry.lines import RESULT_LINE, bad_lines, spoken, steps
 SOUND = (
     steps(),
     steps(loss=np.nan, peer_wait_s=np.nan, epoch=0, phase=4, step=[7, 8, 9], started_at_s=[1, 2, 3]),
-    {"kind": "epoch", "row": {"epoch": 1, "train_loss": None, "samples": 5, "of_a_newer_version": [1]}},
+    {"kind": "epoch", "row": {"epoch": 1, "train_loss": None, "samples": 5, "of_a_newer_version": [1], "bleu": -3.5}},
     {"kind": "sensors", "rows": [[-0.5, "cpu", "load", 1], [None, "gpu", "power_w", None]]},
     {"kind": "facts", "facts": {"worker.core": "=", "device_name": "an (R) é", "jit_compile": True}},
     RESULT_LINE,

@@ -41,6 +41,20 @@ def test_contract(trainer: Trainer, given: Batch) -> None:
         check(trainer, given)
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_the_contract_where_numbers_are_predicted(case: str) -> None:
+    what = contract.regression(4, 5, 1)
+    model, options = CASES[case]
+    given, trainer = contract.batch(what), create("numpy", model, what, options)
+    first = trainer.parameters()
+    for check in (*contract.CHECKS, contract.check_a_regression_sums_squared_errors):
+        trainer.set_parameters(first)
+        check(trainer, given)
+    make = functools.partial(create, "numpy", model, what, options)
+    contract.check_parts_sum_to_the_whole(make, given)
+    contract.check_step_is_gradient_and_apply(make, given)
+
+
 OPTIMIZERS = [
     {"optimizer": "sgd"},
     {"optimizer": "sgd", "momentum": 0.9},
@@ -64,7 +78,7 @@ def test_a_batch_in_parts(case: tuple[str, dict[str, object]], given: Batch) -> 
 
 def test_tokens_and_positions_are_refused() -> None:
     for what in (contract.Problem((6,), 10, vocabulary=9), contract.Problem((6,), 10, target_shape=(6,))):
-        assert "no tokens, and no sequences" in contract.refused("numpy", "mlp", what)
+        assert "no tokens, no sequences" in contract.refused("numpy", "mlp", what)
 
 
 def test_seed_decides_the_weights() -> None:
@@ -74,7 +88,7 @@ def test_seed_decides_the_weights() -> None:
 def test_first_loss_of_even_weights_is_that_of_guessing(given: Batch) -> None:
     trainer = create("numpy", "softmax", WHAT)
     trainer.set_parameters(np.zeros(trainer.num_parameters))
-    assert trainer.evaluate(*given)[0] == pytest.approx(len(given[1]) * np.log(10), rel=1e-12)
+    assert trainer.evaluate(*given)["loss"] == pytest.approx(len(given[1]) * np.log(10), rel=1e-12)
 
 
 def test_number_of_parameters_and_cost() -> None:
@@ -94,22 +108,22 @@ def test_pixels_become_numbers_as_the_problem_says(given: Batch) -> None:
 def test_large_logits_do_not_overflow(given: Batch) -> None:
     trainer = create("numpy", "softmax", WHAT, precision="float32")
     trainer.set_parameters(trainer.parameters() * 1e4)
-    flat, loss, _ = trainer.gradient(*given, 1.0)
-    assert np.isfinite(loss)
+    flat, sums = trainer.gradient(*given, 1.0)
+    assert np.isfinite(sums["loss"])
     assert np.isfinite(flat).all()
 
 
 def test_a_diverged_network_says_so_without_warnings(given: Batch) -> None:
     trainer = create("numpy", "mlp", WHAT, precision="float32")
     trainer.set_parameters(np.full(trainer.num_parameters, np.float32(3e38)))
-    flat, loss, _ = trainer.gradient(*given, 1.0)
+    flat, sums = trainer.gradient(*given, 1.0)
     trainer.apply(flat, 1e9)
-    assert not np.isfinite(loss)
+    assert not np.isfinite(sums["loss"])
 
 
 def test_float32_stays_float32(given: Batch) -> None:
     trainer = create("numpy", "mlp", WHAT, precision="float32", optimizer="adam")
-    flat, _, _ = trainer.gradient(*given, 0.1)
+    flat, _ = trainer.gradient(*given, 0.1)
     trainer.apply(flat, 0.1)
     assert flat.dtype == trainer.parameters().dtype == np.float32
 
@@ -124,7 +138,7 @@ def test_what_it_hands_out_and_takes(given: Batch) -> None:
     trainer = create("numpy", "mlp", WHAT)
     x, y = (array.copy() for array in given)
     x.flags.writeable = y.flags.writeable = False
-    assert np.isfinite(trainer.gradient(x, y, 1.0)[1])
+    assert np.isfinite(trainer.gradient(x, y, 1.0)[1]["loss"])
     (replica,) = trainer.replicas()
     assert np.array_equal(replica, trainer.parameters())
     replica[:] = 0.0

@@ -7,6 +7,7 @@ from dlbench.records.columns import names
 from dlbench.records.outcome import Outcome, Status
 from dlbench.records.result import Result, Segment
 from dlbench.scenario.layout import Layout, Place
+from dlbench.scenario.metrics import MetricDeclaration
 from dlbench.scenario.run_spec import RunSpec, Target
 from dlbench.scenario.settings import Settings
 from dlbench.telemetry.journal import Journal, SensorReading
@@ -52,6 +53,21 @@ def steps(data_wait_s: float) -> np.ndarray:
         table[:, FIELD[name]] = value
     table[:, FIELD["started_at_s"]] = np.arange(100) / 10
     return table
+
+
+def test_scores_are_those_of_the_first_worker_that_knows_them() -> None:
+    run = RUN.model_copy(update={"metrics": {"bleu": MetricDeclaration(better="higher", matters=1)}})
+    scores = {"validation_accuracy": None, "bleu": 3.0}, {"validation_accuracy": 0.5, "bleu": 4.0, "cost": 7.0}
+    journal = Journal(results={rank: result(scores=own) for rank, own in enumerate(scores)})
+    made = row(journal, run=run)
+    assert (made["validation_accuracy"], made["bleu"], made["train_loss"], made["cost"]) == (0.5, 3.0, None, None)
+    assert "bleu" not in row(journal), "it is not declared"
+
+
+def test_a_result_of_an_older_dlbench_has_its_scores() -> None:
+    old = Result.model_validate({"steps": 1, "train_loss": 0.5, "best_validation_accuracy": 0.75, "warmup_steps": 3})
+    assert old.scores == {"train_loss": 0.5, "best_validation_accuracy": 0.75}
+    assert Result.model_validate(old.model_dump()) == old
 
 
 def row(journal: Journal, outcome: Outcome = OUTCOME, layout: Layout | None = LAYOUT, run: RunSpec = RUN) -> dict:

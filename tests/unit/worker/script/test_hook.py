@@ -9,6 +9,7 @@ import dlbench.worker
 from dlbench.errors import UserError
 from dlbench.records.assignment import VARIABLE
 from dlbench.records.columns import STEP_PHASES, names
+from dlbench.scenario.metrics import MetricDeclaration
 from dlbench.scenario.run_spec import Limits, RunSpec, Target
 from dlbench.scenario.settings import Settings
 from dlbench.worker import recorder as window_module
@@ -18,6 +19,11 @@ from dlbench.worker.script.command import arguments, values
 from dlbench.worker.script.recorder import ScriptRecorder, hash_of
 from dlbench.worker.train.agreement import Diverged
 from tests.fakes import IdleObserver, KeptReporter
+
+METRICS = {
+    "perplexity": MetricDeclaration(better="lower", matters="2%"),
+    "bleu": MetricDeclaration(better="higher", matters=0.5),
+}
 
 
 class Clock:
@@ -47,9 +53,11 @@ def reporter():
 class Script:
     """A script in which a batch takes 1 s to load, a gradient 2 s, an exchange 4 s, an update 8 s."""
 
-    def __init__(self, reporter, clock, barrier_s=None, target=None):
+    def __init__(self, reporter, clock, barrier_s=None, target=None, metrics=METRICS):
         self.clock, self.barriers = clock, 0
-        spec = RunSpec(scenario="", label="", repeat=0, settings=Settings(), target=target, limits=Limits())
+        self.spec = spec = RunSpec(
+            scenario="", label="", repeat=0, settings=Settings(), target=target, limits=Limits(), metrics=metrics
+        )
         barrier = None if barrier_s is None else lambda: self.wait(barrier_s)
         self.recorder = ScriptRecorder(spec, reporter, IdleObserver(), barrier)
 
@@ -164,7 +172,11 @@ def test_the_target_and_the_best_accuracy(clock):
             assert script.epoch(validation_loss=loss, validation_accuracy=accuracy) is ends
         result = script.recorder.result(None)
         assert (result.epochs_to_target, result.time_to_target_s) == (2, 29), "it is reached once"
-        assert (result.best_validation_accuracy, result.validation_accuracy, result.validation_loss) == (0.8, 0.7, 0.9)
+        assert result.scores == {
+            "best_validation_accuracy": 0.8,
+            "validation_accuracy": 0.7,
+            "validation_loss": 0.9,
+        }
 
 
 def test_a_loss_that_is_not_finite_ends_the_run(reporter, clock):
@@ -281,7 +293,7 @@ def test_marks_out_of_order_are_refused_with_the_line_of_the_script(reporter, cl
 
 
 def run_of(script):
-    run = hook.Run(RunSpec(scenario="", label="", repeat=0, settings=Settings()), (0,), 0, 1, None)
+    run = hook.Run(script.spec, (0,), 0, 1, None)
     run._recorder = script.recorder
     return run
 
@@ -296,6 +308,9 @@ def run_of(script):
         ({"validation_accuracy": float("nan")}, "validation_accuracy is between 0 and 1, not nan"),
         ({"train_loss": "small"}, "train_loss is a number, not 'small'"),
         ({"learning_rate": -1}, "learning_rate is a finite number, at least 0, not -1.0"),
+        ({"perplexity": "low"}, "perplexity is a number, not 'low'"),
+        ({"perplexty": 3.0}, "run.epoch: the scenario declares no metric perplexty"),
+        ({"accuracy": 0.3}, "run.epoch: the scenario declares no metric accuracy"),
     ],
 )
 def test_a_score_that_cannot_be_is_refused_with_the_line_of_the_script(reporter, clock, scores, said):
@@ -314,7 +329,34 @@ def test_an_accuracy_above_1_by_rounding_is_1(reporter, clock, accuracy):
     assert reporter.of_kind("epoch")[-1]["row"]["validation_accuracy"] == 1
 
 
-@pytest.mark.parametrize("name", ["train_loss", "validation_loss"])
+def test_a_metric_that_is_not_declared_has_a_suggestion(reporter, clock):
+    for name, hint in (
+        ("perplexty", "did you mean 'perplexity'?"),
+        ("validation_acuracy", "did you mean 'validation_accuracy'?"),
+        ("zeal", "`metrics: {zeal: {better: lower, matters: 2%}}`"),
+    ):
+        with pytest.raises(UserError) as caught:
+            run_of(Script(reporter, clock)).epoch(**{name: 1.0})
+        assert hint in caught.value.hint
+
+
+def test_declared_metrics_are_columns_and_a_target_goes_by_them(clock):
+    reporter = KeptReporter()
+    script = Script(reporter, clock, target=Target(metric="perplexity", value=10.0, stop=True))
+    run = run_of(script)
+    script.step()
+    assert run.epoch(perplexity=12.5, bleu=np.float32(0.5)) is False
+    clock.now += 7
+    assert run.epoch(perplexity=10) is True
+    first, second = (message["row"] for message in reporter.of_kind("epoch"))
+    assert (first["perplexity"], first["bleu"], second["perplexity"]) == (12.5, 0.5, 10.0)
+    assert second["evaluation_time_s"] == 7, "it was measured"
+    result = script.recorder.result(None)
+    assert (result.epochs_to_target, result.scores["perplexity"], result.scores["bleu"]) == (2, 10.0, 0.5)
+    assert reporter.accuracy is None, "the live table shows accuracies alone"
+
+
+@pytest.mark.parametrize("name", ["train_loss", "validation_loss", "train_mean_squared_error", "perplexity"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_loss_that_is_not_finite_ends_the_run_as_diverged(reporter, clock, name, value):
     run = run_of(Script(reporter, clock))

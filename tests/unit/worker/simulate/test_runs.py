@@ -110,5 +110,5 @@ def test_a_target_stops_simulated_nodes_and_real_ones_that_an_evaluator_scores(t
         runs(tmp_path, base, baseline="none", target=target)
     beside = base | {"evaluator": "beside"}
     assert len(runs(tmp_path, beside, baseline="none", target=target)) == 1
-    with pytest.raises(UserError, match="knows no train_loss: let `stop` go by validation_accuracy"):
+    with pytest.raises(UserError, match="knows no train_loss: let `stop` go by validation_loss"):
         runs(tmp_path, beside, baseline="none", target=target | {"metric": "train_loss"})

@@ -70,7 +70,7 @@ def test_every_sample_is_trained_on_once_an_epoch_and_every_epoch_has_its_row(st
     rows = found.reporter.rows  # type: ignore[attr-defined]
     assert [row["epoch"] for row in rows] == [1, 2, 3] == list(range(1, result.epochs_completed + 1))
     assert sum(row["samples"] for row in rows) == result.samples_seen
-    assert rows[-1]["validation_accuracy"] == result.validation_accuracy > 0.7
+    assert rows[-1]["validation_accuracy"] == result.scores["validation_accuracy"] > 0.7
     times = [row["train_time_s"] for row in rows]
     assert times == sorted(times)
     assert times[-1] <= (result.train_time_s or 0)
@@ -184,7 +184,7 @@ def test_a_target_ends_the_run_at_the_epoch_that_reaches_it() -> None:
 def test_a_loss_that_is_no_number_ends_the_run_as_diverged() -> None:
     found = simulation("asynchronous", 4)
     gradient = found.trainer.gradient
-    found.trainer.gradient = lambda x, y, scale: (gradient(x, y, scale)[0], float("nan"), 0)  # type: ignore[method-assign]
+    found.trainer.gradient = lambda x, y, scale: (gradient(x, y, scale)[0], {"loss": float("nan")})  # type: ignore[method-assign]
     with pytest.raises(Diverged, match="the loss is nan in step"):
         found.train()
 
@@ -250,7 +250,7 @@ def test_an_evaluation_that_was_due_within_an_update_is_made_after_it() -> None:
 def test_the_last_score_is_that_of_the_parameters_at_the_end() -> None:
     for strategy in ALL:
         result, parameters, found = trained(strategy, 4)
-        assert found._evaluate(parameters)[0] == result.validation_loss, strategy
+        assert found._evaluate(parameters)["validation_loss"] == result.scores["validation_loss"], strategy
 
 
 def test_a_gradient_that_is_dropped_at_the_end_adds_no_training_time() -> None:

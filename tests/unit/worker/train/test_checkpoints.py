@@ -15,6 +15,7 @@ from dlbench.records.columns import names
 from dlbench.records.result import Result
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.run_spec import Limits, RunSpec, Target
+from dlbench.trainers import Sums
 from dlbench.worker.train import checkpoints
 from dlbench.worker.train.checkpoints import Checkpoints, identity
 from dlbench.worker.train.loop import Loop
@@ -50,7 +51,7 @@ class Rich(LinearTrainer):
     def set_optimizer_state(self, flat: np.ndarray) -> None:
         self.velocity, self.drawn = flat[:-1].copy(), int(flat[-1])
 
-    def gradient(self, x: np.ndarray, y: np.ndarray, scale: float) -> tuple[np.ndarray, float, int]:
+    def gradient(self, x: np.ndarray, y: np.ndarray, scale: float) -> tuple[np.ndarray, Sums]:
         self.steps += 1
         if self.steps == self.dies_at:
             raise Struck
@@ -65,7 +66,7 @@ class Rich(LinearTrainer):
         self.velocity = 0.9 * self.velocity - learning_rate * update
         self.weights += self.velocity.reshape(self.weights.shape)
 
-    def evaluate(self, x: np.ndarray, y: np.ndarray) -> tuple[float, int]:
+    def evaluate(self, x: np.ndarray, y: np.ndarray) -> Sums:
         return super().evaluate(x - self.moving, y)
 
 

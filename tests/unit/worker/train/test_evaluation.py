@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 
 from dlbench.strategies import Communicator
+from dlbench.trainers import Sums
+from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.evaluation import Scores, average_statistics, evaluate
 from tests.fakes import LinearTrainer, in_threads
 
@@ -33,17 +35,17 @@ def test_statistics_are_averaged_over_all_replicas_of_all_processes() -> None:
 
 def test_several_replicas_evaluate_each_sample_once_in_joined_batches() -> None:
     x, y = np.random.default_rng(0).normal(size=(23, 4)), np.arange(23) % 3
-    sizes: list[int] = []
+    data, sizes = TrainingData(x, y, np.arange(2), x, y, np.arange(23)), list[int]()
 
     class Counting(LinearTrainer):
-        def evaluate(self, x: np.ndarray, y: np.ndarray) -> tuple[float, int]:
+        def evaluate(self, x: np.ndarray, y: np.ndarray) -> Sums:
             sizes.append(len(y))
             return super().evaluate(x, y)
 
     def score(communicator: Communicator) -> Scores:
-        return evaluate(Counting(4, 3), communicator, x, y, np.arange(23), 5, Beat(), num_replicas=2)
+        return evaluate(Counting(4, 3), communicator, data, 5, Beat(), num_replicas=2)
 
     found = in_threads(1, score)[0]
     assert sizes == [10, 10, 3]
     assert found.own_samples == 23
-    assert found.loss == pytest.approx(LinearTrainer(4, 3).evaluate(x, y)[0] / 23, rel=1e-12)
+    assert found.means["loss"] == pytest.approx(LinearTrainer(4, 3).evaluate(x, y)["loss"] / 23, rel=1e-12)

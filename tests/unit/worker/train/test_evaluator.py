@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlbench.scenario.run_spec import Target
+from dlbench.scenario.run_spec import RunSpec, Target
+from dlbench.scenario.settings import Settings
 from dlbench.strategies._protocol import World
 from dlbench.worker.train.agreement import Diverged
 from dlbench.worker.train.batches import TrainingData
@@ -30,8 +31,14 @@ class Trainer(LinearTrainer):
 
 def evaluator(workers: int, servers: int, trainer: Any = None, **target: Any) -> Evaluator:
     world = World(workers, servers, np.zeros(INPUTS * CLASSES), lambda step: 0.1, lambda parameters: None)  # type: ignore[arg-type,return-value]
-    aim = Target(**target) if target else None
-    return Evaluator(world, Replica(trainer or Trainer(), DATA), aim, 5, lambda: None, lambda epoch, accuracy: None)
+    run = RunSpec(
+        scenario="s",
+        label="",
+        repeat=0,
+        settings=Settings(evaluation_batch_size=5),
+        target=Target(**target) if target else None,
+    )
+    return Evaluator(world, Replica(trainer or Trainer(), DATA), run, lambda: None, lambda epoch, scores: None)
 
 
 def send(made: Evaluator, source: int, epoch: int, parameters: np.ndarray, statistics: np.ndarray = NONE) -> None:
@@ -48,8 +55,8 @@ def test_shards_of_all_servers_are_needed_and_joined_whatever_comes_first() -> N
     assert not made.is_due()
     send(made, 2, 2, best[:6])
     made.score()
-    assert made.scores[2].accuracy == 1.0 > made.scores[1].accuracy
-    assert made.scores[1].loss > made.scores[2].loss
+    assert made.scores[2].means["accuracy"] == 1.0 > made.scores[1].means["accuracy"]
+    assert made.scores[1].means["loss"] > made.scores[2].means["loss"]
     assert made.scores[2].own_samples == SAMPLES
 
 
@@ -59,7 +66,7 @@ def test_without_servers_workers_are_meaned_and_so_are_their_moving_statistics()
     assert not made.is_due()
     send(made, 1, 1, BEST.ravel() - 5)
     made.score()
-    assert made.scores[1].accuracy == 1.0
+    assert made.scores[1].means["accuracy"] == 1.0
     trainer = Trainer(statistics=2)
     made = evaluator(2, 1, trainer)
     send(made, 2, 1, BEST.ravel())

@@ -8,7 +8,8 @@ import pytest
 from dlbench.strategies._protocol import World
 from dlbench.worker.train.agreement import Diverged
 from dlbench.worker.train.batches import TrainingData
-from dlbench.worker.train.node_scores import Copy, Replica, Scored, score
+from dlbench.worker.train.evaluation import Scores
+from dlbench.worker.train.node_scores import Copy, Replica, score
 from tests.fakes import LinearTrainer, in_threads
 
 INPUTS, CLASSES, SAMPLES = 3, 4, 23
@@ -19,18 +20,20 @@ EPOCHS = [RANDOM.normal(size=INPUTS * CLASSES) for _ in range(3)]
 NONE = np.empty(0)
 
 
-def scored(workers: int, servers: int, copies: Any, begun: list[int] | None = None) -> list[list[Scored]]:
+def scored(workers: int, servers: int, copies: Any, begun: list[int] | None = None) -> list[list[Scores]]:
     """Return each node's scores; `copies` returns what a node has kept."""
     world = World(workers, servers, np.zeros(INPUTS * CLASSES), lambda step: 0.1, lambda parameters: None)  # type: ignore[arg-type,return-value]
 
-    def body(communicator: Any) -> list[Scored]:
+    def body(communicator: Any) -> list[Scores]:
         replica = Replica(LinearTrainer(INPUTS, CLASSES), DATA) if communicator.rank < workers else None  # type: ignore[arg-type]
         count = [0]
 
         def begin_next() -> None:
             count[0] += 1
 
-        found = score(copies(world, communicator.rank), world, communicator, replica, 5, begin_next)
+        found = score(
+            copies(world, communicator.rank), LinearTrainer.scores, world, communicator, replica, 5, begin_next
+        )
         if begun is not None:
             begun.append(count[0])
         return found
@@ -38,11 +41,10 @@ def scored(workers: int, servers: int, copies: Any, begun: list[int] | None = No
     return in_threads(workers + servers, body)
 
 
-def expected(parameters: np.ndarray) -> tuple[float, float]:
+def expected(parameters: np.ndarray) -> dict[str, float]:
     trainer = LinearTrainer(INPUTS, CLASSES)
     trainer.set_parameters(parameters)
-    loss, correct = trainer.evaluate(X, Y)
-    return loss / SAMPLES, correct / SAMPLES
+    return {name: total / SAMPLES for name, total in trainer.evaluate(X, Y).items()}
 
 
 def test_shards_of_servers_are_joined_and_workers_need_no_copies() -> None:
@@ -54,7 +56,7 @@ def test_shards_of_servers_are_joined_and_workers_need_no_copies() -> None:
 
     begun: list[int] = []
     for found in scored(2, 3, copies, begun):
-        assert [one[:2] for one in found] == [pytest.approx(expected(parameters)) for parameters in EPOCHS]
+        assert [one.means for one in found] == [pytest.approx(expected(parameters)) for parameters in EPOCHS]
     # Every node says so before each copy: a run of many copies is seen to get on.
     assert begun == [len(EPOCHS)] * 5
 
@@ -64,7 +66,7 @@ def test_without_servers_the_mean_of_all_workers_is_scored() -> None:
         return [Copy(parameters + (1 if rank else -1), NONE) for parameters in EPOCHS]
 
     first, second = scored(2, 0, copies)
-    assert [one[:2] for one in first] == [pytest.approx(expected(parameters)) for parameters in EPOCHS]
+    assert [one.means for one in first] == [pytest.approx(expected(parameters)) for parameters in EPOCHS]
     # Each validation sample once.
     assert {one.own_samples for one in first} | {one.own_samples for one in second} == {12, 11}
 
@@ -82,7 +84,7 @@ def test_moving_statistics_are_the_mean_of_the_workers() -> None:
         rank = communicator.rank
         replica = Replica(Trainer(INPUTS, CLASSES), DATA) if rank < 2 else None  # type: ignore[arg-type]
         own = [Copy(EPOCHS[0], NONE) if rank == 2 else Copy(NONE, np.array([1.0 + 2 * rank, 4.0]))]
-        score(own, world, communicator, replica, 5, lambda: None)
+        score(own, LinearTrainer.scores, world, communicator, replica, 5, lambda: None)
 
     in_threads(3, body)
     assert [one.tolist() for one in kept] == [[2.0, 4.0]] * 2
