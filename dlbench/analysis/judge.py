@@ -9,8 +9,7 @@ its p-value is the largest of those (intersection-union test; Berger 1982, Techn
 wrong test against the one arm that is truly the best, and there are k - 1 of these. Holm's steps over them take each
 arm's smaller p-value of that it keeps and that it is worse than some arm by more than the margin (Shaffer 1980, Ann.
 Stat. 8), so that arms which are far behind do not count against those that are near. An arm also loses where its
-difference from the best median is more than the margin and more than chance; that arm is chosen by its values, so these
-p-values hold for all pairs of arms.
+difference from another one is more than the margin and more than chance, with p-values that hold for all pairs of arms.
 
 Quantities whose margin is a share are compared by their logarithms. Arms that all share `PAIRED_FROM` repeats or more
 are compared in pairs by repeat and seed; with fewer, pairing costs more than it gains. Variances of three arms or more
@@ -186,8 +185,10 @@ def _judged_once(arms: Sequence[Values], metric: Metric) -> Family:
         is_far = bool(adjusted[place] <= SIGNIFICANCE and drops[place] < keeps[place])
         if adjusted[place] <= SIGNIFICANCE and keeps[place] <= drops[place]:
             verdict, against, p = Verdict.KEEPS, best if best != place else against, adjusted[place]
-        elif is_far or worse[place, best] <= SIGNIFICANCE:
-            verdict, against, p = Verdict.LOSES, best, min(adjusted[place], worse[place, best])
+        elif is_far or worse[place].min() <= SIGNIFICANCE:
+            is_to_best = is_far or worse[place, best] <= SIGNIFICANCE
+            verdict, against = Verdict.LOSES, best if is_to_best else int(worse[place].argmin())
+            p = min(adjusted[place], worse[place, against])
         one = family._between(place, against, verdict, SIGNIFICANCE / factors[place])
         found.append(replace(one, p=float(p), is_far=is_far))
     return replace(family, judgements=tuple(found))

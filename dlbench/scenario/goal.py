@@ -62,7 +62,10 @@ def read_goal(text: str, metrics: Mapping[str, Metric], where: str = "") -> Goal
         value = float(found["value"])
     except ValueError:
         raise UserError(f"the goal's value is a number, not {shown(found['value'])}", where=where) from None
-    if (found["side"] == ">=") != metrics[found["metric"]].is_higher_better:
+    metric = metrics[found["metric"]]
+    if not metric.least <= value <= metric.most:
+        raise UserError(f"{metric.title} is never {value:g}", where=where)
+    if (found["side"] == ">=") != metric.is_higher_better:
         other = "<=" if found["side"] == ">=" else ">="
         raise UserError(
             f"{found['metric']} is better on the other side: {found['metric']}{other}{value:g}", where=where

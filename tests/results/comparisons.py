@@ -9,13 +9,15 @@ from dlbench.analysis.arms import Arm
 from dlbench.analysis.claims.claim_check import EQUAL_WORK
 from dlbench.analysis.formatting import Unit, difference, listed, number, percent
 from dlbench.analysis.groups import TASK
-from dlbench.analysis.judge import LEAST_REPEATS, MOST_REPEATS, POWER, SIGNIFICANCE, Judgement, Verdict, judge
+from dlbench.analysis.judge import LEAST_REPEATS, MOST_REPEATS, POWER, SIGNIFICANCE, Family, Judgement, Verdict, judge
 from dlbench.analysis.statistics.intervals import Interval, ratio_interval
 from dlbench.scenario.metrics import BUILT_IN, Metric
 
 SAME, CLOSE = "open", "no worse"
 FEW, UNEQUAL, EMULATED = "too few repeats", "unequal samples", "emulated and real"
 ALL = 1_000
+# The names of arms, and their family.
+Judged = tuple[Sequence[str], Family]
 
 
 def interval_text(interval: Interval | None, written: Callable[[float], str] = number) -> str:
@@ -86,12 +88,27 @@ def metric_of(column: str) -> Metric:
     return BUILT_IN.get(column) or Metric(column, column.replace("_", " "), False, 0.02, is_share=True)
 
 
-def compared(pairs: Sequence[tuple[object, Arm, Arm]], column: str, arms: Sequence[Arm]) -> tuple[Comparison, ...]:
-    """Judge pairs of arms as the answer does: among all arms of their task, real ones or emulated ones."""
+def compared(
+    pairs: Sequence[tuple[object, Arm, Arm]], column: str, arms: Sequence[Arm], answered: Sequence[Judged] = ()
+) -> tuple[Comparison, ...]:
+    """Judge pairs of arms as the answer does.
+
+    A pair that the answer judges has its verdict; others are judged among all arms of their task that have the column,
+    real ones or emulated ones.
+
+    Args:
+        pairs: The place, the arm that is spoken of and what it is compared with.
+        column: By what.
+        arms: All arms of the study.
+        answered: Families of the answer in this column, each with the names of its arms.
+    """
     found = []
     for place, first, second in pairs:
         own = [arm for arm in arms if arm.values(column) and _kind(arm) == _kind(first)]
-        if second in own:
+        known = next((one for one in answered if {first.name, second.name} <= set(one[0])), None)
+        if known is not None:
+            one = known[1].pair(known[0].index(first.name), known[0].index(second.name))
+        elif second in own:
             values = [{repeat: v for repeat, v in arm.comparable(column).items() if math.isfinite(v)} for arm in own]
             family = judge(values, metric_of(column))
             one = family.pair(own.index(first), own.index(second))

@@ -15,6 +15,8 @@ import pandas as pd
 import dlbench
 from dlbench import plugins
 from dlbench.analysis.answer.answer import Answers
+from dlbench.analysis.answer.comparison_group import comparison_groups
+from dlbench.analysis.answer.decide import Wanted, families
 from dlbench.analysis.answer.doubts import MUCH_STEAL
 from dlbench.analysis.answer.lines import heading, lines
 from dlbench.analysis.arm_table import mark_notes
@@ -23,6 +25,7 @@ from dlbench.analysis.arms import unsteady as unsteady_runs
 from dlbench.analysis.claims.claim_check import EQUAL_WORK, ClaimState
 from dlbench.analysis.formatting import counted, listed, number
 from dlbench.analysis.groups import described
+from dlbench.analysis.judge import Family
 from dlbench.report import references, table
 from dlbench.report.answers import answers_of, metrics_of
 from dlbench.report.chart import Chart
@@ -219,7 +222,8 @@ class StudyText:
         places = [value for value in self.values(over, **of) if self.arms(**{**against, over: value})]
         pairs = [(value, self.arm(**{**of, over: value}), self.arm(**{**against, over: value})) for value in places]
         known = [pair for pair in pairs if all(arm.values(column) for arm in pair[1:])]
-        return comparisons.compared(known, column, self._arms)
+        answered = [([arm.name for arm in one[0]], one[1]) for one in self._families.get(column, ())]
+        return comparisons.compared(known, column, self._arms, answered)
 
     def differ(self, column: str, within: str, **settings: Any) -> str:
         """Return by how much runs of one repeat differ at most in a column, at each value of a setting they share."""
@@ -263,6 +267,16 @@ class StudyText:
         texts = [f"**Cannot be told**, {why}: {'; '.join(claims)}." for why, claims in reasons.items()]
         lines = markdown_table(["claim", "verdict", "why"], rows) if rows else []
         return "\n".join([*lines, "", items(escaped(text, WHOLE).replace("\\*\\*", "**") for text in texts)]).strip()
+
+    @cached_property
+    def _families(self) -> dict[str, list[tuple[list[Arm], Family]]]:
+        """The families that the answer judges, by column."""
+        found: dict[str, list[tuple[list[Arm], Family]]] = {}
+        wanted = Wanted(metrics=metrics_of(self.data))
+        for group in comparison_groups(self.data.runs):
+            for column, family in families(group, wanted).items():
+                found.setdefault(column, []).append(family)
+        return found
 
     @cached_property
     def _answers(self) -> Answers:

@@ -70,17 +70,61 @@ class _Decided:
     words: str
 
 
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """Arms of a group with what is judged of them.
+
+    Attributes:
+        out: Why an arm is not compared.
+        left: The arms that are.
+        amounts: What the goal wants least of, or most, of each of these.
+        quality: The family of their scores; None where no score decides.
+        keepers: The arms that keep quality.
+        value: The family of these by what the goal wants.
+    """
+
+    out: Mapping[Arm, str]
+    left: list[Arm]
+    amounts: Mapping[Arm, Mapping[Repeat, float]]
+    quality: Family | None
+    keepers: list[Arm]
+    value: Family | None
+
+
+def families(group: ComparisonGroup, wanted: Wanted) -> dict[str, tuple[list[Arm], Family]]:
+    """Return the families that the answer of a group judges, by column, each with its arms in order."""
+    decided = _decided(group, wanted)
+    judged = _judged(group, decided, wanted)
+    found = {}
+    if decided.quality and judged.quality:
+        found[decided.quality.column] = (judged.left, judged.quality)
+    if judged.value:
+        found[decided.value.column] = (judged.keepers, judged.value)
+    return found
+
+
+def _judged(group: ComparisonGroup, decided: _Decided, wanted: Wanted) -> _Judged:
+    out = {arm: reason for arm in group.arms if (reason := _out(arm, decided, wanted, group))}
+    left = keepers = [arm for arm in group.arms if arm not in out]
+    amounts = {arm: _amounts(arm, decided, wanted) for arm in left}
+    quality = None
+    if decided.quality and left:
+        quality = judge([arm.comparable(decided.quality.column) for arm in left], decided.quality)
+        keepers = [arm for arm, one in zip(left, quality.judgements, strict=True) if one.verdict is Verdict.KEEPS]
+    value = judge([amounts[arm] for arm in keepers], decided.value) if keepers else None
+    return _Judged(out, left, amounts, quality, keepers, value)
+
+
 def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     """Return the answer for a group of arms that can be compared."""
     decided = _decided(group, wanted)
-    out = _out_of(group, decided, wanted)
-    left = [arm for arm in group.arms if arm not in out]
+    judged = _judged(group, decided, wanted)
+    out, left, amounts = judged.out, judged.left, judged.amounts
     quality: dict[Arm, Judged] = {}
-    if decided.quality:
-        quality = _judged(left, decided.quality, [arm.comparable(decided.quality.column) for arm in left])
-    keepers = [arm for arm in left if arm not in quality or quality[arm].verdict is Verdict.KEEPS]
-    amounts = {arm: _amounts(arm, decided, wanted) for arm in left}
-    values = _judged(keepers, decided.value, [amounts[arm] for arm in keepers])
+    if decided.quality and judged.quality:
+        scores = [arm.comparable(decided.quality.column) for arm in left]
+        quality = _shown(left, decided.quality, scores, judged.quality)
+    values = _shown(judged.keepers, decided.value, [amounts[arm] for arm in judged.keepers], judged.value)
     sign = -1 if decided.value.is_higher_better else 1
     ranked = sorted(left, key=lambda arm: sign * median(amounts[arm].values()))
     first = next((arm for arm in ranked if arm in values), None)
@@ -133,25 +177,15 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     )
 
 
-def time_family(group: ComparisonGroup, wanted: Wanted) -> tuple[list[Arm], Family | None]:
-    """Return the arms of a group that reach their target in all runs, judged by its time as the answer judges them."""
-    decided = _decided(group, wanted)
-    out = _out_of(group, decided, wanted)
-    left = [arm for arm in group.arms if arm not in out] if decided.target else []
-    return left, judge([_amounts(arm, decided, wanted) for arm in left], decided.value) if left else None
-
-
-def _out_of(group: ComparisonGroup, decided: _Decided, wanted: Wanted) -> dict[Arm, str]:
-    return {arm: reason for arm in group.arms if (reason := _out(arm, decided, wanted, group))}
-
-
 def _decided(group: ComparisonGroup, wanted: Wanted) -> _Decided:
     """Return what decides between the arms of a group: the goal that is asked for, else what their scores allow."""
     rows = [row for arm in group.completed for row in arm.completed]
     learned = [arm for arm in group.completed if arm.scores_mean_something]
     known = [name for name in _scores(wanted.metrics) if any(arm.comparable(name) for arm in learned)]
     targets = {
-        (row["target_metric"], float(row["target_value"])) for row in rows if row.get("target_value") is not None
+        (row["target_metric"], float(row["target_value"]))
+        for row in rows
+        if row.get("target_value") is not None and row["target_metric"] in wanted.metrics
     }
     goal = wanted.goal
     if goal is None:
@@ -312,11 +346,12 @@ def _cost(arm: Arm, seconds: Sequence[float], wanted: Wanted) -> float | None:
     return wanted.prices.cost(median(seconds), int(arm.first.get("hosts") or 1), arm.workers + servers)
 
 
-def _judged(arms: Sequence[Arm], metric: Metric, values: Sequence[Mapping[Repeat, float]]) -> dict[Arm, Judged]:
+def _shown(
+    arms: Sequence[Arm], metric: Metric, values: Sequence[Mapping[Repeat, float]], family: Family | None
+) -> dict[Arm, Judged]:
     """Return what is shown of each arm of a family."""
-    if not arms:
+    if family is None:
         return {}
-    family = judge(values, metric)
     found = {}
     for arm, own, one in zip(arms, values, family.judgements, strict=True):
         against = Difference(

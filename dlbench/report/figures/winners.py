@@ -5,7 +5,7 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from dlbench.analysis.answer.comparison_group import comparison_groups
-from dlbench.analysis.answer.decide import Wanted, time_family
+from dlbench.analysis.answer.decide import Wanted, families
 from dlbench.analysis.groups import (
     TASK,
     by_emulation,
@@ -60,13 +60,13 @@ def chart(data: "ReportData") -> Chart:
     given = tuple(key for study in data.studies if study.scenario for key in study.scenario.given)
     contestants: dict[tuple[str, str], _Contestant] = {}
     for group in comparison_groups(data.runs, given=given):
-        arms, family = time_family(group, Wanted())
-        for place, arm in enumerate(arms):
-            if family is not None and not arm.is_alone:
-                times = arm.comparable("time_to_target_s").values()
-                names = tuple(str(row["run_id"]) for row in arm.completed)
-                found = _Contestant(str(arm.first["strategy"]), place, family, names, tuple(times))
-                contestants[str(arm.study), arm.name] = found
+        for arms, family in filter(None, [families(group, Wanted()).get(TIME)]):
+            for place, arm in enumerate(arms):
+                if not arm.is_alone:
+                    names = tuple(str(row["run_id"]) for row in arm.completed)
+                    times = tuple(arm.comparable(TIME).values())
+                    strategy = str(arm.first["strategy"])
+                    contestants[str(arm.study), arm.name] = _Contestant(strategy, place, family, names, times)
     runs = runs[~is_base_line(runs) & ~is_alone(runs)]
     tasks = [key for key in varying(runs, x="workers") if key in TASK]
     panels = []

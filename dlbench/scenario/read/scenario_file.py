@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from dlbench.errors import UserError, joined, nearest, shown
 from dlbench.scenario import reference
+from dlbench.scenario.goal import read_goal
 from dlbench.scenario.metrics import BUILT_IN, MetricDeclaration, declared
 from dlbench.scenario.read import document
 from dlbench.scenario.read.document import read_text
@@ -97,7 +98,12 @@ def _scenario(written_as: document.Document, name: str) -> Scenario:
         # Of a matrix whose one axis is wrong the others are looked at.
         wrong = {place[: 2 if place[0] == "matrix" else 1] for place in places}
         raise joined([translate(error, source, _allowed), *_others(given, wrong, source)]) from error
-    if found := [*_metric_mistakes(scenario), *_target_mistakes(scenario), *mistakes(scenario)]:
+    if found := [
+        *_metric_mistakes(scenario),
+        *_target_mistakes(scenario),
+        *_goal_mistakes(scenario),
+        *mistakes(scenario),
+    ]:
         raise joined(found)
     return scenario
 
@@ -142,6 +148,20 @@ def _metric_mistakes(scenario: Scenario) -> Iterator[UserError]:
         elif not _METRIC_NAME.fullmatch(name) or iskeyword(name):
             hint = "letters, digits and _, as in `run.epoch(top5_accuracy=0.9)`"
             yield UserError(f"{shown(name)} cannot name a metric", where=where, hint=hint)
+
+
+def _goal_mistakes(scenario: Scenario) -> Iterator[UserError]:
+    if scenario.goal:
+        try:
+            read_goal(scenario.goal, declared(scenario.metrics), scenario.source.where(("goal",)))
+        except UserError as error:
+            yield error
+    axes = dict.fromkeys(key for _, key, _ in scenario.entries())
+    for place, key in enumerate(scenario.given):
+        if key not in axes:
+            hint = nearest(key, axes) or f"there are: {', '.join(axes)}"
+            where = scenario.source.where(("given", place))
+            yield UserError(f"given names {shown(key)}, which is no axis of the scenario", where=where, hint=hint)
 
 
 def _target_mistakes(scenario: Scenario) -> Iterator[UserError]:
