@@ -120,13 +120,14 @@ class Family:
             verdict = Verdict.LOSES
         return replace(self._between(place, other, verdict, SIGNIFICANCE / (k - 1)), is_better=is_better)
 
-    def _between(self, place: int, other: int, verdict: Verdict, level: float) -> Judgement:
+    def _between(self, place: int, other: int, verdict: Verdict, level: float, *, of_all: bool = False) -> Judgement:
         parts = (self.differences.estimate, self.differences.error, self.differences.freedom)
         pair = Difference(*(part[place, other] for part in parts))
+        others = Difference(*(np.delete(part[place], place) for part in parts)) if of_all else None
         n = min(self.repeats[place], self.repeats[other])
         made = Judgement(verdict, further=max(1, ENOUGH_REPEATS - n))
         if n >= LEAST_REPEATS:
-            made = _judgement(verdict, pair, self.scale, level, n)
+            made = _judgement(verdict, pair, self.scale, level, n, others)
         return replace(made, against=other, gain=self.scale.shown(float(pair.estimate)), family=len(self.repeats) - 1)
 
 
@@ -189,7 +190,7 @@ def _judged_once(arms: Sequence[Values], metric: Metric) -> Family:
             is_to_best = is_far or worse[place, best] <= SIGNIFICANCE
             verdict, against = Verdict.LOSES, best if is_to_best else int(worse[place].argmin())
             p = min(adjusted[place], worse[place, against])
-        one = family._between(place, against, verdict, SIGNIFICANCE / factors[place])
+        one = family._between(place, against, verdict, SIGNIFICANCE / factors[place], of_all=k > 1)
         found.append(replace(one, p=float(p), is_far=is_far))
     return replace(family, judgements=tuple(found))
 
@@ -336,8 +337,13 @@ def _planned(a: Values, b: Values, metric: Metric) -> tuple[float, float, Differ
     return 1.0, p, Difference(np.asarray(gain), np.asarray(0.0), np.asarray(1.0)), scale
 
 
-def _judgement(verdict: Verdict, pair: Difference, scale: _Scale, level: float, n: int) -> Judgement:
-    """Return a verdict with its one-sided bounds at a level, and where it is open with what repeats can show."""
+def _judgement(
+    verdict: Verdict, pair: Difference, scale: _Scale, level: float, n: int, others: Difference | None = None
+) -> Judgement:
+    """Return a verdict with its one-sided bounds at a level, and where it is open with what repeats can show.
+
+    What would decide is asked of all `others`, where they are given, else of the pair.
+    """
     from scipy.special import stdtrit
 
     gain, error, freedom = (float(part) for part in (pair.estimate, pair.error, pair.freedom))
@@ -348,17 +354,32 @@ def _judgement(verdict: Verdict, pair: Difference, scale: _Scale, level: float, 
     if verdict is not Verdict.OPEN:
         return replace(made, is_better=verdict is Verdict.KEEPS and gain - half > scale.margin)
     detectable = half + float(stdtrit(freedom, POWER)) * error
-    return replace(
-        made, detectable=scale.shown(detectable), further=_further(gain, error, freedom, scale.margin, level, n)
-    )
+    further = _further(pair if others is None else others, scale.margin, level, n)
+    return replace(made, detectable=scale.shown(detectable), further=further)
 
 
-def _further(gain: float, error: float, freedom: float, margin: float, level: float, n: int) -> int | None:
-    """Return how many further repeats show with power 0.8 that an arm keeps, or that it loses, if its gain is this."""
-    from scipy.special import stdtrit
+def _further(pairs: Difference, margin: float, level: float, n: int) -> int | None:
+    """Return how many further repeats would probably show that an arm keeps against all others, or loses to one.
 
-    more = np.arange(1, MOST_REPEATS + 1)
-    df = freedom * (n + more - 1) / max(n - 1, 1)
-    needed = (stdtrit(df, 1 - level) + stdtrit(df, POWER)) * error * np.sqrt(n / (n + more))
-    decided = (needed <= gain + margin) | (needed <= -gain)
-    return int(more[decided.argmax()]) if decided.any() else None
+    The true differences are as uncertain as these repeats leave them, so that the probability of a decision is its mean
+    over those that are possible (assurance; O'Hagan, Stevens and Campbell 2005, Pharm. Stat. 4).
+
+    Args:
+        pairs: The arm - each other one, [others].
+        margin: The difference that matters.
+        level: Of each test.
+        n: Repeats so far.
+    """
+    from scipy.special import ndtr, stdtrit
+
+    gain, error, freedom = (np.atleast_1d(part)[:, None] for part in (pairs.estimate, pairs.error, pairs.freedom))
+    possible = gain + error * stdtrit(freedom, (np.arange(40) + 0.5) / 40)
+    decided = []
+    for more in (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 63, 80, MOST_REPEATS):
+        then = np.maximum(error * np.sqrt(n / (n + more)), 1e-300)
+        needed = stdtrit(freedom * (n + more - 1) / max(n - 1, 1), 1 - level)
+        keeps = ndtr((possible + margin) / then - needed).mean(1)
+        # It loses where its difference is also more than the margin.
+        loses = np.minimum(ndtr(-possible / then - needed), ndtr(-(possible + margin) / then)).mean(1)
+        decided.append((more, float(keeps.min()), float(loses.max())))
+    return next((more for more, keeps, loses in decided if max(keeps, loses) >= POWER), None)

@@ -2,6 +2,7 @@
 
 import click
 
+from tests.soak.advice import advice
 from tests.soak.claims import claims
 from tests.soak.faults import faults
 from tests.soak.hosts import hosts
@@ -16,7 +17,7 @@ def soak() -> None:
     """Campaigns against dlbench; each writes a table of what it found to --output."""
 
 
-for command in (faults, kills, hosts, strangers, mutations, claims, schedules):
+for command in (faults, kills, hosts, strangers, mutations, claims, advice, schedules):
     soak.add_command(command)
 
 if __name__ == "__main__":

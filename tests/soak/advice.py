@@ -2,35 +2,43 @@
 
 import math
 import sys
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from itertools import product
+from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
+from scipy.stats import binom
 
 from dlbench.analysis.answer.answer import Answer
 from dlbench.analysis.answer.decide import Wanted
 from dlbench.analysis.answer.lines import heading, lines
 from dlbench.analysis.answer.recommend import recommend
 from dlbench.analysis.groups import frame
+from dlbench.analysis.judge import SIGNIFICANCE
 from dlbench.scenario.metrics import MetricDeclaration, declared
+from tests.soak.page import machine, table, write_table
 from tests.unit.analysis import made
 
 REPEATS = (1, 2, 3, 5, 10)
 MARGIN, TIME_MARGIN = 0.01, 0.02
-CHANCE, NOTHING = 0.1, math.log(10)
+CHANCE = 0.1
 TARGET = {"target_metric": "validation_accuracy", "target_value": 0.9}
 METRICS = declared(
     {"bleu": MetricDeclaration.model_validate({"better": "higher", "matters": 0.5, "knows_nothing": 0.0})}
 )
+# A share above a twentieth by chance: in one of a thousand tables.
+CERTAINTY = 0.999
 # Spread of an arm's accuracies and of its times, of the quietest arms.
 SCATTER, JITTER = 0.004, 0.02
 COLUMNS = (
     "kind", "noise", "repeats", "studies", "recommended", "worse", "slower", "bad", "best_left_out", "sentences", "open",
-    "open_and_told",
+    "named", "open_and_told", "answers",
 )  # fmt: skip
 
 
@@ -293,16 +301,90 @@ def _try_further(
     total["open_and_told"] += all(arm.word != "open" for arm in again[0].arms if arm.title == asked[0].title)
 
 
-def table_of(count: int, seed: int = 0, processes: int | None = None) -> Iterator[list[str]]:
-    """Yield the rows of the table from about so many studies."""
+def rows(count: int, seed: int = 0, processes: int | None = None) -> Iterator[list[str]]:
+    """Yield the rows of the table, from so many studies or a few more."""
     cases = list(product(KINDS, NOISES, REPEATS))
-    each = max(1, count // len(cases))
+    each = math.ceil(count / len(cases))
     with ProcessPoolExecutor(processes) as pool:
-        made_rows = [pool.submit(studies, *case, each, seed) for case in cases]
-        for future in made_rows:
+        for future in [pool.submit(studies, *case, each, seed) for case in cases]:
             yield future.result()
 
 
-if __name__ == "__main__":
-    for row in table_of(int(sys.argv[1]), processes=1):
-        print(*row)
+def wrong(found: Sequence[Sequence[str]]) -> list[str]:
+    """Return what is wrong more often than in a twentieth of the studies by more than chance, by kind of mistake."""
+    total = _sums(found)
+    problems = [
+        f"{total[name]:,} of {total['recommended']:,} recommended arms are {words}"
+        for name, words in (("worse", "worse than the best"), ("slower", "slower than another that keeps"))
+        if total[name] > binom.ppf(CERTAINTY, total["recommended"], SIGNIFICANCE)
+    ]
+    never = (("bad", "arms that nobody may use are recommended"), ("sentences", "answers say what none may"))
+    return problems + [f"{total[name]} {words}" for name, words in never if total[name]]
+
+
+def _sums(found: Iterable[Sequence[str]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for row in found:
+        for name, value in zip(COLUMNS[3:], row[3:], strict=True):
+            total[name] += int(value)
+    return total
+
+
+def page(found: Sequence[Sequence[str]], command: str, minutes: float) -> str:
+    """Return the table as a page: by kind of study, by noise and by repeats."""
+    total = _sums(found)
+    how = (
+        f"{command} took {minutes:.1f} minutes on {machine()}. Each study has 1 to 20 arms of known quality and time "
+        "and goes through the `recommend` that the terminal uses. Kinds: "
+        + "; ".join(
+            f"`{name}`: {(one.__doc__ or '').removeprefix('Return ').rstrip('.')}" for name, one in KINDS.items()
+        )
+        + ". Noise: "
+        + "; ".join(f"`{name}`: {(one.__doc__ or '').rstrip('.')}" for name, one in NOISES.items())
+        + "."
+    )
+    legend = (
+        "recommended: answers with an arm to use. worse: of these, with a quality below the best by more than the "
+        "difference that matters. slower: more than 2% slower than an arm that keeps and is not named as open. bad: "
+        "arms that learn nothing, explode, fail or miss the target. best left out: the fastest arm that keeps is said "
+        "to lose or is out. open: answers that name an open arm; told: of those with a number of further repeats, how "
+        "many so many repeats decide (a guess that is right at 80%, if these repeats' estimates were)."
+    )
+    parts = [f"# Advice on {total['studies']:,} made-up studies", how, legend]
+    for place, name in enumerate(COLUMNS[:3]):
+        names = dict.fromkeys(row[place] for row in found)
+        parts.append(table((name, *_SHOWN), [[one, *_shares([r for r in found if r[place] == one])] for one in names]))
+    said = "; ".join(wrong(found)) or "Nothing is wrong more often than it may be."
+    return "\n\n".join([*parts, said]) + "\n"
+
+
+_SHOWN = ("answers", "recommended", "worse", "slower", "bad", "best left out", "open", "told")
+
+
+def _shares(found: Sequence[Sequence[str]]) -> list[str]:
+    total = _sums(found)
+    of = {"worse": "recommended", "slower": "recommended", "bad": "recommended", "told": "named"}
+    values = {"best left out": total["best_left_out"], "told": total["open_and_told"], **total}
+    cells = []
+    for name in _SHOWN[1:]:
+        whole = total[of.get(name, "answers")]
+        cells.append(f"{values[name] / whole:.1%}" if whole else "")
+    return [f"{total['answers']:,}", *cells]
+
+
+@click.command("advice")
+@click.option("--studies", "count", default=10_000, show_default=True, type=click.IntRange(min=1))
+@click.option("--output", type=click.Path(path_type=Path), help="Folder for advice.csv and README.md; default: none.")
+def advice(count: int, output: Path | None) -> None:
+    """Foolish advice on made-up studies whose truth is known.
+
+    Exit code 0 if no more than a twentieth of the recommended arms are worse than the best by what matters.
+    """
+    begun = time.monotonic()
+    found = list(rows(count, processes=2))
+    text = page(found, f"`python -m tests.soak advice --studies {count}`", (time.monotonic() - begun) / 60)
+    if output is not None:
+        write_table(output / "advice.csv", COLUMNS, found)
+        (output / "README.md").write_text(text, encoding="utf-8")
+    click.echo(text)
+    sys.exit(bool(wrong(found)))
