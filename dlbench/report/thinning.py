@@ -19,8 +19,8 @@ MOST_ARMS = 48
 # Of more arms than this nothing is summed up, which takes a moment for each.
 MOST_SUMMED = 2000
 ARM = ["study", "arm"]
-# A setting of numbers with so few values is no scale.
-FEW = 2
+# So many values of a setting of numbers still make a curve: of more, as many stay.
+FEW = 3
 # The best arms by these stay.
 BEST_BY = ("train_time_s", "validation_accuracy")
 
@@ -46,7 +46,8 @@ def thinned(data: ReportData) -> Thinned:
     while (number := _num_arms(kept)) > MOST_ARMS and (key := _longest(kept)):
         values = _in_order(kept, key)
         cut.setdefault(key, len(values))
-        kept = _having(kept, key, _chosen(values, max(1, len(values) * MOST_ARMS // number), best.get(key, [])))
+        least = FEW if len(values) > FEW else 1
+        kept = _having(kept, key, _chosen(values, max(least, len(values) * MOST_ARMS // number), best.get(key, [])))
     if _num_arms(kept) > MOST_ARMS:  # they differ in nothing that is known
         names = kept[ARM].drop_duplicates()
         kept = kept.merge(names.iloc[_evenly(len(names), MOST_ARMS)], on=ARM)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dlbench.analysis.groups import by_emulation, described, groups, is_alone, is_base_line, varying
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Series
+from dlbench.report.figures._places import condition_text
 from dlbench.report.figures._rows import numbers
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.figures._target import TARGET, end_notes, ended, target_name, with_ends
@@ -72,7 +73,7 @@ def _panels(runs: "pd.DataFrame") -> Iterator[Panel]:
     """Yield the maps of each condition; real and emulated runs have rows of their own."""
     conditions = [key for key in varying(runs, x="workers") if key not in OF_STRATEGY and not _is_option(key)]
     for values, alike in groups(runs, conditions) if conditions else [({}, runs)]:
-        condition = described({key.rpartition(".")[2]: value for key, value in values.items()})
+        condition = condition_text(values, runs)
         if alike["strategy"].nunique() < 2:
             continue
         places = sorted(alike["workers"].dropna().unique().tolist())

@@ -4,17 +4,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.formatting import counted
+from dlbench.analysis.formatting import counted, number
 from dlbench.analysis.groups import TASK, described, groups, is_base_line
 from dlbench.analysis.metrics.pareto import Point, front, knee
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.figures._places import is_emulated
-from dlbench.report.figures._rows import is_completed, labels, learned, numbers
+from dlbench.report.figures._rows import UNEQUAL, is_completed, labels, learned, numbers, sees_unequally
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.figures._target import TARGET, target_name
-from dlbench.report.figures.training_time import UNEQUAL, sees_unequally
-from dlbench.report.formatting import brief
 from dlbench.report.lines import Part, brief_keys, censored_series, parts, ways_vary
 
 if TYPE_CHECKING:
@@ -225,7 +223,7 @@ def _front_note(field: _Field, best: list[Point], turn: Point | None, names: Map
     if not best:
         return
     where = f" ({field.title})" if field.title else ""
-    known = [f"{names[place]} ({brief(place[1])} s, {brief(place[0])} {field.unit})" for place in best]
+    known = [f"{names[place]} ({number(place[1])} s, {number(place[0])} {field.unit})" for place in best]
     if len(best) == 1:
         yield f"Pareto front{where}: one arm has both the least time and the fewest {field.unit}, {known[0]}."
         return

@@ -9,10 +9,9 @@ from dlbench.analysis.groups import SETTINGS, TASK, is_base_line, varying, with_
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
-from dlbench.report.figures._places import WORKERS, is_emulated
+from dlbench.report.figures._places import WORKERS, is_emulated, with_categories
 from dlbench.report.figures._rows import identities, numbers
 from dlbench.report.figures._shown import RATE, RATE_AXIS, flagged
-from dlbench.report.formatting import tick
 from dlbench.report.lines import Part, parts, series
 from dlbench.scenario.settings import OPTION_PREFIXES, Affects, Mode, settings_of
 
@@ -184,24 +183,11 @@ def _panels(part: Part, ratios: "pd.DataFrame") -> Iterator[Panel]:
     for one in COMPARED:
         if own[ratio(one.column)].notna().any():
             title = ", ".join(filter(None, (part.title, one.name)))
-            yield _discrete(Panel(title, WORKERS, one.axis, series(part, "workers", one.column)))
+            yield with_categories(Panel(title, WORKERS, one.axis, series(part, "workers", one.column)))
             made = tuple(found for other in others for found in _ratio_series(part, own, other, one.column))
-            yield _discrete(
+            yield with_categories(
                 Panel(f"{title}: above 1 {one.above}", WORKERS, Axis(f"{one.name}, {name}"), (*made, _equal(made)))
             )
-
-
-def _discrete(panel: Panel) -> Panel:
-    """Return the panel with its numbers of workers as places beside each other, and the line of no difference whole."""
-    places = sorted({mark.x for one in panel.series if one.role is not Role.IDEAL for mark in one.marks})
-    slots = {place: float(slot) for slot, place in enumerate(places)}
-    moved = [
-        one
-        if one.role is Role.IDEAL
-        else replace(one, marks=tuple(replace(mark, x=slots[mark.x]) for mark in one.marks))
-        for one in panel.series
-    ]
-    return replace(panel, x=Axis(WORKERS.label, categories=tuple(map(tick, places))), series=tuple(moved))
 
 
 def _ratio_series(part: Part, ratios: "pd.DataFrame", other: str, column: str) -> Iterator[Series]:

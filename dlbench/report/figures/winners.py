@@ -10,6 +10,7 @@ from dlbench.analysis.statistics.intervals import Interval, censored_median
 from dlbench.analysis.statistics.rank_tests import mann_whitney
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Series
+from dlbench.report.figures._places import condition_text
 from dlbench.report.figures._rows import is_completed, numbers
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.figures._target import TARGET, end_notes, ended, target_name, with_ends
@@ -77,8 +78,7 @@ def _panel(title: str, runs: "pd.DataFrame", tasks: Sequence[str]) -> Panel:
     places = sorted(runs["workers"].dropna().unique().tolist())
     rows = []
     for values, alike in groups(runs, conditions) if conditions else [({}, runs)]:
-        # Short, so that the whole condition stands beside its row.
-        label = described({key.rpartition(".")[2]: value for key, value in values.items()}) or "all"
+        label = condition_text(values, runs) or "all"
         for emulated, own in by_emulation(alike):
             found = [_winner(float(number), own[own["workers"] == place]) for number, place in enumerate(places)]
             marks = tuple(mark for mark in found if mark is not None)

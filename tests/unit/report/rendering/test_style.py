@@ -7,25 +7,13 @@ import pytest
 from dlbench.errors import UserError
 from dlbench.report.chart import Role, Series
 from dlbench.report.rendering.style import CURRENT, HATCHES, MARKERS, STYLES, WHITE, Style, style_of, wrapped
-from tests.unit.report.charts import HOSTILE
+from tests.unit.report.charts import HOSTILE, contrast
 
 ALL = list(STYLES.values())
 # What each style is seen on; the page is white, near-black, or what its own style sheet says.
 GROUNDS = {"light": (WHITE,), "dark": ("#0d1117",), "print": (WHITE,), "page": (WHITE, "#121212", "#fdfcf9", "#17191d")}
 # Of parts of a graphic (WCAG 2.2, success criterion 1.4.11).
 LEAST_CONTRAST = 3.0
-
-
-def luminance(colour: str) -> float:
-    """Return the relative luminance of `#rrggbb`, 0 for black to 1 for white (WCAG 2.2, relative luminance)."""
-    channels = (int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5))
-    red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in channels)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def contrast(one: str, other: str) -> float:
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
 
 
 @pytest.mark.parametrize("style", ALL, ids=lambda style: style.name)
