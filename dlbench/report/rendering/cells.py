@@ -47,7 +47,7 @@ def draw_cells(axes: "Axes", panel: Panel, letters: int, style: Style, flags: fr
         ["\n".join(filter(None, hover.of_mark(series, mark, panel.y))) for mark in row]
         for series, row in zip(panel.series, marks, strict=True)
     ]
-    hover.say(mesh, [text for row in said for text in row], style)
+    hover.say(mesh, [text for row in said for text in row])
     rotation = 90 if cell_letters(panel) * len(places) > letters else 0
     for row, column in np.ndindex(values.shape):
         mark, value = marks[row][column], values[row, column]
@@ -55,7 +55,7 @@ def draw_cells(axes: "Axes", panel: Panel, letters: int, style: Style, flags: fr
         colour = style.foreground if math.isnan(value) else DARK_TEXT if is_pale else PALE_TEXT
         text = cell_text(mark, panel, flags)
         drawn = axes.text(column + 0.5, row + 0.5, text, color=colour, ha="center", va="center", rotation=rotation)
-        hover.say(drawn, [said[row][column]], style)
+        hover.say(drawn, [said[row][column]])
     axes.invert_yaxis()
     axes.grid(visible=False)
     set_names(axes, names, letters, first=0.5)

@@ -15,16 +15,18 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.transforms import Bbox
 from PIL import Image
 
 from dlbench.errors import UserError, shown
 from dlbench.records import files
 from dlbench.report.chart import Axis, Chart, Mark, Panel, Series, ringed
 from dlbench.report.formatting import one_line
+from dlbench.report.rendering import hover
 from dlbench.report.rendering.cells import NAME_LETTERS, cell_letters, columns_of, row_lines
 from dlbench.report.rendering.inline_svg import inlined
 from dlbench.report.rendering.panels import BOLD, STACKED, at_least, cross, draw_panel, has_content, is_joined, ring
-from dlbench.report.rendering.style import DASH_DOT, TITLE_PT, Style, applied, legend_label, wrapped
+from dlbench.report.rendering.style import DASH_DOT, LIGHT, TITLE_PT, Style, applied, legend_label, wrapped
 from dlbench.report.rendering.ticks import UPRIGHT_LETTERS, are_upright
 
 FORMATS = (".png", ".svg")
@@ -56,18 +58,24 @@ MAX_DESCRIBED = 12
 def picture(chart: Chart, style: Style) -> Figure:
     """Return a chart as a figure of matplotlib's, with its title and without a caption."""
     with applied(style):
-        return _composed(chart, style, chart.title)
+        figure, _ = _composed(chart, style, chart.title)
+        hover.taken(figure)
+        return figure
 
 
-def save_all(chart: Chart, caption: str, paths: Sequence[Path], style: Style) -> None:
-    """Replace files by one picture of a chart, with its title above and its caption below.
+def draw(chart: Chart, style: Style, paths: Sequence[Path] = (), caption: str = "", page_id: str = "") -> str:
+    """Replace files by one picture of a chart, and return it as an `<svg>` element for an HTML page.
 
     Args:
         chart: What is drawn.
+        style: Colours and sizes of the files; the element takes the colour of the text around it.
+        paths: Files: `.png` (160 pixels an inch) or `.svg` (letters as shapes: it looks the same everywhere). They have
+            the title above and the caption below; the page shows these itself.
         caption: The text under the panels.
-        paths: Names that end with `.png` (160 pixels an inch) or `.svg` (letters as shapes: it looks the same
-            everywhere).
-        style: Colours and sizes.
+        page_id: The beginning of all ids of the element, different for each picture of a page; none where it is empty.
+
+    Returns:
+        The element; an empty text where none is asked for.
 
     Raises:
         UserError: A name ends with something else.
@@ -78,24 +86,20 @@ def save_all(chart: Chart, caption: str, paths: Sequence[Path], style: Style) ->
             allowed = " or ".join(FORMATS)
             raise UserError(f"unsupported image format {shown(path.suffix)}; use {allowed}", where=str(path))
     with applied(style):
-        figure = _composed(chart, style, chart.title, caption)
+        figure, panels = _composed(chart, style, chart.title, caption)
+        said = hover.taken(figure)
         pictures = [_bytes(figure, path.suffix, one_line(chart.title)) for path in paths]
     for path, data in zip(paths, pictures, strict=True):
         with files.replacing(path, "wb") as file:
             file.write(data)
-
-
-def svg(chart: Chart, style: Style, prefix: str) -> str:
-    """Return a chart as an `<svg>` element for an HTML page, which shows title and caption itself.
-
-    Args:
-        chart: What is drawn.
-        style: Colours and sizes; `page` takes the colour of the text around it.
-        prefix: The beginning of all its ids, different for each picture of a page.
-    """
+    if not page_id or style is not LIGHT:
+        return draw(chart, LIGHT, page_id=page_id) if page_id else ""
+    hover.say_all(said)
+    for text in figure.texts:
+        text.set_visible(False)
     with applied(style, svg_text="none"):
-        drawn = _bytes(_composed(chart, style), ".svg", "").decode("utf-8")
-    return inlined(drawn, prefix, one_line(chart.title), described(chart))
+        drawn = _bytes(figure, ".svg", "", panels).decode("utf-8")
+    return inlined(drawn, page_id, one_line(chart.title), described(chart))
 
 
 def described(chart: Chart) -> str:
@@ -112,8 +116,10 @@ def _panel_described(panel: Panel) -> str:
     return one_line(f"{title}{what} of {names or 'nothing'}.", 1_000)
 
 
-def _composed(chart: Chart, style: Style, title: str = "", caption: str = "") -> Figure:
-    """Return a figure of all panels and the legend, title and caption; matplotlib has placed everything once.
+def _composed(chart: Chart, style: Style, title: str, caption: str = "") -> tuple[Figure, Bbox]:
+    """Return a figure of title, legend, panels and caption, and the box of panels and legend in inches.
+
+    matplotlib has placed everything once.
 
     The figure itself has no layout engine: with one, matplotlib would place and draw everything twice for each file.
     """
@@ -157,7 +163,7 @@ def _composed(chart: Chart, style: Style, title: str = "", caption: str = "") ->
     ConstrainedLayoutEngine(w_pad=PAD_IN, h_pad=PAD_IN, wspace=0.02, hspace=0.0, rect=inside).execute(figure)
     for legend in figure.legends:  # the layout makes room for one at the edge of the figure alone, not below a title
         legend.set_bbox_to_anchor((left, 0.0, 1.0, top), figure.transFigure)
-    return figure
+    return figure, Bbox([[0.0, below], [width, height - above]])
 
 
 def _columns_and_width(wished: int, panels: Sequence[Panel]) -> tuple[int, float]:
@@ -251,16 +257,16 @@ def _entry(panel: Panel, series: Series, style: Style) -> tuple[str, Any]:
     return name, Line2D([], [], **style.line(series, is_joined=is_joined(panel, series)))
 
 
-def _bytes(figure: Figure, suffix: str, title: str) -> bytes:
+def _bytes(figure: Figure, suffix: str, title: str, box: Bbox | None = None) -> bytes:
     buffer = BytesIO()
     if suffix == ".svg":
         metadata = {"Date": None, "Creator": None, "Format": None, "Type": None} | ({"Title": title} if title else {})
-        figure.savefig(buffer, format="svg", metadata=metadata)
+        figure.savefig(buffer, format="svg", metadata=metadata, bbox_inches=box)
         return buffer.getvalue()
     figure.savefig(buffer, format="rgba", dpi="figure")
     size = (int(figure.bbox.width), int(figure.bbox.height))
     image = Image.frombuffer("RGBA", size, buffer.getvalue(), "raw", "RGBA", 0, 1).convert("RGB")
     small = BytesIO()
     # A palette makes a third of the bytes.
-    image.quantize(PNG_COLOURS, dither=Image.Dither.NONE).save(small, "png")
+    image.quantize(PNG_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(small, "png")
     return small.getvalue()

@@ -14,18 +14,30 @@ from dlbench.report.formatting import one_line
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
-
-    from dlbench.report.rendering.style import Style
+    from matplotlib.figure import Figure
 
 _UNIT = re.compile(r"(.*) \((.*)\)")
 # The repeat at the end of a run_id.
 _REPEAT = re.compile(r".*-r(\d+)")
 
 
-def say(artist: "Artist", texts: Sequence[str], style: "Style") -> None:
-    """Have the marks of an artist say texts, one each in the order of drawing, where pictures of the style can."""
-    if style.is_spoken:
-        artist.set_gid(json.dumps(texts))
+def say(artist: "Artist", texts: Sequence[str]) -> None:
+    """Have the marks of an artist say texts, one each in the order of drawing."""
+    artist.set_gid(json.dumps(texts))
+
+
+def taken(figure: "Figure") -> list[tuple["Artist", str]]:
+    """Silence a figure, for files; return who said what."""
+    said_by = [(artist, gid) for artist in figure.findobj() if (gid := artist.get_gid() or "").startswith("[")]
+    for artist, _ in said_by:
+        artist.set_gid(None)
+    return said_by
+
+
+def say_all(said_by: Iterable[tuple["Artist", str]]) -> None:
+    """Have artists say what they said before `taken`."""
+    for artist, gid in said_by:
+        artist.set_gid(gid)
 
 
 def said(group_id: str) -> list[str]:

@@ -243,7 +243,7 @@ def _draw_line(axes: "Axes", panel: Panel, series: Series, shift: float, style: 
     first = series.hue % every  # long lines have their markers at different places
     (line,) = axes.plot(xs, medians, markevery=(first, every), **look)
     said = [hover.of_median(series, mark, panel.y) for mark in marks[first::every] if mark.interval]
-    hover.say(line, said, style)
+    hover.say(line, said)
     for x, median, mark in zip(xs, medians, marks, strict=True):
         if rings.intersection(mark.flags.split(";")) and mark.interval:
             axes.plot([x], [median], **ring(style), zorder=3.5)
@@ -307,7 +307,7 @@ def _draw_runs(
         ]
         places = moved(axes, [x for x, _ in beside], [spread * share for _, share in beside])
         (dots,) = axes.plot(places, ys, **look, zorder=order, rasterized=len(ys) > MAX_POINTS)
-        hover.say(dots, texts, style)
+        hover.say(dots, texts)
 
 
 def _draw_intervals(
@@ -349,7 +349,7 @@ def _draw_bars(axes: "Axes", panel: Panel, style: Style) -> None:
         for x, height, bottom, mark in zip(xs, heights, bottoms, series.marks, strict=True):
             if height:
                 (box,) = axes.bar(x, height, width, bottom, zorder=1.5, **style.part(series))
-                hover.say(box, [hover.of_median(series, mark, panel.y)], style)
+                hover.say(box, [hover.of_median(series, mark, panel.y)])
         _draw_runs(axes, panel, xs, series.marks, style.foreground, style, spread, bottoms=bottoms)
         _draw_intervals(axes, xs, series.marks, style.foreground, 2.4, bottoms)
     axes.axhline(0.0, color=style.foreground, linewidth=0.8)

@@ -1,10 +1,10 @@
-"""Colours, markers, line patterns and sizes: `light`, `dark`, `print`, and `page` for the HTML page.
+"""Colours, markers, line patterns and sizes: `light`, which the HTML page takes over, `dark` and `print`.
 
 The hues are those of Okabe and Ito (Color Universal Design, 2008), darkened where the originals are too pale to read;
 their yellow is on dark backgrounds only. Each hue has a marker and a hatch of its own, so that grey print still
-distinguishes them. `page` is transparent: its text and axes take the colour of the page's text, and its hues are
-readable on white and on near-black. matplotlib is imported where something is drawn: a process that hands its charts to
-others does without.
+distinguishes them. The hues of `light` are readable on white and on near-black; on the page its text and axes take the
+colour of the text around. matplotlib is imported where something is drawn: a process that hands its charts to others
+does without.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ import functools
 import textwrap
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from dlbench.errors import UserError, nearest, shown
@@ -20,8 +20,8 @@ from dlbench.report.chart import Palette, Role, Series
 from dlbench.report.formatting import one_line
 
 WHITE = "#ffffff"
-# Placeholder for the colour of the text around an inlined picture: matplotlib has no name for it.
-CURRENT = "#0a0b0c"
+# Text, and the inside of hollow markers: on the page the colour of the text around the picture, and nothing.
+CURRENT, HOLLOW = "#0a0b0c", "#fefefe"
 # Without diamonds (published), upward triangles (at least) and crosses (failed).
 MARKERS = ("o", "s", "v", "P", "p", "<", ">", "d")
 # Base lines are grey: markers alone distinguish them.
@@ -63,27 +63,27 @@ class Style:
         grid: Lines at the ticks.
         grid_opacity: Their opacity, 0 to 1.
         alarm: Failed runs.
+        hollow: Inside of hollow markers: it hides the line below them.
         paper: Between the parts of a bar, and their hatches.
         ways: Colours of ways to train, in the order of use.
         sizes: Colours of batch sizes, from small to large: from cold to warm, and lighter.
         parts: Colours of the parts of a step: pale ones, which no way has.
         colour_map: Name of matplotlib's colour map for cells, uniform in lightness.
-        is_spoken: Whether marks say what they are where the mouse rests.
     """
 
     name: str
     background: str = WHITE
-    foreground: str = "#1a1a1a"
-    muted: str = "#6b6b6b"
-    grid: str = "#000000"
-    grid_opacity: float = 0.13
+    foreground: str = CURRENT
+    muted: str = "#767676"
+    grid: str = "#808080"
+    grid_opacity: float = 0.3
     alarm: str = "#d7263d"
     paper: str = WHITE
-    ways: tuple[str, ...] = (*_PALE_GROUND, "#1a1a1a")
+    hollow: str = HOLLOW
+    ways: tuple[str, ...] = (*_PALE_GROUND, CURRENT)
     sizes: tuple[str, ...] = _SIZES
     parts: tuple[str, ...] = _PARTS
     colour_map: str = "cividis"
-    is_spoken: bool = False
 
     def colour(self, hue: int, palette: Palette = "ways") -> str:
         """Return the colour of a series; they repeat past the last hue, with other markers."""
@@ -107,8 +107,7 @@ class Style:
         colour = {Role.BASE_LINE: self.muted, Role.IDEAL: self.muted, Role.TOTAL: self.foreground}.get(
             role, self.colour(series.hue, series.palette)
         )
-        # A hollow marker hides the line below it where the picture has a background.
-        face = self.background if hollow and role in (Role.MEASURED, Role.BASE_LINE) else colour
+        face = self.hollow if hollow and role in (Role.MEASURED, Role.BASE_LINE) else colour
         return {
             "color": colour, "marker": marker, "markersize": size, "linestyle": dash if is_joined else "none",
             "linewidth": width, "markerfacecolor": face, "zorder": 2 + LAYERS.index(role) / 10,
@@ -142,9 +141,7 @@ class Style:
             "axes.ymargin": 0.06,
             "figure.edgecolor": "none",
             "figure.facecolor": self.background,
-            # A browser may lack FONT; here a second name for it would be looked up for each text.
-            "font.family": [*_fonts(), *(["sans-serif"] if svg_text == "none" else [])],
-            "font.sans-serif": [FONT],
+            "font.family": _fonts(),
             "font.size": SMALL_PT,
             "grid.alpha": self.grid_opacity,
             "grid.color": self.grid,
@@ -176,17 +173,10 @@ STYLES = {
         LIGHT,
         Style(
             "dark", background="#0d1117", foreground="#e6e6e6", muted="#a6a6a6", grid=WHITE, grid_opacity=0.16,
-            alarm="#ff6b6b", paper="#0d1117",
+            alarm="#ff6b6b", paper="#0d1117", hollow="#0d1117",
             ways=("#3a9bdc", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#f0e442", "#e6e6e6"),
         ),
-        Style(
-            "print", foreground="#000000", muted="#767676", alarm="#000000", ways=_GREYS, sizes=_GREYS, parts=_GREYS,
-            colour_map="Greys",
-        ),
-        replace(
-            LIGHT, name="page", background="none", foreground=CURRENT, muted="#767676", grid="#808080",
-            grid_opacity=0.3, ways=(*_PALE_GROUND, CURRENT), is_spoken=True,
-        ),
+        Style("print", alarm=CURRENT, ways=_GREYS, sizes=_GREYS, parts=_GREYS, colour_map="Greys"),
     )
 }  # fmt: skip
 
@@ -221,11 +211,11 @@ def applied(style: Style, svg_text: str = "path") -> Iterator[None]:
 
 
 @functools.cache
-def _fonts() -> tuple[str, ...]:
+def _fonts() -> list[str]:
     from matplotlib.font_manager import fontManager
 
     installed = set(fontManager.get_font_names())
-    return (FONT, *[name for name in CJK_FONTS if name in installed][:1])
+    return [FONT, *[name for name in CJK_FONTS if name in installed][:1]]
 
 
 def legend_label(series: Series) -> str:
