@@ -84,6 +84,8 @@ def _make_own(element: ElementTree.Element, ids: str) -> None:
     found = element.attrib | {name.strip(): value.strip() for name, _, value in declarations}
     if element.tag == GROUP:
         found.pop("id", None)  # nothing refers to it
+    if "font-family" in found:  # a browser may lack the font
+        found["font-family"] += ", sans-serif"
     if "id" in found:
         found["id"] = f"{ids}-{found['id']}"
     if HREF in found and found[HREF].startswith("#"):

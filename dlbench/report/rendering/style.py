@@ -13,6 +13,7 @@ import textwrap
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from dlbench.errors import UserError, nearest, shown
@@ -36,12 +37,13 @@ DOTTED = (0, (1.0, 1.6))
 DASH_DOT = (0, (6.0, 2.0, 1.0, 2.0))
 EMULATED = " (emulated)"
 
+SHEET = Path(__file__).with_name("charts.mplstyle")
 FONT = "DejaVu Sans"  # matplotlib ships it
 # The first installed one of these sets letters that FONT lacks (Korean, Chinese, Japanese).
 CJK_FONTS = ("Noto Sans CJK KR", "Noto Sans KR", "NanumGothic", "Nanum Gothic", "Malgun Gothic", "Apple SD Gothic Neo")
 # From this letter on most are twice as wide as Latin ones: Hangul, Kana, Han.
 WIDE = 0x1100
-TEXT_PT, SMALL_PT, TITLE_PT = 9.0, 8.5, 11.0
+TITLE_PT = 11.0
 
 _PARTS = (
     "#8d6944", "#5f7f9e", "#7590ac", "#9e5f89", "#b56753", "#ac8941", "#738849", "#6d6d6d", "#4f8f86", "#909090",
@@ -120,47 +122,13 @@ class Style:
             return {"facecolor": "none", "edgecolor": colour, "linestyle": DASH_DOT, "linewidth": 1.0, "hatch": hatch}
         return {"facecolor": colour, "edgecolor": self.paper, "linewidth": 0.6, "hatch": hatch}
 
-    def rc(self, svg_text: str) -> dict[str, Any]:
-        """Return matplotlib's settings for this style; `svg_text` is `path` (letters as shapes) or `none` (as text)."""
-        return {
-            "axes.axisbelow": True,
-            "axes.edgecolor": self.foreground,
-            "axes.facecolor": "none",
-            "axes.formatter.useoffset": False,
-            "axes.grid": True,
-            "axes.grid.axis": "y",
-            "axes.labelcolor": self.foreground,
-            "axes.labelsize": TEXT_PT,
-            "axes.spines.right": False,
-            "axes.spines.top": False,
-            "axes.titlecolor": self.foreground,
-            "axes.titlelocation": "left",
-            "axes.titlesize": TEXT_PT,
-            "axes.titley": 1.0,  # else its place is searched in each draw, for ticks above the axes
-            "axes.titleweight": "bold",
-            "axes.ymargin": 0.06,
-            "figure.edgecolor": "none",
-            "figure.facecolor": self.background,
-            "font.family": _fonts(),
-            "font.size": SMALL_PT,
-            "grid.alpha": self.grid_opacity,
+    def rc(self) -> dict[str, Any]:
+        """Return matplotlib's settings of this style; those of all styles are in `charts.mplstyle`."""
+        of_text = ("axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "text.color", "xtick.color", "ytick.color")
+        return dict.fromkeys(of_text, self.foreground) | {
+            "figure.facecolor": self.background, "font.family": _fonts(), "grid.alpha": self.grid_opacity,
             "grid.color": self.grid,
-            "hatch.linewidth": 0.5,
-            "legend.borderaxespad": 0.0,
-            "legend.borderpad": 0.0,
-            "legend.fontsize": SMALL_PT,
-            "legend.frameon": False,
-            "legend.handlelength": 3.0,
-            "legend.labelspacing": 0.4,
-            "svg.fonttype": svg_text,
-            "svg.hashsalt": "dlbench",
-            "text.color": self.foreground,
-            "text.parse_math": False,
-            "xtick.color": self.foreground,
-            "xtick.labelsize": SMALL_PT,
-            "ytick.color": self.foreground,
-            "ytick.labelsize": SMALL_PT,
-        }
+        }  # fmt: skip
 
 
 # From the lowest layer to the highest: measured values lie on top.
@@ -203,10 +171,9 @@ def applied(style: Style, svg_text: str = "path") -> Iterator[None]:
     """
     from matplotlib import style as sheets
 
-    with warnings.catch_warnings(), sheets.context(["default", style.rc(svg_text)]):
+    with warnings.catch_warnings(), sheets.context(["default", SHEET, style.rc() | {"svg.fonttype": svg_text}]):
         # Letters that no font has are drawn as boxes.
-        warnings.filterwarnings("ignore", message=r"Glyph \d+ ", category=UserWarning)
-        warnings.filterwarnings("ignore", message="Matplotlib currently does not support", category=UserWarning)
+        warnings.filterwarnings("ignore", message=r"Glyph \d+ |Matplotlib currently does not", category=UserWarning)
         yield
 
 
