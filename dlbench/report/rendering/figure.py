@@ -25,7 +25,7 @@ from dlbench.report.formatting import one_line
 from dlbench.report.rendering import hover
 from dlbench.report.rendering.cells import NAME_LETTERS, cell_letters, columns_of, row_lines
 from dlbench.report.rendering.inline_svg import inlined
-from dlbench.report.rendering.panels import BOLD, STACKED, at_least, cross, draw_panel, has_content, is_joined, ring
+from dlbench.report.rendering.panels import BOLD, STACKED, draw_panel, has_content, is_joined, look
 from dlbench.report.rendering.style import DASH_DOT, LIGHT, TITLE_PT, Style, applied, legend_label, wrapped
 from dlbench.report.rendering.ticks import UPRIGHT_LETTERS, are_upright
 
@@ -229,11 +229,11 @@ def legend_entries(chart: Chart, style: Style) -> list[tuple[str, Any]]:
     if any(panel.form == "bars" and series.emulated for panel in panels for series in panel.series):
         entries.append((HOLLOW, Patch(facecolor="none", edgecolor=style.foreground, linestyle=DASH_DOT)))
     if any(rings.intersection(mark.flags.split(";")) for mark in marks):
-        entries.append((RINGED, Line2D([], [], **ring(style))))
+        entries.append((RINGED, Line2D([], [], **look("ring", style.foreground))))
     if any(mark.ended for mark in marks):
-        entries.append((AT_LEAST, Line2D([], [], **at_least(style.foreground))))
+        entries.append((AT_LEAST, Line2D([], [], **look("at least", style.foreground))))
     if any(mark.num_failed for mark in marks):
-        entries.append((FAILED, Line2D([], [], **cross(style))))
+        entries.append((FAILED, Line2D([], [], **look("cross", style.alarm))))
     return entries
 
 

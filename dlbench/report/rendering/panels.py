@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import compress, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from matplotlib.transforms import offset_copy
@@ -50,6 +50,8 @@ BOLD = 0.85
 # Bars are no wider than if there were this many.
 FEWEST_SLOTS = 4
 PERCENT_TOP = 1.1
+# A mark, its place on the horizontal axis, and the height that it stands on.
+Stand = tuple[float, Mark, float]
 NOTHING = "nothing to show here:\nno run has these values"
 
 
@@ -131,14 +133,10 @@ def drawable(panel: Panel) -> Panel:
 
     def cleaned(mark: Mark) -> Mark:
         shown, late = ([can_show(value, panel.y.scale) for value in values] for values in (mark.points, mark.ended))
-        return replace(
-            mark,
-            points=tuple(compress(mark.points, shown)),
-            ended=tuple(compress(mark.ended, late)),
-            runs=tuple(compress(mark.runs, shown)),
-            ended_runs=tuple(compress(mark.ended_runs, late)),
-            interval=mark.interval if mark.interval and can_show(mark.interval.value, panel.y.scale) else None,
-        )
+        kept = {"points": shown, "runs": shown, "ended": late, "ended_runs": late}
+        parts: dict[str, Any] = {name: tuple(compress(getattr(mark, name), which)) for name, which in kept.items()}
+        is_shown = mark.interval and can_show(mark.interval.value, panel.y.scale)
+        return replace(mark, interval=mark.interval if is_shown else None, **parts)
 
     series = [
         replace(one, marks=tuple(cleaned(mark) for mark in one.marks if can_show(mark.x, panel.x.scale)))
@@ -230,103 +228,76 @@ def _limit_y(axes: "Axes", wanted: Axis) -> None:
 
 def _draw_line(axes: "Axes", panel: Panel, series: Series, shift: float, style: Style, rings: frozenset[str]) -> None:
     """Draw the runs of a series, its intervals and the line through its medians, moved sideways."""
-    look, marks = style.line(series, is_joined=is_joined(panel, series)), series.marks
+    looks, marks = style.line(series, is_joined=is_joined(panel, series)), series.marks
     if not marks:
         return
     xs = moved(axes, [mark.x for mark in marks], [shift] * len(marks))
-    _draw_runs(axes, panel, xs, marks, look["color"], style, SPREAD, is_hollow=bool(series.emulated))
-    _draw_intervals(axes, xs, marks, look["color"], look["zorder"])
+    stands = [(x, mark, 0.0) for x, mark in zip(xs, marks, strict=True)]
+    _draw_runs(axes, panel, stands, looks["color"], SPREAD, is_hollow=bool(series.emulated))
     medians = [mark.interval.value if mark.interval else math.nan for mark in marks]
-    if look["marker"] == "none" and len(marks) == 1:
-        look["marker"] = "_"  # a line without markers would be invisible at one place
+    if looks["marker"] == "none" and len(marks) == 1:
+        looks["marker"] = "_"  # a line without markers would be invisible at one place
     every = 1 if len(marks) <= MOST_MARKERS else math.ceil(len(marks) / FEW_MARKERS)
     first = series.hue % every  # long lines have their markers at different places
-    (line,) = axes.plot(xs, medians, markevery=(first, every), **look)
-    said = [hover.of_median(series, mark, panel.y) for mark in marks[first::every] if mark.interval]
-    hover.say(line, said)
+    (line,) = axes.plot(xs, medians, markevery=(first, every), **looks)
+    hover.say(line, [hover.of_median(series, mark, panel.y) for mark in marks[first::every] if mark.interval])
     for x, median, mark in zip(xs, medians, marks, strict=True):
         if rings.intersection(mark.flags.split(";")) and mark.interval:
-            axes.plot([x], [median], **ring(style), zorder=3.5)
+            axes.plot([x], [median], **look("ring", style.foreground), zorder=3.5)
         if mark.name and mark.interval:  # on a Pareto front no other arm is to the left and below
             axes.annotate(mark.name, (x, median), (-4, -4), textcoords="offset points", ha="right", va="top")
 
 
-def ring(style: Style) -> dict[str, Any]:
-    """Return matplotlib's settings of the ring around a flagged mark."""
+def look(kind: Literal["ring", "at least", "cross"], colour: str) -> dict[str, Any]:
+    """Return matplotlib's settings of marks that are explained once: flagged, ended before, and failed runs."""
+    marker, size, edge = {
+        "ring": (RING_MARKER, RING_PT, 0.9), "at least": (AT_LEAST_MARKER, MARKER_PT + 1, 1.0),
+        "cross": (FAILED_MARKER, 5.5, 1.4),
+    }[kind]  # fmt: skip
     return {
-        "marker": RING_MARKER, "color": style.foreground, "markersize": RING_PT, "markerfacecolor": "none",
-        "markeredgewidth": 0.9, "linestyle": "none",
-    }  # fmt: skip
-
-
-def at_least(colour: str) -> dict[str, Any]:
-    """Return matplotlib's settings of the marker of a run that ended before it reached what is shown."""
-    return {
-        "marker": AT_LEAST_MARKER, "color": colour, "markerfacecolor": "none", "markersize": MARKER_PT + 1,
+        "marker": marker, "color": colour, "markersize": size, "markeredgewidth": edge, "markerfacecolor": "none",
         "linestyle": "none",
     }  # fmt: skip
 
 
-def cross(style: Style) -> dict[str, Any]:
-    """Return matplotlib's settings of the cross that counts failed runs."""
-    return {
-        "marker": FAILED_MARKER, "color": style.alarm, "markersize": 5.5, "markeredgewidth": 1.4, "linestyle": "none",
-    }  # fmt: skip
-
-
 def _draw_runs(
-    axes: "Axes",
-    panel: Panel,
-    xs: Sequence[float],
-    marks: Sequence[Mark],
-    colour: str,
-    style: Style,
-    spread: float,
-    *,
-    bottoms: Sequence[float] = (),
-    is_hollow: bool = False,
+    axes: "Axes", panel: Panel, stands: Sequence[Stand], colour: str, spread: float, *, is_hollow: bool = False
 ) -> None:
-    """Draw a dot for each run, those of one place side by side, and a triangle for each that ended before."""
+    """Draw a dot for each run, those of one place side by side, a triangle for each that ended before, and intervals.
+
+    An interval that reaches below a logarithmic axis ends at its edge.
+    """
     dot = {
         "marker": "o", "color": colour, "markersize": POINT_PT, "markeredgewidth": 0.5, "alpha": 0.6,
         "linestyle": "none", "markerfacecolor": "none" if is_hollow else colour,
     }  # fmt: skip
-    for values, look, order, texts in (
+    marks = [mark for _, mark, _ in stands]
+    for values, looks, order, texts in (
         ([mark.points for mark in marks], dot, 1.9, hover.of_points(marks, panel.y)),
-        ([mark.ended for mark in marks], at_least(colour), 3.4, hover.of_ended(marks, panel.y)),
+        ([mark.ended for mark in marks], look("at least", colour), 3.4, hover.of_ended(marks, panel.y)),
     ):
-        if not any(values):
-            continue
-        beside = [
-            (x, (n + 0.5) / len(found) - 0.5) for x, found in zip(xs, values, strict=True) for n in range(len(found))
+        at = [
+            (x, spread * ((n + 0.5) / len(found) - 0.5), bottom + value)
+            for (x, _, bottom), found in zip(stands, values, strict=True)
+            for n, value in enumerate(found)
         ]
-        ys = [
-            value + bottom
-            for found, bottom in zip(values, bottoms or [0.0] * len(marks), strict=True)
-            for value in found
-        ]
-        places = moved(axes, [x for x, _ in beside], [spread * share for _, share in beside])
-        (dots,) = axes.plot(places, ys, **look, zorder=order, rasterized=len(ys) > MAX_POINTS)
-        hover.say(dots, texts)
-
-
-def _draw_intervals(
-    axes: "Axes", xs: Sequence[float], marks: Sequence[Mark], colour: str, order: float, bottoms: Sequence[float] = ()
-) -> None:
-    """Draw each interval as a stroke; one that reaches below a logarithmic axis ends at its edge."""
+        if at:
+            xs, shares, ys = zip(*at, strict=True)
+            (dots,) = axes.plot(moved(axes, xs, shares), ys, **looks, zorder=order, rasterized=len(ys) > MAX_POINTS)
+            hover.say(dots, texts)
     ends = [
-        (x, bottom + mark.interval.low, bottom + mark.interval.high)
-        for x, mark, bottom in zip(xs, marks, bottoms or [0.0] * len(marks), strict=True)
-        if mark.interval and mark.interval.low is not None and mark.interval.high is not None
-        if can_show(mark.interval.low, "linear") and can_show(mark.interval.high, "linear")
+        (x, bottom + one.low, bottom + one.high)
+        for x, mark, bottom in stands
+        if (one := mark.interval) and one.low is not None and one.high is not None
+        if can_show(one.low, "linear") and can_show(one.high, "linear")
     ]
+    is_dense = len(ends) > MOST_MARKERS
     if ends:  # one broken line is drawn in half of the time of `errorbar`, and a tenth of its size
-        is_dense = len(ends) > MOST_MARKERS
         axes.plot(
             [x for x, _, _ in ends for x in (x, x, math.nan)],
             [y for _, low, high in ends for y in (low, high, math.nan)],
             color=colour, linewidth=0.5 if is_dense else 1.0, marker="none" if is_dense else "_", markersize=4,
-            markeredgewidth=1.0, zorder=order,
+            markeredgewidth=1.0, zorder=2.4,
         )  # fmt: skip
 
 
@@ -337,21 +308,20 @@ def _draw_bars(axes: "Axes", panel: Panel, style: Style) -> None:
     """
     slots = len(panel.x.categories)
     width, spread = BAR_WIDTH * min(1.0, slots / FEWEST_SLOTS), BAR_SPREAD / max(slots, FEWEST_SLOTS)
-    tops: Counter[tuple[float, bool]] = Counter()
+    tops: dict[tuple[float, bool], float] = {}
     for series in panel.series:
-        if series.role not in STACKED or not series.marks:
+        if series.role not in STACKED:
             continue
-        heights = [mark.interval.value if mark.interval else 0.0 for mark in series.marks]
-        keys = [(mark.x, height < 0) for mark, height in zip(series.marks, heights, strict=True)]
-        xs, bottoms = [mark.x for mark in series.marks], [float(tops[key]) for key in keys]
-        for key, height in zip(keys, heights, strict=True):
-            tops[key] += height  # type: ignore[assignment]
-        for x, height, bottom, mark in zip(xs, heights, bottoms, series.marks, strict=True):
+        stands = []
+        for mark in series.marks:
+            height = mark.interval.value if mark.interval else 0.0
+            bottom = tops.get((mark.x, height < 0), 0.0)
+            tops[mark.x, height < 0] = bottom + height
+            stands.append((mark.x, mark, bottom))
             if height:
-                (box,) = axes.bar(x, height, width, bottom, zorder=1.5, **style.part(series))
+                (box,) = axes.bar(mark.x, height, width, bottom, zorder=1.5, **style.part(series))
                 hover.say(box, [hover.of_median(series, mark, panel.y)])
-        _draw_runs(axes, panel, xs, series.marks, style.foreground, style, spread, bottoms=bottoms)
-        _draw_intervals(axes, xs, series.marks, style.foreground, 2.4, bottoms)
+        _draw_runs(axes, panel, stands, style.foreground, spread)
     axes.axhline(0.0, color=style.foreground, linewidth=0.8)
 
 
@@ -364,6 +334,6 @@ def _draw_failures(axes: "Axes", panel: Panel, style: Style) -> None:
         return
     axes.spines.bottom.set_position(("outward", STRIP_PT))
     below = offset_copy(axes.get_xaxis_transform(), axes.get_figure(root=True), y=-CROSS_PT, units="points")
-    axes.plot(list(counts), [0.0] * len(counts), transform=below, clip_on=False, zorder=4, **cross(style))
+    axes.plot(list(counts), [0.0] * len(counts), transform=below, clip_on=False, zorder=4, **look("cross", style.alarm))
     for x, count in counts.items():
         axes.annotate(str(count), (x, 0), (0, 4), xycoords=below, textcoords="offset points", ha="center", va="bottom")
