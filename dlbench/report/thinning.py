@@ -98,10 +98,10 @@ def _in_order(runs: "pd.DataFrame", key: str) -> list[Any]:
 
 
 def _chosen(values: Sequence[Any], number: int, best: Sequence[Any]) -> list[Any]:
-    """Return evenly chosen values and the best ones, fewer than there are."""
+    """Return so many values, fewer than there are: the best ones, the first and the last, and others evenly chosen."""
     even = [values[place] for place in _evenly(len(values), number)]
-    found = [*even, *(value for value in best if value in values and value not in even)]
-    return found if len(found) < len(values) else list(best[:1]) or even[:1]
+    order = dict.fromkeys([*(value for value in best if value in values), even[0], even[-1], *even])
+    return list(order)[: min(number, len(values) - 1)]
 
 
 def _evenly(count: int, number: int) -> list[int]:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from dlbench.analysis.groups import groups, is_alone
+from dlbench.analysis.arms import equal_columns, option_columns
+from dlbench.analysis.groups import SETTINGS, groups, is_alone
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series
 from dlbench.report.figures._places import Placed, against, placed, spread, with_categories
@@ -81,6 +82,7 @@ class QuantityFigure:
         unequal = SEEN in self.shown and sees_unequally(runs)
         columns = [name for name in self.shown if completed[name].notna().any() and (name != SEEN or unequal)]
         columns = columns or [name for name in self.shown if self.has_target]  # all runs may be late
+        whole, runs = runs, runs[_needed(runs, columns)]  # a table is cut hundreds of times, as wide as it is
         targets = list(groups(runs, TARGET)) if self.has_target else [({}, runs)]
         only = target_name(targets[0][0]) if self.has_target and len(targets) == 1 else ""
         panels: list[Panel] = []
@@ -101,7 +103,7 @@ class QuantityFigure:
                 left_out += [one.part.title] * (not varied)
         if not panels:
             raise self._lacking(completed, columns)
-        shown = pd.concat(rows_shown).drop_duplicates(["study", "run_id"]).reset_index(drop=True)
+        shown = whole.loc[pd.concat(rows_shown).index.unique()].reset_index(drop=True)
         alone = "with one strategy only" if self.form == "cells" else "without a second arm"
         title = self.title.format(target=f"a {only}" if only else "the targets")
         return Chart(
@@ -149,3 +151,30 @@ class QuantityFigure:
             names = labels(known) if self.form == "lines" else known[~is_alone(known)]["strategy"].dropna().tolist()
             return needs_two(f"completed runs of {what} with {self.needs}", list(dict.fromkeys(names)))
         return MissingRowsError(f"needs completed runs with {self.needs}")
+
+
+def _needed(runs: "pd.DataFrame", columns: Sequence[str]) -> list[str]:
+    """Return the columns that decide what shares a panel, what it is called, and what is shown of it."""
+    of_runs = {
+        "study",
+        "run_id",
+        "arm",
+        "label",
+        "status",
+        "emulated",
+        "baseline",
+        "device_name",
+        "flags",
+        "arm_number",
+    }
+    sizes = {"batch_size_global", "batch_size_per_worker", "placement"}
+    wanted = {
+        *SETTINGS,
+        *equal_columns(runs.columns),
+        *option_columns(runs.columns),
+        *TARGET,
+        *of_runs,
+        *sizes,
+        *columns,
+    }
+    return [name for name in runs.columns if name in wanted or name.removesuffix(".ended") in columns]

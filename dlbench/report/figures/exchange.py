@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dlbench.analysis.formatting import number
 from dlbench.analysis.groups import by_emulation, described, groups, is_alone, is_base_line, varying
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Series
@@ -12,7 +13,6 @@ from dlbench.report.figures._rows import numbers
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.figures._target import TARGET, end_notes, ended, target_name, with_ends
 from dlbench.report.figures.winners import OF_STRATEGY
-from dlbench.report.formatting import tick
 from dlbench.report.lines import censored, marks
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _panels(runs: "pd.DataFrame") -> Iterator[Panel]:
         for column, axis in SHOWN.items():
             rows = tuple(one for emulated, own in by_emulation(alike) for one in _series(own, column, places, emulated))
             if any(mark.points or mark.ended for one in rows for mark in one.marks):
-                yield Panel(condition, Axis("workers", categories=tuple(map(tick, places))), axis, rows, form="cells")
+                yield Panel(condition, Axis("workers", categories=tuple(map(number, places))), axis, rows, form="cells")
 
 
 def _series(runs: "pd.DataFrame", column: str, places: Sequence[float], emulated: str) -> Iterator[Series]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from dlbench.analysis.compare.judgement import SIGNIFICANCE
+from dlbench.analysis.formatting import number
 from dlbench.analysis.groups import TASK, by_emulation, described, groups, is_alone, is_base_line, varying
 from dlbench.analysis.statistics.intervals import Interval, censored_median
 from dlbench.analysis.statistics.rank_tests import mann_whitney
@@ -14,7 +15,6 @@ from dlbench.report.figures._places import condition_text
 from dlbench.report.figures._rows import is_completed, numbers
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.figures._target import TARGET, end_notes, ended, target_name, with_ends
-from dlbench.report.formatting import tick
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,7 +83,7 @@ def _panel(title: str, runs: "pd.DataFrame", tasks: Sequence[str]) -> Panel:
             found = [_winner(float(number), own[own["workers"] == place]) for number, place in enumerate(places)]
             marks = tuple(mark for mark in found if mark is not None)
             rows += [Series(label, marks, emulated=emulated)] if marks else []
-    axis = Axis("workers", categories=tuple(map(tick, places)))
+    axis = Axis("workers", categories=tuple(map(number, places)))
     return Panel(title, axis, Axis("time to target (s)", "log10"), tuple(rows), form="cells")
 
 
