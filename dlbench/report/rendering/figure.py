@@ -125,7 +125,7 @@ def _composed(chart: Chart, style: Style, title: str, caption: str = "") -> tupl
     """
     panels = chart.panels or (Panel("", Axis(""), Axis(""), ()),)
     columns, width = _columns_and_width(chart.columns, panels)
-    letters = int((width / columns - max(map(_beside_in, panels))) * LETTERS_IN)
+    letters = math.ceil((width / columns - max(map(_beside_in, panels))) * LETTERS_IN)
     insides = [_height_in(panel, columns, letters) for panel in panels]
     rows = [max(insides[start : start + columns]) for start in range(0, len(panels), columns)]
     entries = legend_entries(chart, style)

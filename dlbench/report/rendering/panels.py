@@ -180,10 +180,10 @@ def shifts_of(axes: "Axes", panel: Panel) -> list[float]:
     runs of one way share a slot.
     """
     own = [one for one in panel.series if one.role in OF_VALUES and (panel.form == "lines" or one.role not in STACKED)]
-    places = sorted({mark.x for one in own for mark in one.marks})
+    counts = Counter(mark.x for one in own for mark in one.marks)
+    places, own = sorted(counts), [one for one in own if any(counts[mark.x] > 1 for mark in one.marks)]
     slots = list(dict.fromkeys(one.label for one in own))
-    is_shared = sum(len(one.marks) for one in own) > len(places)
-    if panel.is_exact or panel.is_scatter or not is_shared or len(places) > MOST_MARKERS:
+    if panel.is_exact or panel.is_scatter or not slots or len(places) > MOST_MARKERS:
         return [0.0] * len(panel.series)
     scale = axes.xaxis.get_transform()
     low, high = scale.transform(np.array(axes.get_xlim()))
