@@ -15,7 +15,7 @@ from dlbench.report.figures._places import Placed, against, placed, spread, with
 from dlbench.report.figures._rows import SEEN, UNEQUAL, is_completed, labels, sees_unequally
 from dlbench.report.figures._shown import compares, in_chart, left_out_note, needs_two
 from dlbench.report.figures._target import TARGET, ended, target_name
-from dlbench.report.lines import censored_series, parts, series
+from dlbench.report.lines import parts, series
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,10 +124,8 @@ class QuantityFigure:
             yield from (Placed(part, *self.x) for part in parts(runs, x=self.x[0]))
 
     def _panel(self, data: "ReportData", one: Placed, column: str, title: str) -> Panel:
-        if self.has_target:
-            made = censored_series(one.part, one.x, column, ended(column))
-        else:
-            made = self.values(data, one, column) if self.values else series(one.part, one.x, column)
+        late = ended(column) if self.has_target else ""
+        made = self.values(data, one, column) if self.values else series(one.part, one.x, column, late)
         if self.form == "cells":  # the base line is what the others are compared with: first
             rows = tuple(sorted(made, key=lambda line: line.role is not Role.BASE_LINE))
             return with_categories(Panel(title, one.axis, self.shown[column], rows, form="cells"))

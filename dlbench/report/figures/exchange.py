@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from dlbench.analysis.formatting import number
 from dlbench.analysis.groups import by_emulation, described, groups, is_alone, is_base_line, varying
 from dlbench.plugins import Options
-from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Series
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Series
 from dlbench.report.figures._places import condition_text
 from dlbench.report.figures._rows import numbers
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.figures._target import TARGET, end_notes, ended, target_name, with_ends
 from dlbench.report.figures.winners import OF_STRATEGY
-from dlbench.report.lines import censored, marks
+from dlbench.report.lines import marks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,10 +89,8 @@ def _series(runs: "pd.DataFrame", column: str, places: Sequence[float], emulated
         strategy = str(values.pop("strategy"))
         # An option that others do not have says nothing where a strategy has one value of it.
         told = {key: value for key, value in values.items() if _varies(runs, strategy, key)}
-        made = {mark.x: mark for mark in marks(rows, "workers", column)}
-        if column == TIME:
-            late = {mark.x: mark for mark in marks(rows, "workers", ended(TIME))}
-            made = {place: censored(mark, late.get(place, Mark(place)), mark) for place, mark in made.items()}
+        late = ended(TIME) if column == TIME else ""
+        made = {mark.x: mark for mark in marks(rows, "workers", column, late)}
         found = tuple(replace(made[place], x=float(number)) for number, place in enumerate(places) if place in made)
         yield Series(", ".join(filter(None, (strategy, described(told)))), found, emulated=emulated)
 

@@ -13,7 +13,7 @@ from dlbench.report.figures._places import is_emulated
 from dlbench.report.figures._rows import UNEQUAL, is_completed, labels, learned, numbers, sees_unequally
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.figures._target import TARGET, target_name
-from dlbench.report.lines import Part, brief_keys, censored_series, parts, ways_vary
+from dlbench.report.lines import Part, brief_keys, parts, series, ways_vary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -145,18 +145,18 @@ def _drawn(field: _Field) -> tuple[list[Panel], list[str]]:
         replace(part, keys=tuple(key for key in field.keys if key in part.keys or key not in own))
         for part in parts(field.runs, x=along)
     ]
-    shown = [(part, censored_series(part, PLACE, TIME, ENDED)) for part in every]
+    shown = [(part, series(part, PLACE, TIME, ENDED)) for part in every]
     at = {place: described({along: value}) for place, value in zip(field.runs[PLACE], field.runs[along], strict=True)}
     names = {
         (mark.x, mark.interval.value): ", ".join(filter(None, (part.common, one.label, at[mark.x])))
-        for part, series in shown
-        for one in series
+        for part, lines in shown
+        for one in lines
         for mark in one.marks
         if mark.interval is not None and mark.x > 0 and mark.interval.value > 0
     }
     best = front(names)
     turn = knee(best)
-    marks = [mark for _, series in shown for one in series for mark in one.marks]
+    marks = [mark for _, lines in shown for one in lines for mark in one.marks]
     x = _axis(field.unit, [mark.x for mark in marks])
     times = [value for mark in marks for value in (*mark.points, *mark.ended) if value > 0]
     y = _axis("time to target (s)" if field.target else "training time (s)", times)
@@ -164,11 +164,11 @@ def _drawn(field: _Field) -> tuple[list[Panel], list[str]]:
     named = {place[0]: at[place[0]] for place in (*best[:1], *best[-1:], turn) if place is not None}
     line = (Series(FRONT, tuple(line_mark(*place) for place in best), Role.IDEAL),) if len(best) > 1 else ()
     panels = []
-    for part, series in shown:
+    for part, lines in shown:
         with_names = tuple(
-            replace(one, marks=tuple(replace(mark, name=named.get(mark.x, "")) for mark in one.marks)) for one in series
+            replace(one, marks=tuple(replace(mark, name=named.get(mark.x, "")) for mark in one.marks)) for one in lines
         )
-        if series:
+        if lines:
             title = ": ".join(filter(None, (field.title, part.title)))
             panels.append(Panel(title, x, y, (*with_names, *line), is_scatter=True))
     return panels, [*_front_note(field, best, turn, names), *_accuracy_note(field)]
