@@ -9,7 +9,7 @@ import numpy as np
 
 from dlbench.analysis import arms
 from dlbench.analysis.arms import Row, emulation, option_columns, records
-from dlbench.analysis.formatting import rounded
+from dlbench.analysis.formatting import number
 from dlbench.records.columns import DTYPES, RUNS
 from dlbench.records.tables import cell
 from dlbench.scenario.expand import arms as scenario_arms
@@ -42,6 +42,8 @@ _COMES_WITH = ("trainer", "communicator", "collectives", "servers", "server_plac
 # Runs of two studies, or on other devices, are no repeats of each other.
 _APART = ("study", "device_name")
 ALONE = "one worker alone"
+# Units by the end of a column's name.
+_UNITS = {"_bytes_per_s": "bytes/s", "_bytes": "bytes", "_ms": "ms", "_s": "s"}
 
 # Returns the settings that names of arms state, of the runs that are compared: `varying` or `naming`.
 Names = Callable[["pd.DataFrame"], tuple[str, ...]]
@@ -212,18 +214,29 @@ def described(values: Mapping[str, Any]) -> str:
     return ", ".join(_described(key, value) for key, value in values.items() if not _is_unknown(value))
 
 
-def condition_words(key: str, value: Any) -> str:
-    """Return a condition as people say it, such as `one straggler` or `1.2 MB/s links`; empty where it is unknown."""
+def setting_name(key: str) -> str:
+    """Return what a person calls a setting or option, with its unit: `learning rate`, `bandwidth (bytes/s)`."""
+    name = key.rpartition(".")[2].removesuffix("_base")
+    end, unit = next(((end, unit) for end, unit in _UNITS.items() if name.endswith(end)), ("", ""))
+    return name.removesuffix(end).replace("_", " ") + (f" ({unit})" if unit else "")
+
+
+def condition_text(values: Mapping[str, Any], runs: "pd.DataFrame") -> str:
+    """Return conditions as a person says them, such as `slow network, one straggler`; of the runs that are compared."""
+    return ", ".join(_condition(key, value, runs) for key, value in values.items() if setting_text(value))
+
+
+def _condition(key: str, value: Any, runs: "pd.DataFrame") -> str:
     name = key.rpartition(".")[2]
-    if _is_unknown(value):
-        return ""
     if name == "slow_workers":
-        return {0: "no straggler", 1: "one straggler"}.get(value, f"{value} stragglers")
-    if name.endswith("bandwidth_bytes_per_s"):
-        return f"{rounded(float(value))}B/s links"
-    if name.endswith("latency_s"):
-        return f"{1e6 * value:.3g} us latency"
-    return described({name: value})
+        return {0: "no straggler", 1: "one straggler"}.get(int(value), f"{value} stragglers")
+    if name == "bandwidth_bytes_per_s" and key in runs and runs[key].nunique() == 2:
+        return "slow network" if value == runs[key].min() else "fast network"
+    text = described({key: value})
+    if "=" not in text:
+        return text
+    label, _, unit = setting_name(key).partition(" (")
+    return f"{label} {number(value) if isinstance(value, float) else setting_text(value)} {unit.rstrip(')')}".rstrip()
 
 
 def _described(key: str, value: Any) -> str:

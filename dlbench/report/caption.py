@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.arms import emulation
 from dlbench.analysis.formatting import counted
-from dlbench.analysis.statistics.intervals import Interval
 from dlbench.errors import shorten
 from dlbench.records.machine import found_in, processor
 from dlbench.records.outcome import Status
@@ -59,7 +58,8 @@ def caption(chart: Chart, data: ReportData) -> Caption:
 
 
 def _joined(sentences: Iterable[str]) -> str:
-    return " ".join(_ended_with_stop(one_line(sentence, 2_000)) for sentence in sentences if sentence.strip())
+    lines = (one_line(sentence, 2_000) for sentence in sentences if sentence.strip())
+    return " ".join(line if line.endswith((".", "!", "?")) else f"{line}." for line in lines)
 
 
 def shown_runs(chart: Chart, data: ReportData) -> "pd.DataFrame":
@@ -73,26 +73,18 @@ def shown_runs(chart: Chart, data: ReportData) -> "pd.DataFrame":
 
 def _medians(chart: Chart) -> Iterator[str]:
     """Yield how many repeats there are at each place, and what the intervals around their medians hold."""
-    marks = list(marks_of(chart, REPEATED))
+    marks = [mark for mark in marks_of(chart, REPEATED) if mark.interval]
     counts = {mark.interval.n for mark in marks if mark.interval}
-    if not counts:
-        return
     if counts == {1}:
         yield "One repeat at each place: there are no intervals"
-        return
-    forms = dict.fromkeys(MEDIANS[panel.form] for panel in chart.panels)
-    parts = [f"{' and '.join(forms)}: medians of {_range(counts)} repeats"]
-    if any(mark.points for mark in marks) and "Cells" not in forms:
-        parts.append("dots: runs")
-    parts += _coverage([mark.interval for mark in marks if mark.interval], drawn="Cells" not in forms)
-    yield "; ".join(parts)
-
-
-def _coverage(intervals: Iterable[Interval], *, drawn: bool) -> Iterator[str]:
-    known = [one for one in intervals if one.low is not None]
-    lowest = min((one.coverage for one in known if one.coverage is not None), default=None)
-    if drawn and lowest is not None:
-        yield f"bars: intervals (coverage at least {math.floor(100 * lowest + 1e-9)}%)"
+    elif counts:
+        forms = dict.fromkeys(MEDIANS[panel.form] for panel in chart.panels)
+        parts = [f"{' and '.join(forms)}: medians of {_range(counts)} repeats"]
+        if "Cells" not in forms:
+            parts += ["dots: runs"] * any(mark.points for mark in marks)
+            known = [one.coverage for mark in marks if (one := mark.interval) and one.low is not None and one.coverage]
+            parts += [f"bars: intervals (coverage at least {math.floor(100 * min(known) + 1e-9)}%)"] if known else []
+        yield "; ".join(parts)
 
 
 def _flags(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:
@@ -113,13 +105,10 @@ def _device(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:
     if devices:
         more = f" and {len(devices) - 1} other devices" if len(devices) > 1 else ""
         yield shorten(_TRADEMARK.sub("", devices[0]), LONGEST_DEVICE) + more
-    emulated = [str(text) for text in runs["emulated"].dropna() if text]
-    if reasons := emulation(emulated) or emulation(
-        series.emulated for panel in chart.panels for series in panel.series
-    ):
-        count = "all runs" if len(emulated) == len(runs) else f"{len(emulated)} of {counted(len(runs), 'run')}"
-        how = "" if _is_map(chart) else " (hollow)"
-        yield f"Emulated{how}: {count}, {reasons.replace(';', ', ')}"
+    count, reasons = _emulated(chart, runs)
+    if reasons:
+        some = "all runs" if count == len(runs) else f"{count} of {counted(len(runs), 'run')}"
+        yield f"Emulated{'' if _is_map(chart) else ' (hollow)'}: {some}, {', '.join(reasons)}"
 
 
 def _is_map(chart: Chart) -> bool:
@@ -127,16 +116,22 @@ def _is_map(chart: Chart) -> bool:
     return all(panel.form == "cells" for panel in chart.panels)
 
 
+def _emulated(chart: Chart, runs: "pd.DataFrame") -> tuple[int, list[str]]:
+    """Return how many runs were not on representative hardware, and the words that say why; else of what is drawn."""
+    texts = [str(text) for text in runs["emulated"].dropna() if text]
+    drawn = (series.emulated for panel in chart.panels for series in panel.series)
+    return len(texts), [word for word in (emulation(texts) or emulation(drawn)).split(";") if word]
+
+
 def _failures(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:
     """Yield how many runs did not complete, and how they ended; crosses may count runs that the chart does not name."""
-    are_marked = any(mark.num_failed for mark in marks_of(chart))
-    statuses = runs["status"].value_counts(sort=False).to_dict()
-    failed = {str(status): int(count) for status, count in statuses.items() if status != Status.COMPLETED}
-    crosses = " (crosses)" if are_marked and any(panel.form != "cells" for panel in chart.panels) else ""
+    has_crosses = not _is_map(chart) and any(mark.num_failed for mark in marks_of(chart))
+    failed = runs["status"][runs["status"] != Status.COMPLETED].value_counts().to_dict()
     if failed:
         how = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))
+        crosses = " (crosses)" if has_crosses else ""
         yield f"{sum(failed.values())} of {counted(len(runs), 'run')} did not complete{crosses}: {how}"
-    elif crosses:
+    elif has_crosses:
         yield "Crosses count runs that did not complete"
 
 
@@ -147,13 +142,10 @@ def _ended(chart: Chart) -> Iterator[str]:
 
 def _emulation(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:
     """Yield how many runs were not on representative hardware, and why."""
-    texts = runs["emulated"].dropna()
-    emulated = [str(text) for text in texts if text]
-    drawn = (series.emulated for panel in chart.panels for series in panel.series)
-    if reasons := emulation(emulated) or emulation(drawn):
-        named = (f"{EMULATION.get(reason, 'see the documentation')} ({reason})" for reason in reasons.split(";"))
-        why = "; ".join(named)
-        count = f"{len(emulated)} of {counted(len(runs), 'run')}" if emulated else "what is drawn hollow"
+    number, reasons = _emulated(chart, runs)
+    if reasons:
+        why = "; ".join(f"{EMULATION.get(reason, 'see the documentation')} ({reason})" for reason in reasons)
+        count = f"{number} of {counted(len(runs), 'run')}" if number else "what is drawn hollow"
         yield f"Emulated, not representative hardware: {count}: {why}"
 
 
@@ -162,29 +154,15 @@ def _hardware(runs: "pd.DataFrame", data: ReportData) -> Iterator[str]:
     studies = set(runs["study"])
     machines = dict.fromkeys(_machine(study.machine) for study in data.studies if study.name in studies)
     devices = [name for name in _distinct(runs["device_name"]) if not any(name in machine for machine in machines)]
-    parts = [
-        " and ".join([*devices, *filter(None, machines)]),
-        _hosts(runs),
-        f"{_amount(runs['cores_per_worker'], 'core')} per worker{_quota(runs)}"
-        if runs["cores_per_worker"].notna().any()
-        else "",
-    ]
+    share = " that share a machine" if (runs["machines"] < runs["hosts"]).fillna(False).any() else ""
+    # A worker that has used up its share of a core lets the others wait.
+    of_quota, cores = int((runs["cores_enforced"] == "quota").sum()), _amount(runs["cores_per_worker"], "core")
+    some = f" ({of_quota} of {counted(len(runs), 'run')} by a CPU quota)" if of_quota else ""
+    quota = " by a CPU quota" if of_quota and of_quota == len(runs) else some
+    hosts = _amount(runs["hosts"], "host") + share
+    parts = [" and ".join([*devices, *filter(None, machines)]), hosts, f"{cores} per worker{quota}" if cores else ""]
     if any(parts):
         yield f"Hardware: {'; '.join(filter(None, parts))}"
-
-
-def _quota(runs: "pd.DataFrame") -> str:
-    """Say where cores were shares of a core: a worker that has used up its quota lets the others wait."""
-    number = int((runs["cores_enforced"] == "quota").sum())
-    if not number:
-        return ""
-    return " by a CPU quota" if number == len(runs) else f" ({number} of {counted(len(runs), 'run')} by a CPU quota)"
-
-
-def _hosts(runs: "pd.DataFrame") -> str:
-    """Return how many hosts runs had, and whether some of them were one machine."""
-    share = (runs["machines"] < runs["hosts"]).fillna(False).any()
-    return _amount(runs["hosts"], "host") + (" that share a machine" if share else "")
 
 
 def _machine(machine: Mapping[str, Any]) -> str:
@@ -225,7 +203,3 @@ def _amount(column: "pd.Series[Any]", noun: str) -> str:
 def _range(values: Iterable[float]) -> str:
     low, high = min(values), max(values)
     return f"{low:g}" if low == high else f"{low:g} to {high:g}"
-
-
-def _ended_with_stop(sentence: str) -> str:
-    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."

@@ -157,18 +157,21 @@ class Hues:
     """Numbers of colours: one for each label, the same in all charts that it is asked about, by first appearance."""
 
     def __init__(self) -> None:
-        self._known: dict[Palette, dict[str, int]] = {"ways": {}, "sizes": {}}
+        self._numbers: dict[str, dict[str, int]] = {}
 
     def applied(self, chart: Chart) -> Chart:
-        """Return the chart with the number of each series; neutral base lines and ideals, and parts, keep theirs."""
+        """Return the chart with the number of each series; neutral ideals, and parts, keep theirs.
+
+        Base lines are grey: their numbers are those of their markers.
+        """
         panels = [replace(panel, series=tuple(map(self._numbered, panel.series))) for panel in chart.panels]
         return replace(chart, panels=tuple(panels))
 
     def _numbered(self, one: Series) -> Series:
-        if one.role not in (Role.MEASURED, Role.PUBLISHED, Role.FITTED) or one.palette == "parts":
+        if one.role in (Role.IDEAL, Role.TOTAL) or one.palette == "parts":
             return one
-        known = self._known[one.palette]
-        return replace(one, hue=known.setdefault(one.like or one.label, len(known)))
+        numbers = self._numbers.setdefault("grey" if one.role is Role.BASE_LINE else one.palette, {})
+        return replace(one, hue=numbers.setdefault(one.like or one.label, len(numbers)))
 
 
 def flag_counts(chart: Chart) -> tuple[Counter[str], int]:

@@ -2,7 +2,6 @@
 
 import math
 import re
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from dlbench.errors import shorten
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
 _SMALL, _LARGE = 1e-4, 1e9
 # Numbers from here on are whole in four digits.
 _WHOLE = 999.95
-# Ticks between these have no exponent.
-_LEAST_TICK, _MOST_TICK = 1e-9, 1e15
 # Control characters but for tab and newline, halves of surrogate pairs, and what turns the direction of a line.
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 # The block of pictures of control characters begins with NUL's, U+2400.
@@ -58,19 +55,3 @@ def one_line(text: str, most: int = 300) -> str:
 def values(column: "pd.Series[Any]") -> list[Any]:
     """Return the values of a column as Python's own, None where unknown."""
     return [None if unknown else value for value, unknown in zip(column.tolist(), column.isna().tolist(), strict=True)]
-
-
-def brief(value: float, *, percent: bool = False) -> str:
-    """Return a number in three digits, whole ones below 1e9 in all, for a cell of a map: `0.85`, `1,234`, `85%`."""
-    if not math.isfinite(value):
-        return "-"
-    if percent:
-        return f"{brief(100 * value)}%"
-    return f"{value:,.0f}" if 999.5 <= abs(value) < _LARGE else f"{value:.3g}"
-
-
-def tick(value: float) -> str:
-    """Return a number at a tick, in as many digits as it has: `0.05`, `1,024`, `0.00002`; `1e-12` of the smallest."""
-    text = f"{value:,.10g}"
-    has_exponent = "e" in text and _LEAST_TICK <= abs(value) < _MOST_TICK
-    return f"{Decimal(text):,f}" if has_exponent else text

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dlbench.analysis.arms import equal_columns
 from dlbench.analysis.groups import (
@@ -140,7 +140,7 @@ def _most_series(codes: Mapping[str, list[int]], apart: Sequence[str], keys: Seq
     return max(Counter(values[: len(apart)] for values in combinations).values(), default=0)
 
 
-def series(part: Part, x: str, column: str) -> tuple[Series, ...]:
+def series(part: Part, x: str, column: str, ended: str = "") -> tuple[Series, ...]:
     """Return one series for each combination of the part's keys, emulated and real runs apart, base lines last.
 
     One worker alone is the base line of the others, whoever asked for it.
@@ -149,10 +149,11 @@ def series(part: Part, x: str, column: str) -> tuple[Series, ...]:
         part: The runs.
         x: The column of the horizontal axis.
         column: The column whose values are shown.
+        ended: The column with what runs that did not reach what is shown had come to when they ended, unknown in those
+            that did: values are at least that (censored), and medians allow for them. Empty where all runs reach it.
     """
-    flags = ("flags",) if "flags" in part.runs else ()
-    needed = (*part.keys, x, column, *NEEDED, *flags)
-    runs = part.runs[list(dict.fromkeys(needed))]
+    needed = dict.fromkeys((*part.keys, x, column, *NEEDED, *filter(None, [ended, "flags" * ("flags" in part.runs)])))
+    runs = part.runs[list(needed)]
     alone = is_base_line(part.runs) | is_alone(part.runs)
     own = ~alone if not alone.all() else ~is_base_line(part.runs)
     found = []
@@ -160,8 +161,8 @@ def series(part: Part, x: str, column: str) -> tuple[Series, ...]:
         keys = part.keys if role is Role.MEASURED else base_keys(part.keys, chosen)
         for values, rows in groups(chosen, keys):
             for emulated, alike in by_emulation(rows):
-                found.append(Series(_label(role, values, alike), marks(alike, x, column), role, emulated))
-    return tuple(one for one in found if any(mark.points or mark.num_failed for mark in one.marks))
+                found.append(Series(_label(role, values, alike), marks(alike, x, column, ended), role, emulated))
+    return tuple(one for one in found if any(mark.points or mark.ended or mark.num_failed for mark in one.marks))
 
 
 def _label(role: Role, values: dict[str, Any], rows: "pd.DataFrame") -> str:
@@ -181,66 +182,49 @@ def base_keys(keys: Sequence[str], runs: "pd.DataFrame") -> tuple[str, ...]:
     return of_a_step if runs[list(shared)].drop_duplicates().shape[0] <= 1 else shared
 
 
-def marks(rows: "pd.DataFrame", x: str, column: str) -> tuple[Mark, ...]:
-    """Return what is known at each x: every completed run's value, their median and interval, flags, failed runs."""
-    places, values = (rows[name].to_numpy("float64", na_value=math.nan).tolist() for name in (x, column))
-    is_completed = (rows["status"] == Status.COMPLETED).to_numpy(bool).tolist()
-    # Plain lists: a study of a thousand runs has thousands of places, and each group of a table takes a millisecond.
-    points: dict[float, list[tuple[str, float]]] = {}
-    failed: dict[float, int] = {}
-    flagged: dict[float, set[str]] = {}
-    flags = rows["flags"].tolist() if "flags" in rows else [""] * len(rows)
-    names = rows["run_id"].tolist()
-    for name, place, value, completed, flag in zip(names, places, values, is_completed, flags, strict=True):
-        if not math.isnan(place):
-            has_value = completed and not math.isnan(value)
-            points.setdefault(place, []).extend([(name, value)] if has_value else [])
-            flagged.setdefault(place, set()).update(filter(None, flag.split(";") if has_value else ()))
-            failed[place] = failed.get(place, 0) + (not completed)
-    return tuple(_mark(place, points[place], failed[place], flagged[place]) for place in sorted(points))
+def marks(rows: "pd.DataFrame", x: str, column: str, ended: str = "") -> tuple[Mark, ...]:
+    """Return what is known at each x: every completed run's value, their median and interval, flags, failed runs.
 
-
-def _mark(place: float, found: Sequence[tuple[str, float]], num_failed: int, flags: set[str]) -> Mark:
-    names, points = tuple(name for name, _ in found), tuple(value for _, value in found)
-    interval = median_interval(points) if points else None
-    return Mark(place, points, interval, num_failed=num_failed, flags=";".join(sorted(flags)), runs=names)
-
-
-def censored_series(part: Part, x: str, reached: str, ended: str) -> tuple[Series, ...]:
-    """Return the series of a part as `series` does, with censored values and medians that allow for them.
-
-    Values of runs that ended before they reached what is shown are in the chart too, as at least so much.
-
-    Args:
-        part: The runs.
-        x: The column of the horizontal axis.
-        reached: The column with the values of runs that reached what is shown, unknown in those that did not.
-        ended: The column with what these had come to when they ended, unknown in those that reached it.
+    The columns are those of `series`.
     """
-    part = replace(part, runs=part.runs[list(dict.fromkeys((*NEEDED, *part.keys, x, reached, ended)))])
-    known = part.runs[reached].fillna(part.runs[ended])
-    whole = series(replace(part, runs=part.runs.assign(known=known)), x, "known")
-    values = {column: {_key(one): one.marks for one in series(part, x, column)} for column in (reached, ended)}
-    return tuple(
-        replace(one, marks=_joined(one.marks, values[reached].get(_key(one), ()), values[ended].get(_key(one), ())))
-        for one in whole
+    places, values, ends = (
+        rows[name].to_numpy("float64", na_value=math.nan).tolist() if name else [math.nan] * len(rows)
+        for name in (x, column, ended)
     )
+    is_completed = (rows["status"] == Status.COMPLETED).to_numpy(bool).tolist()
+    flags = rows["flags"].tolist() if "flags" in rows else [""] * len(rows)
+    # Plain lists: a study of a thousand runs has thousands of places, and each group of a table takes a millisecond.
+    found: dict[float, list[_Value]] = {}
+    for place, *value in zip(places, rows["run_id"], values, ends, is_completed, flags, strict=True):
+        if not math.isnan(place):
+            found.setdefault(place, []).append(_Value(*value))
+    return tuple(_mark(place, found[place], is_censored=bool(ended)) for place in sorted(found))
 
 
-def _key(one: Series) -> tuple[Role, str, str]:
-    return one.role, one.label, one.emulated
+class _Value(NamedTuple):
+    """What one run has at its place; values are NaN where they are unknown."""
+
+    run: str
+    value: float
+    end: float
+    is_completed: bool
+    flags: str
 
 
-def _joined(marks: tuple[Mark, ...], reached: tuple[Mark, ...], ended: tuple[Mark, ...]) -> tuple[Mark, ...]:
-    arrived, late = ({mark.x: mark for mark in found} for found in (reached, ended))
-    return tuple(censored(arrived.get(mark.x, Mark(mark.x)), late.get(mark.x, Mark(mark.x)), mark) for mark in marks)
-
-
-def censored(reached: Mark, ended: Mark, like: Mark) -> Mark:
-    """Return a mark with the points of `reached` and those of `ended` as at least so much; all else is as in `like`."""
-    interval = censored_median(reached.points, ended.points)
-    return replace(
-        like, points=reached.points, runs=reached.runs, ended=ended.points, ended_runs=ended.runs, interval=interval
+def _mark(place: float, found: Sequence[_Value], *, is_censored: bool) -> Mark:
+    completed = [one for one in found if one.is_completed]
+    reached = [one for one in completed if not math.isnan(one.value)]
+    late = [one for one in completed if not math.isnan(one.end)]
+    points, ends = tuple(one.value for one in reached), tuple(one.end for one in late)
+    return Mark(
+        place,
+        points,
+        censored_median(points, ends) if is_censored else median_interval(points) if points else None,
+        ends,
+        num_failed=len(found) - len(completed),
+        flags=";".join(sorted({flag for one in reached for flag in one.flags.split(";") if flag})),
+        runs=tuple(one.run for one in reached),
+        ended_runs=tuple(one.run for one in late),
     )
 
 

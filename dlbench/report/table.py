@@ -6,27 +6,12 @@ from pathlib import Path
 from dlbench.analysis.summary_tables import defused
 from dlbench.records import files
 from dlbench.records.tables import line
-from dlbench.report.chart import Axis, Chart, Mark, Panel, Role, Series
+from dlbench.report.chart import Chart, Mark, Panel, Role, Series
 
 COLUMNS = (
-    "figure",
-    "panel",
-    "series",
-    "role",
-    "x_label",
-    "x",
-    "category",
-    "y_label",
-    "value",
-    "low",
-    "high",
-    "n",
-    "coverage",
-    "num_ended",
-    "num_failed",
-    "emulated",
-    "flags",
-)
+    "figure", "panel", "series", "role", "x_label", "x", "category", "y_label", "value", "low", "high", "n", "coverage",
+    "num_ended", "num_failed", "emulated", "flags",
+)  # fmt: skip
 # Series of which a number of runs can be told.
 OF_RUNS = (Role.MEASURED, Role.BASE_LINE, Role.TOTAL)
 
@@ -39,10 +24,7 @@ def rows(name: str, chart: Chart) -> list[dict[str, object]]:
         chart: What it shows.
     """
     return [
-        {"figure": name, **_row(panel, series, mark)}
-        for panel in chart.panels
-        for series in panel.series
-        for mark in series.marks
+        _row(name, panel, series, mark) for panel in chart.panels for series in panel.series for mark in series.marks
     ]
 
 
@@ -56,44 +38,20 @@ def write(path: Path, name: str, chart: Chart) -> None:
     files.write_text(path, line(COLUMNS) + "".join(lines))
 
 
-def _row(panel: Panel, series: Series, mark: Mark) -> dict[str, object]:
+def _row(name: str, panel: Panel, series: Series, mark: Mark) -> dict[str, object]:
     interval = mark.interval
-    return {
-        "panel": panel.title or None,
-        "series": series.label or None,
-        "role": str(series.role),
-        "x_label": panel.x.label or None,
-        "x": _place(mark.x),
-        "category": _category(panel.x, mark.x),
-        "y_label": panel.y.label or None,
-        "value": _number(interval.value) if interval else None,
-        "low": _number(interval.low) if interval else None,
-        "high": _number(interval.high) if interval else None,
-        "n": _num_runs(series, mark),
-        "coverage": _number(interval.coverage) if interval else None,
-        "num_ended": len(mark.ended),
-        "num_failed": mark.num_failed,
-        "emulated": series.emulated or None,
-        "flags": mark.flags or None,
-    }
-
-
-def _num_runs(series: Series, mark: Mark) -> int | None:
-    """Return how many runs a value stands for; an ideal, a fit and a published number stand for none."""
-    if series.role not in OF_RUNS:
-        return None
-    return mark.interval.n if mark.interval else len(mark.points)
-
-
-def _category(axis: Axis, x: float) -> str | None:
-    is_one = math.isfinite(x) and float(x).is_integer() and 0 <= x < len(axis.categories)
-    return axis.categories[int(x)] if is_one else None
-
-
-def _place(x: float) -> float | int | None:
-    """Return a place as a number, without a point where it is a whole one."""
-    found = _number(x)
-    return int(found) if found is not None and found.is_integer() and abs(found) < 2**53 else found
+    value, low, high, coverage = (_number(getattr(interval, key, None)) for key in ("value", "low", "high", "coverage"))
+    # An ideal, a fit and a published number stand for no runs.
+    num_runs = None if series.role not in OF_RUNS else interval.n if interval else len(mark.points)
+    x = _number(mark.x)
+    is_whole = x is not None and x.is_integer() and abs(x) < 2**53
+    category = panel.x.categories[int(mark.x)] if is_whole and 0 <= mark.x < len(panel.x.categories) else None
+    cells = (
+        name, panel.title or None, series.label or None, str(series.role), panel.x.label or None,
+        int(mark.x) if is_whole else x, category, panel.y.label or None, value, low, high, num_runs, coverage,
+        len(mark.ended), mark.num_failed, series.emulated or None, mark.flags or None,
+    )  # fmt: skip
+    return dict(zip(COLUMNS, cells, strict=True))
 
 
 def _number(value: float | None) -> float | None:

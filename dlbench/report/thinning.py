@@ -19,8 +19,8 @@ MOST_ARMS = 48
 # Of more arms than this nothing is summed up, which takes a moment for each.
 MOST_SUMMED = 2000
 ARM = ["study", "arm"]
-# A setting of numbers with so few values is no scale.
-FEW = 2
+# So many values of a setting of numbers still make a curve: of more, as many stay.
+FEW = 3
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ def thinned(data: ReportData) -> Thinned:
     while (number := _num_arms(kept)) > MOST_ARMS and (key := _longest(kept)):
         values = _in_order(kept, key)
         cut.setdefault(key, len(values))
-        kept = _having(kept, key, _chosen(values, max(1, len(values) * MOST_ARMS // number), best.get(key, [])))
+        least = FEW if len(values) > FEW else 1
+        kept = _having(kept, key, _chosen(values, max(least, len(values) * MOST_ARMS // number), best.get(key, [])))
     if _num_arms(kept) > MOST_ARMS:  # they differ in nothing that is known
         names = kept[ARM].drop_duplicates()
         kept = kept.merge(names.iloc[_evenly(len(names), MOST_ARMS)], on=ARM)
@@ -96,10 +97,10 @@ def _in_order(runs: "pd.DataFrame", key: str) -> list[Any]:
 
 
 def _chosen(values: Sequence[Any], number: int, best: Sequence[Any]) -> list[Any]:
-    """Return evenly chosen values and the best ones, fewer than there are."""
+    """Return so many values, fewer than there are: the best ones, the first and the last, and others evenly chosen."""
     even = [values[place] for place in _evenly(len(values), number)]
-    found = [*even, *(value for value in best if value in values and value not in even)]
-    return found if len(found) < len(values) else list(best[:1]) or even[:1]
+    order = dict.fromkeys([*(value for value in best if value in values), even[0], even[-1], *even])
+    return list(order)[: min(number, len(values) - 1)]
 
 
 def _evenly(count: int, number: int) -> list[int]:

@@ -32,7 +32,6 @@ FOLDER = "report"
 PAGE = "report.html"
 MARKDOWN = "report.md"
 FORMATS = ("png", "svg")
-PAGE_STYLE = "page"
 # Of what was seen of a machine before and after a study alone.
 DISTURBED = 40
 
@@ -72,15 +71,6 @@ class Figure:
     caption: Caption
 
 
-@dataclass(frozen=True)
-class PendingFigure:
-    """A figure that is being rendered: into its files, and as an element of the page where there is one."""
-
-    figure: Figure
-    files: Callable[[], str]
-    element: Callable[[], str] | None
-
-
 def write_report(
     data: ReportData,
     request: ReportRequest,
@@ -114,14 +104,13 @@ def write_report(
     try:
         files.make_folder(request.output)
         # While figures are rendered, the charts of others are made, and then the answer.
-        pending = [_start(figure, request, pool or RenderPool(0)) for figure in figures]
+        pending = [(figure, _start(figure, request, pool or RenderPool(0))) for figure in figures]
         content = None if request.figures else _content(data, charted.note, made)
         shown = []
-        for done, one in enumerate(pending):
+        for done, (figure, element) in enumerate(pending):
             report_progress(done, len(pending))
-            one.files()
-            _write_table(one.figure, request, made)
-            shown += [_shown(one.figure, request, one.element())] if one.element else []
+            shown.append(_shown(figure, request, element()))
+            _write_table(figure, request, made)
         report_progress(len(pending), len(pending))
         if content is not None:
             _write_page(replace(content, drawn=tuple(shown)), request, made)
@@ -182,10 +171,10 @@ def _figures(whole: ReportData, thin: ReportData, names: Iterable[str], made: Re
         yield Figure(name, plugin.doc, chart, caption(chart, data))
 
 
-def _start(figure: Figure, request: ReportRequest, pool: RenderPool) -> PendingFigure:
-    pictures = Task(figure.name, figure.chart, request.style, _pictures(figure, request), figure.caption.text)
-    element = None if request.figures else pool.submit(Task(figure.name, figure.chart, PAGE_STYLE))
-    return PendingFigure(figure, pool.submit(pictures), element)
+def _start(figure: Figure, request: ReportRequest, pool: RenderPool) -> Callable[[], str]:
+    """Begin to render a figure into its files, and as an element of the page where there is one."""
+    paths, has_page = _pictures(figure, request), not request.figures
+    return pool.submit(Task(figure.name, figure.chart, request.style, paths, figure.caption.text, has_page))
 
 
 def _pictures(figure: Figure, request: ReportRequest) -> tuple[Path, ...]:

@@ -13,7 +13,7 @@ from dlbench.analysis.groups import (
     TASK,
     Names,
     column_of,
-    condition_words,
+    condition_text,
     described,
     is_shared,
     naming,
@@ -39,6 +39,7 @@ class ComparisonGroup:
         runs: Their rows as a table.
         keys: The settings that their titles state.
         given: The condition that they share, by column; empty where all arms of the report share one.
+        condition: The same in words.
     """
 
     title: str
@@ -47,11 +48,7 @@ class ComparisonGroup:
     runs: "pd.DataFrame" = field(repr=False)
     keys: tuple[str, ...] = ()
     given: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def condition(self) -> str:
-        """The condition in words; empty where there is one alone."""
-        return ", ".join(filter(None, (condition_words(key, value) for key, value in self.given.items())))
+    condition: str = ""
 
     @property
     def completed(self) -> tuple[Arm, ...]:
@@ -137,7 +134,7 @@ def _group(
     titles = _titles(own, keys)
     titled = tuple(replace(arm, title=text) for arm, text in zip(own, titles, strict=True))
     emulated = emulation(arm.emulated for arm in own).replace(";", ", ")
-    return ComparisonGroup(title, emulated, titled, chosen, keys, given)
+    return ComparisonGroup(title, emulated, titled, chosen, keys, given, condition_text(given, runs))
 
 
 def _titles(own: Sequence[Arm], keys: Sequence[str]) -> list[str]:

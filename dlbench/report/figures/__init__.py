@@ -1,6 +1,7 @@
-"""The figures, one file each.
+"""The figures: rows of `_table.TABLE` that show quantities against what varies, and special ones, one file each.
 
-A figure file holds a one-line doc, which is what `dlbench list figures` and the page say of it, and
+A row says which columns, titles and reference lines (`_quantities.QuantityFigure`). A figure file holds a one-line doc,
+which is what `dlbench list figures` and the page say of it, and
 
     def chart(data: ReportData) -> Chart: ...      # what it shows; raises `MissingRowsError`, naming the rows
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 # Whose samples `batch_size` counts, by `batch_scope`.
 OF_WHOM = {"per-worker": " of one worker", "global": " of all workers"}
 SYNTHETIC = "synthetic"
+# Where arms saw different amounts of work, their samples stand beside their times; below this share they are alike.
+SEEN, ALIKE = "samples_seen", 0.01
+UNEQUAL = "The arms saw unequal numbers of samples."
 
 
 def identities(runs: "pd.DataFrame") -> frozenset[tuple[str, str]]:
@@ -75,3 +78,10 @@ def synthetic_note(runs: "pd.DataFrame") -> tuple[str, ...]:
         f"{counted(left_out, 'run')} on synthetic input left out: losses and accuracies of random numbers mean nothing."
     )
     return (text,) if left_out else ()
+
+
+def sees_unequally(runs: "pd.DataFrame") -> bool:
+    """Whether completed runs of one model and data set saw numbers of samples that differ by more than ALIKE."""
+    seen = numbers(runs, SEEN).where(runs["train_time_s"].notna())
+    by_task = seen.groupby([runs["model"], runs["dataset"]], dropna=False)
+    return bool((by_task.max() > (1 + ALIKE) * by_task.min()).any())

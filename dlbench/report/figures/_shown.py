@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import unsteady
@@ -11,7 +10,6 @@ from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 from dlbench.report.chart import Axis, MissingRowsError, Panel
 from dlbench.report.figures._rows import identities, numbers
-from dlbench.report.lines import Part
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,21 +24,6 @@ FLAGS = {
 WINDOW = f"a timed window of at least {MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s"
 
 
-@dataclass(frozen=True, eq=False)
-class PanelSelection:
-    """What a chart shows.
-
-    Attributes:
-        panels: Those in which arms can be compared.
-        runs: The runs of their parts, each once.
-        left_out: Titles of the parts without any.
-    """
-
-    panels: tuple[Panel, ...]
-    runs: "pd.DataFrame"
-    left_out: tuple[str, ...]
-
-
 def flagged(runs: "pd.DataFrame") -> "pd.DataFrame":
     """Return the runs with the column `flags`: the words of FLAGS that hold of each run's rate, joined by `;`."""
     holds = {"extended": numbers(runs, "extended_steps") > 0, "unsteady": unsteady(runs)}
@@ -49,34 +32,10 @@ def flagged(runs: "pd.DataFrame") -> "pd.DataFrame":
     return runs.assign(flags=flags)
 
 
-def select_panels(candidates: Iterable[tuple[Part, Sequence[Panel]]], lacking: MissingRowsError) -> PanelSelection:
-    """Sort parts with their panels into what is shown and what is not.
-
-    Raises:
-        MissingRowsError: No panel compares anything; it is `lacking`.
-    """
-    import pandas as pd
-
-    panels: list[Panel] = []
-    shown: list[pd.DataFrame] = []
-    left_out: list[str] = []
-    for part, made in candidates:
-        varied = [panel for panel in made if compares(panel)]
-        panels += varied
-        if varied:
-            shown.append(part.runs)
-        else:
-            left_out.append(part.title)
-    if not panels:
-        raise lacking
-    runs = pd.concat(shown).drop_duplicates(["study", "run_id"]).reset_index(drop=True)
-    return PanelSelection(tuple(panels), runs, tuple(left_out))
-
-
-def compares(panel: Panel) -> bool:
-    """Whether completed runs have values at two marks, be they along x or in two series; emulated ones count apart."""
+def compares(panel: Panel, least: int = 2) -> bool:
+    """Whether runs have values at two marks, be they along x or in two series; emulated ones count apart."""
     marks = Counter(bool(one.emulated) for one in panel.series for mark in one.marks if mark.points or mark.ended)
-    return max(marks.values(), default=0) > 1
+    return max(marks.values(), default=0) >= least
 
 
 def in_chart(runs: "pd.DataFrame", columns: Sequence[str]) -> frozenset[tuple[str, str]]:

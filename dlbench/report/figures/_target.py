@@ -1,14 +1,16 @@
 """Runs that had a target: what they reached, and what those that did not had come to when they ended."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.formatting import counted
 from dlbench.report.chart import MissingRowsError
-from dlbench.report.figures._rows import is_completed, learned, numbers
+from dlbench.report.figures._rows import is_completed, learned, numbers, synthetic_note
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from dlbench.report.data import ReportData
 
 # Settings that say what a run was to reach.
 TARGET = ("target_metric", "target_value")
@@ -70,3 +72,9 @@ def end_notes(runs: "pd.DataFrame") -> tuple[str, ...]:
     if intervals and max(intervals) > 1:
         notes.append(f"The target is looked for at evaluations alone: every {max(intervals)} epochs.")
     return tuple(notes)
+
+
+def target_notes(data: "ReportData", runs: "pd.DataFrame") -> Iterator[str]:
+    """Say how the runs that were late count, and which of all are left out because they cannot have reached it."""
+    yield from end_notes(runs)
+    yield from synthetic_note(with_target(data.runs))

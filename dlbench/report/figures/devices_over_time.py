@@ -58,7 +58,10 @@ def chart(data: "ReportData") -> Chart:
     import pandas as pd
 
     readings = _readings(data)
-    runs = _that_read(data.runs, readings)
+    # Those with readings, and those that failed in the same studies.
+    has_readings = data.runs.set_index(RUN).index.isin(readings.set_index(RUN).index)
+    failed = ~is_completed(data.runs) & data.runs["study"].isin(readings["study"])
+    runs = data.runs[failed | has_readings].reset_index(drop=True)
     known = [level for level in LEVELS if len(_of(level, readings))]
     shown: list[Part] = []
     left_out: list[str] = []
@@ -92,8 +95,7 @@ def _readings(data: "ReportData") -> "pd.DataFrame":
     """
     found = data.sensors
     if not found.empty:
-        wanted = [(level.sensor, level.quantity) for level in LEVELS]
-        is_level = found.set_index(["sensor", "quantity"]).index.isin(wanted)
+        is_level = found.set_index(["sensor", "quantity"]).index.isin([(one.sensor, one.quantity) for one in LEVELS])
         found = found[is_level & (found["at_s"] >= 0) & found["value"].notna()]
     if found.empty:
         raise MissingRowsError(
@@ -102,16 +104,8 @@ def _readings(data: "ReportData") -> "pd.DataFrame":
     return found
 
 
-def _that_read(runs: "pd.DataFrame", readings: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the runs with readings, and those that failed in the same studies."""
-    read = runs.set_index(RUN).index.isin(readings.set_index(RUN).index)
-    failed = ~is_completed(runs) & runs["study"].isin(readings["study"])
-    return runs[failed | read].reset_index(drop=True)
-
-
 def _of(level: _Level, readings: "pd.DataFrame") -> "pd.DataFrame":
-    chosen = (readings["sensor"] == level.sensor) & (readings["quantity"] == level.quantity)
-    return readings[chosen.astype(bool)]
+    return readings[((readings["sensor"] == level.sensor) & (readings["quantity"] == level.quantity)).astype(bool)]
 
 
 def _panel(part: Part, level: _Level, readings: "pd.DataFrame") -> Panel:
@@ -128,18 +122,13 @@ def _on_grid(readings: "pd.DataFrame") -> "pd.DataFrame":
     A reading belongs to the nearest place. First come the means of each worker's readings at a place, then those of the
     workers: one that was read more often counts no more.
     """
-    width = _width(readings)
+    usual = readings.sort_values("at_s").groupby(WORKER)["at_s"].diff().quantile(0.9)
+    # A 40th of the longest run, but no less than between most readings.
+    width = max(float(usual) if usual > 0 else 0.0, float(readings["at_s"].max()) / MOST_PLACES) or 1.0
     placed = readings.assign(at_s=(readings["at_s"] / width).round() * width)
     of_workers = placed.groupby([*WORKER, "at_s"], as_index=False)["level"].mean()
     of_runs: pd.DataFrame = of_workers.groupby([*RUN, "at_s"], as_index=False)["level"].mean()
     return of_runs
-
-
-def _width(readings: "pd.DataFrame") -> float:
-    """Return the distance between places, in s: a 40th of the longest run, but no less than between most readings."""
-    usual = readings.sort_values("at_s").groupby(WORKER)["at_s"].diff().quantile(0.9)
-    longest = float(readings["at_s"].max())
-    return max(float(usual) if usual > 0 else 0.0, longest / MOST_PLACES) or 1.0
 
 
 def _over_time(runs: "pd.DataFrame", levels: "pd.DataFrame") -> "pd.DataFrame":

@@ -4,15 +4,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.groups import by_emulation, described, groups, is_alone, is_base_line, varying
+from dlbench.analysis.formatting import number
+from dlbench.analysis.groups import by_emulation, condition_text, described, groups, is_alone, is_base_line, varying
 from dlbench.plugins import Options
-from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Series
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Series
 from dlbench.report.figures._rows import numbers
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.figures._target import TARGET, end_notes, ended, target_name, with_ends
 from dlbench.report.figures.winners import OF_STRATEGY
-from dlbench.report.formatting import tick
-from dlbench.report.lines import censored, marks
+from dlbench.report.lines import marks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,14 +72,14 @@ def _panels(runs: "pd.DataFrame") -> Iterator[Panel]:
     """Yield the maps of each condition; real and emulated runs have rows of their own."""
     conditions = [key for key in varying(runs, x="workers") if key not in OF_STRATEGY and not _is_option(key)]
     for values, alike in groups(runs, conditions) if conditions else [({}, runs)]:
-        condition = described({key.rpartition(".")[2]: value for key, value in values.items()})
+        condition = condition_text(values, runs)
         if alike["strategy"].nunique() < 2:
             continue
         places = sorted(alike["workers"].dropna().unique().tolist())
         for column, axis in SHOWN.items():
             rows = tuple(one for emulated, own in by_emulation(alike) for one in _series(own, column, places, emulated))
             if any(mark.points or mark.ended for one in rows for mark in one.marks):
-                yield Panel(condition, Axis("workers", categories=tuple(map(tick, places))), axis, rows, form="cells")
+                yield Panel(condition, Axis("workers", categories=tuple(map(number, places))), axis, rows, form="cells")
 
 
 def _series(runs: "pd.DataFrame", column: str, places: Sequence[float], emulated: str) -> Iterator[Series]:
@@ -88,10 +88,8 @@ def _series(runs: "pd.DataFrame", column: str, places: Sequence[float], emulated
         strategy = str(values.pop("strategy"))
         # An option that others do not have says nothing where a strategy has one value of it.
         told = {key: value for key, value in values.items() if _varies(runs, strategy, key)}
-        made = {mark.x: mark for mark in marks(rows, "workers", column)}
-        if column == TIME:
-            late = {mark.x: mark for mark in marks(rows, "workers", ended(TIME))}
-            made = {place: censored(mark, late.get(place, Mark(place)), mark) for place, mark in made.items()}
+        late = ended(TIME) if column == TIME else ""
+        made = {mark.x: mark for mark in marks(rows, "workers", column, late)}
         found = tuple(replace(made[place], x=float(number)) for number, place in enumerate(places) if place in made)
         yield Series(", ".join(filter(None, (strategy, described(told)))), found, emulated=emulated)
 

@@ -1,21 +1,19 @@
 """Training time against device time: what no other arm beats in both, and where more devices stop paying."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.formatting import counted
+from dlbench.analysis.formatting import counted, number
 from dlbench.analysis.groups import TASK, described, groups, is_base_line
 from dlbench.analysis.metrics.pareto import Point, front, knee
 from dlbench.plugins import Options
-from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, line_mark
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.figures._places import is_emulated
-from dlbench.report.figures._rows import is_completed, labels, learned, numbers
+from dlbench.report.figures._rows import UNEQUAL, is_completed, labels, learned, numbers, sees_unequally
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.figures._target import TARGET, target_name
-from dlbench.report.figures.training_time import UNEQUAL, sees_unequally
-from dlbench.report.formatting import brief
-from dlbench.report.lines import Part, brief_keys, censored_series, parts, ways_vary
+from dlbench.report.lines import Part, brief_keys, parts, series, ways_vary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,18 +65,23 @@ def chart(data: "ReportData") -> Chart:
     Raises:
         MissingRowsError: No task has completed runs of two or more arms.
     """
-    runs, unit = _in_unit(_with_costs(data.runs))
-    every = list(_fields(runs, unit))
+    runs = _with_costs(data.runs)
+    unit = SECONDS if runs[PLACE].max() < HOUR_S else HOURS  # hours where an arm took one or more
+    every = list(_fields(runs.assign(**{PLACE: runs[PLACE] / (HOUR_S if unit == HOURS else 1.0)}), unit))
     fields = [field for field in every if _num_arms(field.runs) > 1]
     if not fields:
         raise MissingRowsError("needs completed runs of two or more arms of one task")
     found = [_drawn(field) for field in fields]
     panels = tuple(panel for panels, _ in found for panel in panels)
+    drawn = {one.label for panel in panels for one in panel.series}
     return Chart(
         title=f"{'Time to target' if all(field.target for field in fields) else 'Training time'} against {unit}",
         panels=panels,
         columns=min(2, len(panels)),
-        lead=" ".join(_lead(fields, panels)),
+        lead=" ".join(
+            [UNEQUAL] * any(sees_unequally(one.runs[is_completed(one.runs)]) for one in fields if not one.target)
+            + ["Dashed: the arms that no other beats in both."] * (FRONT in drawn)
+        ),
         notes=(
             f"{unit.capitalize()}: workers x time in {'hours' if unit == HOURS else 'seconds'}.",
             "An arm stands at its runs' median.",
@@ -88,21 +91,6 @@ def chart(data: "ReportData") -> Chart:
         ),
         runs=frozenset(run for field in fields for run in in_chart(field.runs, [PLACE])),
     )
-
-
-def _lead(fields: Sequence[_Field], panels: Sequence[Panel]) -> Iterator[str]:
-    without = [field.runs for field in fields if not field.target]
-    if any(sees_unequally(runs[is_completed(runs)]) for runs in without):
-        yield UNEQUAL
-    if any(one.label == FRONT for panel in panels for one in panel.series):
-        yield "Dashed: the arms that no other beats in both."
-
-
-def _in_unit(runs: "pd.DataFrame") -> "tuple[pd.DataFrame, str]":
-    """Return the runs with PLACE in device-hours where an arm took one or more, and the name of its unit."""
-    if runs[PLACE].max() < HOUR_S:
-        return runs, SECONDS
-    return runs.assign(**{PLACE: runs[PLACE] / HOUR_S}), HOURS
 
 
 def _with_costs(runs: "pd.DataFrame") -> "pd.DataFrame":
@@ -157,67 +145,39 @@ def _drawn(field: _Field) -> tuple[list[Panel], list[str]]:
         replace(part, keys=tuple(key for key in field.keys if key in part.keys or key not in own))
         for part in parts(field.runs, x=along)
     ]
-    shown = [(part, censored_series(part, PLACE, TIME, ENDED)) for part in every]
-    at = dict(zip(field.runs[PLACE], field.runs[along], strict=True))
+    shown = [(part, series(part, PLACE, TIME, ENDED)) for part in every]
+    at = {place: described({along: value}) for place, value in zip(field.runs[PLACE], field.runs[along], strict=True)}
     names = {
-        place: _name(part, one, described({along: at[place[0]]}))
-        for part, series in shown
-        for one in series
-        for place in _places([one])
+        (mark.x, mark.interval.value): ", ".join(filter(None, (part.common, one.label, at[mark.x])))
+        for part, lines in shown
+        for one in lines
+        for mark in one.marks
+        if mark.interval is not None and mark.x > 0 and mark.interval.value > 0
     }
     best = front(names)
     turn = knee(best)
-    x, y = _axes(field, [mark for _, series in shown for one in series for mark in one.marks])
-    turns = [place for place in (*best[:1], *best[-1:], turn) if place is not None]
-    named = {place: described({along: at[place]}) for place, _ in turns}
-    panels = [
-        Panel(_title(field, part), x, y, (*_named(series, named), *_line(best)), is_scatter=True)
-        for part, series in shown
-        if series
-    ]
+    marks = [mark for _, lines in shown for one in lines for mark in one.marks]
+    x = _axis(field.unit, [mark.x for mark in marks])
+    times = [value for mark in marks for value in (*mark.points, *mark.ended) if value > 0]
+    y = _axis("time to target (s)" if field.target else "training time (s)", times)
+    # The front's ends and its knee are named beside their marks; its line belongs to no series and has no colour.
+    named = {place[0]: at[place[0]] for place in (*best[:1], *best[-1:], turn) if place is not None}
+    line = (Series(FRONT, tuple(line_mark(*place) for place in best), Role.IDEAL),) if len(best) > 1 else ()
+    panels = []
+    for part, lines in shown:
+        with_names = tuple(
+            replace(one, marks=tuple(replace(mark, name=named.get(mark.x, "")) for mark in one.marks)) for one in lines
+        )
+        if lines:
+            title = ": ".join(filter(None, (field.title, part.title)))
+            panels.append(Panel(title, x, y, (*with_names, *line), is_scatter=True))
     return panels, [*_front_note(field, best, turn, names), *_accuracy_note(field)]
 
 
-def _title(field: _Field, part: Part) -> str:
-    return ": ".join(filter(None, (field.title, part.title)))
-
-
-def _name(part: Part, one: Series, place: str) -> str:
-    return ", ".join(filter(None, (part.common, one.label, place)))
-
-
-def _axes(field: _Field, marks: list[Mark]) -> tuple[Axis, Axis]:
-    """Return axes on which every mark of a field has its place."""
-    times = [value for mark in marks for value in (*mark.points, *mark.ended) if value > 0]
-    label = "time to target (s)" if field.target else "training time (s)"
-    return _axis(field.unit, [mark.x for mark in marks]), _axis(label, times)
-
-
 def _axis(label: str, values: list[float]) -> Axis:
-    if not values:
-        return Axis(label, "log10")
-    return Axis(label, "log10", low=min(values) / ROOM, high=max(values) * ROOM)
-
-
-def _places(series: Iterable[Series]) -> Iterator[Point]:
-    """Yield device time and median time of each arm that has a median above zero."""
-    for one in series:
-        for mark in one.marks:
-            if mark.interval is not None and mark.x > 0 and mark.interval.value > 0:
-                yield mark.x, mark.interval.value
-
-
-def _named(series: Iterable[Series], named: Mapping[float, str]) -> Iterator[Series]:
-    """Yield the series with the batch size or workers of the front's ends and of its knee beside their marks."""
-    for one in series:
-        yield replace(one, marks=tuple(replace(mark, name=named.get(mark.x, "")) for mark in one.marks))
-
-
-def _line(best: list[Point]) -> Iterator[Series]:
-    """Yield the line through the front, which belongs to no series and has no colour."""
-    if len(best) > 1:
-        marks = tuple(line_mark(place, time_s) for place, time_s in best)
-        yield Series(FRONT, marks, Role.IDEAL)
+    """Return an axis on which every mark of a field has its place."""
+    ends = (min(values) / ROOM, max(values) * ROOM) if values else (None, None)
+    return Axis(label, "log10", low=ends[0], high=ends[1])
 
 
 def _front_note(field: _Field, best: list[Point], turn: Point | None, names: Mapping[Point, str]) -> Iterator[str]:
@@ -225,27 +185,21 @@ def _front_note(field: _Field, best: list[Point], turn: Point | None, names: Map
     if not best:
         return
     where = f" ({field.title})" if field.title else ""
-    known = [f"{names[place]} ({brief(place[1])} s, {brief(place[0])} {field.unit})" for place in best]
+    known = [f"{names[place]} ({number(place[1])} s, {number(place[0])} {field.unit})" for place in best]
     if len(best) == 1:
         yield f"Pareto front{where}: one arm has both the least time and the fewest {field.unit}, {known[0]}."
         return
-    yield f"Pareto front{where}, from the fewest {field.unit} to the least time: {_listed(known)}."
+    if len(known) > MOST_NAMED:  # its ends always
+        known[1:-1] = [f"{len(known) - 2} more"]
+    yield f"Pareto front{where}, from the fewest {field.unit} to the least time: {'; '.join(known)}."
     if turn is not None:
         yield (
             f"Its knee: {names[turn]}, which lies farthest below the line between the front's ends, in logarithms "
             "scaled to the front."
         )
-    elif len(best) > 2:
-        yield "It has no knee: no arm on it lies below the line between its ends."
     else:
-        yield "With two arms on it, the front has no knee."
-
-
-def _listed(known: list[str]) -> str:
-    """Return the arms of a front for a sentence: its ends always, and how many are between where they are many."""
-    if len(known) <= MOST_NAMED:
-        return "; ".join(known)
-    return f"{known[0]}; {len(known) - 2} more; {known[-1]}"
+        why = "It has no knee: no arm on it lies below the line between its ends"
+        yield f"{'With two arms on it, the front has no knee' if len(best) == 2 else why}."
 
 
 def _accuracy_note(field: _Field) -> Iterator[str]:
@@ -259,17 +213,14 @@ def _accuracy_note(field: _Field) -> Iterator[str]:
         yield f"Time alone is compared{where}: what the arms learned was not measured as an accuracy."
         return
     low, high = str(medians.idxmin()), str(medians.idxmax())
+    first, last = (labels(known[(known["arm"] == arm).astype(bool)])[0] for arm in (low, high))
     if medians[low] == medians[high]:
         yield f"No target was set{where}; the median validation accuracy of all arms is {medians[low]:.4f}."
         return
     yield (
         f"No target was set{where}: arms end at different accuracies, medians range from "
-        f"{medians[low]:.4f} ({_label(known, low)}) to {medians[high]:.4f} ({_label(known, high)})."
+        f"{medians[low]:.4f} ({first}) to {medians[high]:.4f} ({last})."
     )
-
-
-def _label(runs: "pd.DataFrame", arm: str) -> str:
-    return labels(runs[(runs["arm"] == arm).astype(bool)])[0]
 
 
 def _left_out(every: list[_Field], fields: list[_Field]) -> Iterator[str]:

@@ -8,8 +8,7 @@ from dlbench.plugins import Options
 from dlbench.records.columns import TABLES
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Series
 from dlbench.report.figures._places import spread
-from dlbench.report.figures._rows import batch_axis, identities, learned
-from dlbench.report.figures.training_time import SEEN, sees_unequally
+from dlbench.report.figures._rows import batch_axis, identities, learned, sees_unequally
 from dlbench.scenario.claims import COLUMNS, PLACES
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ AXES = {
     "batch_size_global": Axis("batch size of all workers (samples)", "log2"),
     "servers": Axis("servers", "log2"),
 }
+SEEN = Axis("samples seen", low=0.0)
 # Columns that mean nothing where a run trained on random numbers.
 SCORES = ("loss", "accuracy")
 _UNITS = {column.name: column.unit for column in TABLES["runs"]}

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.formatting import counted, listed
 from dlbench.analysis.groups import ALONE, by_emulation, described, groups, is_alone, is_base_line
-from dlbench.analysis.statistics.intervals import median_interval
 from dlbench.plugins import Options
-from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, line_mark
-from dlbench.report.figures._places import placed, reasons
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
+from dlbench.report.figures._places import placed
 from dlbench.report.figures._rows import is_completed, numbers
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.lines import base_keys
+from dlbench.report.lines import marks as marks_at
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,49 +115,49 @@ def _panels(runs: "pd.DataFrame") -> Iterator[Panel]:
                 yield _panel(": ".join(filter(None, (one.part.title, name))), Axis(one.axis.label), sizes)
         elif not set(rows[~is_base_line(rows)].index) <= shown:
             keys = (*one.part.keys, *(["workers"] if rows["workers"].nunique() > 1 else []))
-            bars = _arms(rows, keys)
-            is_long = max(len(name) for name, _ in bars) > LONGEST_NAME
-            yield _panel(one.part.title, Axis(", ".join(keys) if is_long else ""), _short(bars) if is_long else bars)
+            bars, label = _arms(rows, keys), ""
+            if (
+                max(len(name) for name, _ in bars) > LONGEST_NAME
+            ):  # without the names of settings: `mpi, epochs, linear`
+                label = ", ".join(keys)
+                bars = [(", ".join(p.rpartition("=")[2] for p in name.split(", ")), alike) for name, alike in bars]
+            yield _panel(one.part.title, Axis(label), bars)
 
 
 def _arms(rows: "pd.DataFrame", keys: Sequence[str]) -> "list[tuple[str, pd.DataFrame]]":
     """Return base lines, then the other arms, each with its name and runs."""
     alone = is_base_line(rows) | is_alone(rows)
     alone = is_base_line(rows) if alone.all() else alone
-    base = groups(rows[alone], base_keys(keys, rows[alone])) if alone.any() else ()
-    own = groups(rows[~alone], keys or ["strategy"]) if not alone.all() else ()
-    return [
-        *((", ".join(filter(None, (ALONE, described(values)))), alike) for values, alike in base),
-        *((described(values) or "measured", alike) for values, alike in own),
+    base, own = rows[alone], rows[~alone]
+    found = [
+        (", ".join(filter(None, (ALONE, described(values)))), alike)
+        for values, alike in (groups(base, base_keys(keys, base)) if len(base) else ())
     ]
+    arms = groups(own, keys or ["strategy"]) if len(own) else ()
+    return [*found, *((described(values) or "measured", alike) for values, alike in arms)]
 
 
-def _short(bars: "Sequence[tuple[str, pd.DataFrame]]") -> "list[tuple[str, pd.DataFrame]]":
-    """Return the bars without the names of settings: `mpi, epochs, linear`."""
-    return [(", ".join(part.rpartition("=")[2] for part in name.split(", ")), alike) for name, alike in bars]
-
-
-def _panel(title: str, axis: Axis, bars: "Sequence[tuple[str, pd.DataFrame]]") -> Panel:
+def _panel(title: str, axis: Axis, arms: "Sequence[tuple[str, pd.DataFrame]]") -> Panel:
     """Return a panel of bars; the parts of an arm are those of its run with the median step, so that they sum to it."""
+    bars: list[tuple[str, str, pd.DataFrame]] = []
+    for name, rows in arms:
+        kinds = list(by_emulation(rows))  # one bar, or one for real and one for emulated runs
+        bars += [(f"{name}, emulated" if why and len(kinds) > 1 else name, why, alike) for why, alike in kinds]
     found = []
-    bars = [bar for one in bars for bar in _by_emulation(*one)]
     for emulated in (False, True):
-        slots = [(float(slot), rows) for slot, (_, rows) in enumerate(bars) if bool(reasons(rows)) == emulated]
-        why = ";".join(dict.fromkeys(word for _, rows in slots for word in reasons(rows).split(";") if word))
+        slots = [(float(slot), rows) for slot, (_, why, rows) in enumerate(bars) if bool(why) == emulated]
+        reason = ";".join(dict.fromkeys(word for _, why, _ in bars for word in why.split(";") if word)) * emulated
         typical = [(slot, _typical(rows), int(rows["step"].notna().sum())) for slot, rows in slots]
-        for hue, (name, label) in enumerate(PARTS.items()):
-            marks = tuple(line_mark(slot, row[name], n) for slot, row, n in typical if not math.isnan(row[name]))
+        for hue, (part, label) in enumerate(PARTS.items()):
+            marks = tuple(line_mark(slot, row[part], n) for slot, row, n in typical if not math.isnan(row[part]))
             if marks:
-                found.append(Series(label, marks, Role.MEASURED, why, hue, palette="parts"))
-        if wholes := tuple(mark for slot, rows in slots if (mark := _whole(slot, rows))):
-            found.append(Series(WHOLE, wholes, Role.TOTAL, why))
-    return Panel(title, Axis(axis.label, categories=tuple(name for name, _ in bars)), Y, tuple(found), form="bars")
-
-
-def _by_emulation(name: str, rows: "pd.DataFrame") -> "Iterator[tuple[str, pd.DataFrame]]":
-    """Yield a bar, or one for real and one for emulated runs."""
-    found = list(by_emulation(rows))
-    yield from ((f"{name}, emulated" if why and len(found) > 1 else name, alike) for why, alike in found)
+                found.append(Series(label, marks, Role.MEASURED, reason, hue, palette="parts"))
+        wholes = [
+            replace(mark, x=slot) for slot, rows in slots for mark in marks_at(rows.assign(slot=0.0), "slot", "step")
+        ]
+        if shown := tuple(mark for mark in wholes if mark.points or mark.num_failed):
+            found.append(Series(WHOLE, shown, Role.TOTAL, reason))
+    return Panel(title, Axis(axis.label, categories=tuple(name for name, _, _ in bars)), Y, tuple(found), form="bars")
 
 
 def _typical(rows: "pd.DataFrame") -> dict[str, float]:
@@ -165,15 +165,6 @@ def _typical(rows: "pd.DataFrame") -> dict[str, float]:
     known = rows[rows["step"].notna()].sort_values("step")
     middle = known.iloc[(len(known) - 1) // 2 : len(known) // 2 + 1] if len(known) else known
     return {name: float(middle[name].astype("float64").mean()) for name in PARTS}
-
-
-def _whole(slot: float, rows: "pd.DataFrame") -> Mark | None:
-    known = rows[rows["step"].notna()]
-    points = tuple(map(float, known["step"]))
-    failed = int((~is_completed(rows)).sum())
-    interval = median_interval(points) if points else None
-    names = tuple(map(str, known["run_id"]))
-    return Mark(slot, points, interval, num_failed=failed, runs=names) if points or failed else None
 
 
 def _notes(num_completed: int, observed: "pd.DataFrame") -> Iterator[str]:

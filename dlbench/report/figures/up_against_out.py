@@ -9,10 +9,9 @@ from dlbench.analysis.groups import SETTINGS, TASK, is_base_line, varying, with_
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
-from dlbench.report.figures._places import WORKERS, is_emulated
-from dlbench.report.figures._rows import identities, numbers
+from dlbench.report.figures._places import WORKERS, is_emulated, with_categories
+from dlbench.report.figures._rows import identities, is_completed, numbers
 from dlbench.report.figures._shown import RATE, RATE_AXIS, flagged
-from dlbench.report.formatting import tick
 from dlbench.report.lines import Part, parts, series
 from dlbench.scenario.settings import OPTION_PREFIXES, Affects, Mode, settings_of
 
@@ -28,7 +27,6 @@ RATIO = "scale-out / scale-up"
 RATIOS = "ratio to scale-up"
 # The line of no difference extends by this share of a place, so that it is a line at a single number of workers too.
 BEYOND = 0.4
-MODES = [Mode.SCALE_UP.value, Mode.SCALE_OUT.value]
 SIDES = ("scale-up", "what is on several hosts")
 # The column that says whether a run is real; messages name it.
 EMULATED = "being emulated"
@@ -87,7 +85,7 @@ def chart(data: "ReportData") -> Chart:
         MissingRowsError: There is no pair of completed runs, one on one host and one on several, equal in all else.
     """
     runs = data.runs[~is_base_line(data.runs)]
-    has_mode, on_several = runs["mode"].isin(MODES).astype(bool), (runs["hosts"] > 1).fillna(False).astype(bool)
+    has_mode, on_several = runs["mode"].isin(list(Mode)).astype(bool), (runs["hosts"] > 1).fillna(False).astype(bool)
     runs = flagged(with_placement(runs[has_mode | on_several]))
     pairs = _pairs(runs.reset_index(drop=True))
     if pairs is None or not any(pairs.ratios[ratio(one.column)].notna().any() for one in COMPARED):
@@ -159,8 +157,7 @@ def _ratios(runs: "pd.DataFrame", pairs: "pd.DataFrame") -> "pd.DataFrame":
     """Return a row for each pair: completed where both are, and emulated for the reasons of both."""
     up = runs.loc[pairs["up"]].reset_index(drop=True)
     out = runs.loc[pairs["out"]].reset_index(drop=True)
-    failed = (up["status"] != Status.COMPLETED).astype(bool)
-    status = out["status"].mask(failed, up["status"])
+    status = out["status"].mask(~is_completed(up), up["status"])
     emulated = (up["emulated"].fillna("") + ";" + out["emulated"].fillna("")).str.strip(";")
     found = out.assign(number=pairs["out"], status=status, emulated=emulated)
     for one in COMPARED:
@@ -182,69 +179,43 @@ def _panels(part: Part, ratios: "pd.DataFrame") -> Iterator[Panel]:
     others = _others(own)
     name = RATIO if others == [Mode.SCALE_OUT.value] else RATIOS
     for one in COMPARED:
-        if own[ratio(one.column)].notna().any():
-            title = ", ".join(filter(None, (part.title, one.name)))
-            yield _discrete(Panel(title, WORKERS, one.axis, series(part, "workers", one.column)))
-            made = tuple(found for other in others for found in _ratio_series(part, own, other, one.column))
-            yield _discrete(
-                Panel(f"{title}: above 1 {one.above}", WORKERS, Axis(f"{one.name}, {name}"), (*made, _equal(made)))
-            )
-
-
-def _discrete(panel: Panel) -> Panel:
-    """Return the panel with its numbers of workers as places beside each other, and the line of no difference whole."""
-    places = sorted({mark.x for one in panel.series if one.role is not Role.IDEAL for mark in one.marks})
-    slots = {place: float(slot) for slot, place in enumerate(places)}
-    moved = [
-        one
-        if one.role is Role.IDEAL
-        else replace(one, marks=tuple(replace(mark, x=slots[mark.x]) for mark in one.marks))
-        for one in panel.series
-    ]
-    return replace(panel, x=Axis(WORKERS.label, categories=tuple(map(tick, places))), series=tuple(moved))
-
-
-def _ratio_series(part: Part, ratios: "pd.DataFrame", other: str, column: str) -> Iterator[Series]:
-    """Yield the ratios of one placement to scale-up."""
-    own = replace(part, runs=ratios[ratios["placement"] == other], keys=())
-    yield from (replace(found, label=f"{other} / {Mode.SCALE_UP}") for found in series(own, "workers", ratio(column)))
-
-
-def _equal(made: Sequence[Series]) -> Series:
-    """Return the line where both modes are as good, a little beyond the outermost places."""
-    last = len({mark.x for one in made for mark in one.marks}) - 1
-    return Series("no difference", (line_mark(-BEYOND, 1.0), line_mark(last + BEYOND, 1.0)), Role.IDEAL)
+        column = ratio(one.column)
+        if own[column].isna().all():
+            continue
+        title = ", ".join(filter(None, (part.title, one.name)))
+        yield with_categories(Panel(title, WORKERS, one.axis, series(part, "workers", one.column)))
+        made = [
+            replace(line, label=f"{other} / {Mode.SCALE_UP}")
+            for other in others
+            for line in series(replace(part, runs=own[own["placement"] == other], keys=()), "workers", column)
+        ]
+        # Where both modes are as good, a little beyond the outermost places.
+        last = len({mark.x for line in made for mark in line.marks}) - 1
+        equal = Series("no difference", (line_mark(-BEYOND, 1.0), line_mark(last + BEYOND, 1.0)), Role.IDEAL)
+        axis = Axis(f"{one.name}, {name}")
+        yield with_categories(Panel(f"{title}: above 1 {one.above}", WORKERS, axis, (*made, equal)))
 
 
 def _notes(pairs: Pairs) -> Iterator[str]:
     yield "A point on the right is one pair: a run of each side with the same settings, seed and repeat."
-    yield from _crossed(_sides(pairs.both)[1])
-    studies = [sorted(set(side["study"].astype(str))) for side in _sides(pairs.both)]
-    if studies[0] != studies[1]:
-        up, out = map(listed, studies)
-        yield f"Scale-up is of {up}, {_out(pairs)} of {out}: they did not take turns."
-    devices = [sorted(set(side["device_name"].dropna().astype(str))) for side in _sides(pairs.both)]
-    if devices[0] != devices[1]:
-        up, out = map(listed, devices)
-        yield f"Devices differ: scale-up on {up}, {_out(pairs)} on {out}."
-    if pairs.num_single:
-        yield f"{counted(pairs.num_single, 'run')} without an equal of the other side left out."
-
-
-def _crossed(runs: "pd.DataFrame") -> Iterator[str]:
-    """State what runs on several hosts sent over the interfaces between them, or that it is unknown."""
-    several = runs[(runs["hosts"] > 1).fillna(False).astype(bool) & (runs["status"] == Status.COMPLETED)]
+    sides = _sides(pairs.both)
+    out = listed(_others(pairs.both))
+    # What runs on several hosts sent over the interfaces between them, or that it is unknown.
+    several = sides[1][(sides[1]["hosts"] > 1).fillna(False).astype(bool) & is_completed(sides[1])]
     sent = numbers(several, "wire_bytes").dropna()
     if len(sent):
         yield f"Runs on several hosts sent {sent.median() / 1e6:.3g} MB at the median over the interfaces between them."
-    if len(sent) < len(several):
-        unknown = counted(len(several) - len(sent), "run")
-        yield f"Network traffic was not measured in {unknown} on several hosts."
-
-
-def _out(pairs: Pairs) -> str:
-    """Return what the side on several hosts is called."""
-    return listed(_others(pairs.both))
+    if unknown := len(several) - len(sent):
+        yield f"Network traffic was not measured in {counted(unknown, 'run')} on several hosts."
+    studies, devices = (
+        [sorted(set(side[column].dropna().astype(str))) for side in sides] for column in ("study", "device_name")
+    )
+    if studies[0] != studies[1]:
+        yield f"Scale-up is of {listed(studies[0])}, {out} of {listed(studies[1])}: they did not take turns."
+    if devices[0] != devices[1]:
+        yield f"Devices differ: scale-up on {listed(devices[0])}, {out} on {listed(devices[1])}."
+    if pairs.num_single:
+        yield f"{counted(pairs.num_single, 'run')} without an equal of the other side left out."
 
 
 def _sides(runs: "pd.DataFrame") -> "tuple[pd.DataFrame, pd.DataFrame]":
@@ -256,7 +227,7 @@ def _sides(runs: "pd.DataFrame") -> "tuple[pd.DataFrame, pd.DataFrame]":
 def _lacking(runs: "pd.DataFrame") -> str:
     """Return which rows are missing: those of a mode, or of settings that both modes have."""
     needed = "needs completed runs of both, scale-up and several hosts, equal in workers and all else"
-    completed = runs[runs["status"] == Status.COMPLETED]
+    completed = runs[is_completed(runs)]
     sides = _sides(completed.assign(**{EMULATED: is_emulated(completed)}))
     there = [name for name, side in zip(SIDES, sides, strict=True) if len(side)]
     if len(there) < 2:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dlbench.analysis.answer.comparison_group import comparison_groups
 from dlbench.analysis.answer.decide import Wanted, families
+from dlbench.analysis.formatting import number
 from dlbench.analysis.groups import (
     TASK,
     by_emulation,
-    condition_words,
+    condition_text,
     described,
     groups,
     is_alone,
@@ -23,7 +24,6 @@ from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Ser
 from dlbench.report.figures._rows import is_completed
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.figures._target import TARGET, end_notes, ended, target_name, with_ends
-from dlbench.report.formatting import tick
 from dlbench.scenario.run_spec import arm_name
 
 if TYPE_CHECKING:
@@ -99,12 +99,12 @@ def _panel(
     places = sorted(runs["workers"].dropna().unique().tolist())
     rows = []
     for values, alike in groups(runs, conditions) if conditions else [({}, runs)]:
-        label = ", ".join(filter(None, (condition_words(key, value) for key, value in values.items()))) or "all"
+        label = condition_text(values, runs) or "all"
         for emulated, own in by_emulation(alike):
             found = [_winner(number, own[own["workers"] == place], contestants) for number, place in enumerate(places)]
             marks = tuple(mark for mark in found if mark is not None)
             rows += [Series(label, marks, emulated=emulated)] if marks else []
-    axis = Axis("workers", categories=tuple(map(tick, places)))
+    axis = Axis("workers", categories=tuple(map(number, places)))
     return Panel(title, axis, Axis("time to target (s)", "log10"), tuple(rows), form="cells")
 
 

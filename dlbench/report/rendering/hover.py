@@ -8,11 +8,13 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from dlbench.analysis.formatting import number, percent
 from dlbench.report.chart import Axis, Mark, Series
-from dlbench.report.formatting import number, one_line
+from dlbench.report.formatting import one_line
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
+    from matplotlib.figure import Figure
 
 _UNIT = re.compile(r"(.*) \((.*)\)")
 # The repeat at the end of a run_id.
@@ -20,8 +22,22 @@ _REPEAT = re.compile(r".*-r(\d+)")
 
 
 def say(artist: "Artist", texts: Sequence[str]) -> None:
-    """Have the marks of an artist say texts, one each in the order of drawing; empty ones say nothing."""
+    """Have the marks of an artist say texts, one each in the order of drawing."""
     artist.set_gid(json.dumps(texts))
+
+
+def taken(figure: "Figure") -> list[tuple["Artist", str]]:
+    """Silence a figure, for files; return who said what."""
+    said_by = [(artist, gid) for artist in figure.findobj() if (gid := artist.get_gid() or "").startswith("[")]
+    for artist, _ in said_by:
+        artist.set_gid(None)
+    return said_by
+
+
+def say_all(said_by: Iterable[tuple["Artist", str]]) -> None:
+    """Have artists say what they said before `taken`."""
+    for artist, gid in said_by:
+        artist.set_gid(gid)
 
 
 def said(group_id: str) -> list[str]:
@@ -31,12 +47,17 @@ def said(group_id: str) -> list[str]:
 
 def of_points(marks: Iterable[Mark], axis: Axis) -> list[str]:
     """Return a text for each point of each mark."""
-    return [_of_run(*one, axis) for mark in marks for one in _paired(mark.runs, mark.points)]
+    return [text for mark in marks for text in _of_runs(mark.runs, mark.points, axis)]
 
 
 def of_ended(marks: Iterable[Mark], axis: Axis) -> list[str]:
     """Return a text for each run of each mark that ended before it reached what is shown."""
-    return [_of_run(*one, axis, "at least ") for mark in marks for one in _paired(mark.ended_runs, mark.ended)]
+    return [text for mark in marks for text in _of_runs(mark.ended_runs, mark.ended, axis, "at least ")]
+
+
+def of_mark(series: Series, mark: Mark, axis: Axis) -> list[str]:
+    """Return the texts of a median and of its runs."""
+    return [of_median(series, mark, axis), *of_points([mark], axis), *of_ended([mark], axis)]
 
 
 def of_median(series: Series, mark: Mark, axis: Axis) -> str:
@@ -44,34 +65,25 @@ def of_median(series: Series, mark: Mark, axis: Axis) -> str:
     interval, name = mark.interval, one_line(", ".join(filter(None, (series.label, mark.name))))
     if interval is None:
         return ""
-    what = f"{name}: {_quantity(axis)}{value_text(interval.value, axis)}"
+    text = f"{name}: {_quantity(axis)}{value_text(interval.value, axis)}"
     if interval.low is None or interval.high is None:
-        return what
-    ends = f"{value_text(interval.low, axis)}, {value_text(interval.high, axis)}"
-    return f"{what} [{ends}], median of {interval.n} runs"
+        return text
+    return f"{text} [{value_text(interval.low, axis)}, {value_text(interval.high, axis)}], median of {interval.n} runs"
 
 
 def value_text(value: float, axis: Axis) -> str:
-    """Return a value with its unit: `6.240 s`, `85.10%`."""
-    if axis.percent:
-        return f"{number(100 * value)}%"
-    found = _UNIT.fullmatch(axis.label)
-    return f"{number(value)} {found.group(2)}" if found else number(value)
+    """Return a value with its unit: `6.24 s`, `85%`."""
+    unit = _UNIT.fullmatch(axis.label)
+    return percent(value) if axis.percent else f"{number(value)} {unit.group(2)}" if unit else number(value)
 
 
 def _quantity(axis: Axis) -> str:
-    found = _UNIT.fullmatch(axis.label)
-    name = found.group(1) if found else axis.label
-    return f"{one_line(name)} " if name else ""
+    name = one_line(_UNIT.sub(r"\1", axis.label))
+    return f"{name} " if name else ""
 
 
-def _of_run(run: str, value: float, axis: Axis, bound: str = "") -> str:
-    found = _REPEAT.fullmatch(run)
-    repeat = f", repeat {found.group(1)}" if found else ""
-    what = f"{_quantity(axis)}{bound}{value_text(value, axis)}"
-    return f"run {one_line(run)}{repeat}: {what}" if run else what
-
-
-def _paired(runs: Sequence[str], values: Sequence[float]) -> Iterable[tuple[str, float]]:
-    """Return each value with the name of its run, empty where it is unknown."""
-    return zip(runs if len(runs) == len(values) else [""] * len(values), values, strict=True)
+def _of_runs(runs: Sequence[str], values: Sequence[float], axis: Axis, bound: str = "") -> Iterable[str]:
+    for run, value in zip(runs if len(runs) == len(values) else [""] * len(values), values, strict=True):
+        repeat = _REPEAT.fullmatch(run)
+        who = f"run {one_line(run)}{f', repeat {repeat.group(1)}' if repeat else ''}: " if run else ""
+        yield f"{who}{_quantity(axis)}{bound}{value_text(value, axis)}"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from dlbench.report.rendering.hover import said
-from dlbench.report.rendering.style import CURRENT
+from dlbench.report.rendering.style import CURRENT, HOLLOW
 
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 GROUP, USE = f"{{{SVG}}}g", f"{{{SVG}}}use"
@@ -84,6 +84,8 @@ def _make_own(element: ElementTree.Element, ids: str) -> None:
     found = element.attrib | {name.strip(): value.strip() for name, _, value in declarations}
     if element.tag == GROUP:
         found.pop("id", None)  # nothing refers to it
+    if not found.get("font-family", "sans-serif").endswith("sans-serif"):  # a browser may lack the font
+        found["font-family"] += ", sans-serif"
     if "id" in found:
         found["id"] = f"{ids}-{found['id']}"
     if HREF in found and found[HREF].startswith("#"):
@@ -109,4 +111,5 @@ def _state_once(group: ElementTree.Element) -> None:
 
 
 def _own_value(value: str, ids: str) -> str:
-    return _DIGITS.sub(r"\1", _URL.sub(rf"url(#{ids}-\1)", value).replace(CURRENT, "currentColor"))
+    own = _URL.sub(rf"url(#{ids}-\1)", value).replace(CURRENT, "currentColor").replace(HOLLOW, "none")
+    return _DIGITS.sub(r"\1", own)

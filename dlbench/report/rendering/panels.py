@@ -2,102 +2,102 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import compress, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from matplotlib.transforms import offset_copy
 
 from dlbench.report.chart import Axis, Mark, Panel, Role, Series
 from dlbench.report.rendering import hover
-from dlbench.report.rendering.cells import columns_of, draw_cells, row_name
-from dlbench.report.rendering.scales import BASES, MAX_MARKERS, can_show, scaled, set_ticks, unscaled
-from dlbench.report.rendering.series_style import (
+from dlbench.report.rendering.cells import columns_of, draw_cells
+from dlbench.report.rendering.style import (
     AT_LEAST_MARKER,
     FAILED_MARKER,
-    FAILED_PT,
     MARKER_PT,
-    OF_VALUES,
     POINT_PT,
     RING_MARKER,
     RING_PT,
-    series_style,
+    Style,
+    wrapped,
 )
-from dlbench.report.rendering.style import Style, letter_pt, wrapped
+from dlbench.report.rendering.ticks import BASES, can_show, set_names, set_ticks, tick_places
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-PERCENT = (0.0, 1.1)
-# Room beyond the outermost places, as a share of the axis.
-ROOM = 0.06
-# Series that share places stand so far apart (farther where they are not joined), and take at most this share of the
-# distance to the next place.
-APART_PT, LOOSE_PT, MAX_APART = 8.0, 16.0, 0.5
-# Lines join values at this many places: fewer are no curve.
-CURVE = 3
+# Roles with values of runs, all of which must be visible.
+OF_VALUES = (Role.MEASURED, Role.BASE_LINE, Role.TOTAL, Role.PUBLISHED)
+# Stacked roles; ideals, fits and published numbers are drawn over bars as lines.
+STACKED = (Role.MEASURED, Role.BASE_LINE)
+# Room beyond the outermost places, and to the left of names beside marks, as shares of the axis.
+ROOM, ROOM_FOR_NAMES = 0.06, 0.3
+# Series that share places stand so far apart, and take at most this share of the distance to the next place.
+APART, MOST_APART = 0.013, 0.45
 # The points of one place are spread over this share of the axis, or of a bar's slot.
-SPREAD, BAR_SPREAD = 0.012, 0.4
+SPREAD, BAR_SPREAD = 0.012, 0.3
+# Lines join values at this many places: fewer are no curve. Lines of more than MOST_MARKERS have FEW_MARKERS.
+CURVE, MOST_MARKERS, FEW_MARKERS = 3, 24, 8
 # More points than this in one series become an image inside the picture.
 MAX_POINTS = 2_000
 # Between the values and the horizontal axis, for crosses and counts of failed runs.
 STRIP_PT, CROSS_PT = 26.0, 20.0
-# Longest line beside a vertical axis: the height of the smallest axes.
-LABEL_PT = 140.0
-# Room beside axes of numbers.
-BESIDE_PT = 75.0
-# A line through more places than MAX_MARKERS has markers at so many of them.
-FEW_MARKERS = 8
 BAR_WIDTH = 0.7
-# Few bars are no wider than this.
-MAX_BAR_PT = 110.0
-# A name stands to the left of its mark and below: no other arm is there on a Pareto front, where names are.
-NAME_GAP_PT = 4.0
-# Stacked roles; ideals, fits and published numbers are drawn over bars as lines.
-STACKED = (Role.MEASURED, Role.BASE_LINE)
+# So many bold letters take the room of one other.
+BOLD = 0.85
+# Bars are no wider than if there were this many.
+FEWEST_SLOTS = 4
+PERCENT_TOP = 1.1
+# A mark, its place on the horizontal axis, and the height that it stands on.
+Stand = tuple[float, Mark, float]
 NOTHING = "nothing to show here:\nno run has these values"
 
 
-@dataclass(frozen=True)
-class Bar:
-    """One part of one stacked bar: the height it starts from, and its own."""
-
-    series: Series
-    mark: Mark
-    bottom: float
-    height: float
-
-
-def draw_panel(axes: "Axes", panel: Panel, width_pt: float, style: Style, rings: frozenset[str] = frozenset()) -> None:
+def draw_panel(axes: "Axes", panel: Panel, letters: int, style: Style, rings: frozenset[str] = frozenset()) -> None:
     """Draw a panel into empty axes, with its title, labels and ticks.
 
     Args:
         axes: Where to draw.
         panel: What to draw.
-        width_pt: About the width of the axes in points; they get their places later.
+        letters: How many letters fit beside each other.
         style: Colours and sizes.
-        rings: Flags of marks that get a ring.
+        rings: Flags of marks that get a ring, or a star in a cell.
     """
-    axes.set_title(wrapped(panel.title, width_pt, style.text_pt, bold=True, max_lines=3))
-    labels = (
-        wrapped(panel.x.label, width_pt, style.text_pt, max_lines=2),
-        wrapped(note(panel), width_pt, style.text_pt, max_lines=3),
-    )
+    axes.set_title(wrapped(panel.title, int(BOLD * letters)))
+    labels = (wrapped(panel.x.label, letters, 2), wrapped(num_left_out(panel), letters))
     axes.set_xlabel("\n".join(filter(None, labels)))
-    if panel.form != "cells":
-        axes.set_ylabel(wrapped(panel.y.label, LABEL_PT, style.text_pt, max_lines=2))
-    if has_content(panel):
-        if panel.form == "lines":
-            _draw_lines(axes, panel, width_pt, style, rings)
-        elif panel.form == "cells":
-            draw_cells(axes, panel, width_pt, style, rings)
-        else:
-            _draw_bars(axes, panel, width_pt, style)
-    else:
+    if not has_content(panel):
         axes.set(xticks=[], yticks=[])
         axes.text(0.5, 0.5, NOTHING, ha="center", va="center", transform=axes.transAxes)
+        return
+    if panel.form == "cells":
+        draw_cells(axes, panel, letters, style, rings)
+        return
+    axes.set_ylabel(wrapped(panel.y.label, 30, 2))
+    panel = drawable(slotted(panel) if panel.form == "bars" else panel)
+    for axis, set_scale in ((panel.x, axes.set_xscale), (panel.y, axes.set_yscale)):
+        if axis.scale in BASES:
+            set_scale("log", base=BASES[axis.scale])
+    _limit_x(axes, panel)
+    if panel.form == "bars":
+        _draw_bars(axes, panel, style)
+    shifts = shifts_of(axes, panel)
+    for series, shift in zip(panel.series, shifts, strict=True):
+        if panel.form == "lines" or series.role not in STACKED:
+            _draw_line(axes, panel, series, shift, style, rings)
+    _limit_y(axes, panel.y)
+    _draw_failures(axes, panel, style)
+    if panel.x.categories:
+        set_names(axes, panel.x.categories, letters)
+    else:
+        of_runs = [one for one in panel.series if one.role in OF_VALUES] or panel.series
+        tick_places(axes, panel.x, sorted({float(mark.x) for one in of_runs for mark in one.marks}), letters)
+    if any(mark.points or mark.ended or mark.interval for one in panel.series for mark in one.marks):
+        set_ticks(axes.yaxis, panel.y)
+    else:  # failed runs alone
+        axes.set_yticks([])
 
 
 def has_content(panel: Panel) -> bool:
@@ -109,27 +109,17 @@ def has_content(panel: Panel) -> bool:
     )
 
 
-def note(panel: Panel) -> str:
-    """Return what the numbers in cells are, or how many values have no place on the axes; else an empty text."""
-    if panel.form == "cells":
-        return f"in cells: {panel.y.label}" if panel.y.label else ""
-    count = num_left_out(panel)
-    is_linear = panel.form == "bars" or panel.x.scale == panel.y.scale == "linear"
-    why = "not finite" if is_linear else "at or below 0 on a logarithmic scale, or not finite"
-    return f"{count} value{'' if count == 1 else 's'} not shown: {why}" if count else ""
-
-
-def num_left_out(panel: Panel) -> int:
-    """Return how many values of runs have no place on the axes of lines or bars; NaN (unknown) does not count."""
-    marks = [mark for series in panel.series if series.role in OF_VALUES for mark in series.marks]
-    return sum(_num_left_out(mark, panel) for mark in marks)
-
-
-def _num_left_out(mark: Mark, panel: Panel) -> int:
-    is_bar = panel.form == "bars"
-    if not is_bar and not can_show(mark.x, panel.x.scale):
-        return len(_values(mark)) + mark.num_failed
-    return sum(not can_show(value, "linear" if is_bar else panel.y.scale) for value in _values(mark))
+def num_left_out(panel: Panel) -> str:
+    """Say how many values of runs have no place on the axes of lines or bars; NaN (unknown) does not count."""
+    x, y = panel.x.scale, panel.y.scale
+    if panel.form == "bars":
+        x = y = "linear"
+    count = 0
+    for mark in (mark for one in panel.series if one.role in OF_VALUES for mark in one.marks):
+        count += 0 if can_show(mark.x, x) else mark.num_failed
+        count += sum(not (can_show(mark.x, x) and can_show(value, y)) for value in _values(mark))
+    why = "not finite" if x == y == "linear" else "at or below 0 on a logarithmic scale, or not finite"
+    return f"{count} value{'' if count == 1 else 's'} not shown: {why}" if count and panel.form != "cells" else ""
 
 
 def _values(mark: Mark) -> list[float]:
@@ -138,42 +128,15 @@ def _values(mark: Mark) -> list[float]:
     return [value for value in (*mark.points, *mark.ended, *alone) if not math.isnan(value)]
 
 
-def beside_pt(panel: Panel, style: Style) -> float:
-    """Return about how much room labels take beside the axes."""
-    if panel.form != "cells":
-        return BESIDE_PT
-    names = [line for series in panel.series for line in row_name(series, style).split("\n")]
-    return max((len(name) * letter_pt(name, style.small_pt) for name in names), default=0.0) + 30.0
-
-
-def _draw_lines(axes: "Axes", panel: Panel, width_pt: float, style: Style, rings: frozenset[str]) -> None:
-    panel = drawable(panel)
-    for axis, set_scale in ((panel.x, axes.set_xscale), (panel.y, axes.set_yscale)):
-        if axis.scale in BASES:
-            set_scale("log", base=BASES[axis.scale])
-    shifts = shifts_of(axes, panel, width_pt)
-    _limit_x(axes, panel, shifts)
-    for series, found in zip(panel.series, shifts, strict=True):
-        _draw_series(axes, panel, series, style, found, rings)
-    _limit_y(axes, panel)
-    _make_room_for_names(axes, panel, width_pt, style)
-    _draw_failures(axes, panel, style)
-    set_ticks(axes, panel, width_pt, style)
-
-
 def drawable(panel: Panel) -> Panel:
-    """Return a panel of lines without what has no place on its axes."""
+    """Return a panel of lines or bars without what has no place on its axes."""
 
     def cleaned(mark: Mark) -> Mark:
         shown, late = ([can_show(value, panel.y.scale) for value in values] for values in (mark.points, mark.ended))
-        return replace(
-            mark,
-            points=tuple(compress(mark.points, shown)),
-            ended=tuple(compress(mark.ended, late)),
-            runs=tuple(compress(mark.runs, shown)),
-            ended_runs=tuple(compress(mark.ended_runs, late)),
-            interval=mark.interval if mark.interval and can_show(mark.interval.value, panel.y.scale) else None,
-        )
+        kept = {"points": shown, "runs": shown, "ended": late, "ended_runs": late}
+        parts: dict[str, Any] = {name: tuple(compress(getattr(mark, name), which)) for name, which in kept.items()}
+        is_shown = mark.interval and can_show(mark.interval.value, panel.y.scale)
+        return replace(mark, interval=mark.interval if is_shown else None, **parts)
 
     series = [
         replace(one, marks=tuple(cleaned(mark) for mark in one.marks if can_show(mark.x, panel.x.scale)))
@@ -182,209 +145,184 @@ def drawable(panel: Panel) -> Panel:
     return replace(panel, series=tuple(series))
 
 
+def slotted(panel: Panel) -> Panel:
+    """Return the panel with a linear vertical axis, and each place on the horizontal one as a category."""
+    y = replace(panel.y, scale="linear", low=0.0 if panel.y.low is None else min(panel.y.low, 0.0))
+    places, names = columns_of(panel)
+    slots = {place: float(slot) for slot, place in enumerate(places)}
+    series = tuple(
+        replace(one, marks=tuple(replace(mark, x=slots[mark.x]) for mark in one.marks if mark.x in slots))
+        for one in panel.series
+    )
+    return replace(panel, x=Axis(panel.x.label, categories=tuple(names)), y=y, series=series)
+
+
 def is_joined(panel: Panel, series: Series) -> bool:
     """Whether a line joins the values of a series: through two places, or categories, it would suggest a trend."""
     if series.role not in OF_VALUES:
         return True
     places = {mark.x for mark in series.marks if mark.interval}
-    return not (panel.x.categories or panel.is_scatter) and len(places) >= CURVE
+    return panel.form == "lines" and not (panel.x.categories or panel.is_scatter) and len(places) >= CURVE
 
 
-def shifts_of(axes: "Axes", panel: Panel, width_pt: float) -> list[list[float]]:
-    """Return by how much each mark of each series is moved sideways, so that marks at one place do not hide each other.
+def moved(axes: "Axes", xs: Sequence[float], shares: Sequence[float]) -> list[float]:
+    """Return places moved to the right by shares of the horizontal axis, whatever its scale."""
+    scale = axes.xaxis.get_transform()
+    low, high = scale.transform(np.array(axes.get_xlim()))
+    at = scale.transform(np.array(xs, dtype=float)) + np.array(shares) * (high - low)
+    return [float(x) for x in scale.inverted().transform(at)]
 
-    The unit is that of the scaled axis (octaves, decades). A panel with lines moves each series as a whole; without
-    lines, each place has only as much spread as it has series. Lines without runs of their own and long ones stay, and
-    so do the marks of a panel whose places are measured.
+
+def shifts_of(axes: "Axes", panel: Panel) -> list[float]:
+    """Return by what share of the axis each series stands aside, so that marks at one place do not hide each other.
+
+    Lines without runs and long ones stay, and so do the marks of a panel whose places are measured. Real and emulated
+    runs of one way share a slot.
     """
-    stay = [[0.0] * len(series.marks) for series in panel.series]
-    own = [series for series in panel.series if series.role in OF_VALUES]
-    known = [{mark.x for mark in series.marks} for series in own]
-    places = scaled(axes, sorted(set().union(*known)))
-    shares = sum(map(len, known)) > len(places)
-    if panel.is_exact or not shares or len(places) > MAX_MARKERS:
-        return stay
-    slots: list[list[Series]] = []
-    for series in own:  # real and emulated runs of one way stand in one line where they share no place
-        same = next((slot for slot in slots if _continues(slot, series)), None)
-        if same is None:
-            slots.append([series])
-        else:
-            same.append(series)
-    distances = [right - left for left, right in pairwise(places)] or [_span(axes, panel)]
-    has_lines = any(is_joined(panel, series) for series in own)
-    apart_pt = APART_PT if has_lines else LOOSE_PT
-    step = min(apart_pt / width_pt * _span(axes, panel), MAX_APART * min(distances) / max(1, len(slots) - 1))
-    taken = [{mark.x for series in slot for mark in series.marks} for slot in slots]
-    numbers = {id(series): number for number, slot in enumerate(slots) for series in slot}
-
-    def shift(number: int, x: float) -> float:
-        beside = [other for other, found in enumerate(taken) if has_lines or x in found]
-        return step * (beside.index(number) - (len(beside) - 1) / 2)
-
-    return [
-        [shift(numbers[id(series)], mark.x) for mark in series.marks] if id(series) in numbers else zeros
-        for series, zeros in zip(panel.series, stay, strict=True)
-    ]
+    own = [one for one in panel.series if one.role in OF_VALUES and (panel.form == "lines" or one.role not in STACKED)]
+    counts = Counter(mark.x for one in own for mark in one.marks)
+    places, own = sorted(counts), [one for one in own if any(counts[mark.x] > 1 for mark in one.marks)]
+    slots = list(dict.fromkeys(one.label for one in own))
+    if panel.is_exact or panel.is_scatter or not slots or len(places) > MOST_MARKERS:
+        return [0.0] * len(panel.series)
+    scale = axes.xaxis.get_transform()
+    low, high = scale.transform(np.array(axes.get_xlim()))
+    nearest = min((b - a for a, b in pairwise(scale.transform(np.array(places, dtype=float)))), default=high - low)
+    step = min(APART, MOST_APART * nearest / (high - low) / len(slots))
+    middle = (len(slots) - 1) / 2
+    return [step * (slots.index(one.label) - middle) if one in own else 0.0 for one in panel.series]
 
 
-def _continues(slot: Sequence[Series], series: Series) -> bool:
-    taken = {mark.x for one in slot for mark in one.marks}
-    return slot[0].label == series.label and taken.isdisjoint(mark.x for mark in series.marks)
-
-
-def _places(panel: Panel) -> list[float]:
-    """Return all places along x, with the ends that the axis asks for."""
+def _limit_x(axes: "Axes", panel: Panel) -> None:
+    """Put the ends of the horizontal axis beyond its places and the ends that it asks for."""
+    if panel.x.categories:
+        axes.set_xlim(-0.5, len(panel.x.categories) - 0.5)
+        return
+    marks = [mark for one in panel.series for mark in one.marks]
     asked = [end for end in (panel.x.low, panel.x.high) if end is not None and can_show(end, panel.x.scale)]
-    found = {float(mark.x) for series in panel.series for mark in series.marks}
-    return [*range(len(panel.x.categories)), *asked, *sorted(found)]
+    scale = axes.xaxis.get_transform()
+    places = scale.transform(np.array([*asked, *(mark.x for mark in marks)], dtype=float))
+    low, high = float(places.min()), float(places.max())
+    span = high - low or (1.0 if panel.x.scale in BASES else abs(low) or 1.0)
+    left = ROOM_FOR_NAMES if any(mark.name for mark in marks) else ROOM
+    ends = scale.inverted().transform(np.array([low - left * span, high + ROOM * span]))
+    axes.set_xlim(panel.x.low if panel.x.low == min((mark.x for mark in marks), default=0) else ends[0], ends[1])
 
 
-def _span(axes: "Axes", panel: Panel) -> float:
-    """Return the length of the horizontal axis in its scaled unit; of a single place, about a tenth of its value."""
-    places = scaled(axes, _places(panel))
-    return max(places) - min(places) or (1.0 if panel.x.scale in BASES else 0.1 * abs(places[0]) or 1.0)
-
-
-def _limit_x(axes: "Axes", panel: Panel, shifts: Sequence[Sequence[float]]) -> None:
-    span, places = _span(axes, panel), scaled(axes, _places(panel))
-    is_single = max(places) == min(places)
-    farthest = max((abs(shift) for found in shifts for shift in found), default=0.0)
-    room = farthest + (0.5 if panel.x.categories or is_single else ROOM) * (1.0 if panel.x.categories else span)
-    left = 0.0 if panel.x.low is not None and panel.x.low == min(_places(panel)) else room
-    axes.set_xlim(*unscaled(axes, (min(places) - left, max(places) + room)))
-
-
-def _limit_y(axes: "Axes", panel: Panel) -> None:
+def _limit_y(axes: "Axes", wanted: Axis) -> None:
     """Extend the vertical axis to the ends it asks for; values outside of them stay in sight."""
-    low, high = panel.y.low, panel.y.high
-    if panel.y.percent:
-        low, high = PERCENT[0] if low is None else low, PERCENT[1] if high is None else high
-    least, most = axes.dataLim.intervaly
-    if low is not None and can_show(low, panel.y.scale) and not least < low:
-        axes.set_ylim(bottom=low)
-        if panel.y.scale == "linear":  # values far from the end that is asked for keep room above them
-            axes.set_ylim(top=max(axes.get_ylim()[1], most + ROOM * (most - low)))
-    if high is not None and can_show(high, panel.y.scale) and not most > high:
-        axes.set_ylim(top=high)
-    if panel.y.most is not None:
-        bottom, top = axes.get_ylim()
-        axes.set_ylim(top=min(top, panel.y.most + ROOM * (panel.y.most - bottom)))
+    bottom, top = axes.get_ylim()
+    least, most = axes.dataLim.intervaly if np.isfinite(axes.dataLim.intervaly).all() else (bottom, top)
+    low, high = wanted.low, wanted.high
+    if wanted.percent and wanted.scale == "linear":
+        low, high = low or 0.0, high or PERCENT_TOP
+    if low is not None and can_show(low, wanted.scale) and low <= least:
+        bottom = low
+        top = top if wanted.scale in BASES else max(top, most + ROOM * (most - bottom))  # the highest markers are whole
+    if high is not None and most <= high:
+        top = high
+    if wanted.most is not None:
+        top = min(top, wanted.most + ROOM * (wanted.most - bottom))
+    axes.set_ylim(bottom, top)
 
 
-def _draw_series(
-    axes: "Axes",
-    panel: Panel,
-    series: Series,
-    style: Style,
-    shifts: Sequence[float],
-    rings: frozenset[str] = frozenset(),
-) -> None:
-    """Draw the points of a series, what is at least so much, its intervals and its line, moved sideways."""
-    found, marks = series_style(series, style), series.marks
-    places = scaled(axes, [mark.x for mark in marks])
-    xs = unscaled(axes, [place + shift for place, shift in zip(places, shifts, strict=True)])
-    if any(mark.points for mark in marks):
-        points = _spread(axes, xs, [mark.points for mark in marks])
-        (dots,) = axes.plot(
-            *points, "o", color=found.colour, markersize=POINT_PT, markeredgewidth=0.5, alpha=0.6, zorder=1.9,
-            markerfacecolor="none" if found.is_hollow else found.colour, rasterized=len(points[0]) > MAX_POINTS,
-        )  # fmt: skip
-        _say(dots, style, hover.of_points(marks, panel.y))
-    if any(mark.ended for mark in marks):
-        (triangles,) = axes.plot(
-            *_spread(axes, xs, [mark.ended for mark in marks]), AT_LEAST_MARKER, color=found.colour,
-            markerfacecolor="none", markersize=MARKER_PT + 1, zorder=found.order + 1,
-        )  # fmt: skip
-        _say(triangles, style, hover.of_ended(marks, panel.y))
-    _draw_intervals(axes, panel, zip(xs, marks, strict=True), found.colour, found.order)
+def _draw_line(axes: "Axes", panel: Panel, series: Series, shift: float, style: Style, rings: frozenset[str]) -> None:
+    """Draw the runs of a series, its intervals and the line through its medians, moved sideways."""
+    looks, marks = style.line(series, is_joined=is_joined(panel, series)), series.marks
+    if not marks:
+        return
+    xs = moved(axes, [mark.x for mark in marks], [shift] * len(marks))
+    stands = [(x, mark, 0.0) for x, mark in zip(xs, marks, strict=True)]
+    _draw_runs(axes, panel, stands, looks["color"], SPREAD, is_hollow=bool(series.emulated))
     medians = [mark.interval.value if mark.interval else math.nan for mark in marks]
-    is_line = is_joined(panel, series)
-    # A line without markers would be invisible at one place.
-    is_seen = found.marker != "none" or sum(not math.isnan(median) for median in medians) != 1
-    first, distance = _every(len(marks), series.hue)
-    (line,) = axes.plot(
-        xs, medians, color=found.colour, linestyle=found.dash if is_line else "none", linewidth=found.line_pt,
-        marker=found.marker if is_seen else "_", markersize=found.marker_pt, markerfacecolor=found.face(style),
-        markevery=(first, distance), zorder=found.order,
-    )  # fmt: skip
-    _say(line, style, [hover.of_median(series, mark, panel.y) for mark in marks[first::distance] if mark.interval])
-    _draw_remarks(axes, zip(xs, medians, marks, strict=True), rings, style)
+    if looks["marker"] == "none" and len(marks) == 1:
+        looks["marker"] = "_"  # a line without markers would be invisible at one place
+    every = 1 if len(marks) <= MOST_MARKERS else math.ceil(len(marks) / FEW_MARKERS)
+    first = series.hue % every  # long lines have their markers at different places
+    (line,) = axes.plot(xs, medians, markevery=(first, every), **looks)
+    hover.say(line, [hover.of_median(series, mark, panel.y) for mark in marks[first::every] if mark.interval])
+    for x, median, mark in zip(xs, medians, marks, strict=True):
+        if rings.intersection(mark.flags.split(";")) and mark.interval:
+            axes.plot([x], [median], **look("ring", style.foreground), zorder=3.5)
+        if mark.name and mark.interval:  # on a Pareto front no other arm is to the left and below
+            axes.annotate(mark.name, (x, median), (-4, -4), textcoords="offset points", ha="right", va="top")
 
 
-def _say(artist: "Artist", style: Style, texts: list[str]) -> None:
-    """Have marks say texts where the style's pictures can."""
-    if style.is_spoken:
-        hover.say(artist, texts)
+def look(kind: Literal["ring", "at least", "cross"], colour: str) -> dict[str, Any]:
+    """Return matplotlib's settings of marks that are explained once: flagged, ended before, and failed runs."""
+    marker, size, edge = {
+        "ring": (RING_MARKER, RING_PT, 0.9), "at least": (AT_LEAST_MARKER, MARKER_PT + 1, 1.0),
+        "cross": (FAILED_MARKER, 5.5, 1.4),
+    }[kind]  # fmt: skip
+    return {
+        "marker": marker, "color": colour, "markersize": size, "markeredgewidth": edge, "markerfacecolor": "none",
+        "linestyle": "none",
+    }  # fmt: skip
 
 
-def _draw_remarks(
-    axes: "Axes", marks: Iterable[tuple[float, float, Mark]], rings: frozenset[str], style: Style
+def _draw_runs(
+    axes: "Axes", panel: Panel, stands: Sequence[Stand], colour: str, spread: float, *, is_hollow: bool = False
 ) -> None:
-    """Draw a ring around flagged marks, and names beside marks."""
-    for x, median, mark in marks:
-        if rings.intersection(mark.flags.split(";")) and not math.isnan(median):
-            axes.plot(
-                [x], [median], RING_MARKER, color=style.foreground, markersize=RING_PT, markerfacecolor="none",
-                markeredgewidth=0.9, zorder=3.5,
-            )  # fmt: skip
-        if mark.name and not math.isnan(median):
-            axes.annotate(
-                mark.name, (x, median), xytext=(-NAME_GAP_PT, -NAME_GAP_PT), textcoords="offset points", ha="right",
-                va="top",
-            )  # fmt: skip
+    """Draw a dot for each run, those of one place side by side, a triangle for each that ended before, and intervals.
 
-
-def _make_room_for_names(axes: "Axes", panel: Panel, width_pt: float, style: Style) -> None:
-    """Extend the horizontal axis to the left until the names beside marks fit."""
-    left, right = scaled(axes, axes.get_xlim())
-    for mark in (mark for series in panel.series for mark in series.marks if mark.name and mark.interval):
-        share = (len(mark.name) * letter_pt(mark.name, style.small_pt) + 2 * NAME_GAP_PT) / width_pt
-        (place,) = scaled(axes, [mark.x])
-        if share < 1:
-            left = min(left, (place - share * right) / (1 - share))
-    axes.set_xlim(*unscaled(axes, (left, right)))
-
-
-def _spread(axes: "Axes", xs: Sequence[float], values: Sequence[tuple[float, ...]]) -> tuple[list[float], list[float]]:
-    """Return x and y of all values, those of one place side by side, so that equal ones are visible."""
-    low, high = scaled(axes, axes.get_xlim())
-    moved = [
-        place + SPREAD * (high - low) * ((number + 0.5) / len(found) - 0.5)
-        for place, found in zip(scaled(axes, xs), values, strict=True)
-        for number in range(len(found))
+    An interval that reaches below a logarithmic axis ends at its edge.
+    """
+    dot = {
+        "marker": "o", "color": colour, "markersize": POINT_PT, "markeredgewidth": 0.5, "alpha": 0.6,
+        "linestyle": "none", "markerfacecolor": "none" if is_hollow else colour,
+    }  # fmt: skip
+    marks = [mark for _, mark, _ in stands]
+    for values, looks, order, texts in (
+        ([mark.points for mark in marks], dot, 1.9, hover.of_points(marks, panel.y)),
+        ([mark.ended for mark in marks], look("at least", colour), 3.4, hover.of_ended(marks, panel.y)),
+    ):
+        at = [
+            (x, spread * ((n + 0.5) / len(found) - 0.5), bottom + value)
+            for (x, _, bottom), found in zip(stands, values, strict=True)
+            for n, value in enumerate(found)
+        ]
+        if at:
+            xs, shares, ys = zip(*at, strict=True)
+            (dots,) = axes.plot(moved(axes, xs, shares), ys, **looks, zorder=order, rasterized=len(ys) > MAX_POINTS)
+            hover.say(dots, texts)
+    ends = [
+        (x, bottom + one.low, bottom + one.high)
+        for x, mark, bottom in stands
+        if (one := mark.interval) and one.low is not None and one.high is not None
+        if can_show(one.low, "linear") and can_show(one.high, "linear")
     ]
-    return unscaled(axes, moved), [value for found in values for value in found]
-
-
-def _draw_intervals(
-    axes: "Axes", panel: Panel, marks: Iterable[tuple[float, Mark]], colour: str, order: float, bottom: float = 0.0
-) -> None:
-    """Draw each interval as a bar with ends; one that reaches below a logarithmic axis ends at its edge."""
-    known = [
-        (x, bottom + interval.low, bottom + interval.high)
-        for x, mark in marks
-        if (interval := mark.interval) is not None
-        and interval.low is not None
-        and interval.high is not None
-        and can_show(interval.low, "linear")
-        and can_show(interval.high, panel.y.scale)
-    ]
-    if known:
-        is_dense = len(known) > MAX_MARKERS
-        # One broken line is drawn in half of the time of `errorbar`, and a tenth of its size.
+    is_dense = len(ends) > MOST_MARKERS
+    if ends:  # one broken line is drawn in half of the time of `errorbar`, and a tenth of its size
         axes.plot(
-            [x for x, _, _ in known for x in (x, x, math.nan)],
-            [y for _, low, high in known for y in (low, high, math.nan)],
+            [x for x, _, _ in ends for x in (x, x, math.nan)],
+            [y for _, low, high in ends for y in (low, high, math.nan)],
             color=colour, linewidth=0.5 if is_dense else 1.0, marker="none" if is_dense else "_", markersize=4,
-            markeredgewidth=1.0, zorder=order,
+            markeredgewidth=1.0, zorder=2.4,
         )  # fmt: skip
 
 
-def _every(num_marks: int, hue: int) -> tuple[int, int]:
-    """Return the first mark with a marker and the distance to the next; on long lines they differ between series."""
-    distance = 1 if num_marks <= MAX_MARKERS else math.ceil(num_marks / FEW_MARKERS)
-    return hue % distance, distance
+def _draw_bars(axes: "Axes", panel: Panel, style: Style) -> None:
+    """Draw stacked bars, the first series at the bottom, with runs and intervals at the end of each part.
+
+    Each part stands on those before it; negative ones hang below zero.
+    """
+    slots = len(panel.x.categories)
+    width, spread = BAR_WIDTH * min(1.0, slots / FEWEST_SLOTS), BAR_SPREAD / max(slots, FEWEST_SLOTS)
+    tops: dict[tuple[float, bool], float] = {}
+    for series in panel.series:
+        if series.role not in STACKED:
+            continue
+        stands = []
+        for mark in series.marks:
+            height = mark.interval.value if mark.interval else 0.0
+            bottom = tops.get((mark.x, height < 0), 0.0)
+            tops[mark.x, height < 0] = bottom + height
+            stands.append((mark.x, mark, bottom))
+            if height:
+                (box,) = axes.bar(mark.x, height, width, bottom, zorder=1.5, **style.part(series))
+                hover.say(box, [hover.of_median(series, mark, panel.y)])
+        _draw_runs(axes, panel, stands, style.foreground, spread)
+    axes.axhline(0.0, color=style.foreground, linewidth=0.8)
 
 
 def _draw_failures(axes: "Axes", panel: Panel, style: Style) -> None:
@@ -396,70 +334,6 @@ def _draw_failures(axes: "Axes", panel: Panel, style: Style) -> None:
         return
     axes.spines.bottom.set_position(("outward", STRIP_PT))
     below = offset_copy(axes.get_xaxis_transform(), axes.get_figure(root=True), y=-CROSS_PT, units="points")
-    axes.plot(
-        list(counts), [0.0] * len(counts), FAILED_MARKER, color=style.alarm, markersize=FAILED_PT,
-        markeredgewidth=1.4, transform=below, clip_on=False, zorder=4,
-    )  # fmt: skip
+    axes.plot(list(counts), [0.0] * len(counts), transform=below, clip_on=False, zorder=4, **look("cross", style.alarm))
     for x, count in counts.items():
-        axes.annotate(
-            str(count), (x, 0), xycoords=below, xytext=(0, 4), textcoords="offset points", ha="center", va="bottom"
-        )
-
-
-def _draw_bars(axes: "Axes", panel: Panel, width_pt: float, style: Style) -> None:
-    """Draw stacked bars, the first series at the bottom, points and intervals at the end of each part."""
-    panel = slotted(panel)
-    width = min(BAR_WIDTH, MAX_BAR_PT * len(panel.x.categories) / width_pt)
-    for bar in bars(panel):
-        found = series_style(bar.series, style)
-        if bar.height:
-            (box,) = axes.bar(
-                bar.mark.x, bar.height, width, bar.bottom, color="none" if found.is_hollow else found.colour,
-                edgecolor=found.colour if found.is_hollow else style.paper, linestyle=found.dash,
-                linewidth=1.0 if found.is_hollow else 0.6, hatch=style.hatch(bar.series.hue), zorder=1.5,
-            )  # fmt: skip
-            _say(box, style, [hover.of_median(bar.series, bar.mark, panel.y)])
-        for values, marker, size, texts in (
-            (bar.mark.points, "o", POINT_PT, hover.of_points([bar.mark], panel.y)),
-            (bar.mark.ended, AT_LEAST_MARKER, MARKER_PT, hover.of_ended([bar.mark], panel.y)),
-        ):
-            shown = [bar.bottom + value for value in values if can_show(value, "linear")]
-            spread = BAR_SPREAD / BAR_WIDTH * width
-            xs = [bar.mark.x + spread * ((number + 0.5) / len(shown) - 0.5) for number in range(len(shown))]
-            (dots,) = axes.plot(
-                xs, shown, marker, color=style.foreground, markersize=size, markeredgewidth=0.5, alpha=0.8,
-                markerfacecolor=style.foreground if marker == "o" else "none", zorder=2.5,
-            )  # fmt: skip
-            _say(dots, style, texts)
-        _draw_intervals(axes, panel, [(bar.mark.x, bar.mark)], style.foreground, 2.4, bar.bottom)
-    for series in panel.series:
-        if series.role not in STACKED:
-            _draw_series(axes, panel, series, style, [0.0] * len(series.marks))
-    axes.axhline(0.0, color=style.foreground, linewidth=0.8)
-    axes.set_xlim(-0.5, len(panel.x.categories) - 0.5)
-    _limit_y(axes, panel)
-    _draw_failures(axes, panel, style)
-    set_ticks(axes, panel, width_pt, style)
-
-
-def slotted(panel: Panel) -> Panel:
-    """Return the panel with a linear vertical axis, and each place on the horizontal one as a category."""
-    y = replace(panel.y, scale="linear", low=0.0 if panel.y.low is None else min(panel.y.low, 0.0))
-    columns, names = columns_of(panel)
-    slots = {place: float(slot) for slot, place in enumerate(columns)}
-    series = tuple(
-        replace(one, marks=tuple(replace(mark, x=slots[mark.x]) for mark in one.marks if mark.x in slots))
-        for one in panel.series
-    )
-    return drawable(replace(panel, x=Axis(panel.x.label, categories=tuple(names)), y=y, series=series))
-
-
-def bars(panel: Panel) -> Iterator[Bar]:
-    """Yield the parts of all bars, each on top of those before it; negative ones hang below zero."""
-    tops: dict[tuple[float, bool], float] = {}
-    for series in panel.series:
-        for mark in series.marks if series.role in STACKED else ():
-            height = mark.interval.value if mark.interval else 0.0
-            bottom = tops.get((mark.x, height < 0), 0.0)
-            yield Bar(series, mark, bottom, height)
-            tops[mark.x, height < 0] = bottom + height
+        axes.annotate(str(count), (x, 0), (0, 4), xycoords=below, textcoords="offset points", ha="center", va="bottom")

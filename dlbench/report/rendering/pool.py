@@ -23,14 +23,15 @@ MAX_PROCESSES = 4
 
 @dataclass(frozen=True)
 class Task:
-    """A chart to render into files, or as an element of a page.
+    """A chart to render into files, and as an element of a page.
 
     Attributes:
         name: Name of the figure's plugin.
         chart: What it shows.
-        style: Name of the style.
-        paths: Files to write, by their endings; none for an element.
+        style: Name of the files' style.
+        paths: Files to write, by their endings.
         caption: The text under it in a file.
+        is_on_page: Whether there is an element.
     """
 
     name: str
@@ -38,10 +39,11 @@ class Task:
     style: str
     paths: tuple[Path, ...] = ()
     caption: str = ""
+    is_on_page: bool = True
 
 
 def render(task: Task) -> str:
-    """Render a chart, and return its `<svg>` element; an empty text where it is written to files.
+    """Render a chart, and return its `<svg>` element; an empty text where it is on no page.
 
     Raises:
         OSError: A file cannot be written.
@@ -49,10 +51,8 @@ def render(task: Task) -> str:
     from dlbench.report.rendering import figure
     from dlbench.report.rendering.style import style_of
 
-    if not task.paths:
-        return figure.svg(task.chart, style_of(task.style), task.name)
-    figure.save_all(task.chart, task.caption, task.paths, style_of(task.style))
-    return ""
+    page_id = task.name if task.is_on_page else ""
+    return figure.draw(task.chart, style_of(task.style), task.paths, task.caption, page_id)
 
 
 def num_processes(figures: Sequence[str]) -> int:

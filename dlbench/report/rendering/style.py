@@ -1,56 +1,56 @@
-"""Colours, markers, line patterns and sizes: `light`, `dark`, `print`, and `page` for the HTML page.
+"""Colours, markers, line patterns and sizes: `light`, which the HTML page takes over, `dark` and `print`.
 
 The hues are those of Okabe and Ito (Color Universal Design, 2008), darkened where the originals are too pale to read;
 their yellow is on dark backgrounds only. Each hue has a marker and a hatch of its own, so that grey print still
-distinguishes them. `page` is transparent: its text and axes take the colour of the page's text, and its hues are
-readable on white and on near-black. matplotlib is imported where something is drawn: a process that hands its charts to
-others does without.
+distinguishes them. The hues of `light` are readable on white and on near-black; on the page its text and axes take the
+colour of the text around. matplotlib is imported where something is drawn: a process that hands its charts to others
+does without.
 """
 
 import contextlib
 import functools
-import re
 import textwrap
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from dlbench.errors import UserError, nearest, shown
-from dlbench.report.chart import Palette
+from dlbench.report.chart import Palette, Role, Series
 from dlbench.report.formatting import one_line
 
 WHITE = "#ffffff"
-# White, near-black, and what the page itself is (page.css).
-PAGE = (WHITE, "#121212", "#fdfcf9", "#17191d")
-# Placeholder for the colour of the text around an inlined picture: matplotlib has no name for it.
-CURRENT = "#0a0b0c"
-# The least contrast of parts of a graphic (WCAG 2.2, success criterion 1.4.11).
-LEAST_CONTRAST = 3.0
-
+# Text, and the inside of hollow markers: on the page the colour of the text around the picture, and nothing.
+CURRENT, HOLLOW = "#0a0b0c", "#fefefe"
 # Without diamonds (published), upward triangles (at least) and crosses (failed).
 MARKERS = ("o", "s", "v", "P", "p", "<", ">", "d")
+# Base lines are grey: markers alone distinguish them.
+BASE_LINE_MARKERS = ("*", "X", "D", "h", "8", "H")
+PUBLISHED_MARKER, AT_LEAST_MARKER, FAILED_MARKER, RING_MARKER = "D", "^", "x", "o"
+MARKER_PT, STAR_PT, POINT_PT, RING_PT = 5.0, 7.5, 2.2, 10.0
 # Straight lines only: dots and circles make an SVG ten times as large.
 HATCHES = ("", "///", "\\\\\\", "xxx", "---", "|||", "+++", "/-", "\\-", "/|")
 
-SOLID = "solid"
 DASHED = (0, (5.0, 2.5))
 DOTTED = (0, (1.0, 1.6))
 DASH_DOT = (0, (6.0, 2.0, 1.0, 2.0))
-Dash = str | tuple[int, tuple[float, ...]]
+EMULATED = " (emulated)"
 
+SHEET = Path(__file__).with_name("charts.mplstyle")
 FONT = "DejaVu Sans"  # matplotlib ships it
 # The first installed one of these sets letters that FONT lacks (Korean, Chinese, Japanese).
 CJK_FONTS = ("Noto Sans CJK KR", "Noto Sans KR", "NanumGothic", "Nanum Gothic", "Malgun Gothic", "Apple SD Gothic Neo")
-# Mean widths of letters as shares of their size: of FONT, of its bold form, and of CJK letters.
-LETTER, BOLD_LETTER, WIDE_LETTER = 0.56, 0.66, 1.0
+# From this letter on most are twice as wide as Latin ones: Hangul, Kana, Han.
+WIDE = 0x1100
+TITLE_PT = 11.0
 
-
-_SIZES = ("#525ad4", "#9351cd", "#c248aa", "#d4546e", "#d96429", "#b08714", "#849b27")
 _PARTS = (
     "#8d6944", "#5f7f9e", "#7590ac", "#9e5f89", "#b56753", "#ac8941", "#738849", "#6d6d6d", "#4f8f86", "#909090",
 )  # fmt: skip
+_SIZES = ("#525ad4", "#9351cd", "#c248aa", "#d4546e", "#d96429", "#b08714", "#849b27")
 _GREYS = ("#000000", "#6b6b6b", "#303030", "#8a8a8a", "#4d4d4d", "#7d7d7d", "#1a1a1a")
+_PALE_GROUND = ("#0072b2", "#d55e00", "#009e73", "#c26f9d", "#b87f00", "#2e93c9")
 
 
 @dataclass(frozen=True)
@@ -60,170 +60,93 @@ class Style:
     Attributes:
         name: Its name on the command line.
         background: Background colour; `none` is transparent.
-        grounds: The colours on which it must be readable.
         foreground: Text and axes.
         muted: Base lines and ideals; too pale for letters.
         grid: Lines at the ticks.
         grid_opacity: Their opacity, 0 to 1.
         alarm: Failed runs.
+        hollow: Inside of hollow markers: it hides the line below them.
         paper: Between the parts of a bar, and their hatches.
-        hues: Colours of ways to train, in the order of use.
+        ways: Colours of ways to train, in the order of use.
         sizes: Colours of batch sizes, from small to large: from cold to warm, and lighter.
         parts: Colours of the parts of a step: pale ones, which no way has.
         colour_map: Name of matplotlib's colour map for cells, uniform in lightness.
-        text_pt: Size of panel titles and axis labels.
-        small_pt: Size of all other text.
-        title_pt: Size of the chart's title.
-        markers: Markers of series, in the order of use.
-        hatches: Hatches of parts of bars, in the order of use.
-        emulated: Line pattern of emulated runs.
-        ideal: Line pattern of ideals.
-        published: Line pattern of published numbers.
-        fitted: Line pattern of fits.
-        is_spoken: Whether marks say what they are where the mouse rests.
     """
 
     name: str
-    background: str
-    grounds: tuple[str, ...]
-    foreground: str
-    muted: str
-    grid: str
-    grid_opacity: float
-    alarm: str
-    paper: str
-    hues: tuple[str, ...]
+    background: str = WHITE
+    foreground: str = CURRENT
+    muted: str = "#767676"
+    grid: str = "#808080"
+    grid_opacity: float = 0.3
+    alarm: str = "#d7263d"
+    paper: str = WHITE
+    hollow: str = HOLLOW
+    ways: tuple[str, ...] = (*_PALE_GROUND, CURRENT)
     sizes: tuple[str, ...] = _SIZES
     parts: tuple[str, ...] = _PARTS
     colour_map: str = "cividis"
-    text_pt: float = 9.0
-    small_pt: float = 8.5
-    title_pt: float = 11.0
-    markers: tuple[str, ...] = MARKERS
-    hatches: tuple[str, ...] = HATCHES
-    emulated: Dash = DASH_DOT
-    ideal: Dash = DASHED
-    published: Dash = DOTTED
-    fitted: Dash = DASH_DOT
-    is_spoken: bool = False
 
     def colour(self, hue: int, palette: Palette = "ways") -> str:
         """Return the colour of a series; they repeat past the last hue, with other markers."""
-        colours = {"ways": self.hues, "sizes": self.sizes, "parts": self.parts}[palette]
+        colours: tuple[str, ...] = getattr(self, palette)
         return colours[hue % len(colours)]
 
-    def marker(self, hue: int) -> str:
-        """Return the marker of a series."""
-        return self.markers[hue % len(self.markers)]
-
-    def hatch(self, hue: int) -> str:
-        """Return the hatch of a part of a bar."""
-        return self.hatches[hue % len(self.hatches)]
-
-    def rc(self, svg_text: str) -> dict[str, Any]:
-        """Return matplotlib's settings for this style; `svg_text` is `path` (letters as shapes) or `none` (as text)."""
+    def line(self, series: Series, *, is_joined: bool = True) -> dict[str, Any]:
+        """Return matplotlib's settings of a line through the medians of a series, and of its markers."""
+        role, hollow = series.role, bool(series.emulated)
+        grey = BASE_LINE_MARKERS[series.hue % len(BASE_LINE_MARKERS)]
+        of_runs = DASH_DOT if hollow else "solid"
+        marker, size, dash, width = {
+            Role.MEASURED: (MARKERS[series.hue % len(MARKERS)], MARKER_PT, of_runs, 1.4),
+            Role.BASE_LINE: (grey, STAR_PT if grey == "*" else MARKER_PT, of_runs, 1.2),
+            Role.TOTAL: ("_", STAR_PT, "none", 0.0),
+            Role.IDEAL: ("none", MARKER_PT, DASHED, 1.0),
+            # Small diamonds on dotted lines: hollow markers are emulated runs alone.
+            Role.PUBLISHED: (PUBLISHED_MARKER, 4.0, DOTTED, 1.2),
+            Role.FITTED: ("none", MARKER_PT, DASH_DOT, 1.1),
+        }[role]
+        colour = {Role.BASE_LINE: self.muted, Role.IDEAL: self.muted, Role.TOTAL: self.foreground}.get(
+            role, self.colour(series.hue, series.palette)
+        )
+        face = self.hollow if hollow and role in (Role.MEASURED, Role.BASE_LINE) else colour
         return {
-            "axes.axisbelow": True,
-            "axes.edgecolor": self.foreground,
-            "axes.facecolor": "none",
-            "axes.formatter.useoffset": False,
-            "axes.labelcolor": self.foreground,
-            "axes.labelsize": self.text_pt,
-            "axes.spines.right": False,
-            "axes.spines.top": False,
-            "axes.titlecolor": self.foreground,
-            "axes.titlelocation": "left",
-            "axes.titlesize": self.text_pt,
-            "axes.titley": 1.0,  # else its place is searched in each draw, for ticks above the axes
-            "axes.titleweight": "bold",
-            "axes.ymargin": 0.06,
-            "figure.edgecolor": "none",
-            "figure.facecolor": self.background,
-            "figure.titlesize": self.title_pt,
-            "figure.titleweight": "bold",
-            # A browser may lack FONT; here a second name for it would be looked up for each text.
-            "font.family": [*_fonts(), *(["sans-serif"] if svg_text == "none" else [])],
-            "font.sans-serif": [FONT],
-            "font.size": self.small_pt,
-            "grid.alpha": self.grid_opacity,
+            "color": colour, "marker": marker, "markersize": size, "linestyle": dash if is_joined else "none",
+            "linewidth": width, "markerfacecolor": face, "zorder": 2 + LAYERS.index(role) / 10,
+        }  # fmt: skip
+
+    def part(self, series: Series) -> dict[str, Any]:
+        """Return matplotlib's settings of the parts of bars that a series stands for."""
+        colour, hatch = self.colour(series.hue, series.palette), HATCHES[series.hue % len(HATCHES)]
+        if series.emulated:
+            return {"facecolor": "none", "edgecolor": colour, "linestyle": DASH_DOT, "linewidth": 1.0, "hatch": hatch}
+        return {"facecolor": colour, "edgecolor": self.paper, "linewidth": 0.6, "hatch": hatch}
+
+    def rc(self) -> dict[str, Any]:
+        """Return matplotlib's settings of this style; those of all styles are in `charts.mplstyle`."""
+        of_text = ("axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "text.color", "xtick.color", "ytick.color")
+        return dict.fromkeys(of_text, self.foreground) | {
+            "figure.facecolor": self.background, "font.family": _fonts(), "grid.alpha": self.grid_opacity,
             "grid.color": self.grid,
-            "hatch.linewidth": 0.5,
-            "legend.borderaxespad": 0.7,
-            "legend.borderpad": 0.0,
-            "legend.fontsize": self.small_pt,
-            "legend.frameon": False,
-            "legend.handlelength": 3.0,
-            "legend.labelspacing": 0.4,
-            "svg.fonttype": svg_text,
-            "svg.hashsalt": "dlbench",
-            "text.color": self.foreground,
-            "text.parse_math": False,
-            "xtick.color": self.foreground,
-            "xtick.labelsize": self.small_pt,
-            "ytick.color": self.foreground,
-            "ytick.labelsize": self.small_pt,
-        }
+        }  # fmt: skip
 
 
-_PALE_GROUND = ("#0072b2", "#d55e00", "#009e73", "#c26f9d", "#b87f00", "#2e93c9")
+# From the lowest layer to the highest: measured values lie on top.
+LAYERS = (Role.IDEAL, Role.FITTED, Role.PUBLISHED, Role.BASE_LINE, Role.MEASURED, Role.TOTAL)
 
+LIGHT = Style("light")
 STYLES = {
     style.name: style
     for style in (
+        LIGHT,
         Style(
-            name="light",
-            background=WHITE,
-            grounds=(WHITE,),
-            foreground="#1a1a1a",
-            muted="#6b6b6b",
-            grid="#000000",
-            grid_opacity=0.13,
-            alarm="#d7263d",
-            paper=WHITE,
-            hues=(*_PALE_GROUND, "#1a1a1a"),
+            "dark", background="#0d1117", foreground="#e6e6e6", muted="#a6a6a6", grid=WHITE, grid_opacity=0.16,
+            alarm="#ff6b6b", paper="#0d1117", hollow="#0d1117",
+            ways=("#3a9bdc", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#f0e442", "#e6e6e6"),
         ),
-        Style(
-            name="dark",
-            background="#0d1117",
-            grounds=("#0d1117",),
-            foreground="#e6e6e6",
-            muted="#a6a6a6",
-            grid="#ffffff",
-            grid_opacity=0.16,
-            alarm="#ff6b6b",
-            paper="#0d1117",
-            hues=("#3a9bdc", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#f0e442", "#e6e6e6"),
-        ),
-        Style(
-            name="print",
-            background=WHITE,
-            grounds=(WHITE,),
-            foreground="#000000",
-            muted="#767676",
-            grid="#000000",
-            grid_opacity=0.13,
-            alarm="#000000",
-            paper=WHITE,
-            hues=_GREYS,
-            sizes=_GREYS,
-            parts=_GREYS,
-            colour_map="Greys",
-        ),
-        Style(
-            name="page",
-            background="none",
-            grounds=PAGE,
-            foreground=CURRENT,
-            muted="#767676",
-            grid="#808080",
-            grid_opacity=0.3,
-            alarm="#d7263d",
-            paper=WHITE,
-            hues=(*_PALE_GROUND, CURRENT),
-            is_spoken=True,
-        ),
+        Style("print", alarm=CURRENT, ways=_GREYS, sizes=_GREYS, parts=_GREYS, colour_map="Greys"),
     )
-}
+}  # fmt: skip
 
 
 def style_of(name: str) -> Style:
@@ -248,56 +171,26 @@ def applied(style: Style, svg_text: str = "path") -> Iterator[None]:
     """
     from matplotlib import style as sheets
 
-    with warnings.catch_warnings(), sheets.context(["default", style.rc(svg_text)]):
+    with warnings.catch_warnings(), sheets.context(["default", SHEET, style.rc() | {"svg.fonttype": svg_text}]):
         # Letters that no font has are drawn as boxes.
-        warnings.filterwarnings("ignore", message=r"Glyph \d+ ", category=UserWarning)
-        warnings.filterwarnings("ignore", message="Matplotlib currently does not support", category=UserWarning)
+        warnings.filterwarnings("ignore", message=r"Glyph \d+ |Matplotlib currently does not", category=UserWarning)
         yield
 
 
-# Parts of a long word, each with what it ends in.
-_JOINTS = re.compile(r"[^_=]*[_=]+|[^_=]+")
-
-
-def wrapped(text: str, width_pt: float, size_pt: float, *, bold: bool = False, max_lines: int | None = None) -> str:
-    """Return a text in lines of about `width_pt` points; words are broken only where they are longer than a line."""
-    letters = max(1, int(width_pt / letter_pt(text, size_pt, bold=bold)))
-    cut = " …"[-letters:]
-    return _Wrapper(letters, max_lines=max_lines, placeholder=cut, break_on_hyphens=False).fill(one_line(text, 5_000))
-
-
-class _Wrapper(textwrap.TextWrapper):
-    """Breaks words that are longer than a line behind `_` and `=`, before it breaks them anywhere."""
-
-    def _split(self, text: str) -> list[str]:
-        chunks: list[str] = super()._split(text)
-        return [part for chunk in chunks for part in ([chunk] if len(chunk) <= self.width else _JOINTS.findall(chunk))]
-
-
-def letter_pt(text: str, size_pt: float, *, bold: bool = False) -> float:
-    """Return the mean width of the letters of a text in points."""
-    return size_pt * ((BOLD_LETTER if bold else LETTER) if text.isascii() else WIDE_LETTER)
-
-
 @functools.cache
-def _fonts() -> tuple[str, ...]:
+def _fonts() -> list[str]:
     from matplotlib.font_manager import fontManager
 
     installed = set(fontManager.get_font_names())
-    return (FONT, *[name for name in CJK_FONTS if name in installed][:1])
+    return [FONT, *[name for name in CJK_FONTS if name in installed][:1]]
 
 
-def luminance(colour: str) -> float:
-    """Return the relative luminance of `#rrggbb`, 0 for black to 1 for white (WCAG 2.2, relative luminance)."""
-    red, green, blue = (_linear(int(colour[start : start + 2], 16) / 255) for start in (1, 3, 5))
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+def legend_label(series: Series) -> str:
+    """Return the name of a series in the legend or beside its row."""
+    return f"{series.label}{EMULATED}" if series.emulated else series.label
 
 
-def contrast(one: str, other: str) -> float:
-    """Return the contrast ratio of two colours, 1 for equal ones to 21 (WCAG 2.2, contrast ratio)."""
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
-def _linear(channel: float) -> float:
-    return channel / 12.92 if channel <= 0.04045 else float(((channel + 0.055) / 1.055) ** 2.4)
+def wrapped(text: str, letters: int, most_lines: int = 3) -> str:
+    """Return a text in lines of at most so many letters, wide ones counted twice; longer ones are cut in the middle."""
+    width = max(2, letters if max(map(ord, text), default=0) < WIDE else letters // 2)
+    return textwrap.fill(one_line(text, max(8, (width - 1) * most_lines)), width, break_on_hyphens=False)

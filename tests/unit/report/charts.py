@@ -23,6 +23,19 @@ RATE = Axis("throughput (samples/s)", low=0.0)
 EFFICIENCY = Axis("efficiency", percent=True)
 
 
+def luminance(colour: str) -> float:
+    """Return the relative luminance of `#rrggbb`, 0 for black to 1 for white (WCAG 2.2, relative luminance)."""
+    channels = (int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5))
+    red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in channels)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast ratio of two colours, 1 for equal ones to 21 (WCAG 2.2, contrast ratio)."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
 def mark(x: float, *points: float, failed: int = 0, ended: tuple[float, ...] = ()) -> Mark:
     """Return a mark of runs with their median and interval."""
     return Mark(x, points, median_interval(points) if points else None, ended, failed)

@@ -8,7 +8,7 @@ import pytest
 from dlbench.analysis.groups import ALONE, is_shared
 from dlbench.report.chart import Axis, Panel, Role
 from dlbench.report.data import ReportData
-from dlbench.report.lines import MOST_SERIES, Part, censored_series, has_several, parts, series
+from dlbench.report.lines import MOST_SERIES, Part, has_several, parts, series
 from tests.unit.report.figures.makers import base_line, repeats, report_data, run
 
 BATCH, RATE = Axis("batch size", "log2"), Axis("samples/s")
@@ -124,7 +124,7 @@ def test_every_run_is_a_point_or_has_ended_or_failed(tmp_path: Path) -> None:
         run(batch_size=8, repeat=3, status="stalled"),
         *repeats(2, batch_size=16, time_to_target_s=[None, None], train_time_s=[7.0, 8.0]),
     ]
-    (line,) = censored_series(part_of(*rows, tmp_path=tmp_path), "batch_size", "time_to_target_s", "late")
+    (line,) = series(part_of(*rows, tmp_path=tmp_path), "batch_size", "time_to_target_s", "late")
     first, second = line.marks
     assert (first.x, sorted(first.points), first.ended, first.num_failed) == (8, [1, 3], (9.5,), 1)
     assert first.interval is not None
@@ -138,7 +138,7 @@ def test_censored_emulated_runs_and_base_lines_stay_apart(tmp_path: Path) -> Non
         run(time_to_target_s=None, train_time_s=5.0, workers=2, emulated="simulated", run_id="other-r0"),
         *base_line(time_to_target_s=4.0),
     ]
-    found = censored_series(part_of(*rows, tmp_path=tmp_path), "workers", "time_to_target_s", "late")
+    found = series(part_of(*rows, tmp_path=tmp_path), "workers", "time_to_target_s", "late")
     assert [(one.role, one.emulated, one.marks[0].points, one.marks[0].ended) for one in found] == [
         (Role.MEASURED, "", (2,), ()),
         (Role.MEASURED, "simulated", (), (5,)),
@@ -148,9 +148,7 @@ def test_censored_emulated_runs_and_base_lines_stay_apart(tmp_path: Path) -> Non
 
 def test_an_arm_of_which_none_reached_it_is_not_lost(tmp_path: Path) -> None:
     rows = [run(strategy="mpi", time_to_target_s=2.0), run(strategy="horovod", time_to_target_s=None, train_time_s=3.0)]
-    found = censored_series(
-        part_of(*rows, tmp_path=tmp_path, keys=("strategy",)), "workers", "time_to_target_s", "late"
-    )
+    found = series(part_of(*rows, tmp_path=tmp_path, keys=("strategy",)), "workers", "time_to_target_s", "late")
     assert {one.label: (one.marks[0].points, one.marks[0].ended) for one in found} == {
         "horovod": ((), (3,)),
         "mpi": ((2,), ()),

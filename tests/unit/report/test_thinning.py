@@ -100,3 +100,15 @@ def test_a_report_draws_the_thinned_arms_and_lists_all(grid, tmp_path):
     text = (tmp_path / "report" / "training_time.csv").read_text()
     rates = thinned(grid).data.runs["learning_rate_base"].unique()
     assert set(re.findall(r"learning_rate=[\d.]+", text)) == {f"learning_rate={rate:g}" for rate in rates}
+
+
+def test_numbers_keep_a_curve_where_words_can_be_cut(tmp_path):
+    rows = [
+        run(strategy=f"way{way}", workers=workers, momentum=momentum, train_time_s=100.0 - workers + (workers == 16))
+        for way in range(10)
+        for workers in (4, 16, 64, 256)
+        for momentum in (0.0, 0.5, 0.9)
+    ]
+    found = thinned(report_data(*rows, tmp_path=tmp_path)).data.runs
+    assert found["arm"].nunique() <= thinning.MOST_ARMS
+    assert found["workers"].nunique() == found["momentum"].nunique() == 3

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
-from dlbench.report.figures.accuracy import chart
+from dlbench.report.figures._table import TABLE
 from tests.unit.report.figures.cases import Case, check_cases, drawn, see
 from tests.unit.report.figures.makers import repeats, run
+
+chart = TABLE["accuracy"].chart
 
 ONE = repeats(3, workers=1, validation_accuracy=[0.9, 0.94, 0.92], train_loss=[0.1, 0.2, 0.3])
 TWO = repeats(3, workers=2, validation_accuracy=[0.8, 0.84, 0.82], train_loss=[0.4, 0.5, 0.6])

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
-from dlbench.report.figures.devices import chart
+from dlbench.report.figures._table import TABLE
 from tests.unit.report.figures.cases import Case, check_cases, drawn, see
 from tests.unit.report.figures.makers import repeats, run
+
+chart = TABLE["devices"].chart
 
 GIB = 2**30
 ROWS = [

@@ -3,13 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from dlbench import plugins
+from dlbench.plugins import Plugin
 from dlbench.records import files
 from dlbench.report.chart import Chart, MissingRowsError, Panel, Role
 from dlbench.report.data import ReportData
@@ -17,7 +16,7 @@ from tests.unit.report.charts import HOSTILE
 from tests.unit.report.figures.cases import STUDIES, check, study
 from tests.unit.report.figures.makers import Row, base_line, epochs_of, report_data, run
 
-FIGURES = {name: import_module(f"dlbench.report.figures.{name}") for name in plugins.names("figures")}
+FIGURES = {name: plugins.load("figures", name) for name in plugins.names("figures")}
 REFERENCE = "# source: A\n# x: batch_size\nbatch_size,train_time_s\n16,1000\n64,600\n"
 TARGET = {"target_metric": "validation_accuracy", "target_value": 0.9}
 # Columns that a study of another version, a user's own script or an early end may leave empty. Without the settings all
@@ -95,10 +94,10 @@ def made_of(rows: list[Row], tmp_path: Path) -> ReportData:
     return found
 
 
-def drawn(figure: ModuleType, found: ReportData) -> Chart | None:
+def drawn(figure: Plugin, found: ReportData) -> Chart | None:
     """Return a sound chart, or None where it says what it needs."""
     try:
-        made: Chart = figure.chart(found)
+        made: Chart = figure.target.chart(found)
     except MissingRowsError as missing:
         if not str(missing).startswith("needs "):
             pytest.fail(f"it does not state what it needs: {missing}")
@@ -127,7 +126,7 @@ def points(made: Chart, *, emulated: bool = False) -> Counter[tuple[object, ...]
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_has_every_run_and_keeps_failed_and_emulated_ones_apart(name: str, tmp_path: Path) -> None:
     figure, rows = FIGURES[name], rich()
-    assert figure.__doc__.split("\n")[0].endswith(".")
+    assert figure.doc.endswith(".")
     alone, with_failed, mixed, single = (
         drawn(figure, made_of(found, tmp_path))
         for found in (rows, [*rows, *failed()], rich(emulated=(None, "oversubscribed")), rich(1))
@@ -254,5 +253,5 @@ def test_missing_rows_are_named(tmp_path: Path) -> None:
     for name, rows, message in MISSING:
         found = report_data(*(run(**row) for row in rows), tmp_path=tmp_path)
         with pytest.raises(MissingRowsError) as caught:
-            FIGURES[name].chart(found)
+            FIGURES[name].target.chart(found)
         assert message in str(caught.value), (name, rows)

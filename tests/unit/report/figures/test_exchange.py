@@ -70,7 +70,7 @@ def test_conditions_have_maps_of_their_own_and_variants_rows(tmp_path: Path) -> 
         *(rows("ring", workers=2, train_samples=samples) for samples in (10, 20)),
     )  # fmt: skip
     titles = [panel.title for panel in found.panels if panel.y.label.startswith("bytes")]
-    assert titles == ["train_samples=10", "train_samples=20"]
+    assert titles == ["train samples 10", "train samples 20"]
     assert {name for name, _ in cells(found, "bytes")} == {
         "ring", "stale_synchronous, strategy.bound=0", "stale_synchronous, strategy.bound=2",
     }  # fmt: skip

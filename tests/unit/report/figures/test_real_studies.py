@@ -8,15 +8,8 @@ import pytest
 
 from dlbench.analysis.arms import MOST_DRIFT, arms
 from dlbench.report.chart import Role
-from dlbench.report.figures import (
-    accuracy,
-    efficiency,
-    learning_curves,
-    steps_to_target,
-    throughput,
-    time_to_target,
-    training_time,
-)
+from dlbench.report.figures import learning_curves
+from dlbench.report.figures._table import TABLE
 from dlbench.report.lines import ALONE
 from tests.unit.report.figures.cases import STUDIES, check, study
 from tests.unit.report.figures.makers import line, medians, panel
@@ -34,7 +27,9 @@ def cells(table: str, column: str, **where: object) -> Iterator[float]:
 
 
 def test_medians_by_batch_size() -> None:
-    times, scores, rates = (figure.chart(DIGITS) for figure in (training_time, accuracy, throughput))
+    times, scores, rates = (
+        figure.chart(DIGITS) for figure in map(TABLE.__getitem__, ("training_time", "accuracy", "throughput"))
+    )
     assert [len(made.panels) for made in (times, scores, rates)] == [1, 4, 1]
     for made, column in ((times, "train_time_s"), (scores, "validation_accuracy"), (rates, "samples_per_s")):
         assert len(made.runs) == 90
@@ -61,7 +56,7 @@ def test_learning_curves_at_the_last_epoch() -> None:
 
 
 def test_times_to_the_target_have_every_run() -> None:
-    made = time_to_target.chart(DIGITS)
+    made = TABLE["time_to_target"].chart(DIGITS)
     check(made, DIGITS)
     assert [one.x.label for one in made.panels] == ["batch size of one worker (samples)"] * 2
     for found in made.panels:
@@ -70,7 +65,7 @@ def test_times_to_the_target_have_every_run() -> None:
 
 
 def test_updates_to_the_target_and_three_fits() -> None:
-    made = steps_to_target.chart(DIGITS)
+    made = TABLE["steps_to_target"].chart(DIGITS)
     (found,) = made.panels
     roles = [one.role for one in found.series]
     assert roles[:4] == [Role.MEASURED, Role.MEASURED, Role.BASE_LINE, Role.IDEAL]
@@ -82,7 +77,7 @@ def test_updates_to_the_target_and_three_fits() -> None:
 @pytest.mark.parametrize(("name", "num_panels"), [("cifar10", 1), ("digits", 1), ("dividing", 4)])
 def test_efficiency_is_that_of_the_arms(name: str, num_panels: int) -> None:
     found = study(name)
-    made = efficiency.chart(found)
+    made = TABLE["efficiency"].chart(found)
     assert len(made.panels) == num_panels
     rows = found.runs.astype(object).where(found.runs.notna(), None).to_dict("records")
     intervals = [arm.efficiency for arm in arms(rows) if arm.efficiency]

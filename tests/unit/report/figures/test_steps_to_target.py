@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from dlbench.report.figures.steps_to_target import chart
+from dlbench.report.figures._table import TABLE
 from tests.unit.report.figures.cases import Case, check_cases, see
 from tests.unit.report.figures.makers import Row, run
+
+chart = TABLE["steps_to_target"].chart
 
 TARGET = {"target_metric": "validation_accuracy", "target_value": 0.9}
 SIZES = (16, 32, 64, 128, 256, 512)

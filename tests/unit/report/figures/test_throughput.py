@@ -3,10 +3,12 @@
 from pathlib import Path
 
 from dlbench.report.chart import Role
-from dlbench.report.figures.throughput import chart
+from dlbench.report.figures._table import TABLE
 from dlbench.report.lines import ALONE
 from tests.unit.report.figures.cases import Case, check_cases, drawn, see
 from tests.unit.report.figures.makers import Row, base_line, repeats, run
+
+chart = TABLE["throughput"].chart
 
 IDEAL, OWN = f"ideal: {ALONE} x workers", "ideal: 1 worker of mpi x workers"
 

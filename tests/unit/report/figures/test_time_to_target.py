@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from dlbench.report.figures.time_to_target import chart
+from dlbench.report.figures._table import TABLE
 from tests.unit.report.figures.cases import Case, check_cases, drawn, see
 from tests.unit.report.figures.makers import Row, run
+
+chart = TABLE["time_to_target"].chart
 
 BATCH = "batch size of one worker (samples)"
 

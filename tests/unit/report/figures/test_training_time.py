@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
-from dlbench.report.figures.training_time import UNEQUAL, chart
+from dlbench.report.figures._rows import UNEQUAL
+from dlbench.report.figures._table import TABLE
 from dlbench.report.lines import ALONE
 from tests.unit.report.figures.cases import Case, check_cases, drawn, see
 from tests.unit.report.figures.makers import Row, base_line, repeats, run
+
+chart = TABLE["training_time"].chart
 
 
 def two_sizes(**values: object) -> list[Row]:

@@ -53,8 +53,8 @@ def test_conditions_are_rows_and_of_a_strategys_variants_the_best_counts(tmp_pat
         rows("ring", SLOW, workers=2, train_samples=200, algorithm="a"),
     )  # fmt: skip
     assert {row: name for (row, _), (name, _) in found.items()} == {
-        "train_samples=100": "ring",
-        "train_samples=200": "mpi",
+        "train samples 100": "ring",
+        "train samples 200": "mpi",
     }
 
 

@@ -13,7 +13,7 @@ import pytest
 from dlbench.report.data import read
 from dlbench.report.page import html as page
 from dlbench.report.page.html import policy, render, ticked
-from dlbench.report.rendering.style import contrast, luminance
+from tests.unit.report.charts import contrast, luminance
 from tests.unit.report.figures.makers import report_data, run
 from tests.unit.report.page.pages import HOSTILE, NUL, SVG, UNSEEN, content, hostile, large, read_html, study
 

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import matplotlib
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
@@ -27,22 +27,29 @@ from dlbench.report.rendering.figure import (
     AT_LEAST,
     FAILED,
     HOLLOW,
-    MAX_WIDTH_IN,
     NO_VALUE,
     RINGED,
-    TALL,
+    WIDTH_IN,
     described,
+    draw,
     picture,
-    save_all,
-    svg,
 )
-from dlbench.report.rendering.panels import MAX_POINTS, bars, note, num_left_out, slotted
-from dlbench.report.rendering.series_style import MARKER_PT, POINT_PT, RING_PT, STAR_PT
-from dlbench.report.rendering.style import CURRENT, STYLES, applied, style_of
+from dlbench.report.rendering.panels import MAX_POINTS, num_left_out
+from dlbench.report.rendering.style import (
+    CURRENT,
+    MARKER_PT,
+    MARKERS,
+    POINT_PT,
+    RING_PT,
+    STAR_PT,
+    STYLES,
+    applied,
+    style_of,
+)
 from tests.unit.report import charts
 from tests.unit.report.charts import EVERY, HOSTILE, cells, hostile, lines, many_panels, mark, measured
 
-LIGHT, PAGE = style_of("light"), style_of("page")
+LIGHT = style_of("light")
 SLACK = 2.5  # a pixel or two of rounding
 FORMS = ("lines", "bars", "cells")
 LONG_CAPTION = "Large markers are medians of 5 repeats; small dots are single runs. " * 8
@@ -50,6 +57,14 @@ LONG_CAPTION = "Large markers are medians of 5 repeats; small dots are single ru
 
 def drawn(chart: Chart) -> Figure:
     return picture(chart, LIGHT)
+
+
+def svg(chart: Chart, page_id: str) -> str:
+    return draw(chart, LIGHT, page_id=page_id)
+
+
+def save_all(chart: Chart, caption: str, paths: Sequence[Path]) -> None:
+    assert draw(chart, LIGHT, paths, caption) == ""
 
 
 def ticks(figure: Figure) -> list[list[Text]]:
@@ -104,12 +119,12 @@ def assert_legible(figure: Figure) -> None:
 @pytest.mark.parametrize("name", EVERY)
 def test_every_chart_is_legible_and_drawn_for_the_page(name: str) -> None:
     assert_legible(drawn(EVERY[name]))
-    assert len(list(ElementTree.fromstring(svg(EVERY[name], PAGE, name)).iter())) > 10
+    assert len(list(ElementTree.fromstring(svg(EVERY[name], name)).iter())) > 10
 
 
 def test_every_form_is_drawn_in_every_style() -> None:
     for name, style in itertools.product(FORMS, STYLES):
-        assert len(svg(EVERY[name], STYLES[style], name)) > 1_000, (name, style)
+        assert len(draw(EVERY[name], STYLES[style], page_id=name)) > 1_000, (name, style)
 
 
 def test_hostile_labels_stay_text_inside_the_canvas(caplog: pytest.LogCaptureFixture) -> None:
@@ -119,7 +134,7 @@ def test_hostile_labels_stay_text_inside_the_canvas(caplog: pytest.LogCaptureFix
     everything = " ".join(said(figure))
     for text in ("<script>alert(1)</script>", "$x^2_i$ and $", "_underscore %s", "two lines", "한글 이름", "␛[31mred␀"):
         assert text in everything, text
-    found = svg(hostile(), PAGE, "rate")
+    found = svg(hostile(), "rate")
     root = ElementTree.fromstring(found)
     assert "script" not in {element.tag.rpartition("}")[2] for element in root.iter()}
     assert any(element.text == "$x^2_i$ and $" for element in root.findall(".//{*}text"))
@@ -129,7 +144,7 @@ def test_hostile_labels_stay_text_inside_the_canvas(caplog: pytest.LogCaptureFix
 
 def test_ids_of_a_picture_are_its_own_and_lead_somewhere() -> None:
     for name in FORMS:
-        roots = {prefix: ElementTree.fromstring(svg(EVERY[name], PAGE, prefix)) for prefix in ("one", "two")}
+        roots = {prefix: ElementTree.fromstring(svg(EVERY[name], prefix)) for prefix in ("one", "two")}
         ids = {prefix: [e.attrib["id"] for e in root.iter() if "id" in e.attrib] for prefix, root in roots.items()}
         assert len(ids["one"]) == len(set(ids["one"]))
         assert not set(ids["one"]) & set(ids["two"])
@@ -144,7 +159,7 @@ def test_ids_of_a_picture_are_its_own_and_lead_somewhere() -> None:
 
 
 def test_an_inlined_picture_takes_the_colour_of_the_page() -> None:
-    found = svg(lines(), PAGE, "rate")
+    found = svg(lines(), "rate")
     for there in ("currentColor", 'role="img"', "Throughput against workers</title>"):
         assert there in found, there
     assert "throughput (samples/s) by workers of mpi; horovod" in found
@@ -157,27 +172,23 @@ def test_the_same_chart_gives_the_same_bytes(tmp_path: Path) -> None:
         found = []
         for number in "12":
             paths = [tmp_path / f"{number}{suffix}" for suffix in (".png", ".svg")]
-            save_all(EVERY[name], LONG_CAPTION, paths, LIGHT)
-            found.append([path.read_bytes() for path in paths] + [svg(EVERY[name], PAGE, "x").encode()])
+            save_all(EVERY[name], LONG_CAPTION, paths)
+            found.append([path.read_bytes() for path in paths] + [svg(EVERY[name], "x").encode()])
         assert found[0] == found[1], name
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1.png", "1.svg", "2.png", "2.svg"]
 
 
-def test_each_file_is_drawn_once_and_text_is_measured_without_a_canvas(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_file_is_drawn_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     draws, draw = [], Figure.draw
     monkeypatch.setattr(Figure, "draw", lambda figure, renderer: (draws.append(figure), draw(figure, renderer)))
-    save_all(many_panels(4), "", [tmp_path / "a.svg", tmp_path / "a.png"], LIGHT)
+    save_all(many_panels(4), "", [tmp_path / "a.svg", tmp_path / "a.png"])
     assert len(draws) == 2
-    renderer = drawn(many_panels(4)).canvas.get_renderer()  # type: ignore[attr-defined]
-    assert renderer.width * renderer.height == 1
 
 
 def test_title_and_caption_are_in_the_file(tmp_path: Path) -> None:
     sizes = []
     for caption in ("한글 $caption$ <b>", LONG_CAPTION):
-        save_all(lines(), caption, [tmp_path / "a.svg", tmp_path / "a.png"], LIGHT)
+        save_all(lines(), caption, [tmp_path / "a.svg", tmp_path / "a.png"])
         with Image.open(tmp_path / "a.png") as image:
             sizes.append(image.size)
         found = (tmp_path / "a.svg").read_text(encoding="utf-8")
@@ -193,18 +204,18 @@ def test_title_and_caption_are_in_the_file(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"\.png or \.svg"):
-        save_all(lines(), "", [tmp_path / "a.pdf"], LIGHT)
+        save_all(lines(), "", [tmp_path / "a.pdf"])
     (tmp_path / "a.png").mkdir()
     with pytest.raises(OSError):
-        save_all(lines(), "", [tmp_path / "a.png"], LIGHT)
+        save_all(lines(), "", [tmp_path / "a.png"])
     assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
 
 
 def test_the_settings_of_the_user_neither_show_nor_change() -> None:
-    plain = svg(lines(), PAGE, "x")
+    plain = svg(lines(), "x")
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "text.parse_math": True, "axes.grid": True}):
         before, filters = matplotlib.rcParams.copy(), list(warnings.filters)
-        assert svg(lines(), PAGE, "x") == plain
+        assert svg(lines(), "x") == plain
         picture(lines(), LIGHT)
         assert matplotlib.rcParams.copy() == before
         assert list(warnings.filters) == filters
@@ -235,7 +246,7 @@ def test_series_at_one_place_stand_beside_each_other_and_inside() -> None:
 
 def test_medians_and_intervals_are_drawn() -> None:
     (axes,) = drawn(lines(measured())).axes
-    (line,) = [line for line in axes.lines if line.get_marker() == LIGHT.marker(0) and len(line.get_xdata()) == 4]
+    (line,) = [line for line in axes.lines if line.get_marker() == MARKERS[0] and len(line.get_xdata()) == 4]
     assert list(line.get_ydata()) == [102.0, 195.0, 350.0, 600.0]
     (intervals,) = [line for line in axes.lines if line.get_marker() == "_"]
     ends = [y for y in intervals.get_ydata() if not math.isnan(y)]
@@ -267,7 +278,8 @@ def test_emulated_runs_are_hollow_and_named() -> None:
     figure = drawn(lines(measured("real"), measured("shared", emulated="oversubscribed", hue=1)))
     assert {"real", "shared (emulated)"} <= set(said(figure))
     faces = [line.get_markerfacecolor() for line in figure.axes[0].lines if len(line.get_xdata()) == 4]
-    assert faces == [LIGHT.colour(0), LIGHT.background]
+    assert faces == [LIGHT.colour(0), LIGHT.hollow]
+    assert LIGHT.hollow not in svg(lines(measured(emulated="simulated")), "x")  # on the page they are empty
 
 
 def test_the_legend_names_each_series_once_in_full() -> None:
@@ -329,38 +341,35 @@ def test_an_axis_keeps_its_ends_but_for_values_beyond() -> None:
 
 def test_what_a_logarithm_cannot_show_is_counted() -> None:
     (panel,) = EVERY["zeros on logs"].panels
-    assert num_left_out(panel) == 4
-    assert note(panel).startswith("4 values not shown")
+    assert num_left_out(panel).startswith("4 values not shown")
     assert any("4 values not shown" in text for text in said(drawn(EVERY["zeros on logs"])))
-    assert note(lines().panels[0]) == ""
+    assert num_left_out(lines().panels[0]) == ""
     for name in ("no series", "no panel", "cells without values"):
         assert any("nothing to show" in text for text in said(drawn(EVERY[name]))), name
 
 
 def test_parts_of_a_bar_stand_on_each_other_and_negative_ones_hang() -> None:
-    (panel,) = charts.bars().panels
-    found = [(bar.mark.x, bar.bottom, bar.height) for bar in bars(slotted(panel))]
-    assert found[0] == pytest.approx((0, 0.0, 1.1))
-    assert found[3] == pytest.approx((0, 1.1, 8.1))
-    assert found[5] == pytest.approx((1, 1.25 + 8.25, 2.25))
-    figure = drawn(charts.bars())
-    assert figure.axes[0].get_ylim()[0] == 0
-    assert figure.axes[0].get_ylim()[1] > 1.25 + 8.3 + 2.3
+    (axes,) = (figure := drawn(charts.bars())).axes
+    boxes = [(box.get_x() + box.get_width() / 2, box.get_y(), box.get_height()) for box in axes.patches]
+    assert len(boxes) == 5
+    for place, bottom, height in ((0, 0.0, 1.1), (0, 1.1, 8.1), (1, 1.25 + 8.25, 2.25)):
+        assert any(box == pytest.approx((place, bottom, height)) for box in boxes), (place, bottom, boxes)
+    assert axes.get_ylim()[0] == 0
+    assert axes.get_ylim()[1] > 1.25 + 8.3 + 2.3
     assert {"waiting for data", "all-reduce", HOLLOW, "3"} <= set(said(figure))
-    assert len(figure.axes[0].patches) == 5
-    (panel,) = charts.bars(series=(Series("a", (mark(0, -2.0),)), Series("b", (mark(0, 3.0),)))).panels
-    assert [(bar.bottom, bar.height) for bar in bars(panel)] == [(0.0, -2.0), (0.0, 3.0)]
-    assert drawn(Chart("x", (panel,))).axes[0].get_ylim()[0] < -2.0
+    (axes,) = drawn(charts.bars(series=(Series("a", (mark(0, -2.0),)), Series("b", (mark(0, 3.0),))))).axes
+    assert [(box.get_y(), box.get_height()) for box in axes.patches] == [(0.0, -2.0), (0.0, 3.0)]
+    assert axes.get_ylim()[0] < -2.0
 
 
 def test_cells_hold_their_values_and_have_a_colour_each() -> None:
     found = said(drawn(cells()))
     assert {"101", "100", "200", "400", "-", "5 failed", "mirrored (emulated)"} <= set(found)
-    assert any("in cells: throughput (samples/s)" in text for text in found)
-    assert cell_text(mark(0, ended=(7.0, 9.0)), percent=False) == "≥ 7"
-    assert cell_text(mark(0, 0.5, failed=1), percent=True) == "50%\n1 failed"
+    (count,), (percent,) = cells().panels, cells(y=Axis("share", percent=True)).panels
+    assert cell_text(mark(0, ended=(7.0, 9.0)), count) == "≥ 7"
+    assert cell_text(mark(0, 0.5, failed=1), percent) == "50%\n1 failed"
     drifted = replace(mark(0, 7.0), flags="drift;extended")
-    assert cell_text(drifted, percent=False, flags=frozenset({"drift"})) == "7*"
+    assert cell_text(drifted, count, frozenset({"drift"})) == "7*"
     (panel,) = cells().panels
     flagged = replace(panel.series[1], marks=(replace(panel.series[1].marks[0], flags="drift"),))
     assert any("*" in text for text in said(drawn(Chart("t", (replace(panel, series=(panel.series[0], flagged)),)))))
@@ -369,12 +378,15 @@ def test_cells_hold_their_values_and_have_a_colour_each() -> None:
         figure.draw_without_rendering()
         (mesh,) = figure.axes[0].collections
         assert len({tuple(colour) for colour in mesh.get_facecolor()}) >= 4, axis
+        _, bar = figure.axes
+        assert bar.get_ylabel() == axis.label
+        assert sum(low <= at <= high for at in bar.get_yticks() for low, high in [bar.get_ylim()]) > 1
 
 
 def test_many_panels_are_legible_in_few_columns() -> None:
     figure = drawn(many_panels(24, 3, measured()))
     assert len(figure.axes) == 24
-    assert figure.get_figwidth() <= MAX_WIDTH_IN
+    assert figure.get_figwidth() <= WIDTH_IN[2]
     assert_legible(figure)
     for columns, across in ((1, 1), (2, 2), (4, 2), (5, 3), (9, 3)):
         axes = drawn(many_panels(5, columns, measured())).axes
@@ -391,7 +403,7 @@ def test_a_very_high_picture_has_fewer_pixels_an_inch(monkeypatch: pytest.Monkey
 
 def test_a_great_many_points_stay_a_small_file() -> None:
     points = tuple(float(number) for number in range(MAX_POINTS + 1))
-    found = svg(lines(Series("mpi", (mark(1, *points), mark(2, 1.0)))), PAGE, "x")
+    found = svg(lines(Series("mpi", (mark(1, *points), mark(2, 1.0)))), "x")
     assert found.count("<use") < 200
     assert "data:image/png" in found
 
@@ -404,11 +416,11 @@ def test_the_description_names_panels_and_series() -> None:
 
 def test_base_lines_have_markers_of_their_own() -> None:
     series = [Series(name, (mark(1, 1.0, 2.0),), Role.BASE_LINE) for name in ("alone, batch 8", "alone, batch 16")]
-    (axes,) = drawn(lines(measured(), *series)).axes
+    (axes,) = drawn(Hues().applied(lines(measured(), *series))).axes
     assert [line.get_marker() for line in axes.lines if len(line.get_xdata()) == 1] == ["*", "X"]
 
 
-def test_each_line_has_three_places_and_marks_have_places_among_those_beside_them() -> None:
+def test_a_line_has_three_places_and_marks_that_were_measured_stay_at_theirs() -> None:
     several = [
         Series("two", (mark(1, 1.0), mark(2, 2.0)), hue=0),
         Series("three", (mark(1, 1.0), mark(2, 2.0), mark(4, 3.0)), hue=1),
@@ -416,13 +428,12 @@ def test_each_line_has_three_places_and_marks_have_places_among_those_beside_the
     (axes,) = drawn(lines(*several)).axes
     found = {len(line.get_xdata()): line.get_linestyle() for line in axes.lines if line.get_markersize() == MARKER_PT}
     assert found == {2: "None", 3: "-"}
-    # Without lines a mark alone at its place stands there; places that were measured stay as they are.
-    (panel,) = lines(Series("base", (mark(1, 1.0),)), *(replace(one, marks=one.marks[1:2]) for one in several)).panels
-    for is_exact, expected in ((False, [1.0, 1.97, 2.03]), (True, [1.0, 2.0, 2.0])):
+    (panel,) = lines(*(replace(one, marks=one.marks[1:2]) for one in several)).panels
+    for is_exact in (False, True):
         (axes,) = drawn(Chart("places", (replace(panel, is_exact=is_exact),))).axes
         at = [float(line.get_xdata()[0]) for line in axes.lines if line.get_markersize() == MARKER_PT]
-        assert at == pytest.approx(expected, abs=0.01), is_exact
-        assert at[0] == 1.0
+        assert (at == [2.0, 2.0]) is is_exact
+        assert at == pytest.approx([2.0, 2.0], abs=0.05)
 
 
 def test_ticks_are_numbers_apart_and_none_is_beyond_what_there_can_be() -> None:
@@ -447,9 +458,7 @@ def test_two_places_are_not_joined_and_marks_of_one_place_stand_apart() -> None:
             Series(name, tuple(mark(x, 1.0 * x, 2.0 * x) for x in places), hue=hue) for hue, name in enumerate("ab")
         ]
         (axes,) = drawn(lines(*several)).axes
-        joined = [
-            line for line in axes.lines if line.get_marker() in LIGHT.markers and len(line.get_xdata()) == len(places)
-        ]
+        joined = [line for line in axes.lines if line.get_marker() in MARKERS and len(line.get_xdata()) == len(places)]
         assert [line.get_linestyle() for line in joined if line.get_markersize() > POINT_PT] == [style] * 2
 
 
@@ -465,7 +474,7 @@ def test_flags_of_the_minority_are_rings_and_names_stand_beside_marks() -> None:
 def test_logarithmic_axes_have_ticks_of_1_2_5_or_the_values_themselves() -> None:
     for low, high, expected in (
         (6_500, 110_000, ["10,000", "20,000", "50,000", "100,000"]),
-        (2_000, 8_000, ["2,000", "3,000", "4,000", "5,000", "6,000", "8,000"]),
+        (2_000, 8_000, ["2,000", "4,000", "6,000", "8,000"]),
         (0.4, 7.0, ["0.5", "1", "2", "5"]),
         (1.0, 90_000.0, ["1", "10", "100", "1,000", "10,000"]),
     ):
@@ -495,24 +504,23 @@ def test_one_label_has_one_colour_in_all_charts_and_parts_keep_theirs() -> None:
 
 
 def test_the_palette_of_a_png_keeps_white_and_pure_colours(tmp_path: Path) -> None:
-    save_all(lines(measured("a"), measured("b", hue=1)), "", [tmp_path / "a.png"], LIGHT)
+    save_all(lines(measured("a"), measured("b", hue=1)), "", [tmp_path / "a.png"])
     with Image.open(tmp_path / "a.png") as image:
-        found = {to_hex([part / 255 for part in colour]) for _, colour in image.convert("RGB").getcolors(10**6) or ()}
-    assert {"#ffffff", LIGHT.colour(0), LIGHT.colour(1)} <= found
+        colours = np.array([colour for _, colour in image.convert("RGB").getcolors(10**6) or ()])
+    for wanted, most in (("#ffffff", 0), (LIGHT.colour(0), 2), (LIGHT.colour(1), 2)):
+        distances = np.abs(colours - np.array(to_rgb(wanted)) * 255).max(axis=1)
+        assert distances.min() < most + 0.5, wanted
 
 
-def test_the_legend_of_a_tall_picture_stands_below_its_title_and_above_all_panels() -> None:
-    for chart, is_tall in ((lines(), False), (many_panels(), True)):
+def test_the_legend_stands_below_the_title_and_above_all_panels() -> None:
+    for chart in (lines(), many_panels()):
         figure = drawn(chart)
         with applied(LIGHT):
             (legend,) = figure.legends
             title, _ = figure.texts[0].get_window_extent(), figure.draw_without_rendering()
             panels = Bbox.union([axes.get_tightbbox() for axes in figure.axes])
             box = legend.get_window_extent()
-        assert bool(figure.get_figheight() > TALL * figure.get_figwidth()) is is_tall
-        assert title.y0 > max(box.y1, panels.y1)
-        assert bool(box.y0 >= panels.y1) is is_tall
-        assert bool(box.y1 <= panels.y0) is not is_tall
+        assert title.y0 > box.y1 > box.y0 >= panels.y1
 
 
 def test_few_bars_are_slim() -> None:
@@ -533,7 +541,7 @@ def test_panels_reach_from_side_to_side() -> None:
 
 
 @pytest.mark.parametrize("scale", ["linear", "log10"])
-@pytest.mark.parametrize("size", [2e-5, 0.3, 700.0, 1_493_887.0, 2e9])
+@pytest.mark.parametrize("size", [2e-4, 0.3, 700.0, 1_493_887.0])
 def test_ticks_of_every_size_have_separators_and_no_exponent(size: float, scale: Scale) -> None:
     marks = (mark(size, size), mark(2 * size, 3 * size), mark(7 * size, 9 * size))
     axis = Axis("steady throughput (samples/s)", scale)
@@ -554,13 +562,13 @@ def test_each_mark_on_the_page_says_its_run_repeat_and_value() -> None:
     runs = ("cnn-mpi-w2-1f-r0", "cnn-mpi-w2-1f-r1", "cnn-mpi-w2-1f-r2")
     marks = (replace(mark(1, 2.0, 4.0, 3.0), runs=runs), replace(mark(2, ended=(7.0,)), ended_runs=("b-r4",)))
     chart = lines(Series("mpi, 2 workers", marks), y=Axis("training time (s)"))
-    found = [title.text for title in ElementTree.fromstring(svg(chart, PAGE, "x")).findall(".//{*}use/{*}title")]
+    found = [title.text for title in ElementTree.fromstring(svg(chart, "x")).findall(".//{*}use/{*}title")]
     assert sorted(map(str, found)) == [
-        "mpi, 2 workers: training time 3.000 s [2.000 s, 4.000 s], median of 3 runs",
-        "run b-r4, repeat 4: training time at least 7.000 s",
-        "run cnn-mpi-w2-1f-r0, repeat 0: training time 2.000 s",
-        "run cnn-mpi-w2-1f-r1, repeat 1: training time 4.000 s",
-        "run cnn-mpi-w2-1f-r2, repeat 2: training time 3.000 s",
+        "mpi, 2 workers: training time 3 s [2 s, 4 s], median of 3 runs",
+        "run b-r4, repeat 4: training time at least 7 s",
+        "run cnn-mpi-w2-1f-r0, repeat 0: training time 2 s",
+        "run cnn-mpi-w2-1f-r1, repeat 1: training time 4 s",
+        "run cnn-mpi-w2-1f-r2, repeat 2: training time 3 s",
     ]
 
 
@@ -568,22 +576,22 @@ def test_marks_that_are_left_out_do_not_shift_what_others_say() -> None:
     chart = lines(
         Series("mpi", (replace(mark(1, 0.0, 4.0), runs=("a-r0", "a-r1")),)), y=Axis("training loss (nats)", "log10")
     )
-    texts = [title.text for title in ElementTree.fromstring(svg(chart, PAGE, "x")).findall(".//{*}use/{*}title")]
-    assert texts[0] == "run a-r1, repeat 1: training loss 4.000 nats"
+    texts = [title.text for title in ElementTree.fromstring(svg(chart, "x")).findall(".//{*}use/{*}title")]
+    assert texts[0] == "run a-r1, repeat 1: training loss 4 nats"
 
 
 @pytest.mark.parametrize(("name", "tag"), [("bars", "path"), ("cells", "path"), ("cells", "text")])
 def test_bars_and_cells_say_their_medians(name: str, tag: str) -> None:
-    root = ElementTree.fromstring(svg(EVERY[name], PAGE, name))
+    root = ElementTree.fromstring(svg(EVERY[name], name))
     texts = [title.text or "" for title in root.findall(f".//{{*}}{tag}/{{*}}title")]
     assert any("median of 3 runs" in text for text in texts)
 
 
 def test_files_and_hostile_names_keep_marks_silent_or_safe(tmp_path: Path) -> None:
-    save_all(lines(), "", [tmp_path / "a.svg"], LIGHT)
+    save_all(lines(), "", [tmp_path / "a.svg"])
     root = ElementTree.parse(tmp_path / "a.svg").getroot()
     assert root.findall(".//{*}use/{*}title") == []
     assert not any(element.get("id", "").startswith("[") for element in root.iter())
     names = tuple(f"{text}-r0" for text in HOSTILE)
     odd = Series("mpi", (replace(mark(1, *map(float, range(1, len(names) + 1))), runs=names),))
-    assert len(ElementTree.fromstring(svg(lines(odd), PAGE, "x")).findall(".//{*}use/{*}title")) == len(names) + 1
+    assert len(ElementTree.fromstring(svg(lines(odd), "x")).findall(".//{*}use/{*}title")) == len(names) + 1

@@ -13,7 +13,7 @@ from tests.unit.report.charts import bars, lines
 
 def files(folder: Path, name: str = "one") -> Task:
     folder.mkdir(exist_ok=True)
-    return Task(name, bars(), "light", (folder / f"{name}.png", folder / f"{name}.svg"), "A caption.")
+    return Task(name, bars(), "light", (folder / f"{name}.png", folder / f"{name}.svg"), "A caption.", is_on_page=False)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -22,13 +22,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_processes_render_the_same_until_they_are_killed(tmp_path: Path) -> None:
     with RenderPool(0) as here:
-        element = here.submit(Task("one", lines(), "page"))()
+        element = here.submit(Task("one", lines(), "light"))()
         assert here.submit(files(tmp_path / "here"))() == ""
     with RenderPool(2) as others:
         rendered = [others.submit(files(tmp_path / "others", name)) for name in ("one", "two", "three")]
         missing = others.submit(Task("x", lines(), "light", (tmp_path / "absent" / "x.png",)))
         unknown = others.submit(Task("x", lines(), "absent"))
-        assert others.submit(Task("one", lines(), "page"))() == element
+        assert others.submit(Task("one", lines(), "light"))() == element
         assert [one() for one in rendered] == [""] * 3
         with pytest.raises(FileNotFoundError):
             missing()
@@ -47,7 +47,7 @@ def test_after_a_mistake_no_process_is_left() -> None:
     before = set(multiprocessing.active_children())
     with contextlib.suppress(KeyError), RenderPool(2) as found:
         for _ in range(50):
-            found.submit(Task("x", lines(), "page"))
+            found.submit(Task("x", lines(), "light"))
         raise KeyError
     assert set(multiprocessing.active_children()) == before
 
