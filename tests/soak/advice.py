@@ -37,8 +37,8 @@ CERTAINTY = 0.999
 # Spread of an arm's accuracies and of its times, of the quietest arms.
 SCATTER, JITTER = 0.004, 0.02
 COLUMNS = (
-    "kind", "noise", "repeats", "studies", "recommended", "worse", "slower", "bad", "best_left_out", "sentences", "open",
-    "named", "open_and_told", "answers",
+    "kind", "noise", "repeats", "studies", "recommended", "worse", "slower", "bad", "best_left_out", "sentences",
+    "open", "named", "open_and_told", "answers",
 )  # fmt: skip
 
 

@@ -40,13 +40,16 @@ def heading(answer: Answer, *, is_one_of_several: bool = False, width: int | Non
     return f"Answer{f' ({of})' if of else ''}: {answer.goal}"
 
 
-def lines(answer: Answer, metrics: Mapping[str, Metric] = BUILT_IN, width: int | None = None) -> list[tuple[str, str]]:
+def lines(
+    answer: Answer, metrics: Mapping[str, Metric] = BUILT_IN, width: int | None = None, gap: str = "  "
+) -> list[tuple[str, str]]:
     """Return at most five lines, each a label and a text: what to use, what is open, faster or cheaper, doubt, next.
 
     Args:
         answer: The answer.
         metrics: All metrics by column.
         width: Letters of a text; None: as many as it takes.
+        gap: Between the parts of a text.
     """
     found = list(_lines(answer, metrics))
     # What to use, what to doubt and what to run are always said; of the others those that come first.
@@ -54,18 +57,18 @@ def lines(answer: Answer, metrics: Mapping[str, Metric] = BUILT_IN, width: int |
     kept = []
     for label, parts in found:
         if label in _ALWAYS or spare > 0:
-            kept.append((label, _fitted(label, parts, width)))
+            kept.append((label, _fitted(label, parts, width, "; " if label == "doubt" else gap)))
             spare -= label not in _ALWAYS
     return kept
 
 
-def _fitted(label: str, parts: Sequence[str], width: int | None) -> str:
+def _fitted(label: str, parts: Sequence[str], width: int | None, gap: str) -> str:
     """Return parts of a line side by side; those that do not fit are left out from the end, then the first is cut.
 
     A command is never cut.
     """
     shown = [part for part in parts if part]
-    gap, least = ("; ", 1) if label == "doubt" else ("  ", 2 if label in _OF_ARMS else 1)
+    least = 2 if label in _OF_ARMS else 1
     while width and len(shown) > least and len(gap.join(shown)) > width:
         shown.pop()
     if width and label != "next" and (over := len(gap.join(shown)) - width) > 0:

@@ -126,7 +126,12 @@ class Content:
         return tuple(
             ShownAnswer(
                 heading(answer, is_one_of_several=several),
-                tuple(lines(answer, self.metrics)),
+                # The report itself is no next step here.
+                tuple(
+                    (label, text)
+                    for label, text in lines(answer, self.metrics, gap="; ")
+                    if not (label == "next" and text.startswith("dlbench report"))
+                ),
                 tuple(doubt.text for doubt in (*answer.doubts, *self.disturbed)),
                 tuple((arm.title, arm.reason) for arm in answer.arms if arm.word == "out"),
             )

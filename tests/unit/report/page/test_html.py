@@ -36,11 +36,11 @@ def test_everything_is_said_in_order(html):
     text = read_html(html).text("body")
     parts = [
         "dlbench report", "Does a second worker pay?", "The answer", "Answer: least training time",
-        "use", "mpi, 2 workers, batch 64 2.1 s", "doubt", "three repeats show little", "next", "All doubts",
+        "use", "mpi, 2 workers, batch 64; 2.1 s", "doubt", "three repeats show little", "All doubts",
         "Arms that were not compared", "1 of 3 runs did not complete",
+        "Training time", "n = 3.", "batch_size Against batch size. b.png b.svg b.csv",
         "study: 11 runs: 10 completed, 1 out-of-memory, 12 attempts", "Published shapes", "kim2023",
-        "holds training time falls", "cannot be told", "Charts", "Training time", "n = 3.",
-        "batch_size Against batch size. b.png b.svg b.csv", "1 chart could not be drawn",
+        "holds training time falls", "cannot be told", "Charts", "1 chart could not be drawn",
         "strategies: needs two strategies", "Runs", "throughput", "1,500", "What failed", "out-of-memory",
         "worker 0: no memory left", "RuntimeError: first line", "last line", "Scenario", "# What for?", "Machine",
         "AMD EPYC", "23.5 GiB", "none found", "Definitions", "nats",
