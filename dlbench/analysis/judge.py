@@ -25,8 +25,15 @@ from statistics import median
 
 import numpy as np
 
-from dlbench.analysis.statistics.rank_tests import Floats, a12, holm, mann_whitney
-from dlbench.analysis.statistics.welch import Difference, moderated, smallest_step, studentized_range_p
+from dlbench.analysis.statistics.rank_tests import Floats, holm, mann_whitney
+from dlbench.analysis.statistics.welch import (
+    SAME_DIGITS,
+    Difference,
+    moderated,
+    smallest_step,
+    studentized_range_p,
+    welch,
+)
 from dlbench.scenario.metrics import Metric
 
 # An arm is wrongly said to keep, or to lose, in at most this share of families.
@@ -259,12 +266,13 @@ def _pairs(arms: Sequence[Values], scale: _Scale) -> Difference:
     k = len(arms)
     values = [scale.of(arm) for arm in arms]
     mean = np.array([arm.mean() for arm in values])
-    gain = np.round(mean[:, None] - mean, 12)
+    gain = np.round(mean[:, None] - mean, SAME_DIGITS)
     repeats = set(arms[0])
     if len(repeats) >= PAIRED_FROM and all(set(arm) == repeats for arm in arms):
         table = np.stack([scale.of({key: arm[key] for key in sorted(repeats)}) for arm in arms])
         upper = np.triu_indices(k, 1)
-        spread = np.maximum(np.round(table[upper[0]] - table[upper[1]], 12).var(-1, ddof=1), 2 * least)
+        differences = np.round(table[upper[0]] - table[upper[1]], SAME_DIGITS)
+        spread = np.maximum(differences.var(-1, ddof=1), 2 * least)
         freedom = np.full(len(spread), len(repeats) - 1.0)
         if k > 2 and spread.min() > 0:
             spread, freedom = moderated(spread, freedom)
@@ -278,13 +286,8 @@ def _pairs(arms: Sequence[Values], scale: _Scale) -> Difference:
     variance = np.where(np.isnan(variance), np.nanmax(variance) if (n > 1).any() else np.inf, variance)
     if k > 2 and (n > 1).all() and variance.min() > 0:
         variance, freedom = moderated(variance, freedom)
-    a, b = (variance / n)[:, None], variance / n
-    with np.errstate(invalid="ignore", divide="ignore"):
-        free = (a + b) ** 2 / (a**2 / freedom[:, None] + b**2 / freedom) - 1
-    # A longer group counts as one of the shorter's length: its own spread says nothing of the other's.
-    fewest = np.minimum(freedom[:, None], freedom)
-    free = np.clip(np.nan_to_num(free, nan=1.0), fewest, 2 * fewest)
-    return Difference(gain, np.sqrt(a + b), free)
+    of_mean = variance / n
+    return Difference(gain, *welch(of_mean[:, None], of_mean, freedom[:, None], freedom))
 
 
 def _above(pairs: Difference, bound: float) -> Floats:
@@ -304,9 +307,8 @@ def _planned(a: Values, b: Values, metric: Metric) -> tuple[float, float, Differ
         both = _pairs((a, b), scale)
         pair = Difference(*(part[0, 1] for part in (both.estimate, both.error, both.freedom)))
         return float(_above(pair, -scale.margin)), float(pair.p), pair, scale
-    first, second = (sorted(arm.values()) for arm in (a, b))
-    p = float(mann_whitney([first], [second])[0])
-    ahead = scale.sign * (a12(first, second) - 0.5)
+    p, share_above = mann_whitney(tuple(a.values()), tuple(b.values()))
+    ahead = scale.sign * (share_above - 0.5)
     gain = math.copysign(math.inf, ahead) if ahead else 0.0
     return 1.0, p, Difference(np.asarray(gain), np.asarray(0.0), np.asarray(1.0)), scale
 

@@ -1,4 +1,4 @@
-"""The judge: what is shown to keep, what to lose, what is open and what would tell, and planned pairs of two studies."""
+"""The judge: what is shown to keep, what to lose, what is open and what would tell, and planned pairs."""
 
 import math
 from dataclasses import replace
@@ -88,7 +88,8 @@ def test_power_is_that_of_the_smallest_difference_that_is_named() -> None:
             judge([values(*arm) for arm in draw.tolist()], replace(ACCURACY, margin=1e-9)).judgements[1].verdict
             is LOSES
         )
-    # Two-sided 5% with six degrees of freedom finds 2.05 sigma in 64% of studies; a formula that forgot the spread would not.
+    # Two-sided 5% with six degrees of freedom finds 2.05 sigma in 64% of studies; a formula without the spread would
+    # not.
     assert 0.4 < shown / 1000 < 0.8
 
 
@@ -152,9 +153,8 @@ def pair(new: tuple[float, ...], base: tuple[float, ...], metric: Metric = TRAIN
 
 def test_a_planned_pair_is_better_worse_or_keeps() -> None:
     slower, same, faster = (tuple(factor * v for v in SECONDS) for factor in (1.1, 1.005, 0.9))
-    assert [(one.verdict, one.is_better) for one in (pair(slower, SECONDS), pair(same, SECONDS), pair(faster, SECONDS))] == [
-        (LOSES, False), (KEEPS, False), (KEEPS, True),
-    ]  # fmt: skip
+    found = [pair(new, SECONDS) for new in (slower, same, faster)]
+    assert [(one.verdict, one.is_better) for one in found] == [(LOSES, False), (KEEPS, False), (KEEPS, True)]
     assert pair((10.0, 14.0, 8.0), (11.0, 9.0, 13.0)).verdict is OPEN
 
 

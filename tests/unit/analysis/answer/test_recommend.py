@@ -76,7 +76,8 @@ def test_not_significant_is_not_equal() -> None:
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (trained("bad", 1.0, batch_size=64, validation_accuracy=[0.1, 0.11, 0.09, 0.1, 0.1]), "no better than knowing nothing"),
+        (trained("bad", 1.0, batch_size=64, validation_accuracy=[0.1, 0.11, 0.09, 0.1, 0.1]),
+         "no better than knowing nothing"),
         (trained("bad", 1.0, batch_size=64, validation_accuracy=[0.95, 0.1, 0.95, 0.95, 0.95]), "in 1 of 5 runs"),
         (trained("bad", 1.0, batch_size=64, validation_loss=[0.1, 52_642.0, 0.1, 0.1, 0.1]), "exploded in 1 of 5 runs"),
         (failed("bad", 3, "diverged", batch_size=64), "3 of 3 runs did not complete: 3 diverged"),
@@ -93,7 +94,8 @@ def test_an_arm_that_cannot_be_recommended_is_out_with_its_reason(bad: list[dict
 def test_nothing_is_recommended_where_nothing_is_learned() -> None:
     rate = {"learning_rate_base": 50.0}
     found = answer(
-        trained("a", 5.0, 0.1, **rate), trained("b", 9.0, 0.1, seed=3, **ALONE, **rate), trained("c", 2.0, 0.1, workers=4, seed=5, **rate)
+        trained("a", 5.0, 0.1, **rate), trained("b", 9.0, 0.1, seed=3, **ALONE, **rate),
+        trained("c", 2.0, 0.1, workers=4, seed=5, **rate)
     )  # fmt: skip
     assert found.use is None
     assert {one.word for one in found.arms} == {"out"}
@@ -145,7 +147,8 @@ def test_a_declared_condition_is_one() -> None:
 
 def test_one_worker_of_a_library_is_no_choice_beside_the_base_line() -> None:
     found = answer(
-        trained("mpi1", 9.9, workers=1), trained("mpi2", 6.0, workers=2, seed=3), trained("alone", 10.0, seed=5, **ALONE)
+        trained("mpi1", 9.9, workers=1), trained("mpi2", 6.0, workers=2, seed=3),
+        trained("alone", 10.0, seed=5, **ALONE)
     )  # fmt: skip
     assert named(found)["mpi1"].reason == "one worker alone does the same without messages"
     assert found.use is not None
@@ -214,7 +217,9 @@ def test_a_metric_of_a_script_decides_like_any_other() -> None:
     arms = [
         arm(name, {"train_time_s": noisy(seconds, 5, seed, 0.005), "perplexity": noisy(score, 5, seed + 9, 0.002)},
             batch_size=batch, command="train.py", model=None, dataset=None)
-        for name, seconds, score, batch, seed in (("a", 10.0, 20.0, 8, 0), ("b", 5.0, 25.0, 16, 1), ("c", 7.0, 20.05, 32, 2), ("d", 1.0, 50.0, 64, 3))
+        for name, seconds, score, batch, seed in (
+            ("a", 10.0, 20.0, 8, 0), ("b", 5.0, 25.0, 16, 1), ("c", 7.0, 20.05, 32, 2), ("d", 1.0, 50.0, 64, 3),
+        )
     ]  # fmt: skip
     found = answer(*arms, wanted=Wanted(metrics=METRICS))
     assert "perplexity within 2% of the best" in found.goal
@@ -250,7 +255,8 @@ def test_a_script_with_batches_of_its_own_is_the_first_doubt() -> None:
 
 def test_doubts_are_sorted_by_how_much_they_could_change_the_answer() -> None:
     found = answer(
-        [row | {"other_cpu_cores": 4.6, "warmup_detected": False} for row in SLOW], [row | {"steal_fraction": 0.05} for row in FAST]
+        [row | {"other_cpu_cores": 4.6, "warmup_detected": False} for row in SLOW],
+        [row | {"steal_fraction": 0.05} for row in FAST]
     )  # fmt: skip
     texts = [doubt.text for doubt in found.doubts]
     assert texts[:2] == [
@@ -266,8 +272,8 @@ def test_doubts_are_sorted_by_how_much_they_could_change_the_answer() -> None:
 def test_no_more_than_five_lines_and_no_wider_than_the_terminal(width: int | None) -> None:
     long = {"model": "a_model_with_a_long_name", "momentum": 0.9}
     arms = [
-        trained(f"a{n}", 10.0 - n, 0.95 - 0.02 * (n % 3), batch_size=2**n, workers=n, seed=n, learning_rate_base=0.1 * n, epochs=5 + n,
-                optimizer=f"optimizer{n}", **long)
+        trained(f"a{n}", 10.0 - n, 0.95 - 0.02 * (n % 3), batch_size=2**n, workers=n, seed=n,
+                learning_rate_base=0.1 * n, epochs=5 + n, optimizer=f"optimizer{n}", **long)
         for n in range(1, 8)
     ]  # fmt: skip
     found = lines(answer(*arms), width=width)
