@@ -29,8 +29,8 @@ METRICS = declared(
 # Spread of an arm's accuracies and of its times, of the quietest arms.
 SCATTER, JITTER = 0.004, 0.02
 COLUMNS = (
-    "kind", "noise", "repeats", "studies", "recommended", "worse", "slower", "bad", "best_left_out", "sentences", "open",
-    "open_and_told",
+    "kind", "noise", "repeats", "studies", "recommended", "worse", "slower", "bad", "best_left_out", "sentences",
+    "open", "open_and_told",
 )  # fmt: skip
 
 

@@ -39,7 +39,8 @@ def test_everything_is_said_in_order(tmp_path):
     text = html_of(markdown(content(study(tmp_path)))).text()
     parts = [
         "study", "Newest run started on 2026-11-21 04:15 UTC.", "The answer", "Answer: least training time",
-        "use: mpi, 2 workers, batch 64", "All doubts", "Arms that were not compared", "study: 11 runs: 10 completed, 1 out-of-memory, 12 attempts",
+        "use: mpi, 2 workers, batch 64", "All doubts", "Arms that were not compared",
+        "study: 11 runs: 10 completed, 1 out-of-memory, 12 attempts",
         "Published shapes", "training time falls", "cannot be told", "Arms", "Median [interval that covers at least",
         "steady samples/s", "efficiency:", "Charts", "Training time", "n = 3.", "Charts that could not be drawn",
         "strategies: needs two strategies", "What failed", "out-of-memory", "worker 1: RuntimeError: first line",
