@@ -14,7 +14,8 @@ p-values hold for all pairs of arms.
 
 Quantities whose margin is a share are compared by their logarithms. Arms that all share `PAIRED_FROM` repeats or more
 are compared in pairs by repeat and seed; with fewer, pairing costs more than it gains. Variances of three arms or more
-are moderated (`dlbench.analysis.statistics.welch`). `python -m tests.soak advice` measures how often all this errs.
+are moderated (`dlbench.analysis.statistics.welch`). `python -m tests.bench inference` measures how often all this errs,
+`python -m tests.soak advice` how often the answers that are made of it do.
 """
 
 import math
