@@ -147,7 +147,8 @@ def judge(arms: Sequence[Values], metric: Metric) -> Family:
     """
     if not arms or not all(arms) or not all(math.isfinite(value) for arm in arms for value in arm.values()):
         raise ValueError("a family needs finite values of each arm")
-    best, k, repeats = best_of(arms, metric), len(arms), tuple(map(len, arms))
+    k, repeats, medians = len(arms), tuple(map(len, arms)), [median(arm.values()) for arm in arms]
+    best = medians.index(max(medians) if metric.is_higher_better else min(medians))
     scale = _scale(arms, metric)
     pairs = _pairs(arms, scale)
     known = np.array(repeats) >= LEAST_REPEATS
@@ -175,12 +176,6 @@ def judge(arms: Sequence[Values], metric: Metric) -> Family:
             verdict, against, p = Verdict.LOSES, best, min(adjusted[place], worse[place, best])
         found.append(replace(family._between(place, against, verdict, SIGNIFICANCE / factors[place]), p=float(p)))
     return replace(family, judgements=tuple(found))
-
-
-def best_of(arms: Sequence[Values], metric: Metric) -> int:
-    """Return the place of the arm with the best median, the first of equals."""
-    medians = [median(arm.values()) for arm in arms]
-    return medians.index(max(medians) if metric.is_higher_better else min(medians))
 
 
 def judge_pairs(pairs: Sequence[tuple[Values, Values, Metric]]) -> tuple[Judgement, ...]:
