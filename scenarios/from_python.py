@@ -9,7 +9,8 @@ from the same epochs, because it makes more updates.
 import sys
 
 import dlbench
-from dlbench.analysis.compare.judgement import JudgementCase, judge
+from dlbench.analysis.judge import judge
+from dlbench.scenario.metrics import BUILT_IN
 
 output = sys.argv[1] if len(sys.argv) > 1 else "studies"
 
@@ -33,13 +34,21 @@ study = dlbench.run(
 print(study.runs.groupby("status").size().to_string())
 print(study.epochs.groupby(["batch_size", "epoch"])["train_loss"].median().unstack()[[1, 10, 30]].to_string())
 
-# 3. Judge: medians with intervals of each arm, and a test between two of them.
-arms = study.arms[study.arms["metric"] == "validation_accuracy"]
+# 3. Judge: medians with intervals of each arm, each arm against the best, and what to use.
+metric = "validation_accuracy"
+arms = study.arms[study.arms["metric"] == metric]
 print(arms[["label", "n", "median", "low", "high"]].to_string(index=False))
 completed = study.runs[study.runs["status"] == "completed"]
-scores = {size: tuple(rows["validation_accuracy"]) for size, rows in completed.groupby("batch_size")}
-(judgement,) = judge([JudgementCase(scores[16], scores[256], is_score=True)])
-print(f"batch 16 against 256: {judgement.verdict}, p = {judgement.p}, A12 = {judgement.a12:.2f}")
+scores = {
+    size: {(str(repeat),): value for repeat, value in zip(rows["repeat"], rows[metric], strict=True)}
+    for size, rows in completed.groupby("batch_size")
+}
+family = judge(list(scores.values()), BUILT_IN[metric])
+for size, judgement in zip(scores, family.judgements, strict=True):
+    against = list(scores)[judgement.against]
+    print(f"batch {size} against {against}: {judgement.verdict}, {100 * judgement.gain:+.1f} points")
+for answer in study.recommend().answers:
+    print(f"{answer.goal}: {answer.use.title if answer.use else 'open'}")
 
 # 4. Draw: a figure of matplotlib's, to be shown or changed, and the whole report.
 figure = study.figure("learning_curves")

@@ -40,16 +40,10 @@ UNSTEADY = " ~"
 ENDED = (Status.COMPLETED, Status.DIVERGED)
 
 
-def has_drifted(row: Row) -> bool:
-    """Whether the rate changed by more than 5% within the timed window."""
-    drift = row.get("rate_drift")
-    return drift is not None and abs(drift) > MOST_DRIFT
-
-
 def is_unsteady(row: Row) -> bool:
     """Whether step times had not settled, or the rate changed within the timed window."""
-    has_settled = row.get("warmup_detected")
-    return has_drifted(row) or (has_settled is not None and not has_settled)
+    has_settled, drift = row.get("warmup_detected"), row.get("rate_drift")
+    return (drift is not None and abs(drift) > MOST_DRIFT) or (has_settled is not None and not has_settled)
 
 
 def can_extend(row: Row) -> bool:
@@ -62,11 +56,6 @@ class BaseLine:
     """The completed runs of a base line, which many arms may share: what they say together is found once."""
 
     rows: tuple[Row, ...] = field(default=(), repr=False)
-
-    @cached_property
-    def names(self) -> frozenset[tuple[str | None, str]]:
-        """Study and name of each of its arms."""
-        return frozenset((row.get("study"), arm_name(row["run_id"])) for row in self.rows)
 
     @cached_property
     def rates(self) -> tuple[float, ...]:

@@ -1,30 +1,14 @@
-"""Statements, and how they say numbers, intervals and names: plain text in one line, three digits."""
+"""How numbers, intervals, differences and names are written: plain text in one line, three digits."""
 
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
 
-from dlbench.analysis.statistics.intervals import Interval, median_interval
+from dlbench.analysis.statistics.intervals import Interval
 from dlbench.scenario.metrics import Metric
-
-StatementKind = Literal["use", "why", "warning"]
 
 # Names in one sentence; more are counted.
 MOST_NAMES = 4
-
-
-@dataclass(frozen=True)
-class Statement:
-    """One sentence or two of an answer: what to use, why, or a warning against trusting it.
-
-    Attributes:
-        text: Plain text in one line; names in it are a user's own and may hold anything but control characters.
-        kind: Which of the three it is.
-    """
-
-    text: str
-    kind: StatementKind
 
 
 @dataclass(frozen=True)
@@ -50,10 +34,6 @@ class Unit:
             return self.shown(interval.value)
         farther = max(interval.high - interval.value, interval.value - interval.low)
         return f"{self.shown(interval.value)} ±{_margin(farther / abs(interval.value))}"
-
-    def spread(self, values: Iterable[float]) -> str:
-        """Return the median of one or more finite values with its interval."""
-        return self.with_ends(median_interval(list(values)))
 
 
 def number(value: float) -> str:
@@ -113,11 +93,8 @@ def difference(metric: Metric, value: float, *, signed: bool = True, unit: str |
     return f"{text} {of if unit is None else unit}".rstrip()
 
 
-SECONDS = Unit(number, " s")
-RATE = Unit(number, " samples/s")
 SCORE = Unit("{:.4f}".format)
 SHARE = Unit(percent)
-RATIO = Unit(number, " times")
 
 
 def duration(seconds: float | None) -> str:

@@ -13,9 +13,9 @@ difference from another one is more than the margin and more than chance, with p
 
 Quantities whose margin is a share are compared by their logarithms. Arms that all share `PAIRED_FROM` repeats or more
 are compared in pairs by repeat and seed; with fewer, pairing costs more than it gains. Variances of three arms or more
-are moderated (`dlbench.analysis.statistics.welch`). Arms that are shown to be worse than the best by
-more than the margin are set aside, and the others judged among themselves. `python -m tests.soak advice` measures how
-often all this errs.
+are moderated (`dlbench.analysis.statistics.welch`). Arms that are shown to be worse than the best by more than the
+margin are set aside, and the others judged among themselves. `python -m tests.bench inference` measures how often all
+this errs, `python -m tests.soak advice` how often the answers that are made of it do.
 """
 
 import math
@@ -26,8 +26,16 @@ from statistics import median
 
 import numpy as np
 
-from dlbench.analysis.statistics.rank_tests import Floats, a12, holm, mann_whitney
-from dlbench.analysis.statistics.welch import Difference, moderated, smallest_step, studentized_range_p
+from dlbench.analysis.statistics.rank_tests import Floats, holm, mann_whitney
+from dlbench.analysis.statistics.welch import (
+    SAME_DIGITS,
+    Difference,
+    are_wild,
+    moderated,
+    smallest_step,
+    studentized_range_p,
+    welch,
+)
 from dlbench.scenario.metrics import Metric
 
 # An arm is wrongly said to keep, or to lose, in at most this share of families.
@@ -161,7 +169,8 @@ def judge(arms: Sequence[Values], metric: Metric) -> Family:
 
 def _judged_once(arms: Sequence[Values], metric: Metric) -> Family:
     """Return the family of arms of which none has been shown to lose so far."""
-    best, k, repeats = best_of(arms, metric), len(arms), tuple(map(len, arms))
+    k, repeats, medians = len(arms), tuple(map(len, arms)), [median(arm.values()) for arm in arms]
+    best = medians.index(max(medians) if metric.is_higher_better else min(medians))
     scale = _scale(arms, metric)
     pairs = _pairs(arms, scale)
     known = np.array(repeats) >= LEAST_REPEATS
@@ -193,12 +202,6 @@ def _judged_once(arms: Sequence[Values], metric: Metric) -> Family:
         one = family._between(place, against, verdict, SIGNIFICANCE / factors[place], of_all=k > 1)
         found.append(replace(one, p=float(p), is_far=is_far))
     return replace(family, judgements=tuple(found))
-
-
-def best_of(arms: Sequence[Values], metric: Metric) -> int:
-    """Return the place of the arm with the best median, the first of equals."""
-    medians = [median(arm.values()) for arm in arms]
-    return medians.index(max(medians) if metric.is_higher_better else min(medians))
 
 
 def judge_pairs(pairs: Sequence[tuple[Values, Values, Metric]]) -> tuple[Judgement, ...]:
@@ -285,15 +288,21 @@ def _pairs(arms: Sequence[Values], scale: _Scale) -> Difference:
     k = len(arms)
     values = [scale.of(arm) for arm in arms]
     mean = np.array([arm.mean() for arm in values])
-    gain = np.round(mean[:, None] - mean, 12)
+    gain = np.round(mean[:, None] - mean, SAME_DIGITS)
     repeats = set(arms[0])
     if len(repeats) >= PAIRED_FROM and all(set(arm) == repeats for arm in arms):
         table = np.stack([scale.of({key: arm[key] for key in sorted(repeats)}) for arm in arms])
         upper = np.triu_indices(k, 1)
-        spread = np.maximum(np.round(table[upper[0]] - table[upper[1]], 12).var(-1, ddof=1), 2 * least)
+        differences = np.round(table[upper[0]] - table[upper[1]], SAME_DIGITS)
+        spread = np.maximum(differences.var(-1, ddof=1), 2 * least)
         freedom = np.full(len(spread), len(repeats) - 1.0)
-        if k > 2 and spread.min() > 0:
-            spread, freedom = moderated(spread, freedom)
+        of_arms = np.maximum(table.var(-1, ddof=1), least)
+        if k > 2 and min(spread.min(), of_arms.min()) > 0:
+            # A pair is as wild as one of its arms.
+            is_wild = are_wild(of_arms, np.full(k, len(repeats) - 1.0))
+            is_tame = ~(is_wild[upper[0]] | is_wild[upper[1]])
+            if is_tame.sum() > 2:
+                spread[is_tame], freedom[is_tame] = moderated(spread[is_tame], freedom[is_tame])
         error, free = np.zeros((k, k)), np.ones((k, k))
         error[upper], free[upper] = np.sqrt(spread / len(repeats)), np.minimum(freedom, (k - 1) * (len(repeats) - 1))
         return Difference(gain, error + error.T, np.maximum(free, free.T))
@@ -304,13 +313,8 @@ def _pairs(arms: Sequence[Values], scale: _Scale) -> Difference:
     variance = np.where(np.isnan(variance), np.nanmax(variance) if (n > 1).any() else np.inf, variance)
     if k > 2 and (n > 1).all() and variance.min() > 0:
         variance, freedom = moderated(variance, freedom)
-    a, b = (variance / n)[:, None], variance / n
-    with np.errstate(invalid="ignore", divide="ignore"):
-        free = (a + b) ** 2 / (a**2 / freedom[:, None] + b**2 / freedom) - 1
-    # A longer group counts as one of the shorter's length: its own spread says nothing of the other's.
-    fewest = np.minimum(freedom[:, None], freedom)
-    free = np.clip(np.nan_to_num(free, nan=1.0), fewest, 2 * fewest)
-    return Difference(gain, np.sqrt(a + b), free)
+    of_mean = variance / n
+    return Difference(gain, *welch(of_mean[:, None], of_mean, freedom[:, None], freedom))
 
 
 def _above(pairs: Difference, bound: float) -> Floats:
@@ -330,9 +334,8 @@ def _planned(a: Values, b: Values, metric: Metric) -> tuple[float, float, Differ
         both = _pairs((a, b), scale)
         pair = Difference(*(part[0, 1] for part in (both.estimate, both.error, both.freedom)))
         return float(_above(pair, -scale.margin)), float(pair.p), pair, scale
-    first, second = (sorted(arm.values()) for arm in (a, b))
-    p = float(mann_whitney([first], [second])[0])
-    ahead = scale.sign * (a12(first, second) - 0.5)
+    p, share_above = mann_whitney(tuple(a.values()), tuple(b.values()))
+    ahead = scale.sign * (share_above - 0.5)
     gain = math.copysign(math.inf, ahead) if ahead else 0.0
     return 1.0, p, Difference(np.asarray(gain), np.asarray(0.0), np.asarray(1.0)), scale
 

@@ -47,7 +47,7 @@ def read_share(text: str) -> float:
 )  # fmt: skip
 @click.option(
     "--noise", default="2%", show_default=True, metavar="2%",
-    help="Medians no further apart than this are neither better nor worse.",
+    help="The smallest difference of times, rates and losses that matters.",
 )  # fmt: skip
 @click.option(
     "--format", "form", type=click.Choice(["text", "markdown", "csv", "junit"]), default="text", show_default=True,

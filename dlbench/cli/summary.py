@@ -1,4 +1,4 @@
-"""Results of a study: the arms, what cannot be told apart, which runs failed and why, and where the files are."""
+"""Results of a study: the arms, the answer, which runs failed and why, and where the files are."""
 
 import shlex
 from collections.abc import Iterable, Sequence

@@ -31,7 +31,7 @@ CSV_COLUMNS = (
 )
 
 # What a reader looks for first.
-_NOTABLE = tuple(finding for finding in ChangeKind if finding not in (ChangeKind.CANNOT_BE_TOLD, ChangeKind.TOO_FEW))
+_NOTABLE = set(ChangeKind) - {ChangeKind.KEEPS, ChangeKind.CANNOT_BE_TOLD, ChangeKind.TOO_FEW}
 _KINDS = {"machine": "machines", "versions": "versions"}
 _ORDER = {finding: place for place, finding in enumerate(ChangeKind)}
 
@@ -54,8 +54,10 @@ def rules(comparison: Comparison) -> list[str]:
     if comparison.refused:
         return []
     over = counted(comparison.family, "comparison")
-    apart = f"medians more than {percent(comparison.noise)} apart"
-    said = [f"Better or worse: p <= {SIGNIFICANCE:g} after Holm's correction over {over}, and {apart}."]
+    margin = f"{percent(comparison.noise)} of times, rates and losses, 1 point of accuracies"
+    said = [
+        f"Better, worse: by more than {margin}. Keeps: no worse by that. All p <= {SIGNIFICANCE:g}, Holm over {over}."
+    ]
     said.append(
         "Intervals are of each number by itself: where they are apart, the correction may still not tell a change."
     )

@@ -4,7 +4,7 @@ python -m tests.bench                      every section but the extra ones, on 
 python -m tests.bench resnet20 hook        only these
 python -m tests.bench --quick cnn          two short turns in a temporary folder, to try whether everything works
 python -m tests.bench tables               no measurement: make the tables of results/bench/README.md anew
-python -m tests.bench inference            no measurement: simulate the statistics into results/bench/inference
+python -m tests.bench inference            no measurement: simulate the judge into results/bench/inference
 """
 
 import argparse
@@ -20,7 +20,7 @@ from tests.bench.tables import block, update
 
 RESULTS = ROOT / "results" / "bench"
 TABLES, INFERENCE = "tables", "inference"
-QUICK_STUDIES = 100
+QUICK_FAMILIES = 100
 
 
 def main() -> int:
@@ -31,7 +31,7 @@ def main() -> int:
         for name in chosen:
             if name == INFERENCE:
                 inference.bench(
-                    None if options.quick else options.output, QUICK_STUDIES if options.quick else inference.STUDIES
+                    None if options.quick else options.output, QUICK_FAMILIES if options.quick else inference.FAMILIES
                 )
             elif name != TABLES:
                 measure(name, SECTIONS[name], options.turns, Path(folder) if options.quick else RESULTS, options.quick)

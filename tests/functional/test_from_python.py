@@ -17,7 +17,8 @@ def test_a_study_from_python(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     (study,) = (tmp_path / "studies").iterdir()
     assert "completed    15" in done.stdout
-    assert "batch 16 against 256: " in done.stdout
+    assert "batch 256 against 16: loses" in done.stdout
+    assert "of the best: batch" in done.stdout
     assert (study / "learning_curves.png").stat().st_size > 10_000
     assert done.stdout.splitlines()[-1] == str(study / "report" / "report.html")
     assert (study / "report" / "report.html").is_file()

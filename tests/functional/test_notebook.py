@@ -72,5 +72,5 @@ def test_its_cells_run_and_say_what_the_study_says(notebook: nbformat.NotebookNo
     one, two = times("batch_size=16 workers=1"), times("batch_size=16 workers=2")
     assert f"<td>{round(median(one), 2):.2f}</td>" in found["shown"][0][1]
     assert found["legends"] == [2, 1, 3]
-    assert "two workers against one: better" in found["printed"]
+    assert "two workers against one: keeps, better: True" in found["printed"]
     assert f"{median(two) / median(one):.2f} times the training time" in found["printed"]

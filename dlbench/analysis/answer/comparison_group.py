@@ -11,7 +11,6 @@ from dlbench.analysis.formatting import one_line
 from dlbench.analysis.groups import (
     ALONE,
     TASK,
-    Names,
     column_of,
     condition_text,
     described,
@@ -56,16 +55,13 @@ class ComparisonGroup:
         return tuple(arm for arm in self.arms if arm.completed)
 
 
-def comparison_groups(
-    runs: "pd.DataFrame", names: Names = naming, given: Collection[str] = ()
-) -> list[ComparisonGroup]:
+def comparison_groups(runs: "pd.DataFrame", given: Collection[str] = ()) -> list[ComparisonGroup]:
     """Return the comparison groups of a report, in the order of their first runs, real ones before emulated ones.
 
     A base line of one worker, which no link holds up, is in the group of every condition.
 
     Args:
         runs: The last attempt of each run: columns of `runs.csv` and `placement`.
-        names: Returns the settings that titles of arms state.
         given: Settings that are conditions beside those that always are.
     """
     every = arms(records(runs))
@@ -90,7 +86,7 @@ def comparison_groups(
     titles = [title for title, *_ in found]
     ordered = sorted(found, key=lambda key: (titles.index(key[0]), key[1]))
     names_of = [*conditions, *([LINK] if len(set(links.values())) > 1 else [])]
-    return [_group(key[0], found[key], runs, names, dict(zip(names_of, key[2], strict=False))) for key in ordered]
+    return [_group(key[0], found[key], runs, dict(zip(names_of, key[2], strict=False))) for key in ordered]
 
 
 def _conditions(every: Sequence[Arm], given: Collection[str]) -> list[str]:
@@ -125,12 +121,10 @@ def _title(row: Row) -> str:
     return " on ".join(one_line(row[key]) for key in TASK if row.get(key)) or "a task without a name"
 
 
-def _group(
-    title: str, own: Sequence[Arm], runs: "pd.DataFrame", names: Names, given: Mapping[str, Any]
-) -> ComparisonGroup:
+def _group(title: str, own: Sequence[Arm], runs: "pd.DataFrame", given: Mapping[str, Any]) -> ComparisonGroup:
     chosen_names = {(arm.study, arm.name) for arm in own}
     chosen = runs[[key in chosen_names for key in zip(runs["study"], map(arm_name, runs["run_id"]), strict=True)]]
-    keys = names(chosen)
+    keys = naming(chosen)
     titles = _titles(own, keys)
     titled = tuple(replace(arm, title=text) for arm, text in zip(own, titles, strict=True))
     emulated = emulation(arm.emulated for arm in own).replace(";", ", ")

@@ -12,7 +12,6 @@ from dlbench.analysis.answer.comparison_group import ComparisonGroup, comparison
 from dlbench.analysis.answer.decide import Wanted, decide
 from dlbench.analysis.answer.lines import open_arms
 from dlbench.analysis.formatting import counted
-from dlbench.analysis.groups import Names, naming
 from dlbench.records import files
 from dlbench.records.outcome import Status
 from dlbench.scenario.metrics import Metric
@@ -43,7 +42,6 @@ def recommend(
     runs: "pd.DataFrame",
     wanted: Wanted,
     places: Mapping[str, StudyPlace] | None = None,
-    names: Names = naming,
     given: Collection[str] = (),
 ) -> tuple[Answer, ...]:
     """Return the answers of some studies.
@@ -52,11 +50,10 @@ def recommend(
         runs: The last attempt of each run, completed or not: columns of `runs.csv` and `placement`.
         wanted: Goal, metrics and prices.
         places: Where each study is, by its name; commands are named for those alone.
-        names: Returns the settings that titles of arms state.
         given: Settings that are conditions beside those that always are.
     """
     found = []
-    for group in comparison_groups(runs, names, given):
+    for group in comparison_groups(runs, given):
         places_here = [place for arm in group.arms if (place := (places or {}).get(arm.study or ""))]
         missing = sum(place.missing for place in dict.fromkeys(places_here))
         answer = decide(group, wanted)

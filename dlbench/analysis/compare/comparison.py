@@ -84,7 +84,7 @@ class Comparison:
     Attributes:
         base_name: Name of the base.
         new_name: Name of the new study.
-        noise: Share by which medians must differ besides being significant.
+        noise: The smallest share of times, rates and losses that matters.
         changes: One for each metric of each arm that both have, and one for each arm that one lacks or that fails.
         refused: Why they cannot be compared; there are no changes then.
         warnings: In what else they differ.
@@ -135,7 +135,7 @@ def compare(
     Args:
         base: The last attempt of each run of the base: columns of `runs.csv`.
         new: The same of the new study.
-        noise: Medians that differ by no more than this share are not called better or worse.
+        noise: The smallest share of times, rates and losses that matters.
         machines: The two `machine.json`; empty where one is not known.
         declared: Metrics that the scenarios declare.
     """

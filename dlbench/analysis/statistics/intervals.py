@@ -3,7 +3,7 @@
 The interval of a median lies between order statistics: exact for any distribution, at any number of values; what it
 covers is stated, because few repeats cannot cover 95%. The interval of a ratio is Welch's, of logarithms: it covers
 95% at two repeats and more, at any ratio of spreads (`python -m tests.bench inference`), and is wide where repeats are
-few.
+few. Neither is corrected for other arms: what differs, `dlbench.analysis.judge` says.
 """
 
 import math
@@ -38,8 +38,8 @@ class Interval:
     coverage: float | None
 
 
-def median_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
-    """Return the median of one or more values with an interval that covers at least `level`, or what n values can.
+def median_interval(values: Sequence[float]) -> Interval:
+    """Return the median of one or more values with an interval that covers at least 95%, or what n values can.
 
     Raises:
         ValueError: There is no value.
@@ -50,11 +50,11 @@ def median_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     middle = float(median(ordered))
     if n == 1:
         return Interval(middle, None, None, 1, None)
-    depth = order_statistic_depth(n, level)
+    depth = order_statistic_depth(n)
     return Interval(middle, ordered[depth - 1], ordered[n - depth], n, order_statistic_coverage(n, depth))
 
 
-def censored_median(reached: Sequence[float], ended: Sequence[float], level: float = LEVEL) -> Interval | None:
+def censored_median(reached: Sequence[float], ended: Sequence[float]) -> Interval | None:
     """Return the median of right-censored values: some runs ended before they reached what is measured.
 
     Such a run would have reached it later, or never. It counts as later than all others, and a median or an end of its
@@ -63,19 +63,18 @@ def censored_median(reached: Sequence[float], ended: Sequence[float], level: flo
     Args:
         reached: The value of each run that reached it.
         ended: What each other run had come to when it ended: its value would be at least that.
-        level: Of the interval.
 
     Returns:
         None where there is no run, or the median depends on the values that are not known.
     """
     if not ended:
-        return median_interval(reached, level) if reached else None
+        return median_interval(reached) if reached else None
     places = _known_places(reached, ended)
     n = len(places)
     low, high = places[(n - 1) // 2], places[n // 2]
     if low is None or high is None:
         return None
-    depth = order_statistic_depth(n, level)
+    depth = order_statistic_depth(n)
     first, last = places[depth - 1], places[n - depth]
     if first is None or last is None:
         return Interval((low + high) / 2, None, None, n, None)
@@ -89,8 +88,8 @@ def _known_places(reached: Sequence[float], ended: Sequence[float]) -> list[floa
     return [early if early == late else None for early, late in zip(earliest, latest, strict=True)]
 
 
-def ratio_interval(numerator: Sequence[float], denominator: Sequence[float], level: float = LEVEL) -> Interval:
-    """Return median(numerator) / median(denominator) with an interval that covers `level`.
+def ratio_interval(numerator: Sequence[float], denominator: Sequence[float]) -> Interval:
+    """Return median(numerator) / median(denominator) with an interval that covers 95%.
 
     It is that of the ratio of geometric means, and reaches to the ratio of medians where that lies beyond: few values
     say more of their mean than of their median. Both are the same where logarithms scatter evenly to both sides.
@@ -98,16 +97,21 @@ def ratio_interval(numerator: Sequence[float], denominator: Sequence[float], lev
     Raises:
         ValueError: Either has no value, or a denominator is not above zero.
     """
+    from scipy.special import stdtrit
+
     if not numerator or not denominator or min(denominator) <= 0:
         raise ValueError("a ratio needs values on both sides, and denominators above zero")
     value = float(median(numerator) / median(denominator))
     n = min(len(numerator), len(denominator))
     if n == 1 or min(numerator) <= 0:
         return Interval(value, None, None, n, None)
-    found = welch(np.log(numerator), np.log(denominator))
+    logs = [np.log(values) for values in (numerator, denominator)]
+    of_means = [np.asarray(one.var(ddof=1) / len(one)) for one in logs]
+    error, freedom = welch(*of_means, *(np.asarray(len(one) - 1.0) for one in logs))
+    half = float(stdtrit(freedom, (1 + LEVEL) / 2) * error)
     with np.errstate(over="ignore"):
-        low, high = np.exp(found.estimate + found.margin(level) * np.array([-1, 1])).tolist()
-    return Interval(value, min(low, value), max(high, value), n, level)
+        low, high = np.exp(logs[0].mean() - logs[1].mean() + half * np.array([-1, 1])).tolist()
+    return Interval(value, min(low, value), max(high, value), n, LEVEL)
 
 
 def order_statistic_coverage(n: int, depth: int) -> float:
@@ -119,12 +123,12 @@ def order_statistic_coverage(n: int, depth: int) -> float:
 
 
 @lru_cache(maxsize=1024)
-def order_statistic_depth(n: int, level: float = LEVEL) -> int:
-    """Return the depth of the narrowest pair of n order statistics that covers `level`; 1 where none does."""
+def order_statistic_depth(n: int) -> int:
+    """Return the depth of the narrowest pair of n order statistics that covers 95%; 1 where none does."""
     ways, outside = 1, 0
     for depth in range(n // 2 + 1):
         outside += ways
-        if outside / (1 << (n - 1)) > 1 - level:
+        if outside / (1 << (n - 1)) > 1 - LEVEL:
             return max(depth, 1)
         ways = ways * (n - depth) // (depth + 1)
     return 1

@@ -4,7 +4,6 @@ import pytest
 
 from dlbench.analysis.formatting import (
     SCORE,
-    SECONDS,
     SHARE,
     chance,
     counted,
@@ -15,6 +14,7 @@ from dlbench.analysis.formatting import (
     one_line,
     percent,
     quantity,
+    unit_of,
 )
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.scenario.metrics import BUILT_IN, TRAIN_TIME, MetricDeclaration
@@ -39,10 +39,9 @@ def test_shares(value, said):
 
 
 def test_intervals_say_the_unit_once():
-    assert SECONDS.with_ends(Interval(41.4, 39.9, 42.7, 5, 0.9375)) == "41.4 s [39.9, 42.7]"
+    assert unit_of(TRAIN_TIME).with_ends(Interval(41.4, 39.9, 42.7, 5, 0.9375)) == "41.4 s [39.9, 42.7]"
     assert SHARE.with_ends(Interval(0.99, 0.95, 1.0, 3, 0.9)) == "99% [95%, 100%]"
     assert SCORE.with_ends(Interval(0.95, None, None, 1, None)) == "0.9500"
-    assert SECONDS.spread([3.0, 1.0, 2.0]) == "2 s [1, 3]"
 
 
 def test_what_a_terminal_would_obey_is_left_out():

@@ -2,9 +2,10 @@
 
 import pytest
 
-from dlbench.analysis.formatting import SECONDS, rounded
+from dlbench.analysis.formatting import rounded, unit_of
 from dlbench.analysis.short_rate import short_rate
 from dlbench.analysis.statistics.intervals import Interval
+from dlbench.scenario.metrics import TRAIN_TIME
 
 
 def row(samples: int | None, window_s: float | None, steps: int | None = 100, rate: float | None = None) -> dict:
@@ -33,6 +34,7 @@ def test_two_digits_and_a_prefix() -> None:
 
 
 def test_a_margin_is_never_narrower_than_the_interval() -> None:
-    assert SECONDS.with_margin(Interval(100.0, 98.9, 100.5, 5, 0.93)) == "100 s ±2%"
-    assert SECONDS.with_margin(Interval(100.0, 99.95, 100.51, 5, 0.93)) == "100 s ±0.6%"
-    assert SECONDS.with_margin(Interval(100.0, None, None, 1, None)) == "100 s"
+    seconds = unit_of(TRAIN_TIME)
+    assert seconds.with_margin(Interval(100.0, 98.9, 100.5, 5, 0.93)) == "100 s ±2%"
+    assert seconds.with_margin(Interval(100.0, 99.95, 100.51, 5, 0.93)) == "100 s ±0.6%"
+    assert seconds.with_margin(Interval(100.0, None, None, 1, None)) == "100 s"

@@ -36,7 +36,7 @@ def test_the_verdict_comes_first_and_the_rest_is_folded():
     assert "cannot be told |" not in outside(text)
     assert text.count("cannot be told |") == 2
     assert text.count("<details>") == text.count("</details>") == 2
-    assert "p &lt;= 0.05 after Holm's correction over 4 comparisons, and medians more than 2.0% apart" in outside(text)
+    assert "All p &lt;= 0.05, Holm over 4 comparisons." in outside(text)
 
 
 def test_every_row_of_a_table_has_as_many_cells():
