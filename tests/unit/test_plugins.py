@@ -54,7 +54,7 @@ def _forget() -> None:
     plugins.load.cache_clear()
     plugins._table.cache_clear()
     plugins._installed.cache_clear()
-    plugins._built_in.cache_clear()
+    plugins.built_in.cache_clear()
 
 
 def refused(name: str, kind: str = "models") -> str:

@@ -15,7 +15,7 @@ def comparison(tmp_path: Path, column: str, first: dict[str, Any], second: dict[
     rows = [*repeats(5, workers=1, **first), *repeats(5, workers=2, **second)]
     (arms,) = report_data(*rows, tmp_path=tmp_path).arms.values()
     one, two = sorted(arms, key=lambda arm: arm.first["workers"])
-    return compared([(8, one, two)], column)[0]
+    return compared([(8, one, two)], column, [one, two])[0]
 
 
 @pytest.mark.parametrize(
@@ -30,24 +30,21 @@ def test_times_are_compared_where_work_is_equal_within_a_thousandth(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("column", "values", "said"),
+    ("column", "values", "words"),
     [
-        (
-            "train_time_s",
-            [value + 0.1 for value in reversed(TIMES)],
-            "differences of 1.9% are shown with a power of 0.8, 12 repeats would probably tell",
-        ),
+        ("train_time_s", [10.0, 10.9, 9.4, 10.5, 9.6], ("**open** (batch 8; differences of ", "would probably tell")),
         (
             "validation_accuracy",
             [0.8, 0.6, 0.7, 0.9, 0.7],
-            "differences of 24.5 points are shown with a power of 0.8, more than 100 repeats would probably tell",
+            ("points are shown with a power of 0.8, more than 100 more",),
         ),
-        ("train_time_s", [1.015 * value for value in TIMES], ""),
+        ("train_time_s", [1.005 * value for value in TIMES], ("**no worse** (batch 8)",)),
+        ("train_time_s", [1.1 * value for value in TIMES], ("**less** (batch 8)",)),
     ],
 )
-def test_what_cannot_be_told_apart_has_the_power_of_its_repeats(
-    tmp_path: Path, column: str, values: list[float], said: str
+def test_what_is_open_has_the_power_of_its_repeats(
+    tmp_path: Path, column: str, values: list[float], words: tuple[str, ...]
 ) -> None:
     first = {column: TIMES if column == "train_time_s" else [0.7, 0.6, 0.75, 0.85, 0.7], "samples_seen": 100}
-    expected = f"**cannot be told apart** (batch 8; {said})" if said else "**less than 2.0% apart** (batch 8)"
-    assert verdicts([comparison(tmp_path, column, first, {column: values, "samples_seen": 100})]) == expected
+    said = verdicts([comparison(tmp_path, column, first, {column: values, "samples_seen": 100})])
+    assert all(word in said for word in words), said
