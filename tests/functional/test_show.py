@@ -61,7 +61,7 @@ def test_a_study_is_shown_as_its_run_ended(folder: Path) -> None:
     text = dlbench("show", str(newest("good")))
     assert text.startswith(f"study {newest('good')}: 4 of 4 runs have ended\n")
     assert printed.endswith(text.partition("\n")[2])
-    assert printed.splitlines()[-1].endswith(f"dlbench report {newest('good')}")
+    assert printed.splitlines()[-1].startswith(f"  next    dlbench run --study {newest('good')} --repeats 5")
 
 
 def test_the_newest_is_the_default() -> None:
@@ -72,8 +72,9 @@ def test_a_published_study_needs_no_record() -> None:
     published = Path(__file__).parents[2] / "results" / "digits-batch-workers"
     text = dlbench("show", str(published))
     assert text.startswith("Results. Median [interval that covers")
-    assert text.splitlines()[-1].endswith(f"dlbench report {published}")
-    assert json.loads(dlbench("show", str(published), "--json"))["answer"]
+    assert f"all doubts: dlbench report {published}\n" in text
+    assert text.splitlines()[-1].startswith("  next    dlbench r")
+    assert json.loads(dlbench("show", str(published), "--json"))["answers"]
 
 
 def test_json_is_for_programs() -> None:
@@ -81,7 +82,9 @@ def test_json_is_for_programs() -> None:
     assert (found["runs"], found["completed"], found["failed"]) == (4, 4, {})
     assert [arm["completed"] for arm in found["arms"]] == [2, 2]
     assert all(arm["metrics"]["train_time_s"]["median"] > 0 for arm in found["arms"])
-    assert {one["kind"] for one in found["answer"]} == {"use", "why", "warning"}
+    (answer,) = found["answers"]
+    assert {arm["word"] for arm in answer["arms"]} <= {"keeps", "loses", "open", "out"}
+    assert json.loads(dlbench("recommend", str(newest("good")), "--json"))["answers"] == found["answers"]
     failed = json.loads(dlbench("show", "--json"))
     assert (failed["completed"], failed["arms"]) == (0, [])
     assert all("no data" in reason for reason in failed["failed"].values())
@@ -98,9 +101,11 @@ def test_a_study_that_is_running_recommends_nothing(tmp_path: Path) -> None:
     text = dlbench("show", str(study))
     assert text.startswith(f"study {study}: 2 of 4 runs have ended\n")
     assert text.count("no outcome yet") == 2
-    assert "no answer yet: 2 runs are still to be made" in text
-    assert "For the least" not in text
-    assert json.loads(dlbench("show", str(study), "--json"))["answer"] == []
+    assert "no answer yet: 2 runs to be made" in text
+    assert text.splitlines()[-1].startswith(f"  next    dlbench run --study {study}  2 runs to be made")
+    (answer,) = json.loads(dlbench("show", str(study), "--json"))["answers"]
+    assert (answer["use"], answer["missing"]) == (None, 2)
+    assert CliRunner().invoke(group, ["recommend", str(study)]).exit_code == 4
 
 
 def test_logs_are_those_of_a_run_named_by_a_part_of_its_name(folder: Path) -> None:
@@ -153,7 +158,7 @@ def test_watching_shows_the_last_row_and_ends_with_the_study(tmp_path: Path) -> 
     finally:
         assert running.wait(60) == 0
     assert f"study {study}: 4 of 4 runs have ended\n" in text
-    assert text.splitlines()[-1].endswith(f"dlbench report {study}")
+    assert text.splitlines()[-1].startswith(f"  next    dlbench run --study {study} --repeats 5")
 
     (study / "runs.csv").unlink()
     for outcome in study.glob("runs/*/1/outcome.json"):
