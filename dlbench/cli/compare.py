@@ -76,13 +76,16 @@ def command(
     compared.
     """
     from dlbench.analysis.compare.comparison import compare
+    from dlbench.report.answers import metrics_of
     from dlbench.report.data import read
+    from dlbench.scenario.metrics import BUILT_IN
 
     ignored, share = read_ignored(ignore), read_share(noise)
     allowed = None if fail_above is None else read_share(fail_above)
     before, after = read([base]), read([new])
     machines = (before.studies[0].machine, after.studies[0].machine)
-    found = compare(before.runs, after.runs, share, machines=machines)
+    declared = [metric for name, metric in metrics_of(after).items() if name not in BUILT_IN]
+    found = compare(before.runs, after.runs, share, machines=machines, declared=declared)
     code, refusal = COMPLETED, None
     try:
         code = _verdict(found, allowed, ignored)

@@ -101,7 +101,7 @@ def _show(console: "Console", path: Path, folder: "Folder | None", rows: "Sequen
     from dlbench.study.attempts import attempts_of, statuses
 
     if folder is None:
-        show(console, path, rows, answers=answer(console, path) if rows else ())
+        show(console, path, rows, answers=answer(console, path, rows))
         return
     found = statuses(folder, rows)
     waiting = [name for name, status in found.items() if status is None]

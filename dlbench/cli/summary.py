@@ -13,6 +13,7 @@ from dlbench.records import files
 from dlbench.records.columns import TABLES
 from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
+from dlbench.scenario.run_spec import arm_name
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,18 +29,18 @@ def show_study(console: "Console", folder: "Folder", rows: Sequence[Row]) -> Non
     from dlbench.study.folder import scenario_of
 
     order = reading_order(scenario_of(folder), folder.record.runs)
-    show(console, folder.path, rows, order, answer(console, folder.path) if rows else ())
+    show(console, folder.path, rows, order, answer(console, folder.path, rows))
 
 
-def answer(console: "Console", path: Path) -> "list[str]":
-    """Return the lines of the answer of a study on disk."""
+def answer(console: "Console", path: Path, rows: Sequence[Row]) -> list[str]:
+    """Return the lines of the answer of a study on disk; none where there is nothing to choose between."""
+    if len({arm_name(row["run_id"]) for row in rows}) < 2 and all(row.get("target_value") is None for row in rows):
+        return []  # it needs no pandas either
     from dlbench.cli.tables import answer_lines
     from dlbench.report.answers import answers_of, metrics_of
     from dlbench.report.data import read
 
     data = read([path])
-    if data.runs["arm"].nunique() < 2 and data.runs["target_value"].isna().all():
-        return []  # there is nothing to choose between
     return list(answer_lines(answers_of(data), metrics_of(data), console.width if console.is_terminal else None))
 
 

@@ -71,7 +71,7 @@ class _Decided:
 
 
 @dataclass(frozen=True, eq=False)
-class _Judged:
+class _Families:
     """Arms of a group with what is judged of them.
 
     Attributes:
@@ -94,7 +94,7 @@ class _Judged:
 def families(group: ComparisonGroup, wanted: Wanted) -> dict[str, tuple[list[Arm], Family]]:
     """Return the families that the answer of a group judges, by column, each with its arms in order."""
     decided = _decided(group, wanted)
-    judged = _judged(group, decided, wanted)
+    judged = _families(group, decided, wanted)
     found = {}
     if decided.quality and judged.quality:
         found[decided.quality.column] = (judged.left, judged.quality)
@@ -103,7 +103,7 @@ def families(group: ComparisonGroup, wanted: Wanted) -> dict[str, tuple[list[Arm
     return found
 
 
-def _judged(group: ComparisonGroup, decided: _Decided, wanted: Wanted) -> _Judged:
+def _families(group: ComparisonGroup, decided: _Decided, wanted: Wanted) -> _Families:
     out = {arm: reason for arm in group.arms if (reason := _out(arm, decided, wanted, group))}
     left = keepers = [arm for arm in group.arms if arm not in out]
     amounts = {arm: _amounts(arm, decided, wanted) for arm in left}
@@ -112,13 +112,13 @@ def _judged(group: ComparisonGroup, decided: _Decided, wanted: Wanted) -> _Judge
         quality = judge([arm.comparable(decided.quality.column) for arm in left], decided.quality)
         keepers = [arm for arm, one in zip(left, quality.judgements, strict=True) if one.verdict is Verdict.KEEPS]
     value = judge([amounts[arm] for arm in keepers], decided.value) if keepers else None
-    return _Judged(out, left, amounts, quality, keepers, value)
+    return _Families(out, left, amounts, quality, keepers, value)
 
 
 def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     """Return the answer for a group of arms that can be compared."""
     decided = _decided(group, wanted)
-    judged = _judged(group, decided, wanted)
+    judged = _families(group, decided, wanted)
     out, left, amounts = judged.out, judged.left, judged.amounts
     quality: dict[Arm, Judged] = {}
     if decided.quality and judged.quality:

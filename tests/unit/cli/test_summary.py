@@ -7,6 +7,7 @@ from rich.console import Console
 
 from dlbench.analysis.arm_table import arm_table
 from dlbench.analysis.arms import arms, last_attempts
+from dlbench.cli.show import rows_of
 from dlbench.cli.summary import answer, hints, show
 from dlbench.records.columns import names
 from dlbench.records.tables import write_table
@@ -87,7 +88,8 @@ def written(folder: Path, *arms: list[dict]) -> Path:
 
 
 def answered(study: Path, width: int) -> list[str]:
-    return answer(Console(file=io.StringIO(), width=width, force_terminal=True), study)
+    console = Console(file=io.StringIO(), width=width, force_terminal=True)
+    return answer(console, study, rows_of(study))
 
 
 BOTH = (timed("a", 9.0, batch_size=8), timed("b", 5.0, batch_size=16, seed=4))
