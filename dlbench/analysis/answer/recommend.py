@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.answer.answer import Answer, Next
 from dlbench.analysis.answer.comparison_group import ComparisonGroup, comparison_groups
-from dlbench.analysis.answer.decide import Wanted, decide
+from dlbench.analysis.answer.decide import Wanted, decide, of_nothing
 from dlbench.analysis.answer.lines import open_arms
+from dlbench.analysis.arms import Arm
 from dlbench.analysis.formatting import counted
 from dlbench.records import files
 from dlbench.records.outcome import Status
-from dlbench.scenario.metrics import Metric
+from dlbench.scenario.metrics import BUILT_IN, Metric
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # A rate at which nothing is learned is tried again at this share of it.
 LOWER_RATE = 0.1
+# A loss by so much above that of a model that knows nothing is one that training has driven there.
+TOO_FAST = 0.1
 
 
 @dataclass(frozen=True)
@@ -124,16 +127,23 @@ def _next(answer: Answer, group: ComparisonGroup, place: StudyPlace) -> Next:
         return Next(command=command, why="settles what is open", seconds=each * runs)
     if answer.use is None and all(arm.word == "out" for arm in answer.arms):
         rates = {row["learning_rate_base"] for row in rows if row.get("learning_rate_base")}
-        if any("knowing nothing" in arm.reason or "exploded" in arm.reason for arm in answer.arms) and len(rates) == 1:
+        if any(_is_too_fast(arm) for arm in group.completed) and len(rates) == 1:
             rate = f"{LOWER_RATE * rates.pop():g}"
             return Next(
                 command=f"dlbench run {scenario} --set learning_rate={rate}", why="a rate that may learn", seconds=None
             )
         epochs = {int(row["epochs"]) for row in rows if row.get("epochs")}
-        if any("reached" in arm.reason for arm in answer.arms) and len(epochs) == 1:
+        if any("reached" in arm.reason or "knowing nothing" in arm.reason for arm in answer.arms) and len(epochs) == 1:
             return Next(
                 command=f"dlbench run {scenario} --set epochs={2 * epochs.pop()}",
-                why="may reach the target",
+                why="longer training may learn more",
                 seconds=None,
             )
     return Next(command=f"dlbench report {study}", why="charts, evidence, all doubts", seconds=None)
+
+
+def _is_too_fast(arm: Arm) -> bool:
+    """Whether an arm's loss is above that of a model that knows nothing: it was driven there, not left there."""
+    metric = BUILT_IN["validation_loss"]
+    found, nothing = list(arm.comparable(metric.column).values()), of_nothing(arm, metric)
+    return bool(found) and nothing is not None and median(found) > (1 + TOO_FAST) * nothing

@@ -90,16 +90,18 @@ def test_an_arm_that_cannot_be_recommended_is_out_with_its_reason(bad: list[dict
     assert found.use.name == "fast"
 
 
-def test_nothing_is_recommended_where_nothing_is_learned() -> None:
-    rate = {"learning_rate_base": 50.0}
+@pytest.mark.parametrize(("loss", "change"), [(18.0, "learning_rate=5"), (2.3, "epochs=10")])
+def test_nothing_is_recommended_where_nothing_is_learned(loss: float, change: str) -> None:
+    """A loss above that of knowing nothing was driven there by the rate; one that is not was left there."""
+    common: dict[str, Any] = {"learning_rate_base": 50.0, "epochs": 5, "validation_loss": [loss] * 5}
     found = answer(
-        trained("a", 5.0, 0.1, **rate), trained("b", 9.0, 0.1, seed=3, **ALONE, **rate),
-        trained("c", 2.0, 0.1, workers=4, seed=5, **rate),
+        trained("a", 5.0, 0.1, **common), trained("b", 9.0, 0.1, seed=3, **ALONE, **common),
+        trained("c", 2.0, 0.1, workers=4, seed=5, **common),
     )  # fmt: skip
     assert found.use is None
     assert {one.word for one in found.arms} == {"out"}
     assert found.next is not None
-    assert found.next.command == "dlbench run studies/made-1/scenario.yaml --set learning_rate=5"
+    assert found.next.command == f"dlbench run studies/made-1/scenario.yaml --set {change}"
 
 
 def test_an_arm_that_missed_the_target_in_some_run_is_no_advice() -> None:
