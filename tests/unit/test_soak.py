@@ -6,7 +6,7 @@ import click
 import pytest
 
 from tests.functional.host_faults.kinds import KINDS
-from tests.soak import claims, faults
+from tests.soak import advice, claims, faults
 from tests.soak.hosts import COLUMNS, draw, page
 from tests.unit.analysis.claims.truths import NOISES, published, truths
 
@@ -60,3 +60,28 @@ def test_a_campaign_goes_on_after_the_studies_that_it_has() -> None:
     assert faults.after(60, listed) == []
     with pytest.raises(click.UsageError, match="another --faults or --seed"):
         faults.after(61, listed)
+
+
+def test_advice_is_never_foolish_in_a_small_part_of_the_campaign():
+    found = [advice.studies(kind, noise, 5, 2, 0) for kind in advice.KINDS for noise in advice.NOISES]
+    assert advice.wrong(found) == []
+    total = dict(zip(advice.COLUMNS, zip(*found, strict=True), strict=True))
+    assert sum(map(int, total["recommended"])) > 20
+    assert sum(map(int, total["open"])) > 20
+    text = advice.page(found, "`soak`", 1.0)
+    assert "| out_of_reach | 8 | 0.0% |" in text
+    assert text.endswith("Nothing is wrong more often than it may be.\n")
+
+
+def test_foolish_advice_is_noticed():
+    row = advice.studies("spread", "even", 5, 1, 0)
+    place = {name: n for n, name in enumerate(advice.COLUMNS)}
+
+    def changed(**values: str) -> list[str]:
+        return [values.get(name, row[n]) for name, n in place.items()]
+
+    assert "1 arms that nobody may use are recommended" in advice.wrong([changed(bad="1")])
+    assert advice.wrong([changed(recommended="100", worse="20")]) == [
+        "20 of 100 recommended arms are worse than the best"
+    ]
+    assert advice.wrong([changed(recommended="100", worse="6", slower="3")]) == []
