@@ -73,6 +73,10 @@ def quantity(metric: Metric, value: float) -> str:
     return unit_of(metric).shown(value)
 
 
+# Larger shares say no more than that they are larger.
+MOST_SHARE = 10.0
+
+
 def difference(metric: Metric, value: float, *, signed: bool = True, unit: str | None = None) -> str:
     """Return a difference of a metric: accuracies in points, shares in percent, others in the metric's unit.
 
@@ -87,6 +91,8 @@ def difference(metric: Metric, value: float, *, signed: bool = True, unit: str |
     text = f"{scale * value:{sign}.3g}"
     if scale > 1:
         text = f"{scale * value:{sign}.{1 if abs(value) < 0.0995 else 0}f}".removesuffix(".0")
+    if metric.is_share and abs(value) > MOST_SHARE:
+        return f"{'<' if value < 0 else '>'}{math.copysign(100 * MOST_SHARE, value):{sign},.0f}%"
     if metric.is_share:
         return f"{text}%"
     of = ("point" if text.lstrip("+-") == "1" else "points") if is_points else metric.unit

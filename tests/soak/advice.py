@@ -63,7 +63,7 @@ class Truth:
 
 def spread(generator: np.random.Generator, count: int) -> list[Truth]:
     """Return arms whose quality and time both vary, as batch sizes and workers make them."""
-    losses = generator.choice([0, 0.002, 0.005, 0.012, 0.03, 0.1], count)
+    losses = generator.choice([0, 0.002, 0.005, 0.014, 0.03, 0.1], count)
     return [
         Truth(0.95 - loss, float(t)) for loss, t in zip(losses, np.exp(generator.uniform(0, 2, count)), strict=True)
     ]
@@ -340,7 +340,9 @@ def page(found: Sequence[Sequence[str]], command: str, minutes: float) -> str:
             f"`{name}`: {(one.__doc__ or '').removeprefix('Return ').rstrip('.')}" for name, one in KINDS.items()
         )
         + ". Noise: "
-        + "; ".join(f"`{name}`: {(one.__doc__ or '').rstrip('.')}" for name, one in NOISES.items())
+        + "; ".join(
+            f"`{name}`: {(one.__doc__ or '').removeprefix('Return ').rstrip('.')}" for name, one in NOISES.items()
+        )
         + "."
     )
     legend = (

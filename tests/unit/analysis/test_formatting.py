@@ -78,7 +78,8 @@ BLEU = MetricDeclaration.model_validate({"better": "higher", "matters": 0.5, "un
     [
         (ACCURACY, -0.005, "-0.5 points", "-0.5 points"), (ACCURACY, 0.01, "+1 point", "1 point"),
         (ACCURACY, 0.134, "+13 points", "13 points"), (TRAIN_TIME, -0.0123, "-1.2%", "-1.2%"),
-        (TRAIN_TIME, 0.5, "+50%", "50%"), (BLEU, 0.3, "+0.3 BLEU", "0.3 BLEU"),
+        (TRAIN_TIME, 0.5, "+50%", "50%"), (TRAIN_TIME, 1e304, ">+1,000%", ">1,000%"),
+        (TRAIN_TIME, -12.0, "<-1,000%", "<-1,000%"), (BLEU, 0.3, "+0.3 BLEU", "0.3 BLEU"),
     ],
 )  # fmt: skip
 def test_differences_are_points_percent_or_in_the_metrics_unit(metric, value, text, unsigned):
