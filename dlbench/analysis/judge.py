@@ -49,6 +49,7 @@ LEAST_REPEATS = 3
 ENOUGH_REPEATS = 5
 # More further repeats than this are not counted.
 MOST_REPEATS = 100
+_TRIED = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 63, 80, MOST_REPEATS)
 
 # One number for each repeat, by what pairs repeats of two arms.
 Values = Mapping[tuple[str, ...], float]
@@ -377,12 +378,11 @@ def _further(pairs: Difference, margin: float, level: float, n: int) -> int | No
 
     gain, error, freedom = (np.atleast_1d(part)[:, None] for part in (pairs.estimate, pairs.error, pairs.freedom))
     possible = gain + error * stdtrit(freedom, (np.arange(40) + 0.5) / 40)
-    decided = []
-    for more in (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 63, 80, MOST_REPEATS):
-        then = np.maximum(error * np.sqrt(n / (n + more)), 1e-300)
-        needed = stdtrit(freedom * (n + more - 1) / max(n - 1, 1), 1 - level)
-        keeps = ndtr((possible + margin) / then - needed).mean(1)
-        # It loses where its difference is also more than the margin.
-        loses = np.minimum(ndtr(-possible / then - needed), ndtr(-(possible + margin) / then)).mean(1)
-        decided.append((more, float(keeps.min()), float(loses.max())))
-    return next((more for more, keeps, loses in decided if max(keeps, loses) >= POWER), None)
+    more = np.array(_TRIED)[:, None, None]
+    then = np.maximum(error * np.sqrt(n / (n + more)), 1e-300)
+    needed = stdtrit(freedom * (n + more - 1) / max(n - 1, 1), 1 - level)
+    keeps = ndtr((possible + margin) / then - needed).mean(-1)
+    # It loses where its difference is also more than the margin.
+    loses = np.minimum(ndtr(-possible / then - needed), ndtr(-(possible + margin) / then)).mean(-1)
+    is_probable = np.maximum(keeps.min(-1), loses.max(-1)) >= POWER
+    return _TRIED[int(is_probable.argmax())] if is_probable.any() else None
