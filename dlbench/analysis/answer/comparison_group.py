@@ -75,14 +75,17 @@ def comparison_groups(runs: "pd.DataFrame", given: Collection[str] = ()) -> list
         )
         for arm in every
     }
+    tasks = {arm: (_title(arm.first), bool(arm.emulated)) for arm in every}
+    # The conditions of each task in the order of their first runs, whatever the base line's place.
+    of_tasks: dict[tuple[str, bool], dict[tuple[Any, ...], None]] = {}
+    for arm in every:
+        if not arm.is_alone:
+            of_tasks.setdefault(tasks[arm], {})[of_arms[arm]] = None
     found: dict[tuple[str, bool, tuple[Any, ...]], list[Arm]] = {}
     for arm, condition in of_arms.items():
-        group = (_title(arm.first), bool(arm.emulated))
-        of_others = {
-            of_arms[one] for one in every if not one.is_alone and (_title(one.first), bool(one.emulated)) == group
-        }
-        for one in [other for other in of_others if arm.is_alone and _fits(condition, other)] or [condition]:
-            found.setdefault((*group, one), []).append(arm)
+        others = of_tasks.get(tasks[arm], {}) if arm.is_alone else {}
+        for one in [other for other in others if _fits(condition, other)] or [condition]:
+            found.setdefault((*tasks[arm], one), []).append(arm)
     titles = [title for title, *_ in found]
     ordered = sorted(found, key=lambda key: (titles.index(key[0]), key[1]))
     names_of = [*conditions, *([LINK] if len(set(links.values())) > 1 else [])]
