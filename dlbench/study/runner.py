@@ -28,6 +28,7 @@ from dlbench.records.noise import LEAST_SHARE, noise
 from dlbench.records.outcome import Outcome, Status, write_outcome
 from dlbench.scenario.check.step_rows import announcement
 from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.metrics import declared
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.study import attempts
 from dlbench.study.attempts import Attempt
@@ -196,7 +197,7 @@ class _Runner:
 
     def _say_pointless(self, run: RunSpec, row: Mapping[str, Any]) -> None:
         """Say once of each kind what makes runs like this one pointless, while there is time to stop."""
-        for kind, text in pointless(row).items():
+        for kind, text in pointless(row, declared(run.metrics)).items():
             if kind not in self.said:
                 self.said.add(kind)
                 self.watcher.say(f"doubt: {run.label}: {text}")

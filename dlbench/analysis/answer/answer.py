@@ -99,15 +99,6 @@ class Answer(_Frozen):
     doubts: tuple[Doubt, ...] = Field(description="Those that could change the answer most come first.")
     next: Next | None = None
 
-    def arm(self, title: str) -> ArmAnswer:
-        """Return the arm with a title.
-
-        Raises:
-            KeyError: There is none.
-        """
-        found = {one.title: one for one in self.arms}
-        return found[title]
-
 
 class Answers(_Frozen):
     """What `dlbench recommend --json` prints."""

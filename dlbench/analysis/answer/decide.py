@@ -1,7 +1,6 @@
 """The decision: which arms are out, which keep, lose or are open, which one to use, and what would settle the rest."""
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -10,7 +9,7 @@ from statistics import median
 from dlbench import plugins
 from dlbench.analysis.answer.answer import Answer, ArmAnswer, Difference, Judged, Spread, Word
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
-from dlbench.analysis.answer.doubts import MUCH_LOAD, doubts, unlike_batch
+from dlbench.analysis.answer.doubts import MUCH_LOAD, doubts, not_completed, unlike_batch
 from dlbench.analysis.arms import Arm, Repeat, Row
 from dlbench.analysis.formatting import counted, difference, quantity
 from dlbench.analysis.groups import written_name
@@ -218,11 +217,9 @@ def _decided(group: ComparisonGroup, wanted: Wanted) -> _Decided:
 
 def _out(arm: Arm, decided: _Decided, wanted: Wanted, group: ComparisonGroup) -> str:
     """Return why an arm is not compared; empty where it is."""
-    if arm.n < len(arm.rows):
-        ended = Counter(str(row["status"]) for row in arm.rows if row["status"] != Status.COMPLETED)
-        how = ", ".join(f"{count} {status}" for status, count in ended.most_common())
-        return f"{len(arm.rows) - arm.n} of {counted(len(arm.rows), 'run')} did not complete: {how}"
-    if has_more_workers(group) and arm.workers == 1 and not arm.is_alone and arm.base_line.rows:
+    if failed := not_completed(arm.rows):
+        return failed
+    if any(other.workers > 1 for other in group.arms) and arm.workers == 1 and not arm.is_alone and arm.base_line.rows:
         return OVERHEAD
     judged = wanted.metrics[decided.target[0]] if decided.target else decided.quality
     if judged and (reason := learned_nothing(arm, judged, wanted.metrics)):
@@ -246,11 +243,6 @@ def _out(arm: Arm, decided: _Decided, wanted: Wanted, group: ComparisonGroup) ->
     return ""
 
 
-def has_more_workers(group: ComparisonGroup) -> bool:
-    """Whether any arm has more than one worker."""
-    return any(arm.workers > 1 for arm in group.arms)
-
-
 def learned_nothing(arm: Arm, judged: Metric, metrics: Mapping[str, Metric]) -> str:
     """Say that runs of an arm are no better than a model that knows nothing, or that their loss exploded."""
     if not arm.scores_mean_something:
@@ -268,7 +260,7 @@ def learned_nothing(arm: Arm, judged: Metric, metrics: Mapping[str, Metric]) -> 
     return ""
 
 
-def pointless(row: Row, metrics: Mapping[str, Metric] = BUILT_IN) -> dict[str, str]:
+def pointless(row: Row, metrics: Mapping[str, Metric]) -> dict[str, str]:
     """Return what makes runs like this one pointless, by kind; empty where nothing does, or it did not complete."""
     if row["status"] != Status.COMPLETED:
         return {}

@@ -8,6 +8,7 @@ from typing import Any
 from dlbench.analysis.answer.answer import Doubt
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
 from dlbench.analysis.arms import Arm, Row, can_extend
+from dlbench.analysis.claims.claim_check import EQUAL_WORK
 from dlbench.analysis.formatting import counted, listed, one_line, percent
 from dlbench.analysis.judge import ENOUGH_REPEATS
 from dlbench.records.outcome import Status
@@ -24,8 +25,6 @@ _ROUNDING = 1e-6
 MUCH_BOOKKEEPING = 0.1
 # A first step, with its compilation, that is so much of the training says little about a longer one.
 MUCH_FIRST_STEP = 0.2
-# Training times of arms whose samples differ by more are of unequal work.
-UNEQUAL = 0.001
 
 
 def doubts(group: ComparisonGroup, *, is_rate: bool, is_learned: bool) -> tuple[Doubt, ...]:
@@ -44,7 +43,7 @@ def doubts(group: ComparisonGroup, *, is_rate: bool, is_learned: bool) -> tuple[
         (80, _not_tuned(group) if is_learned else ""),
         (75, _load(rows)),
         (70, _repeats(arms)),
-        (65, _failed(arms)),
+        (65, not_completed([row for arm in arms for row in arm.rows])),
         (60, _unsteady(arms) if is_rate else ""),
         (55, _samples(group)),
         (50, _steal(rows)),
@@ -115,8 +114,8 @@ def _repeats(arms: Sequence[Arm]) -> str:
     return f"{most} runs of each arm show little (`repeats: 5`)" if 0 < most < ENOUGH_REPEATS else ""
 
 
-def _failed(arms: Sequence[Arm]) -> str:
-    rows = [row for arm in arms for row in arm.rows]
+def not_completed(rows: Sequence[Row]) -> str:
+    """Say how many of some runs did not complete, and how they ended; empty where all did."""
     failed = Counter(str(row["status"]) for row in rows if row["status"] != Status.COMPLETED)
     how = ", ".join(f"{count} {status}" for status, count in failed.most_common())
     return f"{failed.total()} of {counted(len(rows), 'run')} did not complete: {how}" if failed else ""
@@ -131,7 +130,7 @@ def _samples(group: ComparisonGroup) -> str:
     """Say that training times are of unequal work where the number of epochs is no reason for it."""
     seen = [arm.samples_seen for arm in group.completed if arm.samples_seen]
     is_axis = len(_distinct(group, "epochs")) > 1
-    if is_axis or not seen or max(seen) <= (1 + UNEQUAL) * min(seen):
+    if is_axis or not seen or max(seen) <= (1 + EQUAL_WORK) * min(seen):
         return ""
     return f"training times are of unequal work: {min(seen):,} to {max(seen):,} samples"
 
