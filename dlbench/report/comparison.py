@@ -53,7 +53,8 @@ def rules(comparison: Comparison) -> list[str]:
     """Return how the verdicts came about and what speaks against them, a sentence each."""
     if comparison.refused:
         return []
-    over = counted(comparison.family, "comparison")
+    family = next((change.judgement.family for change in comparison.changes if change.judgement), 0)
+    over = counted(family, "comparison")
     margin = f"{percent(comparison.noise)} of times, rates and losses, 1 point of accuracies"
     said = [
         f"Better, worse: by more than {margin}. Keeps: no worse by that. All p <= {SIGNIFICANCE:g}, Holm over {over}."

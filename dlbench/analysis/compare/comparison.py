@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.compare.comparability import Difference, refusals, warnings
@@ -15,10 +15,6 @@ from dlbench.analysis.formatting import counted, one_line
 from dlbench.analysis.judge import LEAST_REPEATS, Judgement, Values, Verdict, judge_pairs
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
 from dlbench.scenario.metrics import BUILT_IN, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 # Differences of times and rates within this share are those between the steps of one run.
 NOISE = 0.02
@@ -110,19 +106,14 @@ class Comparison:
         )
 
     @property
-    def family(self) -> int:
-        """Number of comparisons that were tested together."""
-        return max((change.judgement.family for change in self.changes if change.judgement), default=0)
-
-    @property
     def can_show_anything(self) -> bool:
         """Whether any metric has so many repeats that a difference could have been seen."""
         return any(change.metric and change.kind is not ChangeKind.TOO_FEW for change in self.changes)
 
 
 def compare(
-    base: "pd.DataFrame",
-    new: "pd.DataFrame",
+    base: Sequence[Arm],
+    new: Sequence[Arm],
     noise: float = NOISE,
     *,
     machines: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {}),
@@ -133,7 +124,7 @@ def compare(
     All metrics of all arms are one family: p-values are corrected for all of them together (Holm).
 
     Args:
-        base: The last attempt of each run of the base: columns of `runs.csv`.
+        base: All arms of the base, also those without a completed run.
         new: The same of the new study.
         noise: The smallest share of times, rates and losses that matters.
         machines: The two `machine.json`; empty where one is not known.
@@ -141,119 +132,101 @@ def compare(
     """
     metrics = [replace(one, margin=noise) if one.is_share else one for one in (*COMPARED, *declared)]
     pairs = matched(base, new)
-    both = [(pair.base, pair.new) for pair in pairs if pair.base is not None and pair.new is not None]
-    names = (_study(base), _study(new))
-    noted = (*warnings(both, machines), *_unequal(both, metrics))
-    if refused := refusals(both):
-        return Comparison(*names, noise, refused=refused, warnings=noted)
-    return Comparison(*names, noise, changes=tuple(_changes(pairs, metrics)), warnings=noted)
-
-
-def _study(runs: "pd.DataFrame") -> str:
-    known = runs["study"].dropna()
-    return one_line(known.iloc[0]) if len(known) else ""
+    both = [(ours, theirs) for ours, theirs in pairs if ours and theirs]
+    base_name, new_name = (one_line(arms[0].study or "") for arms in (base, new))
+    refused = refusals(both)
+    return Comparison(
+        base_name,
+        new_name,
+        noise,
+        changes=() if refused else tuple(_changes(pairs, metrics)),
+        refused=refused,
+        warnings=(*warnings(both, machines), *(Difference("note", text) for text in _unequal(both, metrics))),
+    )
 
 
 def _changes(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> Iterator[Change]:
     cases = {
-        (pair, metric): (new, base, metric)
-        for pair in pairs
-        if pair.base is not None and pair.new is not None
+        (theirs, metric): (after, before, metric)
+        for ours, theirs in pairs
         for metric in metrics
-        if (new := pair.new.comparable(metric.column)) and (base := pair.base.comparable(metric.column))
+        if ours and theirs
+        if (after := theirs.comparable(metric.column)) and (before := ours.comparable(metric.column))
     }
     # Scores of one seed belong together, times of two days do not.
     unpaired = [
-        (new, base if metric.is_score else {("base", *repeat): value for repeat, value in base.items()}, metric)
-        for new, base, metric in cases.values()
+        (after, before if metric.is_score else {("base", *repeat): value for repeat, value in before.items()}, metric)
+        for after, before, metric in cases.values()
     ]
     judged = dict(zip(cases, judge_pairs(unpaired), strict=True))
-    for pair in pairs:
-        for metric in metrics:
-            if (pair, metric) in cases:
-                yield _change(pair, *cases[pair, metric], judged[pair, metric])
-        if (kind := _of_arm(pair)) is not None:
-            yield Change(pair.label, "", kind, _runs(pair.base), _runs(pair.new))
+    for ours, theirs in pairs:
+        label = next(arm.label for arm in (theirs, ours) if arm)
+        base_runs, new_runs = ((arm.n, len(arm.rows)) if arm else (0, 0) for arm in (ours, theirs))
+        of_arm = Change(label, "", ChangeKind.KEEPS, base_runs, new_runs)
+        for case in ((theirs, metric) for metric in metrics):
+            if theirs and case in cases:
+                yield _measured(of_arm, *cases[case], judged[case])
+        if (kind := _of_arm(ours, theirs)) is not None:
+            yield replace(of_arm, kind=kind)
 
 
-def _change(pair: Pair, new: Values, base: Values, metric: Metric, judgement: Judgement) -> Change:
+def _measured(of_arm: Change, new: Values, base: Values, metric: Metric, judgement: Judgement) -> Change:
+    """Return what is known of one metric of an arm."""
     before, after = tuple(base.values()), tuple(new.values())
     kind = ChangeKind.TOO_FEW if min(len(before), len(after)) < LEAST_REPEATS else ChangeKind.CANNOT_BE_TOLD
     if judgement.verdict is Verdict.LOSES:
         kind = ChangeKind.WORSE
     elif judgement.verdict is Verdict.KEEPS:
         kind = ChangeKind.BETTER if judgement.is_better else ChangeKind.KEEPS
-    return Change(
-        arm=pair.label,
+    was, is_now = (
+        median_interval(values)
+        if all(map(math.isfinite, values))
+        else Interval(median(values), None, None, len(values), None)
+        for values in (before, after)
+    )
+    is_ratio = min(before) > 0 and all(map(math.isfinite, (*before, *after)))
+    return replace(
+        of_arm,
         metric=metric.column,
         kind=kind,
-        base_runs=_runs(pair.base),
-        new_runs=_runs(pair.new),
-        base=_interval(before),
-        new=_interval(after),
-        ratio=_ratio(after, before),
+        base=was,
+        new=is_now,
+        ratio=ratio_interval(after, before) if is_ratio else None,
         judgement=judgement,
-        worsening=_worsening(median(before), median(after), lower=not metric.is_higher_better),
+        worsening=_worsening(was.value, is_now.value, metric),
     )
 
 
-def _interval(values: Sequence[float]) -> Interval:
-    if all(map(math.isfinite, values)):
-        return median_interval(values)
-    return Interval(median(values), None, None, len(values), None)
-
-
-def _ratio(new: Sequence[float], base: Sequence[float]) -> Interval | None:
-    if min(base) <= 0 or not all(map(math.isfinite, (*new, *base))):
-        return None
-    return ratio_interval(new, base)
-
-
-def _worsening(base: float, new: float, *, lower: bool) -> float:
+def _worsening(base: float, new: float, metric: Metric) -> float:
     """Return by which share of the base's median the new one is worse; negative where it is better."""
-    more = new - base if lower else base - new
-    if base == new or more == 0:
+    if base == new:
         return 0.0
-    if math.isinf(base) or base == 0:
-        return -1.0 if math.isinf(base) else math.copysign(math.inf, more)
-    return more / abs(base)
+    if math.isinf(base):
+        return -1.0
+    more = base - new if metric.is_higher_better else new - base
+    return more / abs(base) if base else math.copysign(math.inf, more)
 
 
-def _of_arm(pair: Pair) -> ChangeKind | None:
-    if pair.base is None:
-        return ChangeKind.ONLY_IN_NEW
-    if pair.new is None:
-        return ChangeKind.ONLY_IN_BASE
-    before, after = bool(pair.base.completed), bool(pair.new.completed)
-    if before == after:
+def _of_arm(base: Arm | None, new: Arm | None) -> ChangeKind | None:
+    if base is None or new is None:
+        return ChangeKind.ONLY_IN_NEW if base is None else ChangeKind.ONLY_IN_BASE
+    if bool(base.n) == bool(new.n):
         return None
-    return ChangeKind.NOW_FAILS if before else ChangeKind.NO_LONGER_FAILS
+    return ChangeKind.NOW_FAILS if base.n else ChangeKind.NO_LONGER_FAILS
 
 
-def _runs(arm: Arm | None) -> tuple[int, int]:
-    return (0, 0) if arm is None else (arm.n, len(arm.rows))
-
-
-def _unequal(both: Sequence[tuple[Arm, Arm]], metrics: Sequence[Metric]) -> Iterator[Difference]:
-    """Yield in what arms are not whole: some of their runs failed, or one study lacks a metric that the other has."""
+def _unequal(both: Sequence[tuple[Arm, Arm]], metrics: Sequence[Metric]) -> Iterator[str]:
+    """Say in what arms are not whole: some of their runs failed, or one study lacks a metric that the other has."""
     lacking: Counter[str] = Counter()
     for base, new in both:
-        if text := _failures(base, new):
-            yield Difference("note", f"{new.label}: {text}")
+        failed, again = (len(arm.rows) - arm.n for arm in (base, new))
+        if not base.n and not new.n:
+            yield f"{new.label}: no run completed in either study"
+        elif failed or again:
+            runs = counted(len(base.rows), "run")
+            yield f"{new.label}: {failed} of {runs} failed in BASE, {again} of {len(new.rows)} in NEW"
         if base.n and new.n:
-            lacking.update(
-                column
-                for column in (metric.column for metric in metrics)
-                if bool(base.comparable(column)) != bool(new.comparable(column))
-            )
+            columns = [metric.column for metric in metrics]
+            lacking.update(name for name in columns if bool(base.comparable(name)) != bool(new.comparable(name)))
     for column, count in lacking.items():
-        yield Difference("note", f"{column} of {counted(count, 'arm')} is known in one study alone: it is not compared")
-
-
-def _failures(base: Arm, new: Arm) -> str:
-    if not base.n and not new.n:
-        return "no run completed in either study"
-    failed = [len(arm.rows) - arm.n for arm in (base, new)]
-    if not any(failed):
-        return ""
-    return f"{failed[0]} of {counted(len(base.rows), 'run')} failed in BASE, {failed[1]} of {len(new.rows)} in NEW"
+        yield f"{column} of {counted(count, 'arm')} is known in one study alone: it is not compared"
