@@ -175,9 +175,7 @@ def _mark(place: float, arms: Sequence[Arm], column: str, ended: str) -> Mark:
     completed = [row for arm in arms for row in arm.completed]
     reached = [row for row in completed if row.get(column) is not None]
     late = [row for row in completed if ended and row.get(ended) is not None]
-    points, ends = (
-        tuple(float(row[name]) for row in rows) for rows, name in ((reached, column), (late, ended))
-    )
+    points, ends = (tuple(float(row[name]) for row in rows) for rows, name in ((reached, column), (late, ended)))
     return Mark(
         place,
         points,

@@ -68,21 +68,16 @@ class _Decided:
         words: The goal in words.
         value: What it wants least of, or most.
         time: The time that costs and the deadline are of.
-        score: The score that no arm may lose, or that is to reach the aim.
-        aim: What runs are to reach; None where that is not the goal.
+        quality: The score that no arm may lose.
+        target: The score that runs are to reach, and the value.
     """
 
     wanted: Wanted
     words: str
     value: Metric
     time: Metric = TRAIN_TIME
-    score: Metric | None = None
-    aim: float | None = None
-
-    @property
-    def quality(self) -> Metric | None:
-        """The score that no arm may lose; None where the goal is none."""
-        return self.score if self.aim is None else None
+    quality: Metric | None = None
+    target: tuple[Metric, float] | None = None
 
     @property
     def judged(self) -> list[Metric]:
@@ -94,16 +89,7 @@ class _Decided:
         if metric.column != COST:
             return arm.comparable(metric.column)
         times = arm.comparable(self.time.column)
-        return {repeat: self.wanted.cost(arm, time) or _worker_hours(arm, time) for repeat, time in times.items()}
-
-    def seconds(self, arm: Arm) -> float | None:
-        """Return the median time of the arm's repeats; None where none has one."""
-        times = arm.values(self.time.column)
-        return median(times) if times else None
-
-
-def _worker_hours(arm: Arm, seconds: float) -> float:
-    return seconds * arm.workers / 3600
+        return {repeat: self.wanted.cost(arm, time) or time * arm.workers / 3600 for repeat, time in times.items()}
 
 
 def families(group: ComparisonGroup, wanted: Wanted) -> dict[str, tuple[list[Arm], Family]]:
@@ -114,13 +100,12 @@ def families(group: ComparisonGroup, wanted: Wanted) -> dict[str, tuple[list[Arm
 
 
 def _families(arms: Sequence[Arm], decided: _Decided) -> Iterator[tuple[Metric, dict[Arm, Values], Family]]:
-    for metric in decided.judged if arms else ():
-        values: dict[Arm, Values] = {arm: decided.values(arm, metric) for arm in arms}
-        family = judge(list(values.values()), metric)
-        yield metric, values, family
-        arms = [arm for arm, one in zip(arms, family.judgements, strict=True) if one.verdict is Verdict.KEEPS]
-        if not arms:
-            return
+    for metric in decided.judged:
+        if arms:
+            values: dict[Arm, Values] = {arm: decided.values(arm, metric) for arm in arms}
+            family = judge(list(values.values()), metric)
+            yield metric, values, family
+            arms = [arm for arm, one in zip(arms, family.judgements, strict=True) if one.verdict is Verdict.KEEPS]
 
 
 def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
@@ -130,21 +115,19 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     left = [arm for arm in group.arms if arm not in out]
     amounts = {arm: median(decided.values(arm, decided.value).values()) for arm in left}
     shown = {metric: _shown(metric, values, family) for metric, values, family in _families(left, decided)}
-    quality = shown.get(decided.quality, {}) if decided.quality else {}
-    values = shown.get(decided.value, {})
+    values, quality = shown.get(decided.value, {}), shown.get(decided.quality, {}) if decided.quality else {}
     arms = {
         arm: _arm_answer(arm, group, decided, out.get(arm, ""), values.get(arm), quality.get(arm)) for arm in group.arms
     }
     ranked = sorted(left, key=amounts.__getitem__, reverse=decided.value.is_higher_better)
     keepers = [arm for arm in ranked if arm in values]
-    use = keepers[0] if keepers and values[keepers[0]].verdict is Verdict.KEEPS else None
-    ahead = ranked[: ranked.index(use)] if use else []
-    either = [arm for arm in keepers if values[arm].verdict is not Verdict.LOSES] if use is None else []
-    if use or keepers:
-        rivals, judged = (ahead, quality) if use else (either, values)
-    else:
+    verdicts = {arm: one.verdict for arm, one in {**quality, **values}.items()}
+    use = keepers[0] if keepers and verdicts[keepers[0]] is Verdict.KEEPS else None
+    # What may be the better choice: what is ahead, else one of those that keep quality, else what has the best score.
+    rivals = ranked[: ranked.index(use)] if use else keepers
+    if not keepers:
         is_higher = bool(decided.quality and decided.quality.is_higher_better)
-        rivals, judged = sorted(quality, key=lambda arm: quality[arm].spread.median, reverse=is_higher), quality
+        rivals = sorted(quality, key=lambda arm: quality[arm].spread.median, reverse=is_higher)
     costs = {arm: cost for arm in keepers if (cost := arms[arm].cost or arms[arm].worker_hours)}
     cheapest = min(costs, key=costs.__getitem__, default=None)
     is_cheaper = use in costs and cheapest is not None and costs[cheapest] <= (1 - LEAST_SAVING) * costs[use]
@@ -156,13 +139,13 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         goal=decided.words,
         currency=wanted.prices.currency if wanted.prices else "",
         use=arms[use] if use else None,
-        either=tuple(arm.title for arm in either),
-        open=tuple(arm.title for arm in rivals if judged[arm].verdict is Verdict.OPEN),
+        either=() if use else tuple(arm.title for arm in keepers if verdicts[arm] is not Verdict.LOSES),
+        open=tuple(arm.title for arm in rivals if verdicts[arm] is Verdict.OPEN),
         cheaper=cheapest.title if cheapest is not None and is_cheaper else None,
         knee=_knee(decided.value, {arm: (amounts[arm], cost) for arm, cost in costs.items()}),
-        faster=next((arm.title for arm in ahead if quality[arm].verdict is Verdict.LOSES), None),
+        faster=next((arm.title for arm in rivals if use and verdicts[arm] is Verdict.LOSES), None),
         arms=tuple(arms.values()),
-        doubts=doubts(group, is_rate=decided.value is RATE, is_learned=decided.score is not None),
+        doubts=doubts(group, is_rate=decided.value is RATE, is_learned=bool(decided.quality or decided.target)),
     )
 
 
@@ -187,7 +170,7 @@ def _decided(group: ComparisonGroup, wanted: Wanted) -> _Decided:
         value = replace(time, column=COST, title="cost" if wanted.prices else unit, unit=unit)
     if goal.target:
         score, aim = wanted.metrics[goal.target[0]], goal.target[1]
-        return _Decided(wanted, f"least {goal.least} to {score.title} {aim:g}", value, time, score, aim)
+        return _Decided(wanted, f"least {goal.least} to {score.title} {aim:g}", value, time, target=(score, aim))
     score = wanted.metrics[goal.quality or known[0]]
     within = difference(score, score.margin, signed=False)
     return _Decided(wanted, f"least {value.title} with {score.title} within {within} of the best", value, time, score)
@@ -195,18 +178,18 @@ def _decided(group: ComparisonGroup, wanted: Wanted) -> _Decided:
 
 def _out(arm: Arm, group: ComparisonGroup, decided: _Decided) -> str:
     """Return why an arm is not compared; empty where it is."""
-    wanted, time_s = decided.wanted, decided.seconds(arm)
+    wanted, time_s = decided.wanted, _median(arm.values(decided.time.column))
     cost = wanted.cost(arm, time_s)
     if failed := not_completed(arm.rows):
         return failed
     if any(other.workers > 1 for other in group.arms) and arm.workers == 1 and not arm.is_alone and arm.base_line.rows:
         return OVERHEAD
-    if decided.score and (reason := learned_nothing(arm, decided.score, wanted.metrics)):
+    score = decided.target[0] if decided.target else decided.quality
+    if score and (reason := learned_nothing(arm, score, wanted.metrics)):
         return reason
-    if decided.score and decided.aim is not None:
-        num_reached = sum(map(math.isfinite, arm.comparable(decided.time.column).values()))
-        if num_reached < arm.n:
-            return f"{num_reached} of {counted(arm.n, 'run')} reached {decided.score.title} {decided.aim:g}"
+    num_reached = sum(map(math.isfinite, arm.comparable(decided.time.column).values()))
+    if decided.target and num_reached < arm.n:
+        return f"{num_reached} of {counted(arm.n, 'run')} reached {decided.target[0].title} {decided.target[1]:g}"
     for metric in decided.judged:
         if len(decided.values(arm, metric)) < arm.n:
             return f"no {metric.title}" + (": the timed window is too short" if metric is RATE else "")
@@ -310,7 +293,7 @@ def _arm_answer(
     if value is None and not reason:
         # It is not judged by what the goal wants, but has it.
         value = _measured(decided.value, decided.values(arm, decided.value), Verdict.OPEN, None)
-    judged, seconds, energy = quality or value, decided.seconds(arm), arm.values("energy_j")
+    judged, seconds = quality or value, _median(arm.values(decided.time.column))
     return ArmAnswer(
         study=arm.study or "",
         name=arm.name,
@@ -323,10 +306,14 @@ def _arm_answer(
         runs=len(arm.rows),
         value=value,
         quality=quality,
-        worker_hours=None if seconds is None else _worker_hours(arm, seconds),
+        worker_hours=None if seconds is None else seconds * arm.workers / 3600,
         cost=decided.wanted.cost(arm, seconds),
-        energy_j=median(energy) if energy else None,
+        energy_j=_median(arm.values("energy_j")),
     )
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return median(values) if values else None
 
 
 def _knee(value: Metric, points: Mapping[Arm, tuple[float, float]]) -> str | None:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from dlbench.analysis.answer.answer import Answer, ArmAnswer, Judged
-from dlbench.analysis.answer.decide import OVERHEAD
+from dlbench.analysis.answer.decide import COST, OVERHEAD
 from dlbench.analysis.formatting import (
     Unit,
     counted,
@@ -25,7 +25,6 @@ MOST_LINES = 5
 # Arms that one line names.
 MOST_NAMED = 3
 _OF_ARMS = ("use", "open", "faster", "cheaper")
-_ALWAYS = ("use", "either", "none", "doubt", "next")
 # The shortest that a title becomes.
 _LEAST_TITLE = 24
 
@@ -52,14 +51,10 @@ def lines(
         gap: Between the parts of a text.
     """
     found = list(_lines(answer, metrics))
-    # What to use, what to doubt and what to run are always said; of the others those that come first.
-    spare = MOST_LINES - sum(label in _ALWAYS for label, _ in found)
-    kept = []
-    for label, parts in found:
-        if label in _ALWAYS or spare > 0:
-            kept.append((label, _fitted(label, parts, width, "; " if label == "doubt" else gap)))
-            spare -= label not in _ALWAYS
-    return kept
+    if len(found) > MOST_LINES:
+        # Of all lines that there can be, the cheaper arm says least.
+        found = [(label, parts) for label, parts in found if label != "cheaper"]
+    return [(label, _fitted(label, parts, width, "; " if label == "doubt" else gap)) for label, parts in found]
 
 
 def _fitted(label: str, parts: Sequence[str], width: int | None, gap: str) -> str:
@@ -115,17 +110,10 @@ def _value(arm: ArmAnswer, answer: Answer, metrics: Mapping[str, Metric]) -> str
     """Return the amount of an arm with its interval, and its price where there is one."""
     if arm.value is None:
         return ""
-    price = f", {arm.cost:.3g} {answer.currency}" if arm.cost is not None and arm.value.metric != "cost" else ""
-    return _spread(arm.value, metrics, answer.currency) + price
-
-
-def _spread(judged: Judged, metrics: Mapping[str, Metric], currency: str = "") -> str:
-    spread = judged.spread
-    interval = Interval(spread.median, spread.low, spread.high, spread.n, None)
-    unit = (
-        Unit(number, f" {currency or 'worker-hours'}") if judged.metric == "cost" else unit_of(metrics[judged.metric])
-    )
-    return unit.with_ends(interval)
+    is_cost, spread = arm.value.metric == COST, arm.value.spread
+    unit = Unit(number, f" {answer.currency or 'worker-hours'}") if is_cost else unit_of(metrics[arm.value.metric])
+    amount = unit.with_ends(Interval(spread.median, spread.low, spread.high, spread.n, None))
+    return amount if is_cost or arm.cost is None else f"{amount}, {arm.cost:.3g} {answer.currency}"
 
 
 def _quality(arm: ArmAnswer, metrics: Mapping[str, Metric]) -> list[str]:
@@ -162,14 +150,11 @@ def _why_none(answer: Answer, metrics: Mapping[str, Metric]) -> str:
 
 def _open(judged: Judged, metrics: Mapping[str, Metric]) -> str:
     """Say what is open of an arm: the difference with its bounds, and what would tell."""
-    found = judged.difference
+    metric, found = metrics.get(judged.metric, TRAIN_TIME), judged.difference
     if found is None:
         return ""
-    metric = metrics.get(judged.metric, TRAIN_TIME)
-    text = "one repeat"
-    if found.worst is not None and found.best is not None:
-        bounds = f"[{difference(metric, found.worst, unit='')}, {difference(metric, found.best, unit='')}]"
-        text = f"{difference(metric, found.gain)} {bounds}"
+    ends = [difference(metric, end, unit="") for end in (found.worst, found.best) if end is not None]
+    text = f"{difference(metric, found.gain)} [{', '.join(ends)}]" if ends else "one repeat"
     if found.further is None:
         return f"{text}: more than {MOST_REPEATS} more repeats would be needed"
     return f"{text}: {counted(found.further, 'more repeat')} would tell"

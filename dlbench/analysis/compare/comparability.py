@@ -46,17 +46,13 @@ def refusals(both: Sequence[tuple[Arm, Arm]]) -> tuple[str, ...]:
     """Return why studies with these arms of both cannot be compared; empty where they can."""
     if not both:
         return ("they have no arm in common",)
-    found = [
-        f"{words}: {text}"
-        for column, words in WORK.items()
-        for base, new in both
-        if (text := _difference(column, base.get(column), new.get(column)))
-    ]
-    for before, after in ((settings(base), settings(new)) for base, new in both):
-        shared = [name for name in before if name in after and name not in OF_THE_MACHINE]
-        differing = (_difference(name, before[name], after[name], unknown=name in OFTEN_UNKNOWN) for name in shared)
-        found += [f"the settings differ: {text}" for text in differing if text]
+    found = []
     for base, new in both:
+        before, after = ({name: arm.get(name) for name in WORK} | settings(arm) for arm in (base, new))
+        for name in [name for name in before if name in after and name not in OF_THE_MACHINE]:
+            is_optional = name in WORK or name in OFTEN_UNKNOWN
+            if text := _difference(name, before[name], after[name], unknown=is_optional):
+                found.append(f"{WORK.get(name, 'the settings differ')}: {text}")
         if bool(base.emulated) != bool(new.emulated):
             where, why = ("BASE" if base.emulated else "NEW"), (base.emulated or new.emulated).replace(";", ", ")
             never = "such times are never compared with real ones"

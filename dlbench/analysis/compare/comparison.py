@@ -12,7 +12,7 @@ from dlbench.analysis.arms import Arm
 from dlbench.analysis.compare.comparability import Difference, refusals, warnings
 from dlbench.analysis.compare.matching import Pair, matched
 from dlbench.analysis.formatting import counted, one_line
-from dlbench.analysis.judge import LEAST_REPEATS, Judgement, Values, Verdict, judge_pairs
+from dlbench.analysis.judge import Judgement, Verdict, judge_pairs
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
 from dlbench.scenario.metrics import BUILT_IN, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric
 
@@ -135,66 +135,53 @@ def compare(
     both = [(ours, theirs) for ours, theirs in pairs if ours and theirs]
     base_name, new_name = (one_line(arms[0].study or "") for arms in (base, new))
     refused = refusals(both)
-    return Comparison(
-        base_name,
-        new_name,
-        noise,
-        changes=() if refused else tuple(_changes(pairs, metrics)),
-        refused=refused,
-        warnings=(*warnings(both, machines), *(Difference("note", text) for text in _unequal(both, metrics))),
-    )
+    changes = () if refused else tuple(_changes(pairs, metrics))
+    noted = (*warnings(both, machines), *(Difference("note", text) for text in _unequal(both, metrics)))
+    return Comparison(base_name, new_name, noise, changes, refused, noted)
 
 
 def _changes(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> Iterator[Change]:
-    cases = {
-        (theirs, metric): (after, before, metric)
-        for ours, theirs in pairs
-        for metric in metrics
-        if ours and theirs
-        if (after := theirs.comparable(metric.column)) and (before := ours.comparable(metric.column))
-    }
-    # Scores of one seed belong together, times of two days do not.
-    unpaired = [
-        (after, before if metric.is_score else {("base", *repeat): value for repeat, value in before.items()}, metric)
-        for after, before, metric in cases.values()
-    ]
-    judged = dict(zip(cases, judge_pairs(unpaired), strict=True))
+    changes, cases = [], []
     for ours, theirs in pairs:
         label = next(arm.label for arm in (theirs, ours) if arm)
         base_runs, new_runs = ((arm.n, len(arm.rows)) if arm else (0, 0) for arm in (ours, theirs))
-        of_arm = Change(label, "", ChangeKind.KEEPS, base_runs, new_runs)
-        for case in ((theirs, metric) for metric in metrics):
-            if theirs and case in cases:
-                yield _measured(of_arm, *cases[case], judged[case])
-        if (kind := _of_arm(ours, theirs)) is not None:
-            yield replace(of_arm, kind=kind)
+        of_arm = Change(label, "", _of_arm(ours, theirs), base_runs, new_runs)
+        for metric in metrics:
+            base, new = (arm.comparable(metric.column) if arm else {} for arm in (ours, theirs))
+            if base and new:
+                # Scores of one seed belong together, times of two days do not.
+                unpaired = base if metric.is_score else {("base", *repeat): value for repeat, value in base.items()}
+                cases.append((new, unpaired, metric))
+                changes.append(_measured(of_arm, list(base.values()), list(new.values()), metric))
+        changes.append(of_arm)
+    judgements = iter(judge_pairs(cases))
+    for change in changes:
+        if change.metric:
+            judgement = next(judgements)
+            yield replace(change, kind=_kind(judgement), judgement=judgement)
+        elif change.kind is not ChangeKind.KEEPS:
+            yield change
 
 
-def _measured(of_arm: Change, new: Values, base: Values, metric: Metric, judgement: Judgement) -> Change:
-    """Return what is known of one metric of an arm."""
-    before, after = tuple(base.values()), tuple(new.values())
-    kind = ChangeKind.TOO_FEW if min(len(before), len(after)) < LEAST_REPEATS else ChangeKind.CANNOT_BE_TOLD
-    if judgement.verdict is Verdict.LOSES:
-        kind = ChangeKind.WORSE
-    elif judgement.verdict is Verdict.KEEPS:
-        kind = ChangeKind.BETTER if judgement.is_better else ChangeKind.KEEPS
-    was, is_now = (
+def _measured(of_arm: Change, base: Sequence[float], new: Sequence[float], metric: Metric) -> Change:
+    """Return what is known of one metric of an arm before it is judged."""
+    before, after = (
         median_interval(values)
         if all(map(math.isfinite, values))
         else Interval(median(values), None, None, len(values), None)
-        for values in (before, after)
+        for values in (base, new)
     )
-    is_ratio = min(before) > 0 and all(map(math.isfinite, (*before, *after)))
-    return replace(
-        of_arm,
-        metric=metric.column,
-        kind=kind,
-        base=was,
-        new=is_now,
-        ratio=ratio_interval(after, before) if is_ratio else None,
-        judgement=judgement,
-        worsening=_worsening(was.value, is_now.value, metric),
-    )
+    ratio = ratio_interval(new, base) if min(base) > 0 and all(map(math.isfinite, (*base, *new))) else None
+    worsening = _worsening(before.value, after.value, metric)
+    return replace(of_arm, metric=metric.column, base=before, new=after, ratio=ratio, worsening=worsening)
+
+
+def _kind(judgement: Judgement) -> ChangeKind:
+    if judgement.verdict is Verdict.OPEN:
+        return ChangeKind.TOO_FEW if judgement.p is None else ChangeKind.CANNOT_BE_TOLD
+    if judgement.verdict is Verdict.LOSES:
+        return ChangeKind.WORSE
+    return ChangeKind.BETTER if judgement.is_better else ChangeKind.KEEPS
 
 
 def _worsening(base: float, new: float, metric: Metric) -> float:
@@ -207,11 +194,11 @@ def _worsening(base: float, new: float, metric: Metric) -> float:
     return more / abs(base) if base else math.copysign(math.inf, more)
 
 
-def _of_arm(base: Arm | None, new: Arm | None) -> ChangeKind | None:
+def _of_arm(base: Arm | None, new: Arm | None) -> ChangeKind:
     if base is None or new is None:
         return ChangeKind.ONLY_IN_NEW if base is None else ChangeKind.ONLY_IN_BASE
     if bool(base.n) == bool(new.n):
-        return None
+        return ChangeKind.KEEPS
     return ChangeKind.NOW_FAILS if base.n else ChangeKind.NO_LONGER_FAILS
 
 
