@@ -47,6 +47,11 @@ def is_unsteady(row: Row) -> bool:
     return (drift is not None and abs(drift) > MOST_DRIFT) or (has_settled is not None and not has_settled)
 
 
+def flags_of(row: Row) -> str:
+    """Return what a reader must know of a run's rate, words joined by `;`: it was `extended`, it was `unsteady`."""
+    return ";".join(["extended"] * bool(row.get("extended_steps")) + ["unsteady"] * is_unsteady(row))
+
+
 def can_extend(row: Row) -> bool:
     """Whether the run could continue after training (`extend_window`): scripts and nodes that send messages cannot."""
     return row.get("command") is None and row.get("updates") is None
