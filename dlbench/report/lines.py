@@ -18,6 +18,7 @@ from dlbench.analysis.groups import (
     varying,
     ways,
     with_strategy,
+    without_base_lines,
 )
 from dlbench.analysis.statistics.intervals import censored_median, median_interval
 from dlbench.records.outcome import Status
@@ -55,7 +56,7 @@ def parts(arms: Sequence[Arm], *, x: str, always: Iterable[str] = TASK) -> list[
     keys = ways_vary(arms, x=x)
     apart = [key for key in keys if key in set(always)]
     left = [key for key in keys if key not in apart]
-    own = [arm for arm in arms if not arm.baseline]
+    own = without_base_lines(arms)
     while left and _most_series(own, apart, left) > MOST_SERIES:
         fewest = {key: _most_series(own, [*apart, key], _without(left, key)) for key in left}
         key = min(left, key=lambda name: (fewest[name], len(values_of(arms, name))))
@@ -94,7 +95,7 @@ def brief_keys(part: Part, x: str) -> Part:
     What synchronises and where stays: by that a line is known.
     """
     keys = list(part.keys)
-    arms = ways(part.arms) or [arm for arm in part.arms if not arm.baseline]
+    arms = ways(part.arms) or without_base_lines(part.arms)
     for key in reversed([key for key in keys if key not in ("strategy", "placement", "algorithm")]):
         others = _without(keys, key)
         if _num_combinations(arms, [*others, x]) == _num_combinations(arms, [*keys, x]):
@@ -138,7 +139,7 @@ def series(part: Part, x: str, column: str, ended: str = "") -> tuple[Series, ..
 
 def roles(part: Part) -> list[tuple[Role, tuple[str, ...], list[Arm]]]:
     """Return the arms that are compared and their base lines, each with the keys that distinguish their series."""
-    own = ways(part.arms) or [arm for arm in part.arms if not arm.baseline]
+    own = ways(part.arms) or without_base_lines(part.arms)
     base = [arm for arm in part.arms if arm not in own]
     return [(Role.MEASURED, part.keys, own), (Role.BASE_LINE, _base_keys(part.keys, base), base)]
 
