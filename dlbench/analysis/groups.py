@@ -180,7 +180,7 @@ def _condition(key: str, value: Any, arms: Sequence[Arm]) -> str:
     name = key.rpartition(".")[2]
     if name == "slow_workers":
         return {0: "no straggler", 1: "one straggler"}.get(int(value), f"{value} stragglers")
-    if name == "bandwidth_bytes_per_s" and len(known := values_of(arms, key)) == 2:
+    if name == "bandwidth_bytes_per_s" and len(known := values_of(ways(arms) or arms, key)) == 2:
         return "slow network" if value == known[0] else "fast network"
     text = described({key: value})
     if "=" not in text:
