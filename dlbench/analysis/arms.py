@@ -47,12 +47,17 @@ def is_unsteady(row: Row) -> bool:
     return (drift is not None and abs(drift) > MOST_DRIFT) or (has_settled is not None and not has_settled)
 
 
+def flags_of(row: Row) -> str:
+    """Return what a reader must know of a run's rate, words joined by `;`: it was `extended`, it was `unsteady`."""
+    return ";".join(["extended"] * bool(row.get("extended_steps")) + ["unsteady"] * is_unsteady(row))
+
+
 def can_extend(row: Row) -> bool:
     """Whether the run could continue after training (`extend_window`): scripts and nodes that send messages cannot."""
     return row.get("command") is None and row.get("updates") is None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BaseLine:
     """The completed runs of a base line, which many arms may share: what they say together is found once."""
 
@@ -257,7 +262,7 @@ def is_alone(row: Row) -> bool:
 
 
 def _comparable(row: Row) -> Row:
-    """Return a row with its `placement` (`scale-up`, `scale-out`, or how many workers a host had), and lists as text."""
+    """Return a row with lists as text and its `placement`: its mode, or how many workers a host had."""
     hosted = row.get("workers_per_host")
     found = {name: repr(value) if isinstance(value, list | dict) else value for name, value in row.items()}
     return found | {"placement": row.get("mode") or (f"{hosted} per host" if hosted else None)}
