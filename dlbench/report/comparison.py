@@ -25,8 +25,7 @@ MOST_LETTERS = 120
 COLUMNS = ("verdict", "arm", "metric", "base", "new", "new / base", "p", "runs of base", "runs of new")
 CSV_COLUMNS = (
     *("verdict", "arm", "metric"),
-    *("base_median", "base_low", "base_high", "base_n", "base_runs"),
-    *("new_median", "new_low", "new_high", "new_n", "new_runs"),
+    *(f"{study}_{what}" for study in ("base", "new") for what in ("median", "low", "high", "n", "runs")),
     *("ratio", "ratio_low", "ratio_high", "p", "family", "worsening"),
 )
 

@@ -83,13 +83,10 @@ def _lines(answer: Answer, metrics: Mapping[str, Metric]) -> Iterator[tuple[str,
         against = f"against {judged.difference.against}" if judged.difference else ""
         others = f"and {counted(len(rivals) - 1, 'more arm')}" if len(rivals) > 1 else ""
         yield "open", [arm.title, _open(judged, metrics), _value(arm, answer, metrics), against, others]
-    for label, title in (("faster", answer.faster), ("cheaper", answer.cheaper)):
+    for label, title, said in (("faster", answer.faster, _loss), ("cheaper", answer.cheaper, _price)):
         if title is not None and use is not None:
             arm = by_title[title]
-            yield (
-                label,
-                [title, _value(arm, answer, metrics), _price(arm, use) if label == "cheaper" else _loss(arm, metrics)],
-            )
+            yield label, [title, _value(arm, answer, metrics), said(arm, use, metrics)]
     if answer.doubts:
         more = f"{len(answer.doubts) - 2} more" if len(answer.doubts) > 2 else ""
         yield "doubt", [*(doubt.text for doubt in answer.doubts[:2]), more]
@@ -120,18 +117,16 @@ def _quality(arm: ArmAnswer, metrics: Mapping[str, Metric]) -> list[str]:
     """Say what the arm to use scores, and by how much it is behind the best, at worst."""
     if arm.quality is None:
         return []
-    metric, gain = metrics[arm.quality.metric], arm.quality.difference
-    said = [f"{metric.title} {quantity(metric, arm.quality.spread.median)}"]
+    metric, gain, keeps = metrics[arm.quality.metric], arm.quality.difference, ""
     if gain is not None and gain.worst is not None:
-        said.append(f"keeps: {difference(metric, gain.gain)}, at worst {difference(metric, gain.worst, unit='')}")
-    return said
+        keeps = f"keeps: {difference(metric, gain.gain)}, at worst {difference(metric, gain.worst, unit='')}"
+    return [f"{metric.title} {quantity(metric, arm.quality.spread.median)}", keeps]
 
 
 def _workers(answer: Answer, use: ArmAnswer) -> str:
     """Say that more workers do not pay, where arms with more of them are not the answer and cannot become it."""
-    counts = {arm.title: arm.workers for arm in answer.arms if arm.word != "out"}
-    more = [title for title, count in counts.items() if count > use.workers]
-    return "do not add workers" if more and not set(more) & set(answer.open) else ""
+    more = {arm.title for arm in answer.arms if arm.word != "out" and arm.workers > use.workers}
+    return "do not add workers" if more and more.isdisjoint(answer.open) else ""
 
 
 def _why_none(answer: Answer, metrics: Mapping[str, Metric]) -> str:
@@ -160,7 +155,7 @@ def _open(judged: Judged, metrics: Mapping[str, Metric]) -> str:
     return f"{text}: {counted(found.further, 'more repeat')} would tell"
 
 
-def _loss(arm: ArmAnswer, metrics: Mapping[str, Metric]) -> str:
+def _loss(arm: ArmAnswer, _: ArmAnswer, metrics: Mapping[str, Metric]) -> str:
     """Say what an arm that is faster loses."""
     if arm.quality is None or arm.quality.difference is None:
         return ""
@@ -168,7 +163,7 @@ def _loss(arm: ArmAnswer, metrics: Mapping[str, Metric]) -> str:
     return f"loses {difference(metric, abs(arm.quality.difference.gain), signed=False)} of {metric.title}"
 
 
-def _price(arm: ArmAnswer, use: ArmAnswer) -> str:
+def _price(arm: ArmAnswer, use: ArmAnswer, _: Mapping[str, Metric]) -> str:
     """Say what share of the cost of the arm to use an arm has."""
     own, other = (one.cost if one.cost is not None else one.worker_hours for one in (arm, use))
     what = "cost" if arm.cost is not None else "worker-hours"

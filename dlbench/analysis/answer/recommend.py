@@ -43,10 +43,7 @@ class StudyPlace:
 
 
 def recommend(
-    arms: Sequence[Arm],
-    wanted: Wanted,
-    places: Mapping[str, StudyPlace] | None = None,
-    given: Collection[str] = (),
+    arms: Sequence[Arm], wanted: Wanted, places: Mapping[str, StudyPlace] | None = None, given: Collection[str] = ()
 ) -> tuple[Answer, ...]:
     """Return the answers of some studies.
 

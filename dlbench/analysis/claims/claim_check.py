@@ -1,11 +1,12 @@
 """The claims of a published study checked on runs: which runs belong together, what they lack, and the verdicts."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dlbench.analysis.arms import Arm, Row
+from dlbench.analysis.arms import Arm
 from dlbench.analysis.claims.claim_tests import ClaimTest, ClaimVerdict, Curve, decide, examine
-from dlbench.analysis.groups import SETTINGS, by_emulation, described, follows, groups, varying
+from dlbench.analysis.groups import SETTINGS, by_emulation, described, follows, groups, varying, without_base_lines
 from dlbench.records.outcome import Status
 from dlbench.scenario.claims import COMPARING, Claim, Shape
 from dlbench.scenario.reference import Reference, mirrored
@@ -59,7 +60,7 @@ def check_claims(arms: Sequence[Arm], reference: Reference) -> tuple[ClaimCheck,
 
 def families(arms: Sequence[Arm], reference: Reference) -> Iterator[tuple[str, str, list[Arm]]]:
     """Yield what each family has in common, why it is emulated, and its arms."""
-    others = [arm for arm in arms if not arm.baseline]
+    others = without_base_lines(arms)
     curve = [key for key in (reference.x, reference.series) if key is not None]
     apart = [
         key
@@ -75,17 +76,15 @@ def _test(arms: Sequence[Arm], claim: Claim, reference: Reference) -> ClaimTest:
     """Return the test of a claim on one family of arms."""
     curves: dict[str, Curve] = {}
     for name, column, series in _wanted(claim, reference):
-        rows = _of_series(arms, series, reference)
-        if not rows:
+        members = _of_series(arms, series, reference)
+        if not members:
             return ClaimTest(claim, problem=f"there are no runs with {reference.series} {series}")
         # Of a mirror image both columns, so that it is the same runs' values.
         needed = [column] if claim.of is None else [claim.column, claim.of]
-        known = _known(rows, reference.x, needed)
-        if problem := _gap(rows, known, reference.x, needed):
+        curves[name], problem = _curve(members, reference.x, column, needed)
+        if problem:
             is_series = reference.series is not None and claim.claim is not Shape.MIRRORS
             return ClaimTest(claim, problem=f"{name}: {problem}" if is_series else problem)
-        places = sorted({float(row[reference.x]) for row in known})
-        curves[name] = {place: [float(row[column]) for row in known if row[reference.x] == place] for place in places}
     if claim.claim in COMPARING:
         shared = set.intersection(*map(set, curves.values()))
         if not shared:
@@ -104,49 +103,48 @@ def _wanted(claim: Claim, reference: Reference) -> list[tuple[str, str, str]]:
     return [(series, claim.column, series) for series in names]
 
 
-def _of_series(arms: Sequence[Arm], series: str, reference: Reference) -> list[Row]:
+def _of_series(arms: Sequence[Arm], series: str, reference: Reference) -> list[Arm]:
     key = reference.series
-    return [row for arm in arms for row in arm.rows if key is None or not series or str(row.get(key)) == series]
+    return [arm for arm in arms if key is None or not series or str(arm.get(key)) == series]
 
 
-def _known(rows: Sequence[Row], x: str, columns: Sequence[str]) -> list[Row]:
-    """Return the completed runs that have a place and the columns; scores of random numbers mean nothing."""
-    is_score = any(column.endswith(_SCORES) for column in columns)
-    return [
-        row
-        for row in rows
-        if row["status"] == Status.COMPLETED
-        and all(row.get(column) is not None for column in (x, *columns))
-        and not (is_score and row.get("input") == Input.SYNTHETIC)
-    ]
+def _curve(arms: Sequence[Arm], x: str, column: str, needed: Sequence[str]) -> tuple[Curve, str]:
+    """Return the values of a column by rising place, and which place has runs without them, or an empty string.
 
-
-def _gap(rows: Sequence[Row], known: Sequence[Row], x: str, columns: Sequence[str]) -> str:
-    """Return which place has runs and no value, or an empty string."""
-    if not known:
-        return f"no completed run has {' and '.join(columns)}"
-    tried = [row[x] for row in rows if row.get(x) is not None]
-    missing = min(set(tried) - {row[x] for row in known}, default=None)
-    if missing is None:
-        return ""
-    return f"no completed run at {x} {missing:g} has {' and '.join(columns)} ({tried.count(missing)} tried)"
+    Args:
+        arms: The arms of the curve.
+        x: The column of their places.
+        column: The column of their values.
+        needed: The columns that a completed run must have; scores of random numbers mean nothing.
+    """
+    is_score = any(name.endswith(_SCORES) for name in needed)
+    tried: Counter[float] = Counter()
+    curve: dict[float, list[float]] = {}
+    for row in (row for arm in arms for row in arm.rows if row.get(x) is not None):
+        tried[row[x]] += 1
+        is_complete = row["status"] == Status.COMPLETED and all(row.get(name) is not None for name in needed)
+        if is_complete and not (is_score and row.get("input") == Input.SYNTHETIC):
+            curve.setdefault(float(row[x]), []).append(float(row[column]))
+    missing, what = min(set(tried) - set(curve), default=None), " and ".join(needed)
+    if not curve:
+        return curve, f"no completed run has {what}"
+    problem = "" if missing is None else f"no completed run at {x} {missing:g} has {what} ({tried[missing]} tried)"
+    return dict(sorted(curve.items())), problem
 
 
 def _note(arms: Sequence[Arm], claim: Claim, reference: Reference) -> str:
     """Return what weakens a verdict: runs that did not complete, other differences than the series, unequal work."""
-    rows, notes = [row for arm in arms for row in arm.rows], []
-    if failed := sum(row["status"] != Status.COMPLETED for row in rows):
-        notes.append(f"{failed} of {len(rows)} runs did not complete")
+    total, notes = sum(len(arm.rows) for arm in arms), []
+    if failed := total - sum(arm.n for arm in arms):
+        notes.append(f"{failed} of {total} runs did not complete")
     if claim.claim in COMPARING and reference.series is not None:
         same = (*_of_curve(reference), *_OF_STRATEGY)
         others = [key for key in SETTINGS if key not in same and not follows(arms, key, [reference.x], dropna=False)]
         if others:
             notes.append(f"confounded: {reference.series} is not all that differs ({', '.join(others)})")
     if claim.column in _OF_WORK and claim.claim is not Shape.MIRRORS:
-        compared = rows if claim.claim in COMPARING else _of_series(arms, claim.series or "", reference)
-        seen = [
-            row["samples_seen"] for row in compared if row["status"] == Status.COMPLETED and row.get("samples_seen")
-        ]
+        compared = arms if claim.claim in COMPARING else _of_series(arms, claim.series or "", reference)
+        seen = [number for arm in compared for number in arm.values("samples_seen")]
         if seen and max(seen) > (1 + EQUAL_WORK) * min(seen):
             notes.append(f"of unequal work: {min(seen):,.0f} to {max(seen):,.0f} samples")
     return "; ".join(notes)
