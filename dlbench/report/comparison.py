@@ -140,18 +140,11 @@ def cells(change: Change) -> tuple[str, ...]:
     title = (change.metric or "all") if metric is None else ", ".join(filter(None, (metric.title, metric.unit)))
     is_score = metric is not None and metric.is_score
     unit = SCORE if metric and metric.most == 1 else Unit("{:.4g}".format if is_score else number)
+    intervals = (_interval(change.base, unit), _interval(change.new, unit), _interval(change.ratio, Unit(_ratio)))
     p = change.judgement.p if change.judgement else None
-    return (
-        change.kind.value,
-        shorten(one_line(change.arm), MOST_LETTERS),
-        title,
-        _interval(change.base, unit),
-        _interval(change.new, unit),
-        _interval(change.ratio, Unit(_ratio)),
-        UNKNOWN if p is None else p_value(p),
-        _runs(*change.base_runs),
-        _runs(*change.new_runs),
-    )
+    of_arm = (change.kind.value, shorten(one_line(change.arm), MOST_LETTERS))
+    runs = (_runs(*change.base_runs), _runs(*change.new_runs))
+    return (*of_arm, title, *intervals, UNKNOWN if p is None else p_value(p), *runs)
 
 
 def _names(comparison: Comparison) -> str:

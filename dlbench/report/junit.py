@@ -1,6 +1,7 @@
 """JUnit XML as the schema of Apache Ant's JUnit task has it, which CI systems show as tests."""
 
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, count
@@ -65,20 +66,15 @@ def document(suites: Sequence[Suite]) -> str:
 
 
 def _suite(number: int, suite: Suite) -> ET.Element:
-    kinds = [case.problem.kind for case in suite.cases if case.problem]
-    attributes: dict[str, object] = {
-        "name": _text(suite.name),
-        "package": "dlbench",
-        "id": number,
-        "timestamp": min(suite.moments, default=_UNKNOWN_MOMENT).replace(" ", "T")[:_SECONDS],
-        "hostname": _text(suite.hostname or "localhost"),
-        "tests": len(suite.cases),
-        "failures": kinds.count("failure"),
-        "errors": kinds.count("error"),
-        "skipped": kinds.count("skipped"),
-        "time": f"{sum(case.time_s for case in suite.cases):.3f}",
-    }
-    found = ET.Element("testsuite", {name: str(value) for name, value in attributes.items()})
+    kinds = Counter(case.problem.kind for case in suite.cases if case.problem)
+    moment = min(suite.moments, default=_UNKNOWN_MOMENT).replace(" ", "T")[:_SECONDS]
+    found = ET.Element("testsuite", name=_text(suite.name), package="dlbench", id=str(number), timestamp=moment)
+    found.set("hostname", _text(suite.hostname or "localhost"))
+    found.set("tests", str(len(suite.cases)))
+    found.set("failures", str(kinds["failure"]))
+    found.set("errors", str(kinds["error"]))
+    found.set("skipped", str(kinds["skipped"]))
+    found.set("time", f"{sum(case.time_s for case in suite.cases):.3f}")
     ET.SubElement(found, "properties")
     names: set[str] = set()
     for case in suite.cases:

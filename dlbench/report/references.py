@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from dlbench.analysis.claims.claim_check import ClaimCheck, check_claims
 from dlbench.analysis.claims.claim_tests import ClaimState
-from dlbench.analysis.claims.contrast import Power
 from dlbench.analysis.formatting import counted
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
 from dlbench.records import files
@@ -26,16 +25,12 @@ class ClaimResult:
         claim: The claim, whether it is inferred, and of which runs, as a sentence without a full stop.
         state: holds, does not hold, or cannot be told.
         why: The reason, as a sentence without a full stop; says so where the runs are emulated.
-        inferred: Whether the claim is one that the source does not make itself.
-        power: Of what was tested and cannot be told: what its repeats can show.
     """
 
     reference: str
     claim: str
     state: ClaimState
     why: str
-    inferred: bool = False
-    power: Power | None = None
 
 
 @dataclass(frozen=True)
@@ -158,10 +153,8 @@ def _said(found: Iterable[ClaimCheck], known: Reference) -> list[ClaimResult]:
     num_families: Counter[str] = Counter()
     for one in found:
         emulated = f"on emulated hardware ({one.emulated.replace(';', ', ')}): " if one.emulated else ""
-        claim, verdict = one.claim.said(known.x), one.verdict
-        words = ClaimResult(
-            known.source, claim, verdict.state, f"{emulated}{verdict.why}", one.claim.inferred, verdict.power
-        )
+        claim = one.claim.said(known.x)
+        words = ClaimResult(known.source, claim, one.verdict.state, f"{emulated}{one.verdict.why}")
         families.setdefault(words, []).append(one.family)
         num_families[claim] += 1
     said = []

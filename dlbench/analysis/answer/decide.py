@@ -261,7 +261,7 @@ def of_nothing(arm: Arm, metric: Metric) -> float | None:
 @cache
 def _num_classes(dataset: str) -> int | None:
     """Return the number of classes of one of dlbench's own data sets, for rows of versions that did not record it."""
-    if not dataset or dataset not in plugins.built_in("datasets"):
+    if dataset not in plugins.built_in("datasets"):
         return None
     try:
         plugin = plugins.load("datasets", dataset)

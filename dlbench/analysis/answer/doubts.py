@@ -40,6 +40,8 @@ def doubts(group: ComparisonGroup, *, is_rate: bool, is_learned: bool) -> tuple[
         **_of_comparison(group, rows, is_learned=is_learned),
         **_of_machine(rows),
         **_of_measurement(rows, is_rate=is_rate),
+        90: "runs read different data (`dataset_checksum`)" if len(_distinct(rows, "dataset_checksum")) > 1 else "",
+        85: f"not representative hardware ({group.emulated})" if group.emulated else "",
         65: not_completed([row for arm in group.arms for row in arm.rows]),
     }
     return tuple(
@@ -49,13 +51,9 @@ def doubts(group: ComparisonGroup, *, is_rate: bool, is_learned: bool) -> tuple[
 
 def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: bool) -> dict[int, str]:
     """Return by weight what makes arms unequal, or their number too small."""
-    found = (
-        {90: "runs read different data (`dataset_checksum`)"} if len(_distinct(rows, "dataset_checksum")) > 1 else {}
-    )
+    found = {}
     if others := [text for arm in group.completed if (text := _other_batch(arm))]:
         found[95] = f"steps have other batches than `batch_size` says: {listed(others, 2, '; ')}"
-    if group.emulated:
-        found[85] = f"not representative hardware ({group.emulated})"
     if is_learned and (varying := _varying(group)) and len(_distinct(rows, "learning_rate_base")) == 1:
         found[80] = f"the learning rate was not tuned for each {' and '.join(varying[:2])}"
     repeats = max((arm.n for arm in group.arms), default=0)
@@ -97,12 +95,8 @@ def _of_measurement(rows: Sequence[Row], *, is_rate: bool) -> dict[int, str]:
     if first_steps and median(first_steps) >= MUCH_FIRST_STEP:
         share = percent(median(first_steps))
         found[35] = f"the first step, compilation included, is {share} of the training time"
-    if dropped := [
-        (row["samples_dropped"], row["samples_seen"])
-        for row in rows
-        if row.get("samples_dropped") and row.get("samples_seen")
-    ]:
-        most = percent(max(out / (seen + out) for out, seen in dropped))
+    if dropped := max(_shares(rows, "samples_dropped", "samples_seen"), default=0.0):
+        most = percent(dropped / (1 + dropped))
         found[25] = f"up to {most} of the samples were left out (`remainder: train` trains them)"
     if runs := _runs([row.get("input") == Input.SYNTHETIC for row in rows]):
         found[20] = f"{runs} trained on random numbers: their scores mean nothing"

@@ -11,7 +11,7 @@ from dlbench.analysis.answer.answer import Answer, Next
 from dlbench.analysis.answer.comparison_group import ComparisonGroup, comparison_groups
 from dlbench.analysis.answer.decide import Wanted, decide, of_nothing
 from dlbench.analysis.answer.lines import open_arms
-from dlbench.analysis.arms import Arm
+from dlbench.analysis.arms import Arm, Row
 from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import values_of
 from dlbench.records import files
@@ -83,13 +83,12 @@ def retargeted(
     known = epochs[epochs[name].notna()] if name in epochs else epochs[:0]
     reached = known.loc[[metrics[name].is_reached(score, aim) for score in known[name]]]
     first = reached.groupby(["study", "run_id"])["train_time_s"].min().dropna().to_dict()
+
+    def time_of(row: Row) -> float | None:
+        return first.get((row["study"], row["run_id"]))
+
     return [
-        arm.having(
-            target_metric=lambda _: name,
-            target_value=lambda _: aim,
-            time_to_target_s=lambda row: first.get((row["study"], row["run_id"])),
-        )
-        for arm in arms
+        arm.having(target_metric=lambda _: name, target_value=lambda _: aim, time_to_target_s=time_of) for arm in arms
     ]
 
 

@@ -14,19 +14,12 @@ from dlbench.analysis.compare.matching import Pair, matched
 from dlbench.analysis.formatting import counted, one_line
 from dlbench.analysis.judge import Judgement, Verdict, judge_pairs
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
-from dlbench.scenario.metrics import BUILT_IN, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric
+from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric
 
 # Differences of times and rates within this share are those between the steps of one run.
 NOISE = 0.02
 # By what studies are compared, beside the metrics that their scenarios declare.
-COMPARED = (
-    RATE,
-    TRAIN_TIME,
-    BUILT_IN["validation_accuracy"],
-    BUILT_IN["validation_mean_squared_error"],
-    BUILT_IN["validation_loss"],
-    TIME_TO_TARGET,
-)
+COMPARED = (RATE, TRAIN_TIME, *(BUILT_IN[name] for name in QUALITY), TIME_TO_TARGET)
 
 
 class ChangeKind(StrEnum):
