@@ -1,7 +1,6 @@
 """Arms turned into lines: arms that do different work apart, emulated and real ones apart, failed runs counted."""
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -115,8 +114,7 @@ def _num_combinations(arms: Iterable[Arm], keys: Sequence[str]) -> int:
 
 def _most_series(arms: Sequence[Arm], apart: Sequence[str], keys: Sequence[str]) -> int:
     """Return how many combinations of values of `keys` there are at most with one of `apart`."""
-    combinations = {(tuple(map(arm.get, apart)), tuple(map(arm.get, keys))) for arm in arms}
-    return max(Counter(one for one, _ in combinations).values(), default=0)
+    return max((_num_combinations(alike, keys) for _, alike in groups(arms, apart)), default=0)
 
 
 def series(part: Part, x: str, column: str) -> tuple[Series, ...]:

@@ -50,8 +50,10 @@ def with_fits(_: Placed, panel: Panel) -> tuple[Panel, Iterable[str]]:
         lines.append(Series("perfect scaling", tuple(ideal), Role.IDEAL))
     for one in panel.series:
         name = ", ".join(filter(None, (panel.title, one.label, one.emulated and "emulated")))
+        # Not of batch sizes at which a run ended before the target: those that reached it there had luck.
+        runs = [(mark.x, steps) for mark in one.marks if not mark.ended for steps in mark.points if steps > 0]
         try:
-            fit = _fit(one)
+            fit = critical_batch([batch for batch, _ in runs], [steps for _, steps in runs])
         except NotIdentifiableError as error:
             notes.append(f"Critical batch of {name}: not identifiable; {error}.")
             continue
@@ -59,12 +61,6 @@ def with_fits(_: Placed, panel: Panel) -> tuple[Panel, Iterable[str]]:
         lines.append(Series(f"fit of {one.label}", curve, Role.FITTED, one.emulated, like=one.label))
         notes.append(_fit_note(name, fit))
     return replace(panel, series=tuple(lines)), notes
-
-
-def _fit(one: Series) -> CriticalBatch:
-    """Fit a series without the batch sizes at which a run ended before the target: those that reached it had luck."""
-    runs = [(mark.x, steps) for mark in one.marks if not mark.ended for steps in mark.points if steps > 0]
-    return critical_batch([batch for batch, _ in runs], [steps for _, steps in runs])
 
 
 def _fit_note(name: str, fit: CriticalBatch) -> str:

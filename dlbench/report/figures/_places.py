@@ -112,9 +112,8 @@ def _further(arms: Sequence[Arm], *, is_alone: bool) -> Iterator[Placed]:
         is_alone: Whether neither batch size nor workers vary: then two values do, and words are categories.
     """
     asked, every = without_base_lines(arms), varying(arms)
-    for key in (key for key in every if key not in _WAYS):
-        others = [name for name in every if name != key]
-        if others and follows(asked, key, others):
+    for key in every:
+        if key in _WAYS or follows(asked, key, [name for name in every if name != key]):
             continue
         numbered, names = _numbered(arms, key)
         values = values_of(without_base_lines(numbered), key)

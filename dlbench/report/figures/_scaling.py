@@ -13,10 +13,6 @@ from dlbench.report.figures._shown import RATE, WINDOW, label, rate_note
 from dlbench.report.lines import EFFICIENCY
 
 WHOLE = "as fast as one worker alone"
-DEFINITION = (
-    "Efficiency is steady samples/s of one of the workers over those of one worker alone at the same batch size; "
-    "the interval is Welch's, of logarithms."
-)
 
 
 def with_rates(arms: Sequence[Arm]) -> list[Arm]:
@@ -103,7 +99,10 @@ def with_whole(place: Placed, panel: Panel) -> tuple[Panel, Iterable[str]]:
 
 def efficiency_notes(arms: Sequence[Arm], _: Sequence[Arm]) -> Iterator[str]:
     """Define efficiency, and name the arms that have a rate and nothing to compare it with."""
-    yield DEFINITION
+    yield (
+        "Efficiency is steady samples/s of one of the workers over those of one worker alone at the same batch size; "
+        "the interval is Welch's, of logarithms."
+    )
     rated = (arm for arm in arms if arm.values(RATE) and not arm.is_alone)
     if without := dict.fromkeys(label(arm) for arm in rated if arm.efficiency is None):
         yield f"No efficiency, for lack of a base line with equal settings: {listed(without)}."

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from dlbench.analysis.arms import Arm, Row
+from dlbench.analysis.arms import Arm
 from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import values_of
 from dlbench.report.chart import Axis
@@ -19,6 +19,8 @@ from dlbench.report.lines import EFFICIENCY
 GIB = 2.0**30
 # Below this share of the processors' time neither the hypervisor nor dlbench itself explains a difference.
 NEAR_ZERO = 0.01
+# The factors of the CPU time that the workers of a run had in its timed window.
+CAPACITY = ("workers", "cores_per_worker", "timed_window_s")
 SCALES = {
     "none": "was the same at every batch size",
     "linear": "grew with the global batch",
@@ -26,29 +28,19 @@ SCALES = {
 }
 
 
-def _learned(arms: Sequence[Arm]) -> list[Arm]:
-    return [arm for arm in arms if arm.scores_mean_something]
-
-
 def _with_shares(arms: Sequence[Arm]) -> list[Arm]:
     columns = {
-        "device_memory_gib": lambda row: _ratio(row, "device_memory_peak_bytes", GIB),
-        "host_memory_gib": lambda row: _ratio(row, "host_memory_peak_bytes", GIB),
-        "observer_fraction": lambda row: _ratio(
-            row, "observer_cpu_s", *map(row.get, ("workers", "cores_per_worker", "timed_window_s"))
-        ),
+        "device_memory_gib": lambda row: _ratio(row.get("device_memory_peak_bytes"), GIB),
+        "host_memory_gib": lambda row: _ratio(row.get("host_memory_peak_bytes"), GIB),
+        "observer_fraction": lambda row: _ratio(row.get("observer_cpu_s"), *map(row.get, CAPACITY)),
     }
     return [arm.having(**columns) for arm in arms]
 
 
-def _ratio(row: Row, column: str, *divisors: float | None) -> float | None:
+def _ratio(value: float | None, *divisors: float | None) -> float | None:
     """Return a value / all divisors; None where one is unknown or zero."""
-    value, known = row.get(column), [divisor for divisor in divisors if divisor]
+    known = list(filter(None, divisors))
     return value / math.prod(known) if value is not None and len(known) == len(divisors) else None
-
-
-def _time_notes(_: Sequence[Arm], __: Sequence[Arm]) -> Iterator[str]:
-    yield "Training time is end to end: the first step is in it, evaluations are not."
 
 
 def _rate_notes(_: Sequence[Arm], shown: Sequence[Arm]) -> Iterator[str]:
@@ -94,39 +86,39 @@ def _device_notes(_: Sequence[Arm], shown: Sequence[Arm]) -> Iterator[str]:
             yield f"In {len(much)} of {counted(len(shares), 'run')} {what} took {most}."
 
 
+OVER_ALL, SCALED = partial(placed, others=True), partial(placed, scaling=True)
 TABLE: Mapping[str, QuantityFigure] = {
     "time_to_target": QuantityFigure(
         doc="Time and epochs to the target against batch size or workers; runs that never reached it are counted.",
-        ORDER=5, title="Time and epochs to {target}",
-        shown={
-            TIME: Axis("time to target (s)", low=0.0),
-            EPOCHS: Axis("epochs to target", low=0.0),
-        },
-        needs="one target", arms=with_ends, notes=target_notes, places=partial(placed, others=True),
+        ORDER=5, title="Time and epochs to {target}", needs="one target",
+        shown={TIME: Axis("time to target (s)", low=0.0), EPOCHS: Axis("epochs to target", low=0.0)},
+        arms=with_ends, places=OVER_ALL, notes=target_notes,
     ),
     "training_time": QuantityFigure(
         doc="Training time, which decides between arms, and the samples seen in it.",
-        ORDER=10, title="Training time",
+        ORDER=10, title="Training time", needs="a training time",
         shown={"train_time_s": Axis("training time (s)", low=0.0), SEEN: Axis("samples seen", low=0.0)},
-        needs="a training time", notes=_time_notes, places=partial(placed, others=True),
+        places=OVER_ALL,
+        notes=lambda *_: ["Training time is end to end: the first step is in it, evaluations are not."],
     ),
     "throughput": QuantityFigure(
         doc="Steady throughput against batch size, and against workers with the ideal line through the measured single "
         "worker.",
-        ORDER=20, title="Steady throughput", shown={RATE: RATE_AXIS}, needs="steady samples/s", arms=with_rates,
-        notes=_rate_notes, reference=with_ideals, places=partial(placed, scaling=True, others=True),
+        ORDER=20, title="Steady throughput", needs="steady samples/s", shown={RATE: RATE_AXIS},
+        arms=with_rates, places=partial(placed, scaling=True, others=True), reference=with_ideals, notes=_rate_notes,
     ),
     "efficiency": QuantityFigure(
         doc="Efficiency: the steady throughput of one of the workers over that of one worker alone.",
-        ORDER=30, title="Efficiency",
+        ORDER=30, title="Efficiency", needs="an efficiency", least=1,
         # An axis of 0 to 110 %; what lies higher makes it longer.
         shown={EFFICIENCY: Axis("steady samples/s of a worker / one worker alone", low=0.0, high=1.1, percent=True)},
-        needs="an efficiency", arms=with_efficiencies, notes=efficiency_notes, reference=with_whole,
-        places=partial(placed, scaling=True), may_spread=False, least=1,
+        may_spread=False,
+        arms=with_efficiencies, places=SCALED, reference=with_whole, notes=efficiency_notes,
     ),
     "accuracy": QuantityFigure(
         doc="Accuracy and loss at the end of training against batch size or workers.",
         ORDER=40, title="Accuracy and loss at the end of training",
+        needs="a loss or an accuracy, on data that can be learned", columns=2,
         # Validation first, two in a row: that is what the question is about.
         shown={
             "validation_accuracy": Axis("validation accuracy", most=1.0),
@@ -134,29 +126,28 @@ TABLE: Mapping[str, QuantityFigure] = {
             "train_accuracy": Axis("training accuracy", most=1.0),
             "train_loss": Axis("training loss (nats)"),
         },
-        needs="a loss or an accuracy, on data that can be learned", arms=_learned, notes=_score_notes,
-        places=partial(placed, others=True), columns=2,
+        arms=lambda arms: [arm for arm in arms if arm.scores_mean_something], places=OVER_ALL, notes=_score_notes,
     ),
     "steps_to_target": QuantityFigure(
         doc="Updates to the target against the global batch: perfect scaling, the fit, and the critical batch size.",
-        ORDER=80, title="Updates to {target}", shown={"updates": Axis("updates to target", "log10")},
-        needs="a target at two or more global batches", arms=with_updates, notes=update_notes,
-        places=by_global_batch, reference=with_fits,
+        ORDER=80, title="Updates to {target}", needs="a target at two or more global batches",
+        shown={"updates": Axis("updates to target", "log10")},
+        arms=with_updates, places=by_global_batch, reference=with_fits, notes=update_notes,
     ),
     "strategies": QuantityFigure(
         doc="Steady throughput of each way to train at each batch size or number of workers, as a map.",
-        ORDER=90, title="Steady throughput of each way", shown={RATE: Axis(RATE_AXIS.label)}, needs="steady samples/s",
-        arms=with_rates, notes=_rate_notes, places=partial(placed, scaling=True), form="cells", columns=2,
+        ORDER=90, title="Steady throughput of each way", needs="steady samples/s", form="cells", columns=2,
+        shown={RATE: Axis(RATE_AXIS.label)}, arms=with_rates, places=SCALED, notes=_rate_notes,
     ),
     "devices": QuantityFigure(
         doc="How busy the devices were and how much memory they took, against batch size or workers.",
         ORDER=120, title="Utilisation and memory of devices",
+        needs="device_utilization or the peaks of device and host memory", may_spread=False,
         shown={
             "device_utilization": Axis("utilisation of the devices", low=0.0, percent=True),
             "device_memory_gib": Axis("peak memory of a device (GiB)", low=0.0),
             "host_memory_gib": Axis("peak host memory of a worker (GiB)", low=0.0),
         },
-        needs="device_utilization or the peaks of device and host memory", arms=_with_shares, notes=_device_notes,
-        may_spread=False,
+        arms=_with_shares, notes=_device_notes,
     ),
 }  # fmt: skip
