@@ -133,9 +133,9 @@ def _panel(title: str, label: str, bars: Iterable[tuple[str, list[Arm]]]) -> Pan
             typical = ((slot, *_typical(arms, name)) for slot, arms in own)
             if shown := tuple(line_mark(slot, value, n) for slot, value, n in typical if value is not None):
                 found.append(Series(part, shown, Role.MEASURED, reason, hue, palette="parts"))
-        moved = [arm.having(slot=lambda _: slot) for slot, arms in own for arm in arms]
-        if wholes := tuple(mark for mark in marks(moved, "slot", STEP) if mark.points or mark.num_failed):
-            found.append(Series(WHOLE, wholes, Role.TOTAL, reason))
+        wholes = (replace(mark, x=slot) for slot, arms in own for mark in marks(arms, "workers", STEP))
+        if shown := tuple(mark for mark in wholes if mark.points or mark.num_failed):
+            found.append(Series(WHOLE, shown, Role.TOTAL, reason))
     return Panel(title, Axis(label, categories=tuple(name for name, _, _ in slots)), Y, tuple(found), form="bars")
 
 
