@@ -8,6 +8,7 @@ from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import values_of
 from dlbench.report.chart import MissingRowsError
 from dlbench.report.figures._shown import synthetic_note
+from dlbench.report.lines import ended
 
 if TYPE_CHECKING:
     from dlbench.report.data import ReportData
@@ -15,11 +16,6 @@ if TYPE_CHECKING:
 # Settings that say what a run was to reach.
 TARGET = ("target_metric", "target_value")
 TIME, EPOCHS = "time_to_target_s", "epochs_to_target"
-
-
-def ended(reached: str) -> str:
-    """Return the name of the column that `with_ends` adds for TIME or EPOCHS."""
-    return f"{reached}.ended"
 
 
 def with_ends(arms: Iterable[Arm]) -> list[Arm]:
