@@ -12,8 +12,8 @@ from dlbench.analysis.metrics.pareto import Point, front, knee
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.figures._shown import UNEQUAL, in_chart, label, sees_unequally
-from dlbench.report.figures._target import TARGET, TIME, ended, target_name
-from dlbench.report.lines import Part, brief_keys, parts, series, ways_vary
+from dlbench.report.figures._target import TARGET, TIME, target_name
+from dlbench.report.lines import Part, brief_keys, ended, parts, series, ways_vary
 
 if TYPE_CHECKING:
     from dlbench.report.data import ReportData
@@ -150,7 +150,7 @@ def _drawn(field: _Field) -> tuple[list[Panel], list[str]]:
     shown = []
     for part in parts(field.arms, x=along):
         keys = tuple(key for key in field.keys if key in part.keys or key not in own)
-        shown.append((part, series(replace(part, keys=keys), PLACE, column, ended(column))))
+        shown.append((part, series(replace(part, keys=keys), PLACE, column)))
     at = {arm.get(PLACE): described({along: arm.get(along)}) for arm in field.arms}
     names = {
         (mark.x, mark.interval.value): ", ".join(filter(None, (part.common, one.label, at[mark.x])))
