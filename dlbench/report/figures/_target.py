@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.arms import Arm
+from dlbench.analysis.arms import Arm, Row
 from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import values_of
 from dlbench.report.chart import MissingRowsError
@@ -68,3 +68,9 @@ def target_notes(data: "ReportData", arms: Sequence[Arm]) -> Iterator[str]:
     """Say how the runs that were late count, and which of all are left out because they cannot have reached it."""
     yield from end_notes(arms)
     yield from synthetic_note(arm for arm in data.arms if arm.get("target_value") is not None)
+
+
+def late(row: Row) -> float | None:
+    """Return how long a run took that ended before its target; None for all others."""
+    has_missed = row.get("target_value") is not None and row.get(TIME) is None
+    return row.get("train_time_s") if has_missed else None

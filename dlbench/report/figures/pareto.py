@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.arms import Arm, Row
+from dlbench.analysis.arms import Arm
 from dlbench.analysis.formatting import counted, number
 from dlbench.analysis.groups import TASK, by_emulation, described, groups, values_of, without_base_lines
 from dlbench.analysis.metrics.pareto import Point, front, knee
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.figures._shown import UNEQUAL, in_chart, label, sees_unequally
-from dlbench.report.figures._target import TARGET, TIME, target_name
+from dlbench.report.figures._target import TARGET, TIME, late, target_name
 from dlbench.report.lines import Part, brief_keys, ended, parts, series, ways_vary
 
 if TYPE_CHECKING:
@@ -107,16 +107,11 @@ def _with_place(arm: Arm, number: int) -> Arm:
 
     Arms of equal cost stay apart by an invisible amount.
     """
-    arm = arm.having(**{ended(TIME): _late})
+    arm = arm.having(**{ended(TIME): late})
     column = _time_of(arm)
     times = [time_s for row in arm.completed if (time_s := row.get(column) or row.get(ended(column)))]
     place = arm.workers * median(times) * (1 + 1e-9 * number) if times else None
     return arm.having(**{PLACE: lambda _: place})
-
-
-def _late(row: Row) -> float | None:
-    has_missed = row.get("target_value") is not None and row.get(TIME) is None
-    return row.get("train_time_s") if has_missed else None
 
 
 def _time_of(arm: Arm) -> str:
