@@ -33,8 +33,7 @@ MEANING = (
 )
 
 
-# Quantities that sensors read as a level, by sensor: the unit and the axis of each. Counters are left alone, for each has
-# a level beside it.
+# Unit and axis of what sensors read as a level, by sensor and quantity; counters have a level beside them each.
 LEVELS = {
     ("nvml", "utilization"): (1.0, Axis("utilisation of the GPUs", low=0.0, percent=True)),
     ("cpu", "utilization"): (1.0, Axis("utilisation of the workers' cores", low=0.0, percent=True)),
@@ -84,16 +83,15 @@ def _readings(data: "ReportData") -> "dict[tuple[str, str], pd.DataFrame]":
     Raises:
         MissingRowsError: There is none.
     """
-    found = (
-        {}
-        if data.sensors.empty
-        else dict(list(data.sensors.query("at_s >= 0").dropna(subset="value").groupby(["sensor", "quantity"])))
+    sensors = data.sensors
+    if not sensors.empty:
+        training = sensors[(sensors["at_s"] >= 0) & sensors["value"].notna()]
+        by_level = dict(list(training.groupby(["sensor", "quantity"])))
+        if known := {level: by_level[level] for level in LEVELS if level in by_level}:
+            return known
+    raise MissingRowsError(
+        "needs sensors.csv beside runs.csv, with readings of processors, GPUs or memory during training"
     )
-    if not (known := {level: found[level] for level in LEVELS if level in found}):
-        raise MissingRowsError(
-            "needs sensors.csv beside runs.csv, with readings of processors, GPUs or memory during training"
-        )
-    return known
 
 
 def _panel(part: Part, level: tuple[str, str], readings: "pd.DataFrame") -> Panel:
