@@ -104,7 +104,7 @@ def _panel(part: Part, level: tuple[str, str], readings: "pd.DataFrame") -> Pane
     for run, row in runs.items():
         if row["status"] != Status.COMPLETED:  # counted where its readings end
             course[run] = {max(course[run], default=0.0): {}}
-    lines = series(replace(part, arms=along(part.arms, "at_s", course)), "at_s", "level")
+    lines = series(replace(part, arms=along(part.arms, "at_s", course)), "level")
     return Panel(part.title, X, axis, lines if len(own) else ())
 
 
