@@ -10,9 +10,14 @@ from dlbench.analysis.arms import Arm, Row
 Run = tuple[str, str]
 
 
+def run_of(row: Row) -> Run:
+    """Return study and run_id of a row of any table."""
+    return row["study"], row["run_id"]
+
+
 def of_runs(arms: Iterable[Arm], runs: Container[Run]) -> list[Arm]:
     """Return the arms with some of their runs alone, and those without any not at all."""
-    kept = [(arm, tuple(row for row in arm.rows if (row["study"], row["run_id"]) in runs)) for arm in arms]
+    kept = [(arm, tuple(row for row in arm.rows if run_of(row) in runs)) for arm in arms]
     return [replace(arm, rows=rows) for arm, rows in kept if rows]
 
 
@@ -28,7 +33,7 @@ def along(arms: Iterable[Arm], x: str, course: Mapping[Run, Mapping[float, Mappi
     for arm in arms:
         places: dict[float, list[Row]] = {}
         for row in arm.rows:
-            for place, columns in course.get((row["study"], row["run_id"]), {}).items():
+            for place, columns in course.get(run_of(row), {}).items():
                 places.setdefault(place, []).append({**row, x: place, **columns})
         found += [replace(arm, rows=tuple(rows)) for rows in places.values()]
     return tuple(found)

@@ -8,7 +8,7 @@ from dlbench.plugins import Options
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel
 from dlbench.report.data import RUN
-from dlbench.report.figures._curves import Run, along, of_runs
+from dlbench.report.figures._curves import Run, along, of_runs, run_of
 from dlbench.report.figures._shown import identities, left_out_note
 from dlbench.report.lines import Part, has_several, parts, series
 
@@ -51,7 +51,7 @@ def chart(data: "ReportData") -> Chart:
     readings = _readings(data)
     runs = {run for rows in readings.values() for run in zip(rows["study"], rows["run_id"], strict=True)}
     studies = {study for study, _ in runs}
-    failed = {(row["study"], row["run_id"]) for row in data.runs if row["status"] != Status.COMPLETED}
+    failed = {run_of(row) for row in data.runs if row["status"] != Status.COMPLETED}
     arms = of_runs(data.arms, runs | {(study, run_id) for study, run_id in failed if study in studies})
     shown: list[Arm] = []
     left_out: list[str] = []
@@ -96,7 +96,7 @@ def _readings(data: "ReportData") -> "dict[tuple[str, str], pd.DataFrame]":
 
 def _panel(part: Part, level: tuple[str, str], readings: "pd.DataFrame") -> Panel:
     unit, axis = LEVELS[level]
-    runs = {(row["study"], row["run_id"]): row for arm in part.arms for row in arm.rows}
+    runs = {run_of(row): row for arm in part.arms for row in arm.rows}
     own = readings[[run in runs for run in zip(readings["study"], readings["run_id"], strict=True)]]
     course: dict[Run, dict[float, dict[str, float]]] = {run: {} for run in runs}
     for study, run_id, at_s, value in _on_grid(own).itertuples(index=False) if len(own) else ():
