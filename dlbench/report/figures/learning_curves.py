@@ -66,7 +66,7 @@ def chart(data: "ReportData") -> Chart:
     keys = ways_vary(arms)
     # Where batch sizes vary, what shares a panel differs in these alone.
     apart = [key for key in keys if key != "batch_size"] if "batch_size" in keys else TASK
-    candidates = parts(arms, x="", always=apart)
+    candidates = parts(arms, x="epoch", always=apart)
     shown = _first(candidates, max(1, MOST_PANELS // max(1, len(places) * len(values))))
     only = shown[0].title if len(shown) == 1 else ""
     whole = [replace(part, title="" if only else part.title, arms=along(part.arms, "epoch", course)) for part in shown]
@@ -133,14 +133,14 @@ def _first(candidates: Sequence[Part], most: int) -> list[Part]:
 def _with_room(part: Part) -> Part:
     """Return the part, without base lines where its panels have no room for them."""
     (_, _, own), _ = roles(part)
-    has_room = len(series(part, "epoch", "epoch")) <= MOST_SERIES or not own
+    has_room = len(series(part, "epoch")) <= MOST_SERIES or not own
     return part if has_room else replace(part, arms=tuple(own))
 
 
 def _lines(part: Part, value: str) -> list[Series]:
     """Return the medians of a value at each epoch where it is known; of many epochs at equal steps up to the last."""
     lines = []
-    for one in series(part, "epoch", value):
+    for one in series(part, value):
         marks = [mark for mark in one.marks if mark.points or mark.num_failed]
         step = max(1, -(-len(marks) // MOST_MARKS))
         lines.append(replace(one, marks=tuple(marks[::-step][::-1])))
@@ -169,7 +169,7 @@ def _places(part: Part, column: str) -> dict[Series, dict[float, float]]:
             for mark in one.marks
             if mark.interval or column == "epoch"
         }
-        for one in series(part, "epoch", column)
+        for one in series(part, column)
     }
 
 
