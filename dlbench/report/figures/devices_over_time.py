@@ -9,7 +9,7 @@ from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel
 from dlbench.report.data import RUN
 from dlbench.report.figures._curves import Run, along, of_runs, run_of
-from dlbench.report.figures._shown import identities, left_out_note
+from dlbench.report.figures._shown import in_chart, left_out_note
 from dlbench.report.lines import Part, has_several, parts, series
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def chart(data: "ReportData") -> Chart:
         panels=tuple(panels),
         columns=len(readings),
         notes=(MEANING, *left_out_note(left_out, "for want of room")),
-        runs=identities(shown),
+        runs=in_chart(shown),
     )
 
 

@@ -13,7 +13,7 @@ from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Series
 from dlbench.report.data import RUN
 from dlbench.report.figures._curves import Run, along, of_runs, run_of
-from dlbench.report.figures._shown import identities, listed_titles, synthetic_note
+from dlbench.report.figures._shown import in_chart, listed_titles, synthetic_note
 from dlbench.report.lines import MOST_SERIES, Part, parts, roles, series, ways_vary
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def chart(data: "ReportData") -> Chart:
             *[f"Base lines are left out where a panel would have more than {MOST_SERIES} lines."] * (drawn != whole),
             *synthetic_note(data.arms),
         ),
-        runs=identities(in_panels),
+        runs=in_chart(in_panels),
     )
 
 

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from dlbench.report.chart import MissingRowsError
-
 from dlbench.report.figures.learning_curves import FEW_MARKS, MOST_MARKS, MOST_PANELS, chart
 from dlbench.report.lines import ALONE, MOST_SERIES
 from tests.unit.report.figures.cases import Case, check_cases, drawn, see
