@@ -121,7 +121,7 @@ def test_what_is_lacking_is_said(tmp_path: Path) -> None:
     done, failed, random, short = run(epochs=3), run(status="failed"), run(input="synthetic"), run(epochs=1)
     nothing = dict.fromkeys(("train_loss", "train_accuracy", "validation_loss", "validation_accuracy"), [None] * 3)
     for one, rows, message in (
-        (failed, [], "no run is completed"),
+        (failed, [], "with rows of completed runs"),
         (done, [], "needs epochs.csv beside runs.csv"),
         (short, curves([short]), "two or more epochs"),
         (random, curves([random]), "on data that can be learned"),
