@@ -1,7 +1,6 @@
 """Arms turned into lines: arms that do different work apart, emulated and real ones apart, failed runs counted."""
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -115,8 +114,7 @@ def _num_combinations(arms: Iterable[Arm], keys: Sequence[str]) -> int:
 
 def _most_series(arms: Sequence[Arm], apart: Sequence[str], keys: Sequence[str]) -> int:
     """Return how many combinations of values of `keys` there are at most with one of `apart`."""
-    combinations = {(tuple(map(arm.get, apart)), tuple(map(arm.get, keys))) for arm in arms}
-    return max(Counter(one for one, _ in combinations).values(), default=0)
+    return max((_num_combinations(alike, keys) for _, alike in groups(arms, apart)), default=0)
 
 
 def series(part: Part, x: str, column: str) -> tuple[Series, ...]:
@@ -161,7 +159,7 @@ def _base_keys(keys: Sequence[str], arms: Sequence[Arm]) -> tuple[str, ...]:
 
 
 def ended(column: str) -> str:
-    """Return the column with what a run that did not reach what `column` holds had come to when it ended."""
+    """Return the column with what a run had come to when it ended, of those that may not have reached `column`."""
     return f"{column}.ended"
 
 
@@ -171,7 +169,7 @@ def marks(arms: Iterable[Arm], x: str, column: str) -> tuple[Mark, ...]:
     Args:
         arms: The arms of one series.
         x: The column of the horizontal axis.
-        column: The column whose values are shown. Where a run has `ended(column)`, its value is at least that
+        column: The column whose values are shown. Where a run has `ended(column)` alone, its value is at least that
             (censored), and medians allow for it. A column `flags` has the flags of a run's value.
     """
     places: dict[float, list[Arm]] = {}
@@ -183,7 +181,8 @@ def marks(arms: Iterable[Arm], x: str, column: str) -> tuple[Mark, ...]:
 
 def _mark(place: float, arms: Sequence[Arm], column: str) -> Mark:
     completed = [row for arm in arms for row in arm.completed]
-    reached, late = ([row for row in completed if row.get(name) is not None] for name in (column, ended(column)))
+    reached = [row for row in completed if row.get(column) is not None]
+    late = [row for row in completed if row.get(column) is None and row.get(ended(column)) is not None]
     points = tuple(float(row[column]) for row in reached)
     ends = tuple(float(row[ended(column)]) for row in late)
     interval = censored_median(points, ends)

@@ -1,11 +1,9 @@
 """What stands on x: the batch size wherever it varies, with one line for each way to train; workers; other settings."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
 
-from dlbench.analysis.arms import Arm, Row, columns_of, equal_columns
+from dlbench.analysis.arms import Arm, columns_of, equal_columns
 from dlbench.analysis.formatting import number
 from dlbench.analysis.groups import (
     TASK,
@@ -33,12 +31,9 @@ MOST_FURTHER = 6
 _WAYS = (*TASK, "workers", "batch_size", "batch_scope", "strategy", "algorithm", "placement", "study", "device_name")
 # Whose samples `batch_size` counts, by `batch_scope`.
 OF_WHOM = {"per-worker": " of one worker", "global": " of all workers"}
-# What `batch_scope` holds fixed, by the name that papers give the comparison.
+# What papers call the comparison of workers, by `batch_scope`, and what the batch is in it.
 SCALING = {"per-worker": "weak scaling", "global": "strong scaling"}
-MEANINGS = {
-    "per-worker": "Weak scaling: every worker keeps its batch.",
-    "global": "Strong scaling: one batch is divided over the workers.",
-}
+MEANINGS = {"per-worker": "every worker keeps its batch", "global": "one batch is divided over the workers"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,30 +112,28 @@ def _further(arms: Sequence[Arm], *, is_alone: bool) -> Iterator[Placed]:
         is_alone: Whether neither batch size nor workers vary: then two values do, and words are categories.
     """
     asked, every = without_base_lines(arms), varying(arms)
-    for key in (key for key in every if key not in _WAYS):
-        others = [name for name in every if name != key]
-        if others and follows(asked, key, others):
+    for key in every:
+        if key in _WAYS or follows(asked, key, [name for name in every if name != key]):
             continue
-        places, names = _along(key, arms)
-        values = sorted({places[value] for value in values_of(asked, key)})
+        numbered, names = _numbered(arms, key)
+        values = values_of(without_base_lines(numbered), key)
         if len(values) > 1 and (is_alone or (len(values) >= CURVE and not names)):
             is_far = not names and values[0] > 0 and values[-1] > FAR_SETTINGS * values[0]
             axis = Axis(setting_name(key), "log10" if is_far else "linear", names)
-            moved = [arm.having(**{key: partial(_place, key, places)}) for arm in arms]
-            yield from (Placed(brief_keys(part, key), key, axis) for part in parts(moved, x=key)[:MOST_FURTHER])
+            yield from (Placed(brief_keys(part, key), key, axis) for part in parts(numbered, x=key)[:MOST_FURTHER])
 
 
-def _along(key: str, arms: Sequence[Arm]) -> tuple[dict[Any, float], tuple[str, ...]]:
-    """Return the place of each value of a setting: a number, or a list of one such as `[32]`; words are categories."""
-    values = values_of(arms, key)
+def _numbered(arms: Sequence[Arm], key: str) -> tuple[list[Arm], tuple[str, ...]]:
+    """Return the arms with a setting as numbers: those of the second value, categories, where it has words.
+
+    A list of one number, such as `[32]`, is a number.
+    """
+    values, names = values_of(arms, key), tuple[str, ...]()
     try:
-        return {value: float(str(value).strip("[]")) for value in values}, ()
+        places = {value: float(str(value).strip("[]")) for value in values}
     except ValueError:
-        return {value: float(slot) for slot, value in enumerate(values)}, tuple(map(setting_text, values))
-
-
-def _place(key: str, places: Mapping[Any, float], row: Row) -> float | None:
-    return places.get(row.get(key))
+        places, names = {value: float(slot) for slot, value in enumerate(values)}, tuple(map(setting_text, values))
+    return [arm.having(**{key: lambda row: places.get(row.get(key))}) for arm in arms], names
 
 
 def against(what: str, panels: Iterable[Panel]) -> str:
@@ -178,4 +171,5 @@ def with_categories(panel: Panel) -> Panel:
 
 def meanings(arms: Iterable[Arm]) -> tuple[str, ...]:
     """Say what the batch was in the ways of scaling that occur."""
-    return tuple(text for scope, text in MEANINGS.items() if scope in values_of(arms, "batch_scope"))
+    scopes = [scope for scope in MEANINGS if scope in values_of(arms, "batch_scope")]
+    return tuple(f"{SCALING[scope].capitalize()}: {MEANINGS[scope]}." for scope in scopes)
