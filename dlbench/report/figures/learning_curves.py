@@ -53,10 +53,6 @@ def chart(data: "ReportData") -> Chart:
     """
     course = _course(data)
     known = {name for run in course.values() for at in run.values() for name, value in at.items() if value is not None}
-    if not known:
-        raise MissingRowsError(
-            "needs epochs.csv beside runs.csv, with rows of completed runs on data that can be learned"
-        )
     values, places = ([name for name in names if name in known] for names in (VALUES, PLACES))
     arms = of_runs(data.arms, course)
     sizes, chosen = values_of(arms, "batch_size"), list[int]()
@@ -81,7 +77,7 @@ def chart(data: "ReportData") -> Chart:
         if num_marks > 1:  # the accuracy chart has what is known at one epoch alone
             panels += [_panel("" if only else part.title, place, value, own) for place, own in lines.items()]
     if not panels:
-        raise MissingRowsError("needs completed runs of two or more epochs with a loss or an accuracy in epochs.csv")
+        raise MissingRowsError("needs epochs.csv with two or more epochs of completed runs, on data that can be learned")
     in_panels = [arm for part in drawn for arm in part.arms]
     left_out = [part.title for part in candidates if part not in shown]
     return Chart(
@@ -120,14 +116,12 @@ def _course(data: "ReportData") -> dict[Run, dict[float, Row]]:
 
 def _first(candidates: Sequence[Part], most: int) -> list[Part]:
     """Return those of the parts with curves that have the most completed runs, and of these the most workers."""
-
-    def rank(part: Part) -> tuple[int, int]:
-        own = without_base_lines(part.arms)
-        return sum(arm.n for arm in own), max((arm.workers for arm in own), default=0)
-
-    with_curves = [part for part in candidates if any(arm.completed for arm in part.arms)]
-    kept = sorted(with_curves, key=rank, reverse=True)[:most]
-    return [part for part in with_curves if part in kept]
+    own = {part: without_base_lines(part.arms) for part in candidates if any(arm.completed for arm in part.arms)}
+    ranks = {
+        part: (sum(arm.n for arm in arms), max(values_of(arms, "workers"), default=0)) for part, arms in own.items()
+    }
+    kept = sorted(ranks, key=ranks.__getitem__, reverse=True)[:most]
+    return [part for part in candidates if part in kept]
 
 
 def _with_room(part: Part) -> Part:
