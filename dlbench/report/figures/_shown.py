@@ -55,11 +55,6 @@ def rate_note(_: Iterable[Arm], shown: Iterable[Arm]) -> Iterator[str]:
 
 
 def left_out_note(titles: Iterable[str], why: str) -> Iterator[str]:
-    """Name what has no panel; nothing where all has."""
-    if named := [title for title in titles if title]:
-        yield f"Left out, {why}: {listed_titles(named)}."
-
-
-def listed_titles(titles: Iterable[str]) -> str:
-    """Return the titles of panels for a sentence, the first few of them; they hold commas themselves."""
-    return listed((title or "this chart" for title in dict.fromkeys(titles)), separator="; ")
+    """Name what has no panel, the first few of them; nothing where all has. Titles of panels hold commas themselves."""
+    if named := list(dict.fromkeys(filter(None, titles))):
+        yield f"Left out, {why}: {listed(named, separator='; ')}."
