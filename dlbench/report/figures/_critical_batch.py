@@ -6,11 +6,10 @@ from dataclasses import replace
 
 from dlbench.analysis.arms import Arm, Row
 from dlbench.analysis.formatting import counted, number
-from dlbench.analysis.metrics.critical_batch import CriticalBatch, NotIdentifiableError, critical_batch
+from dlbench.analysis.metrics.critical_batch import NotIdentifiableError, critical_batch
 from dlbench.report.chart import Axis, Panel, Role, Series, line_mark
-from dlbench.report.figures._places import Placed
 from dlbench.report.figures._target import EPOCHS, target_notes, with_ends
-from dlbench.report.lines import ended, parts
+from dlbench.report.lines import Part, ended, parts
 
 # Settings that together give the learning rate of each batch.
 LEARNING_RATE = ("learning_rate_base", "learning_rate_base_batch", "learning_rate_scale")
@@ -34,13 +33,13 @@ def _updates(row: Row, epochs: str) -> float | None:
     return row[epochs] * (steps / in_all) if row.get(epochs) is not None and steps is not None and in_all else None
 
 
-def by_global_batch(arms: Sequence[Arm]) -> Iterator[Placed]:
+def by_global_batch(arms: Sequence[Arm]) -> Iterator[tuple[Part, Axis]]:
     """Yield the parts that stand against the global batch."""
     for part in parts(arms, x="batch_size_global"):
-        yield Placed(part, "batch_size_global", Axis("global batch (samples)", "log2"))
+        yield part, Axis("global batch (samples)", "log2")
 
 
-def with_fits(_: Placed, panel: Panel) -> tuple[Panel, Iterable[str]]:
+def with_fits(_: Part, panel: Panel) -> tuple[Panel, Iterable[str]]:
     """Return a panel with 1/B through the median at its smallest batch, and a fit of each series that has one."""
     lines, notes = list(panel.series), ["Dashed: perfect scaling, 1/B through the smallest batch."]
     marks = [mark for one in panel.series for mark in one.marks]
@@ -50,31 +49,23 @@ def with_fits(_: Placed, panel: Panel) -> tuple[Panel, Iterable[str]]:
         lines.append(Series("perfect scaling", tuple(ideal), Role.IDEAL))
     for one in panel.series:
         name = ", ".join(filter(None, (panel.title, one.label, one.emulated and "emulated")))
+        # Not of batch sizes at which a run ended before the target: those that reached it there had luck.
+        runs = [(mark.x, steps) for mark in one.marks if not mark.ended for steps in mark.points if steps > 0]
         try:
-            fit = _fit(one)
+            fit = critical_batch([batch for batch, _ in runs], [steps for _, steps in runs])
         except NotIdentifiableError as error:
             notes.append(f"Critical batch of {name}: not identifiable; {error}.")
             continue
         curve = tuple(line_mark(mark.x, fit.steps(mark.x)) for mark in one.marks)
         lines.append(Series(f"fit of {one.label}", curve, Role.FITTED, one.emulated, like=one.label))
-        notes.append(_fit_note(name, fit))
+        ends = ""
+        if fit.low is not None and fit.high is not None:
+            ends = f" [{number(fit.low)}, {number(fit.high) if math.isfinite(fit.high) else 'beyond all batch sizes'}]"
+        notes.append(
+            f"Critical batch of {name}: {number(fit.batch)}{ends} samples, S_min {number(fit.steps_min)} updates "
+            f"(fit of S = S_min (1 + B_c / B) to {counted(fit.n, 'run')}, residuals {fit.rms:.1%})."
+        )
     return replace(panel, series=tuple(lines)), notes
-
-
-def _fit(one: Series) -> CriticalBatch:
-    """Fit a series without the batch sizes at which a run ended before the target: those that reached it had luck."""
-    runs = [(mark.x, steps) for mark in one.marks if not mark.ended for steps in mark.points if steps > 0]
-    return critical_batch([batch for batch, _ in runs], [steps for _, steps in runs])
-
-
-def _fit_note(name: str, fit: CriticalBatch) -> str:
-    ends = ""
-    if fit.low is not None and fit.high is not None:
-        ends = f" [{number(fit.low)}, {number(fit.high) if math.isfinite(fit.high) else 'beyond all batch sizes'}]"
-    return (
-        f"Critical batch of {name}: {number(fit.batch)}{ends} samples, S_min {number(fit.steps_min)} updates "
-        f"(fit of S = S_min (1 + B_c / B) to {counted(fit.n, 'run')}, residuals {fit.rms:.1%})."
-    )
 
 
 def update_notes(arms: Sequence[Arm], shown: Sequence[Arm]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """What stands on x: the batch size wherever it varies, with one line for each way to train; workers; other settings."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dlbench.analysis.arms import Arm, columns_of, equal_columns
 from dlbench.analysis.formatting import number
@@ -16,7 +16,7 @@ from dlbench.analysis.groups import (
     varying,
     without_base_lines,
 )
-from dlbench.report.chart import Axis, Panel, Role, Series
+from dlbench.report.chart import Axis, Panel, Series
 from dlbench.report.lines import Part, brief_keys, parts, ways_vary
 
 WORKERS = Axis("workers", "log2")
@@ -25,6 +25,8 @@ CURVE = 3
 # Beyond this ratio of its medians a panel of costs or rates is logarithmic, and beyond this ratio of its values the
 # axis of a setting.
 FAR_APART, FAR_SETTINGS = 4.0, 20.0
+# The column that holds where an arm stands along a further axis.
+PLACE = "place"
 # Of a further axis so many panels are shown.
 MOST_FURTHER = 6
 # What is no scale of its own: a way to train, or what its batch counts.
@@ -36,16 +38,7 @@ SCALING = {"per-worker": "weak scaling", "global": "strong scaling"}
 MEANINGS = {"per-worker": "every worker keeps its batch", "global": "one batch is divided over the workers"}
 
 
-@dataclass(frozen=True, eq=False)
-class Placed:
-    """Arms that share a panel, and the column on its horizontal axis."""
-
-    part: Part
-    x: str
-    axis: Axis
-
-
-def placed(arms: Sequence[Arm], *, scaling: bool = False, others: bool = False) -> Iterator[Placed]:
+def placed(arms: Sequence[Arm], *, scaling: bool = False, others: bool = False) -> Iterator[tuple[Part, Axis]]:
     """Yield the parts that stand against batch size, those of one worker and of all apart, then those against workers.
 
     Against workers are the arms without a second batch size, and all of them where the workers make a curve.
@@ -55,35 +48,30 @@ def placed(arms: Sequence[Arm], *, scaling: bool = False, others: bool = False) 
         scaling: Whether only what one base line fits shares a panel against workers, weak and strong scaling apart.
         others: Whether other settings stand on x, too: numbers that make a curve, and whatever varies alone.
     """
-    asked = without_base_lines(arms)
-    num_workers, has_both = len(values_of(asked, "workers")), len(values_of(asked, "batch_scope")) > 1
-    by_batch: list[Placed] = []
-    left: list[Arm] = []
-    for scope, alike in by_scope(arms):
+    num_workers = len(values_of(without_base_lines(arms), "workers"))
+    scopes = list(_by_scope(arms))
+    by_batch, left = list[tuple[Part, Axis]](), list[Arm]()
+    for scope, alike in scopes:
         for part in parts(alike, x="batch_size"):
             if len(values_of(without_base_lines(part.arms), "batch_size")) > 1:
-                whose = f"batch{OF_WHOM.get(scope, '')}" if has_both else ""
-                named = replace(part, title=", ".join(filter(None, (part.title, whose))))
-                by_batch.append(Placed(brief_keys(named, "batch_size"), "batch_size", batch_axis(alike)))
+                whose = f"batch{OF_WHOM.get(scope, '')}" if len(scopes) > 1 else ""
+                title = ", ".join(filter(None, (part.title, whose)))
+                by_batch.append((brief_keys(replace(part, title=title)), batch_axis(alike)))
             else:
                 left += part.arms
     yield from by_batch
     varies = bool(by_batch) or num_workers > 1
     further = list(_further(arms, is_alone=not varies)) if others else []
-    if num_workers >= CURVE:
-        left = list(arms)
-    if left and (varies or not further):
-        chosen = list(dict.fromkeys(left))
+    chosen = list(dict.fromkeys(arms if num_workers >= CURVE else left))
+    if chosen and (varies or not further):
         tasks = {key: values_of(chosen, key) for key in TASK if len(values_of(arms, key)) > 1}
         task = described({key: values[0] for key, values in tasks.items() if len(values) == 1})
-        whole = (brief_keys(part, "workers") for part in parts(chosen, x="workers"))
-        for part in _scaled(chosen) if scaling else whole:
-            title = ", ".join(filter(None, (part.title, task)))
-            yield Placed(replace(part, title=title), "workers", WORKERS)
+        for part in _scaled(chosen) if scaling else map(brief_keys, parts(chosen, x="workers")):
+            yield replace(part, title=", ".join(filter(None, (part.title, task)))), WORKERS
     yield from further
 
 
-def by_scope(arms: Sequence[Arm]) -> Iterator[tuple[str, list[Arm]]]:
+def _by_scope(arms: Sequence[Arm]) -> Iterator[tuple[str, list[Arm]]]:
     """Yield `batch_scope` and its arms: those whose `batch_size` counts one worker's samples, and those of all.
 
     A scope that has base lines alone is left out, unless there is nothing else.
@@ -96,15 +84,15 @@ def by_scope(arms: Sequence[Arm]) -> Iterator[tuple[str, list[Arm]]]:
 def _scaled(arms: Sequence[Arm]) -> Iterator[Part]:
     """Yield the arms that one base line fits: of one way of scaling, one task, and equal in what a base line shares."""
     # Labels are those that the arms have together: a way keeps its name and colour in all charts.
-    together = brief_keys(Part("", tuple(arms), ways_vary(arms, x="workers")), "workers").keys
+    together = brief_keys(Part("", tuple(arms), ways_vary(arms, x="workers"), "workers")).keys
     equal = equal_columns(columns_of(arms))
-    for scope, alike in by_scope(arms):
+    for scope, alike in _by_scope(arms):
         for part in parts(alike, x="workers", always=equal):
             keys = tuple(key for key in together if key not in (*TASK, *equal))
-            yield Part(", ".join(filter(None, (SCALING.get(scope, ""), part.title))), part.arms, keys)
+            yield replace(part, title=", ".join(filter(None, (SCALING.get(scope, ""), part.title))), keys=keys)
 
 
-def _further(arms: Sequence[Arm], *, is_alone: bool) -> Iterator[Placed]:
+def _further(arms: Sequence[Arm], *, is_alone: bool) -> Iterator[tuple[Part, Axis]]:
     """Yield the parts that stand against other settings that vary, by themselves and not with another.
 
     Args:
@@ -112,20 +100,19 @@ def _further(arms: Sequence[Arm], *, is_alone: bool) -> Iterator[Placed]:
         is_alone: Whether neither batch size nor workers vary: then two values do, and words are categories.
     """
     asked, every = without_base_lines(arms), varying(arms)
-    for key in (key for key in every if key not in _WAYS):
-        others = [name for name in every if name != key]
-        if others and follows(asked, key, others):
+    for key in every:
+        if key in _WAYS or follows(asked, key, [name for name in every if name != key]):
             continue
         numbered, names = _numbered(arms, key)
-        values = values_of(without_base_lines(numbered), key)
+        values = values_of(without_base_lines(numbered), PLACE)
         if len(values) > 1 and (is_alone or (len(values) >= CURVE and not names)):
             is_far = not names and values[0] > 0 and values[-1] > FAR_SETTINGS * values[0]
             axis = Axis(setting_name(key), "log10" if is_far else "linear", names)
-            yield from (Placed(brief_keys(part, key), key, axis) for part in parts(numbered, x=key)[:MOST_FURTHER])
+            yield from ((brief_keys(part), axis) for part in parts(numbered, x=PLACE)[:MOST_FURTHER])
 
 
 def _numbered(arms: Sequence[Arm], key: str) -> tuple[list[Arm], tuple[str, ...]]:
-    """Return the arms with a setting as numbers: those of the second value, categories, where it has words.
+    """Return the arms with the PLACE of a setting's value, and the names of places where it has words.
 
     A list of one number, such as `[32]`, is a number.
     """
@@ -134,7 +121,7 @@ def _numbered(arms: Sequence[Arm], key: str) -> tuple[list[Arm], tuple[str, ...]
         places = {value: float(str(value).strip("[]")) for value in values}
     except ValueError:
         places, names = {value: float(slot) for slot, value in enumerate(values)}, tuple(map(setting_text, values))
-    return [arm.having(**{key: lambda row: places.get(row.get(key))}) for arm in arms], names
+    return [arm.having(**{PLACE: lambda row: places.get(row.get(key))}) for arm in arms], names
 
 
 def against(what: str, panels: Iterable[Panel]) -> str:
@@ -146,8 +133,7 @@ def against(what: str, panels: Iterable[Panel]) -> str:
 def batch_axis(arms: Iterable[Arm]) -> Axis:
     """Return the axis of `batch_size`, which states whose samples it counts where all arms count alike."""
     scopes = values_of(arms, "batch_scope")
-    of_whom = OF_WHOM.get(scopes[0], "") if len(scopes) == 1 else ""
-    return Axis(f"batch size{of_whom} (samples)", "log2")
+    return Axis(f"batch size{OF_WHOM.get(scopes[0], '') if len(scopes) == 1 else ''} (samples)", "log2")
 
 
 def spread(axis: Axis, shown: Sequence[Series]) -> Axis:
@@ -158,16 +144,14 @@ def spread(axis: Axis, shown: Sequence[Series]) -> Axis:
 
 
 def with_categories(panel: Panel) -> Panel:
-    """Return a panel with its places beside each other, as categories; ideals stay where they are."""
-    places = sorted({mark.x for one in panel.series if one.role is not Role.IDEAL for mark in one.marks})
-    slots = {place: float(slot) for slot, place in enumerate(places)}
-    series = [
-        one
-        if one.role is Role.IDEAL
-        else replace(one, marks=tuple(replace(mark, x=slots[mark.x]) for mark in one.marks))
-        for one in panel.series
-    ]
-    return replace(panel, x=Axis(panel.x.label, categories=tuple(map(number, places))), series=tuple(series))
+    """Return a panel with its places beside each other, as categories."""
+    places = sorted({mark.x for one in panel.series for mark in one.marks})
+
+    def moved(one: Series) -> Series:
+        return replace(one, marks=tuple(replace(mark, x=float(places.index(mark.x))) for mark in one.marks))
+
+    names = tuple(map(number, places))
+    return replace(panel, x=Axis(panel.x.label, categories=names), series=tuple(map(moved, panel.series)))
 
 
 def meanings(arms: Iterable[Arm]) -> tuple[str, ...]:

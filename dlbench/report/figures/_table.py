@@ -1,10 +1,9 @@
 """The figures of quantities, one declaration each; `_quantities` interprets them."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from dlbench.analysis.arms import Arm, Row
+from dlbench.analysis.arms import Arm, quotient
 from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import values_of
 from dlbench.report.chart import Axis
@@ -19,6 +18,8 @@ from dlbench.report.lines import EFFICIENCY
 GIB = 2.0**30
 # Below this share of the processors' time neither the hypervisor nor dlbench itself explains a difference.
 NEAR_ZERO = 0.01
+# The factors of the CPU time that the workers of a run had in its timed window.
+CAPACITY = ("workers", "cores_per_worker", "timed_window_s")
 SCALES = {
     "none": "was the same at every batch size",
     "linear": "grew with the global batch",
@@ -26,48 +27,25 @@ SCALES = {
 }
 
 
-def _learned(arms: Sequence[Arm]) -> list[Arm]:
-    return [arm for arm in arms if arm.scores_mean_something]
-
-
 def _with_shares(arms: Sequence[Arm]) -> list[Arm]:
     columns = {
-        "device_memory_gib": lambda row: _ratio(row, "device_memory_peak_bytes", GIB),
-        "host_memory_gib": lambda row: _ratio(row, "host_memory_peak_bytes", GIB),
-        "observer_fraction": lambda row: _ratio(
-            row, "observer_cpu_s", *map(row.get, ("workers", "cores_per_worker", "timed_window_s"))
-        ),
+        "device_memory_gib": lambda row: quotient(row.get("device_memory_peak_bytes"), GIB),
+        "host_memory_gib": lambda row: quotient(row.get("host_memory_peak_bytes"), GIB),
+        "observer_fraction": lambda row: quotient(row.get("observer_cpu_s"), *map(row.get, CAPACITY)),
     }
     return [arm.having(**columns) for arm in arms]
 
 
-def _ratio(row: Row, column: str, *divisors: float | None) -> float | None:
-    """Return a value / all divisors; None where one is unknown or zero."""
-    value, known = row.get(column), [divisor for divisor in divisors if divisor]
-    return value / math.prod(known) if value is not None and len(known) == len(divisors) else None
-
-
-def _time_notes(_: Sequence[Arm], __: Sequence[Arm]) -> Iterator[str]:
-    yield "Training time is end to end: the first step is in it, evaluations are not."
-
-
-def _rate_notes(_: Sequence[Arm], shown: Sequence[Arm]) -> Iterator[str]:
-    yield "Steady throughput: samples of all workers per second of the timed window."
-    yield from rate_note(shown)
-
-
 def _score_notes(every: Sequence[Arm], arms: Sequence[Arm]) -> Iterator[str]:
     """Yield what else changes with the batch size or the workers and may explain a difference."""
-    yield "Training loss and accuracy are means over the last epoch, while the weights still change."
     epochs, batches = values_of(arms, "epochs"), values_of(arms, "batch_size_global")
     bases, base_batches, scales = (values_of(arms, name) for name in LEARNING_RATE)
     if len(batches) > 1 and len(epochs) == 1:
         passes = counted(epochs[0], "epoch")
         yield f"Every run was to train {passes}, in which a larger global batch makes fewer updates."
     if len(batches) > 1 and len(bases) == len(scales) == 1 and scales[0] in SCALES:
-        is_scaled = scales[0] != "none" and len(base_batches) == 1
-        base = f"{bases[0]:g}" + (f" at a global batch of {base_batches[0]}" if is_scaled else "")
-        yield f"The learning rate ({base}) {SCALES[scales[0]]}; it was not tuned for each."
+        at = f" at a global batch of {base_batches[0]}" if scales[0] != "none" and len(base_batches) == 1 else ""
+        yield f"The learning rate ({bases[0]:g}{at}) {SCALES[scales[0]]}; it was not tuned for each."
     if "per-worker" in values_of(arms, "batch_scope") and len(values_of(arms, "workers")) > 1:
         yield (
             "Where the batch counts the samples of one worker, the global batch grows with the workers: a difference "
@@ -81,11 +59,7 @@ def _score_notes(every: Sequence[Arm], arms: Sequence[Arm]) -> Iterator[str]:
 
 
 def _device_notes(_: Sequence[Arm], shown: Sequence[Arm]) -> Iterator[str]:
-    """Define utilisation, and say where the hypervisor or dlbench's own threads took a share that is not near zero."""
-    yield (
-        "Utilisation: CPU time / (time x cores of the workers) inside the timed window, or on GPUs the share of time "
-        "in which a kernel ran, as NVML says."
-    )
+    """Say where the hypervisor or dlbench's own threads took a share that is not near zero."""
     columns = {"steal_fraction": "the hypervisor", "observer_fraction": "dlbench's own observing threads"}
     for column, what in columns.items():
         shares = [share for arm in shown for share in arm.values(column)]
@@ -94,39 +68,41 @@ def _device_notes(_: Sequence[Arm], shown: Sequence[Arm]) -> Iterator[str]:
             yield f"In {len(much)} of {counted(len(shares), 'run')} {what} took {most}."
 
 
+RATE_IS = "Steady throughput: samples of all workers per second of the timed window."
+OVER_ALL, SCALED = partial(placed, others=True), partial(placed, scaling=True)
 TABLE: Mapping[str, QuantityFigure] = {
     "time_to_target": QuantityFigure(
         doc="Time and epochs to the target against batch size or workers; runs that never reached it are counted.",
-        ORDER=5, title="Time and epochs to {target}",
-        shown={
-            TIME: Axis("time to target (s)", low=0.0),
-            EPOCHS: Axis("epochs to target", low=0.0),
-        },
-        needs="one target", arms=with_ends, notes=target_notes, places=partial(placed, others=True),
+        ORDER=5, title="Time and epochs to {target}", needs="one target",
+        shown={TIME: Axis("time to target (s)", low=0.0), EPOCHS: Axis("epochs to target", low=0.0)},
+        arms=with_ends, places=OVER_ALL, notes=target_notes,
     ),
     "training_time": QuantityFigure(
         doc="Training time, which decides between arms, and the samples seen in it.",
-        ORDER=10, title="Training time",
+        ORDER=10, title="Training time", needs="a training time",
         shown={"train_time_s": Axis("training time (s)", low=0.0), SEEN: Axis("samples seen", low=0.0)},
-        needs="a training time", notes=_time_notes, places=partial(placed, others=True),
+        definition="Training time is end to end: the first step is in it, evaluations are not.", places=OVER_ALL,
     ),
     "throughput": QuantityFigure(
         doc="Steady throughput against batch size, and against workers with the ideal line through the measured single "
         "worker.",
-        ORDER=20, title="Steady throughput", shown={RATE: RATE_AXIS}, needs="steady samples/s", arms=with_rates,
-        notes=_rate_notes, reference=with_ideals, places=partial(placed, scaling=True, others=True),
+        ORDER=20, title="Steady throughput", needs="steady samples/s", shown={RATE: RATE_AXIS},
+        definition=RATE_IS,
+        arms=with_rates, places=partial(placed, scaling=True, others=True), reference=with_ideals, notes=rate_note,
     ),
     "efficiency": QuantityFigure(
         doc="Efficiency: the steady throughput of one of the workers over that of one worker alone.",
-        ORDER=30, title="Efficiency",
+        ORDER=30, title="Efficiency", needs="an efficiency", least=1,
         # An axis of 0 to 110 %; what lies higher makes it longer.
         shown={EFFICIENCY: Axis("steady samples/s of a worker / one worker alone", low=0.0, high=1.1, percent=True)},
-        needs="an efficiency", arms=with_efficiencies, notes=efficiency_notes, reference=with_whole,
-        places=partial(placed, scaling=True), may_spread=False, least=1,
+        definition="Efficiency is steady samples/s of one of the workers over those of one worker alone at the same "
+        "batch size; the interval is Welch's, of logarithms.",
+        may_spread=False, arms=with_efficiencies, places=SCALED, reference=with_whole, notes=efficiency_notes,
     ),
     "accuracy": QuantityFigure(
         doc="Accuracy and loss at the end of training against batch size or workers.",
         ORDER=40, title="Accuracy and loss at the end of training",
+        needs="a loss or an accuracy, on data that can be learned", columns=2,
         # Validation first, two in a row: that is what the question is about.
         shown={
             "validation_accuracy": Axis("validation accuracy", most=1.0),
@@ -134,29 +110,31 @@ TABLE: Mapping[str, QuantityFigure] = {
             "train_accuracy": Axis("training accuracy", most=1.0),
             "train_loss": Axis("training loss (nats)"),
         },
-        needs="a loss or an accuracy, on data that can be learned", arms=_learned, notes=_score_notes,
-        places=partial(placed, others=True), columns=2,
+        definition="Training loss and accuracy are means over the last epoch, while the weights still change.",
+        arms=lambda arms: [arm for arm in arms if arm.scores_mean_something], places=OVER_ALL, notes=_score_notes,
     ),
     "steps_to_target": QuantityFigure(
         doc="Updates to the target against the global batch: perfect scaling, the fit, and the critical batch size.",
-        ORDER=80, title="Updates to {target}", shown={"updates": Axis("updates to target", "log10")},
-        needs="a target at two or more global batches", arms=with_updates, notes=update_notes,
-        places=by_global_batch, reference=with_fits,
+        ORDER=80, title="Updates to {target}", needs="a target at two or more global batches",
+        shown={"updates": Axis("updates to target", "log10")},
+        arms=with_updates, places=by_global_batch, reference=with_fits, notes=update_notes,
     ),
     "strategies": QuantityFigure(
         doc="Steady throughput of each way to train at each batch size or number of workers, as a map.",
-        ORDER=90, title="Steady throughput of each way", shown={RATE: Axis(RATE_AXIS.label)}, needs="steady samples/s",
-        arms=with_rates, notes=_rate_notes, places=partial(placed, scaling=True), form="cells", columns=2,
+        ORDER=90, title="Steady throughput of each way", needs="steady samples/s", form="cells", columns=2,
+        shown={RATE: Axis(RATE_AXIS.label)}, definition=RATE_IS, arms=with_rates, places=SCALED, notes=rate_note,
     ),
     "devices": QuantityFigure(
         doc="How busy the devices were and how much memory they took, against batch size or workers.",
         ORDER=120, title="Utilisation and memory of devices",
+        needs="device_utilization or the peaks of device and host memory", may_spread=False,
         shown={
             "device_utilization": Axis("utilisation of the devices", low=0.0, percent=True),
             "device_memory_gib": Axis("peak memory of a device (GiB)", low=0.0),
             "host_memory_gib": Axis("peak host memory of a worker (GiB)", low=0.0),
         },
-        needs="device_utilization or the peaks of device and host memory", arms=_with_shares, notes=_device_notes,
-        may_spread=False,
+        definition="Utilisation: CPU time / (time x cores of the workers) inside the timed window, or on GPUs the "
+        "share of time in which a kernel ran, as NVML says.",
+        arms=_with_shares, notes=_device_notes,
     ),
 }  # fmt: skip

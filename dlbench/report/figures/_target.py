@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dlbench.analysis.arms import Arm
+from dlbench.analysis.arms import Arm, Row
 from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import values_of
 from dlbench.report.chart import MissingRowsError
@@ -13,6 +13,11 @@ from dlbench.report.lines import ended
 # Settings that say what a run was to reach.
 TARGET = ("target_metric", "target_value")
 TIME, EPOCHS = "time_to_target_s", "epochs_to_target"
+
+
+def late(row: Row) -> float | None:
+    """Return how long a run took that ended before its target; None for all others."""
+    return row.get("train_time_s") if row.get("target_value") is not None and row.get(TIME) is None else None
 
 
 def with_ends(arms: Iterable[Arm]) -> list[Arm]:
@@ -26,7 +31,7 @@ def with_ends(arms: Iterable[Arm]) -> list[Arm]:
         raise MissingRowsError(
             "needs a target: set `target: {metric: validation_accuracy, value: 0.9}` in the scenario"
         )
-    ends = {ended(TIME): lambda row: row.get("train_time_s"), ended(EPOCHS): lambda row: row.get("epochs_completed")}
+    ends = {ended(TIME): late, ended(EPOCHS): lambda row: row.get("epochs_completed")}
     return [arm.having(**ends) for arm in aimed]
 
 
@@ -40,11 +45,11 @@ def target_name(values: Mapping[str, Any]) -> str:
 def end_notes(arms: Sequence[Arm]) -> Iterator[str]:
     """Say how many runs of `with_ends` did not reach the target, how they count, and how finely the moment is known."""
     aimed = [row for arm in arms for row in arm.completed if ended(TIME) in row]
-    if late := sum(row.get(TIME) is None for row in aimed):
+    if num_late := sum(row.get(TIME) is None for row in aimed):
         yield (
-            f"{counted(late, 'run')} of {len(aimed)} that completed ended before the target: shown as at least what "
-            "they had come to, and later than all others in medians. An arm has no median where half of its runs or "
-            "more did."
+            f"{counted(num_late, 'run')} of {len(aimed)} that completed ended before the target: shown as at least "
+            "what they had come to, and later than all others in medians. An arm has no median where half of its "
+            "runs or more did."
         )
     if (interval := max(values_of(arms, "evaluate_every"), default=1)) > 1:
         yield f"The target is looked for at evaluations alone: every {interval} epochs."
