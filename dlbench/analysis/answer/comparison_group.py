@@ -63,28 +63,28 @@ def comparison_groups(arms: Sequence[Arm], given: Collection[str] = ()) -> list[
     alone = [arm for arm in arms if arm.is_alone]
     of_alone = [column for column in columns if len({arm.get(column) for arm in alone}) > 1]
     tasks = {arm: (_task(arm), bool(arm.emulated)) for arm in arms}
-    conditions = {
-        arm: (*(arm.get(column) if column in of_alone or not arm.is_alone else None for column in columns),
-              links.get(arm.study))
-        for arm in arms
-    }  # fmt: skip
+    conditions = {}
+    for arm in arms:
+        decisive = of_alone if arm.is_alone else columns
+        values = (arm.get(column) if column in decisive else None for column in columns)
+        conditions[arm] = (*values, links.get(arm.study))
     of_ways = dict.fromkeys((tasks[arm], conditions[arm]) for arm in arms if not arm.is_alone)
     grouped: dict[tuple[tuple[str, bool], tuple[Any, ...]], list[Arm]] = {}
     for arm in arms:
-        own = tasks[arm], conditions[arm]
-        fitting = [way for way in of_ways if arm.is_alone and way[0] == own[0] and _fits(own[1], way[1])]
-        for key in fitting or [own]:
+        task, condition = tasks[arm], conditions[arm]
+        fitting = [way for way in of_ways if arm.is_alone and way[0] == task and _fits(condition, way[1])]
+        for key in fitting or [(task, condition)]:
             grouped.setdefault(key, []).append(arm)
     titles = [title for title, _ in tasks.values()]
     columns += [LINK] if len(set(links.values())) > 1 else []
-    found = []
+    groups = []
     for task, condition in sorted(grouped, key=lambda key: (titles.index(key[0][0]), key[0][1])):
-        members, values = grouped[task, condition], dict(zip(columns, condition, strict=False))
+        members, shared = grouped[task, condition], dict(zip(columns, condition, strict=False))
         keys = naming(members)
         emulated = emulation(arm.emulated for arm in members).replace(";", ", ")
         titled = _titled(members, keys)
-        found.append(ComparisonGroup(task[0], emulated, titled, keys, values, condition_text(values, arms)))
-    return found
+        groups.append(ComparisonGroup(task[0], emulated, titled, keys, shared, condition_text(shared, arms)))
+    return groups
 
 
 def _conditions(arms: Sequence[Arm], given: Collection[str]) -> list[str]:

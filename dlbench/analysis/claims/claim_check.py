@@ -12,8 +12,8 @@ from dlbench.scenario.claims import COMPARING, Claim, Shape
 from dlbench.scenario.reference import Reference, mirrored
 from dlbench.scenario.settings import Input
 
-# Settings that say the same as the column `mode`.
-_SAME_AS_MODE = ("placement",)
+# What says the same as a column.
+_SAME_AS = {"mode": "placement"}
 # Settings that follow from the strategy: naming it is enough.
 _OF_STRATEGY = ("algorithm", "communicator", "collectives")
 # Columns that mean nothing where a run trained on random numbers.
@@ -60,13 +60,9 @@ def check_claims(arms: Sequence[Arm], reference: Reference) -> tuple[ClaimCheck,
 
 def families(arms: Sequence[Arm], reference: Reference) -> Iterator[tuple[str, str, list[Arm]]]:
     """Yield what each family has in common, why it is emulated, and its arms."""
-    others = without_base_lines(arms)
-    curve = [key for key in (reference.x, reference.series) if key is not None]
-    apart = [
-        key
-        for key in varying(others, x=reference.x)
-        if key not in _of_curve(reference) and not follows(others, key, curve, dropna=False)
-    ]
+    others, curve = without_base_lines(arms), _of_curve(reference)
+    varied = [key for key in varying(others, x=reference.x) if key not in curve]
+    apart = [key for key in varied if not follows(others, key, curve, dropna=False)]
     for values, alike in groups(others, apart):
         for emulated, members in by_emulation(alike):
             yield described(values), emulated, members
@@ -152,5 +148,5 @@ def _note(arms: Sequence[Arm], claim: Claim, reference: Reference) -> str:
 
 def _of_curve(reference: Reference) -> list[str]:
     """Return the settings that make a curve, and what says the same."""
-    found = [reference.x, *([reference.series] if reference.series else [])]
-    return [*found, *_SAME_AS_MODE] if reference.series == "mode" else found
+    same = _SAME_AS.get(reference.series or "")
+    return [key for key in (reference.x, reference.series, same) if key is not None]
