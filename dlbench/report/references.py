@@ -137,11 +137,8 @@ def relative(curve: Series, base: float) -> Series | None:
     marks, unit = [], first.interval.value
     for mark in curve.marks:
         points, ended = (tuple(value / unit for value in values) for values in (mark.points, mark.ended))
-        if mark.interval is None:
-            marks.append(replace(mark, points=(), ended=(), runs=(), ended_runs=()))
-            continue
-        interval = Interval(mark.interval.value / unit, None, None, mark.interval.n, None)
-        if mark is not first and mark.points and first.points and min(first.points) > 0:
+        interval = mark.interval and Interval(mark.interval.value / unit, None, None, mark.interval.n, None)
+        if interval and mark is not first and mark.points and first.points and min(first.points) > 0:
             interval = ratio_interval(mark.points, first.points)
         marks.append(replace(mark, points=points, interval=interval, ended=ended, flags="", name=""))
     return replace(curve, marks=tuple(marks))

@@ -59,3 +59,9 @@ def test_hostile_names_stay_one_line():
     label = 'a\nb<script>alert(1)</script>$x_1$|`학습`\x1b[31m"'
     (found,) = comparison_groups(read(timed("a", 1.0, label=label, **ALONE), failed("b", 1, label="b", **ALONE)))
     assert found.arms[0].title == 'a b<script>alert(1)</script>$x_1$|`학습` [31m"'
+
+
+def test_unknown_cells_are_none():
+    (found,) = read(arm("a", {"train_time_s": [None, 2.0]}))
+    assert found.rows[0]["train_time_s"] is None
+    assert "energy_j" not in found.columns
