@@ -19,6 +19,8 @@ from dlbench.scenario.settings import Input
 MUCH_STEAL = 0.01
 # More than that of a core, taken by other programs, shows in the times of a worker on it.
 MUCH_LOAD = 0.5
+# What each arm may have a best learning rate of its own for.
+_TUNED = {"batch_size_global": "batch size", "strategy": "strategy", "optimizer": "optimizer"}
 # Of a mean of whole numbers.
 _ROUNDING = 1e-6
 # A share of the timed window that may decide between arms.
@@ -54,7 +56,9 @@ def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: b
     found = {}
     if others := [text for arm in group.completed if (text := _other_batch(arm))]:
         found[95] = f"steps have other batches than `batch_size` says: {listed(others, 2, '; ')}"
-    if is_learned and (varying := _varying(group)) and len(_distinct(rows, "learning_rate_base")) == 1:
+    # One worker alone is no strategy that could have a best rate of its own.
+    varying = [words for column, words in _TUNED.items() if len(_distinct(rows, column) - {"single"}) > 1]
+    if is_learned and varying and len(_distinct(rows, "learning_rate_base")) == 1:
         found[80] = f"the learning rate was not tuned for each {' and '.join(varying[:2])}"
     repeats = max((arm.n for arm in group.arms), default=0)
     if repeats == 1:
@@ -135,17 +139,6 @@ def _other_batch(arm: Arm) -> str:
     """Say that steps of a script did not have the samples that its arm is called after."""
     size = next(filter(None, map(unlike_batch, arm.completed)), None)
     return f"{arm.title}: {size:.4g} samples, not {arm.first['batch_size_per_worker']:.4g}" if size else ""
-
-
-def _varying(group: ComparisonGroup) -> list[str]:
-    """Return what arms differ in that may have a best learning rate of its own for each."""
-    ways = [arm for arm in group.completed if not arm.is_alone]
-    found = {"batch size": "batch_size_global", "strategy": "strategy", "optimizer": "optimizer"}
-    return [
-        words
-        for words, column in found.items()
-        if len({arm.first.get(column) for arm in (ways if column == "strategy" else group.completed)}) > 1
-    ]
 
 
 def _runs(is_so: Sequence[bool]) -> str:
