@@ -37,12 +37,14 @@ class Part:
         title: What they have in common, and which share of the series they are where these are too many.
         arms: The arms, base lines among them.
         keys: What distinguishes series.
+        x: The column of the horizontal axis.
         common: What they have in common alone.
     """
 
     title: str
     arms: tuple[Arm, ...]
     keys: tuple[str, ...]
+    x: str
     common: str = ""
 
 
@@ -76,8 +78,8 @@ def parts(arms: Sequence[Arm], *, x: str, always: Iterable[str] = TASK) -> list[
             which = f"{place} of {len(shares)}" if len(shares) > 1 else ""
             title = ", ".join(filter(None, (what, which)))
             chosen = (*(arm for series in share for arm in series), *base)
-            found.append(Part(title, chosen, tuple(left), what))
-    return found or [Part("", tuple(arms), tuple(left))]
+            found.append(Part(title, chosen, tuple(left), x, what))
+    return found or [Part("", tuple(arms), tuple(left), x)]
 
 
 def ways_vary(arms: Sequence[Arm], x: str = "") -> tuple[str, ...]:
@@ -90,7 +92,7 @@ def ways_vary(arms: Sequence[Arm], x: str = "") -> tuple[str, ...]:
     return with_strategy(own, varying(own, x=x) or varying(arms, x=x))
 
 
-def brief_keys(part: Part, x: str) -> Part:
+def brief_keys(part: Part) -> Part:
     """Return the part without the keys that follow from the others and `x` together, so that labels are short.
 
     What synchronises and where stays: by that a line is known.
@@ -99,7 +101,7 @@ def brief_keys(part: Part, x: str) -> Part:
     arms = ways(part.arms) or without_base_lines(part.arms)
     for key in reversed([key for key in keys if key not in ("strategy", "placement", "algorithm")]):
         others = _without(keys, key)
-        if _num_combinations(arms, [*others, x]) == _num_combinations(arms, [*keys, x]):
+        if _num_combinations(arms, [*others, part.x]) == _num_combinations(arms, [*keys, part.x]):
             keys = others
     return replace(part, keys=tuple(keys))
 
@@ -117,21 +119,20 @@ def _most_series(arms: Sequence[Arm], apart: Sequence[str], keys: Sequence[str])
     return max((_num_combinations(alike, keys) for _, alike in groups(arms, apart)), default=0)
 
 
-def series(part: Part, x: str, column: str) -> tuple[Series, ...]:
+def series(part: Part, column: str) -> tuple[Series, ...]:
     """Return one series for each combination of the part's keys, emulated and real arms apart, base lines last.
 
     One worker alone is the base line of the others, whoever asked for it.
 
     Args:
         part: The arms.
-        x: The column of the horizontal axis.
         column: The column whose values are shown: see `marks`.
     """
     every = []
     for role, keys, chosen in roles(part):
         for values, alike in groups(chosen, keys):
             for emulated, arms in by_emulation(alike):
-                every.append(Series(_label(role, values, arms), marks(arms, x, column), role, emulated))
+                every.append(Series(_label(role, values, arms), marks(arms, part.x, column), role, emulated))
     return tuple(one for one in every if any(mark.points or mark.ended or mark.num_failed for mark in one.marks))
 
 

@@ -8,9 +8,8 @@ from dlbench.analysis.arms import Arm, Row
 from dlbench.analysis.formatting import counted, number
 from dlbench.analysis.metrics.critical_batch import CriticalBatch, NotIdentifiableError, critical_batch
 from dlbench.report.chart import Axis, Panel, Role, Series, line_mark
-from dlbench.report.figures._places import Placed
 from dlbench.report.figures._target import EPOCHS, target_notes, with_ends
-from dlbench.report.lines import ended, parts
+from dlbench.report.lines import Part, ended, parts
 
 # Settings that together give the learning rate of each batch.
 LEARNING_RATE = ("learning_rate_base", "learning_rate_base_batch", "learning_rate_scale")
@@ -34,13 +33,13 @@ def _updates(row: Row, epochs: str) -> float | None:
     return row[epochs] * (steps / in_all) if row.get(epochs) is not None and steps is not None and in_all else None
 
 
-def by_global_batch(arms: Sequence[Arm]) -> Iterator[Placed]:
+def by_global_batch(arms: Sequence[Arm]) -> Iterator[tuple[Part, Axis]]:
     """Yield the parts that stand against the global batch."""
     for part in parts(arms, x="batch_size_global"):
-        yield Placed(part, "batch_size_global", Axis("global batch (samples)", "log2"))
+        yield part, Axis("global batch (samples)", "log2")
 
 
-def with_fits(_: Placed, panel: Panel) -> tuple[Panel, Iterable[str]]:
+def with_fits(_: Part, panel: Panel) -> tuple[Panel, Iterable[str]]:
     """Return a panel with 1/B through the median at its smallest batch, and a fit of each series that has one."""
     lines, notes = list(panel.series), ["Dashed: perfect scaling, 1/B through the smallest batch."]
     marks = [mark for one in panel.series for mark in one.marks]

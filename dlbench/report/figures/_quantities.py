@@ -12,11 +12,11 @@ from dlbench.analysis.arms import Arm
 from dlbench.analysis.formatting import listed
 from dlbench.analysis.groups import groups, values_of
 from dlbench.plugins import Options
-from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role
-from dlbench.report.figures._places import Placed, against, placed, spread, with_categories
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series
+from dlbench.report.figures._places import against, placed, spread, with_categories
 from dlbench.report.figures._shown import SEEN, UNEQUAL, in_chart, label, left_out_note, sees_unequally
 from dlbench.report.figures._target import TARGET, target_name
-from dlbench.report.lines import ended, series
+from dlbench.report.lines import Part, ended, series
 
 if TYPE_CHECKING:
     from dlbench.report.data import ReportData
@@ -49,8 +49,8 @@ class QuantityFigure:
     needs: str
     notes: Callable[[Sequence[Arm], Sequence[Arm]], Iterable[str]]
     arms: Callable[[Sequence[Arm]], Sequence[Arm]] = list
-    places: Callable[[Sequence[Arm]], Iterable[Placed]] = placed
-    reference: Callable[[Placed, Panel], tuple[Panel, Iterable[str]]] | None = None
+    places: Callable[[Sequence[Arm]], Iterable[tuple[Part, Axis]]] = placed
+    reference: Callable[[Part, Panel], tuple[Panel, Iterable[str]]] = lambda _, panel: (panel, ())
     may_spread: bool = True
     form: Literal["lines", "cells"] = "lines"
     least: int = 2
@@ -75,18 +75,18 @@ class QuantityFigure:
         notes: list[str] = []
         for target, aimed in by_target if columns else ():
             prefix = target_name(target) if len(by_target) > 1 else ""
-            for place in self.places(aimed):
-                title = ": ".join(filter(None, (prefix, place.part.title)))
-                every = [self._panel(place, column, title) for column in columns]
-                comparable = [panel for panel in every if self._compares(panel, place)]
+            for part, x in self.places(aimed):
+                title = ": ".join(filter(None, (prefix, part.title)))
+                every = [self._panel(title, x, column, series(part, column)) for column in columns]
+                comparable = [panel for panel in every if self._compares(panel, part)]
                 for panel in comparable:
-                    compared, told = self.reference(place, panel) if self.reference else (panel, ())
+                    compared, told = self.reference(part, panel)
                     panels.append(compared)
                     notes += told
                 if comparable:
-                    names |= {(arm.study, arm.name) for arm in place.part.arms}
+                    names |= {(arm.study, arm.name) for arm in part.arms}
                 else:
-                    left_out.append(place.part.title)
+                    left_out.append(part.title)
         if not panels:
             raise self._lacking(self._names(arms, columns))
         shown = [arm for arm in arms if (arm.study, arm.name) in names]
@@ -105,17 +105,17 @@ class QuantityFigure:
             runs=in_chart(shown, [*columns, *map(ended, columns)]),
         )
 
-    def _panel(self, place: Placed, column: str, title: str) -> Panel:
-        lines, axis = series(place.part, place.x, column), self.shown[column]
+    def _panel(self, title: str, x: Axis, column: str, lines: tuple[Series, ...]) -> Panel:
+        y = self.shown[column]
         if self.form == "cells":  # the base line is what the others are compared with: first
             rows = tuple(sorted(lines, key=lambda line: line.role is not Role.BASE_LINE))
-            return with_categories(Panel(title, place.axis, axis, rows, form="cells"))
-        return Panel(title, place.axis, spread(axis, lines) if self.may_spread else axis, lines)
+            return with_categories(Panel(title, x, y, rows, form="cells"))
+        return Panel(title, x, spread(y, lines) if self.may_spread else y, lines)
 
-    def _compares(self, panel: Panel, place: Placed) -> bool:
+    def _compares(self, panel: Panel, part: Part) -> bool:
         """Whether a panel has marks of runs to compare, emulated ones apart; in `cells`, of two strategies."""
         if self.form == "cells":
-            return len(self._names(place.part.arms, self.shown)) > 1
+            return len(self._names(part.arms, self.shown)) > 1
         marks = Counter(bool(one.emulated) for one in panel.series for mark in one.marks if mark.points or mark.ended)
         return max(marks.values(), default=0) >= self.least
 

@@ -8,9 +8,9 @@ from dlbench.analysis.arms import Arm, Row, emulation, flags_of
 from dlbench.analysis.formatting import listed
 from dlbench.analysis.groups import ALONE, by_emulation, described, groups
 from dlbench.report.chart import MissingRowsError, Panel, Role, Series, line_mark
-from dlbench.report.figures._places import Placed, meanings
+from dlbench.report.figures._places import meanings
 from dlbench.report.figures._shown import RATE, WINDOW, label, rate_note
-from dlbench.report.lines import EFFICIENCY
+from dlbench.report.lines import EFFICIENCY, Part
 
 WHOLE = "as fast as one worker alone"
 
@@ -28,16 +28,16 @@ def with_rates(arms: Sequence[Arm]) -> list[Arm]:
     return [arm.having(flags=flags_of) for arm in arms]
 
 
-def with_ideals(place: Placed, panel: Panel) -> tuple[Panel, list[str]]:
+def with_ideals(part: Part, panel: Panel) -> tuple[Panel, list[str]]:
     """Return a panel with what real runs of several workers could reach at best, then the same of emulated ones.
 
     That is a straight line on axes that are both logarithmic.
     """
-    if place.x != "workers":
+    if part.x != "workers":
         return panel, []
     lines: list[Series] = []
-    notes = list(meanings(place.part.arms))
-    for reasons, arms in by_emulation(arm for arm in place.part.arms if arm.values(RATE) and not arm.is_alone):
+    notes = list(meanings(part.arms))
+    for reasons, arms in by_emulation(arm for arm in part.arms if arm.values(RATE) and not arm.is_alone):
         if max(arm.workers for arm in arms) == 1:
             continue
         where = ", ".join(filter(None, (panel.title, "emulated runs" if reasons else ""))) or "this chart"
@@ -47,7 +47,7 @@ def with_ideals(place: Placed, panel: Panel) -> tuple[Panel, list[str]]:
                 "The ideal line is the measured median of one worker alone, without any communication library, "
                 "x workers."
             )
-        elif singles := list(_through_single_workers(place.part.keys, arms)):
+        elif singles := list(_through_single_workers(part.keys, arms)):
             lines += singles
             notes.append(
                 f"No run of one worker alone is the equal of the arms of {where}: there the ideal line goes through "
@@ -89,11 +89,11 @@ def with_efficiencies(every: Sequence[Arm]) -> list[Arm]:
     return arms
 
 
-def with_whole(place: Placed, panel: Panel) -> tuple[Panel, Iterable[str]]:
+def with_whole(part: Part, panel: Panel) -> tuple[Panel, Iterable[str]]:
     """Return a panel with the line at 100 %."""
     places = sorted({mark.x for line in panel.series for mark in line.marks})
     line = Series(WHOLE, tuple(line_mark(x, 1.0) for x in places), Role.IDEAL)
-    notes = meanings(place.part.arms) if place.x == "workers" else ()
+    notes = meanings(part.arms) if part.x == "workers" else ()
     return replace(panel, series=(*panel.series, line)), notes
 
 

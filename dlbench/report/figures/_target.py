@@ -48,9 +48,9 @@ def end_notes(arms: Sequence[Arm]) -> Iterator[str]:
     aimed = [row for arm in arms for row in arm.completed if ended(TIME) in row]
     if num_late := sum(row.get(TIME) is None for row in aimed):
         yield (
-            f"{counted(num_late, 'run')} of {len(aimed)} that completed ended before the target: shown as at least what "
-            "they had come to, and later than all others in medians. An arm has no median where half of its runs or "
-            "more did."
+            f"{counted(num_late, 'run')} of {len(aimed)} that completed ended before the target: shown as at least "
+            "what they had come to, and later than all others in medians. An arm has no median where half of its "
+            "runs or more did."
         )
     if (interval := max(values_of(arms, "evaluate_every"), default=1)) > 1:
         yield f"The target is looked for at evaluations alone: every {interval} epochs."

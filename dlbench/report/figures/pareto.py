@@ -121,7 +121,7 @@ def _fields(arms: Sequence[Arm], unit: str) -> Iterator[_Field]:
     """Yield the arms that may be compared, with what distinguishes them from the others as a title."""
     apart = [key for key in (*TARGET, *TASK) if len({arm.get(key) for arm in arms}) > 1]
     along = "batch_size" if len(values_of(without_base_lines(arms), "batch_size")) > 1 else "workers"
-    every = brief_keys(Part("", tuple(arms), ways_vary(arms, x=along)), along).keys
+    every = brief_keys(Part("", tuple(arms), ways_vary(arms, x=along), along)).keys
     keys = tuple(key for key in every if key not in TASK)
     for values, alike in groups(arms, apart):
         task = described({key: value for key, value in values.items() if key in TASK})
@@ -143,7 +143,7 @@ def _drawn(field: _Field) -> tuple[list[Panel], list[str]]:
     shown: list[tuple[Part, tuple[Series, ...]]] = []
     for part in parts(field.arms, x=along):
         keys = tuple(key for key in field.keys if key in part.keys or key not in own)
-        if lines := series(replace(part, keys=keys), PLACE, _time_of(field.arms[0])):
+        if lines := series(replace(part, keys=keys, x=PLACE), _time_of(field.arms[0])):
             shown.append((part, lines))
     marks = [
         (mark, ", ".join(filter(None, (part.common, one.label))))

@@ -69,7 +69,7 @@ def _panels(known: "Reference", arms: Sequence[Arm]) -> Iterator[Panel]:
         is_score = column.endswith(SCORES)
         chosen = [arm for arm in own if arm.scores_mean_something or not is_score]
         for part in parts(chosen, x=x):
-            measured = series(brief_keys(part, x), x, column)
+            measured = series(brief_keys(part), column)
             if any(mark.points for one in measured for mark in one.marks):
                 lines = (*measured, *published(known, column, measured))
                 axis = _axis(column)

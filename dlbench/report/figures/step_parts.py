@@ -96,13 +96,12 @@ def _split(row: Row) -> dict[str, float]:
 def _panels(arms: Sequence[Arm]) -> Iterator[Panel]:
     """Yield a panel with a bar for each batch size of a way where these vary; else one with a bar for each arm."""
     shown: set[Arm] = set()
-    for one in placed(arms):
-        part = one.part
-        if one.x == "batch_size":
+    for part, axis in placed(arms):
+        if part.x == "batch_size":
             shown.update(part.arms)
             for name, way in _named(part):
                 sizes = [(f"{size['batch_size']:g}", alike) for size, alike in groups(way, ["batch_size"])]
-                yield _panel(": ".join(filter(None, (part.title, name))), one.axis.label, sizes)
+                yield _panel(": ".join(filter(None, (part.title, name))), axis.label, sizes)
         elif not shown.issuperset(without_base_lines(part.arms)):
             keys = (*part.keys, *["workers"] * (len(values_of(part.arms, "workers")) > 1))
             bars, label = list(_named(replace(part, keys=keys))), ""

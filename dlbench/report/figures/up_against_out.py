@@ -146,16 +146,17 @@ def _panels(part: Part) -> Iterator[Panel]:
             continue
         name = axis.label.partition(" (")[0]
         title = ", ".join(filter(None, (part.title, name)))
-        yield with_categories(Panel(title, WORKERS, axis, series(part, "workers", column)))
+        yield with_categories(Panel(title, WORKERS, axis, series(part, column)))
         made = []
         for other in others:
             out = tuple(arm for arm in part.arms if arm.get("placement") == other)
-            lines = series(replace(part, arms=out, keys=()), "workers", ratio(column))
+            lines = series(replace(part, arms=out, keys=()), ratio(column))
             made += [replace(line, label=f"{other} / {Mode.SCALE_UP}") for line in lines]
         # Where both modes are as good, a little beyond the outermost places.
         last = len({mark.x for line in made for mark in line.marks}) - 1
         equal = Series("no difference", (line_mark(-BEYOND, 1.0), line_mark(last + BEYOND, 1.0)), Role.IDEAL)
-        yield with_categories(Panel(f"{title}: above 1 {above}", WORKERS, Axis(f"{name}, {ratios}"), (*made, equal)))
+        panel = with_categories(Panel(f"{title}: above 1 {above}", WORKERS, Axis(f"{name}, {ratios}"), tuple(made)))
+        yield replace(panel, series=(*panel.series, equal))
 
 
 def _notes(both: Sequence[Arm], num_single: int) -> Iterator[str]:

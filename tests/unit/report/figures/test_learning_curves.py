@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from dlbench.report.chart import MissingRowsError
-
 from dlbench.report.figures.learning_curves import FEW_MARKS, MOST_MARKS, MOST_PANELS, chart
 from dlbench.report.lines import ALONE, MOST_SERIES
 from tests.unit.report.figures.cases import Case, check_cases, drawn, see
@@ -127,7 +126,7 @@ def test_what_is_lacking_is_said(tmp_path: Path) -> None:
         (random, curves([random])),
         (done, curves([done], **nothing)),
     ):
-        with pytest.raises(MissingRowsError, match="two or more epochs of completed runs, on data that can be learned"):
+        with pytest.raises(MissingRowsError, match="two or more epochs of completed runs on data that can be learned"):
             chart(report_data(one, epochs=rows, tmp_path=tmp_path))
 
 
