@@ -26,7 +26,7 @@ def of_runs(arms: Iterable[Arm], runs: Container[Run]) -> list[Arm]:
 
 
 def along(part: Part, course: Course) -> Part:
-    """Return a part with its arms at each place of their runs, which is their x, so that `lines` makes lines of them."""
+    """Return a part with its arms at each place of their runs, which is their x; `lines` makes lines of them."""
     found: list[Arm] = []
     for arm in part.arms:
         places: dict[float, list[Row]] = {}
