@@ -8,7 +8,7 @@ from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel
 from dlbench.report.data import RUN
 from dlbench.report.figures._curves import Course, along, lines, of_runs, run_of
-from dlbench.report.figures._shown import identities, left_out_note
+from dlbench.report.figures._shown import in_chart, left_out_note
 from dlbench.report.lines import has_several, parts
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def chart(data: "ReportData") -> Chart:
         panels=tuple(panels),
         columns=len(read),
         notes=(MEANING, *left_out_note([part.title for part in every[room:]], "for want of room")),
-        runs=identities(shown),
+        runs=in_chart(shown),
     )
 
 

@@ -14,7 +14,7 @@ from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Palette, Panel, Series
 from dlbench.report.data import RUN
 from dlbench.report.figures._curves import Course, along, lines, of_runs, run_of
-from dlbench.report.figures._shown import identities, listed_titles, synthetic_note
+from dlbench.report.figures._shown import in_chart, left_out_note, synthetic_note
 from dlbench.report.lines import MOST_SERIES, Part, parts, roles, series, ways_vary
 
 if TYPE_CHECKING:
@@ -88,11 +88,11 @@ def chart(data: "ReportData") -> Chart:
             "Lines are medians over repeats at each epoch; training time is the slowest worker's, without evaluations.",
             *_notes(in_panels, longest),
             *[f"Of all batch sizes {len(chosen)} are shown: {listed(map(str, chosen), len(chosen))}."] * bool(chosen),
-            *[f"Left out, without curves or beyond the number of panels: {listed_titles(left_out)}."] * bool(left_out),
+            *left_out_note(left_out, "without curves or beyond the number of panels"),
             *[f"Base lines are left out where a panel would have more than {MOST_SERIES} lines."] * (drawn != whole),
             *synthetic_note(data.arms),
         ),
-        runs=identities(in_panels),
+        runs=in_chart(in_panels),
     )
 
 
