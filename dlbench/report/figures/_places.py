@@ -50,8 +50,7 @@ def placed(arms: Sequence[Arm], *, scaling: bool = False, others: bool = False) 
     """
     num_workers = len(values_of(without_base_lines(arms), "workers"))
     scopes = list(_by_scope(arms))
-    by_batch: list[tuple[Part, Axis]] = []
-    left: list[Arm] = []
+    by_batch, left = list[tuple[Part, Axis]](), list[Arm]()
     for scope, alike in scopes:
         for part in parts(alike, x="batch_size"):
             if len(values_of(without_base_lines(part.arms), "batch_size")) > 1:

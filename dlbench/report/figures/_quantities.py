@@ -73,8 +73,7 @@ class QuantityFigure:
         by_target = list(groups(arms, TARGET if "{target}" in self.title else ()))
         panels: list[Panel] = []
         shown: dict[tuple[str | None, str], Arm] = {}
-        left_out: list[str] = []
-        notes: list[str] = []
+        left_out, notes = list[str](), list[str]()
         for target, aimed in by_target if columns else ():
             prefix = target_name(target) if len(by_target) > 1 else ""
             for part, x in self.places(aimed):

@@ -1,10 +1,9 @@
 """The figures of quantities, one declaration each; `_quantities` interprets them."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from dlbench.analysis.arms import Arm
+from dlbench.analysis.arms import Arm, quotient
 from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import values_of
 from dlbench.report.chart import Axis
@@ -30,17 +29,11 @@ SCALES = {
 
 def _with_shares(arms: Sequence[Arm]) -> list[Arm]:
     columns = {
-        "device_memory_gib": lambda row: _ratio(row.get("device_memory_peak_bytes"), GIB),
-        "host_memory_gib": lambda row: _ratio(row.get("host_memory_peak_bytes"), GIB),
-        "observer_fraction": lambda row: _ratio(row.get("observer_cpu_s"), *map(row.get, CAPACITY)),
+        "device_memory_gib": lambda row: quotient(row.get("device_memory_peak_bytes"), GIB),
+        "host_memory_gib": lambda row: quotient(row.get("host_memory_peak_bytes"), GIB),
+        "observer_fraction": lambda row: quotient(row.get("observer_cpu_s"), *map(row.get, CAPACITY)),
     }
     return [arm.having(**columns) for arm in arms]
-
-
-def _ratio(value: float | None, *divisors: float | None) -> float | None:
-    """Return a value / all divisors; None where one is unknown or zero."""
-    known = list(filter(None, divisors))
-    return value / math.prod(known) if value is not None and len(known) == len(divisors) else None
 
 
 def _score_notes(every: Sequence[Arm], arms: Sequence[Arm]) -> Iterator[str]:
