@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.formatting import counted, number
 from dlbench.analysis.groups import TASK, by_emulation, described, groups, values_of, without_base_lines
-from dlbench.analysis.metrics.pareto import front, knee
+from dlbench.analysis.metrics.pareto import Point, front, knee
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.figures._shown import UNEQUAL, in_chart, label, sees_unequally
@@ -52,11 +52,6 @@ class _Field:
     along: str
     keys: tuple[str, ...]
 
-    @property
-    def competing(self) -> list[Arm]:
-        """The arms that have a place."""
-        return [arm for arm in self.arms if arm.get(PLACE) is not None]
-
 
 def chart(data: "ReportData") -> Chart:
     """Return the time of every arm against its device time, with the Pareto front and the knee of each task.
@@ -67,18 +62,14 @@ def chart(data: "ReportData") -> Chart:
     Raises:
         MissingRowsError: No task has completed runs of two or more arms.
     """
-    arms = [_with_place(arm, number) for number, arm in enumerate(data.arms)]
-    unit = HOURS if max(values_of(arms, PLACE), default=0.0) >= HOUR_S else SECONDS
-    if unit == HOURS:
-        arms = [arm.having(**{PLACE: lambda row: row[PLACE] and row[PLACE] / HOUR_S}) for arm in arms]
+    arms, unit = _placed(data.arms)
     every = list(_fields(arms, unit))
-    fields = [field for field in every if len(field.competing) > 1]
+    fields = [field for field in every if len(field.arms) > 1]
     if not fields:
         raise MissingRowsError("needs completed runs of two or more arms of one task")
     drawn = [_drawn(field) for field in fields]
     panels = tuple(panel for shown, _ in drawn for panel in shown)
-    lost = sum(len(field.arms) - len(field.competing) for field in every)
-    alone = sum(len(field.competing) == 1 for field in every)
+    lost, alone = len(data.arms) - len(arms), len(every) - len(fields)
     has_front = any(one.label == FRONT for panel in panels for one in panel.series)
     return Chart(
         title=f"{'Time to target' if all(field.target for field in fields) else 'Training time'} against {unit}",
@@ -96,20 +87,20 @@ def chart(data: "ReportData") -> Chart:
             *[f"Left out: {counted(lost, 'arm')} without the time of any completed run."] * (lost > 0),
             *[f"Left out: {counted(alone, 'arm')} with no other of the same task and target."] * (alone > 0),
         ),
-        runs=frozenset(run for field in fields for run in in_chart(field.arms, [PLACE])),
+        runs=frozenset(run for field in fields for run in in_chart(field.arms)),
     )
 
 
-def _with_place(arm: Arm, number: int) -> Arm:
-    """Return the arm with its PLACE in device-seconds, and with the time of runs that ended before their target.
-
-    Arms of equal cost stay apart by an invisible amount.
-    """
-    arm = arm.having(**{ended(TIME): late})
-    column = _time_of(arm)
-    times = [time_s for row in arm.completed if (time_s := row.get(column) or row.get(ended(column)))]
-    place = arm.workers * median(times) * (1 + 1e-9 * number) if times else None
-    return arm.having(**{PLACE: lambda _: place})
+def _placed(every: Sequence[Arm]) -> tuple[list[Arm], str]:
+    """Return the arms that have a time with their PLACE, and its unit; arms of equal cost stay apart invisibly."""
+    costs: dict[Arm, float] = {}
+    for place, arm in enumerate(every):
+        column = _time_of(arm)
+        if times := [time_s for row in arm.completed if (time_s := row.get(column) or late(row))]:
+            costs[arm.having(**{ended(TIME): late})] = arm.workers * median(times) * (1 + 1e-9 * place)
+    unit, scale = (HOURS, HOUR_S) if max(costs.values(), default=0.0) >= HOUR_S else (SECONDS, 1.0)
+    arms = [replace(arm, rows=tuple({**row, PLACE: cost / scale} for row in arm.rows)) for arm, cost in costs.items()]
+    return arms, unit
 
 
 def _time_of(arm: Arm) -> str:
@@ -140,38 +131,35 @@ def _drawn(field: _Field) -> tuple[list[Panel], list[str]]:
     """
     along = field.along
     own = {*ways_vary(field.arms, x=along), "study"}
-    shown: list[tuple[Part, tuple[Series, ...]]] = []
+    at = {arm.get(PLACE): described({along: arm.get(along)}) for arm in field.arms}
+    names: dict[Point, str] = {}
+    shown: list[tuple[str, tuple[Series, ...]]] = []
     for part in parts(field.arms, x=along):
         keys = tuple(key for key in field.keys if key in part.keys or key not in own)
-        if lines := series(replace(part, keys=keys, x=PLACE), _time_of(field.arms[0])):
-            shown.append((part, lines))
-    marks = [
-        (mark, ", ".join(filter(None, (part.common, one.label))))
-        for part, lines in shown
-        for one in lines
-        for mark in one.marks
-    ]
-    at = {arm.get(PLACE): described({along: arm.get(along)}) for arm in field.arms}
-    names = {
-        (mark.x, mark.interval.value): f"{way}, {at[mark.x]}"
-        for mark, way in marks
-        if mark.interval and mark.interval.value > 0
-    }
+        lines = series(replace(part, keys=keys, x=PLACE), _time_of(field.arms[0]))
+        shown += [(": ".join(filter(None, (field.title, part.title))), lines)] * bool(lines)
+        for line in lines:
+            for mark in line.marks:
+                if mark.interval and mark.interval.value > 0:
+                    name = ", ".join(filter(None, (part.common, line.label, at[mark.x])))
+                    names[mark.x, mark.interval.value] = name
     best = front(names)
     turn = knee(best)
-    x = _axis(field.unit, [mark.x for mark, _ in marks])
-    times = [value for mark, _ in marks for value in (*mark.points, *mark.ended) if value > 0]
-    y = _axis("time to target (s)" if field.target else "training time (s)", times)
+    marks = [mark for _, lines in shown for one in lines for mark in one.marks]
+    x = _axis(field.unit, [mark.x for mark in marks])
+    y = _axis(
+        "time to target (s)" if field.target else "training time (s)",
+        [value for mark in marks for value in (*mark.points, *mark.ended) if value > 0],
+    )
     # The front's ends and its knee are named beside their marks; its line belongs to no series and has no colour.
     named = {place[0]: at[place[0]] for place in (*best[:1], *best[-1:], turn) if place is not None}
-    line = [Series(FRONT, tuple(line_mark(*place) for place in best), Role.IDEAL)] * (len(best) > 1)
+    dashed = [Series(FRONT, tuple(line_mark(*place) for place in best), Role.IDEAL)] * (len(best) > 1)
     panels = []
-    for part, lines in shown:
+    for title, lines in shown:
         with_names = [
             replace(one, marks=tuple(replace(mark, name=named.get(mark.x, "")) for mark in one.marks)) for one in lines
         ]
-        title = ": ".join(filter(None, (field.title, part.title)))
-        panels.append(Panel(title, x, y, (*with_names, *line), is_scatter=True))
+        panels.append(Panel(title, x, y, (*with_names, *dashed), is_scatter=True))
     return panels, list(_notes(field, [(names[place], *place) for place in best], turn and names[turn]))
 
 
@@ -190,10 +178,11 @@ def _notes(field: _Field, best: Sequence[tuple[str, float, float]], turn: str | 
     if known:
         yield f"Pareto front{where}, from the fewest {field.unit} to the least time: {'; '.join(known)}."
     if turn:
-        yield f"Its knee: {turn}, which lies farthest below the line between the front's ends, in logarithms."
+        below = "lies farthest below the line between the front's ends, in logarithms scaled to the front"
+        yield f"Its knee: {turn}, which {below}."
     if field.target:
         return
-    learned = [arm for arm in field.competing if arm.scores_mean_something]
+    learned = [arm for arm in field.arms if arm.scores_mean_something]
     medians = {arm: median(scores) for arm in learned if (scores := arm.values("validation_accuracy"))}
     if not medians:
         yield f"Time alone is compared{where}: what the arms learned was not measured as an accuracy."
