@@ -1,7 +1,7 @@
 """Training time against device time: what no other arm beats in both, and where more devices stop paying."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -32,27 +32,6 @@ ROOM = 1.1
 FRONT = "Pareto front"
 
 
-@dataclass(frozen=True, eq=False)
-class _Field:
-    """Arms that compete: of one task and one target, all on real hardware or all emulated.
-
-    Attributes:
-        title: What distinguishes it from other fields.
-        unit: Of PLACE: SECONDS or HOURS.
-        target: What is to be reached; empty where it is the end of training.
-        arms: The arms.
-        along: What varies within a way: batch size, or workers.
-        keys: What distinguishes ways in all fields, by which they are named in each.
-    """
-
-    title: str
-    unit: str
-    target: str
-    arms: Sequence[Arm]
-    along: str
-    keys: tuple[str, ...]
-
-
 def chart(data: "ReportData") -> Chart:
     """Return the time of every arm against its device time, with the Pareto front and the knee of each task.
 
@@ -63,26 +42,27 @@ def chart(data: "ReportData") -> Chart:
         MissingRowsError: No task has completed runs of two or more arms.
     """
     arms, unit = _placed(data.arms)
-    every = list(_fields(arms, unit))
+    every = list(_fields(arms))
     fields = [field for field in every if len(field.arms) > 1]
     if not fields:
         raise MissingRowsError("needs completed runs of two or more arms of one task")
-    drawn = [_drawn(field) for field in fields]
+    targets = [_target(field.arms) for field in fields]
+    drawn = [_drawn(field, unit) for field in fields]
     panels = tuple(panel for shown, _ in drawn for panel in shown)
     lost, alone = len(data.arms) - len(arms), len(every) - len(fields)
     has_front = any(one.label == FRONT for panel in panels for one in panel.series)
     return Chart(
-        title=f"{'Time to target' if all(field.target for field in fields) else 'Training time'} against {unit}",
+        title=f"{'Time to target' if all(targets) else 'Training time'} against {unit}",
         panels=panels,
         columns=min(2, len(panels)),
         lead=" ".join(
-            [UNEQUAL] * any(sees_unequally(field.arms) for field in fields if not field.target)
+            [UNEQUAL] * any(sees_unequally(field.arms) for field in fields if not _target(field.arms))
             + ["Dashed: the arms that no other beats in both."] * has_front
         ),
         notes=(
             f"{unit.capitalize()}: workers x time in {unit.removeprefix('device-')}.",
             "An arm stands at its runs' median.",
-            *dict.fromkeys(f"Target: {field.target}." for field in fields if field.target),
+            *dict.fromkeys(f"Target: {target}." for target in targets if target),
             *(note for _, notes in drawn for note in notes),
             *[f"Left out: {counted(lost, 'arm')} without the time of any completed run."] * (lost > 0),
             *[f"Left out: {counted(alone, 'arm')} with no other of the same task and target."] * (alone > 0),
@@ -95,7 +75,7 @@ def _placed(every: Sequence[Arm]) -> tuple[list[Arm], str]:
     """Return the arms that have a time with their PLACE, and its unit; arms of equal cost stay apart invisibly."""
     costs: dict[Arm, float] = {}
     for place, arm in enumerate(every):
-        column = _time_of(arm)
+        column = TIME if _target([arm]) else "train_time_s"
         if times := [time_s for row in arm.completed if (time_s := row.get(column) or late(row))]:
             costs[arm.having(**{ended(TIME): late})] = arm.workers * median(times) * (1 + 1e-9 * place)
     unit, scale = (HOURS, HOUR_S) if max(costs.values(), default=0.0) >= HOUR_S else (SECONDS, 1.0)
@@ -103,41 +83,43 @@ def _placed(every: Sequence[Arm]) -> tuple[list[Arm], str]:
     return arms, unit
 
 
-def _time_of(arm: Arm) -> str:
-    """Return the column with the time that arms like this are compared by."""
-    return "train_time_s" if arm.get("target_value") is None else TIME
+def _target(arms: Sequence[Arm]) -> str:
+    """Return what arms of one target are to reach; empty where it is the end of training."""
+    goal = {key: arms[0].get(key) for key in TARGET}
+    return "" if goal["target_value"] is None else target_name(goal)
 
 
-def _fields(arms: Sequence[Arm], unit: str) -> Iterator[_Field]:
-    """Yield the arms that may be compared, with what distinguishes them from the others as a title."""
+def _fields(arms: Sequence[Arm]) -> Iterator[Part]:
+    """Yield the arms that compete: of one task and one target, all on real hardware or all emulated.
+
+    The keys are those that distinguish ways in all fields, by which they are named in each.
+    """
     apart = [key for key in (*TARGET, *TASK) if len({arm.get(key) for arm in arms}) > 1]
     along = "batch_size" if len(values_of(without_base_lines(arms), "batch_size")) > 1 else "workers"
     every = brief_keys(Part("", tuple(arms), ways_vary(arms, x=along), along)).keys
     keys = tuple(key for key in every if key not in TASK)
     for values, alike in groups(arms, apart):
-        task = described({key: value for key, value in values.items() if key in TASK})
-        goal = {key: alike[0].get(key) for key in TARGET}
-        target = target_name(goal) if goal["target_value"] is not None else ""
-        wanted = f"to a {target}" if target and values.keys() & goal.keys() else ""
+        task, target = described({key: value for key, value in values.items() if key in TASK}), _target(alike)
+        wanted = f"to a {target}" if target and not values.keys().isdisjoint(TARGET) else ""
         for emulated, own in by_emulation(alike):
             title = ", ".join(filter(None, (task, wanted, "emulated" if emulated else "")))
-            yield _Field(title, unit, target, own, along, keys)
+            yield Part(title, tuple(own), keys, along)
 
 
-def _drawn(field: _Field) -> tuple[list[Panel], list[str]]:
+def _drawn(field: Part, unit: str) -> tuple[list[Panel], list[str]]:
     """Return a field's panels, each with as many ways as are legible and the front of all, and its notes.
 
     They have the same axes, so that arms of different panels can be compared.
     """
-    along = field.along
-    own = {*ways_vary(field.arms, x=along), "study"}
-    at = {arm.get(PLACE): described({along: arm.get(along)}) for arm in field.arms}
+    target = _target(field.arms)
+    own = {*ways_vary(field.arms, x=field.x), "study"}
+    at = {arm.get(PLACE): described({field.x: arm.get(field.x)}) for arm in field.arms}
     names: dict[Point, str] = {}
     shown: list[tuple[str, tuple[Series, ...]]] = []
-    for part in parts(field.arms, x=along):
+    for part in parts(field.arms, x=field.x):
         keys = tuple(key for key in field.keys if key in part.keys or key not in own)
-        lines = series(replace(part, keys=keys, x=PLACE), _time_of(field.arms[0]))
-        shown += [(": ".join(filter(None, (field.title, part.title))), lines)] * bool(lines)
+        lines = series(replace(part, keys=keys, x=PLACE), TIME if target else "train_time_s")
+        shown.append((": ".join(filter(None, (field.title, part.title))), lines))
         for line in lines:
             for mark in line.marks:
                 if mark.interval and mark.interval.value > 0:
@@ -146,9 +128,9 @@ def _drawn(field: _Field) -> tuple[list[Panel], list[str]]:
     best = front(names)
     turn = knee(best)
     marks = [mark for _, lines in shown for one in lines for mark in one.marks]
-    x = _axis(field.unit, [mark.x for mark in marks])
+    x = _axis(unit, [mark.x for mark in marks])
     y = _axis(
-        "time to target (s)" if field.target else "training time (s)",
+        "time to target (s)" if target else "training time (s)",
         [value for mark in marks for value in (*mark.points, *mark.ended) if value > 0],
     )
     # The front's ends and its knee are named beside their marks; its line belongs to no series and has no colour.
@@ -160,7 +142,7 @@ def _drawn(field: _Field) -> tuple[list[Panel], list[str]]:
             replace(one, marks=tuple(replace(mark, name=named.get(mark.x, "")) for mark in one.marks)) for one in lines
         ]
         panels.append(Panel(title, x, y, (*with_names, *dashed), is_scatter=True))
-    return panels, list(_notes(field, [(names[place], *place) for place in best], turn and names[turn]))
+    return panels, list(_notes(field, unit, [(names[place], *place) for place in best], turn and names[turn]))
 
 
 def _axis(label: str, values: Sequence[float]) -> Axis:
@@ -169,18 +151,18 @@ def _axis(label: str, values: Sequence[float]) -> Axis:
     return Axis(label, "log10", low=low, high=high)
 
 
-def _notes(field: _Field, best: Sequence[tuple[str, float, float]], turn: str | None) -> Iterator[str]:
+def _notes(field: Part, unit: str, best: Sequence[tuple[str, float, float]], turn: str | None) -> Iterator[str]:
     """Yield which arms no other beats, which of them is the knee, and how their accuracy differs without a target."""
     where = f" ({field.title})" if field.title else ""
-    known = [f"{name} ({number(time_s)} s, {number(place)} {field.unit})" for name, place, time_s in best]
+    known = [f"{name} ({number(time_s)} s, {number(place)} {unit})" for name, place, time_s in best]
     if len(known) > MOST_NAMED:  # its ends always
         known[1:-1] = [f"{len(known) - 2} more"]
     if known:
-        yield f"Pareto front{where}, from the fewest {field.unit} to the least time: {'; '.join(known)}."
+        yield f"Pareto front{where}, from the fewest {unit} to the least time: {'; '.join(known)}."
     if turn:
         below = "lies farthest below the line between the front's ends, in logarithms scaled to the front"
         yield f"Its knee: {turn}, which {below}."
-    if field.target:
+    if _target(field.arms):
         return
     learned = [arm for arm in field.arms if arm.scores_mean_something]
     medians = {arm: median(scores) for arm in learned if (scores := arm.values("validation_accuracy"))}
