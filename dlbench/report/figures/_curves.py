@@ -1,8 +1,9 @@
 """Arms along a course: what a table such as `epochs.csv` says of each run at each place of it."""
 
+from collections import ChainMap
 from collections.abc import Container, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from dlbench.analysis.arms import Arm, Row
 from dlbench.report.chart import Series
@@ -32,7 +33,9 @@ def along(part: Part, course: Course) -> Part:
         places: dict[float, list[Row]] = {}
         for row in arm.rows:
             for place, columns in course.get(run_of(row), {}).items():
-                places.setdefault(place, []).append({**row, part.x: place, **columns})
+                # Not a copy of all columns of a run for each of its places.
+                here = ChainMap({part.x: place, **columns}, cast("dict[str, Any]", row))
+                places.setdefault(place, []).append(here)
         found += [replace(arm, rows=tuple(rows)) for rows in places.values()]
     return replace(part, arms=tuple(found))
 

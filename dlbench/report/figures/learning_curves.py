@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, product
-from statistics import median
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import Arm, records
@@ -16,6 +15,7 @@ from dlbench.report.data import RUN
 from dlbench.report.figures._curves import Course, along, lines, of_runs, run_of
 from dlbench.report.figures._shown import in_chart, left_out_note, synthetic_note
 from dlbench.report.lines import MOST_SERIES, Part, parts, roles, series, ways_vary
+from dlbench.scenario.run_spec import arm_name
 
 if TYPE_CHECKING:
     from dlbench.report.data import ReportData
@@ -66,7 +66,7 @@ def chart(data: "ReportData") -> Chart:
     with_curves = [part for part in candidates if any(arm.completed for arm in part.arms)]
     most = max(1, MOST_PANELS // max(1, len(places) * len(values)))
     shown = sorted(with_curves, key=_rank, reverse=True)[:most]
-    whole = [_at_medians(along(part, course)) for part in candidates if part in shown]
+    whole = [along(part, course) for part in candidates if part in shown]
     drawn = list(map(_with_room, whole))
     # Colours are those of batch sizes or numbers of workers, where lines stand for these.
     palette: Palette = "sizes" if {"batch_size", "workers"}.intersection(keys) else "ways"
@@ -99,20 +99,25 @@ def chart(data: "ReportData") -> Chart:
 
 
 def _course(data: "ReportData") -> Course:
-    """Return what is known at each epoch of runs that learned something; failed ones are where their arm ended."""
-    rows, known = data.epochs, Course()
-    if not rows.empty:
-        slowest = rows.groupby([*RUN, "epoch"])["train_time_s"].transform("max")
-        first = rows.assign(train_time_s=slowest)[rows["worker"] == 0]
-        for row in records(first[[*RUN, *PLACES, *VALUES]]):
-            known.setdefault(run_of(row), {})[float(row["epoch"])] = row
-    course: Course = {}
-    for arm in data.arms:
-        if arm.scores_mean_something:
-            done = {run_of(row): known[run_of(row)] for row in arm.completed if run_of(row) in known}
-            end = max(chain(*done.values()), default=arm.get("epochs_per_worker"))
-            failed = [run_of(row) for row in arm.rows if row["status"] != Status.COMPLETED and end is not None]
-            course |= done | {run: {float(end): {}} for run in failed}
+    """Return what is known at each epoch of runs that learned something; failed ones are where their arm ended.
+
+    Each run stands at the median of its arm's updates and times.
+    """
+    learned, course = [arm for arm in data.arms if arm.scores_mean_something], Course()
+    if not data.epochs.empty:
+        done = {run_of(row) for arm in learned for row in arm.completed}
+        slowest = data.epochs.groupby([*RUN, "epoch"])["train_time_s"].transform("max")
+        every = data.epochs.assign(train_time_s=slowest, arm=data.epochs["run_id"].map(arm_name))
+        first = every[every["worker"] == 0]
+        first = first[[run in done for run in zip(first["study"], first["run_id"], strict=True)]]
+        at = first.groupby(["study", "arm", "epoch"])[["steps", "train_time_s"]].transform("median")
+        for row in records(first.assign(**at)[[*RUN, *PLACES, *VALUES]]):
+            course.setdefault(run_of(row), {})[float(row["epoch"])] = row
+    for arm in learned:
+        epochs = chain(*(course.get(run_of(row), ()) for row in arm.completed))
+        end = max(epochs, default=arm.get("epochs_per_worker"))
+        failed = [run_of(row) for row in arm.rows if row["status"] != Status.COMPLETED and end is not None]
+        course |= {run: {float(end): {}} for run in failed}
     return course
 
 
@@ -127,15 +132,6 @@ def _with_room(part: Part) -> Part:
     (_, _, own), _ = roles(part)
     has_room = len(series(part, "epoch")) <= MOST_SERIES or not own
     return part if has_room else replace(part, arms=tuple(own))
-
-
-def _at_medians(part: Part) -> Part:
-    """Return a part whose arms at each epoch stand at the median of their runs' updates and times."""
-    arms = []
-    for arm in part.arms:
-        at = {place: median(values) for place in PLACES if (values := arm.values(place))}
-        arms.append(replace(arm, rows=tuple({**row, **at} for row in arm.rows)))
-    return replace(part, arms=tuple(arms))
 
 
 def _shortened(line: Series, palette: Palette) -> Series:
