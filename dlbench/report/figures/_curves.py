@@ -1,6 +1,6 @@
 """Arms along a course: what a table such as `epochs.csv` says of each run at each place of it."""
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from dlbench.report.lines import Part, series
 # Study and run_id.
 Run = tuple[str, str]
 # What is known of each run at each place. A failed run has one place, at which it is counted.
-Course = dict[Run, dict[float, Mapping[str, Any]]]
+Course = dict[Run, dict[float, dict[str, Any]]]
 
 
 def run_of(row: Row) -> Run:

@@ -89,8 +89,7 @@ def _course(data: "ReportData") -> Course:
         means = of_workers.groupby([*RUN, "at_s", "level"], as_index=False)["value"].mean()
         for study, run_id, at_s, level, value in means.itertuples(index=False):
             unit = GIB if level.endswith("bytes") else 1.0
-            at = course.setdefault((study, run_id), {})
-            at[at_s] = {**at.get(at_s, {}), level: value / unit}
+            course.setdefault((study, run_id), {}).setdefault(at_s, {})[level] = value / unit
     studies = {study for study, _ in course}
     for row in data.runs:
         if row["status"] != Status.COMPLETED and row["study"] in studies:

@@ -63,8 +63,10 @@ def chart(data: "ReportData") -> Chart:
     # Where batch sizes vary, what shares a panel differs in these alone.
     apart = [key for key in keys if key != "batch_size"] if "batch_size" in keys else TASK
     candidates = parts(arms, x="epoch", always=apart)
-    shown = _first(candidates, max(1, MOST_PANELS // max(1, len(places) * len(values))))
-    whole = [_at_medians(along(part, course)) for part in shown]
+    with_curves = [part for part in candidates if any(arm.completed for arm in part.arms)]
+    most = max(1, MOST_PANELS // max(1, len(places) * len(values)))
+    shown = sorted(with_curves, key=_rank, reverse=True)[:most]
+    whole = [_at_medians(along(part, course)) for part in candidates if part in shown]
     drawn = list(map(_with_room, whole))
     # Colours are those of batch sizes or numbers of workers, where lines stand for these.
     palette: Palette = "sizes" if {"batch_size", "workers"}.intersection(keys) else "ways"
@@ -114,14 +116,10 @@ def _course(data: "ReportData") -> Course:
     return course
 
 
-def _first(candidates: Sequence[Part], most: int) -> list[Part]:
-    """Return those of the parts with curves that have the most completed runs, and of these the most workers."""
-    own = {part: without_base_lines(part.arms) for part in candidates if any(arm.completed for arm in part.arms)}
-    ranks = {
-        part: (sum(arm.n for arm in arms), max(values_of(arms, "workers"), default=0)) for part, arms in own.items()
-    }
-    kept = sorted(ranks, key=ranks.__getitem__, reverse=True)[:most]
-    return [part for part in candidates if part in kept]
+def _rank(part: Part) -> tuple[int, int]:
+    """Return what parts are chosen by: the completed runs that a scenario asks for, then the workers."""
+    own = without_base_lines(part.arms)
+    return sum(arm.n for arm in own), max(values_of(own, "workers"), default=0)
 
 
 def _with_room(part: Part) -> Part:

@@ -92,11 +92,6 @@ def _sides(arms: Iterable[Arm]) -> tuple[list[Arm], list[Arm]]:
     return sides
 
 
-def _others(arms: Iterable[Arm]) -> list[str]:
-    """Return how workers sit on several hosts: scale-out first, then by workers on each."""
-    return sorted(values_of(_sides(arms)[1], "placement"), key=lambda name: (name != Mode.SCALE_OUT, len(name), name))
-
-
 def _paired(arms: Sequence[Arm]) -> list[Arm]:
     """Return the arms of pairs that are equal in all else, with the repeats that both have.
 
@@ -132,30 +127,27 @@ def _ratios(row: Row, base: Row) -> dict[str, float | None]:
 
 def _panels(part: Part) -> Iterator[Panel]:
     """Yield, for each quantity that pairs have, the panel of all placements and that of their ratios."""
-    others = _others(part.arms)
-    ratios = RATIO if others == [Mode.SCALE_OUT] else RATIOS
+    out = tuple(_sides(part.arms)[1])
+    ratios = RATIO if values_of(out, "placement") == [Mode.SCALE_OUT] else RATIOS
     for column, (axis, above) in COMPARED.items():
-        if not values_of(part.arms, ratio(column)):
+        if not values_of(out, ratio(column)):
             continue
         name = axis.label.partition(" (")[0]
         title = ", ".join(filter(None, (part.title, name)))
         yield with_categories(Panel(title, WORKERS, axis, series(part, column)))
-        made = []
-        for other in others:
-            out = tuple(arm for arm in part.arms if arm.get("placement") == other)
-            lines = series(replace(part, arms=out, keys=()), ratio(column))
-            made += [replace(line, label=f"{other} / {Mode.SCALE_UP}") for line in lines]
+        lines = series(replace(part, arms=out, keys=("placement",)), ratio(column))
+        made = tuple(replace(line, label=f"{line.label} / {Mode.SCALE_UP}") for line in lines)
         # Where both modes are as good, a little beyond the outermost places.
         last = len({mark.x for line in made for mark in line.marks}) - 1
         equal = Series("no difference", (line_mark(-BEYOND, 1.0), line_mark(last + BEYOND, 1.0)), Role.IDEAL)
-        panel = with_categories(Panel(f"{title}: above 1 {above}", WORKERS, Axis(f"{name}, {ratios}"), tuple(made)))
+        panel = with_categories(Panel(f"{title}: above 1 {above}", WORKERS, Axis(f"{name}, {ratios}"), made))
         yield replace(panel, series=(*panel.series, equal))
 
 
 def _notes(both: Sequence[Arm], num_single: int) -> Iterator[str]:
     yield "A point on the right is one pair: a run of each side with the same settings, seed and repeat."
     up, several = _sides(both)
-    out = listed(_others(both))
+    out = listed(values_of(several, "placement"))
     # What runs on several hosts sent over the interfaces between them, or that it is unknown.
     rows = [row for arm in several if _is_on_several(arm) for row in arm.completed]
     sent = [row["wire_bytes"] for row in rows if row.get("wire_bytes") is not None]

@@ -26,7 +26,7 @@ ORDER = 6
 ALL_ARMS = True
 # What belongs to a strategy: of all its variants the best one counts.
 OF_STRATEGY = ("strategy", "algorithm", "collectives", "launcher", "servers", "server_placement", "placement", "mode")
-# Each arm that no other beats for certain: its place in its family, by study and name.
+# By study and name of an arm whose runs reached the target: its place in the family that it was judged in.
 Judged = Mapping[tuple[str | None, str], tuple[int, Family]]
 
 
@@ -45,8 +45,8 @@ def chart(data: "ReportData") -> Chart:
     given = [key for study in data.studies if study.scenario for key in study.scenario.given]
     judged: dict[tuple[str | None, str], tuple[int, Family]] = {}
     for group in comparison_groups(data.arms, given):
-        for competing, family in filter(None, [families(group, Wanted()).get(TIME)]):
-            judged |= {(arm.study, arm.name): (place, family) for place, arm in enumerate(competing)}
+        if found := families(group, Wanted()).get(TIME):
+            judged |= {(arm.study, arm.name): (place, found[1]) for place, arm in enumerate(found[0])}
     tasks = [key for key in varying(arms, x="workers") if key in TASK]
     panels = []
     for values, alike in groups(arms, [*TARGET, *tasks]):
