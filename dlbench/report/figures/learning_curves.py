@@ -3,19 +3,19 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, product
-from statistics import median
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.arms import Arm, Row, records
+from dlbench.analysis.arms import Arm, records
 from dlbench.analysis.formatting import counted, listed
 from dlbench.analysis.groups import TASK, values_of, without_base_lines
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Palette, Panel, Series
 from dlbench.report.data import RUN
-from dlbench.report.figures._curves import Run, along, of_runs, run_of
+from dlbench.report.figures._curves import Course, along, lines, of_runs, run_of
 from dlbench.report.figures._shown import in_chart, left_out_note, synthetic_note
 from dlbench.report.lines import MOST_SERIES, Part, parts, roles, series, ways_vary
+from dlbench.scenario.run_spec import arm_name
 
 if TYPE_CHECKING:
     from dlbench.report.data import ReportData
@@ -63,23 +63,23 @@ def chart(data: "ReportData") -> Chart:
     # Where batch sizes vary, what shares a panel differs in these alone.
     apart = [key for key in keys if key != "batch_size"] if "batch_size" in keys else TASK
     candidates = parts(arms, x="epoch", always=apart)
-    shown = _first(candidates, max(1, MOST_PANELS // max(1, len(places) * len(values))))
-    whole = [replace(part, arms=tuple(map(_at_median, along(part.arms, "epoch", course)))) for part in shown]
+    with_curves = [part for part in candidates if any(arm.completed for arm in part.arms)]
+    most = max(1, MOST_PANELS // max(1, len(places) * len(values)))
+    shown = sorted(with_curves, key=_rank, reverse=True)[:most]
+    whole = [along(part, course) for part in candidates if part in shown]
     drawn = list(map(_with_room, whole))
     # Colours are those of batch sizes or numbers of workers, where lines stand for these.
     palette: Palette = "sizes" if {"batch_size", "workers"}.intersection(keys) else "ways"
     only = drawn[0].title if len(drawn) == 1 else ""
     panels, longest = list[Panel](), dict.fromkeys(values, 0)
     for part, value in product(drawn, values):
-        lines = {place: _lines(part, place, value, palette) for place in places}
-        num_marks = max((len(one.marks) for one in lines["epoch"]), default=0)
+        own = {place: [_shortened(one, palette) for one in lines(replace(part, x=place), value)] for place in places}
+        num_marks = max((len(one.marks) for one in own["epoch"]), default=0)
         longest[value] = max(longest[value], num_marks)
         if num_marks > 1:  # the accuracy chart has what is known at one epoch alone
-            panels += [_panel("" if only else part.title, place, value, own) for place, own in lines.items()]
+            panels += [_panel("" if only else part.title, place, value, found) for place, found in own.items()]
     if not panels:
-        raise MissingRowsError(
-            "needs epochs.csv with two or more epochs of completed runs, on data that can be learned"
-        )
+        raise MissingRowsError("needs epochs.csv with two or more epochs of completed runs on data that can be learned")
     in_panels = [arm for part in drawn for arm in part.arms]
     left_out = [part.title for part in candidates if part not in shown]
     return Chart(
@@ -98,32 +98,33 @@ def chart(data: "ReportData") -> Chart:
     )
 
 
-def _course(data: "ReportData") -> dict[Run, dict[float, Row]]:
-    """Return what is known at each epoch of runs that learned something; failed ones are where their arm ended."""
-    rows, known = data.epochs, dict[Run, dict[float, Row]]()
-    if not rows.empty:
-        slowest = rows.groupby([*RUN, "epoch"])["train_time_s"].transform("max")
-        first = rows.assign(train_time_s=slowest)[rows["worker"] == 0]
-        for row in records(first[[*RUN, *PLACES, *VALUES]]):
-            known.setdefault(run_of(row), {})[float(row["epoch"])] = row
-    course: dict[Run, dict[float, Row]] = {}
-    for arm in data.arms:
-        if arm.scores_mean_something:
-            done = {run_of(row): known[run_of(row)] for row in arm.completed if run_of(row) in known}
-            end = max(chain(*done.values()), default=arm.get("epochs_per_worker"))
-            failed = [run_of(row) for row in arm.rows if row["status"] != Status.COMPLETED and end is not None]
-            course |= done | {run: {float(end): {}} for run in failed}
+def _course(data: "ReportData") -> Course:
+    """Return what is known at each epoch of runs that learned something; failed ones are where their arm ended.
+
+    Each run stands at the median of its arm's updates and times.
+    """
+    learned, course = [arm for arm in data.arms if arm.scores_mean_something], Course()
+    if not data.epochs.empty:
+        done = {run_of(row) for arm in learned for row in arm.completed}
+        slowest = data.epochs.groupby([*RUN, "epoch"])["train_time_s"].transform("max")
+        every = data.epochs.assign(train_time_s=slowest, arm=data.epochs["run_id"].map(arm_name))
+        first = every[every["worker"] == 0]
+        first = first[[run in done for run in zip(first["study"], first["run_id"], strict=True)]]
+        at = first.groupby(["study", "arm", "epoch"])[["steps", "train_time_s"]].transform("median")
+        for row in records(first.assign(**at)[[*RUN, *PLACES, *VALUES]]):
+            course.setdefault(run_of(row), {})[float(row["epoch"])] = row
+    for arm in learned:
+        epochs = chain(*(course.get(run_of(row), ()) for row in arm.completed))
+        end = max(epochs, default=arm.get("epochs_per_worker"))
+        failed = [run_of(row) for row in arm.rows if row["status"] != Status.COMPLETED and end is not None]
+        course |= {run: {float(end): {}} for run in failed}
     return course
 
 
-def _first(candidates: Sequence[Part], most: int) -> list[Part]:
-    """Return those of the parts with curves that have the most completed runs, and of these the most workers."""
-    own = {part: without_base_lines(part.arms) for part in candidates if any(arm.completed for arm in part.arms)}
-    ranks = {
-        part: (sum(arm.n for arm in arms), max(values_of(arms, "workers"), default=0)) for part, arms in own.items()
-    }
-    kept = sorted(ranks, key=ranks.__getitem__, reverse=True)[:most]
-    return [part for part in candidates if part in kept]
+def _rank(part: Part) -> tuple[int, int]:
+    """Return what parts are chosen by: the completed runs that a scenario asks for, then the workers."""
+    own = without_base_lines(part.arms)
+    return sum(arm.n for arm in own), max(values_of(own, "workers"), default=0)
 
 
 def _with_room(part: Part) -> Part:
@@ -133,35 +134,26 @@ def _with_room(part: Part) -> Part:
     return part if has_room else replace(part, arms=tuple(own))
 
 
-def _at_median(arm: Arm) -> Arm:
-    """Return an arm at one epoch where it is: at the median of its runs' updates and times."""
-    at = {place: median(values) for place in PLACES if (values := arm.values(place))}
-    return replace(arm, rows=tuple({**row, **at} for row in arm.rows))
+def _shortened(line: Series, palette: Palette) -> Series:
+    """Return a line of many marks without points of runs, and with marks at equal steps up to the last."""
+    marks = line.marks
+    if len(marks) > FEW_MARKS:
+        step = -(-len(marks) // MOST_MARKS)
+        marks = tuple(replace(mark, points=(), runs=()) for mark in marks[::-step][::-1])
+    return replace(line, marks=marks, palette=palette)
 
 
-def _lines(part: Part, place: str, value: str, palette: Palette) -> list[Series]:
-    """Return the medians of a value where it is known; many at equal steps up to the last, without points of runs."""
-    lines = []
-    for one in series(replace(part, x=place), value):
-        marks = [mark for mark in one.marks if mark.points or mark.num_failed]
-        if len(marks) > FEW_MARKS:
-            step = -(-len(marks) // MOST_MARKS)
-            marks = [replace(mark, points=(), runs=()) for mark in marks[::-step][::-1]]
-        lines.append(replace(one, marks=tuple(marks), palette=palette))
-    return [one for one in lines if one.marks]
-
-
-def _panel(title: str, place: str, value: str, lines: Sequence[Series]) -> Panel:
+def _panel(title: str, place: str, value: str, shown: Sequence[Series]) -> Panel:
     """Return a panel whose axes are logarithmic where lines end far apart, or losses fall far."""
     (x, against), y = PLACES[place], VALUES[value]
-    ends = [one.marks[-1].x for one in lines]
-    medians = [mark.interval.value for one in lines for mark in one.marks if mark.interval]
+    ends = [one.marks[-1].x for one in shown]
+    medians = [mark.interval.value for one in shown for mark in one.marks if mark.interval]
     if ends and max(ends) > FAR_APART * min(ends) > 0:
         x = replace(x, scale="log10")
     if value.endswith("loss") and medians and max(medians) > FAR_DOWN * min(medians) > 0:
         y = replace(y, scale="log10")
     what = f"{y.label.partition(' (')[0]} by {against}"
-    return Panel(": ".join(filter(None, (title, what))), x, y, tuple(lines), is_exact=True)
+    return Panel(": ".join(filter(None, (title, what))), x, y, tuple(shown), is_exact=True)
 
 
 def _notes(arms: Sequence[Arm], longest: Mapping[str, int]) -> Iterator[str]:

@@ -115,9 +115,9 @@ def _panels(arms: Sequence[Arm]) -> Iterator[Panel]:
 def _named(part: Part) -> Iterator[tuple[str, list[Arm]]]:
     """Yield base lines, then the other ways, each with its name and arms."""
     for role, keys, arms in reversed(roles(part)):
-        for values, alike in groups(arms, keys or ["strategy"] * (role is Role.MEASURED)):
+        for values, alike in groups(arms, keys):
             name = [ALONE] * (role is Role.BASE_LINE) + [described(values)]
-            yield ", ".join(filter(None, name)) or "measured", alike
+            yield ", ".join(filter(None, name)) or ALONE, alike
 
 
 def _panel(title: str, label: str, bars: Iterable[tuple[str, list[Arm]]]) -> Panel:

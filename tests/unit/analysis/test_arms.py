@@ -1,18 +1,16 @@
 """Arms, whose base line a run is, and the efficiency of arms and of single runs."""
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
-from dlbench.analysis.arms import EQUAL, arms, efficiencies, equal_columns, last_attempts
+from dlbench.analysis.arms import EQUAL, arms, equal_columns, last_attempts, records
 from dlbench.analysis.groups import varying
 from dlbench.records.columns import names
-from dlbench.records.tables import read_table, write_table
-from dlbench.scenario.run_spec import arm_name
+from dlbench.records.tables import read_table
 from dlbench.scenario.settings import Affects, Settings, settings_of
 
 ROOT = Path(__file__).parents[3]
@@ -74,7 +72,7 @@ def test_two_emulated_runs_are_compared_whatever_the_reasons() -> None:
 
 def test_a_base_line_is_that_of_its_own_study() -> None:
     two, other = arms(study())[1], [{**found, "study": "other"} for found in study()]
-    assert arms([*study(), *other])[1].base_line == two.base_line
+    assert arms([*study(), *other])[1].base_line.rows == two.base_line.rows
     assert arms([found for found in study() if found["workers"] == 2] + other)[0].efficiency is None
 
 
@@ -88,36 +86,42 @@ def test_runs_that_differ_in_a_setting_are_no_repeats(subtests: pytest.Subtests)
     compared = settings_of(Affects.STEP, Affects.ARITHMETIC, Affects.TRAINING, Affects.DISTRIBUTION)
     for name in set(compared) - {"learning_rate", "mode", "workers_per_host", "seed", "launcher"}:
         with subtests.test(name=name):
-            rows = [row("two-r0", 160.0, 2) | {name: value} for value in ("one", "other")]
-            assert varying(pd.DataFrame(rows)) == (name,)
+            rows = [row(f"{value}-r0", 160.0, 2) | {name: value} for value in ("one", "other")]
+            assert varying(arms(rows)) == (name,)
 
 
-def table(tmp_path: Path, *rows: dict[str, Any]) -> pd.DataFrame:
-    write_table(tmp_path / "runs.csv", "runs", rows, ["model.filters"])
-    return read_table(tmp_path / "runs.csv")
+def efficiencies(rows: Iterable[dict[str, Any]]) -> list[float | None]:
+    return [arm.efficiency_of(row) for arm in arms(rows) for row in arm.rows]
 
 
-def test_a_run_is_compared_with_the_median_of_its_base_line(tmp_path: Path) -> None:
+def test_a_run_is_compared_with_the_median_of_its_base_line() -> None:
     rates = zip("abcde", (100.0, 300.0, 110.0, 110.0, 242.0), (1, 1, 1, 2, 2), strict=True)
-    found = efficiencies(table(tmp_path, *(row(f"{name}-r0", rate, workers) for name, rate, workers in rates)))
-    assert found.isna().tolist() == [True, True, True, False, False]
-    assert found[3:].tolist() == [0.5, 1.1]
+    found = efficiencies(row(f"{name}-r0", rate, workers) for name, rate, workers in rates)
+    assert found == [None, None, None, 0.5, 1.1]
 
 
-def test_what_is_not_known_is_not_compared(tmp_path: Path) -> None:
+def test_what_is_not_known_is_not_compared() -> None:
     base, two = row("a-r0", 100.0), row("b-r0", 100.0, 2)
     for other in ({"study": "t"}, {"status": "failed"}, *({"samples_per_s_per_worker": rate} for rate in (None, 0.0))):
-        assert efficiencies(table(tmp_path, base, two | other)).isna().all(), other
-        assert efficiencies(table(tmp_path, base | other, two)).isna().all(), other
+        assert efficiencies([base, two | other]) == [None, None], other
+        assert efficiencies([base | other, two]) == [None, None], other
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.name)
 def test_the_efficiency_of_runs_is_that_of_their_arm(path: Path) -> None:
-    runs = read_table(path / "runs.csv")
-    rows = runs.astype(object).where(runs.notna(), None).to_dict("records")
-    found = dict(zip(runs["run_id"], efficiencies(runs), strict=True))
-    for arm in arms(rows):
-        own = [value for run_id, value in found.items() if arm_name(run_id) == arm.name and value == value]
+    for arm in arms(records(read_table(path / "runs.csv"))):
+        own = [value for row in arm.rows if (value := arm.efficiency_of(row)) is not None]
         assert bool(own) == (arm.efficiency is not None)
         if arm.efficiency is not None:
             assert statistics.median(own) == pytest.approx(arm.efficiency.value)
+
+
+def test_rows_have_the_mode_or_the_workers_of_a_host_as_placement_and_lists_as_text() -> None:
+    rows = [
+        row("a-r0", None, mode="scale-up", workers_per_host=2),
+        row("b-r0", None, workers_per_host=4, **{"model.filters": [8]}),
+        row("c-r0", None),
+    ]
+    found = last_attempts(rows)
+    assert [one["placement"] for one in found] == ["scale-up", "4 per host", None]
+    assert [one["model.filters"] for one in found] == ["[8]"] * 3

@@ -1,9 +1,9 @@
 """In what runs differ, and what it is called."""
 
-import pandas as pd
 import pytest
 
-from dlbench.analysis.groups import described, frame, groups, is_alone, naming, varying, with_placement
+from dlbench.analysis.arms import Arm, arms
+from dlbench.analysis.groups import described, groups, naming, varying
 
 COLUMNS = {
     "baseline": False,
@@ -20,8 +20,10 @@ COLUMNS = {
 }
 
 
-def runs(*changes: dict[str, object]) -> pd.DataFrame:
-    return pd.DataFrame([COLUMNS | change for change in changes])
+def made(*changes: dict[str, object]) -> list[Arm]:
+    """Return an arm for each change."""
+    common = COLUMNS | {"attempt": 1, "status": "completed"}
+    return arms(common | change | {"run_id": f"{place}-r0"} for place, change in enumerate(changes))
 
 
 KNOWN = {"dataset": "digits", "train_samples": 9}, {"dataset": "text", "train_samples": 7}
@@ -56,23 +58,23 @@ BASE = {"baseline": True, "strategy": "single", "workers": 1}
     ],
 )
 def test_what_varies(changes: list[dict[str, object]], x: str, expected: str) -> None:
-    assert varying(runs(*changes), x=x) == tuple(expected.split())
+    assert varying(made(*changes), x=x) == tuple(expected.split())
 
 
 def test_groups_come_by_size_and_by_letter() -> None:
-    found = runs({"batch_size": 128}, {"batch_size": 16}, {"strategy": "horovod", "batch_size": 16})
+    found = made({"batch_size": 128}, {"batch_size": 16}, {"strategy": "horovod", "batch_size": 16})
     keys = [tuple(values.values()) for values, _ in groups(found, ["batch_size", "strategy"])]
     assert keys == [(16, "horovod"), (16, "mpi"), (128, "mpi")]
 
 
 def test_one_group_without_keys() -> None:
-    ((values, rows),) = groups(runs({}, {}), [])
+    ((values, rows),) = groups(made({}, {}), [])
     assert values == {}
     assert len(rows) == 2
 
 
 def test_unknown_values_make_a_group_and_come_first() -> None:
-    found = runs({"algorithm": "ring"}, {"algorithm": None})
+    found = made({"algorithm": "ring"}, {"algorithm": None})
     assert [len(rows) for _, rows in groups(found, ["algorithm"])] == [1, 1]
     assert described(next(iter(groups(found, ["algorithm"])))[0]) == ""
 
@@ -93,26 +95,9 @@ def test_values_are_said_as_people_say_them(values: dict[str, object], text: str
     assert described(values) == text
 
 
-def test_placement_is_the_mode_or_the_workers_of_a_host() -> None:
-    found = with_placement(pd.DataFrame({"mode": ["scale-up", None], "workers_per_host": [2, 4]}))
-    assert list(found["placement"]) == ["scale-up", "4 per host"]
-
-
-def test_rows_that_were_not_read_from_a_file_have_the_same_placements_and_lists_as_text() -> None:
-    common = {"run_id": "a-r0", "mode": None, "model.hidden": [8]}
-    found = frame([common | {"workers_per_host": 2}, common | {"workers_per_host": None}])
-    assert found["placement"].tolist()[0] == "2 per host"
-    assert found["model.hidden"].tolist() == ["[8]", "[8]"]
-
-
 def test_one_worker_without_a_library_is_alone() -> None:
-    found = runs({"strategy": "single", "workers": 1}, {"strategy": "mpi", "workers": 1}, {"strategy": None})
-    assert list(is_alone(found)) == [True, False, False]
-
-
-def test_a_cell_that_does_not_fit_its_column_breaks_no_table() -> None:
-    found = frame([{"mode": "scale-up", "workers_per_host": 2, "seed": 2**63, "workers": 2}])
-    assert (int(found["seed"][0]), found["workers"][0], found["workers"].dtype.name) == (2**63, 2, "Int64")
+    found = made({"strategy": "single", "workers": 1}, {"strategy": "mpi", "workers": 1}, {"strategy": None})
+    assert [arm.is_alone for arm in found] == [True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -126,4 +111,4 @@ def test_a_cell_that_does_not_fit_its_column_breaks_no_table() -> None:
     ],
 )
 def test_names_state_the_strategy_also_where_all_have_the_same(changes: list[dict[str, object]], expected: str) -> None:
-    assert naming(runs(*changes)) == tuple(expected.split())
+    assert naming(made(*changes)) == tuple(expected.split())

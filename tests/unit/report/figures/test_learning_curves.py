@@ -126,7 +126,7 @@ def test_what_is_lacking_is_said(tmp_path: Path) -> None:
         (random, curves([random])),
         (done, curves([done], **nothing)),
     ):
-        with pytest.raises(MissingRowsError, match="two or more epochs of completed runs, on data that can be learned"):
+        with pytest.raises(MissingRowsError, match="two or more epochs of completed runs on data that can be learned"):
             chart(report_data(one, epochs=rows, tmp_path=tmp_path))
 
 
