@@ -7,7 +7,7 @@ from typing import Any
 
 from dlbench.analysis.answer.answer import Doubt
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
-from dlbench.analysis.arms import Arm, Row, can_extend, is_unsteady
+from dlbench.analysis.arms import Arm, Row, can_extend, is_unsteady, quotient
 from dlbench.analysis.claims.claim_check import EQUAL_WORK
 from dlbench.analysis.formatting import counted, listed, one_line, percent
 from dlbench.analysis.judge import ENOUGH_REPEATS
@@ -95,17 +95,17 @@ def _of_measurement(rows: Sequence[Row], *, is_rate: bool) -> dict[int, str]:
     found = {}
     if runs := _runs([is_unsteady(row) for row in rows]):
         found[60 if is_rate else 10] = f"throughput was not steady in {runs} (~)"
-    first_steps = _shares(rows, "first_step_s", "train_time_s")
+    first_steps = _known(rows, "first_step_s", "train_time_s")
     if first_steps and median(first_steps) >= MUCH_FIRST_STEP:
         share = percent(median(first_steps))
         found[35] = f"the first step, compilation included, is {share} of the training time"
-    if dropped := max(_shares(rows, "samples_dropped", "samples_seen"), default=0.0):
+    if dropped := max(_known(rows, "samples_dropped", "samples_seen"), default=0.0):
         most = percent(dropped / (1 + dropped))
         found[25] = f"up to {most} of the samples were left out (`remainder: train` trains them)"
     if runs := _runs([row.get("input") == Input.SYNTHETIC for row in rows]):
         found[20] = f"{runs} trained on random numbers: their scores mean nothing"
     # Of steps of microseconds.
-    bookkeeping = _shares(rows, "bookkeeping_time_s", "timed_window_s")
+    bookkeeping = _known(rows, "bookkeeping_time_s", "timed_window_s")
     if runs := _runs([share >= MUCH_BOOKKEEPING for share in bookkeeping]):
         found[15] = f"dlbench itself took up to {percent(max(bookkeeping))} of the timed window in {runs}"
     without = [row for row in rows if row.get("samples_per_s") is None]
@@ -146,12 +146,10 @@ def _runs(is_so: Sequence[bool]) -> str:
     return f"{sum(is_so)} of {counted(len(is_so), 'run')}" if any(is_so) else ""
 
 
-def _known(rows: Sequence[Row], column: str) -> list[float]:
-    return [float(row[column]) for row in rows if row.get(column) is not None]
-
-
-def _shares(rows: Sequence[Row], part: str, whole: str) -> list[float]:
-    return [row[part] / row[whole] for row in rows if row.get(part) is not None and row.get(whole)]
+def _known(rows: Sequence[Row], column: str, *divisors: str) -> list[float]:
+    """Return what runs have in a column, divided by what they have in others; of those that have all of it."""
+    values = (quotient(row.get(column), *map(row.get, divisors)) for row in rows)
+    return [value for value in values if value is not None]
 
 
 def _distinct(rows: Sequence[Row], column: str) -> set[Any]:

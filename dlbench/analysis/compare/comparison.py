@@ -158,15 +158,16 @@ def _changes(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> Iterator[Chang
 
 def _measured(of_arm: Change, base: Sequence[float], new: Sequence[float], metric: Metric) -> Change:
     """Return what is known of one metric of an arm before it is judged."""
-    before, after = (
-        median_interval(values)
-        if all(map(math.isfinite, values))
-        else Interval(median(values), None, None, len(values), None)
-        for values in (base, new)
-    )
+    before, after = map(_interval, (base, new))
     ratio = ratio_interval(new, base) if min(base) > 0 and all(map(math.isfinite, (*base, *new))) else None
     worsening = _worsening(before.value, after.value, metric)
     return replace(of_arm, metric=metric.column, base=before, new=after, ratio=ratio, worsening=worsening)
+
+
+def _interval(values: Sequence[float]) -> Interval:
+    if all(map(math.isfinite, values)):
+        return median_interval(values)
+    return Interval(median(values), None, None, len(values), None)
 
 
 def _kind(judgement: Judgement) -> ChangeKind:
