@@ -22,10 +22,8 @@ from dlbench.scenario.metrics import Metric, declared
 
 def metrics_of(data: ReportData) -> dict[str, Metric]:
     """Return the metrics of all studies by column: the built-in ones and those that their scenarios declare."""
-    found: dict[str, Metric] = {}
-    for study in data.studies:
-        found |= declared(study.scenario.metrics if study.scenario else {})
-    return found
+    each = (declared(study.scenario.metrics if study.scenario else {}) for study in data.studies)
+    return {name: metric for metrics in each for name, metric in metrics.items()}
 
 
 def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), wanted: Wanted | None = None) -> Answers:
@@ -73,9 +71,8 @@ def _place(study: StudyData, record: dict[str, object]) -> StudyPlace:
 
 
 def _prices(record: dict[str, object]) -> Prices | None:
-    found = found_in(record, "cluster", "prices")
     try:
-        return None if found is None else Prices.model_validate(found)
+        return Prices.model_validate(found_in(record, "cluster", "prices"))
     except ValidationError:
         return None
 

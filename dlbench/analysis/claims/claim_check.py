@@ -52,10 +52,7 @@ def check_claims(arms: Sequence[Arm], reference: Reference) -> tuple[ClaimCheck,
     """
     asked = [(claim, *family) for family in families(arms, reference) for claim in reference.claims]
     verdicts = decide([_test(members, claim, reference) for claim, _, _, members in asked])
-    return tuple(
-        ClaimCheck(claim, name, emulated, verdict)
-        for (claim, name, emulated, _), verdict in zip(asked, verdicts, strict=True)
-    )
+    return tuple(ClaimCheck(*one[:3], verdict) for one, verdict in zip(asked, verdicts, strict=True))
 
 
 def families(arms: Sequence[Arm], reference: Reference) -> Iterator[tuple[str, str, list[Arm]]]:

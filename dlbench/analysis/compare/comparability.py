@@ -46,18 +46,17 @@ def refusals(both: Sequence[tuple[Arm, Arm]]) -> tuple[str, ...]:
     """Return why studies with these arms of both cannot be compared; empty where they can."""
     if not both:
         return ("they have no arm in common",)
-    found = []
-    for base, new in both:
-        before, after = ({name: arm.get(name) for name in WORK} | settings(arm) for arm in (base, new))
-        for name in [name for name in before if name in after and name not in OF_THE_MACHINE]:
-            is_optional = name in WORK or name in OFTEN_UNKNOWN
-            if text := _difference(name, before[name], after[name], unknown=is_optional):
-                found.append(f"{WORK.get(name, 'the settings differ')}: {text}")
-        if bool(base.emulated) != bool(new.emulated):
-            where, why = ("BASE" if base.emulated else "NEW"), (base.emulated or new.emulated).replace(";", ", ")
-            never = "such times are never compared with real ones"
-            found.append(f"only in {where} is the hardware emulated ({why}): {never}")
-    return tuple(_counted(found))
+    return tuple(_counted(text for base, new in both for text in _refused(base, new)))
+
+
+def _refused(base: Arm, new: Arm) -> Iterator[str]:
+    before, after = ({name: arm.get(name) for name in WORK} | settings(arm) for arm in (base, new))
+    for name in [name for name in before if name in after and name not in OF_THE_MACHINE]:
+        if text := _difference(name, before[name], after[name], unknown=name in (*WORK, *OFTEN_UNKNOWN)):
+            yield f"{WORK.get(name, 'the settings differ')}: {text}"
+    if bool(base.emulated) != bool(new.emulated):
+        where, why = ("BASE" if base.emulated else "NEW"), (base.emulated or new.emulated).replace(";", ", ")
+        yield f"only in {where} is the hardware emulated ({why}): such times are never compared with real ones"
 
 
 def warnings(both: Sequence[tuple[Arm, Arm]], machines: tuple[Machine, Machine]) -> tuple[Difference, ...]:
