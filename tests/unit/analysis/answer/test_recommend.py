@@ -209,6 +209,17 @@ def test_random_numbers_are_judged_by_throughput_and_not_by_scores() -> None:
     assert found.use.name == "b"
 
 
+def test_a_deadline_is_one_of_training_times_where_throughput_decides() -> None:
+    arms = [
+        trained(name, seconds, workers=n, samples_per_s=noisy(rate, 5, n, 0.005))
+        for n, (name, seconds, rate) in enumerate((("a", 5.0, 1000.0), ("b", 50.0, 2000.0)), 1)
+    ]
+    found = answer(*arms, wanted=Wanted(goal=Goal(least="throughput"), deadline_s=20.0))
+    assert named(found)["b"].reason.startswith("over the deadline: ")
+    assert found.use is not None
+    assert found.use.name == "a"
+
+
 METRICS = declared(
     {"perplexity": MetricDeclaration.model_validate({"better": "lower", "matters": "2%", "knows_nothing": 50.0})}
 )
