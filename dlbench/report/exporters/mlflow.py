@@ -16,7 +16,7 @@ from dlbench.report.exporters._runs import ExportedRun, runs_of
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Metric, Run
+    from mlflow.entities import Metric
 
 OPTIONS = Options
 PACKAGE = "mlflow"
@@ -26,7 +26,7 @@ STORE = "mlflow.db"
 # How each of its databases begins.
 _SQLITE = b"SQLite format 3\0"
 # Of one request, as MLflow's REST interface has them; and what an experiment can be searched for at once.
-_MOST_METRICS, _MOST_PARAMS, _MOST_RUNS = 1000, 100, 50_000
+_MOST_METRICS, _MOST_RUNS = 1000, 50_000
 # Names of tags: which run this is.
 RUN_TAG, ATTEMPT_TAG = "dlbench.run_id", "dlbench.attempt"
 _TAGS = ("label", "status", "reason", "repeat", "seed", "emulated")
@@ -67,8 +67,7 @@ def export(data: ReportData, output: Path) -> list[Path | str]:
             _write_study(client, study.name, runs_of(data, own), "" if server else (output / "artifacts").as_uri())
     except MlflowException as error:
         hint = f"is {SERVER} right?" if server else "pip install mlflow, not mlflow-skinny alone"
-        said = shorten(_LOGIN.sub("//", str(error)))
-        raise UserError(_LOGIN.sub("//", f"MLflow at {place}: {said}"), hint=hint) from error
+        raise UserError(shorten(_LOGIN.sub("//", f"MLflow at {place}: {error}")), hint=hint) from error
     return [_LOGIN.sub("//", server) if server else output / STORE]
 
 
@@ -97,16 +96,12 @@ def _write_study(client: "MlflowClient", name: str, runs: Iterator[ExportedRun],
     there = {run.data.tags.get(RUN_TAG): run for run in client.search_runs([experiment], max_results=_MOST_RUNS)}
     for run in runs:
         earlier = there.get(run.run_id)
-        if earlier is not None and _is_whole(earlier, run):
-            continue
         if earlier is not None:
+            is_this_attempt = earlier.data.tags.get(ATTEMPT_TAG) == str(run.row["attempt"])
+            if is_this_attempt and earlier.info.status != "RUNNING":
+                continue
             client.delete_run(earlier.info.run_id)
         _write(client, experiment, run)
-
-
-def _is_whole(earlier: "Run", run: ExportedRun) -> bool:
-    """Whether a run of this attempt was written to its end."""
-    return bool(earlier.info.status != "RUNNING" and earlier.data.tags.get(ATTEMPT_TAG) == str(run.row["attempt"]))
 
 
 def _write(client: "MlflowClient", experiment: str, run: ExportedRun) -> None:
@@ -115,10 +110,8 @@ def _write(client: "MlflowClient", experiment: str, run: ExportedRun) -> None:
     began = _ms(run.began_s)
     made = client.create_run(experiment, start_time=began, tags=dict(_tags(run)), run_name=run.run_id)
     # A value that is too long for MLflow is refused; lists of filters and the like are never so long.
-    params = [Param(name, str(value)) for name, value in run.settings.items()]
+    client.log_batch(made.info.run_id, params=[Param(name, str(value)) for name, value in run.settings.items()])
     metrics = list(_metrics(run))
-    for start in range(0, len(params), _MOST_PARAMS):
-        client.log_batch(made.info.run_id, params=params[start : start + _MOST_PARAMS])
     for start in range(0, len(metrics), _MOST_METRICS):
         client.log_batch(made.info.run_id, metrics=metrics[start : start + _MOST_METRICS])
     end = _ENDS.get(Status(run.row["status"]), "FAILED")
@@ -140,15 +133,12 @@ def _metrics(run: ExportedRun) -> Iterator["Metric"]:
     """Yield the curves by epoch, and results that are no curve's last value."""
     from mlflow.entities import Metric
 
-    names = set()
+    began = _ms(run.began_s) or 0
     for epoch in run.epochs:
-        at = _ms(run.at_s(epoch)) or _ms(run.began_s) or 0
-        for name, value in run.curves(epoch).items():
-            names.add(name)
-            yield Metric(name, value, at, int(epoch["epoch"]))
-    for name, value in run.results.items():
-        if name not in names:
-            yield Metric(name, value, _ms(run.ended_s) or _ms(run.began_s) or 0, 0)
+        for name, value in epoch.values.items():
+            yield Metric(name, value, _ms(epoch.ended_s) or began, epoch.number)
+    for name in run.results.keys() - {name for epoch in run.epochs for name in epoch.values}:
+        yield Metric(name, run.results[name], _ms(run.ended_s) or began, 0)
 
 
 def _ms(seconds: float | None) -> int | None:

@@ -63,9 +63,9 @@ def _write(run: ExportedRun, name: str, output: Path) -> Path:
         settings=_settings(run),
     )
     for epoch in run.epochs:
-        at = run.at_s(epoch)
-        made.log(run.curves(epoch) | ({} if at is None else {"_timestamp": at}), step=int(epoch["epoch"]))
-    made.summary.update(run.results)
+        moment = {} if epoch.ended_s is None else {"_timestamp": epoch.ended_s}
+        made.log({**epoch.values, **moment}, step=epoch.number)
+    made.summary.update(dict(run.results))
     made.finish(exit_code=0 if run.row["status"] == Status.COMPLETED else 1)
     return Path(made.settings.sync_dir)
 
