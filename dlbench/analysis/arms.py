@@ -1,7 +1,7 @@
 """Arms: all runs of one point of the matrix, with what their repeats say together, and whose base line a run is."""
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
@@ -17,6 +17,7 @@ from dlbench.scenario.settings import OPTION_PREFIXES, Affects, Input, option_pr
 if TYPE_CHECKING:
     import pandas as pd
 
+# One run, or one attempt of it, by column; what is unknown is None or absent.
 Row = Mapping[str, Any]
 # What pairs a run with one of another study: its repeat and seed, or its own name.
 Repeat = tuple[str, ...]
@@ -44,6 +45,11 @@ def is_unsteady(row: Row) -> bool:
     """Whether step times had not settled, or the rate changed within the timed window."""
     has_settled, drift = row.get("warmup_detected"), row.get("rate_drift")
     return (drift is not None and abs(drift) > MOST_DRIFT) or (has_settled is not None and not has_settled)
+
+
+def flags_of(row: Row) -> str:
+    """Return what a reader must know of a run's rate, words joined by `;`: it was `extended`, it was `unsteady`."""
+    return ";".join(["extended"] * bool(row.get("extended_steps")) + ["unsteady"] * is_unsteady(row))
 
 
 def can_extend(row: Row) -> bool:
@@ -83,6 +89,7 @@ class Arm:
     rows: tuple[Row, ...] = field(repr=False)
     base_line: BaseLine = field(default=BaseLine(), repr=False)
     title: str = ""
+    _known: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def completed(self) -> tuple[Row, ...]:
@@ -112,7 +119,7 @@ class Arm:
     @property
     def label(self) -> str:
         """What distinguishes it from the study's others, in one line."""
-        return one_line(self.known("label") or self.name)
+        return one_line(self.get("label") or self.name)
 
     @property
     def workers(self) -> int:
@@ -132,7 +139,7 @@ class Arm:
     @property
     def emulated(self) -> str:
         """Reasons why it was not on representative hardware, joined by `;`; unknown for a run that failed early."""
-        return self.known("emulated") or ""
+        return self.get("emulated") or ""
 
     @property
     def is_alone(self) -> bool:
@@ -193,14 +200,32 @@ class Arm:
         if metric != TIME_TO_TARGET:
             found = {_repeat(row): row.get(metric) for row in self.completed}
             return {key: float(value) for key, value in found.items() if value is not None and math.isfinite(value)}
-        if self.known("target_value") is None:
+        if self.get("target_value") is None:
             return {}
         times = {_repeat(row): row.get(metric) for row in self.rows if row["status"] in ENDED}
         return {key: math.inf if time is None else float(time) for key, time in times.items()}
 
-    def known(self, column: str) -> Any:
+    def get(self, column: str) -> Any:
         """Return the first value in a column that a run of the arm has, completed ones before others; or None."""
-        return next((row[column] for row in (*self.completed, *self.rows) if row.get(column) is not None), None)
+        if column not in self._known:
+            values = (row.get(column) for row in (*self.completed, *self.rows))
+            self._known[column] = next((value for value in values if value is not None), None)
+        return self._known[column]
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of its runs."""
+        return tuple(dict.fromkeys(name for row in self.rows for name in row))
+
+    def efficiency_of(self, row: Row) -> float | None:
+        """Return the rate of one worker of a run / the median rate of the base line; None where either is unknown."""
+        rate, base = row.get(WORKER_RATE), self.base_line.rate
+        return rate / base if rate and base and row["status"] == Status.COMPLETED else None
+
+    def having(self, **columns: Callable[[Row], Any]) -> "Arm":
+        """Return the arm with further columns, each computed of a row."""
+        rows = tuple({**row, **{name: value(row) for name, value in columns.items()}} for row in self.rows)
+        return replace(self, rows=rows)
 
 
 def arms(rows: Iterable[Row]) -> list[Arm]:
@@ -222,13 +247,13 @@ def arms(rows: Iterable[Row]) -> list[Arm]:
 
 
 def last_attempts(rows: Iterable[Row]) -> list[Row]:
-    """Return the row of each run's last attempt, in the order of the runs' first ones."""
+    """Return the row of each run's last attempt with its `placement`, in the order of the runs' first ones."""
     found: dict[tuple[Any, str], Row] = {}
     for row in rows:
         run = (row.get("study"), row["run_id"])
         if run not in found or row["attempt"] > found[run]["attempt"]:
             found[run] = row
-    return list(found.values())
+    return list(map(_comparable, found.values()))
 
 
 def is_alone(row: Row) -> bool:
@@ -236,32 +261,11 @@ def is_alone(row: Row) -> bool:
     return bool(row.get("strategy") == "single" and row.get("workers") == 1)
 
 
-def unsteady(runs: "pd.DataFrame") -> list[bool]:
-    """Return for each run whether its rate was not steady, see `is_unsteady`."""
-    return [is_unsteady(row) for row in records(runs[["run_id", "warmup_detected", "rate_drift"]])]
-
-
-def efficiencies(runs: "pd.DataFrame") -> "pd.Series[float]":
-    """Return each run's rate of one worker / median rate of its base line; NaN where either is unknown.
-
-    The median over the runs of an arm is `Arm.efficiency`. A base line has no efficiency itself.
-
-    Args:
-        runs: The last attempt of each run with the columns of `runs.csv`, of one or several studies.
-    """
-    import pandas as pd
-
-    names = ("study", "run_id", "attempt", "status", "emulated", "strategy", "workers", WORKER_RATE)
-    rows = records(runs[[*names, *equal_columns(runs.columns)]])
-    found = {
-        (arm.study, row["run_id"]): row[WORKER_RATE] / base
-        for arm in arms(rows)
-        if (base := arm.base_line.rate)
-        for row in arm.completed
-        if row.get(WORKER_RATE)
-    }
-    values = [found.get((row.get("study"), row["run_id"])) for row in rows]
-    return pd.Series(values, index=runs.index, dtype="float64")
+def _comparable(row: Row) -> Row:
+    """Return a row with lists as text and its `placement`: its mode, or how many workers a host had."""
+    hosted = row.get("workers_per_host")
+    found = {name: repr(value) if isinstance(value, list | dict) else value for name, value in row.items()}
+    return found | {"placement": row.get("mode") or (f"{hosted} per host" if hosted else None)}
 
 
 def _worker_rates(rows: Iterable[Row]) -> list[float]:
@@ -294,8 +298,12 @@ def base_line_key(row: Row, columns: Sequence[str]) -> Hashable:
 
     A base line is one worker alone with the same key. Emulated and real runs are never compared.
     """
-    values = (row.get(name) for name in columns)
-    return row.get("study"), bool(row.get("emulated")), *(repr(v) if isinstance(v, list | dict) else v for v in values)
+    return row.get("study"), bool(row.get("emulated")), *map(row.get, columns)
+
+
+def columns_of(found: Iterable[Arm]) -> tuple[str, ...]:
+    """Return the columns of the runs of some arms."""
+    return tuple(dict.fromkeys(name for arm in found for name in arm.columns))
 
 
 def records(runs: "pd.DataFrame") -> list[dict[str, Any]]:

@@ -2,23 +2,21 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dlbench.analysis.arms import emulation
+from dlbench.analysis.arms import Row, emulation, flags_of
 from dlbench.analysis.formatting import counted
 from dlbench.errors import shorten
 from dlbench.records.machine import found_in, processor
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Chart, Role, flag_counts, marks_of, ringed
 from dlbench.report.data import ReportData
-from dlbench.report.figures._shown import FLAGS, flagged
+from dlbench.report.figures._shown import FLAGS
 from dlbench.report.formatting import one_line
 from dlbench.report.page.machines import VERSIONS
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # What a run was, where the hardware was not representative, by the word in its row.
 EMULATION = {
@@ -51,7 +49,7 @@ def caption(chart: Chart, data: ReportData) -> Caption:
         chart: Its `runs` are those that count; all of the data where it names none.
         data: Rows and machines.
     """
-    runs = shown_runs(chart, data)
+    runs = [row for row in data.runs if not chart.runs or (row["study"], row["run_id"]) in chart.runs]
     text = (chart.lead, *_medians(chart), *_failures(chart, runs), *_flags(chart, runs), *_device(chart, runs))
     details = (*_ended(chart), *_emulation(chart, runs), *_hardware(runs, data), *_versions(runs), *chart.notes)
     return Caption(_joined(text), _joined(details))
@@ -60,15 +58,6 @@ def caption(chart: Chart, data: ReportData) -> Caption:
 def _joined(sentences: Iterable[str]) -> str:
     lines = (one_line(sentence, 2_000) for sentence in sentences if sentence.strip())
     return " ".join(line if line.endswith((".", "!", "?")) else f"{line}." for line in lines)
-
-
-def shown_runs(chart: Chart, data: ReportData) -> "pd.DataFrame":
-    """Return the last attempts of the runs that a chart says are in it."""
-    runs = data.runs
-    if not chart.runs:
-        return runs
-    pairs = zip(runs["study"], runs["run_id"], strict=True)
-    return runs[[(str(study), str(run_id)) in chart.runs for study, run_id in pairs]]
 
 
 def _medians(chart: Chart) -> Iterator[str]:
@@ -87,10 +76,10 @@ def _medians(chart: Chart) -> Iterator[str]:
         yield "; ".join(parts)
 
 
-def _flags(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:
+def _flags(chart: Chart, runs: Sequence[Row]) -> Iterator[str]:
     """Yield how many runs have each flag that a mark has; flags of the minority of marks are drawn as rings."""
     counts, _ = flag_counts(chart)
-    flags = list(flagged(runs[runs["status"] == Status.COMPLETED])["flags"]) if counts else []
+    flags = [flags_of(row) for row in runs if row["status"] == Status.COMPLETED] if counts else []
     rings, how = ringed(chart), "*" if _is_map(chart) else "ringed"
     for word, meaning in FLAGS.items():
         if counts[word]:
@@ -99,9 +88,9 @@ def _flags(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:
             yield f"{how_many} runs {meaning}{f' ({how})' if word in rings else ''}"
 
 
-def _device(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:
+def _device(chart: Chart, runs: Sequence[Row]) -> Iterator[str]:
     """Yield processors or GPUs, and how many runs were emulated, by which words."""
-    devices = _distinct(runs["device_name"])
+    devices = _distinct(runs, "device_name")
     if devices:
         more = f" and {len(devices) - 1} other devices" if len(devices) > 1 else ""
         yield shorten(_TRADEMARK.sub("", devices[0]), LONGEST_DEVICE) + more
@@ -116,21 +105,21 @@ def _is_map(chart: Chart) -> bool:
     return all(panel.form == "cells" for panel in chart.panels)
 
 
-def _emulated(chart: Chart, runs: "pd.DataFrame") -> tuple[int, list[str]]:
+def _emulated(chart: Chart, runs: Sequence[Row]) -> tuple[int, list[str]]:
     """Return how many runs were not on representative hardware, and the words that say why; else of what is drawn."""
-    texts = [str(text) for text in runs["emulated"].dropna() if text]
+    texts = [text for row in runs if (text := row.get("emulated"))]
     drawn = (series.emulated for panel in chart.panels for series in panel.series)
     return len(texts), [word for word in (emulation(texts) or emulation(drawn)).split(";") if word]
 
 
-def _failures(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:
+def _failures(chart: Chart, runs: Sequence[Row]) -> Iterator[str]:
     """Yield how many runs did not complete, and how they ended; crosses may count runs that the chart does not name."""
     has_crosses = not _is_map(chart) and any(mark.num_failed for mark in marks_of(chart))
-    failed = runs["status"][runs["status"] != Status.COMPLETED].value_counts().to_dict()
+    failed = Counter(row["status"] for row in runs if row["status"] != Status.COMPLETED)
     if failed:
         how = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))
         crosses = " (crosses)" if has_crosses else ""
-        yield f"{sum(failed.values())} of {counted(len(runs), 'run')} did not complete{crosses}: {how}"
+        yield f"{failed.total()} of {counted(len(runs), 'run')} did not complete{crosses}: {how}"
     elif has_crosses:
         yield "Crosses count runs that did not complete"
 
@@ -140,7 +129,7 @@ def _ended(chart: Chart) -> Iterator[str]:
         yield "Open triangles are runs that ended before: their value is at least that"
 
 
-def _emulation(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:
+def _emulation(chart: Chart, runs: Sequence[Row]) -> Iterator[str]:
     """Yield how many runs were not on representative hardware, and why."""
     number, reasons = _emulated(chart, runs)
     if reasons:
@@ -149,17 +138,18 @@ def _emulation(chart: Chart, runs: "pd.DataFrame") -> Iterator[str]:
         yield f"Emulated, not representative hardware: {count}: {why}"
 
 
-def _hardware(runs: "pd.DataFrame", data: ReportData) -> Iterator[str]:
+def _hardware(runs: Sequence[Row], data: ReportData) -> Iterator[str]:
     """Yield the devices, the machines behind them, and how many hosts and cores a run had."""
-    studies = set(runs["study"])
+    studies = {row["study"] for row in runs}
     machines = dict.fromkeys(_machine(study.machine) for study in data.studies if study.name in studies)
-    devices = [name for name in _distinct(runs["device_name"]) if not any(name in machine for machine in machines)]
-    share = " that share a machine" if (runs["machines"] < runs["hosts"]).fillna(False).any() else ""
+    devices = [name for name in _distinct(runs, "device_name") if not any(name in machine for machine in machines)]
+    is_shared = any((row.get("machines") or math.inf) < (row.get("hosts") or 0) for row in runs)
     # A worker that has used up its share of a core lets the others wait.
-    of_quota, cores = int((runs["cores_enforced"] == "quota").sum()), _amount(runs["cores_per_worker"], "core")
+    of_quota = sum(row.get("cores_enforced") == "quota" for row in runs)
     some = f" ({of_quota} of {counted(len(runs), 'run')} by a CPU quota)" if of_quota else ""
     quota = " by a CPU quota" if of_quota and of_quota == len(runs) else some
-    hosts = _amount(runs["hosts"], "host") + share
+    hosts = _amount(runs, "hosts", "host") + " that share a machine" * is_shared
+    cores = _amount(runs, "cores_per_worker", "core")
     parts = [" and ".join([*devices, *filter(None, machines)]), hosts, f"{cores} per worker{quota}" if cores else ""]
     if any(parts):
         yield f"Hardware: {'; '.join(filter(None, parts))}"
@@ -179,9 +169,9 @@ def _machine(machine: Mapping[str, Any]) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _versions(runs: "pd.DataFrame") -> Iterator[str]:
+def _versions(runs: Sequence[Row]) -> Iterator[str]:
     """Yield the versions that all runs share, and which differ."""
-    found = {name: _distinct(runs[column]) for column, name in VERSIONS}
+    found = {name: _distinct(runs, column) for column, name in VERSIONS}
     alike = [f"{name} {versions[0]}".strip() for name, versions in found.items() if len(versions) == 1]
     if alike:
         yield f"Versions: {', '.join(alike)}"
@@ -190,13 +180,13 @@ def _versions(runs: "pd.DataFrame") -> Iterator[str]:
             yield f"The runs had different versions of {name or 'the MPI library'}: {', '.join(versions)}"
 
 
-def _distinct(column: "pd.Series[Any]") -> list[str]:
-    return sorted({str(value) for value in column.dropna()})
+def _distinct(runs: Iterable[Row], column: str) -> list[str]:
+    return sorted({str(value) for row in runs if (value := row.get(column)) is not None})
 
 
-def _amount(column: "pd.Series[Any]", noun: str) -> str:
+def _amount(runs: Iterable[Row], column: str, noun: str) -> str:
     """Return how many of something runs had, such as `1 host` or `1 to 4 hosts`; empty where it is unknown."""
-    known = {float(value) for value in column.dropna()}
+    known = {float(value) for row in runs if (value := row.get(column)) is not None}
     return f"{_range(known)} {noun}{'' if known == {1.0} else 's'}" if known else ""
 
 

@@ -1,14 +1,14 @@
 """The rows of one or several studies with their scenarios and machines: all that a report is made of."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.arms import Arm, arms, records
-from dlbench.analysis.groups import varying, with_placement
+from dlbench.analysis.arms import Arm, Row, arms, last_attempts, records
+from dlbench.analysis.groups import varying
 from dlbench.analysis.summary_tables import arm_table
 from dlbench.errors import UserError, shown
 from dlbench.records import files
@@ -18,7 +18,6 @@ from dlbench.records.outcome import Status
 from dlbench.records.tables import pieces, read_table
 from dlbench.regular_file import read_regular
 from dlbench.scenario.read.scenario_file import parse
-from dlbench.scenario.run_spec import arm_name
 from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import BatchScope
 
@@ -48,34 +47,38 @@ class StudyData:
 
     path: Path
     name: str
-    attempts: "pd.DataFrame" = field(repr=False)
+    attempts: tuple[Row, ...] = field(repr=False)
     scenario_text: str = field(repr=False)
     machine: Mapping[str, Any] = field(repr=False)
 
     @cached_property
     def scenario(self) -> Scenario | None:
         """The scenario; None where it is absent or was written for a dlbench with other settings."""
-        known = self.attempts["scenario"].dropna()
-        name = f"{known.iloc[0]}.yaml" if len(known) else files.SCENARIO
+        known = [row["scenario"] for row in self.attempts if row.get("scenario")]
+        name = f"{known[0]}.yaml" if known else files.SCENARIO
         try:
             return parse(self.scenario_text, name) if self.scenario_text else None
         except UserError:
             return None
 
     def table(self, name: str) -> "pd.DataFrame | None":
-        """Return `epochs`, `steps` or `sensors` of the runs in `attempts` with the column `study`; None without one.
+        """Return `runs`, `epochs`, `steps` or `sensors` of the runs in `attempts` with the column `study`, or None.
 
         Raises:
             UserError: It is there and is no such table, or is too large.
         """
         path = files.table_path(self.path, name)
-        return self._named(read_table(path, set(self.attempts["run_id"]))) if path.exists() else None
+        return self._named(read_table(path, self._run_ids)) if path.exists() else None
 
     def pieces(self, name: str) -> "Iterator[pd.DataFrame]":
         """Yield the same in pieces, whatever its size; none without it."""
         path = files.table_path(self.path, name)
         if path.exists():
-            yield from map(self._named, pieces(path, set(self.attempts["run_id"])))
+            yield from map(self._named, pieces(path, self._run_ids))
+
+    @property
+    def _run_ids(self) -> set[str]:
+        return {row["run_id"] for row in self.attempts}
 
     def _named(self, rows: "pd.DataFrame") -> "pd.DataFrame":
         return rows.assign(study=self.name).astype({"study": "string"})
@@ -88,41 +91,36 @@ class ReportData:
     studies: tuple[StudyData, ...]
 
     @cached_property
-    def attempts(self) -> "pd.DataFrame":
-        """Every attempt of every study, with the columns `arm` (what repeats share of their run_id) and `placement`."""
-        import pandas as pd
-
-        found = pd.concat([study.attempts for study in self.studies], ignore_index=True)
-        return with_placement(found.assign(arm=found["run_id"].map(arm_name).astype("string")))
+    def attempts(self) -> tuple[Row, ...]:
+        """Every attempt of every study."""
+        return tuple(row for study in self.studies for row in study.attempts)
 
     @cached_property
-    def runs(self) -> "pd.DataFrame":
+    def arms(self) -> tuple[Arm, ...]:
+        """The arms of all studies in the order of their first rows, those without a completed run too."""
+        return tuple(arms(self.attempts))
+
+    @cached_property
+    def runs(self) -> tuple[Row, ...]:
         """The last attempt of each run, completed or not, in the order of the runs' first rows."""
-        last = self.attempts.groupby(RUN, sort=False)["attempt"].transform("max") == self.attempts["attempt"]
-        return self.attempts[last].reset_index(drop=True)
+        return tuple(last_attempts(self.attempts))
 
     @cached_property
-    def completed(self) -> "pd.DataFrame":
+    def completed(self) -> tuple[Row, ...]:
         """Those of `runs` that are completed."""
-        return self.runs[self.runs["status"] == Status.COMPLETED].reset_index(drop=True)
-
-    @cached_property
-    def arms(self) -> dict[str, list[Arm]]:
-        """The arms of each study by its name, in the order of their first completed runs; resampled once."""
-        rows = {study.name: records(self.runs[self.runs["study"] == study.name]) for study in self.studies}
-        return {name: [arm for arm in arms(own) if arm.completed] for name, own in rows.items()}
+        return tuple(row for row in self.runs if row["status"] == Status.COMPLETED)
 
     @cached_property
     def settings(self) -> tuple[str, ...]:
-        """The settings in which the runs differ."""
-        return varying(self.runs) if len(self.runs) else ()
+        """The settings in which the arms differ."""
+        return varying(self.arms)
 
     @cached_property
     def arm_rows(self) -> "pd.DataFrame":
         """The rows of `arms.csv`: one for each arm and metric, its median and interval over the repeats."""
         import pandas as pd
 
-        text = StringIO(arm_table(self.arms, self.settings))
+        text = StringIO(arm_table([arm for arm in self.arms if arm.completed], self.settings))
         return pd.read_csv(text, dtype={"emulated": "string"})
 
     @cached_property
@@ -135,13 +133,24 @@ class ReportData:
         """Rows of `sensors.csv` with the column `study`; empty where no study has the file."""
         return self._last("sensors")
 
+    def of(self, chosen: Iterable[Arm]) -> "ReportData":
+        """Return the data of some arms alone, with all attempts of their runs."""
+        runs = {(arm.study, row["run_id"]) for arm in chosen for row in arm.rows}
+        kept = [
+            replace(study, attempts=tuple(row for row in study.attempts if (study.name, row["run_id"]) in runs))
+            for study in self.studies
+        ]
+        return ReportData(tuple(study for study in kept if study.attempts))
+
     def _last(self, name: str) -> "pd.DataFrame":
         import pandas as pd
 
         tables = [found for study in self.studies if (found := study.table(name)) is not None]
         if not tables:
             return pd.DataFrame(columns=[*ATTEMPT])
-        return pd.concat(tables, ignore_index=True).merge(self.runs[ATTEMPT], on=ATTEMPT, how="inner")
+        lasts = {(row["study"], row["run_id"], row["attempt"]) for row in self.runs}
+        every = pd.concat(tables, ignore_index=True)
+        return every[[key in lasts for key in zip(*(every[name] for name in ATTEMPT), strict=True)]]
 
 
 def read(paths: Iterable[Path]) -> ReportData:
@@ -175,7 +184,7 @@ def _read_study(path: Path, taken: set[str]) -> StudyData:
     return StudyData(
         path,
         name,
-        attempts.assign(study=name).astype({"study": "string"}),
+        tuple({**row, "study": name} for row in records(attempts)),
         _text(path),
         read_machine(path / files.MACHINE),
     )

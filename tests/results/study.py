@@ -5,12 +5,11 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from statistics import median
 from typing import Any
-
-import pandas as pd
 
 import dlbench
 from dlbench import plugins
@@ -20,8 +19,7 @@ from dlbench.analysis.answer.decide import Wanted, families
 from dlbench.analysis.answer.doubts import MUCH_STEAL
 from dlbench.analysis.answer.lines import heading, lines
 from dlbench.analysis.arm_table import mark_notes
-from dlbench.analysis.arms import Arm
-from dlbench.analysis.arms import unsteady as unsteady_runs
+from dlbench.analysis.arms import Arm, is_unsteady
 from dlbench.analysis.claims.claim_check import EQUAL_WORK, ClaimState
 from dlbench.analysis.formatting import counted, listed, number
 from dlbench.analysis.groups import described
@@ -53,7 +51,7 @@ class StudyText:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.data = dlbench.load_study(path).report_data
-        self._arms = [arm for arms in self.data.arms.values() for arm in arms]
+        self._arms = [arm for arm in self.data.arms if arm.completed]
         self._charts: dict[str, Chart] = {}
 
     @property
@@ -75,7 +73,7 @@ class StudyText:
     @property
     def day(self) -> str:
         """When it began (UTC)."""
-        return f"{self.data.attempts['started_at'].min():%Y-%m-%d}"
+        return f"{min(row['started_at'] for row in self.data.attempts):%Y-%m-%d}"
 
     @property
     def schema(self) -> str:
@@ -111,7 +109,7 @@ class StudyText:
     def command(self, cluster: str = "") -> str:
         """Return the commands that measure it again and draw its report; say so where the scenario has changed."""
         where = f" --cluster scenarios/clusters/{cluster}.yaml" if cluster else ""
-        path = self.path.parents[1] / f"scenarios/{self.data.runs['scenario'].iloc[0]}.yaml"
+        path = self.path.parents[1] / f"scenarios/{self.data.runs[0]['scenario']}.yaml"
         lines = f"    dlbench run scenarios/{path.name}{where}\n    dlbench report results/{self.name} --output report"
         then = self.data.studies[0].scenario
         if then is not None and then.model_dump() == read(path).model_dump():
@@ -132,15 +130,15 @@ class StudyText:
     def runs(self) -> str:
         """Say how many runs there are, how they ended, how long all took, whether workers agreed."""
         runs, attempts = self.data.runs, self.data.attempts
-        last = (attempts["started_at"] + pd.to_timedelta(attempts["wall_time_s"].fillna(0), unit="s")).max()
-        minutes = (last - attempts["started_at"].min()).total_seconds() / 60
-        arms = runs.groupby(["study", "arm"])["status"].agg(lambda states: (states == "completed").sum())
-        each = " to ".join(dict.fromkeys(f"{count}" for count in (arms.min(), arms.max())))
+        ends = [row["started_at"] + timedelta(seconds=row.get("wall_time_s") or 0) for row in attempts]
+        minutes = (max(ends) - min(row["started_at"] for row in attempts)).total_seconds() / 60
+        arms = [arm.n for arm in self.data.arms]
+        each = " to ".join(dict.fromkeys(f"{count}" for count in (min(arms), max(arms))))
         again = len(attempts) - len(runs)
         tries = f"with {counted(again, 'further attempt')}" if again else "at the first attempt"
-        states = Counter(runs["status"])
+        states = Counter(row["status"] for row in runs)
         ended = "all completed" if set(states) == {"completed"} else counts(states)
-        agree = Counter(runs.loc[runs["workers"] > 1, "workers_agree"].fillna("not compared"))
+        agree = Counter(row.get("workers_agree") or "not compared" for row in runs if (row.get("workers") or 0) > 1)
         alike = f" Weights of all workers after training (`workers_agree`): {counts(agree)} runs." if agree else ""
         return (
             f"{counted(len(runs), 'run')} in {minutes:.0f} minutes: {ended}, {tries}; "
@@ -150,7 +148,7 @@ class StudyText:
     @property
     def num_unsteady(self) -> int:
         """Number of completed runs whose rate was not steady."""
-        return sum(unsteady_runs(self.data.completed))
+        return sum(map(is_unsteady, self.data.completed))
 
     def settings(self, *but: str) -> str:
         """Return the settings that all arms share, base lines aside."""
@@ -273,7 +271,7 @@ class StudyText:
         """The families that the answer judges, by column."""
         found: dict[str, list[tuple[list[Arm], Family]]] = {}
         wanted = Wanted(metrics=metrics_of(self.data))
-        for group in comparison_groups(self.data.runs):
+        for group in comparison_groups(self.data.arms):
             for column, family in families(group, wanted).items():
                 found.setdefault(column, []).append(family)
         return found
@@ -299,7 +297,7 @@ class StudyText:
     def warnings(self) -> str:
         """Return what speaks against trusting it: the report's own doubts, and steal."""
         texts = list(dict.fromkeys(doubt.text for one in self._answers.answers for doubt in one.doubts))
-        steal = float(self.data.completed["steal_fraction"].max())
+        steal = max(row.get("steal_fraction") or 0.0 for row in self.data.completed)
         if steal < MUCH_STEAL:
             texts.append(f"the hypervisor took at most {steal:.2%} of the CPU time of a run")
         return items([*texts, *unsteady(self.data)])

@@ -19,7 +19,7 @@ from dlbench.analysis.answer.answer import Answer
 from dlbench.analysis.answer.decide import Wanted
 from dlbench.analysis.answer.lines import heading, lines
 from dlbench.analysis.answer.recommend import recommend
-from dlbench.analysis.groups import frame
+from dlbench.analysis.arms import arms
 from dlbench.analysis.judge import SIGNIFICANCE
 from dlbench.scenario.metrics import MetricDeclaration, declared
 from tests.soak.page import machine, table, write_table
@@ -272,7 +272,7 @@ def studies(kind: str, noise: str, n: int, count: int, seed: int) -> list[str]:
         truths = KINDS[kind](generator, int(generator.integers(1, 21)))
         for one in truths:
             one.spread = float(generator.uniform(1, 4))
-        found = recommend(frame(runs(truths, noise, n, generator)), Wanted(metrics=METRICS))
+        found = recommend(arms(runs(truths, noise, n, generator)), Wanted(metrics=METRICS))
         total += judged(truths, found)
         total["sentences"] += sentences(found)
         _try_further(truths, found, noise, n, generator, total)
@@ -296,7 +296,7 @@ def _try_further(
     )
     if not further or n < 3:
         return
-    again = recommend(frame(runs(truths, noise, n + further, generator)), Wanted(metrics=METRICS))
+    again = recommend(arms(runs(truths, noise, n + further, generator)), Wanted(metrics=METRICS))
     total["named"] += 1
     total["open_and_told"] += all(arm.word != "open" for arm in again[0].arms if arm.title == asked[0].title)
 
