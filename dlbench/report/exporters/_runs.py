@@ -3,20 +3,16 @@
 import hashlib
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dlbench.analysis.arms import Row, records
-from dlbench.analysis.groups import varying
+from dlbench.analysis.arms import Row
 from dlbench.report.answers import metrics_of
 from dlbench.report.data import ReportData
 from dlbench.scenario.metrics import BUILT_IN, SCORE_COLUMNS
 from dlbench.scenario.scenario import name_from
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 CURVES = (*SCORE_COLUMNS, "learning_rate")
 RESULTS = tuple(column for column, metric in BUILT_IN.items() if not metric.is_score or "validation" in column)
@@ -71,7 +67,7 @@ class ExportedRun:
         began_s: When its launcher was started.
         first_step_s: When its workers were ready for the first step.
         ended_s: When all its processes had ended.
-        settings: Settings that vary between the exported runs, and those that every reader asks for; only known ones.
+        settings: Settings that vary in the report, and those that every reader asks for; only known ones.
         results: Its results that are known, with what the studies' scripts report besides.
         epochs: Its epochs, in order.
         hostname: Of the machine that the study was run from; empty where it is not known.
@@ -88,31 +84,32 @@ class ExportedRun:
     hostname: str
 
 
-def runs_of(data: ReportData, runs: "pd.DataFrame") -> Iterator[ExportedRun]:
+def runs_of(data: ReportData, runs: Iterable[Row]) -> Iterator[ExportedRun]:
     """Yield runs of a report, in their order."""
-    epochs: dict[tuple[Any, Any], list[Row]] = {}
-    for epoch in records(data.epochs):
+    epochs: dict[tuple[Any, Any], list[dict[Any, Any]]] = {}
+    noted = data.epochs.astype(object).where(data.epochs.notna(), None)
+    for epoch in noted.to_dict("records"):
         if epoch.get("worker") in (None, 0) and epoch.get("epoch") is not None:
             epochs.setdefault((epoch["study"], epoch["run_id"]), []).append(epoch)
-    names = [name for name in (varying(runs) if len(runs) else ()) if name != "study"]
+    names = [name for name in (*_ALWAYS, *data.settings) if name != "study"]
     metrics = tuple(name for name in metrics_of(data) if name not in BUILT_IN)
     curves = (*CURVES, *metrics)
     hosts = {study.name: str(study.machine.get("hostname") or "") for study in data.studies}
-    for row in records(runs):
+    for row in runs:
         began = datetime.fromisoformat(str(row["started_at"])).timestamp() if row.get("started_at") else None
         first_step = _sum(began, row.get("startup_time_s"))
-        noted = sorted(epochs.get((row["study"], row["run_id"]), ()), key=lambda epoch: int(epoch["epoch"]))
+        own = sorted(epochs.get((row["study"], row["run_id"]), ()), key=lambda epoch: int(epoch["epoch"]))
         yield ExportedRun(
             row=row,
             run_id=str(row["run_id"]),
             began_s=began,
             first_step_s=first_step,
             ended_s=_sum(began, row.get("wall_time_s")),
-            settings={name: row[name] for name in dict.fromkeys((*_ALWAYS, *names)) if row.get(name) is not None},
+            settings={name: row[name] for name in dict.fromkeys(names) if row.get(name) is not None},
             results=_known(row, (*RESULTS, *metrics)),
             epochs=tuple(
                 Epoch(int(epoch["epoch"]), _sum(first_step, epoch.get("ended_at_s")), _known(epoch, curves), epoch)
-                for epoch in noted
+                for epoch in own
             ),
             hostname=hosts.get(row["study"], ""),
         )

@@ -7,10 +7,11 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from dlbench.analysis.arms import TIME_TO_TARGET, Arm, records
+from dlbench.analysis.arms import TIME_TO_TARGET, Arm
 from dlbench.plugins import Options
 from dlbench.records.files import write_text
 from dlbench.report.data import ReportData, StudyData
+from dlbench.scenario.run_spec import arm_name
 
 OPTIONS = Options
 DOCUMENT, SCHEMA = "export.json", "export.schema.json"
@@ -64,13 +65,16 @@ def export(data: ReportData, output: Path) -> list[Path]:
 
 
 def _study(data: ReportData, study: StudyData) -> StudyDocument:
-    rows = records(data.runs[data.runs["study"] == study.name])
     return StudyDocument(
         name=study.name,
         scenario=study.scenario_text or None,
         machine=dict(study.machine),
-        runs=[{name: value for name, value in row.items() if _is_known(value)} for row in rows],
-        arms=list(map(arm_document, data.arms[study.name])),
+        runs=[
+            {name: value for name, value in {**row, "arm": arm_name(row["run_id"])}.items() if _is_known(value)}
+            for row in data.runs
+            if row["study"] == study.name
+        ],
+        arms=[arm_document(arm) for arm in data.arms if arm.study == study.name and arm.completed],
     )
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dlbench.analysis.arms import METRICS, TIME_TO_TARGET, Row, records
+from dlbench.analysis.arms import METRICS, TIME_TO_TARGET, Row
 from dlbench.plugins import Options
 from dlbench.records.files import write_text
 from dlbench.records.outcome import Status
@@ -20,7 +20,7 @@ def export(data: ReportData, output: Path) -> list[Path]:
 
 
 def _suite(data: ReportData, study: StudyData) -> Suite:
-    rows = records(data.runs[data.runs["study"] == study.name])
+    rows = [row for row in data.runs if row["study"] == study.name]
     return Suite(
         name=study.name,
         cases=[_case(row) for row in rows],

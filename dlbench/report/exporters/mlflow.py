@@ -63,7 +63,7 @@ def export(data: ReportData, output: Path) -> list[Path | str]:
     try:
         client = MlflowClient(tracking_uri=place, registry_uri=place)
         for study in data.studies:
-            own = data.runs[data.runs["study"] == study.name]
+            own = [row for row in data.runs if row["study"] == study.name]
             _write_study(client, study.name, runs_of(data, own), "" if server else (output / "artifacts").as_uri())
     except MlflowException as error:
         hint = f"is {SERVER} right?" if server else "pip install mlflow, not mlflow-skinny alone"

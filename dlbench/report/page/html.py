@@ -6,20 +6,15 @@ policy forbids every script but the one it holds. Pictures alone are taken as th
 
 import base64
 import hashlib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
 from dlbench.report.formatting import readable
-from dlbench.report.page.arms import arm_section
 from dlbench.report.page.content import Content
-from dlbench.report.page.definitions import definitions
-from dlbench.report.page.failures import MOST_FAILURES, failures
-from dlbench.report.page.machines import machines
-from dlbench.report.page.runs_table import table
+from dlbench.report.page.failures import MOST_FAILURES, key_of
 
 if TYPE_CHECKING:
     from dlbench.report.references import ClaimResult
@@ -30,21 +25,20 @@ TEMPLATE, STYLE, SCRIPT = "page.html.j2", "page.css", "page.js"
 
 def render(content: Content) -> str:
     """Return the page: the same content gives the same text."""
-    style, script = _text_of(STYLE), _text_of(SCRIPT)
-    runs = table(content.data)
-    every = failures(content.data)
-    failed = every[:MOST_FAILURES]
-    template = _environment().get_template(TEMPLATE)
-    return template.render(
+    style, script = ((HERE / name).read_text(encoding="utf-8") for name in (STYLE, SCRIPT))
+    verdicts: dict[str, list[ClaimResult]] = {}
+    for verdict in content.judged:
+        verdicts.setdefault(verdict.reference, []).append(verdict)
+    shown = content.failures[:MOST_FAILURES]
+    templates = environment()
+    templates.filters["ticked"] = ticked
+    return templates.get_template(TEMPLATE).render(
         content=content,
-        verdicts=_by_reference(content.judged),
-        arms=arm_section(content.data),
-        table=runs,
-        failures=failed,
-        num_failures=len(every),
-        anchors={failure.key: f"why-{number}" for number, failure in enumerate(failed, 1)},
-        machines=machines(content.data),
-        definitions=definitions(heading.name for heading in runs.headings),
+        verdicts=verdicts,
+        failures=shown,
+        anchors={key_of(failure.row): f"why-{number}" for number, failure in enumerate(shown, 1)},
+        key_of=key_of,
+        zip=zip,
         policy=policy(style, script),
         style=style,
         script=script,
@@ -80,31 +74,19 @@ def ticked(text: str) -> Markup:
     return Markup("").join(code.format(part) if place % 2 else escape(part) for place, part in enumerate(parts))
 
 
-def _by_reference(judged: "Iterable[ClaimResult]") -> "dict[str, list[ClaimResult]]":
-    found: dict[str, list[ClaimResult]] = {}
-    for one in judged:
-        found.setdefault(one.reference, []).append(one)
-    return found
-
-
-def _environment() -> Environment:
-    found = Environment(
+def environment() -> Environment:
+    """Return what reads the templates of page and Markdown: a name that is not there is an error."""
+    return Environment(
         loader=FileSystemLoader(HERE),
-        autoescape=True,
+        autoescape=select_autoescape([TEMPLATE.partition(".")[2]]),
         undefined=StrictUndefined,
         finalize=_finalized,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters["ticked"] = ticked
-    return found
 
 
 def _finalized(value: object) -> object:
     """Make control characters of every text visible, before it is escaped."""
     return readable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _text_of(name: str) -> str:
-    return (HERE / name).read_text(encoding="utf-8")
