@@ -69,6 +69,11 @@ def ways(arms: Iterable[Arm]) -> list[Arm]:
     return [arm for arm in arms if not (arm.baseline or arm.is_alone)]
 
 
+def without_base_lines(arms: Iterable[Arm]) -> list[Arm]:
+    """Return the arms that a scenario asks for: all but the base lines that were added."""
+    return [arm for arm in arms if not arm.baseline]
+
+
 def values_of(arms: Iterable[Arm], key: str) -> list[Any]:
     """Return the known values of a setting, each once, in their order."""
     return sorted({value for arm in arms if (value := arm.get(key)) is not None}, key=place_of)
@@ -79,7 +84,7 @@ def varying(arms: Sequence[Arm], *, x: str = "") -> tuple[str, ...]:
 
     Base lines do not count, where there are other arms: they differ in strategy and workers by what they are.
     """
-    judged = [arm for arm in arms if not arm.baseline] or arms
+    judged = without_base_lines(arms) or arms
     options = option_columns(columns_of(judged))
     names = [key for key in (*SETTINGS, *options, *_APART) if key != x]
     found = [key for key in names if len(values_of(judged, key)) > 1]
@@ -175,7 +180,7 @@ def _condition(key: str, value: Any, arms: Sequence[Arm]) -> str:
     name = key.rpartition(".")[2]
     if name == "slow_workers":
         return {0: "no straggler", 1: "one straggler"}.get(int(value), f"{value} stragglers")
-    if name == "bandwidth_bytes_per_s" and len(known := values_of(arms, key)) == 2:
+    if name == "bandwidth_bytes_per_s" and len(known := values_of(ways(arms) or arms, key)) == 2:
         return "slow network" if value == known[0] else "fast network"
     text = described({key: value})
     if "=" not in text:

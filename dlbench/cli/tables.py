@@ -74,11 +74,15 @@ def answer_lines(found: "Answers", metrics: "Mapping[str, Metric]", columns: int
     from dlbench.analysis.answer.lines import heading, lines
 
     each = [lines(answer, metrics, columns and columns - _LABEL) for answer in found.answers]
-    shared = [pair for pair in (each[0] if len(each) > 1 else []) if all(pair in other for other in each)]
-    for answer, pairs in zip(found.answers, each, strict=True):
-        yield heading(answer, is_one_of_several=len(each) > 1, width=columns)
-        yield from (f"  {label:<{_LABEL - 2}}{text}" for label, text in pairs if (label, text) not in shared)
-    yield from (f"  {label:<{_LABEL - 2}}{text}" for label, text in shared)
+    shared = [pair for pair in each[0] if all(pair in other for other in each)] if len(each) > 1 else []
+    shared = [pair for pair in shared if pair[0] in ("doubt", "next")]
+    blocks = [
+        (heading(answer, is_one_of_several=len(each) > 1, width=columns), [pair for pair in own if pair not in shared])
+        for answer, own in zip(found.answers, each, strict=True)
+    ]
+    for head, pairs in [*blocks, *([("All answers:", shared)] if shared else [])]:
+        yield head
+        yield from (f"  {label:<{_LABEL - 2}}{text}" for label, text in pairs)
 
 
 def width(text: str) -> int:

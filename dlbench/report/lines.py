@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Any
 
 from dlbench.analysis.arms import Arm, equal_columns
@@ -18,13 +19,15 @@ from dlbench.analysis.groups import (
     varying,
     ways,
     with_strategy,
+    without_base_lines,
 )
-from dlbench.analysis.statistics.intervals import censored_median, median_interval
-from dlbench.records.outcome import Status
+from dlbench.analysis.statistics.intervals import Interval, censored_median
 from dlbench.report.chart import Mark, Panel, Role, Series
 
 # More lines than this in one panel are hard to distinguish; further ones get other panels.
 MOST_SERIES = 7
+# The column of a run's rate over that of its base line: its interval is that of the arm.
+EFFICIENCY = "efficiency"
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ def parts(arms: Sequence[Arm], *, x: str, always: Iterable[str] = TASK) -> list[
     keys = ways_vary(arms, x=x)
     apart = [key for key in keys if key in set(always)]
     left = [key for key in keys if key not in apart]
-    own = [arm for arm in arms if not arm.baseline]
+    own = without_base_lines(arms)
     while left and _most_series(own, apart, left) > MOST_SERIES:
         fewest = {key: _most_series(own, [*apart, key], _without(left, key)) for key in left}
         key = min(left, key=lambda name: (fewest[name], len(values_of(arms, name))))
@@ -94,7 +97,7 @@ def brief_keys(part: Part, x: str) -> Part:
     What synchronises and where stays: by that a line is known.
     """
     keys = list(part.keys)
-    arms = ways(part.arms) or [arm for arm in part.arms if not arm.baseline]
+    arms = ways(part.arms) or without_base_lines(part.arms)
     for key in reversed([key for key in keys if key not in ("strategy", "placement", "algorithm")]):
         others = _without(keys, key)
         if _num_combinations(arms, [*others, x]) == _num_combinations(arms, [*keys, x]):
@@ -116,7 +119,7 @@ def _most_series(arms: Sequence[Arm], apart: Sequence[str], keys: Sequence[str])
     return max(Counter(one for one, _ in combinations).values(), default=0)
 
 
-def series(part: Part, x: str, column: str, ended: str = "") -> tuple[Series, ...]:
+def series(part: Part, x: str, column: str) -> tuple[Series, ...]:
     """Return one series for each combination of the part's keys, emulated and real arms apart, base lines last.
 
     One worker alone is the base line of the others, whoever asked for it.
@@ -124,21 +127,19 @@ def series(part: Part, x: str, column: str, ended: str = "") -> tuple[Series, ..
     Args:
         part: The arms.
         x: The column of the horizontal axis.
-        column: The column whose values are shown.
-        ended: The column with what runs that did not reach what is shown had come to when they ended, unknown in those
-            that did: values are at least that (censored), and medians allow for them. Empty where all runs reach it.
+        column: The column whose values are shown: see `marks`.
     """
-    found = []
+    every = []
     for role, keys, chosen in roles(part):
-        for values, rows in groups(chosen, keys):
-            for emulated, alike in by_emulation(rows):
-                found.append(Series(_label(role, values, alike), marks(alike, x, column, ended), role, emulated))
-    return tuple(one for one in found if any(mark.points or mark.ended or mark.num_failed for mark in one.marks))
+        for values, alike in groups(chosen, keys):
+            for emulated, arms in by_emulation(alike):
+                every.append(Series(_label(role, values, arms), marks(arms, x, column), role, emulated))
+    return tuple(one for one in every if any(mark.points or mark.ended or mark.num_failed for mark in one.marks))
 
 
 def roles(part: Part) -> list[tuple[Role, tuple[str, ...], list[Arm]]]:
     """Return the arms that are compared and their base lines, each with the keys that distinguish their series."""
-    own = ways(part.arms) or [arm for arm in part.arms if not arm.baseline]
+    own = ways(part.arms) or without_base_lines(part.arms)
     base = [arm for arm in part.arms if arm not in own]
     return [(Role.MEASURED, part.keys, own), (Role.BASE_LINE, _base_keys(part.keys, base), base)]
 
@@ -159,29 +160,44 @@ def _base_keys(keys: Sequence[str], arms: Sequence[Arm]) -> tuple[str, ...]:
     return equal_columns(shared) if _num_combinations(arms, shared) <= 1 else shared
 
 
-def marks(arms: Sequence[Arm], x: str, column: str, ended: str = "") -> tuple[Mark, ...]:
+def ended(column: str) -> str:
+    """Return the column with what a run that did not reach what `column` holds had come to when it ended."""
+    return f"{column}.ended"
+
+
+def marks(arms: Iterable[Arm], x: str, column: str) -> tuple[Mark, ...]:
     """Return what is known at each x: every completed run's value, their median and interval, flags, failed runs.
 
-    The columns are those of `series`; a column `flags` has the flags of a run's value.
+    Args:
+        arms: The arms of one series.
+        x: The column of the horizontal axis.
+        column: The column whose values are shown. Where a run has `ended(column)`, its value is at least that
+            (censored), and medians allow for it. A column `flags` has the flags of a run's value.
     """
     places: dict[float, list[Arm]] = {}
     for arm in arms:
         if (place := arm.get(x)) is not None:
             places.setdefault(float(place), []).append(arm)
-    return tuple(_mark(place, places[place], column, ended) for place in sorted(places))
+    return tuple(_mark(place, places[place], column) for place in sorted(places))
 
 
-def _mark(place: float, arms: Sequence[Arm], column: str, ended: str) -> Mark:
+def _mark(place: float, arms: Sequence[Arm], column: str) -> Mark:
     completed = [row for arm in arms for row in arm.completed]
-    reached = [row for row in completed if row.get(column) is not None]
-    late = [row for row in completed if ended and row.get(ended) is not None]
-    points, ends = (tuple(float(row[name]) for row in rows) for rows, name in ((reached, column), (late, ended)))
+    reached, late = ([row for row in completed if row.get(name) is not None] for name in (column, ended(column)))
+    points = tuple(float(row[column]) for row in reached)
+    ends = tuple(float(row[ended(column)]) for row in late)
+    interval = censored_median(points, ends)
+    if column == EFFICIENCY and points:  # its interval knows how much the base line scatters
+        efficiencies = [arm.efficiency for arm in arms if arm.efficiency]
+        interval = (
+            efficiencies[0] if len(efficiencies) == 1 else Interval(median(points), None, None, len(points), None)
+        )
     return Mark(
         place,
         points,
-        censored_median(points, ends) if ended else median_interval(points) if points else None,
+        interval,
         ends,
-        num_failed=sum(row["status"] != Status.COMPLETED for arm in arms for row in arm.rows),
+        num_failed=sum(len(arm.rows) - arm.n for arm in arms),
         flags=";".join(sorted({flag for row in reached for flag in row.get("flags", "").split(";") if flag})),
         runs=tuple(row["run_id"] for row in reached),
         ended_runs=tuple(row["run_id"] for row in late),

@@ -1,36 +1,42 @@
 """Updates to the target: perfect scaling, the fit of S = S_min (1 + B_c / B), and the critical batch size."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from dlbench.analysis.arms import Arm, Row
 from dlbench.analysis.formatting import counted, number
 from dlbench.analysis.metrics.critical_batch import CriticalBatch, NotIdentifiableError, critical_batch
 from dlbench.report.chart import Axis, Panel, Role, Series, line_mark
 from dlbench.report.figures._places import Placed
-from dlbench.report.figures._rows import numbers
-from dlbench.report.figures._target import ended, target_notes, with_ends
+from dlbench.report.figures._target import EPOCHS, target_notes, with_ends
+from dlbench.report.lines import ended
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from dlbench.report.data import ReportData
 
 PLACE = ("batch_size_global", Axis("global batch (samples)", "log2"))
 
 
-def rows_with_updates(data: "ReportData") -> "pd.DataFrame":
-    """Return the runs with their updates to the target: epochs to it x steps of an epoch; and without `batch_size`.
+def with_updates(data: "ReportData") -> list[Arm]:
+    """Return the arms with their runs' updates to the target: epochs to it x steps of an epoch; without `batch_size`.
 
     That follows from the global batch and the workers, and would otherwise give every point a series of its own.
     """
-    runs = with_ends(data.runs)
-    per_epoch = numbers(runs, "steps") / numbers(runs, "epochs_completed")
-    reached, late = runs["epochs_to_target"] * per_epoch, runs[ended("epochs_to_target")] * per_epoch
-    return runs.assign(**{"updates": reached, ended("updates"): late}).drop(columns="batch_size")
+    columns = {
+        "updates": lambda row: _updates(row, EPOCHS),
+        ended("updates"): lambda row: _updates(row, ended(EPOCHS)),
+        "batch_size": lambda row: None,
+    }
+    return [arm.having(**columns) for arm in with_ends(data.arms)]
 
 
-def perfect_scaling_and_fits(_: "ReportData", __: Placed, panel: Panel) -> tuple[list[Series], Iterable[str]]:
+def _updates(row: Row, epochs: str) -> float | None:
+    steps, in_all = row.get("steps"), row.get("epochs_completed")
+    return row[epochs] * (steps / in_all) if row.get(epochs) is not None and steps is not None and in_all else None
+
+
+def perfect_scaling_and_fits(_: Placed, panel: Panel) -> tuple[list[Series], Iterable[str]]:
     """Return 1/B through the median at the panel's smallest batch, and a fit of each series that has one."""
     lines, notes = [], ["Dashed: perfect scaling, 1/B through the smallest batch."]
     known = [(mark.x, mark.interval.value) for one in panel.series for mark in one.marks if mark.interval is not None]
@@ -68,9 +74,9 @@ def _fit_note(name: str, fit: CriticalBatch) -> str:
     )
 
 
-def update_notes(data: "ReportData", runs: "pd.DataFrame") -> Iterator[str]:
+def update_notes(data: "ReportData", arms: Sequence[Arm]) -> Iterator[str]:
     """Say that one rule gave all learning rates, where it did, and how runs that were late count."""
-    rules = runs[["learning_rate_base", "learning_rate_base_batch", "learning_rate_scale"]].drop_duplicates()
-    if len(rules) == 1:
+    rule = ("learning_rate_base", "learning_rate_base_batch", "learning_rate_scale")
+    if len({tuple(map(arm.get, rule)) for arm in arms}) == 1:
         yield "One rule gave all learning rates, none was tuned for its batch size: part of the bend may be theirs."
-    yield from target_notes(data, runs)
+    yield from target_notes(data, arms)

@@ -1,18 +1,25 @@
 """What stands on x: the batch size wherever it varies, with one line for each way to train; workers; other settings."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
-from dlbench.analysis.arms import emulation, equal_columns
+from dlbench.analysis.arms import Arm, Row, columns_of, equal_columns
 from dlbench.analysis.formatting import number
-from dlbench.analysis.groups import TASK, described, follows, groups, is_base_line, setting_name, setting_text, varying
+from dlbench.analysis.groups import (
+    TASK,
+    described,
+    follows,
+    groups,
+    setting_name,
+    setting_text,
+    values_of,
+    varying,
+    without_base_lines,
+)
 from dlbench.report.chart import Axis, Panel, Role, Series
-from dlbench.report.figures._rows import OF_WHOM, batch_axis, by_scope
 from dlbench.report.lines import Part, brief_keys, parts, ways_vary
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 WORKERS = Axis("workers", "log2")
 # Fewer values than this make no curve: then the batch size alone stands on x, where it varies.
@@ -24,6 +31,8 @@ FAR_APART, FAR_SETTINGS = 4.0, 20.0
 MOST_FURTHER = 6
 # What is no scale of its own: a way to train, or what its batch counts.
 _WAYS = (*TASK, "workers", "batch_size", "batch_scope", "strategy", "algorithm", "placement", "study", "device_name")
+# Whose samples `batch_size` counts, by `batch_scope`.
+OF_WHOM = {"per-worker": " of one worker", "global": " of all workers"}
 # What `batch_scope` holds fixed, by the name that papers give the comparison.
 SCALING = {"per-worker": "weak scaling", "global": "strong scaling"}
 MEANINGS = {
@@ -34,43 +43,44 @@ MEANINGS = {
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """Runs that share a panel, and the column on its horizontal axis."""
+    """Arms that share a panel, and the column on its horizontal axis."""
 
     part: Part
     x: str
     axis: Axis
 
 
-def placed(runs: "pd.DataFrame", *, scaling: bool = False, others: bool = False) -> Iterator[Placed]:
+def placed(arms: Sequence[Arm], *, scaling: bool = False, others: bool = False) -> Iterator[Placed]:
     """Yield the parts that stand against batch size, those of one worker and of all apart, then those against workers.
 
-    Against workers are the runs without a second batch size, and all of them where the workers make a curve.
+    Against workers are the arms without a second batch size, and all of them where the workers make a curve.
 
     Args:
-        runs: Runs, failed ones and base lines too.
+        arms: Arms, base lines too.
         scaling: Whether only what one base line fits shares a panel against workers, weak and strong scaling apart.
         others: Whether other settings stand on x, too: numbers that make a curve, and whatever varies alone.
     """
-    import pandas as pd
-
-    own, left, num_placed = runs[~is_base_line(runs)], [], 0
-    has_both = own["batch_scope"].nunique() > 1
-    for scope, rows in by_scope(runs):
-        for part in parts(rows, x="batch_size"):
-            if part.runs["batch_size"][~is_base_line(part.runs)].nunique() > 1:
+    asked = without_base_lines(arms)
+    num_workers, has_both = len(values_of(asked, "workers")), len(values_of(asked, "batch_scope")) > 1
+    by_batch: list[Placed] = []
+    left: list[Arm] = []
+    for scope, alike in by_scope(arms):
+        for part in parts(alike, x="batch_size"):
+            if len(values_of(without_base_lines(part.arms), "batch_size")) > 1:
                 whose = f"batch{OF_WHOM.get(scope, '')}" if has_both else ""
                 named = replace(part, title=", ".join(filter(None, (part.title, whose))))
-                num_placed += 1
-                yield Placed(brief_keys(named, "batch_size"), "batch_size", batch_axis(rows))
+                by_batch.append(Placed(brief_keys(named, "batch_size"), "batch_size", batch_axis(alike)))
             else:
-                left.append(part.runs)
-    varies = bool(num_placed) or own["workers"].nunique() > 1
-    further = list(_further(runs, is_alone=not varies)) if others else []
-    if own["workers"].nunique() >= CURVE:
-        left = [runs]
+                left += part.arms
+    yield from by_batch
+    varies = bool(by_batch) or num_workers > 1
+    further = list(_further(arms, is_alone=not varies)) if others else []
+    if num_workers >= CURVE:
+        left = list(arms)
     if left and (varies or not further):
-        chosen = pd.concat(left).drop_duplicates(["study", "run_id"])
-        task = described({key: chosen[key].iloc[0] for key in TASK if chosen[key].nunique() == 1 < runs[key].nunique()})
+        chosen = list(dict.fromkeys(left))
+        tasks = {key: values_of(chosen, key) for key in TASK if len(values_of(arms, key)) > 1}
+        task = described({key: values[0] for key, values in tasks.items() if len(values) == 1})
         whole = (brief_keys(part, "workers") for part in parts(chosen, x="workers"))
         for part in _scaled(chosen) if scaling else whole:
             title = ", ".join(filter(None, (part.title, task)))
@@ -78,60 +88,72 @@ def placed(runs: "pd.DataFrame", *, scaling: bool = False, others: bool = False)
     yield from further
 
 
-def _scaled(runs: "pd.DataFrame") -> Iterator[Part]:
-    """Yield the runs that one base line fits: of one way of scaling, one task, and equal in what a base line shares."""
-    # Labels are those that the runs have together: a way keeps its name and colour in all charts.
-    together = brief_keys(Part("", runs, ways_vary(runs, x="workers")), "workers").keys
-    equal = equal_columns(runs.columns)
-    for scope, rows in by_scope(runs):
-        for part in parts(rows, x="workers", always=equal):
+def by_scope(arms: Sequence[Arm]) -> Iterator[tuple[str, list[Arm]]]:
+    """Yield `batch_scope` and its arms: those whose `batch_size` counts one worker's samples, and those of all.
+
+    A scope that has base lines alone is left out, unless there is nothing else.
+    """
+    for values, alike in groups(arms, ["batch_scope"]):
+        if without_base_lines(alike) or not without_base_lines(arms):
+            yield values["batch_scope"] or "", alike
+
+
+def _scaled(arms: Sequence[Arm]) -> Iterator[Part]:
+    """Yield the arms that one base line fits: of one way of scaling, one task, and equal in what a base line shares."""
+    # Labels are those that the arms have together: a way keeps its name and colour in all charts.
+    together = brief_keys(Part("", tuple(arms), ways_vary(arms, x="workers")), "workers").keys
+    equal = equal_columns(columns_of(arms))
+    for scope, alike in by_scope(arms):
+        for part in parts(alike, x="workers", always=equal):
             keys = tuple(key for key in together if key not in (*TASK, *equal))
-            yield Part(", ".join(filter(None, (SCALING.get(scope, ""), part.title))), part.runs, keys)
+            yield Part(", ".join(filter(None, (SCALING.get(scope, ""), part.title))), part.arms, keys)
 
 
-def _further(runs: "pd.DataFrame", *, is_alone: bool) -> Iterator[Placed]:
+def _further(arms: Sequence[Arm], *, is_alone: bool) -> Iterator[Placed]:
     """Yield the parts that stand against other settings that vary, by themselves and not with another.
 
     Args:
-        runs: All runs.
+        arms: All arms.
         is_alone: Whether neither batch size nor workers vary: then two values do, and words are categories.
     """
-    own, every = runs[~is_base_line(runs)], varying(runs)
+    asked, every = without_base_lines(arms), varying(arms)
     for key in (key for key in every if key not in _WAYS):
         others = [name for name in every if name != key]
-        if others and follows(own, key, others):
+        if others and follows(asked, key, others):
             continue
-        column, categories = _as_numbers(runs[key]), tuple[str, ...]()
-        if column is None:
-            names = [value for values, _ in groups(own, [key]) if setting_text(value := values[key])]
-            column, categories = (
-                runs[key].map(dict(zip(names, range(len(names)), strict=True))),
-                tuple(map(setting_text, names)),
-            )
-        values = sorted(column[own.index].dropna().unique().tolist())
-        if len(values) < 2 or not (is_alone or (len(values) >= CURVE and not categories)):
-            continue
-        is_far = not categories and values[0] > 0 and values[-1] > FAR_SETTINGS * values[0]
-        axis = Axis(setting_name(key), "log10" if is_far else "linear", categories)
-        found = parts(runs.assign(**{key: column.astype("float64")}), x=key)
-        yield from (Placed(brief_keys(part, key), key, axis) for part in found[:MOST_FURTHER])
+        places, names = _along(key, arms)
+        values = sorted({places[value] for value in values_of(asked, key)})
+        if len(values) > 1 and (is_alone or (len(values) >= CURVE and not names)):
+            is_far = not names and values[0] > 0 and values[-1] > FAR_SETTINGS * values[0]
+            axis = Axis(setting_name(key), "log10" if is_far else "linear", names)
+            moved = [arm.having(**{key: partial(_place, key, places)}) for arm in arms]
+            yield from (Placed(brief_keys(part, key), key, axis) for part in parts(moved, x=key)[:MOST_FURTHER])
 
 
-def _as_numbers(column: "pd.Series[Any]") -> "pd.Series[Any] | None":
-    """Return a column of numbers, or of lists of one number such as `[32]`, as floats; None for words."""
-    import pandas as pd
+def _along(key: str, arms: Sequence[Arm]) -> tuple[dict[Any, float], tuple[str, ...]]:
+    """Return the place of each value of a setting: a number, or a list of one such as `[32]`; words are categories."""
+    values = values_of(arms, key)
+    try:
+        return {value: float(str(value).strip("[]")) for value in values}, ()
+    except ValueError:
+        return {value: float(slot) for slot, value in enumerate(values)}, tuple(map(setting_text, values))
 
-    if pd.api.types.is_bool_dtype(column):
-        return None
-    plain = column if pd.api.types.is_numeric_dtype(column) else column.astype("string").str.strip("[]")
-    numbers = pd.to_numeric(plain, errors="coerce").astype("float64")
-    return numbers if (numbers.notna() | column.isna()).all() else None
+
+def _place(key: str, places: Mapping[Any, float], row: Row) -> float | None:
+    return places.get(row.get(key))
 
 
 def against(what: str, panels: Iterable[Panel]) -> str:
     """Return a chart's title: of what, and against what its panels show it."""
     names = dict.fromkeys("batch size" if one.x.label.startswith("batch size") else one.x.label for one in panels)
     return f"{what} by {' and by '.join(name.partition(' (')[0] for name in names)}"
+
+
+def batch_axis(arms: Iterable[Arm]) -> Axis:
+    """Return the axis of `batch_size`, which states whose samples it counts where all arms count alike."""
+    scopes = values_of(arms, "batch_scope")
+    of_whom = OF_WHOM.get(scopes[0], "") if len(scopes) == 1 else ""
+    return Axis(f"batch size{of_whom} (samples)", "log2")
 
 
 def spread(axis: Axis, shown: Sequence[Series]) -> Axis:
@@ -154,17 +176,6 @@ def with_categories(panel: Panel) -> Panel:
     return replace(panel, x=Axis(panel.x.label, categories=tuple(map(number, places))), series=tuple(series))
 
 
-def meanings(runs: "pd.DataFrame") -> tuple[str, ...]:
+def meanings(arms: Iterable[Arm]) -> tuple[str, ...]:
     """Say what the batch was in the ways of scaling that occur."""
-    scopes = set(runs["batch_scope"].dropna())
-    return tuple(text for scope, text in MEANINGS.items() if scope in scopes)
-
-
-def is_emulated(runs: "pd.DataFrame") -> "pd.Series[bool]":
-    """Whether each run was not on representative hardware."""
-    return runs["emulated"].fillna("") != ""
-
-
-def reasons(runs: "pd.DataFrame") -> str:
-    """Return all reasons why runs are emulated, joined by `;`; empty where none is."""
-    return emulation(runs["emulated"].dropna())
+    return tuple(text for scope, text in MEANINGS.items() if scope in values_of(arms, "batch_scope"))

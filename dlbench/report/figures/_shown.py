@@ -1,18 +1,14 @@
-"""Which panels and runs a chart shows, and the notes on those that it cannot show or compare."""
+"""Which arms and panels a chart shows, how they are called, and the notes on those that it cannot show or compare."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
-from dlbench.analysis.arms import unsteady
+from dlbench.analysis.arms import Arm
 from dlbench.analysis.formatting import counted, listed
+from dlbench.analysis.groups import groups
 from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 from dlbench.report.chart import Axis, MissingRowsError, Panel
-from dlbench.report.figures._rows import identities, numbers
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 RATE = "samples_per_s"
 RATE_AXIS = Axis("steady throughput (samples/s)", low=0.0)
@@ -22,14 +18,47 @@ FLAGS = {
     "unsteady": "had a rate that was not steady",
 }
 WINDOW = f"a timed window of at least {MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s"
+# Where arms saw different amounts of work, their samples stand beside their times; below this share they are alike.
+SEEN, ALIKE = "samples_seen", 0.01
+UNEQUAL = "The arms saw unequal numbers of samples."
 
 
-def flagged(runs: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the runs with the column `flags`: the words of FLAGS that hold of each run's rate, joined by `;`."""
-    holds = {"extended": numbers(runs, "extended_steps") > 0, "unsteady": unsteady(runs)}
-    rows = zip(*holds.values(), strict=True)
-    flags = [";".join(word for word, holds_here in zip(holds, row, strict=True) if holds_here) for row in rows]
-    return runs.assign(flags=flags)
+def identities(arms: Iterable[Arm]) -> frozenset[tuple[str, str]]:
+    """Return study and run_id of each run, as `Chart.runs` holds them."""
+    return frozenset((row["study"], row["run_id"]) for arm in arms for row in arm.rows)
+
+
+def in_chart(arms: Iterable[Arm], columns: Iterable[str]) -> frozenset[tuple[str, str]]:
+    """Return the runs in a chart of these columns, as `Chart.runs` holds them: those with a value, and failed ones."""
+    names = list(columns)
+    rows = (row for arm in arms for row in arm.rows)
+    return frozenset(
+        (row["study"], row["run_id"])
+        for row in rows
+        if row["status"] != Status.COMPLETED or any(row.get(name) is not None for name in names)
+    )
+
+
+def label(arm: Arm) -> str:
+    """Return the label of an arm; that of several workers says their strategy."""
+    strategy = arm.get("strategy") or ""
+    is_said = arm.baseline or arm.is_alone or strategy in arm.label
+    return arm.label if is_said else f"strategy={strategy} {arm.label}"
+
+
+def synthetic_note(arms: Iterable[Arm]) -> tuple[str, ...]:
+    """Say how many runs are left out because they trained on random numbers; nothing where none is."""
+    left_out = sum(len(arm.rows) for arm in arms if not arm.scores_mean_something)
+    text = (
+        f"{counted(left_out, 'run')} on synthetic input left out: losses and accuracies of random numbers mean nothing."
+    )
+    return (text,) if left_out else ()
+
+
+def sees_unequally(arms: Iterable[Arm]) -> bool:
+    """Whether completed runs of one model and data set saw numbers of samples that differ by more than ALIKE."""
+    by_task = [[seen for arm in alike for seen in arm.values(SEEN)] for _, alike in groups(arms, ("model", "dataset"))]
+    return any(max(seen) > (1 + ALIKE) * min(seen) for seen in by_task if seen)
 
 
 def compares(panel: Panel, least: int = 2) -> bool:
@@ -38,57 +67,26 @@ def compares(panel: Panel, least: int = 2) -> bool:
     return max(marks.values(), default=0) >= least
 
 
-def in_chart(runs: "pd.DataFrame", columns: Sequence[str]) -> frozenset[tuple[str, str]]:
-    """Return who is in a chart of these columns, as `Chart.runs` holds them: runs with a value, and failed ones."""
-    failed = (runs["status"] != Status.COMPLETED).astype(bool)
-    return identities(runs[failed | runs[list(columns)].notna().any(axis=1)])
-
-
-def with_rate(completed: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the completed runs that have steady samples/s.
-
-    Raises:
-        MissingRowsError: No run is completed, or none has a rate.
-    """
-    if completed.empty:
-        raise MissingRowsError("needs completed runs with steady samples/s; no run is completed")
-    found = completed[completed[RATE].notna()]
-    if found.empty:
-        raise MissingRowsError(
-            f"needs completed runs with steady samples/s: {WINDOW} (`extend_window: true` steps on until it is)"
-        )
-    return found
-
-
-def needs_two(what: str, found: Iterable[object]) -> MissingRowsError:
+def needs_two(what: str, names: Sequence[str]) -> MissingRowsError:
     """Return the error that there are no completed runs with two values of something and equal in all else.
 
     Args:
-        what: Completed runs of what, such as `completed runs at two or more batch sizes`.
-        found: The values that completed runs have.
+        what: Completed runs of what, such as `completed runs of two or more arms`.
+        names: The values that completed runs have.
     """
-    values = list(found)
-    if not values:
+    if not names:
         return MissingRowsError(f"needs {what}; no run is completed")
-    if len(values) == 1:
-        return MissingRowsError(f"needs {what}; {_there_are(values)}")
+    if len(names) == 1:
+        return MissingRowsError(f"needs {what}; there is {names[0]} only")
     return MissingRowsError(
-        f"needs {what} that are equal in all else; {_there_are(values)}, but other settings differ too"
+        f"needs {what} that are equal in all else; there are {listed(names)}, but other settings differ too"
     )
 
 
-def _there_are(values: Iterable[object]) -> str:
-    """Return what there is, for the end of a sentence: `there is 32 only`, `there are 32, 64`, `there is none`."""
-    words = [str(value) for value in values]
-    if not words:
-        return "there is none"
-    return f"there is {words[0]} only" if len(words) == 1 else f"there are {listed(words)}"
-
-
-def rate_note(runs: "pd.DataFrame") -> tuple[str, ...]:
-    """Say how many completed runs have no steady samples/s, and why; nothing where all have. Each run counts once."""
-    completed = runs[runs["status"] == Status.COMPLETED].drop_duplicates(["study", "run_id"])
-    without = int(completed[RATE].isna().sum())
+def rate_note(arms: Iterable[Arm]) -> tuple[str, ...]:
+    """Say how many completed runs have no steady samples/s, and why; nothing where all have."""
+    completed = [row for arm in arms for row in arm.completed]
+    without = sum(row.get(RATE) is None for row in completed)
     of = counted(len(completed), "run")
     text = f"{without} of {of} that completed without steady samples/s: a rate needs {WINDOW}."
     return (text,) if without else ()

@@ -1,53 +1,43 @@
-"""Runs that had a target: what they reached, and what those that did not had come to when they ended."""
+"""Arms that had a target: what their runs reached, and what those that did not had come to when they ended."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dlbench.analysis.arms import Arm
 from dlbench.analysis.formatting import counted
+from dlbench.analysis.groups import values_of
 from dlbench.report.chart import MissingRowsError
-from dlbench.report.figures._rows import is_completed, learned, numbers, synthetic_note
+from dlbench.report.figures._shown import synthetic_note
+from dlbench.report.lines import ended
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from dlbench.report.data import ReportData
 
 # Settings that say what a run was to reach.
 TARGET = ("target_metric", "target_value")
-# By column of what is reached: the column of what a run that did not reach it had come to when it ended.
-ENDS = {"time_to_target_s": "train_time_s", "epochs_to_target": "epochs_completed"}
+TIME, EPOCHS = "time_to_target_s", "epochs_to_target"
 
 
-def ended(reached: str) -> str:
-    """Return the name of the column that `with_ends` adds for one of ENDS."""
-    return f"{reached}.ended"
+def with_ends(arms: Iterable[Arm]) -> list[Arm]:
+    """Return the arms that had a target and could reach it, with the columns `ended(TIME)` and `ended(EPOCHS)`.
 
-
-def with_target(runs: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the runs that had a target, those on synthetic input too."""
-    return runs[runs["target_value"].notna()]
-
-
-def with_ends(runs: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the runs that had a target and could reach it, with a column `ended(NAME)` beside each of ENDS.
-
-    It holds what a completed run that did not reach the target had come to; the cells of all others are empty, and so
-    are those of NAME where a run did not complete.
+    They hold what a run that did not reach the target had come to, and None for all others.
 
     Raises:
         MissingRowsError: No run had a target, or none of them completed.
     """
-    found = learned(with_target(runs))
-    if found.empty:
+    aimed = [arm for arm in arms if arm.get("target_value") is not None and arm.scores_mean_something]
+    if not aimed:
         raise MissingRowsError(
             "needs a target: set `target: {metric: validation_accuracy, value: 0.9}` in the scenario"
         )
-    completed = is_completed(found)
-    if not completed.any():
+    if not any(arm.completed for arm in aimed):
         raise MissingRowsError("needs completed runs that had a target")
-    late = completed & found["time_to_target_s"].isna()
-    reached = {name: numbers(found, name).where(completed) for name in ENDS}
-    return found.assign(**reached, **{ended(name): numbers(found, end).where(late) for name, end in ENDS.items()})
+    ends = {
+        ended(TIME): lambda row: row.get("train_time_s") if row.get(TIME) is None else None,
+        ended(EPOCHS): lambda row: row.get("epochs_completed") if row.get(TIME) is None else None,
+    }
+    return [arm.having(**ends) for arm in aimed]
 
 
 def target_name(values: Mapping[str, Any]) -> str:
@@ -57,24 +47,24 @@ def target_name(values: Mapping[str, Any]) -> str:
     return f"{metric.replace('_', ' ')} of {bound} {values['target_value']:g}"
 
 
-def end_notes(runs: "pd.DataFrame") -> tuple[str, ...]:
+def end_notes(arms: Sequence[Arm]) -> tuple[str, ...]:
     """Say how many runs of `with_ends` did not reach the target, how they count, and how finely the moment is known."""
-    late = int(runs[ended("time_to_target_s")].notna().sum())
-    everyone = late + int(runs["time_to_target_s"].notna().sum())
+    completed = [row for arm in arms for row in arm.completed]
+    late, reached = (sum(row.get(name) is not None for row in completed) for name in (ended(TIME), TIME))
     notes = []
     if late:
         notes.append(
-            f"{counted(late, 'run')} of {everyone} that completed ended before the target: shown as at least what they "
-            "had come to, and later than all others in medians. An arm has no median where half of its runs or more "
-            "did."
+            f"{counted(late, 'run')} of {late + reached} that completed ended before the target: shown as at least "
+            "what they had come to, and later than all others in medians. An arm has no median where half of its runs "
+            "or more did."
         )
-    intervals = runs["evaluate_every"].dropna().unique().tolist()
+    intervals = values_of(arms, "evaluate_every")
     if intervals and max(intervals) > 1:
         notes.append(f"The target is looked for at evaluations alone: every {max(intervals)} epochs.")
     return tuple(notes)
 
 
-def target_notes(data: "ReportData", runs: "pd.DataFrame") -> Iterator[str]:
+def target_notes(data: "ReportData", arms: Sequence[Arm]) -> Iterator[str]:
     """Say how the runs that were late count, and which of all are left out because they cannot have reached it."""
-    yield from end_notes(runs)
-    yield from synthetic_note(with_target(data.runs))
+    yield from end_notes(arms)
+    yield from synthetic_note(arm for arm in data.arms if arm.get("target_value") is not None)

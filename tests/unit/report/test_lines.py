@@ -8,9 +8,10 @@ import pytest
 from dlbench.analysis.groups import ALONE, is_shared
 from dlbench.report.chart import Axis, Panel, Role
 from dlbench.report.data import ReportData
-from dlbench.report.lines import MOST_SERIES, Part, has_several, parts, series
+from dlbench.report.lines import MOST_SERIES, Part, ended, has_several, parts, series
 from tests.unit.report.figures.makers import base_line, repeats, report_data, run
 
+TIME = "time_to_target_s"
 BATCH, RATE = Axis("batch size", "log2"), Axis("samples/s")
 
 
@@ -21,7 +22,7 @@ def numbered(tmp_path: Path, *rows: dict[str, object]) -> ReportData:
 
 
 def panels(found: ReportData) -> list[Panel]:
-    made = [(part, series(part, "batch_size", "samples_per_s")) for part in parts(found.runs, x="batch_size")]
+    made = [(part, series(part, "batch_size", "samples_per_s")) for part in parts(found.arms, x="batch_size")]
     return [Panel(part.title, BATCH, RATE, lines) for part, lines in made]
 
 
@@ -95,15 +96,15 @@ def test_more_series_than_can_be_told_apart_become_panels(tmp_path: Path) -> Non
         for strategy in ("mpi", "horovod", "mirrored")
         for w in (1, 2, 4)
     ]
-    found = parts(numbered(tmp_path, *rows).runs, x="batch_size")
+    found = parts(numbered(tmp_path, *rows).arms, x="batch_size")
     assert len(found) == 3
     assert all(len(series(part, "batch_size", "samples_per_s")) <= MOST_SERIES for part in found)
-    assert sum(len(part.runs) for part in found) == len(rows)
+    assert sum(len(part.arms) for part in found) == len(rows)
 
 
 def test_what_nobody_measured_has_no_series(tmp_path: Path) -> None:
     found = numbered(tmp_path, {"samples_per_s": 1.0})
-    (part,) = parts(found.runs, x="batch_size")
+    (part,) = parts(found.arms, x="batch_size")
     assert series(part, "batch_size", "energy_j") == ()
 
 
@@ -113,9 +114,8 @@ def test_what_a_base_line_shares_with_its_arms(key: str, shared: bool) -> None:
 
 
 def part_of(*rows: dict[str, Any], tmp_path: Path, keys: tuple[str, ...] = ()) -> Part:
-    runs = report_data(*rows, tmp_path=tmp_path).runs
-    late = runs["train_time_s"].where(runs["time_to_target_s"].isna())
-    return Part("", runs.assign(late=late), keys)
+    late = {ended(TIME): lambda row: row.get("train_time_s") if row.get(TIME) is None else None}
+    return Part("", tuple(arm.having(**late) for arm in report_data(*rows, tmp_path=tmp_path).arms), keys)
 
 
 def test_every_run_is_a_point_or_has_ended_or_failed(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_every_run_is_a_point_or_has_ended_or_failed(tmp_path: Path) -> None:
         run(batch_size=8, repeat=3, status="stalled"),
         *repeats(2, batch_size=16, time_to_target_s=[None, None], train_time_s=[7.0, 8.0]),
     ]
-    (line,) = series(part_of(*rows, tmp_path=tmp_path), "batch_size", "time_to_target_s", "late")
+    (line,) = series(part_of(*rows, tmp_path=tmp_path), "batch_size", TIME)
     first, second = line.marks
     assert (first.x, sorted(first.points), first.ended, first.num_failed) == (8, [1, 3], (9.5,), 1)
     assert first.interval is not None
@@ -138,7 +138,7 @@ def test_censored_emulated_runs_and_base_lines_stay_apart(tmp_path: Path) -> Non
         run(time_to_target_s=None, train_time_s=5.0, workers=2, emulated="simulated", run_id="other-r0"),
         *base_line(time_to_target_s=4.0),
     ]
-    found = series(part_of(*rows, tmp_path=tmp_path), "workers", "time_to_target_s", "late")
+    found = series(part_of(*rows, tmp_path=tmp_path), "workers", TIME)
     assert [(one.role, one.emulated, one.marks[0].points, one.marks[0].ended) for one in found] == [
         (Role.MEASURED, "", (2,), ()),
         (Role.MEASURED, "simulated", (), (5,)),
@@ -148,7 +148,7 @@ def test_censored_emulated_runs_and_base_lines_stay_apart(tmp_path: Path) -> Non
 
 def test_an_arm_of_which_none_reached_it_is_not_lost(tmp_path: Path) -> None:
     rows = [run(strategy="mpi", time_to_target_s=2.0), run(strategy="horovod", time_to_target_s=None, train_time_s=3.0)]
-    found = series(part_of(*rows, tmp_path=tmp_path, keys=("strategy",)), "workers", "time_to_target_s", "late")
+    found = series(part_of(*rows, tmp_path=tmp_path, keys=("strategy",)), "workers", TIME)
     assert {one.label: (one.marks[0].points, one.marks[0].ended) for one in found} == {
         "horovod": ((), (3,)),
         "mpi": ((2,), ()),

@@ -114,7 +114,7 @@ def _check_mark(mark: Mark, expected: object, where: str) -> None:
 def check(made: Chart, found: ReportData) -> None:
     """Assert what holds of every chart: real runs, marks in order, finite numbers, medians within their intervals."""
     assert made.runs
-    assert made.runs <= set(zip(found.runs["study"], found.runs["run_id"], strict=True))
+    assert made.runs <= {(row["study"], row["run_id"]) for row in found.runs}
     assert made.panels
     assert len({(panel.title, panel.x.label, panel.y.label) for panel in made.panels}) == len(made.panels)
     assert made.title

@@ -92,14 +92,13 @@ def test_many_lines_over_a_further_axis_are_split_by_another_setting(tmp_path: P
 
 
 def test_conditions_are_said_in_words(tmp_path: Path) -> None:
-    runs = report_data(*({"communicator.bandwidth_bytes_per_s": size} for size in (1e5, 1e6)), tmp_path=tmp_path).runs
+    arms = report_data(*({"communicator.bandwidth_bytes_per_s": size} for size in (1e5, 1e6)), tmp_path=tmp_path).arms
     for values, expected in (
         ({"communicator.bandwidth_bytes_per_s": 1e5, "communicator.slow_workers": 1}, "slow network, one straggler"),
         ({"communicator.bandwidth_bytes_per_s": 1e6, "communicator.slow_workers": 0}, "fast network, no straggler"),
         ({"communicator.slow_workers": 3, "batch_size": 8}, "3 stragglers, batch 8"),
         ({"learning_rate_base": 0.1, "communicator.latency_s": 0.002}, "learning rate 0.1, latency 0.002 s"),
     ):
-        assert condition_text(values, runs) == expected
-    alone = runs[:1]
-    assert condition_text({"communicator.bandwidth_bytes_per_s": 1e5}, alone) == "bandwidth 100,000 bytes/s"
+        assert condition_text(values, arms) == expected
+    assert condition_text({"communicator.bandwidth_bytes_per_s": 1e5}, arms[:1]) == "bandwidth 100,000 bytes/s"
     assert setting_name("communicator.bandwidth_bytes_per_s") == "bandwidth (bytes/s)"

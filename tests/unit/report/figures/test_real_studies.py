@@ -6,7 +6,7 @@ from statistics import median
 
 import pytest
 
-from dlbench.analysis.arms import MOST_DRIFT, arms
+from dlbench.analysis.arms import MOST_DRIFT
 from dlbench.report.chart import Role
 from dlbench.report.figures import learning_curves
 from dlbench.report.figures._table import TABLE
@@ -79,8 +79,7 @@ def test_efficiency_is_that_of_the_arms(name: str, num_panels: int) -> None:
     found = study(name)
     made = TABLE["efficiency"].chart(found)
     assert len(made.panels) == num_panels
-    rows = found.runs.astype(object).where(found.runs.notna(), None).to_dict("records")
-    intervals = [arm.efficiency for arm in arms(rows) if arm.efficiency]
+    intervals = [arm.efficiency for arm in found.arms if arm.efficiency]
     series = [one for each in made.panels for one in each.series if one.role is Role.MEASURED]
     marks = [mark for one in series for mark in one.marks if mark.interval]
     assert sorted(mark.interval.value for mark in marks) == sorted(one.value for one in intervals)

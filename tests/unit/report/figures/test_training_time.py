@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dlbench.report.figures._rows import UNEQUAL
+from dlbench.report.figures._shown import UNEQUAL
 from dlbench.report.figures._table import TABLE
 from dlbench.report.lines import ALONE
 from tests.unit.report.figures.cases import Case, check_cases, drawn, see
