@@ -165,7 +165,7 @@ def _notes(arms: Sequence[Arm]) -> tuple[str, ...]:
         notes.append(f"emulated: {reasons.replace(';', ', ')}, all arms")
     if scopes := {arm.batch_scope for arm in arms if arm.efficiency and arm.batch_scope}:
         held = "; ".join(f"of {SCALING[scope]}" for scope in sorted(scopes))
-        text = f"steady samples/s of one worker / steady samples/s of {ALONE}"
+        text = f"steady samples/s of each worker / steady samples/s of {ALONE}"
         notes.append(f"efficiency: {text}, at the same batch size {held}")
     if any(short_rate(arm.completed) for arm in arms):
         notes.append(f"~ before a rate: {NOTE}")

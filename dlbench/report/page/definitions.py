@@ -37,7 +37,7 @@ WORDS = (
 )
 OF_EFFICIENCY = Definition(
     MEASURES[EFFICIENCY],
-    f"Steady throughput of one worker / that of {ALONE}. At a batch size of each worker it is that of weak "
+    f"Steady throughput of each worker / that of {ALONE}. At a batch size of each worker it is that of weak "
     "scaling, at one of all workers that of strong scaling.",
 )
 

@@ -75,7 +75,7 @@ def test_arms_with_a_value_each_of_several_settings_are_thinned(tmp_path):
 
 def test_pages_say_what_charts_and_tables_leave_out(grid, monkeypatch):
     monkeypatch.setattr("dlbench.report.page.runs_table.MOST_ROWS", 7)
-    monkeypatch.setattr("dlbench.report.page.arms.MOST_ARMS", 5)
+    monkeypatch.setattr("dlbench.report.page.content.MOST_ARMS", 5)
     note = thinned(grid).note
     content = _content(grid, note, ReportFiles())
     assert len(table(grid).rows) == 7
