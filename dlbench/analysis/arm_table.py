@@ -35,22 +35,11 @@ NOTES = {
 }
 
 
-@dataclass(frozen=True)
-class Spread:
-    """How a cell says what chance may have done.
-
-    Attributes:
-        words: What the title says of it.
-        written: Writes a median with it.
-    """
-
-    words: str
-    written: Callable[[Unit, Interval], str]
-
-
-INTERVALS = Spread("Median [interval that covers at least {}%]", Unit.with_ends)
+# How a cell says what chance may have done: what the title says of it, and what writes a median with it.
+Spread = tuple[str, Callable[[Unit, Interval], str]]
+INTERVALS: Spread = ("Median [interval that covers at least {}%]", Unit.with_ends)
 # Narrower, for a terminal.
-MARGINS = Spread("Median ± the farther end of the interval that covers at least {}%", Unit.with_margin)
+MARGINS: Spread = ("Median ± the farther end of the interval that covers at least {}%", Unit.with_margin)
 
 
 @dataclass(frozen=True)
@@ -105,7 +94,7 @@ def arm_table(arms: Sequence[Arm], spread: Spread = INTERVALS) -> ArmTable:
     covered = [one.coverage for own in measured for one in own.values() if one and one.coverage]
     title = "One completed repeat of each arm: nothing is known of chance"
     if covered:
-        title = f"{spread.words.format(math.floor(100 * min(covered)))} of n completed repeats"
+        title = f"{spread[0].format(math.floor(100 * min(covered)))} of n completed repeats"
     return ArmTable(title, columns, _notes(arms), frozenset(texts))
 
 
@@ -146,7 +135,8 @@ def _cell(arm: Arm, metric: str, interval: Interval | None, unit: Unit, spread: 
         return short_rate(arm.completed) if metric == RATE else ""
     if math.isinf(interval.value):
         return "not reached"
-    text = spread.written(unit, interval)
+    _, written = spread
+    text = written(unit, interval)
     if metric == TIME_TO_TARGET and not all(map(math.isfinite, arm.comparable(metric).values())):
         return f"{text} ({_reached(arm)} reached)"
     return text + marks(arm.completed) if metric == RATE else text

@@ -1,7 +1,7 @@
 """The order in which a person reads the arms of a study: as the scenario writes its axes, not as runs were executed."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dlbench.scenario.expand.arms import is_shared
@@ -14,12 +14,12 @@ FIRST = -1
 
 def reading_order(scenario: Scenario, runs: Iterable[RunSpec]) -> list[str]:
     """Return the names of a study's arms, the last axis fastest, each base line before the arms of its group."""
-    written = _places(scenario)
-    places = {key: {value: place for place, value in enumerate(dict.fromkeys(written[key]))} for key in written}
-    ranks: dict[str, tuple[int, ...]] = {}
-    for run in runs:
-        ranks.setdefault(arm_name(run.run_id), (*(_rank(run, key, places[key]) for key in places), not run.baseline))
-    return sorted(ranks, key=ranks.__getitem__)
+    places = {key: list(dict.fromkeys(values)) for key, values in _places(scenario).items()}
+
+    def rank(run: RunSpec) -> tuple[int, ...]:
+        return (*(_rank(run, key, values) for key, values in places.items()), not run.baseline)
+
+    return list(dict.fromkeys(arm_name(run.run_id) for run in sorted(runs, key=rank)))
 
 
 def _places(scenario: Scenario) -> dict[str, list[str]]:
@@ -34,12 +34,12 @@ def _places(scenario: Scenario) -> dict[str, list[str]]:
     return places
 
 
-def _rank(run: RunSpec, key: str, places: Mapping[str, int]) -> int:
+def _rank(run: RunSpec, key: str, places: Sequence[str]) -> int:
     """Return a run's place on one axis: values from `base` come last, what a base line has of its own first."""
     if run.baseline and not is_shared(key):
         return FIRST
     value = _text(run.axes.get(key))
-    return places.get(value, len(places))
+    return places.index(value) if value in places else len(places)
 
 
 def _text(value: Any) -> str:

@@ -3,7 +3,7 @@
 from dlbench.analysis.arm_table import ArmTable
 from dlbench.report.markdown import escaped, picture, table
 from dlbench.report.page.content import Content, RenderedFigure
-from dlbench.report.page.failures import MOST_FAILURES
+from dlbench.report.page.failures import MOST_FAILURES, failures
 from dlbench.report.page.html import environment
 
 TEMPLATE = "report.md.j2"
@@ -18,7 +18,11 @@ def markdown(content: Content) -> str:
     templates = environment()
     templates.filters |= {"cut": escaped, "whole": lambda text: escaped(text, WHOLE)}
     return templates.get_template(TEMPLATE).render(
-        content=content, arm_lines=_arm_lines, picture_of=_picture_of, most_failures=MOST_FAILURES
+        content=content,
+        failures=failures(content.data),
+        most_failures=MOST_FAILURES,
+        arm_lines=_arm_lines,
+        picture_of=_picture_of,
     )
 
 

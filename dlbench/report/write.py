@@ -80,11 +80,10 @@ def write_report(
     names, made, charted = _names(request), ReportFiles(), thinned(data)
     report_progress = progress or (lambda done, total: None)
     report_progress(0, len(names))
-    figures = _figures(data, charted.data, names, request, made)
+    figures: Iterable[tuple[RenderedFigure, Chart]] = _figures(data, charted.data, names, request, made)
     if request.figures:
-        figures = iter(list(figures))
-        if made.left_out:
-            name, reason = made.left_out[0]
+        figures = list(figures)
+        for name, reason in made.left_out:
             raise UserError(f"the figure {name} cannot be drawn: {reason}")
     try:
         files.make_folder(request.output)

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from dlbench.analysis.arms import TIME_TO_TARGET, Arm
+from dlbench.analysis.statistics.intervals import Interval
 from dlbench.plugins import Options
 from dlbench.records.files import write_text
 from dlbench.report.data import ReportData, StudyData
@@ -87,18 +88,13 @@ def arm_document(arm: Arm) -> ArmDocument:
         baseline=arm.baseline,
         emulated=[reason for reason in arm.emulated.split(";") if reason],
         completed=arm.n,
-        metrics={
-            name: Spread(
-                median=interval.value if _is_known(interval.value) else None,
-                low=interval.low,
-                high=interval.high,
-                coverage=interval.coverage,
-                n=interval.n,
-            )
-            for name, interval in intervals.items()
-            if interval is not None
-        },
+        metrics={name: _spread(interval) for name, interval in intervals.items() if interval is not None},
     )
+
+
+def _spread(interval: Interval) -> Spread:
+    median = interval.value if _is_known(interval.value) else None
+    return Spread(median=median, low=interval.low, high=interval.high, coverage=interval.coverage, n=interval.n)
 
 
 def _is_known(value: Any) -> bool:

@@ -108,7 +108,7 @@ def _write(client: "MlflowClient", experiment: str, run: ExportedRun) -> None:
     from mlflow.entities import Param
 
     began = _ms(run.began_s)
-    made = client.create_run(experiment, start_time=began, tags=dict(_tags(run)), run_name=run.run_id)
+    made = client.create_run(experiment, start_time=began, tags=_tags(run), run_name=run.run_id)
     # A value that is too long for MLflow is refused; lists of filters and the like are never so long.
     client.log_batch(made.info.run_id, params=[Param(name, str(value)) for name, value in run.settings.items()])
     metrics = list(_metrics(run))
@@ -119,14 +119,11 @@ def _write(client: "MlflowClient", experiment: str, run: ExportedRun) -> None:
     client.set_terminated(made.info.run_id, end, _ms(run.ended_s) or began or 0)
 
 
-def _tags(run: ExportedRun) -> Iterator[tuple[str, str]]:
-    yield RUN_TAG, run.run_id
-    yield ATTEMPT_TAG, str(run.row["attempt"])
-    for name in _TAGS:
-        if run.row.get(name) is not None:
-            yield f"dlbench.{name}", shorten(str(run.row[name]))
-    if run.hostname:
-        yield "dlbench.hostname", run.hostname
+def _tags(run: ExportedRun) -> dict[str, str]:
+    facts = {name: shorten(str(run.row[name])) for name in _TAGS if run.row.get(name) is not None}
+    facts |= {"hostname": run.hostname} if run.hostname else {}
+    tags = {f"dlbench.{name}": fact for name, fact in facts.items()}
+    return {RUN_TAG: run.run_id, ATTEMPT_TAG: str(run.row["attempt"]), **tags}
 
 
 def _metrics(run: ExportedRun) -> Iterator["Metric"]:

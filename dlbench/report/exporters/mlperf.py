@@ -113,8 +113,7 @@ def _timeline(run: ExportedRun, began: float) -> Iterator[Event]:
     for epoch in run.epochs:
         if epoch.ended_s is not None:
             taken = None if is_beside else epoch.row.get("evaluation_time_s")
-            yield from _epoch(epoch, epoch.ended_s, before, run.first_step_s)
-            yield from _evaluation(epoch, epoch.ended_s, taken)
+            yield from _epoch(epoch, epoch.ended_s, before, run.first_step_s, taken)
             stopped = epoch.ended_s + (taken or 0)
         before = epoch.row
     if stopped is not None:
@@ -124,8 +123,11 @@ def _timeline(run: ExportedRun, began: float) -> Iterator[Event]:
         yield Event(_END, "run_stop", stopped, metadata={"status": "aborted" if is_missed else "success", **target})
 
 
-def _epoch(epoch: Epoch, end: float, before: Row, first_step: float) -> Iterator[Event]:
-    """Yield an epoch by the clock of the first worker, which stands while it evaluates or writes."""
+def _epoch(epoch: Epoch, end: float, before: Row, first_step: float, evaluation: float | None) -> Iterator[Event]:
+    """Yield an epoch by the clock of the first worker, which stands while it evaluates or writes.
+
+    Its evaluation follows at once, its score alone where the time of the evaluation is not known.
+    """
     where = {"epoch_num": epoch.number}
     trained, earlier = epoch.row.get("train_time_s"), before.get("train_time_s")
     if before.get("ended_at_s") is None:
@@ -133,17 +135,12 @@ def _epoch(epoch: Epoch, end: float, before: Row, first_step: float) -> Iterator
     elif trained is not None and earlier is not None:
         yield Event(_START, "epoch_start", end - (trained - earlier), metadata=where)
     yield Event(_END, "epoch_stop", end, metadata=where)
-
-
-def _evaluation(epoch: Epoch, end: float, taken: float | None) -> Iterator[Event]:
-    """Yield an evaluation, which follows its epoch at once; its score alone where its time is not known."""
-    where = {"epoch_num": epoch.number}
-    if taken is not None:
+    if evaluation is not None:
         yield Event(_START, "eval_start", end, metadata=where)
     if column := next((column for column in QUALITY if epoch.row.get(column) is not None), ""):
-        yield Event(_POINT, f"eval_{BUILT_IN[column].score}", end + (taken or 0), epoch.row[column], where)
-    if taken is not None:
-        yield Event(_END, "eval_stop", end + taken, metadata=where)
+        yield Event(_POINT, f"eval_{BUILT_IN[column].score}", end + (evaluation or 0), epoch.row[column], where)
+    if evaluation is not None:
+        yield Event(_END, "eval_stop", end + evaluation, metadata=where)
 
 
 def _known(row: Row, *names: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dlbench.errors import UserError, shorten
 from dlbench.plugins import Options
@@ -14,14 +14,19 @@ from dlbench.regular_file import require_kind
 from dlbench.report.data import ReportData
 from dlbench.report.exporters._runs import ExportedRun, distinct_name, runs_of
 
-if TYPE_CHECKING:
-    from wandb import Settings
-
 OPTIONS = Options
 PACKAGE = "wandb"
 # The folder that wandb makes in the one it is given.
 FOLDER = "wandb"
 _CONFIG = ("run_id", "attempt", "label", "status", "reason", "repeat", "seed", "emulated")
+
+# Nothing is recorded of the machine and the folder that the export is made on.
+_SETTINGS = {
+    **dict.fromkeys(("silent", "disable_git", "disable_code", "disable_job_creation"), True),
+    **dict.fromkeys(("x_disable_meta", "x_disable_stats", "x_disable_machine_info"), True),
+    **dict.fromkeys(("save_code", "x_save_requirements"), False),
+    "console": "off",
+}
 
 
 def export(data: ReportData, output: Path) -> list[Path]:
@@ -60,7 +65,7 @@ def _write(run: ExportedRun, name: str, output: Path) -> Path:
         config=dict(_config(run)),
         dir=str(output),
         mode="offline",
-        settings=_settings(run),
+        settings={**_SETTINGS, "host": run.hostname or "unknown"},
     )
     for epoch in run.epochs:
         moment = {} if epoch.ended_s is None else {"_timestamp": epoch.ended_s}
@@ -68,25 +73,6 @@ def _write(run: ExportedRun, name: str, output: Path) -> Path:
     made.summary.update(dict(run.results))
     made.finish(exit_code=0 if run.row["status"] == Status.COMPLETED else 1)
     return Path(made.settings.sync_dir)
-
-
-def _settings(run: ExportedRun) -> "Settings":
-    """Return settings with which nothing is recorded of the machine and the folder that the export is made on."""
-    import wandb
-
-    return wandb.Settings(
-        silent=True,
-        console="off",
-        disable_git=True,
-        disable_code=True,
-        save_code=False,
-        disable_job_creation=True,
-        host=run.hostname or "unknown",
-        x_disable_meta=True,
-        x_disable_stats=True,
-        x_disable_machine_info=True,
-        x_save_requirements=False,
-    )
 
 
 def _config(run: ExportedRun) -> Iterator[tuple[str, Any]]:

@@ -14,10 +14,7 @@ from dlbench.analysis.formatting import counted, listed
 from dlbench.records.outcome import Status
 from dlbench.report.answers import metrics_of
 from dlbench.report.data import ReportData, StudyData
-from dlbench.report.page.definitions import Definition, definitions
-from dlbench.report.page.failures import Failure, failures
-from dlbench.report.page.machines import Machine, machines, unsteady
-from dlbench.report.page.runs_table import Table, table
+from dlbench.report.page.machines import unsteady
 
 if TYPE_CHECKING:
     from dlbench.report.references import ClaimResult
@@ -138,37 +135,16 @@ class Content:
             arms[str(arm.study)] += [arm] * bool(arm.completed)
         return tuple((study, arm_table(own[:MOST_ARMS]), len(own)) for study, own in arms.items() if own)
 
-    @cached_property
-    def runs(self) -> Table:
-        """The table of runs."""
-        return table(self.data)
-
-    @cached_property
-    def failures(self) -> list[Failure]:
-        """The attempts that did not complete."""
-        return failures(self.data)
-
-    @cached_property
-    def machines(self) -> tuple[Machine, ...]:
-        """What is known of the machines."""
-        return machines(self.data)
-
-    @cached_property
-    def definitions(self) -> tuple[Definition, ...]:
-        """What the numbers mean."""
-        return definitions(heading.name for heading in self.runs.headings)
-
 
 def _runs(study: StudyData, data: ReportData) -> str:
     runs = [row for row in data.runs if row["study"] == study.name]
     ended = Counter(row["status"] for row in runs)
-    others = [f"{ended[status]} {status}" for status in Status if status is not Status.COMPLETED and status in ended]
     emulated = sum(bool(row.get("emulated")) for row in runs)
     attempts = len(study.attempts)
     parts = [
         f"{counted(len(runs), 'run')}: {ended[Status.COMPLETED]} completed",
-        *others,
-        *([f"{emulated} emulated"] if emulated else []),
-        *([counted(attempts, "attempt")] if attempts != len(runs) else []),
+        *(f"{ended[status]} {status}" for status in Status if status is not Status.COMPLETED and status in ended),
+        f"{emulated} emulated" if emulated else "",
+        counted(attempts, "attempt") if attempts != len(runs) else "",
     ]
-    return ", ".join(parts)
+    return ", ".join(filter(None, parts))

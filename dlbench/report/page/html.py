@@ -7,17 +7,15 @@ policy forbids every script but the one it holds. Pictures alone are taken as th
 import base64
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
 from dlbench.report.formatting import readable
 from dlbench.report.page.content import Content
-from dlbench.report.page.failures import MOST_FAILURES, key_of
-
-if TYPE_CHECKING:
-    from dlbench.report.references import ClaimResult
+from dlbench.report.page.failures import MOST_FAILURES, failures, key_of
+from dlbench.report.page.machines import machines
+from dlbench.report.page.runs_table import table
 
 HERE = Path(__file__).parent
 TEMPLATE, STYLE, SCRIPT = "page.html.j2", "page.css", "page.js"
@@ -26,18 +24,18 @@ TEMPLATE, STYLE, SCRIPT = "page.html.j2", "page.css", "page.js"
 def render(content: Content) -> str:
     """Return the page: the same content gives the same text."""
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in (STYLE, SCRIPT))
-    verdicts: dict[str, list[ClaimResult]] = {}
-    for verdict in content.judged:
-        verdicts.setdefault(verdict.reference, []).append(verdict)
-    shown = content.failures[:MOST_FAILURES]
+    every = failures(content.data)
+    shown = every[:MOST_FAILURES]
     templates = environment()
     templates.filters["ticked"] = ticked
     return templates.get_template(TEMPLATE).render(
         content=content,
-        verdicts=verdicts,
+        runs=table(content.data),
         failures=shown,
+        num_failures=len(every),
         anchors={key_of(failure.row): f"why-{number}" for number, failure in enumerate(shown, 1)},
         key_of=key_of,
+        machines=machines(content.data),
         zip=zip,
         policy=policy(style, script),
         style=style,
@@ -50,15 +48,10 @@ def policy(style: str, script: str) -> str:
 
     Pictures have no style of their own, as `rendering.inline_svg` makes them; an image is one inside a picture.
     """
-    rules = (
-        "default-src 'none'",
-        f"script-src {_hash(script)}",
-        f"style-src {_hash(style)}",
-        "img-src data:",
-        "base-uri 'none'",
-        "form-action 'none'",
+    return (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
     )
-    return "; ".join(rules)
 
 
 def _hash(text: str) -> str:

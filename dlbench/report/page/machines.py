@@ -134,11 +134,11 @@ def _software(machine: Mapping[str, Any]) -> Iterator[Fact]:
 
 def _from_rows(attempts: Sequence[Row]) -> Iterator[Fact]:
     for column, title in _ROWS:
-        yield title, ", ".join(distinct(attempts, column))
+        yield title, ", ".join(_distinct(attempts, column))
     latency, bandwidth = (_range(attempts, *column) for column in _LINK)
     # As measured before the studies.
     yield "Slowest link of a run", _joined(latency and f"{latency} us one way", bandwidth and f"{bandwidth} MB/s")
-    versions = ((name, distinct(attempts, column)) for column, name in VERSIONS)
+    versions = ((name, _distinct(attempts, column)) for column, name in VERSIONS)
     yield (
         "Versions in the runs",
         _joined(*(f"{name} {' and '.join(found)}".strip() for name, found in versions if found)),
@@ -151,7 +151,7 @@ def _range(rows: Sequence[Row], column: str, scale: float) -> str:
     return " to ".join(dict.fromkeys(f"{value:.3g}" for value in (min(values), max(values)))) if values else ""
 
 
-def distinct(rows: Iterable[Row], column: str) -> list[str]:
+def _distinct(rows: Iterable[Row], column: str) -> list[str]:
     """Return the values that occur in a column, each once, in their order."""
     known = sorted({row[column] for row in rows if row.get(column) is not None})
     return [f"{value:g}" if isinstance(value, float) else str(value) for value in known]

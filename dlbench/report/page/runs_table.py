@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from dlbench.analysis.arm_table import EFFICIENCY, RATE, are_numbers, in_order, mark_notes, marks, name_of
 from dlbench.analysis.arms import Arm, Row
-from dlbench.analysis.groups import naming
+from dlbench.analysis.groups import ALONE, naming
 from dlbench.analysis.short_rate import NOTE, short_rate
 from dlbench.records.columns import RUNS
 from dlbench.report.data import ReportData
@@ -24,7 +24,11 @@ MEASURES = {
     RATE: "steady throughput",
     "wall_time_s": "wall time",
 }
-UNITS = {column.name: column.unit for column in RUNS}
+COLUMNS = {column.name: column for column in RUNS}
+OF_EFFICIENCY = (
+    f"Steady throughput of each worker / that of {ALONE}. At a batch size of each worker it is that of weak scaling, at "
+    "one of all workers that of strong scaling."
+)
 # More rows than this make a page slow, and are read by nobody.
 MOST_ROWS = 5_000
 
@@ -39,6 +43,7 @@ class Heading:
         unit: Its unit; empty where it has none.
         is_number: Whether it is set as numbers are.
         is_choice: Whether rows can be chosen by its values.
+        meaning: What is measured; empty for others.
     """
 
     name: str
@@ -46,6 +51,7 @@ class Heading:
     unit: str = ""
     is_number: bool = False
     is_choice: bool = False
+    meaning: str = ""
 
 
 class Cell(NamedTuple):
@@ -93,7 +99,8 @@ def _headings(data: ReportData) -> Iterator[Heading]:
     for name in dict.fromkeys((*(["study"] if len(data.studies) > 1 else []), *naming(data.arms))):
         yield Heading(name, name, is_number=are_numbers(row.get(name) for row in data.runs), is_choice=True)
     for name, title in MEASURES.items():
-        yield Heading(name, title, UNITS.get(name, ""), is_number=True)
+        unit, meaning = ("", OF_EFFICIENCY) if name == EFFICIENCY else (COLUMNS[name].unit, COLUMNS[name].meaning)
+        yield Heading(name, title, unit, is_number=True, meaning=meaning)
     yield Heading("emulated", "emulated", is_choice=True)
     yield Heading("attempt", "attempt", is_number=True)
 
