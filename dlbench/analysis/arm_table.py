@@ -64,11 +64,10 @@ class ArmTable:
         return list(zip(*self.columns.values(), strict=True))
 
 
-def in_order(arms: Iterable[Arm]) -> list[Arm]:
+def in_order(arms: Sequence[Arm]) -> list[Arm]:
     """Return arms as a person reads them, not as they were made: by study, what varies, base lines first."""
-    every = list(arms)
-    keys = dict.fromkeys(("study", *varying(every)))
-    return sorted(every, key=lambda arm: (*(place_of(arm.get(key)) for key in keys), not arm.baseline))
+    keys = dict.fromkeys(("study", *varying(arms)))
+    return sorted(arms, key=lambda arm: (*(place_of(arm.get(key)) for key in keys), not arm.baseline))
 
 
 def arm_table(arms: Sequence[Arm], spread: Spread = INTERVALS) -> ArmTable:
@@ -135,8 +134,7 @@ def _cell(arm: Arm, metric: str, interval: Interval | None, unit: Unit, spread: 
         return short_rate(arm.completed) if metric == RATE else ""
     if math.isinf(interval.value):
         return "not reached"
-    _, written = spread
-    text = written(unit, interval)
+    text = spread[1](unit, interval)
     if metric == TIME_TO_TARGET and not all(map(math.isfinite, arm.comparable(metric).values())):
         return f"{text} ({_reached(arm)} reached)"
     return text + marks(arm.completed) if metric == RATE else text

@@ -14,24 +14,18 @@ FIRST = -1
 
 def reading_order(scenario: Scenario, runs: Iterable[RunSpec]) -> list[str]:
     """Return the names of a study's arms, the last axis fastest, each base line before the arms of its group."""
-    places = {key: list(dict.fromkeys(values)) for key, values in _places(scenario).items()}
+    written = [axes for _, axes in scenario.axes()]
+    written += [{key: (value,) for key, value in included.items()} for included in scenario.include]
+    # The values of each axis as they are written; those of included points follow.
+    places = {
+        key: list(dict.fromkeys(_text(value) for axes in written for value in axes.get(key, ())))
+        for key in axis_keys(scenario)
+    }
 
     def rank(run: RunSpec) -> tuple[int, ...]:
         return (*(_rank(run, key, values) for key, values in places.items()), not run.baseline)
 
     return list(dict.fromkeys(arm_name(run.run_id) for run in sorted(runs, key=rank)))
-
-
-def _places(scenario: Scenario) -> dict[str, list[str]]:
-    """Return the values of each axis as they are written; those of included points follow."""
-    places: dict[str, list[str]] = {key: [] for key in axis_keys(scenario)}
-    for _, axes in scenario.axes():
-        for key, values in axes.items():
-            places[key] += map(_text, values)
-    for included in scenario.include:
-        for key, value in included.items():
-            places[key].append(_text(value))
-    return places
 
 
 def _rank(run: RunSpec, key: str, places: Sequence[str]) -> int:

@@ -61,8 +61,7 @@ def arm_table(found: Iterable[Arm], settings: Sequence[str]) -> str:
         settings: The settings in which they differ.
     """
     own = _settings(settings, ARM_COLUMNS)
-    place = ARM_COLUMNS.index("label") + 1
-    columns = (*ARM_COLUMNS[:place], *own, *ARM_COLUMNS[place:])
+    columns = (*ARM_COLUMNS[:3], *own, *ARM_COLUMNS[3:])
     rows = chain.from_iterable(_rows(arm, own) for arm in found if arm.completed)
     return line(map(written_name, columns)) + "".join(rows)
 

@@ -1,7 +1,9 @@
 """The report as Markdown: the answer, the arms with their intervals, the charts as pictures, what failed."""
 
+from urllib.parse import quote
+
 from dlbench.analysis.arm_table import ArmTable
-from dlbench.report.markdown import escaped, picture, table
+from dlbench.report.markdown import escaped, table
 from dlbench.report.page.content import Content, RenderedFigure
 from dlbench.report.page.failures import MOST_FAILURES, failures
 from dlbench.report.page.html import environment
@@ -33,4 +35,4 @@ def _arm_lines(arms: ArmTable) -> str:
 
 def _picture_of(chart: RenderedFigure) -> str:
     files = [file for suffix in PICTURES for file in chart.files if file.endswith(suffix)]
-    return picture(files[0], chart.title) if files else ""
+    return f"![{escaped(chart.title)}]({quote(files[0])})" if files else ""

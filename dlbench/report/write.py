@@ -89,7 +89,9 @@ def write_report(
         files.make_folder(request.output)
         # While figures are rendered, the charts of others are made, and then the answer.
         pending = [(figure, chart, _start(figure, chart, request, pool or RenderPool(0))) for figure, chart in figures]
-        content = None if request.figures else _content(data, charted.note, made)
+        content = Content(data, thinning=charted.note, left_out=tuple(made.left_out))
+        if not request.figures:
+            content = replace(content, answers=answers_of(data).answers, judged=references.verdicts(data))
         drawn = []
         for done, (figure, chart, element) in enumerate(pending):
             report_progress(done, len(pending))
@@ -97,7 +99,7 @@ def write_report(
             table.write(request.output / f"{figure.name}.csv", figure.name, chart)
             made.written += [request.output / file for file in figure.files]
         report_progress(len(pending), len(pending))
-        if content is not None:
+        if not request.figures:
             _write_page(replace(content, drawn=tuple(drawn)), request, made)
     except OSError as error:
         raise unwritable(error, request.output) from error
@@ -165,17 +167,6 @@ def _start(figure: RenderedFigure, chart: Chart, request: ReportRequest, pool: R
     """Begin to render a figure into its files, and as an element of the page where there is one."""
     paths = tuple(request.output / f"{figure.name}.{suffix}" for suffix in request.formats)
     return pool.submit(Task(figure.name, chart, request.style, paths, figure.caption, not request.figures))
-
-
-def _content(data: ReportData, thinning: str, made: ReportFiles) -> Content:
-    """Return the page but for its figures."""
-    return Content(
-        data=data,
-        answers=answers_of(data).answers,
-        judged=references.verdicts(data),
-        left_out=tuple(made.left_out),
-        thinning=thinning,
-    )
 
 
 def _write_page(content: Content, request: ReportRequest, made: ReportFiles) -> None:

@@ -63,7 +63,6 @@ class ExportedRun:
 
     Attributes:
         row: Its row of `runs.csv`.
-        run_id: Its name in the study.
         began_s: When its launcher was started.
         first_step_s: When its workers were ready for the first step.
         ended_s: When all its processes had ended.
@@ -74,7 +73,6 @@ class ExportedRun:
     """
 
     row: Row
-    run_id: str
     began_s: float | None
     first_step_s: float | None
     ended_s: float | None
@@ -101,7 +99,6 @@ def runs_of(data: ReportData, runs: Iterable[Row]) -> Iterator[ExportedRun]:
         own = sorted(epochs.get((row["study"], row["run_id"]), ()), key=lambda epoch: int(epoch["epoch"]))
         yield ExportedRun(
             row=row,
-            run_id=str(row["run_id"]),
             began_s=began,
             first_step_s=first_step,
             ended_s=_sum(began, row.get("wall_time_s")),

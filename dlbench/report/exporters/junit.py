@@ -32,9 +32,8 @@ def _suite(data: ReportData, study: StudyData) -> Suite:
 
 def _case(row: Row) -> Case:
     status = str(row["status"])
-    problem = None
-    if status != Status.COMPLETED:
-        problem = Problem("error", status, str(row.get("reason") or status))
+    is_good = status == Status.COMPLETED
+    problem = None if is_good else Problem("error", status, str(row.get("reason") or status))
     name = f"{row.get('label') or row['run_id']}, repeat {row.get('repeat', 0)}"
     return Case(name, row.get("wall_time_s") or 0.0, problem)
 

@@ -95,7 +95,7 @@ def _write_study(client: "MlflowClient", name: str, runs: Iterator[ExportedRun],
     experiment = found.experiment_id if found else client.create_experiment(name, artifacts or None)
     there = {run.data.tags.get(RUN_TAG): run for run in client.search_runs([experiment], max_results=_MOST_RUNS)}
     for run in runs:
-        earlier = there.get(run.run_id)
+        earlier = there.get(run.row["run_id"])
         if earlier is not None:
             is_this_attempt = earlier.data.tags.get(ATTEMPT_TAG) == str(run.row["attempt"])
             if is_this_attempt and earlier.info.status != "RUNNING":
@@ -108,7 +108,7 @@ def _write(client: "MlflowClient", experiment: str, run: ExportedRun) -> None:
     from mlflow.entities import Param
 
     began = _ms(run.began_s)
-    made = client.create_run(experiment, start_time=began, tags=_tags(run), run_name=run.run_id)
+    made = client.create_run(experiment, start_time=began, tags=_tags(run), run_name=run.row["run_id"])
     # A value that is too long for MLflow is refused; lists of filters and the like are never so long.
     client.log_batch(made.info.run_id, params=[Param(name, str(value)) for name, value in run.settings.items()])
     metrics = list(_metrics(run))
@@ -120,10 +120,9 @@ def _write(client: "MlflowClient", experiment: str, run: ExportedRun) -> None:
 
 
 def _tags(run: ExportedRun) -> dict[str, str]:
-    facts = {name: shorten(str(run.row[name])) for name in _TAGS if run.row.get(name) is not None}
-    facts |= {"hostname": run.hostname} if run.hostname else {}
-    tags = {f"dlbench.{name}": fact for name, fact in facts.items()}
-    return {RUN_TAG: run.run_id, ATTEMPT_TAG: str(run.row["attempt"]), **tags}
+    facts = {name: run.row.get(name) for name in _TAGS} | {"hostname": run.hostname or None}
+    tags = {f"dlbench.{name}": shorten(str(fact)) for name, fact in facts.items() if fact is not None}
+    return {RUN_TAG: run.row["run_id"], ATTEMPT_TAG: str(run.row["attempt"]), **tags}
 
 
 def _metrics(run: ExportedRun) -> Iterator["Metric"]:
@@ -134,7 +133,7 @@ def _metrics(run: ExportedRun) -> Iterator["Metric"]:
     for epoch in run.epochs:
         for name, value in epoch.values.items():
             yield Metric(name, value, _ms(epoch.ended_s) or began, epoch.number)
-    for name in run.results.keys() - {name for epoch in run.epochs for name in epoch.values}:
+    for name in sorted(run.results.keys() - {name for epoch in run.epochs for name in epoch.values}):
         yield Metric(name, run.results[name], _ms(run.ended_s) or began, 0)
 
 

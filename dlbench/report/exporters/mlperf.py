@@ -57,8 +57,7 @@ def export(data: ReportData, output: Path) -> list[Path]:
         if run.began_s is None:
             continue
         study, model = str(run.row["study"]), str(run.row.get("model") or "script")
-        names = map(distinct_name, (arm_name(run.run_id), model))
-        folder = files.make_folder(output, distinct_name(study), "results", *names)
+        folder = files.make_folder(output, *map(distinct_name, (study, "results", arm_name(run.row["run_id"]), model)))
         path = folder / f"result_{numbers[folder]}.txt"
         numbers[folder] += 1
         _write(path, [*_settings(run, run.began_s, study in scenarios), *_timeline(run, run.began_s)])
@@ -103,7 +102,7 @@ def _timeline(run: ExportedRun, began: float) -> Iterator[Event]:
     yield Event(_START, "init_start", began)
     if run.first_step_s is None:
         return
-    notes = {"run_id": run.run_id} | _known(run.row, "emulated")
+    notes = {"run_id": run.row["run_id"]} | _known(run.row, "emulated")
     yield Event(_END, "init_stop", run.first_step_s)
     yield Event(_START, "run_start", run.first_step_s, metadata=notes)
     # Parameters of servers are scored while workers go on, and simulated ones in no simulated time.

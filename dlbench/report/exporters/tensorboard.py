@@ -20,26 +20,22 @@ NAME = "dlbench"
 
 def export(data: ReportData, output: Path) -> list[Path]:
     """Write a folder for each completed run; `tensorboard --logdir OUTPUT` shows them side by side."""
-    written = []
-    for run in runs_of(data, data.completed):
-        folder = make_folder(output, distinct_name(str(run.row["study"])), distinct_name(run.run_id))
-        _write(folder, run)
-        written.append(folder)
-    return written
-
-
-def _write(folder: Path, run: ExportedRun) -> None:
-    """Write one run; with TensorBoard's own protocol, without TensorFlow, which its writers would import."""
     from tensorboard.summary.writer.record_writer import RecordWriter
 
-    # An event must have a time.
-    began = run.began_s or 0.0
-    ended = run.ended_s or began
-    with replacing(folder / f"events.out.tfevents.{int(began)}.{NAME}", "wb") as file:
-        events = RecordWriter(file)
-        for event in (*_session(run, began, ended), *_scalars(run, began, ended)):
-            events.write(event.SerializeToString())
-        events.flush()
+    written = []
+    for run in runs_of(data, data.completed):
+        folder = make_folder(output, distinct_name(str(run.row["study"])), distinct_name(run.row["run_id"]))
+        # An event must have a time.
+        began = run.began_s or 0.0
+        ended = run.ended_s or began
+        with replacing(folder / f"events.out.tfevents.{int(began)}.{NAME}", "wb") as file:
+            # TensorBoard's own protocol, without TensorFlow, which its other writers would import.
+            events = RecordWriter(file)
+            for event in (*_session(run, began, ended), *_scalars(run, began, ended)):
+                events.write(event.SerializeToString())
+            events.flush()
+        written.append(folder)
+    return written
 
 
 def _session(run: ExportedRun, began: float, ended: float) -> "Iterator[Event]":

@@ -19,7 +19,6 @@ PACKAGE = "wandb"
 # The folder that wandb makes in the one it is given.
 FOLDER = "wandb"
 _CONFIG = ("run_id", "attempt", "label", "status", "reason", "repeat", "seed", "emulated")
-
 # Nothing is recorded of the machine and the folder that the export is made on.
 _SETTINGS = {
     **dict.fromkeys(("silent", "disable_git", "disable_code", "disable_job_creation"), True),
@@ -37,7 +36,7 @@ def export(data: ReportData, output: Path) -> list[Path]:
     """
     import wandb
 
-    runs = {distinct_name(f"{run.run_id}-{run.row['attempt']}"): run for run in runs_of(data, data.runs)}
+    runs = {distinct_name(f"{run.row['run_id']}-{run.row['attempt']}"): run for run in runs_of(data, data.runs)}
     require_kind(output / FOLDER, stat.S_IFDIR)
     # wandb calls a run's folder `offline-run-TIME-ID`.
     there = {path.name.split("-", 3)[-1]: path for path in (output / FOLDER).glob("offline-run-*")}
@@ -60,7 +59,7 @@ def _write(run: ExportedRun, name: str, output: Path) -> Path:
     made = wandb.init(
         project=distinct_name(str(run.row["study"])),
         id=name,
-        name=run.run_id,
+        name=run.row["run_id"],
         group=str(run.row.get("label") or "") or None,
         config=dict(_config(run)),
         dir=str(output),

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dlbench.analysis.answer.answer import Answer
 from dlbench.analysis.answer.lines import heading, lines
@@ -47,12 +47,8 @@ class RenderedFigure:
     details: str = ""
 
 
-class ShownAnswer(NamedTuple):
-    """One answer as it is laid out: what it is about, lines of label and text, and what is folded below by title."""
-
-    heading: str
-    lines: tuple[tuple[str, str], ...]
-    folded: Mapping[str, tuple[str, ...]]
+# What an answer is about, its lines of label and text, and what is folded below it by title.
+ShownAnswer = tuple[str, tuple[tuple[str, str], ...], Mapping[str, tuple[str, ...]]]
 
 
 @dataclass(frozen=True)
@@ -99,7 +95,7 @@ class Content:
         """The answers as headings and lines, each with what is folded below it."""
         several, metrics = len(self.answers) > 1, metrics_of(self.data)
         return tuple(
-            ShownAnswer(
+            (
                 heading(answer, is_one_of_several=several),
                 # The report itself is no next step here.
                 tuple(

@@ -1,7 +1,5 @@
 """Every attempt that did not complete, with its whole reason: of runs that a later attempt completed, too."""
 
-from dataclasses import dataclass
-
 from dlbench.analysis.arm_table import label_of
 from dlbench.analysis.arms import Row
 from dlbench.records.outcome import Status
@@ -15,41 +13,26 @@ MOST_SHOWN = 300
 MOST_FAILURES = 500
 
 
-@dataclass(frozen=True)
-class Failure:
-    """One attempt that did not complete.
-
-    Attributes:
-        row: Its row of `runs.csv`.
-        label: The label of its arm; empty where it has none.
-        reason: Why, in full.
-        beginning: The first line of the reason, or as much of it as can be read at a glance.
-        afterwards: How the run ended, where it was launched again.
-    """
-
-    row: Row
-    label: str
-    reason: str
-    beginning: str
-    afterwards: str
-
-
 def key_of(row: Row) -> tuple[str, str, int]:
     """Return the key of an attempt in a report."""
     return row["study"], row["run_id"], row["attempt"]
 
 
-def failures(data: ReportData) -> list[Failure]:
-    """Return every attempt that did not complete, runs that never did first, in the order of the rows."""
+def failures(data: ReportData) -> list[Row]:
+    """Return every attempt that did not complete, runs that never did first, in the order of the rows.
+
+    `reason` says why, in full, and `beginning` as much of it as can be read at a glance; `label` is empty where there
+    is none; `afterwards` says how the run ended, where it was launched again.
+    """
     lasts = {key_of(row)[:2]: row for row in data.runs}
     failed = [(row, lasts[key_of(row)[:2]]) for row in data.attempts if row["status"] != Status.COMPLETED]
     return [_failure(row, last) for row, last in sorted(failed, key=lambda pair: pair[1]["status"] == Status.COMPLETED)]
 
 
-def _failure(row: Row, last: Row) -> Failure:
+def _failure(row: Row, last: Row) -> Row:
     reason = readable(row.get("reason") or "").strip() or UNKNOWN_REASON
     first = reason.partition("\n")[0]
     beginning = first if len(first) <= MOST_SHOWN else f"{first[:MOST_SHOWN]} ..."
     is_last = row["attempt"] == last["attempt"]
     afterwards = "" if is_last else f"attempt {last['attempt']}: {last['status']}"
-    return Failure(row, label_of(row), reason, beginning, afterwards)
+    return {**row, "label": label_of(row), "reason": reason, "beginning": beginning, "afterwards": afterwards}

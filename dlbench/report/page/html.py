@@ -25,18 +25,16 @@ def render(content: Content) -> str:
     """Return the page: the same content gives the same text."""
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in (STYLE, SCRIPT))
     every = failures(content.data)
-    shown = every[:MOST_FAILURES]
     templates = environment()
     templates.filters["ticked"] = ticked
     return templates.get_template(TEMPLATE).render(
         content=content,
         runs=table(content.data),
-        failures=shown,
+        failures=every[:MOST_FAILURES],
         num_failures=len(every),
-        anchors={key_of(failure.row): f"why-{number}" for number, failure in enumerate(shown, 1)},
+        anchors={key_of(row): f"why-{number}" for number, row in enumerate(every[:MOST_FAILURES], 1)},
         key_of=key_of,
         machines=machines(content.data),
-        zip=zip,
         policy=policy(style, script),
         style=style,
         script=script,

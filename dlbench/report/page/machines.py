@@ -138,11 +138,8 @@ def _from_rows(attempts: Sequence[Row]) -> Iterator[Fact]:
     latency, bandwidth = (_range(attempts, *column) for column in _LINK)
     # As measured before the studies.
     yield "Slowest link of a run", _joined(latency and f"{latency} us one way", bandwidth and f"{bandwidth} MB/s")
-    versions = ((name, _distinct(attempts, column)) for column, name in VERSIONS)
-    yield (
-        "Versions in the runs",
-        _joined(*(f"{name} {' and '.join(found)}".strip() for name, found in versions if found)),
-    )
+    versions = ((name, " and ".join(_distinct(attempts, column))) for column, name in VERSIONS)
+    yield "Versions in the runs", _joined(*(f"{name} {text}".strip() for name, text in versions if text))
 
 
 def _range(rows: Sequence[Row], column: str, scale: float) -> str:

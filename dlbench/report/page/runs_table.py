@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from dlbench.analysis.arm_table import EFFICIENCY, RATE, are_numbers, in_order, mark_notes, marks, name_of
 from dlbench.analysis.arms import Arm, Row
-from dlbench.analysis.groups import ALONE, naming
+from dlbench.analysis.groups import naming
 from dlbench.analysis.short_rate import NOTE, short_rate
 from dlbench.records.columns import RUNS
 from dlbench.report.data import ReportData
@@ -24,11 +24,8 @@ MEASURES = {
     RATE: "steady throughput",
     "wall_time_s": "wall time",
 }
-COLUMNS = {column.name: column for column in RUNS}
-OF_EFFICIENCY = (
-    f"Steady throughput of each worker / that of {ALONE}. At a batch size of each worker it is that of weak scaling, at "
-    "one of all workers that of strong scaling."
-)
+# Unit and meaning of what is measured.
+MEANINGS = {column.name: (column.unit, column.meaning) for column in RUNS}
 # More rows than this make a page slow, and are read by nobody.
 MOST_ROWS = 5_000
 
@@ -41,17 +38,17 @@ class Heading:
         name: The column of `runs.csv`.
         title: What it is called here.
         unit: Its unit; empty where it has none.
+        meaning: What `runs.csv` has in it; empty for settings, and for what it does not have.
         is_number: Whether it is set as numbers are.
         is_choice: Whether rows can be chosen by its values.
-        meaning: What is measured; empty for others.
     """
 
     name: str
     title: str
     unit: str = ""
+    meaning: str = ""
     is_number: bool = False
     is_choice: bool = False
-    meaning: str = ""
 
 
 class Cell(NamedTuple):
@@ -80,7 +77,9 @@ class Table:
 
 def table(data: ReportData) -> Table:
     """Return the table of runs as a person reads them; columns in which no run has anything are left out."""
-    every = [(arm, row) for arm in in_order(data.arms) for row in sorted(arm.rows, key=_repeat)]
+    every = [
+        (arm, row) for arm in in_order(data.arms) for row in sorted(arm.rows, key=lambda row: row.get("repeat") or 0)
+    ]
     shown = every[:MOST_ROWS]
     columns = [(heading, [_cell(arm, row, heading.name) for arm, row in shown]) for heading in _headings(data)]
     columns = [(heading, cells) for heading, cells in columns if any(cell.text for cell in cells)]
@@ -91,16 +90,11 @@ def table(data: ReportData) -> Table:
     return Table(tuple(heading for heading, _ in columns), tuple(rows), len(every), notes)
 
 
-def _repeat(row: Row) -> int:
-    return row.get("repeat") or 0
-
-
 def _headings(data: ReportData) -> Iterator[Heading]:
     for name in dict.fromkeys((*(["study"] if len(data.studies) > 1 else []), *naming(data.arms))):
         yield Heading(name, name, is_number=are_numbers(row.get(name) for row in data.runs), is_choice=True)
     for name, title in MEASURES.items():
-        unit, meaning = ("", OF_EFFICIENCY) if name == EFFICIENCY else (COLUMNS[name].unit, COLUMNS[name].meaning)
-        yield Heading(name, title, unit, is_number=True, meaning=meaning)
+        yield Heading(name, title, *MEANINGS.get(name, ("", "")), is_number=True)
     yield Heading("emulated", "emulated", is_choice=True)
     yield Heading("attempt", "attempt", is_number=True)
 
