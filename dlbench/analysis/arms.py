@@ -57,7 +57,7 @@ def can_extend(row: Row) -> bool:
     return row.get("command") is None and row.get("updates") is None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BaseLine:
     """The completed runs of a base line, which many arms may share: what they say together is found once."""
 

@@ -1,7 +1,6 @@
 """Arms turned into lines: arms that do different work apart, emulated and real ones apart, failed runs counted."""
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -38,12 +37,14 @@ class Part:
         title: What they have in common, and which share of the series they are where these are too many.
         arms: The arms, base lines among them.
         keys: What distinguishes series.
+        x: The column of the horizontal axis.
         common: What they have in common alone.
     """
 
     title: str
     arms: tuple[Arm, ...]
     keys: tuple[str, ...]
+    x: str
     common: str = ""
 
 
@@ -77,8 +78,8 @@ def parts(arms: Sequence[Arm], *, x: str, always: Iterable[str] = TASK) -> list[
             which = f"{place} of {len(shares)}" if len(shares) > 1 else ""
             title = ", ".join(filter(None, (what, which)))
             chosen = (*(arm for series in share for arm in series), *base)
-            found.append(Part(title, chosen, tuple(left), what))
-    return found or [Part("", tuple(arms), tuple(left))]
+            found.append(Part(title, chosen, tuple(left), x, what))
+    return found or [Part("", tuple(arms), tuple(left), x)]
 
 
 def ways_vary(arms: Sequence[Arm], x: str = "") -> tuple[str, ...]:
@@ -91,7 +92,7 @@ def ways_vary(arms: Sequence[Arm], x: str = "") -> tuple[str, ...]:
     return with_strategy(own, varying(own, x=x) or varying(arms, x=x))
 
 
-def brief_keys(part: Part, x: str) -> Part:
+def brief_keys(part: Part) -> Part:
     """Return the part without the keys that follow from the others and `x` together, so that labels are short.
 
     What synchronises and where stays: by that a line is known.
@@ -100,7 +101,7 @@ def brief_keys(part: Part, x: str) -> Part:
     arms = ways(part.arms) or without_base_lines(part.arms)
     for key in reversed([key for key in keys if key not in ("strategy", "placement", "algorithm")]):
         others = _without(keys, key)
-        if _num_combinations(arms, [*others, x]) == _num_combinations(arms, [*keys, x]):
+        if _num_combinations(arms, [*others, part.x]) == _num_combinations(arms, [*keys, part.x]):
             keys = others
     return replace(part, keys=tuple(keys))
 
@@ -115,25 +116,23 @@ def _num_combinations(arms: Iterable[Arm], keys: Sequence[str]) -> int:
 
 def _most_series(arms: Sequence[Arm], apart: Sequence[str], keys: Sequence[str]) -> int:
     """Return how many combinations of values of `keys` there are at most with one of `apart`."""
-    combinations = {(tuple(map(arm.get, apart)), tuple(map(arm.get, keys))) for arm in arms}
-    return max(Counter(one for one, _ in combinations).values(), default=0)
+    return max((_num_combinations(alike, keys) for _, alike in groups(arms, apart)), default=0)
 
 
-def series(part: Part, x: str, column: str) -> tuple[Series, ...]:
+def series(part: Part, column: str) -> tuple[Series, ...]:
     """Return one series for each combination of the part's keys, emulated and real arms apart, base lines last.
 
     One worker alone is the base line of the others, whoever asked for it.
 
     Args:
         part: The arms.
-        x: The column of the horizontal axis.
         column: The column whose values are shown: see `marks`.
     """
     every = []
     for role, keys, chosen in roles(part):
         for values, alike in groups(chosen, keys):
             for emulated, arms in by_emulation(alike):
-                every.append(Series(_label(role, values, arms), marks(arms, x, column), role, emulated))
+                every.append(Series(_label(role, values, arms), marks(arms, part.x, column), role, emulated))
     return tuple(one for one in every if any(mark.points or mark.ended or mark.num_failed for mark in one.marks))
 
 
@@ -161,7 +160,7 @@ def _base_keys(keys: Sequence[str], arms: Sequence[Arm]) -> tuple[str, ...]:
 
 
 def ended(column: str) -> str:
-    """Return the column with what a run that did not reach what `column` holds had come to when it ended."""
+    """Return the column with what a run had come to when it ended, of those that may not have reached `column`."""
     return f"{column}.ended"
 
 
@@ -171,7 +170,7 @@ def marks(arms: Iterable[Arm], x: str, column: str) -> tuple[Mark, ...]:
     Args:
         arms: The arms of one series.
         x: The column of the horizontal axis.
-        column: The column whose values are shown. Where a run has `ended(column)`, its value is at least that
+        column: The column whose values are shown. Where a run has `ended(column)` alone, its value is at least that
             (censored), and medians allow for it. A column `flags` has the flags of a run's value.
     """
     places: dict[float, list[Arm]] = {}
@@ -183,7 +182,8 @@ def marks(arms: Iterable[Arm], x: str, column: str) -> tuple[Mark, ...]:
 
 def _mark(place: float, arms: Sequence[Arm], column: str) -> Mark:
     completed = [row for arm in arms for row in arm.completed]
-    reached, late = ([row for row in completed if row.get(name) is not None] for name in (column, ended(column)))
+    reached = [row for row in completed if row.get(column) is not None]
+    late = [row for row in completed if row.get(column) is None and row.get(ended(column)) is not None]
     points = tuple(float(row[column]) for row in reached)
     ends = tuple(float(row[ended(column)]) for row in late)
     interval = censored_median(points, ends)

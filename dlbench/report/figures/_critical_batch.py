@@ -2,23 +2,20 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from dlbench.analysis.arms import Arm, Row
 from dlbench.analysis.formatting import counted, number
 from dlbench.analysis.metrics.critical_batch import CriticalBatch, NotIdentifiableError, critical_batch
 from dlbench.report.chart import Axis, Panel, Role, Series, line_mark
-from dlbench.report.figures._places import Placed
 from dlbench.report.figures._target import EPOCHS, target_notes, with_ends
-from dlbench.report.lines import ended
+from dlbench.report.lines import Part, ended, parts
 
-if TYPE_CHECKING:
-    from dlbench.report.data import ReportData
-
-PLACE = ("batch_size_global", Axis("global batch (samples)", "log2"))
+# Settings that together give the learning rate of each batch.
+LEARNING_RATE = ("learning_rate_base", "learning_rate_base_batch", "learning_rate_scale")
 
 
-def with_updates(data: "ReportData") -> list[Arm]:
+def with_updates(arms: Sequence[Arm]) -> list[Arm]:
     """Return the arms with their runs' updates to the target: epochs to it x steps of an epoch; without `batch_size`.
 
     That follows from the global batch and the workers, and would otherwise give every point a series of its own.
@@ -28,7 +25,7 @@ def with_updates(data: "ReportData") -> list[Arm]:
         ended("updates"): lambda row: _updates(row, ended(EPOCHS)),
         "batch_size": lambda row: None,
     }
-    return [arm.having(**columns) for arm in with_ends(data.arms)]
+    return [arm.having(**columns) for arm in with_ends(arms)]
 
 
 def _updates(row: Row, epochs: str) -> float | None:
@@ -36,32 +33,33 @@ def _updates(row: Row, epochs: str) -> float | None:
     return row[epochs] * (steps / in_all) if row.get(epochs) is not None and steps is not None and in_all else None
 
 
-def perfect_scaling_and_fits(_: Placed, panel: Panel) -> tuple[list[Series], Iterable[str]]:
-    """Return 1/B through the median at the panel's smallest batch, and a fit of each series that has one."""
-    lines, notes = [], ["Dashed: perfect scaling, 1/B through the smallest batch."]
-    known = [(mark.x, mark.interval.value) for one in panel.series for mark in one.marks if mark.interval is not None]
-    if known:
+def by_global_batch(arms: Sequence[Arm]) -> Iterator[tuple[Part, Axis]]:
+    """Yield the parts that stand against the global batch."""
+    for part in parts(arms, x="batch_size_global"):
+        yield part, Axis("global batch (samples)", "log2")
+
+
+def with_fits(_: Part, panel: Panel) -> tuple[Panel, Iterable[str]]:
+    """Return a panel with 1/B through the median at its smallest batch, and a fit of each series that has one."""
+    lines, notes = list(panel.series), ["Dashed: perfect scaling, 1/B through the smallest batch."]
+    marks = [mark for one in panel.series for mark in one.marks]
+    if known := [(mark.x, mark.interval.value) for mark in marks if mark.interval is not None]:
         x, steps = min(known, key=lambda place: place[0])
-        places = sorted({mark.x for one in panel.series for mark in one.marks})
-        marks = tuple(line_mark(place, steps * x / place) for place in places)
-        lines.append(Series("perfect scaling", marks, Role.IDEAL))
+        ideal = (line_mark(place, steps * x / place) for place in sorted({mark.x for mark in marks}))
+        lines.append(Series("perfect scaling", tuple(ideal), Role.IDEAL))
     for one in panel.series:
         name = ", ".join(filter(None, (panel.title, one.label, one.emulated and "emulated")))
+        # Not of batch sizes at which a run ended before the target: those that reached it there had luck.
+        runs = [(mark.x, steps) for mark in one.marks if not mark.ended for steps in mark.points if steps > 0]
         try:
-            fit = _fit(one)
+            fit = critical_batch([batch for batch, _ in runs], [steps for _, steps in runs])
         except NotIdentifiableError as error:
             notes.append(f"Critical batch of {name}: not identifiable; {error}.")
             continue
-        marks = tuple(line_mark(mark.x, fit.steps(mark.x)) for mark in one.marks)
-        lines.append(Series(f"fit of {one.label}", marks, Role.FITTED, one.emulated, like=one.label))
+        curve = tuple(line_mark(mark.x, fit.steps(mark.x)) for mark in one.marks)
+        lines.append(Series(f"fit of {one.label}", curve, Role.FITTED, one.emulated, like=one.label))
         notes.append(_fit_note(name, fit))
-    return lines, notes
-
-
-def _fit(one: Series) -> CriticalBatch:
-    """Fit a series without the batch sizes at which a run ended before the target: those that reached it had luck."""
-    runs = [(mark.x, steps) for mark in one.marks if not mark.ended for steps in mark.points if steps > 0]
-    return critical_batch([batch for batch, _ in runs], [steps for _, steps in runs])
+    return replace(panel, series=tuple(lines)), notes
 
 
 def _fit_note(name: str, fit: CriticalBatch) -> str:
@@ -74,9 +72,8 @@ def _fit_note(name: str, fit: CriticalBatch) -> str:
     )
 
 
-def update_notes(data: "ReportData", arms: Sequence[Arm]) -> Iterator[str]:
+def update_notes(arms: Sequence[Arm], shown: Sequence[Arm]) -> Iterator[str]:
     """Say that one rule gave all learning rates, where it did, and how runs that were late count."""
-    rule = ("learning_rate_base", "learning_rate_base_batch", "learning_rate_scale")
-    if len({tuple(map(arm.get, rule)) for arm in arms}) == 1:
+    if len({tuple(map(arm.get, LEARNING_RATE)) for arm in shown}) == 1:
         yield "One rule gave all learning rates, none was tuned for its batch size: part of the bend may be theirs."
-    yield from target_notes(data, arms)
+    yield from target_notes(arms, shown)

@@ -1,11 +1,9 @@
 """What stands on x: the batch size wherever it varies, with one line for each way to train; workers; other settings."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
-from dlbench.analysis.arms import Arm, Row, columns_of, equal_columns
+from dlbench.analysis.arms import Arm, columns_of, equal_columns
 from dlbench.analysis.formatting import number
 from dlbench.analysis.groups import (
     TASK,
@@ -18,7 +16,7 @@ from dlbench.analysis.groups import (
     varying,
     without_base_lines,
 )
-from dlbench.report.chart import Axis, Panel, Role, Series
+from dlbench.report.chart import Axis, Panel, Series
 from dlbench.report.lines import Part, brief_keys, parts, ways_vary
 
 WORKERS = Axis("workers", "log2")
@@ -33,24 +31,12 @@ MOST_FURTHER = 6
 _WAYS = (*TASK, "workers", "batch_size", "batch_scope", "strategy", "algorithm", "placement", "study", "device_name")
 # Whose samples `batch_size` counts, by `batch_scope`.
 OF_WHOM = {"per-worker": " of one worker", "global": " of all workers"}
-# What `batch_scope` holds fixed, by the name that papers give the comparison.
+# What papers call the comparison of workers, by `batch_scope`, and what the batch is in it.
 SCALING = {"per-worker": "weak scaling", "global": "strong scaling"}
-MEANINGS = {
-    "per-worker": "Weak scaling: every worker keeps its batch.",
-    "global": "Strong scaling: one batch is divided over the workers.",
-}
+MEANINGS = {"per-worker": "every worker keeps its batch", "global": "one batch is divided over the workers"}
 
 
-@dataclass(frozen=True, eq=False)
-class Placed:
-    """Arms that share a panel, and the column on its horizontal axis."""
-
-    part: Part
-    x: str
-    axis: Axis
-
-
-def placed(arms: Sequence[Arm], *, scaling: bool = False, others: bool = False) -> Iterator[Placed]:
+def placed(arms: Sequence[Arm], *, scaling: bool = False, others: bool = False) -> Iterator[tuple[Part, Axis]]:
     """Yield the parts that stand against batch size, those of one worker and of all apart, then those against workers.
 
     Against workers are the arms without a second batch size, and all of them where the workers make a curve.
@@ -60,16 +46,16 @@ def placed(arms: Sequence[Arm], *, scaling: bool = False, others: bool = False) 
         scaling: Whether only what one base line fits shares a panel against workers, weak and strong scaling apart.
         others: Whether other settings stand on x, too: numbers that make a curve, and whatever varies alone.
     """
-    asked = without_base_lines(arms)
-    num_workers, has_both = len(values_of(asked, "workers")), len(values_of(asked, "batch_scope")) > 1
-    by_batch: list[Placed] = []
+    num_workers = len(values_of(without_base_lines(arms), "workers"))
+    scopes = list(_by_scope(arms))
+    by_batch: list[tuple[Part, Axis]] = []
     left: list[Arm] = []
-    for scope, alike in by_scope(arms):
+    for scope, alike in scopes:
         for part in parts(alike, x="batch_size"):
             if len(values_of(without_base_lines(part.arms), "batch_size")) > 1:
-                whose = f"batch{OF_WHOM.get(scope, '')}" if has_both else ""
-                named = replace(part, title=", ".join(filter(None, (part.title, whose))))
-                by_batch.append(Placed(brief_keys(named, "batch_size"), "batch_size", batch_axis(alike)))
+                whose = f"batch{OF_WHOM.get(scope, '')}" if len(scopes) > 1 else ""
+                title = ", ".join(filter(None, (part.title, whose)))
+                by_batch.append((brief_keys(replace(part, title=title)), batch_axis(alike)))
             else:
                 left += part.arms
     yield from by_batch
@@ -81,14 +67,13 @@ def placed(arms: Sequence[Arm], *, scaling: bool = False, others: bool = False) 
         chosen = list(dict.fromkeys(left))
         tasks = {key: values_of(chosen, key) for key in TASK if len(values_of(arms, key)) > 1}
         task = described({key: values[0] for key, values in tasks.items() if len(values) == 1})
-        whole = (brief_keys(part, "workers") for part in parts(chosen, x="workers"))
+        whole = map(brief_keys, parts(chosen, x="workers"))
         for part in _scaled(chosen) if scaling else whole:
-            title = ", ".join(filter(None, (part.title, task)))
-            yield Placed(replace(part, title=title), "workers", WORKERS)
+            yield replace(part, title=", ".join(filter(None, (part.title, task)))), WORKERS
     yield from further
 
 
-def by_scope(arms: Sequence[Arm]) -> Iterator[tuple[str, list[Arm]]]:
+def _by_scope(arms: Sequence[Arm]) -> Iterator[tuple[str, list[Arm]]]:
     """Yield `batch_scope` and its arms: those whose `batch_size` counts one worker's samples, and those of all.
 
     A scope that has base lines alone is left out, unless there is nothing else.
@@ -101,15 +86,15 @@ def by_scope(arms: Sequence[Arm]) -> Iterator[tuple[str, list[Arm]]]:
 def _scaled(arms: Sequence[Arm]) -> Iterator[Part]:
     """Yield the arms that one base line fits: of one way of scaling, one task, and equal in what a base line shares."""
     # Labels are those that the arms have together: a way keeps its name and colour in all charts.
-    together = brief_keys(Part("", tuple(arms), ways_vary(arms, x="workers")), "workers").keys
+    together = brief_keys(Part("", tuple(arms), ways_vary(arms, x="workers"), "workers")).keys
     equal = equal_columns(columns_of(arms))
-    for scope, alike in by_scope(arms):
+    for scope, alike in _by_scope(arms):
         for part in parts(alike, x="workers", always=equal):
             keys = tuple(key for key in together if key not in (*TASK, *equal))
-            yield Part(", ".join(filter(None, (SCALING.get(scope, ""), part.title))), part.arms, keys)
+            yield replace(part, title=", ".join(filter(None, (SCALING.get(scope, ""), part.title))), keys=keys)
 
 
-def _further(arms: Sequence[Arm], *, is_alone: bool) -> Iterator[Placed]:
+def _further(arms: Sequence[Arm], *, is_alone: bool) -> Iterator[tuple[Part, Axis]]:
     """Yield the parts that stand against other settings that vary, by themselves and not with another.
 
     Args:
@@ -117,30 +102,28 @@ def _further(arms: Sequence[Arm], *, is_alone: bool) -> Iterator[Placed]:
         is_alone: Whether neither batch size nor workers vary: then two values do, and words are categories.
     """
     asked, every = without_base_lines(arms), varying(arms)
-    for key in (key for key in every if key not in _WAYS):
-        others = [name for name in every if name != key]
-        if others and follows(asked, key, others):
+    for key in every:
+        if key in _WAYS or follows(asked, key, [name for name in every if name != key]):
             continue
-        places, names = _along(key, arms)
-        values = sorted({places[value] for value in values_of(asked, key)})
+        numbered, names = _numbered(arms, key)
+        values = values_of(without_base_lines(numbered), key)
         if len(values) > 1 and (is_alone or (len(values) >= CURVE and not names)):
             is_far = not names and values[0] > 0 and values[-1] > FAR_SETTINGS * values[0]
             axis = Axis(setting_name(key), "log10" if is_far else "linear", names)
-            moved = [arm.having(**{key: partial(_place, key, places)}) for arm in arms]
-            yield from (Placed(brief_keys(part, key), key, axis) for part in parts(moved, x=key)[:MOST_FURTHER])
+            yield from ((brief_keys(part), axis) for part in parts(numbered, x=key)[:MOST_FURTHER])
 
 
-def _along(key: str, arms: Sequence[Arm]) -> tuple[dict[Any, float], tuple[str, ...]]:
-    """Return the place of each value of a setting: a number, or a list of one such as `[32]`; words are categories."""
-    values = values_of(arms, key)
+def _numbered(arms: Sequence[Arm], key: str) -> tuple[list[Arm], tuple[str, ...]]:
+    """Return the arms with a setting as numbers: those of the second value, categories, where it has words.
+
+    A list of one number, such as `[32]`, is a number.
+    """
+    values, names = values_of(arms, key), tuple[str, ...]()
     try:
-        return {value: float(str(value).strip("[]")) for value in values}, ()
+        places = {value: float(str(value).strip("[]")) for value in values}
     except ValueError:
-        return {value: float(slot) for slot, value in enumerate(values)}, tuple(map(setting_text, values))
-
-
-def _place(key: str, places: Mapping[Any, float], row: Row) -> float | None:
-    return places.get(row.get(key))
+        places, names = {value: float(slot) for slot, value in enumerate(values)}, tuple(map(setting_text, values))
+    return [arm.having(**{key: lambda row: places.get(row.get(key))}) for arm in arms], names
 
 
 def against(what: str, panels: Iterable[Panel]) -> str:
@@ -164,18 +147,17 @@ def spread(axis: Axis, shown: Sequence[Series]) -> Axis:
 
 
 def with_categories(panel: Panel) -> Panel:
-    """Return a panel with its places beside each other, as categories; ideals stay where they are."""
-    places = sorted({mark.x for one in panel.series if one.role is not Role.IDEAL for mark in one.marks})
-    slots = {place: float(slot) for slot, place in enumerate(places)}
-    series = [
-        one
-        if one.role is Role.IDEAL
-        else replace(one, marks=tuple(replace(mark, x=slots[mark.x]) for mark in one.marks))
-        for one in panel.series
-    ]
-    return replace(panel, x=Axis(panel.x.label, categories=tuple(map(number, places))), series=tuple(series))
+    """Return a panel with its places beside each other, as categories."""
+    places = sorted({mark.x for one in panel.series for mark in one.marks})
+
+    def moved(one: Series) -> Series:
+        return replace(one, marks=tuple(replace(mark, x=float(places.index(mark.x))) for mark in one.marks))
+
+    names = tuple(map(number, places))
+    return replace(panel, x=Axis(panel.x.label, categories=names), series=tuple(map(moved, panel.series)))
 
 
 def meanings(arms: Iterable[Arm]) -> tuple[str, ...]:
     """Say what the batch was in the ways of scaling that occur."""
-    return tuple(text for scope, text in MEANINGS.items() if scope in values_of(arms, "batch_scope"))
+    scopes = [scope for scope in MEANINGS if scope in values_of(arms, "batch_scope")]
+    return tuple(f"{SCALING[scope].capitalize()}: {MEANINGS[scope]}." for scope in scopes)

@@ -1,14 +1,13 @@
 """Which arms and panels a chart shows, how they are called, and the notes on those that it cannot show or compare."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from dlbench.analysis.arms import Arm
+from dlbench.analysis.arms import Arm, Row
 from dlbench.analysis.formatting import counted, listed
 from dlbench.analysis.groups import groups
 from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
-from dlbench.report.chart import Axis, MissingRowsError, Panel
+from dlbench.report.chart import Axis
 
 RATE = "samples_per_s"
 RATE_AXIS = Axis("steady throughput (samples/s)", low=0.0)
@@ -28,15 +27,13 @@ def identities(arms: Iterable[Arm]) -> frozenset[tuple[str, str]]:
     return frozenset((row["study"], row["run_id"]) for arm in arms for row in arm.rows)
 
 
-def in_chart(arms: Iterable[Arm], columns: Iterable[str]) -> frozenset[tuple[str, str]]:
+def in_chart(arms: Iterable[Arm], columns: Sequence[str]) -> frozenset[tuple[str, str]]:
     """Return the runs in a chart of these columns, as `Chart.runs` holds them: those with a value, and failed ones."""
-    names = list(columns)
-    rows = (row for arm in arms for row in arm.rows)
-    return frozenset(
-        (row["study"], row["run_id"])
-        for row in rows
-        if row["status"] != Status.COMPLETED or any(row.get(name) is not None for name in names)
-    )
+
+    def is_shown(row: Row) -> bool:
+        return row["status"] != Status.COMPLETED or any(row.get(name) is not None for name in columns)
+
+    return frozenset((row["study"], row["run_id"]) for arm in arms for row in filter(is_shown, arm.rows))
 
 
 def label(arm: Arm) -> str:
@@ -46,13 +43,11 @@ def label(arm: Arm) -> str:
     return arm.label if is_said else f"strategy={strategy} {arm.label}"
 
 
-def synthetic_note(arms: Iterable[Arm]) -> tuple[str, ...]:
+def synthetic_note(arms: Iterable[Arm]) -> Iterator[str]:
     """Say how many runs are left out because they trained on random numbers; nothing where none is."""
-    left_out = sum(len(arm.rows) for arm in arms if not arm.scores_mean_something)
-    text = (
-        f"{counted(left_out, 'run')} on synthetic input left out: losses and accuracies of random numbers mean nothing."
-    )
-    return (text,) if left_out else ()
+    if left_out := sum(len(arm.rows) for arm in arms if not arm.scores_mean_something):
+        runs = counted(left_out, "run")
+        yield f"{runs} on synthetic input left out: losses and accuracies of random numbers mean nothing."
 
 
 def sees_unequally(arms: Iterable[Arm]) -> bool:
@@ -61,41 +56,18 @@ def sees_unequally(arms: Iterable[Arm]) -> bool:
     return any(max(seen) > (1 + ALIKE) * min(seen) for seen in by_task if seen)
 
 
-def compares(panel: Panel, least: int = 2) -> bool:
-    """Whether runs have values at two marks, be they along x or in two series; emulated ones count apart."""
-    marks = Counter(bool(one.emulated) for one in panel.series for mark in one.marks if mark.points or mark.ended)
-    return max(marks.values(), default=0) >= least
-
-
-def needs_two(what: str, names: Sequence[str]) -> MissingRowsError:
-    """Return the error that there are no completed runs with two values of something and equal in all else.
-
-    Args:
-        what: Completed runs of what, such as `completed runs of two or more arms`.
-        names: The values that completed runs have.
-    """
-    if not names:
-        return MissingRowsError(f"needs {what}; no run is completed")
-    if len(names) == 1:
-        return MissingRowsError(f"needs {what}; there is {names[0]} only")
-    return MissingRowsError(
-        f"needs {what} that are equal in all else; there are {listed(names)}, but other settings differ too"
-    )
-
-
-def rate_note(arms: Iterable[Arm]) -> tuple[str, ...]:
+def rate_note(arms: Iterable[Arm]) -> Iterator[str]:
     """Say how many completed runs have no steady samples/s, and why; nothing where all have."""
     completed = [row for arm in arms for row in arm.completed]
-    without = sum(row.get(RATE) is None for row in completed)
-    of = counted(len(completed), "run")
-    text = f"{without} of {of} that completed without steady samples/s: a rate needs {WINDOW}."
-    return (text,) if without else ()
+    if without := sum(row.get(RATE) is None for row in completed):
+        runs = counted(len(completed), "run")
+        yield f"{without} of {runs} that completed without steady samples/s: a rate needs {WINDOW}."
 
 
-def left_out_note(titles: Iterable[str], why: str) -> tuple[str, ...]:
+def left_out_note(titles: Iterable[str], why: str) -> Iterator[str]:
     """Name what has no panel; nothing where all has."""
-    named = listed_titles(title for title in titles if title)
-    return (f"Left out, {why}: {named}.",) if named else ()
+    if named := [title for title in titles if title]:
+        yield f"Left out, {why}: {listed_titles(named)}."
 
 
 def listed_titles(titles: Iterable[str]) -> str:

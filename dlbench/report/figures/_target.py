@@ -1,42 +1,38 @@
 """Arms that had a target: what their runs reached, and what those that did not had come to when they ended."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dlbench.analysis.arms import Arm
+from dlbench.analysis.arms import Arm, Row
 from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import values_of
 from dlbench.report.chart import MissingRowsError
 from dlbench.report.figures._shown import synthetic_note
 from dlbench.report.lines import ended
 
-if TYPE_CHECKING:
-    from dlbench.report.data import ReportData
-
 # Settings that say what a run was to reach.
 TARGET = ("target_metric", "target_value")
 TIME, EPOCHS = "time_to_target_s", "epochs_to_target"
 
 
+def late(row: Row) -> float | None:
+    """Return how long a run took that ended before its target; None for all others."""
+    is_late = row.get("target_value") is not None and row.get(TIME) is None
+    return row.get("train_time_s") if is_late else None
+
+
 def with_ends(arms: Iterable[Arm]) -> list[Arm]:
     """Return the arms that had a target and could reach it, with the columns `ended(TIME)` and `ended(EPOCHS)`.
 
-    They hold what a run that did not reach the target had come to, and None for all others.
-
     Raises:
-        MissingRowsError: No run had a target, or none of them completed.
+        MissingRowsError: No run had a target.
     """
     aimed = [arm for arm in arms if arm.get("target_value") is not None and arm.scores_mean_something]
     if not aimed:
         raise MissingRowsError(
             "needs a target: set `target: {metric: validation_accuracy, value: 0.9}` in the scenario"
         )
-    if not any(arm.completed for arm in aimed):
-        raise MissingRowsError("needs completed runs that had a target")
-    ends = {
-        ended(TIME): lambda row: row.get("train_time_s") if row.get(TIME) is None else None,
-        ended(EPOCHS): lambda row: row.get("epochs_completed") if row.get(TIME) is None else None,
-    }
+    ends = {ended(TIME): late, ended(EPOCHS): lambda row: row.get("epochs_completed")}
     return [arm.having(**ends) for arm in aimed]
 
 
@@ -47,24 +43,20 @@ def target_name(values: Mapping[str, Any]) -> str:
     return f"{metric.replace('_', ' ')} of {bound} {values['target_value']:g}"
 
 
-def end_notes(arms: Sequence[Arm]) -> tuple[str, ...]:
+def end_notes(arms: Sequence[Arm]) -> Iterator[str]:
     """Say how many runs of `with_ends` did not reach the target, how they count, and how finely the moment is known."""
-    completed = [row for arm in arms for row in arm.completed]
-    late, reached = (sum(row.get(name) is not None for row in completed) for name in (ended(TIME), TIME))
-    notes = []
-    if late:
-        notes.append(
-            f"{counted(late, 'run')} of {late + reached} that completed ended before the target: shown as at least "
-            "what they had come to, and later than all others in medians. An arm has no median where half of its runs "
-            "or more did."
+    aimed = [row for arm in arms for row in arm.completed if ended(TIME) in row]
+    if num_late := sum(row.get(TIME) is None for row in aimed):
+        yield (
+            f"{counted(num_late, 'run')} of {len(aimed)} that completed ended before the target: shown as at least "
+            "what they had come to, and later than all others in medians. An arm has no median where half of its "
+            "runs or more did."
         )
-    intervals = values_of(arms, "evaluate_every")
-    if intervals and max(intervals) > 1:
-        notes.append(f"The target is looked for at evaluations alone: every {max(intervals)} epochs.")
-    return tuple(notes)
+    if (interval := max(values_of(arms, "evaluate_every"), default=1)) > 1:
+        yield f"The target is looked for at evaluations alone: every {interval} epochs."
 
 
-def target_notes(data: "ReportData", arms: Sequence[Arm]) -> Iterator[str]:
+def target_notes(arms: Iterable[Arm], shown: Sequence[Arm]) -> Iterator[str]:
     """Say how the runs that were late count, and which of all are left out because they cannot have reached it."""
-    yield from end_notes(arms)
-    yield from synthetic_note(arm for arm in data.arms if arm.get("target_value") is not None)
+    yield from end_notes(shown)
+    yield from synthetic_note(arm for arm in arms if arm.get("target_value") is not None)

@@ -1,23 +1,22 @@
 """Loss and accuracy while training, against epochs, updates and training time."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
+from dlbench.analysis.arms import Arm, Row, records
 from dlbench.analysis.formatting import counted, listed
-from dlbench.analysis.groups import TASK, is_base_line
+from dlbench.analysis.groups import TASK, values_of, without_base_lines
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
-from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series
-from dlbench.report.figures._curves import NUMBER, Curves, Line, curves, lines
-from dlbench.report.figures._rows import identities, synthetic_note
-from dlbench.report.figures._shown import listed_titles
-from dlbench.report.lines import MOST_SERIES, Part, has_several, parts, ways_vary
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Series
+from dlbench.report.data import RUN
+from dlbench.report.figures._curves import Run, along, of_runs, run_of
+from dlbench.report.figures._shown import identities, listed_titles, synthetic_note
+from dlbench.report.lines import MOST_SERIES, Part, parts, roles, series, ways_vary
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from dlbench.report.data import ReportData
 
 OPTIONS = Options
@@ -36,8 +35,8 @@ VALUES = {
 }
 # More panels than this cannot be read; arms with the fewest runs are then left out.
 MOST_PANELS = 12
-# With more marks the points of single runs hide the line.
-FEW_MARKS = 12
+# More marks than these on one line are hard to distinguish, and points of single runs hide the line.
+MOST_MARKS, FEW_MARKS = 100, 12
 # Beyond these ratios an axis is logarithmic: of the places where lines end, and of losses.
 FAR_APART, FAR_DOWN = 4.0, 10.0
 
@@ -51,81 +50,147 @@ def chart(data: "ReportData") -> Chart:
     Raises:
         MissingRowsError: No completed run has two epochs with a loss or an accuracy that means something.
     """
-    found = curves(data)
-    values, places = ([name for name in names if found.epochs[name].notna().any()] for names in (VALUES, PLACES))
-    runs, sizes = _few_batch_sizes(found.runs)
-    shown, left_out = _first(_parts(runs), found, max(1, MOST_PANELS // max(1, len(places) * len(values))))
+    course = _course(data)
+    epochs = [columns for run in course.values() for columns in run.values()]
+    if not any(epochs):
+        raise MissingRowsError(
+            "needs epochs.csv beside runs.csv, with rows of completed runs on data that can be learned"
+        )
+    values, places = (
+        [name for name in names if any(columns.get(name) is not None for columns in epochs)]
+        for names in (VALUES, PLACES)
+    )
+    every = of_runs(data.arms, course)
+    sizes = _few_batch_sizes(every)
+    arms = [arm for arm in every if not sizes or arm.get("batch_size") in sizes]
+    keys = ways_vary(arms)
+    # Where batch sizes vary, what shares a panel differs in these alone.
+    apart = [key for key in keys if key != "batch_size"] if "batch_size" in keys else TASK
+    candidates = parts(arms, x="epoch", always=apart)
+    shown = _first(candidates, max(1, MOST_PANELS // max(1, len(places) * len(values))))
     only = shown[0].title if len(shown) == 1 else ""
-    drawn = [("" if only else part.title, _with_room(list(lines(part, found)))) for part in shown]
-    panels = [panel for title, own in drawn for panel in _panels(title, own, values, places)]
-    if not any(map(has_several, panels)):
+    whole = [replace(part, title="" if only else part.title, arms=along(part.arms, "epoch", course)) for part in shown]
+    drawn = list(map(_with_room, whole))
+    lines = [{value: _lines(part, value) for value in values} for part in drawn]
+    panels = [panel for part, own in zip(drawn, lines, strict=True) for panel in _panels(part, own, places)]
+    if not panels:
         raise MissingRowsError("needs completed runs of two or more epochs with a loss or an accuracy in epochs.csv")
-    numbers = {number for _, own in drawn for line in own for number in line.numbers}
-    in_panels = runs[runs[NUMBER].isin(numbers)]
-    has_all = all(part.runs[NUMBER].isin(numbers).all() for part in shown)
+    in_panels = [arm for part in drawn for arm in part.arms]
+    longest = {value: max((len(one.marks) for own in lines for one in own[value]), default=0) for value in values}
     return Chart(
         title=": ".join(filter(None, ("Loss and accuracy while training", only))),
-        panels=tuple(_coloured(_without_points(panel), runs) for panel in panels),
+        panels=tuple(_coloured(panel, keys) for panel in panels),
         columns=len(places),
         notes=(
             "Lines are medians over repeats at each epoch; training time is the slowest worker's, without evaluations.",
-            *_notes(panels, in_panels),
-            *_known_once([line for _, own in drawn for line in own], values),
-            *_absent(sizes, left_out),
-            *(() if has_all else (f"Base lines are left out where a panel would have more than {MOST_SERIES} lines.",)),
-            *synthetic_note(data.runs),
+            *_notes(in_panels, longest),
+            *_absent(sizes, [part.title for part in candidates if part not in shown]),
+            *[f"Base lines are left out where a panel would have more than {MOST_SERIES} lines."] * (drawn != whole),
+            *synthetic_note(data.arms),
         ),
         runs=identities(in_panels),
     )
 
 
-def _few_batch_sizes(runs: "pd.DataFrame") -> "tuple[pd.DataFrame, tuple[int, ...]]":
-    """Return the runs of as many batch sizes as a panel can hold, evenly chosen, and those batch sizes if not all."""
-    sizes = sorted(runs["batch_size"].dropna().unique().tolist())
-    if len(sizes) <= MOST_SERIES or "batch_size" not in ways_vary(runs):
-        return runs, ()
-    chosen = [sizes[round(number * (len(sizes) - 1) / (MOST_SERIES - 1))] for number in range(MOST_SERIES)]
-    return runs[runs["batch_size"].isin(chosen)], tuple(chosen)
+def _course(data: "ReportData") -> dict[Run, dict[float, Row]]:
+    """Return what is known at each epoch of runs that learned something; failed ones have a place where their arm ended."""
+    rows, known = data.epochs, dict[Run, dict[float, Row]]()
+    if not rows.empty:
+        slowest = rows.groupby([*RUN, "epoch"])["train_time_s"].transform("max")
+        first = rows.assign(train_time_s=slowest)[rows["worker"] == 0]
+        for row in records(first[[*RUN, *PLACES, *VALUES]]):
+            known.setdefault(run_of(row), {})[float(row["epoch"])] = row
+    course: dict[Run, dict[float, Row]] = {}
+    for arm in data.arms:
+        if arm.scores_mean_something:
+            done = {run_of(row): known[run_of(row)] for row in arm.completed if run_of(row) in known}
+            end = max(chain(*done.values()), default=arm.get("epochs_per_worker"))
+            failed = [run_of(row) for row in arm.rows if row["status"] != Status.COMPLETED and end is not None]
+            course |= done | {run: {float(end): {}} for run in failed}
+    return course
 
 
-def _parts(runs: "pd.DataFrame") -> list[Part]:
-    """Return what shares a row of panels: where batch sizes vary, runs that differ in these alone."""
-    keys = ways_vary(runs)
-    return parts(runs, x="", always=[key for key in keys if key != "batch_size"] if "batch_size" in keys else TASK)
+def _few_batch_sizes(arms: Sequence[Arm]) -> list[int]:
+    """Return as many batch sizes as a panel can hold, evenly chosen; nothing where it can hold all."""
+    sizes = values_of(arms, "batch_size")
+    if len(sizes) <= MOST_SERIES or "batch_size" not in ways_vary(arms):
+        return []
+    return [sizes[round(number * (len(sizes) - 1) / (MOST_SERIES - 1))] for number in range(MOST_SERIES)]
 
 
-def _first(candidates: list[Part], found: Curves, most: int) -> tuple[list[Part], list[str]]:
-    """Return the parts with the most completed runs, then with the most workers, and the titles of the others."""
-    with_curves = [part for part in candidates if part.runs[NUMBER].isin(found.epochs[NUMBER]).any()]
+def _first(candidates: Sequence[Part], most: int) -> list[Part]:
+    """Return those of the parts with curves that have the most completed runs, and of these the most workers."""
 
-    def rank(part: Part) -> tuple[int, float]:
-        own = part.runs[~is_base_line(part.runs)]
-        return int((own["status"] == Status.COMPLETED).sum()), float(own["workers"].fillna(0).max())
+    def rank(part: Part) -> tuple[int, int]:
+        own = without_base_lines(part.arms)
+        return sum(arm.n for arm in own), max((arm.workers for arm in own), default=0)
 
-    kept = {id(part) for part in sorted(with_curves, key=rank, reverse=True)[:most]}
-    shown = [part for part in with_curves if id(part) in kept]
-    return shown, [part.title for part in candidates if id(part) not in kept]
+    with_curves = [part for part in candidates if any(arm.completed for arm in part.arms)]
+    kept = sorted(with_curves, key=rank, reverse=True)[:most]
+    return [part for part in with_curves if part in kept]
 
 
-def _panels(part: str, shown: list[Line], values: Sequence[str], places: Sequence[str]) -> Iterator[Panel]:
+def _with_room(part: Part) -> Part:
+    """Return the part, without base lines where its panels have no room for them."""
+    (_, _, own), _ = roles(part)
+    has_room = len(series(part, "epoch")) <= MOST_SERIES or not own
+    return part if has_room else replace(part, arms=tuple(own))
+
+
+def _lines(part: Part, value: str) -> list[Series]:
+    """Return the medians of a value at each epoch where it is known; of many epochs at equal steps up to the last."""
+    lines = []
+    for one in series(part, value):
+        marks = [mark for mark in one.marks if mark.points or mark.num_failed]
+        step = max(1, -(-len(marks) // MOST_MARKS))
+        lines.append(replace(one, marks=tuple(marks[::-step][::-1])))
+    return lines
+
+
+def _panels(part: Part, lines: Mapping[str, Sequence[Series]], places: Sequence[str]) -> Iterator[Panel]:
     """Yield the panels of a part: a row for each value, with the same lines against each kind of place."""
-    at = {column: [line.places(column) for line in shown] for column in places}
-    for value in values:
+    at = {place: _places(part, place) for place in places}
+    for value, shown in lines.items():
         y, name = VALUES[value]
-        made = [line.of(value) for line in shown]
-        if max((len(one.marks) for one in made), default=0) < 2:
+        if max((len(one.marks) for one in shown), default=0) < 2:
             continue  # the accuracy chart has what is known at one epoch alone
         for column in places:
             x, against = PLACES[column]
-            moved = [_moved(one, places_of) for one, places_of in zip(made, at[column], strict=True)]
-            title = ": ".join(filter(None, (part, f"{name} by {against}")))
-            lines_of_panel = tuple(one for one in moved if one.marks)
-            yield Panel(title, _along(x, moved), _up(y, value, moved), lines_of_panel, is_exact=True)
+            moved = [one for line in shown if (one := _moved(line, at[column])).marks]
+            title = ": ".join(filter(None, (part.title, f"{name} by {against}")))
+            yield Panel(title, _along(x, moved), _up(y, value, moved), tuple(moved), is_exact=True)
+
+
+def _places(part: Part, column: str) -> dict[Series, dict[float, float]]:
+    """Return where each line, without its marks, is at each epoch: at the median of its runs; an epoch is where it is."""
+    return {
+        replace(one, marks=()): {
+            mark.x: mark.x if column == "epoch" else mark.interval.value
+            for mark in one.marks
+            if mark.interval or column == "epoch"
+        }
+        for one in series(part, column)
+    }
+
+
+def _moved(line: Series, places: Mapping[Series, Mapping[float, float]]) -> Series:
+    """Return a line by epoch as one by another place, without the epochs whose place is unknown; a long one without points."""
+    at = places.get(replace(line, marks=()), {})
+    marks = sorted((replace(mark, x=at[mark.x]) for mark in line.marks if mark.x in at), key=lambda mark: mark.x)
+    if len(marks) > FEW_MARKS:
+        marks = [replace(mark, points=(), runs=()) for mark in marks]
+    return replace(line, marks=tuple(marks))
+
+
+def _coloured(panel: Panel, keys: Sequence[str]) -> Panel:
+    """Return the panel with colours for batch sizes or numbers of workers, where its lines stand for these."""
+    sizes = bool({"batch_size", "workers"}.intersection(keys))
+    return replace(panel, series=tuple(replace(one, palette="sizes") for one in panel.series)) if sizes else panel
 
 
 def _along(axis: Axis, shown: Sequence[Series]) -> Axis:
     """Return the axis, logarithmic where some lines end so early that they would be a stroke on a linear one."""
-    ends = [one.marks[-1].x for one in shown if one.marks]
+    ends = [one.marks[-1].x for one in shown]
     return replace(axis, scale="log10") if ends and max(ends) > FAR_APART * min(ends) > 0 else axis
 
 
@@ -136,50 +201,14 @@ def _up(axis: Axis, value: str, shown: Sequence[Series]) -> Axis:
     return replace(axis, scale="log10") if is_far else axis
 
 
-def _with_room(found: list[Line]) -> list[Line]:
-    """Return the lines, without base lines where the panel has no room for them."""
-    own = [line for line in found if line.series.role is not Role.BASE_LINE]
-    return found if len(found) <= MOST_SERIES or not own else own
-
-
-def _moved(one: Series, places: Mapping[float, float]) -> Series:
-    """Return a line by epoch as a line by another place, without the epochs whose place is unknown."""
-    marks = [replace(mark, x=places[mark.x]) for mark in one.marks if not math.isnan(places.get(mark.x, math.nan))]
-    return replace(one, marks=tuple(sorted(marks, key=lambda mark: mark.x)))
-
-
-def _coloured(panel: Panel, runs: "pd.DataFrame") -> Panel:
-    """Return the panel with colours for batch sizes or numbers of workers, where its lines stand for these."""
-    sizes = bool({"batch_size", "workers"}.intersection(ways_vary(runs)))
-    return replace(panel, series=tuple(replace(one, palette="sizes") for one in panel.series)) if sizes else panel
-
-
-def _without_points(panel: Panel) -> Panel:
-    """Return a panel whose long lines have no points of single runs."""
-    return replace(
-        panel,
-        series=tuple(
-            one
-            if len(one.marks) <= FEW_MARKS
-            else replace(one, marks=tuple(replace(mark, points=(), runs=()) for mark in one.marks))
-            for one in panel.series
-        ),
-    )
-
-
-def _notes(panels: Sequence[Panel], runs: "pd.DataFrame") -> Iterator[str]:
-    longest = max((len(one.marks) for panel in panels for one in panel.series), default=0)
-    if longest > FEW_MARKS:
+def _notes(arms: Sequence[Arm], longest: Mapping[str, int]) -> Iterator[str]:
+    if max(longest.values()) > FEW_MARKS:
         yield f"Where a line has more than {FEW_MARKS} marks, points of single runs are left out; bars are intervals."
-    if failed := int((runs["status"] != Status.COMPLETED).sum()):
+    if failed := sum(len(arm.rows) - arm.n for arm in arms):
         yield f"{counted(failed, 'run')} that did not complete {'has' if failed == 1 else 'have'} no line."
-    if runs["target_stop"].fillna(False).any():
+    if any(arm.get("target_stop") for arm in arms):
         yield "Runs ended as soon as they reached their target: the end of a line stands for fewer of them."
-
-
-def _known_once(shown: Sequence[Line], values: Sequence[str]) -> Iterator[str]:
-    once = [VALUES[value][1] for value in values if max((len(line.of(value).marks) for line in shown), default=0) == 1]
-    if once:
+    if once := [VALUES[value][1] for value, length in longest.items() if length == 1]:
         yield f"Left out, known at one epoch alone: {listed(once)}."
 
 

@@ -1,23 +1,21 @@
 """Training time against device time: what no other arm beats in both, and where more devices stop paying."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import TYPE_CHECKING
 
+from dlbench.analysis.arms import Arm
 from dlbench.analysis.formatting import counted, number
-from dlbench.analysis.groups import TASK, described, groups, is_base_line
+from dlbench.analysis.groups import TASK, by_emulation, described, groups, values_of, without_base_lines
 from dlbench.analysis.metrics.pareto import Point, front, knee
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
-from dlbench.report.figures._places import is_emulated
-from dlbench.report.figures._rows import UNEQUAL, is_completed, labels, learned, numbers, sees_unequally
-from dlbench.report.figures._shown import in_chart
-from dlbench.report.figures._target import TARGET, target_name
-from dlbench.report.lines import Part, brief_keys, parts, series, ways_vary
+from dlbench.report.figures._shown import UNEQUAL, in_chart, label, sees_unequally
+from dlbench.report.figures._target import TARGET, TIME, late, target_name
+from dlbench.report.lines import Part, brief_keys, ended, parts, series, ways_vary
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from dlbench.report.data import ReportData
 
 OPTIONS = Options
@@ -25,9 +23,8 @@ ORDER = 70
 HOUR_S = 3600.0
 # Units of device time; hours where an arm took one or more.
 SECONDS, HOURS = "device-seconds", "device-hours"
-# Columns made here: place (in device-seconds or device-hours) and time of a run, and the time it had taken when it
-# ended before its target.
-PLACE, TIME, ENDED = "device_time", "time_s", "time_s.ended"
+# The column made here: where an arm stands.
+PLACE = "device_time"
 # So many arms of a front are named.
 MOST_NAMED = 5
 # Axes go so many times beyond the outermost values.
@@ -37,13 +34,13 @@ FRONT = "Pareto front"
 
 @dataclass(frozen=True, eq=False)
 class _Field:
-    """Runs whose arms compete: of one task and one target, all on real hardware or all emulated.
+    """Arms that compete: of one task and one target, all on real hardware or all emulated.
 
     Attributes:
         title: What distinguishes it from other fields.
         unit: Of PLACE: SECONDS or HOURS.
         target: What is to be reached; empty where it is the end of training.
-        runs: The runs.
+        arms: The arms.
         along: What varies within a way: batch size, or workers.
         keys: What distinguishes ways in all fields, by which they are named in each.
     """
@@ -51,9 +48,19 @@ class _Field:
     title: str
     unit: str
     target: str
-    runs: "pd.DataFrame"
+    arms: Sequence[Arm]
     along: str
     keys: tuple[str, ...]
+
+    @property
+    def num_placed(self) -> int:
+        """How many of the arms have a place."""
+        return len(values_of(self.arms, PLACE))
+
+    @property
+    def where(self) -> str:
+        """Its title in a sentence."""
+        return f" ({self.title})" if self.title else ""
 
 
 def chart(data: "ReportData") -> Chart:
@@ -65,73 +72,67 @@ def chart(data: "ReportData") -> Chart:
     Raises:
         MissingRowsError: No task has completed runs of two or more arms.
     """
-    runs = _with_costs(data.runs)
-    unit = SECONDS if runs[PLACE].max() < HOUR_S else HOURS  # hours where an arm took one or more
-    every = list(_fields(runs.assign(**{PLACE: runs[PLACE] / (HOUR_S if unit == HOURS else 1.0)}), unit))
-    fields = [field for field in every if _num_arms(field.runs) > 1]
+    arms = [_with_place(arm, number) for number, arm in enumerate(data.arms)]
+    unit = HOURS if max(values_of(arms, PLACE), default=0.0) >= HOUR_S else SECONDS
+    if unit == HOURS:
+        arms = [arm.having(**{PLACE: lambda row: row[PLACE] and row[PLACE] / HOUR_S}) for arm in arms]
+    every = list(_fields(arms, unit))
+    fields = [field for field in every if field.num_placed > 1]
     if not fields:
         raise MissingRowsError("needs completed runs of two or more arms of one task")
-    found = [_drawn(field) for field in fields]
-    panels = tuple(panel for panels, _ in found for panel in panels)
-    drawn = {one.label for panel in panels for one in panel.series}
+    drawn = [_drawn(field) for field in fields]
+    panels = tuple(panel for shown, _ in drawn for panel in shown)
+    has_front = any(one.label == FRONT for panel in panels for one in panel.series)
     return Chart(
         title=f"{'Time to target' if all(field.target for field in fields) else 'Training time'} against {unit}",
         panels=panels,
         columns=min(2, len(panels)),
         lead=" ".join(
-            [UNEQUAL] * any(sees_unequally(one.runs[is_completed(one.runs)]) for one in fields if not one.target)
-            + ["Dashed: the arms that no other beats in both."] * (FRONT in drawn)
+            [UNEQUAL] * any(sees_unequally(field.arms) for field in fields if not field.target)
+            + ["Dashed: the arms that no other beats in both."] * has_front
         ),
         notes=(
-            f"{unit.capitalize()}: workers x time in {'hours' if unit == HOURS else 'seconds'}.",
+            f"{unit.capitalize()}: workers x time in {unit.removeprefix('device-')}.",
             "An arm stands at its runs' median.",
             *dict.fromkeys(f"Target: {field.target}." for field in fields if field.target),
-            *(note for _, notes in found for note in notes),
-            *_left_out(every, fields),
+            *(note for _, notes in drawn for note in notes),
+            *_left_out(every),
         ),
-        runs=frozenset(run for field in fields for run in in_chart(field.runs, [PLACE])),
+        runs=frozenset(run for field in fields for run in in_chart(field.arms, [PLACE])),
     )
 
 
-def _with_costs(runs: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the runs with TIME, ENDED and the PLACE of their arm.
+def _with_place(arm: Arm, number: int) -> Arm:
+    """Return the arm with its PLACE in device-seconds, and with the time of runs that ended before their target.
 
-    TIME is the time to the target, or the training's where none was set; a completed run that did not reach its
-    target has ENDED in its place. A failed run stands where its arm does, if any other of it completed.
+    Arms of equal cost stay apart by an invisible amount.
     """
-    import pandas as pd
-
-    completed, has_target = is_completed(runs), runs["target_value"].notna()
-    whole = numbers(runs, "train_time_s").where(completed)
-    to_target = numbers(runs, "time_to_target_s").where(completed)
-    time_s, late = to_target.where(has_target, whole), whole.where(has_target & to_target.isna())
-    device_s = numbers(runs, "workers") * time_s.fillna(late)
-    arms = [runs["arm"], is_emulated(runs), *(runs[key] for key in TARGET)]
-    places = device_s.where(device_s > 0).groupby(arms, dropna=False).transform("median")
-    # Arms of equal cost stay apart by an invisible amount.
-    own_place = places * (1 + 1e-9 * pd.Series(pd.factorize(runs["arm"])[0], index=runs.index))
-    return runs.assign(**{TIME: time_s, ENDED: late, PLACE: own_place})
+    arm = arm.having(**{ended(TIME): late})
+    column = _time_of(arm)
+    times = [time_s for row in arm.completed if (time_s := row.get(column) or row.get(ended(column)))]
+    place = arm.workers * median(times) * (1 + 1e-9 * number) if times else None
+    return arm.having(**{PLACE: lambda _: place})
 
 
-def _fields(runs: "pd.DataFrame", unit: str) -> Iterator[_Field]:
-    """Yield the runs that may be compared, with what distinguishes them from the others as a title."""
-    keys = [key for key in (*TARGET, *TASK) if runs[key].nunique(dropna=False) > 1]
-    along = "batch_size" if runs[~is_base_line(runs)]["batch_size"].nunique() > 1 else "workers"
-    every = brief_keys(Part("", runs, ways_vary(runs, x=along)), along).keys
-    ways = tuple(key for key in every if key not in TASK)
-    for values, alike in groups(runs, keys):
+def _time_of(arm: Arm) -> str:
+    """Return the column with the time that arms like this are compared by."""
+    return "train_time_s" if arm.get("target_value") is None else TIME
+
+
+def _fields(arms: Sequence[Arm], unit: str) -> Iterator[_Field]:
+    """Yield the arms that may be compared, with what distinguishes them from the others as a title."""
+    apart = [key for key in (*TARGET, *TASK) if len({arm.get(key) for arm in arms}) > 1]
+    along = "batch_size" if len(values_of(without_base_lines(arms), "batch_size")) > 1 else "workers"
+    every = brief_keys(Part("", tuple(arms), ways_vary(arms, x=along), along)).keys
+    keys = tuple(key for key in every if key not in TASK)
+    for values, alike in groups(arms, apart):
         task = described({key: value for key, value in values.items() if key in TASK})
-        has_target = alike["target_value"].notna().all()
-        target = target_name({key: alike[key].iloc[0] for key in TARGET}) if has_target else ""
-        wanted = f"to a {target}" if target and set(keys) & set(TARGET) else ""
-        emulated = is_emulated(alike)
-        for word, chosen in (("", ~emulated), ("emulated", emulated)):
-            if chosen.any():
-                yield _Field(", ".join(filter(None, (task, wanted, word))), unit, target, alike[chosen], along, ways)
-
-
-def _num_arms(runs: "pd.DataFrame") -> int:
-    return int(runs["arm"][runs[PLACE].notna()].nunique())
+        goal = {key: alike[0].get(key) for key in TARGET}
+        target = target_name(goal) if goal["target_value"] is not None else ""
+        wanted = f"to a {target}" if target and values.keys() & goal.keys() else ""
+        for emulated, own in by_emulation(alike):
+            title = ", ".join(filter(None, (task, wanted, "emulated" if emulated else "")))
+            yield _Field(title, unit, target, own, along, keys)
 
 
 def _drawn(field: _Field) -> tuple[list[Panel], list[str]]:
@@ -139,20 +140,19 @@ def _drawn(field: _Field) -> tuple[list[Panel], list[str]]:
 
     They have the same axes, so that arms of different panels can be compared.
     """
-    along = field.along
-    own = {*ways_vary(field.runs, x=along), "study"}
-    every = [
-        replace(part, keys=tuple(key for key in field.keys if key in part.keys or key not in own))
-        for part in parts(field.runs, x=along)
-    ]
-    shown = [(part, series(part, PLACE, TIME, ENDED)) for part in every]
-    at = {place: described({along: value}) for place, value in zip(field.runs[PLACE], field.runs[along], strict=True)}
+    along, column = field.along, _time_of(field.arms[0])
+    own = {*ways_vary(field.arms, x=along), "study"}
+    shown = []
+    for part in parts(field.arms, x=along):
+        keys = tuple(key for key in field.keys if key in part.keys or key not in own)
+        shown.append((part, series(replace(part, keys=keys, x=PLACE), column)))
+    at = {arm.get(PLACE): described({along: arm.get(along)}) for arm in field.arms}
     names = {
         (mark.x, mark.interval.value): ", ".join(filter(None, (part.common, one.label, at[mark.x])))
         for part, lines in shown
         for one in lines
         for mark in one.marks
-        if mark.interval is not None and mark.x > 0 and mark.interval.value > 0
+        if mark.interval is not None and mark.interval.value > 0
     }
     best = front(names)
     turn = knee(best)
@@ -162,72 +162,67 @@ def _drawn(field: _Field) -> tuple[list[Panel], list[str]]:
     y = _axis("time to target (s)" if field.target else "training time (s)", times)
     # The front's ends and its knee are named beside their marks; its line belongs to no series and has no colour.
     named = {place[0]: at[place[0]] for place in (*best[:1], *best[-1:], turn) if place is not None}
-    line = (Series(FRONT, tuple(line_mark(*place) for place in best), Role.IDEAL),) if len(best) > 1 else ()
+    line = [Series(FRONT, tuple(line_mark(*place) for place in best), Role.IDEAL)] if len(best) > 1 else []
     panels = []
     for part, lines in shown:
-        with_names = tuple(
+        with_names = [
             replace(one, marks=tuple(replace(mark, name=named.get(mark.x, "")) for mark in one.marks)) for one in lines
-        )
+        ]
         if lines:
             title = ": ".join(filter(None, (field.title, part.title)))
             panels.append(Panel(title, x, y, (*with_names, *line), is_scatter=True))
     return panels, [*_front_note(field, best, turn, names), *_accuracy_note(field)]
 
 
-def _axis(label: str, values: list[float]) -> Axis:
+def _axis(label: str, values: Sequence[float]) -> Axis:
     """Return an axis on which every mark of a field has its place."""
-    ends = (min(values) / ROOM, max(values) * ROOM) if values else (None, None)
-    return Axis(label, "log10", low=ends[0], high=ends[1])
+    low, high = (min(values) / ROOM, max(values) * ROOM) if values else (None, None)
+    return Axis(label, "log10", low=low, high=high)
 
 
-def _front_note(field: _Field, best: list[Point], turn: Point | None, names: Mapping[Point, str]) -> Iterator[str]:
+def _front_note(field: _Field, best: Sequence[Point], turn: Point | None, names: Mapping[Point, str]) -> Iterator[str]:
     """Yield which arms no other beats, which of them is the knee and how it was found, or why there is none."""
-    if not best:
-        return
-    where = f" ({field.title})" if field.title else ""
     known = [f"{names[place]} ({number(place[1])} s, {number(place[0])} {field.unit})" for place in best]
     if len(best) == 1:
-        yield f"Pareto front{where}: one arm has both the least time and the fewest {field.unit}, {known[0]}."
+        yield f"Pareto front{field.where}: one arm has both the least time and the fewest {field.unit}, {known[0]}."
+    if len(best) < 2:
         return
     if len(known) > MOST_NAMED:  # its ends always
         known[1:-1] = [f"{len(known) - 2} more"]
-    yield f"Pareto front{where}, from the fewest {field.unit} to the least time: {'; '.join(known)}."
+    yield f"Pareto front{field.where}, from the fewest {field.unit} to the least time: {'; '.join(known)}."
     if turn is not None:
         yield (
             f"Its knee: {names[turn]}, which lies farthest below the line between the front's ends, in logarithms "
             "scaled to the front."
         )
+    elif len(best) == 2:
+        yield "With two arms on it, the front has no knee."
     else:
-        why = "It has no knee: no arm on it lies below the line between its ends"
-        yield f"{'With two arms on it, the front has no knee' if len(best) == 2 else why}."
+        yield "It has no knee: no arm on it lies below the line between its ends."
 
 
 def _accuracy_note(field: _Field) -> Iterator[str]:
     """Yield by how much the arms' accuracy differs where no target made it alike."""
     if field.target:
         return
-    where = f" ({field.title})" if field.title else ""
-    known = learned(field.runs[field.runs[PLACE].notna()])
-    medians = numbers(known, "validation_accuracy").where(is_completed(known)).groupby(known["arm"]).median().dropna()
-    if medians.empty:
-        yield f"Time alone is compared{where}: what the arms learned was not measured as an accuracy."
+    learned = [arm for arm in field.arms if arm.get(PLACE) is not None and arm.scores_mean_something]
+    medians = {arm: median(scores) for arm in learned if (scores := arm.values("validation_accuracy"))}
+    if not medians:
+        yield f"Time alone is compared{field.where}: what the arms learned was not measured as an accuracy."
         return
-    low, high = str(medians.idxmin()), str(medians.idxmax())
-    first, last = (labels(known[(known["arm"] == arm).astype(bool)])[0] for arm in (low, high))
+    low, high = (end(medians, key=medians.__getitem__) for end in (min, max))
     if medians[low] == medians[high]:
-        yield f"No target was set{where}; the median validation accuracy of all arms is {medians[low]:.4f}."
+        yield f"No target was set{field.where}; the median validation accuracy of all arms is {medians[low]:.4f}."
         return
     yield (
-        f"No target was set{where}: arms end at different accuracies, medians range from "
-        f"{medians[low]:.4f} ({first}) to {medians[high]:.4f} ({last})."
+        f"No target was set{field.where}: arms end at different accuracies, medians range from "
+        f"{medians[low]:.4f} ({label(low)}) to {medians[high]:.4f} ({label(high)})."
     )
 
 
-def _left_out(every: list[_Field], fields: list[_Field]) -> Iterator[str]:
+def _left_out(fields: Sequence[_Field]) -> Iterator[str]:
     """Yield how many arms have no place, and how many stand alone in their task."""
-    lost = sum(int(field.runs["arm"][field.runs[PLACE].isna()].nunique()) for field in every)
-    if lost:
+    if lost := sum(len(field.arms) - field.num_placed for field in fields):
         yield f"Left out: {counted(lost, 'arm')} without the time of any completed run."
-    alone = sum(_num_arms(field.runs) for field in every if field not in fields)
-    if alone:
+    if alone := sum(field.num_placed == 1 for field in fields):
         yield f"Left out: {counted(alone, 'arm')} with no other of the same task and target, real or emulated alike."

@@ -1,21 +1,21 @@
 """Published numbers beside what was measured here, as they are, and times relative to one place of each line."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from dlbench.analysis.arms import Arm
+from dlbench.analysis.groups import values_of, without_base_lines
 from dlbench.plugins import Options
 from dlbench.records.columns import TABLES
-from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Series
-from dlbench.report.figures._places import spread
-from dlbench.report.figures._rows import batch_axis, identities, learned, sees_unequally
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel
+from dlbench.report.figures._places import batch_axis, spread
+from dlbench.report.figures._shown import SEEN, identities, sees_unequally
+from dlbench.report.lines import brief_keys, parts, series
+from dlbench.report.references import compared, published, relative_panel
 from dlbench.scenario.claims import COLUMNS, PLACES
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from dlbench.report.data import ReportData
-    from dlbench.report.references import ReferenceComparison
     from dlbench.scenario.reference import Reference
 
 OPTIONS = Options
@@ -26,9 +26,9 @@ AXES = {
     "batch_size_global": Axis("batch size of all workers (samples)", "log2"),
     "servers": Axis("servers", "log2"),
 }
-SEEN = Axis("samples seen", low=0.0)
 # Columns that mean nothing where a run trained on random numbers.
 SCORES = ("loss", "accuracy")
+NAMES = {**COLUMNS, SEEN: "samples seen"}
 _UNITS = {column.name: column.unit for column in TABLES["runs"]}
 
 
@@ -39,12 +39,11 @@ def chart(data: "ReportData") -> Chart:
         MissingRowsError: No study has a reference, or no completed run has a column of it.
         UserError: A `reference.csv` is not of the form.
     """
-    from dlbench.report.references import compared
-
     found = compared(data)
     if not found:
         raise MissingRowsError("needs a study whose scenario names published numbers (`reference: NAME`)")
-    panels = [panel for one in found for panel in _panels(one, data)]
+    chosen = [[arm for arm in data.arms if arm.study in one.studies] for one in found]
+    panels = [panel for one, arms in zip(found, chosen, strict=True) for panel in _panels(one.reference, arms)]
     if not panels:
         columns = ", ".join(dict.fromkeys(column for one in found for column in one.reference.shown))
         raise MissingRowsError(f"needs completed runs with what its reference holds: {columns}")
@@ -56,54 +55,42 @@ def chart(data: "ReportData") -> Chart:
         columns=len(panels) if len(panels) < 4 else 2,
         lead="Published on other hardware: shapes can be compared, times cannot." if has_numbers else "",
         notes=tuple(note for one in found for note in _notes(one.reference)),
-        runs=identities(data.runs[data.runs["study"].isin([name for one in found for name in one.studies])]),
+        runs=identities(arm for arms in chosen for arm in arms),
     )
 
 
-def _panels(one: "ReferenceComparison", data: "ReportData") -> "Iterator[Panel]":
-    """Yield the panels of each column and part of the runs, then the samples seen where arms saw different amounts."""
-    from dlbench.analysis.groups import is_base_line
-    from dlbench.report.lines import brief_keys, parts, series
+def _panels(known: "Reference", arms: Sequence[Arm]) -> Iterator[Panel]:
+    """Yield the panels of each column and part of the arms, then the samples seen where arms saw different amounts.
 
-    runs = data.runs[data.runs["study"].isin(one.studies)]
-    own, x = runs[~is_base_line(runs)], one.reference.x
-    for column in one.reference.shown:
-        chosen = learned(own) if column.endswith(SCORES) else own
-        for part in parts(chosen, x=x) if chosen[column].notna().any() else ():
-            made = series(brief_keys(part, x), x, column)
-            if any(mark.points for curve in made for mark in curve.marks):
-                title = ": ".join(filter(None, (part.title, COLUMNS[column])))
-                yield from _of_column(Panel(title, _place_axis(one.reference, part.runs), SEEN, made), column, one)
-    for part in parts(own, x=x) if sees_unequally(own) else ():
-        title = ": ".join(filter(None, (part.title, "samples seen")))
-        made = series(brief_keys(part, x), x, "samples_seen")
-        yield Panel(title, _place_axis(one.reference, part.runs), SEEN, made)
-
-
-def _of_column(measured: Panel, column: str, one: "ReferenceComparison") -> "Iterator[Panel]":
-    """Yield the panel of published and measured curves; of costs and rates also each relative to one of its places."""
-    from dlbench.report.references import published, relative_panel
-
-    lines: tuple[Series, ...] = (*measured.series, *published(one.reference, column, measured.series))
-    axis = _axis(column)
-    is_score = column.endswith(SCORES)
-    panel = replace(measured, y=axis if is_score else spread(axis, lines), series=lines)
-    yield panel
-    relative = None if is_score else relative_panel(panel, one.reference.x)
-    if relative is not None:
-        yield relative
+    Costs and rates are also shown relative to one of their places.
+    """
+    own, x = without_base_lines(arms), known.x
+    for column in (*known.shown, *[SEEN] * sees_unequally(own)):
+        is_score = column.endswith(SCORES)
+        chosen = [arm for arm in own if arm.scores_mean_something or not is_score]
+        for part in parts(chosen, x=x):
+            measured = series(brief_keys(part), column)
+            if any(mark.points for one in measured for mark in one.marks):
+                lines = (*measured, *published(known, column, measured))
+                axis = _axis(column)
+                title = ": ".join(filter(None, (part.title, axis.label.partition(" (")[0])))
+                y = axis if column == SEEN else spread(axis, lines)
+                panel = Panel(title, _place_axis(known, part.arms), y, lines)
+                yield panel
+                if not is_score and (relative := relative_panel(panel, x)):
+                    yield relative
 
 
-def _place_axis(known: "Reference", runs: "pd.DataFrame") -> Axis:
+def _place_axis(known: "Reference", arms: Sequence[Arm]) -> Axis:
     if known.x not in PLACES:  # an option, whose places may be 0
-        return Axis(known.x, "log2" if (runs[known.x].astype("float64") > 0).all() else "linear")
-    return AXES.get(known.x) or batch_axis(runs)
+        return Axis(known.x, "log2" if all(place > 0 for place in values_of(arms, known.x)) else "linear")
+    return AXES.get(known.x) or batch_axis(arms)
 
 
 def _axis(column: str) -> Axis:
     """Return the axis of a column: of what is a cost or a rate from 0, of scores about what there is."""
-    unit = f" ({_UNITS[column]})" if _UNITS[column] else ""
-    return Axis(f"{COLUMNS[column]}{unit}", low=None if column.endswith(SCORES) else 0.0)
+    unit = f" ({_UNITS[column]})" if _UNITS[column] and column != SEEN else ""
+    return Axis(f"{NAMES[column]}{unit}", low=None if column.endswith(SCORES) else 0.0)
 
 
 def _notes(known: "Reference") -> Iterator[str]:

@@ -1,23 +1,21 @@
 """Where the time of a step goes: data, computing, communication, the update, bookkeeping, and the rest."""
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import TYPE_CHECKING
 
+from dlbench.analysis.arms import Arm, Row, emulation
 from dlbench.analysis.formatting import counted, listed
-from dlbench.analysis.groups import ALONE, by_emulation, described, groups, is_alone, is_base_line
+from dlbench.analysis.groups import ALONE, by_emulation, described, groups, values_of, without_base_lines
 from dlbench.plugins import Options
+from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.figures._places import placed
-from dlbench.report.figures._rows import is_completed, numbers
 from dlbench.report.figures._shown import in_chart
-from dlbench.report.lines import base_keys
-from dlbench.report.lines import marks as marks_at
+from dlbench.report.lines import Part, marks, roles
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from dlbench.report.data import ReportData
 
 OPTIONS = Options
@@ -29,20 +27,22 @@ ROOM = 1.05
 LONGEST_NAME = 24
 # The same for all panels.
 Y = Axis("time per step (ms)", low=0.0)
-# Columns that `_per_step` makes, from the bottom of a bar to its top.
+# Parts of a step from the bottom of a bar to its top, with the column that each is measured in; the others follow.
 PARTS = {
-    "data": "waiting for data",
-    "compute": "forward and backward",
-    "one_call": "whole step in one compiled call",
-    "peers": "waiting for slower workers",
-    "all_reduce": "all-reduce",
-    "communication": "exposed communication",
-    "update": "update",
-    "bookkeeping": "bookkeeping between steps",
-    "closing": "waiting at closing barriers",
-    "rest": "other",
+    "data": ("waiting for data", "data_wait_s"),
+    "compute": ("forward and backward", "compute_time_s"),
+    "one_call": ("whole step in one compiled call", ""),
+    "peers": ("waiting for slower workers", ""),
+    "all_reduce": ("all-reduce", ""),
+    "communication": ("exposed communication", "communication_time_s"),
+    "update": ("update", "update_time_s"),
+    "bookkeeping": ("bookkeeping between steps", "bookkeeping_time_s"),
+    "closing": ("waiting at closing barriers", "closing_wait_s"),
+    "rest": ("other", ""),
 }
 WHOLE = "whole step of each run"
+# Columns made here: a run's step and its parts in ms, by name, and the step alone.
+SPLIT, STEP = "split", "step"
 
 
 def chart(data: "ReportData") -> Chart:
@@ -51,133 +51,112 @@ def chart(data: "ReportData") -> Chart:
     Raises:
         MissingRowsError: No completed run has a timed window with the time its workers computed.
     """
-    runs = _per_step(data.runs)
-    observed = runs[runs["step"].notna()]
-    if observed.empty:
+    arms = [arm.having(split=_split).having(step=lambda row: row[SPLIT].get(STEP)) for arm in data.arms]
+    observed = [row for arm in arms for row in arm.completed if row[STEP]]
+    if not observed:
         raise MissingRowsError(
             "needs completed runs with a timed window and compute_time_s; `extend_window: true` makes one"
         )
-    high = ROOM * float(observed["step"].max())
-    panels = tuple(replace(panel, y=replace(Y, high=high)) for panel in _panels(runs) if panel.series)
+    y = replace(Y, high=ROOM * max(row[STEP] for row in observed))
+    panels = tuple(replace(panel, y=y) for panel in _panels(arms) if panel.series)
     return Chart(
         title="Where the time of a step goes",
         panels=panels,
         columns=min(3, len(panels)),
         lead="A bar is the run with the median step: its parts sum to that step.",
         notes=tuple(_notes(len(data.completed), observed)),
-        runs=in_chart(runs, ["step"]),
+        runs=in_chart(arms, [STEP]),
     )
 
 
-def _per_step(runs: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the runs with `step` and the columns of PARTS, in ms of one step; NaN where a part is unknown.
+def _split(row: Row) -> dict[str, float]:
+    """Return a step and its known parts in ms; nothing of a run without a timed window.
 
-    `rest` is what the known parts leave of the window. They cannot exceed it, since it lasts as long as the slowest
-    worker saw and each part is a mean over workers: what lies below zero is rounding.
+    `rest` is what the others leave of the window. They cannot exceed it, since it lasts as long as the slowest worker
+    saw and each part is a mean over workers: what lies below zero is rounding.
     """
-    observed = is_completed(runs) & runs[["timed_window_s", "compute_time_s"]].notna().all(axis=1)
-    steps = numbers(runs, "timed_steps").where(observed)
-    scale = MS_PER_S / steps.where(steps > 0)
-    step, compute = numbers(runs, "timed_window_s") * scale, numbers(runs, "compute_time_s") * scale
-    exposed, waited = numbers(runs, "communication_time_s") * scale, _share_waited(runs)
-    found = runs.assign(
-        step=step,
-        data=numbers(runs, "data_wait_s") * scale,
-        compute=compute.where(exposed.notna()),
-        one_call=compute.where(exposed.isna()),
-        peers=exposed * waited,
-        all_reduce=exposed * (1 - waited),
-        communication=exposed.where(waited.isna()),
-        update=numbers(runs, "update_time_s") * scale,
-        bookkeeping=numbers(runs, "bookkeeping_time_s") * scale,
-        closing=numbers(runs, "closing_wait_s") * scale,
-    )
-    known = found[[name for name in PARTS if name != "rest"]].sum(axis=1)
-    return found.assign(rest=(step - known).clip(lower=0.0))
+    steps, window = row.get("timed_steps"), row.get("timed_window_s")
+    if row["status"] != Status.COMPLETED or not steps or window is None or row.get("compute_time_s") is None:
+        return {}
+    scale = MS_PER_S / steps
+    known = {name: row.get(column) for name, (_, column) in PARTS.items() if column}
+    found = {name: time_s * scale for name, time_s in known.items() if time_s is not None}
+    waiting, moving = row.get("peer_wait_s"), row.get("wire_time_s")
+    if "communication" not in found:
+        found["one_call"] = found.pop("compute")
+    elif waiting is not None and moving is not None and waiting + moving > 0:
+        exposed, waited = found.pop("communication"), waiting / (waiting + moving)
+        found |= {"peers": exposed * waited, "all_reduce": exposed * (1 - waited)}
+    return found | {STEP: window * scale, "rest": max(0.0, window * scale - sum(found.values()))}
 
 
-def _share_waited(runs: "pd.DataFrame") -> "pd.Series[float]":
-    """Return how much of the communication was waiting for slower workers, by the marked steps; NaN without any."""
-    waiting, moving = numbers(runs, "peer_wait_s"), numbers(runs, "wire_time_s")
-    both = waiting + moving
-    return waiting / both.where(both > 0)
-
-
-def _panels(runs: "pd.DataFrame") -> Iterator[Panel]:
+def _panels(arms: Sequence[Arm]) -> Iterator[Panel]:
     """Yield a panel with a bar for each batch size of a way where these vary; else one with a bar for each arm."""
-    shown: set[int] = set()
-    for one in placed(runs):
-        rows = one.part.runs
-        if one.x == "batch_size":
-            shown |= set(rows.index)
-            for name, way in _arms(rows, one.part.keys):
+    shown: set[Arm] = set()
+    for part, axis in placed(arms):
+        if part.x == "batch_size":
+            shown.update(part.arms)
+            for name, way in _named(part):
                 sizes = [(f"{size['batch_size']:g}", alike) for size, alike in groups(way, ["batch_size"])]
-                yield _panel(": ".join(filter(None, (one.part.title, name))), Axis(one.axis.label), sizes)
-        elif not set(rows[~is_base_line(rows)].index) <= shown:
-            keys = (*one.part.keys, *(["workers"] if rows["workers"].nunique() > 1 else []))
-            bars, label = _arms(rows, keys), ""
+                yield _panel(": ".join(filter(None, (part.title, name))), axis.label, sizes)
+        elif not shown.issuperset(without_base_lines(part.arms)):
+            keys = (*part.keys, *["workers"] * (len(values_of(part.arms, "workers")) > 1))
+            bars, label = list(_named(replace(part, keys=keys))), ""
             if (
                 max(len(name) for name, _ in bars) > LONGEST_NAME
             ):  # without the names of settings: `mpi, epochs, linear`
                 label = ", ".join(keys)
                 bars = [(", ".join(p.rpartition("=")[2] for p in name.split(", ")), alike) for name, alike in bars]
-            yield _panel(one.part.title, Axis(label), bars)
+            yield _panel(part.title, label, bars)
 
 
-def _arms(rows: "pd.DataFrame", keys: Sequence[str]) -> "list[tuple[str, pd.DataFrame]]":
-    """Return base lines, then the other arms, each with its name and runs."""
-    alone = is_base_line(rows) | is_alone(rows)
-    alone = is_base_line(rows) if alone.all() else alone
-    base, own = rows[alone], rows[~alone]
-    found = [
-        (", ".join(filter(None, (ALONE, described(values)))), alike)
-        for values, alike in (groups(base, base_keys(keys, base)) if len(base) else ())
-    ]
-    arms = groups(own, keys or ["strategy"]) if len(own) else ()
-    return [*found, *((described(values) or "measured", alike) for values, alike in arms)]
+def _named(part: Part) -> Iterator[tuple[str, list[Arm]]]:
+    """Yield base lines, then the other ways, each with its name and arms."""
+    for role, keys, arms in reversed(roles(part)):
+        for values, alike in groups(arms, keys or ["strategy"] * (role is Role.MEASURED)):
+            name = [ALONE] * (role is Role.BASE_LINE) + [described(values)]
+            yield ", ".join(filter(None, name)) or "measured", alike
 
 
-def _panel(title: str, axis: Axis, arms: "Sequence[tuple[str, pd.DataFrame]]") -> Panel:
+def _panel(title: str, label: str, bars: Iterable[tuple[str, list[Arm]]]) -> Panel:
     """Return a panel of bars; the parts of an arm are those of its run with the median step, so that they sum to it."""
-    bars: list[tuple[str, str, pd.DataFrame]] = []
-    for name, rows in arms:
-        kinds = list(by_emulation(rows))  # one bar, or one for real and one for emulated runs
-        bars += [(f"{name}, emulated" if why and len(kinds) > 1 else name, why, alike) for why, alike in kinds]
+    slots: list[tuple[str, str, list[Arm]]] = []
+    for name, arms in bars:
+        kinds = list(by_emulation(arms))  # one bar, or one for real and one for emulated runs
+        slots += [(f"{name}, emulated" if why and len(kinds) > 1 else name, why, alike) for why, alike in kinds]
     found = []
-    for emulated in (False, True):
-        slots = [(float(slot), rows) for slot, (_, why, rows) in enumerate(bars) if bool(why) == emulated]
-        reason = ";".join(dict.fromkeys(word for _, why, _ in bars for word in why.split(";") if word)) * emulated
-        typical = [(slot, _typical(rows), int(rows["step"].notna().sum())) for slot, rows in slots]
-        for hue, (part, label) in enumerate(PARTS.items()):
-            marks = tuple(line_mark(slot, row[part], n) for slot, row, n in typical if not math.isnan(row[part]))
-            if marks:
-                found.append(Series(label, marks, Role.MEASURED, reason, hue, palette="parts"))
-        wholes = [
-            replace(mark, x=slot) for slot, rows in slots for mark in marks_at(rows.assign(slot=0.0), "slot", "step")
-        ]
+    for is_emulated in (False, True):
+        own = [(float(slot), arms) for slot, (_, why, arms) in enumerate(slots) if bool(why) == is_emulated]
+        reason = emulation(arm.emulated for _, arms in own for arm in arms)
+        for hue, (name, (part, _)) in enumerate(PARTS.items()):
+            typical = ((slot, *_typical(arms, name)) for slot, arms in own)
+            if shown := tuple(line_mark(slot, value, n) for slot, value, n in typical if value is not None):
+                found.append(Series(part, shown, Role.MEASURED, reason, hue, palette="parts"))
+        wholes = (replace(mark, x=slot) for slot, arms in own for mark in marks(arms, "workers", STEP))
         if shown := tuple(mark for mark in wholes if mark.points or mark.num_failed):
             found.append(Series(WHOLE, shown, Role.TOTAL, reason))
-    return Panel(title, Axis(axis.label, categories=tuple(name for name, _, _ in bars)), Y, tuple(found), form="bars")
+    return Panel(title, Axis(label, categories=tuple(name for name, _, _ in slots)), Y, tuple(found), form="bars")
 
 
-def _typical(rows: "pd.DataFrame") -> dict[str, float]:
-    """Return the parts of the run with the median step, of an even number of runs the means of the middle two."""
-    known = rows[rows["step"].notna()].sort_values("step")
-    middle = known.iloc[(len(known) - 1) // 2 : len(known) // 2 + 1] if len(known) else known
-    return {name: float(middle[name].astype("float64").mean()) for name in PARTS}
+def _typical(arms: Iterable[Arm], part: str) -> tuple[float | None, int]:
+    """Return a part of the run with the median step, or the mean of the middle two, and the number of runs."""
+    rows = sorted((row for arm in arms for row in arm.completed if row[STEP]), key=lambda row: row[STEP])
+    middle = rows[(len(rows) - 1) // 2 : len(rows) // 2 + 1]
+    known = [row[SPLIT][part] for row in middle if part in row[SPLIT]]
+    return (fmean(known) if known else None), len(rows)
 
 
-def _notes(num_completed: int, observed: "pd.DataFrame") -> Iterator[str]:
+def _notes(num_completed: int, observed: Sequence[Row]) -> Iterator[str]:
     """Yield what a reader must know to read the bars."""
-    yield ("Times of the timed window / its steps, mean over workers. Other: what no part explains, such as the loop.")
-    hidden = observed[observed["one_call"].notna()]
-    if len(hidden):
-        names = listed(sorted({str(name) for name in hidden["strategy"].dropna()})) or "unnamed"
+    yield "Times of the timed window / its steps, mean over workers. Other: what no part explains, such as the loop."
+    hidden = [row for row in observed if "one_call" in row[SPLIT]]
+    if hidden:
+        names = listed(sorted({row["strategy"] for row in hidden if row.get("strategy")})) or "unnamed"
         yield (
             f"In {counted(len(hidden), 'run')} ({names}) the step is one compiled call: forward, backward, update and, "
             "with several workers, whatever communication is exposed are in it and cannot be separated."
         )
-    if observed["peers"].notna().any():
+    if any("peers" in row[SPLIT] for row in observed):
         yield (
             "Exposed communication is split into waiting and all-reduce as in the marked steps, in which a barrier "
             "stood before the all-reduce."

@@ -22,7 +22,7 @@ def numbered(tmp_path: Path, *rows: dict[str, object]) -> ReportData:
 
 
 def panels(found: ReportData) -> list[Panel]:
-    made = [(part, series(part, "batch_size", "samples_per_s")) for part in parts(found.arms, x="batch_size")]
+    made = [(part, series(part, "samples_per_s")) for part in parts(found.arms, x="batch_size")]
     return [Panel(part.title, BATCH, RATE, lines) for part, lines in made]
 
 
@@ -98,14 +98,14 @@ def test_more_series_than_can_be_told_apart_become_panels(tmp_path: Path) -> Non
     ]
     found = parts(numbered(tmp_path, *rows).arms, x="batch_size")
     assert len(found) == 3
-    assert all(len(series(part, "batch_size", "samples_per_s")) <= MOST_SERIES for part in found)
+    assert all(len(series(part, "samples_per_s")) <= MOST_SERIES for part in found)
     assert sum(len(part.arms) for part in found) == len(rows)
 
 
 def test_what_nobody_measured_has_no_series(tmp_path: Path) -> None:
     found = numbered(tmp_path, {"samples_per_s": 1.0})
     (part,) = parts(found.arms, x="batch_size")
-    assert series(part, "batch_size", "energy_j") == ()
+    assert series(part, "energy_j") == ()
 
 
 @pytest.mark.parametrize(("key", "shared"), [("batch_size", True), ("workers", False), ("strategy.groups", False)])
@@ -113,9 +113,9 @@ def test_what_a_base_line_shares_with_its_arms(key: str, shared: bool) -> None:
     assert is_shared(key) is shared
 
 
-def part_of(*rows: dict[str, Any], tmp_path: Path, keys: tuple[str, ...] = ()) -> Part:
+def part_of(x: str, *rows: dict[str, Any], tmp_path: Path, keys: tuple[str, ...] = ()) -> Part:
     late = {ended(TIME): lambda row: row.get("train_time_s") if row.get(TIME) is None else None}
-    return Part("", tuple(arm.having(**late) for arm in report_data(*rows, tmp_path=tmp_path).arms), keys)
+    return Part("", tuple(arm.having(**late) for arm in report_data(*rows, tmp_path=tmp_path).arms), keys, x)
 
 
 def test_every_run_is_a_point_or_has_ended_or_failed(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_every_run_is_a_point_or_has_ended_or_failed(tmp_path: Path) -> None:
         run(batch_size=8, repeat=3, status="stalled"),
         *repeats(2, batch_size=16, time_to_target_s=[None, None], train_time_s=[7.0, 8.0]),
     ]
-    (line,) = series(part_of(*rows, tmp_path=tmp_path), "batch_size", TIME)
+    (line,) = series(part_of("batch_size", *rows, tmp_path=tmp_path), TIME)
     first, second = line.marks
     assert (first.x, sorted(first.points), first.ended, first.num_failed) == (8, [1, 3], (9.5,), 1)
     assert first.interval is not None
@@ -138,7 +138,7 @@ def test_censored_emulated_runs_and_base_lines_stay_apart(tmp_path: Path) -> Non
         run(time_to_target_s=None, train_time_s=5.0, workers=2, emulated="simulated", run_id="other-r0"),
         *base_line(time_to_target_s=4.0),
     ]
-    found = series(part_of(*rows, tmp_path=tmp_path), "workers", TIME)
+    found = series(part_of("workers", *rows, tmp_path=tmp_path), TIME)
     assert [(one.role, one.emulated, one.marks[0].points, one.marks[0].ended) for one in found] == [
         (Role.MEASURED, "", (2,), ()),
         (Role.MEASURED, "simulated", (), (5,)),
@@ -148,7 +148,7 @@ def test_censored_emulated_runs_and_base_lines_stay_apart(tmp_path: Path) -> Non
 
 def test_an_arm_of_which_none_reached_it_is_not_lost(tmp_path: Path) -> None:
     rows = [run(strategy="mpi", time_to_target_s=2.0), run(strategy="horovod", time_to_target_s=None, train_time_s=3.0)]
-    found = series(part_of(*rows, tmp_path=tmp_path, keys=("strategy",)), "workers", TIME)
+    found = series(part_of("workers", *rows, tmp_path=tmp_path, keys=("strategy",)), TIME)
     assert {one.label: (one.marks[0].points, one.marks[0].ended) for one in found} == {
         "horovod": ((), (3,)),
         "mpi": ((2,), ()),

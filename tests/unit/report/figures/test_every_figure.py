@@ -228,7 +228,7 @@ MISSING = (
     ("step_parts", [NO_WINDOW], "timed window and compute_time_s"),
     ("step_parts", [{"timed_steps": 0}], "timed window and compute_time_s"),
     ("steps_to_target", [{"batch_size": 8}, {"batch_size": 16}], "needs a target"),
-    ("steps_to_target", [TARGET | FAILED1, TARGET | FAILED2], "completed runs that had a target"),
+    ("steps_to_target", [TARGET | FAILED1, TARGET | FAILED2], "completed runs with a target"),
     ("strategies", [W2, {"strategy": "single"}], "there is mpi only"),
     ("strategies", [W2, FAILED2 | {"strategy": "horovod"}], "there is mpi only"),
     ("strategies", [W2 | CNN, W2 | LSTM | {"strategy": "horovod"}], "but other settings differ"),

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from dlbench.report.chart import MissingRowsError
-from dlbench.report.figures._curves import MOST_MARKS
-from dlbench.report.figures.learning_curves import FEW_MARKS, MOST_PANELS, chart
+
+from dlbench.report.figures.learning_curves import FEW_MARKS, MOST_MARKS, MOST_PANELS, chart
 from dlbench.report.lines import ALONE, MOST_SERIES
 from tests.unit.report.figures.cases import Case, check_cases, drawn, see
 from tests.unit.report.figures.makers import Row, base_line, epochs_of, medians, panel, repeats, report_data, run
