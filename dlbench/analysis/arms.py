@@ -278,6 +278,12 @@ def _repeat(row: Row) -> Repeat:
     return f"{row['repeat']:06}", str(row.get("seed"))
 
 
+def quotient(value: float | None, *divisors: float | None) -> float | None:
+    """Return a value of a run / others; None where one is unknown, or zero below."""
+    known = list(filter(None, divisors))
+    return value / math.prod(known) if value is not None and len(known) == len(divisors) else None
+
+
 def emulation(texts: Iterable[str | None]) -> str:
     """Return all reasons in cells of `emulated`, each once, joined by `;`; empty where none is."""
     return ";".join(sorted({reason for text in texts for reason in (text or "").split(";") if reason}))

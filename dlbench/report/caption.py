@@ -14,7 +14,6 @@ from dlbench.records.machine import found_in, processor
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Chart, Role, flag_counts, marks_of, ringed
 from dlbench.report.data import ReportData
-from dlbench.report.figures._shown import FLAGS
 from dlbench.report.formatting import one_line
 from dlbench.report.page.machines import VERSIONS
 
@@ -24,6 +23,11 @@ EMULATION = {
     "logical-devices": "several logical devices shared one real one",
     "throttled-link": "the network between workers was slowed down on purpose",
     "simulated": "one process trained for all workers; a simulator computed the times",
+}
+# Flags of a rate, by the word in `Mark.flags`.
+FLAGS = {
+    "extended": "were timed in steps added after training",
+    "unsteady": "had a rate that was not steady",
 }
 REPEATED = (Role.MEASURED, Role.BASE_LINE, Role.TOTAL)
 # What a median is called in each form of a panel.

@@ -41,7 +41,7 @@ class Mark:
         interval: Median and interval; of a line without points, its value alone.
         ended: One value of each run that ended before it reached what is shown (censored): the value is at least that.
         num_failed: Runs here that did not complete and have no value.
-        flags: Flags of the value, words joined by `;`: see `dlbench.report.figures._shown.FLAGS`.
+        flags: Flags of the value, words joined by `;`: see `dlbench.report.caption.FLAGS`.
         name: A text beside the mark.
         runs: The run_id of each of `points`; empty where they are not known.
         ended_runs: The same of `ended`.

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -77,8 +78,7 @@ def parts(arms: Sequence[Arm], *, x: str, always: Iterable[str] = TASK) -> list[
         for place, share in enumerate(shares, 1):
             which = f"{place} of {len(shares)}" if len(shares) > 1 else ""
             title = ", ".join(filter(None, (what, which)))
-            chosen = (*(arm for series in share for arm in series), *base)
-            found.append(Part(title, chosen, tuple(left), x, what))
+            found.append(Part(title, (*chain(*share), *base), tuple(left), x, what))
     return found or [Part("", tuple(arms), tuple(left), x)]
 
 
@@ -128,11 +128,12 @@ def series(part: Part, column: str) -> tuple[Series, ...]:
         part: The arms.
         column: The column whose values are shown: see `marks`.
     """
-    every = []
-    for role, keys, chosen in roles(part):
-        for values, alike in groups(chosen, keys):
-            for emulated, arms in by_emulation(alike):
-                every.append(Series(_label(role, values, arms), marks(arms, part.x, column), role, emulated))
+    every = (
+        Series(_label(role, values, arms), marks(arms, part.x, column), role, emulated)
+        for role, keys, chosen in roles(part)
+        for values, alike in groups(chosen, keys)
+        for emulated, arms in by_emulation(alike)
+    )
     return tuple(one for one in every if any(mark.points or mark.ended or mark.num_failed for mark in one.marks))
 
 
@@ -188,10 +189,8 @@ def _mark(place: float, arms: Sequence[Arm], column: str) -> Mark:
     ends = tuple(float(row[ended(column)]) for row in late)
     interval = censored_median(points, ends)
     if column == EFFICIENCY and points:  # its interval knows how much the base line scatters
-        efficiencies = [arm.efficiency for arm in arms if arm.efficiency]
-        interval = (
-            efficiencies[0] if len(efficiencies) == 1 else Interval(median(points), None, None, len(points), None)
-        )
+        judged = [arm.efficiency for arm in arms if arm.efficiency]
+        interval = judged[0] if len(judged) == 1 else Interval(median(points), None, None, len(points), None)
     return Mark(
         place,
         points,

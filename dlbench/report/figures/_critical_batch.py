@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dlbench.analysis.arms import Arm, Row
 from dlbench.analysis.formatting import counted, number
-from dlbench.analysis.metrics.critical_batch import CriticalBatch, NotIdentifiableError, critical_batch
+from dlbench.analysis.metrics.critical_batch import NotIdentifiableError, critical_batch
 from dlbench.report.chart import Axis, Panel, Role, Series, line_mark
 from dlbench.report.figures._target import EPOCHS, target_notes, with_ends
 from dlbench.report.lines import Part, ended, parts
@@ -58,18 +58,14 @@ def with_fits(_: Part, panel: Panel) -> tuple[Panel, Iterable[str]]:
             continue
         curve = tuple(line_mark(mark.x, fit.steps(mark.x)) for mark in one.marks)
         lines.append(Series(f"fit of {one.label}", curve, Role.FITTED, one.emulated, like=one.label))
-        notes.append(_fit_note(name, fit))
+        ends = ""
+        if fit.low is not None and fit.high is not None:
+            ends = f" [{number(fit.low)}, {number(fit.high) if math.isfinite(fit.high) else 'beyond all batch sizes'}]"
+        notes.append(
+            f"Critical batch of {name}: {number(fit.batch)}{ends} samples, S_min {number(fit.steps_min)} updates "
+            f"(fit of S = S_min (1 + B_c / B) to {counted(fit.n, 'run')}, residuals {fit.rms:.1%})."
+        )
     return replace(panel, series=tuple(lines)), notes
-
-
-def _fit_note(name: str, fit: CriticalBatch) -> str:
-    ends = ""
-    if fit.low is not None and fit.high is not None:
-        ends = f" [{number(fit.low)}, {number(fit.high) if math.isfinite(fit.high) else 'beyond all batch sizes'}]"
-    return (
-        f"Critical batch of {name}: {number(fit.batch)}{ends} samples, S_min {number(fit.steps_min)} updates "
-        f"(fit of S = S_min (1 + B_c / B) to {counted(fit.n, 'run')}, residuals {fit.rms:.1%})."
-    )
 
 
 def update_notes(arms: Sequence[Arm], shown: Sequence[Arm]) -> Iterator[str]:

@@ -5,9 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from dlbench.analysis.arms import Arm, Row
+from dlbench.report.chart import Series
+from dlbench.report.lines import Part, series
 
 # Study and run_id.
 Run = tuple[str, str]
+# What is known of each run at each place. A failed run has one place, at which it is counted.
+Course = dict[Run, dict[float, Mapping[str, Any]]]
 
 
 def run_of(row: Row) -> Run:
@@ -21,19 +25,22 @@ def of_runs(arms: Iterable[Arm], runs: Container[Run]) -> list[Arm]:
     return [replace(arm, rows=rows) for arm, rows in kept if rows]
 
 
-def along(arms: Iterable[Arm], x: str, course: Mapping[Run, Mapping[float, Mapping[str, Any]]]) -> tuple[Arm, ...]:
-    """Return each arm at each place of its runs' courses, so that `dlbench.report.lines.series` makes lines of them.
-
-    Args:
-        arms: Arms.
-        x: The column that gets the place.
-        course: Further columns of each run at each place. A failed run is counted where it has a place.
-    """
+def along(part: Part, course: Course) -> Part:
+    """Return a part with its arms at each place of their runs, which is their x; `lines` makes lines of them."""
     found: list[Arm] = []
-    for arm in arms:
+    for arm in part.arms:
         places: dict[float, list[Row]] = {}
         for row in arm.rows:
             for place, columns in course.get(run_of(row), {}).items():
-                places.setdefault(place, []).append({**row, x: place, **columns})
+                places.setdefault(place, []).append({**row, part.x: place, **columns})
         found += [replace(arm, rows=tuple(rows)) for rows in places.values()]
-    return tuple(found)
+    return replace(part, arms=tuple(found))
+
+
+def lines(part: Part, column: str) -> list[Series]:
+    """Return the series of a part along a course, without the places where nothing is known of a column."""
+    every = [
+        replace(one, marks=tuple(mark for mark in one.marks if mark.points or mark.num_failed))
+        for one in series(part, column)
+    ]
+    return [one for one in every if one.marks]

@@ -25,6 +25,8 @@ CURVE = 3
 # Beyond this ratio of its medians a panel of costs or rates is logarithmic, and beyond this ratio of its values the
 # axis of a setting.
 FAR_APART, FAR_SETTINGS = 4.0, 20.0
+# The column that holds where an arm stands along a further axis.
+PLACE = "place"
 # Of a further axis so many panels are shown.
 MOST_FURTHER = 6
 # What is no scale of its own: a way to train, or what its batch counts.
@@ -48,8 +50,7 @@ def placed(arms: Sequence[Arm], *, scaling: bool = False, others: bool = False) 
     """
     num_workers = len(values_of(without_base_lines(arms), "workers"))
     scopes = list(_by_scope(arms))
-    by_batch: list[tuple[Part, Axis]] = []
-    left: list[Arm] = []
+    by_batch, left = list[tuple[Part, Axis]](), list[Arm]()
     for scope, alike in scopes:
         for part in parts(alike, x="batch_size"):
             if len(values_of(without_base_lines(part.arms), "batch_size")) > 1:
@@ -61,14 +62,11 @@ def placed(arms: Sequence[Arm], *, scaling: bool = False, others: bool = False) 
     yield from by_batch
     varies = bool(by_batch) or num_workers > 1
     further = list(_further(arms, is_alone=not varies)) if others else []
-    if num_workers >= CURVE:
-        left = list(arms)
-    if left and (varies or not further):
-        chosen = list(dict.fromkeys(left))
+    chosen = list(dict.fromkeys(arms if num_workers >= CURVE else left))
+    if chosen and (varies or not further):
         tasks = {key: values_of(chosen, key) for key in TASK if len(values_of(arms, key)) > 1}
         task = described({key: values[0] for key, values in tasks.items() if len(values) == 1})
-        whole = map(brief_keys, parts(chosen, x="workers"))
-        for part in _scaled(chosen) if scaling else whole:
+        for part in _scaled(chosen) if scaling else map(brief_keys, parts(chosen, x="workers")):
             yield replace(part, title=", ".join(filter(None, (part.title, task)))), WORKERS
     yield from further
 
@@ -106,15 +104,15 @@ def _further(arms: Sequence[Arm], *, is_alone: bool) -> Iterator[tuple[Part, Axi
         if key in _WAYS or follows(asked, key, [name for name in every if name != key]):
             continue
         numbered, names = _numbered(arms, key)
-        values = values_of(without_base_lines(numbered), key)
+        values = values_of(without_base_lines(numbered), PLACE)
         if len(values) > 1 and (is_alone or (len(values) >= CURVE and not names)):
             is_far = not names and values[0] > 0 and values[-1] > FAR_SETTINGS * values[0]
             axis = Axis(setting_name(key), "log10" if is_far else "linear", names)
-            yield from ((brief_keys(part), axis) for part in parts(numbered, x=key)[:MOST_FURTHER])
+            yield from ((brief_keys(part), axis) for part in parts(numbered, x=PLACE)[:MOST_FURTHER])
 
 
 def _numbered(arms: Sequence[Arm], key: str) -> tuple[list[Arm], tuple[str, ...]]:
-    """Return the arms with a setting as numbers: those of the second value, categories, where it has words.
+    """Return the arms with the PLACE of a setting's value, and the names of places where it has words.
 
     A list of one number, such as `[32]`, is a number.
     """
@@ -123,7 +121,7 @@ def _numbered(arms: Sequence[Arm], key: str) -> tuple[list[Arm], tuple[str, ...]
         places = {value: float(str(value).strip("[]")) for value in values}
     except ValueError:
         places, names = {value: float(slot) for slot, value in enumerate(values)}, tuple(map(setting_text, values))
-    return [arm.having(**{key: lambda row: places.get(row.get(key))}) for arm in arms], names
+    return [arm.having(**{PLACE: lambda row: places.get(row.get(key))}) for arm in arms], names
 
 
 def against(what: str, panels: Iterable[Panel]) -> str:
@@ -135,8 +133,7 @@ def against(what: str, panels: Iterable[Panel]) -> str:
 def batch_axis(arms: Iterable[Arm]) -> Axis:
     """Return the axis of `batch_size`, which states whose samples it counts where all arms count alike."""
     scopes = values_of(arms, "batch_scope")
-    of_whom = OF_WHOM.get(scopes[0], "") if len(scopes) == 1 else ""
-    return Axis(f"batch size{of_whom} (samples)", "log2")
+    return Axis(f"batch size{OF_WHOM.get(scopes[0], '') if len(scopes) == 1 else ''} (samples)", "log2")
 
 
 def spread(axis: Axis, shown: Sequence[Series]) -> Axis:

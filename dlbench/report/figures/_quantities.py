@@ -32,7 +32,8 @@ class QuantityFigure:
         title: Of what it is. Where it has `{target}`, each target has panels of its own.
         shown: The vertical axis of each column.
         needs: What runs must have, for the reason why the figure is left out.
-        notes: Yields sentences for the details, of all arms and of those that are shown.
+        definition: The sentence for the details that says what is shown.
+        notes: Yields further ones, of all arms and of those that are shown.
         arms: Returns the arms with these columns; raises `MissingRowsError` where there can be none.
         places: Yields the parts of these arms that may share a panel, and what stands on x.
         reference: Returns a panel that has something to compare with what it is compared with, and notes on that.
@@ -47,7 +48,8 @@ class QuantityFigure:
     title: str
     shown: Mapping[str, Axis]
     needs: str
-    notes: Callable[[Sequence[Arm], Sequence[Arm]], Iterable[str]]
+    definition: str = ""
+    notes: Callable[[Sequence[Arm], Sequence[Arm]], Iterable[str]] = lambda *_: ()
     arms: Callable[[Sequence[Arm]], Sequence[Arm]] = list
     places: Callable[[Sequence[Arm]], Iterable[tuple[Part, Axis]]] = placed
     reference: Callable[[Part, Panel], tuple[Panel, Iterable[str]]] = lambda _, panel: (panel, ())
@@ -67,12 +69,11 @@ class QuantityFigure:
             raise MissingRowsError(f"needs completed runs with {self.needs}; no run is completed")
         arms = self.arms(data.arms)
         unequal = SEEN in self.shown and sees_unequally(arms)
-        columns = [name for name in self.shown if _known(arms, [name]) and (name != SEEN or unequal)]
+        columns = [name for name in self.shown if self._names(arms, [name]) and (name != SEEN or unequal)]
         by_target = list(groups(arms, TARGET if "{target}" in self.title else ()))
         panels: list[Panel] = []
-        names: set[tuple[str | None, str]] = set()
-        left_out: list[str] = []
-        notes: list[str] = []
+        shown: dict[tuple[str | None, str], Arm] = {}
+        left_out, notes = list[str](), list[str]()
         for target, aimed in by_target if columns else ():
             prefix = target_name(target) if len(by_target) > 1 else ""
             for part, x in self.places(aimed):
@@ -84,12 +85,11 @@ class QuantityFigure:
                     panels.append(compared)
                     notes += told
                 if comparable:
-                    names |= {(arm.study, arm.name) for arm in part.arms}
+                    shown |= {(arm.study, arm.name): arm for arm in part.arms}
                 else:
                     left_out.append(part.title)
         if not panels:
             raise self._lacking(self._names(arms, columns))
-        shown = [arm for arm in arms if (arm.study, arm.name) in names]
         goal = "the targets" if len(by_target) > 1 else f"a {target_name(target)}" if target else ""
         in_row = len(columns) if len(columns) > 1 else 2 if len(panels) in (2, 4) else 3
         return Chart(
@@ -99,10 +99,11 @@ class QuantityFigure:
             lead=UNEQUAL if unequal else "",
             notes=(
                 *dict.fromkeys(notes),
-                *self.notes(data.arms, shown),
+                *[self.definition] * bool(self.definition),
+                *self.notes(data.arms, list(shown.values())),
                 *left_out_note(left_out, f"with{' one strategy only' if self.form == 'cells' else 'out a second arm'}"),
             ),
-            runs=in_chart(shown, [*columns, *map(ended, columns)]),
+            runs=in_chart(shown.values(), [*columns, *map(ended, columns)]),
         )
 
     def _panel(self, title: str, x: Axis, column: str, lines: tuple[Series, ...]) -> Panel:
@@ -120,8 +121,9 @@ class QuantityFigure:
         return max(marks.values(), default=0) >= self.least
 
     def _names(self, arms: Iterable[Arm], columns: Iterable[str]) -> list[str]:
-        """Return the labels of the arms that have a value, or in `cells` their strategies."""
-        known = _known(arms, columns)
+        """Return the labels of the arms that have a value or ended before it; in `cells` their strategies."""
+        names = [name for column in columns for name in (column, ended(column))]
+        known = [arm for arm in arms if any(map(arm.values, names))]
         if self.form == "cells":
             return values_of((arm for arm in known if not arm.is_alone), "strategy")
         return list(dict.fromkeys(map(label, known)))
@@ -134,9 +136,3 @@ class QuantityFigure:
         if len(names) > 1:
             there = f" that are equal in all else; there are {listed(names)}, but other settings differ too"
         return MissingRowsError(f"needs completed runs of two or more {what} with {self.needs}{there}")
-
-
-def _known(arms: Iterable[Arm], columns: Iterable[str]) -> list[Arm]:
-    """Return the arms of which any completed run has one of the columns, or had come to something when it ended."""
-    names = [name for column in columns for name in (column, ended(column))]
-    return [arm for arm in arms if any(map(arm.values, names))]

@@ -55,8 +55,7 @@ def with_ideals(part: Part, panel: Panel) -> tuple[Panel, list[str]]:
             )
         else:
             notes.append(f"No ideal line where no single worker was measured: {where}.")
-    axis = replace(panel.y, scale="log10", low=None)
-    return replace(panel, y=axis, series=(*panel.series, *lines)), notes
+    return replace(panel, y=replace(panel.y, scale="log10", low=None), series=(*panel.series, *lines)), notes
 
 
 def _through_single_workers(keys: Sequence[str], arms: Iterable[Arm]) -> Iterator[Series]:
@@ -93,17 +92,12 @@ def with_whole(part: Part, panel: Panel) -> tuple[Panel, Iterable[str]]:
     """Return a panel with the line at 100 %."""
     places = sorted({mark.x for line in panel.series for mark in line.marks})
     line = Series(WHOLE, tuple(line_mark(x, 1.0) for x in places), Role.IDEAL)
-    notes = meanings(part.arms) if part.x == "workers" else ()
-    return replace(panel, series=(*panel.series, line)), notes
+    return replace(panel, series=(*panel.series, line)), meanings(part.arms) if part.x == "workers" else ()
 
 
 def efficiency_notes(arms: Sequence[Arm], _: Sequence[Arm]) -> Iterator[str]:
-    """Define efficiency, and name the arms that have a rate and nothing to compare it with."""
-    yield (
-        "Efficiency is steady samples/s of one of the workers over those of one worker alone at the same batch size; "
-        "the interval is Welch's, of logarithms."
-    )
+    """Name the arms that have a rate and nothing to compare it with."""
     rated = (arm for arm in arms if arm.values(RATE) and not arm.is_alone)
     if without := dict.fromkeys(label(arm) for arm in rated if arm.efficiency is None):
         yield f"No efficiency, for lack of a base line with equal settings: {listed(without)}."
-    yield from rate_note(arms)
+    yield from rate_note(arms, arms)

@@ -1,10 +1,9 @@
 """The figures of quantities, one declaration each; `_quantities` interprets them."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from dlbench.analysis.arms import Arm
+from dlbench.analysis.arms import Arm, quotient
 from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import values_of
 from dlbench.report.chart import Axis
@@ -30,36 +29,23 @@ SCALES = {
 
 def _with_shares(arms: Sequence[Arm]) -> list[Arm]:
     columns = {
-        "device_memory_gib": lambda row: _ratio(row.get("device_memory_peak_bytes"), GIB),
-        "host_memory_gib": lambda row: _ratio(row.get("host_memory_peak_bytes"), GIB),
-        "observer_fraction": lambda row: _ratio(row.get("observer_cpu_s"), *map(row.get, CAPACITY)),
+        "device_memory_gib": lambda row: quotient(row.get("device_memory_peak_bytes"), GIB),
+        "host_memory_gib": lambda row: quotient(row.get("host_memory_peak_bytes"), GIB),
+        "observer_fraction": lambda row: quotient(row.get("observer_cpu_s"), *map(row.get, CAPACITY)),
     }
     return [arm.having(**columns) for arm in arms]
 
 
-def _ratio(value: float | None, *divisors: float | None) -> float | None:
-    """Return a value / all divisors; None where one is unknown or zero."""
-    known = list(filter(None, divisors))
-    return value / math.prod(known) if value is not None and len(known) == len(divisors) else None
-
-
-def _rate_notes(_: Sequence[Arm], shown: Sequence[Arm]) -> Iterator[str]:
-    yield "Steady throughput: samples of all workers per second of the timed window."
-    yield from rate_note(shown)
-
-
 def _score_notes(every: Sequence[Arm], arms: Sequence[Arm]) -> Iterator[str]:
     """Yield what else changes with the batch size or the workers and may explain a difference."""
-    yield "Training loss and accuracy are means over the last epoch, while the weights still change."
     epochs, batches = values_of(arms, "epochs"), values_of(arms, "batch_size_global")
     bases, base_batches, scales = (values_of(arms, name) for name in LEARNING_RATE)
     if len(batches) > 1 and len(epochs) == 1:
         passes = counted(epochs[0], "epoch")
         yield f"Every run was to train {passes}, in which a larger global batch makes fewer updates."
     if len(batches) > 1 and len(bases) == len(scales) == 1 and scales[0] in SCALES:
-        is_scaled = scales[0] != "none" and len(base_batches) == 1
-        base = f"{bases[0]:g}" + (f" at a global batch of {base_batches[0]}" if is_scaled else "")
-        yield f"The learning rate ({base}) {SCALES[scales[0]]}; it was not tuned for each."
+        at = f" at a global batch of {base_batches[0]}" if scales[0] != "none" and len(base_batches) == 1 else ""
+        yield f"The learning rate ({bases[0]:g}{at}) {SCALES[scales[0]]}; it was not tuned for each."
     if "per-worker" in values_of(arms, "batch_scope") and len(values_of(arms, "workers")) > 1:
         yield (
             "Where the batch counts the samples of one worker, the global batch grows with the workers: a difference "
@@ -73,11 +59,7 @@ def _score_notes(every: Sequence[Arm], arms: Sequence[Arm]) -> Iterator[str]:
 
 
 def _device_notes(_: Sequence[Arm], shown: Sequence[Arm]) -> Iterator[str]:
-    """Define utilisation, and say where the hypervisor or dlbench's own threads took a share that is not near zero."""
-    yield (
-        "Utilisation: CPU time / (time x cores of the workers) inside the timed window, or on GPUs the share of time "
-        "in which a kernel ran, as NVML says."
-    )
+    """Say where the hypervisor or dlbench's own threads took a share that is not near zero."""
     columns = {"steal_fraction": "the hypervisor", "observer_fraction": "dlbench's own observing threads"}
     for column, what in columns.items():
         shares = [share for arm in shown for share in arm.values(column)]
@@ -86,6 +68,7 @@ def _device_notes(_: Sequence[Arm], shown: Sequence[Arm]) -> Iterator[str]:
             yield f"In {len(much)} of {counted(len(shares), 'run')} {what} took {most}."
 
 
+RATE_IS = "Steady throughput: samples of all workers per second of the timed window."
 OVER_ALL, SCALED = partial(placed, others=True), partial(placed, scaling=True)
 TABLE: Mapping[str, QuantityFigure] = {
     "time_to_target": QuantityFigure(
@@ -98,22 +81,23 @@ TABLE: Mapping[str, QuantityFigure] = {
         doc="Training time, which decides between arms, and the samples seen in it.",
         ORDER=10, title="Training time", needs="a training time",
         shown={"train_time_s": Axis("training time (s)", low=0.0), SEEN: Axis("samples seen", low=0.0)},
-        places=OVER_ALL,
-        notes=lambda *_: ["Training time is end to end: the first step is in it, evaluations are not."],
+        definition="Training time is end to end: the first step is in it, evaluations are not.", places=OVER_ALL,
     ),
     "throughput": QuantityFigure(
         doc="Steady throughput against batch size, and against workers with the ideal line through the measured single "
         "worker.",
         ORDER=20, title="Steady throughput", needs="steady samples/s", shown={RATE: RATE_AXIS},
-        arms=with_rates, places=partial(placed, scaling=True, others=True), reference=with_ideals, notes=_rate_notes,
+        definition=RATE_IS,
+        arms=with_rates, places=partial(placed, scaling=True, others=True), reference=with_ideals, notes=rate_note,
     ),
     "efficiency": QuantityFigure(
         doc="Efficiency: the steady throughput of one of the workers over that of one worker alone.",
         ORDER=30, title="Efficiency", needs="an efficiency", least=1,
         # An axis of 0 to 110 %; what lies higher makes it longer.
         shown={EFFICIENCY: Axis("steady samples/s of a worker / one worker alone", low=0.0, high=1.1, percent=True)},
-        may_spread=False,
-        arms=with_efficiencies, places=SCALED, reference=with_whole, notes=efficiency_notes,
+        definition="Efficiency is steady samples/s of one of the workers over those of one worker alone at the same "
+        "batch size; the interval is Welch's, of logarithms.",
+        may_spread=False, arms=with_efficiencies, places=SCALED, reference=with_whole, notes=efficiency_notes,
     ),
     "accuracy": QuantityFigure(
         doc="Accuracy and loss at the end of training against batch size or workers.",
@@ -126,6 +110,7 @@ TABLE: Mapping[str, QuantityFigure] = {
             "train_accuracy": Axis("training accuracy", most=1.0),
             "train_loss": Axis("training loss (nats)"),
         },
+        definition="Training loss and accuracy are means over the last epoch, while the weights still change.",
         arms=lambda arms: [arm for arm in arms if arm.scores_mean_something], places=OVER_ALL, notes=_score_notes,
     ),
     "steps_to_target": QuantityFigure(
@@ -137,7 +122,7 @@ TABLE: Mapping[str, QuantityFigure] = {
     "strategies": QuantityFigure(
         doc="Steady throughput of each way to train at each batch size or number of workers, as a map.",
         ORDER=90, title="Steady throughput of each way", needs="steady samples/s", form="cells", columns=2,
-        shown={RATE: Axis(RATE_AXIS.label)}, arms=with_rates, places=SCALED, notes=_rate_notes,
+        shown={RATE: Axis(RATE_AXIS.label)}, definition=RATE_IS, arms=with_rates, places=SCALED, notes=rate_note,
     ),
     "devices": QuantityFigure(
         doc="How busy the devices were and how much memory they took, against batch size or workers.",
@@ -148,6 +133,8 @@ TABLE: Mapping[str, QuantityFigure] = {
             "device_memory_gib": Axis("peak memory of a device (GiB)", low=0.0),
             "host_memory_gib": Axis("peak host memory of a worker (GiB)", low=0.0),
         },
+        definition="Utilisation: CPU time / (time x cores of the workers) inside the timed window, or on GPUs the "
+        "share of time in which a kernel ran, as NVML says.",
         arms=_with_shares, notes=_device_notes,
     ),
 }  # fmt: skip

@@ -17,8 +17,7 @@ TIME, EPOCHS = "time_to_target_s", "epochs_to_target"
 
 def late(row: Row) -> float | None:
     """Return how long a run took that ended before its target; None for all others."""
-    is_late = row.get("target_value") is not None and row.get(TIME) is None
-    return row.get("train_time_s") if is_late else None
+    return row.get("train_time_s") if row.get("target_value") is not None and row.get(TIME) is None else None
 
 
 def with_ends(arms: Iterable[Arm]) -> list[Arm]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.arms import Arm, Row
+from dlbench.analysis.arms import Arm, quotient
 from dlbench.analysis.groups import by_emulation, condition_text, described, groups, values_of, varying, ways
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Series
@@ -39,7 +39,8 @@ def chart(data: "ReportData") -> Chart:
     Raises:
         MissingRowsError: There are no completed runs of two strategies, one of which sends messages between nodes.
     """
-    arms = [arm.having(**{PER_SAMPLE: _per_sample, ended(TIME): late}) for arm in ways(data.arms)]
+    columns = {PER_SAMPLE: lambda row: quotient(row.get("bytes_sent"), row.get("samples_seen")), ended(TIME): late}
+    arms = [arm.having(**columns) for arm in ways(data.arms)]
     panels = tuple(_panels(arms))
     if not panels or not values_of(arms, "messages"):
         raise MissingRowsError("needs completed runs of two or more strategies, one of which sends messages")
@@ -53,11 +54,6 @@ def chart(data: "ReportData") -> Chart:
         notes=(*NOTES, *(end_notes(aimed) if aimed else ())),
         runs=in_chart(arms, [*SHOWN, ended(TIME)]),
     )
-
-
-def _per_sample(row: Row) -> float | None:
-    sent, samples = row.get("bytes_sent"), row.get("samples_seen")
-    return sent / samples if sent is not None and samples else None
 
 
 def _panels(arms: Sequence[Arm]) -> Iterator[Panel]:

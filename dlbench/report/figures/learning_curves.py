@@ -2,18 +2,19 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, product
+from statistics import median
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.arms import Arm, Row, records
+from dlbench.analysis.arms import Arm, records
 from dlbench.analysis.formatting import counted, listed
 from dlbench.analysis.groups import TASK, values_of, without_base_lines
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
-from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Series
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Palette, Panel, Series
 from dlbench.report.data import RUN
-from dlbench.report.figures._curves import Run, along, of_runs, run_of
-from dlbench.report.figures._shown import identities, listed_titles, synthetic_note
+from dlbench.report.figures._curves import Course, along, lines, of_runs, run_of
+from dlbench.report.figures._shown import in_chart, left_out_note, synthetic_note
 from dlbench.report.lines import MOST_SERIES, Part, parts, roles, series, ways_vary
 
 if TYPE_CHECKING:
@@ -28,10 +29,10 @@ PLACES = {
     "train_time_s": (Axis("training time (s)"), "time"),
 }
 VALUES = {
-    "train_loss": (Axis("training loss (nats)"), "training loss"),
-    "validation_loss": (Axis("validation loss (nats)"), "validation loss"),
-    "train_accuracy": (Axis("training accuracy", most=1.0), "training accuracy"),
-    "validation_accuracy": (Axis("validation accuracy", most=1.0), "validation accuracy"),
+    "train_loss": Axis("training loss (nats)"),
+    "validation_loss": Axis("validation loss (nats)"),
+    "train_accuracy": Axis("training accuracy", most=1.0),
+    "validation_accuracy": Axis("validation accuracy", most=1.0),
 }
 # More panels than this cannot be read; arms with the fewest runs are then left out.
 MOST_PANELS = 12
@@ -51,56 +52,59 @@ def chart(data: "ReportData") -> Chart:
         MissingRowsError: No completed run has two epochs with a loss or an accuracy that means something.
     """
     course = _course(data)
-    epochs = [columns for run in course.values() for columns in run.values()]
-    if not any(epochs):
-        raise MissingRowsError(
-            "needs epochs.csv beside runs.csv, with rows of completed runs on data that can be learned"
-        )
-    values, places = (
-        [name for name in names if any(columns.get(name) is not None for columns in epochs)]
-        for names in (VALUES, PLACES)
-    )
-    every = of_runs(data.arms, course)
-    sizes = _few_batch_sizes(every)
-    arms = [arm for arm in every if not sizes or arm.get("batch_size") in sizes]
+    known = {name for run in course.values() for at in run.values() for name, value in at.items() if value is not None}
+    values, places = ([name for name in names if name in known] for names in (VALUES, PLACES))
+    arms = of_runs(data.arms, course)
+    sizes, chosen = values_of(arms, "batch_size"), list[int]()
+    if len(sizes) > MOST_SERIES and "batch_size" in ways_vary(arms):  # as many as a panel can hold, evenly chosen
+        chosen = [sizes[round(number * (len(sizes) - 1) / (MOST_SERIES - 1))] for number in range(MOST_SERIES)]
+        arms = [arm for arm in arms if arm.get("batch_size") in chosen]
     keys = ways_vary(arms)
     # Where batch sizes vary, what shares a panel differs in these alone.
     apart = [key for key in keys if key != "batch_size"] if "batch_size" in keys else TASK
     candidates = parts(arms, x="epoch", always=apart)
     shown = _first(candidates, max(1, MOST_PANELS // max(1, len(places) * len(values))))
-    only = shown[0].title if len(shown) == 1 else ""
-    whole = [replace(part, title="" if only else part.title, arms=along(part.arms, "epoch", course)) for part in shown]
+    whole = [_at_medians(along(part, course)) for part in shown]
     drawn = list(map(_with_room, whole))
-    lines = [{value: _lines(part, value) for value in values} for part in drawn]
-    panels = [panel for part, own in zip(drawn, lines, strict=True) for panel in _panels(part, own, places)]
+    # Colours are those of batch sizes or numbers of workers, where lines stand for these.
+    palette: Palette = "sizes" if {"batch_size", "workers"}.intersection(keys) else "ways"
+    only = drawn[0].title if len(drawn) == 1 else ""
+    panels, longest = list[Panel](), dict.fromkeys(values, 0)
+    for part, value in product(drawn, values):
+        own = {place: [_shortened(one, palette) for one in lines(replace(part, x=place), value)] for place in places}
+        num_marks = max((len(one.marks) for one in own["epoch"]), default=0)
+        longest[value] = max(longest[value], num_marks)
+        if num_marks > 1:  # the accuracy chart has what is known at one epoch alone
+            panels += [_panel("" if only else part.title, place, value, found) for place, found in own.items()]
     if not panels:
-        raise MissingRowsError("needs completed runs of two or more epochs with a loss or an accuracy in epochs.csv")
+        raise MissingRowsError("needs epochs.csv with two or more epochs of completed runs on data that can be learned")
     in_panels = [arm for part in drawn for arm in part.arms]
-    longest = {value: max((len(one.marks) for own in lines for one in own[value]), default=0) for value in values}
+    left_out = [part.title for part in candidates if part not in shown]
     return Chart(
         title=": ".join(filter(None, ("Loss and accuracy while training", only))),
-        panels=tuple(_coloured(panel, keys) for panel in panels),
+        panels=tuple(panels),
         columns=len(places),
         notes=(
             "Lines are medians over repeats at each epoch; training time is the slowest worker's, without evaluations.",
             *_notes(in_panels, longest),
-            *_absent(sizes, [part.title for part in candidates if part not in shown]),
+            *[f"Of all batch sizes {len(chosen)} are shown: {listed(map(str, chosen), len(chosen))}."] * bool(chosen),
+            *left_out_note(left_out, "without curves or beyond the number of panels"),
             *[f"Base lines are left out where a panel would have more than {MOST_SERIES} lines."] * (drawn != whole),
             *synthetic_note(data.arms),
         ),
-        runs=identities(in_panels),
+        runs=in_chart(in_panels),
     )
 
 
-def _course(data: "ReportData") -> dict[Run, dict[float, Row]]:
-    """Return what is known at each epoch of runs that learned something; failed ones have a place where their arm ended."""
-    rows, known = data.epochs, dict[Run, dict[float, Row]]()
+def _course(data: "ReportData") -> Course:
+    """Return what is known at each epoch of runs that learned something; failed ones are where their arm ended."""
+    rows, known = data.epochs, Course()
     if not rows.empty:
         slowest = rows.groupby([*RUN, "epoch"])["train_time_s"].transform("max")
         first = rows.assign(train_time_s=slowest)[rows["worker"] == 0]
         for row in records(first[[*RUN, *PLACES, *VALUES]]):
             known.setdefault(run_of(row), {})[float(row["epoch"])] = row
-    course: dict[Run, dict[float, Row]] = {}
+    course: Course = {}
     for arm in data.arms:
         if arm.scores_mean_something:
             done = {run_of(row): known[run_of(row)] for row in arm.completed if run_of(row) in known}
@@ -110,24 +114,14 @@ def _course(data: "ReportData") -> dict[Run, dict[float, Row]]:
     return course
 
 
-def _few_batch_sizes(arms: Sequence[Arm]) -> list[int]:
-    """Return as many batch sizes as a panel can hold, evenly chosen; nothing where it can hold all."""
-    sizes = values_of(arms, "batch_size")
-    if len(sizes) <= MOST_SERIES or "batch_size" not in ways_vary(arms):
-        return []
-    return [sizes[round(number * (len(sizes) - 1) / (MOST_SERIES - 1))] for number in range(MOST_SERIES)]
-
-
 def _first(candidates: Sequence[Part], most: int) -> list[Part]:
     """Return those of the parts with curves that have the most completed runs, and of these the most workers."""
-
-    def rank(part: Part) -> tuple[int, int]:
-        own = without_base_lines(part.arms)
-        return sum(arm.n for arm in own), max((arm.workers for arm in own), default=0)
-
-    with_curves = [part for part in candidates if any(arm.completed for arm in part.arms)]
-    kept = sorted(with_curves, key=rank, reverse=True)[:most]
-    return [part for part in with_curves if part in kept]
+    own = {part: without_base_lines(part.arms) for part in candidates if any(arm.completed for arm in part.arms)}
+    ranks = {
+        part: (sum(arm.n for arm in arms), max(values_of(arms, "workers"), default=0)) for part, arms in own.items()
+    }
+    kept = sorted(ranks, key=ranks.__getitem__, reverse=True)[:most]
+    return [part for part in candidates if part in kept]
 
 
 def _with_room(part: Part) -> Part:
@@ -137,68 +131,35 @@ def _with_room(part: Part) -> Part:
     return part if has_room else replace(part, arms=tuple(own))
 
 
-def _lines(part: Part, value: str) -> list[Series]:
-    """Return the medians of a value at each epoch where it is known; of many epochs at equal steps up to the last."""
-    lines = []
-    for one in series(part, value):
-        marks = [mark for mark in one.marks if mark.points or mark.num_failed]
-        step = max(1, -(-len(marks) // MOST_MARKS))
-        lines.append(replace(one, marks=tuple(marks[::-step][::-1])))
-    return lines
+def _at_medians(part: Part) -> Part:
+    """Return a part whose arms at each epoch stand at the median of their runs' updates and times."""
+    arms = []
+    for arm in part.arms:
+        at = {place: median(values) for place in PLACES if (values := arm.values(place))}
+        arms.append(replace(arm, rows=tuple({**row, **at} for row in arm.rows)))
+    return replace(part, arms=tuple(arms))
 
 
-def _panels(part: Part, lines: Mapping[str, Sequence[Series]], places: Sequence[str]) -> Iterator[Panel]:
-    """Yield the panels of a part: a row for each value, with the same lines against each kind of place."""
-    at = {place: _places(part, place) for place in places}
-    for value, shown in lines.items():
-        y, name = VALUES[value]
-        if max((len(one.marks) for one in shown), default=0) < 2:
-            continue  # the accuracy chart has what is known at one epoch alone
-        for column in places:
-            x, against = PLACES[column]
-            moved = [one for line in shown if (one := _moved(line, at[column])).marks]
-            title = ": ".join(filter(None, (part.title, f"{name} by {against}")))
-            yield Panel(title, _along(x, moved), _up(y, value, moved), tuple(moved), is_exact=True)
-
-
-def _places(part: Part, column: str) -> dict[Series, dict[float, float]]:
-    """Return where each line, without its marks, is at each epoch: at the median of its runs; an epoch is where it is."""
-    return {
-        replace(one, marks=()): {
-            mark.x: mark.x if column == "epoch" else mark.interval.value
-            for mark in one.marks
-            if mark.interval or column == "epoch"
-        }
-        for one in series(part, column)
-    }
-
-
-def _moved(line: Series, places: Mapping[Series, Mapping[float, float]]) -> Series:
-    """Return a line by epoch as one by another place, without the epochs whose place is unknown; a long one without points."""
-    at = places.get(replace(line, marks=()), {})
-    marks = sorted((replace(mark, x=at[mark.x]) for mark in line.marks if mark.x in at), key=lambda mark: mark.x)
+def _shortened(line: Series, palette: Palette) -> Series:
+    """Return a line of many marks without points of runs, and with marks at equal steps up to the last."""
+    marks = line.marks
     if len(marks) > FEW_MARKS:
-        marks = [replace(mark, points=(), runs=()) for mark in marks]
-    return replace(line, marks=tuple(marks))
+        step = -(-len(marks) // MOST_MARKS)
+        marks = tuple(replace(mark, points=(), runs=()) for mark in marks[::-step][::-1])
+    return replace(line, marks=marks, palette=palette)
 
 
-def _coloured(panel: Panel, keys: Sequence[str]) -> Panel:
-    """Return the panel with colours for batch sizes or numbers of workers, where its lines stand for these."""
-    sizes = bool({"batch_size", "workers"}.intersection(keys))
-    return replace(panel, series=tuple(replace(one, palette="sizes") for one in panel.series)) if sizes else panel
-
-
-def _along(axis: Axis, shown: Sequence[Series]) -> Axis:
-    """Return the axis, logarithmic where some lines end so early that they would be a stroke on a linear one."""
+def _panel(title: str, place: str, value: str, shown: Sequence[Series]) -> Panel:
+    """Return a panel whose axes are logarithmic where lines end far apart, or losses fall far."""
+    (x, against), y = PLACES[place], VALUES[value]
     ends = [one.marks[-1].x for one in shown]
-    return replace(axis, scale="log10") if ends and max(ends) > FAR_APART * min(ends) > 0 else axis
-
-
-def _up(axis: Axis, value: str, shown: Sequence[Series]) -> Axis:
-    """Return the axis, logarithmic for losses that fall so far that their ends would coincide."""
     medians = [mark.interval.value for one in shown for mark in one.marks if mark.interval]
-    is_far = value.endswith("loss") and bool(medians) and max(medians) > FAR_DOWN * min(medians) > 0
-    return replace(axis, scale="log10") if is_far else axis
+    if ends and max(ends) > FAR_APART * min(ends) > 0:
+        x = replace(x, scale="log10")
+    if value.endswith("loss") and medians and max(medians) > FAR_DOWN * min(medians) > 0:
+        y = replace(y, scale="log10")
+    what = f"{y.label.partition(' (')[0]} by {against}"
+    return Panel(": ".join(filter(None, (title, what))), x, y, tuple(shown), is_exact=True)
 
 
 def _notes(arms: Sequence[Arm], longest: Mapping[str, int]) -> Iterator[str]:
@@ -208,12 +169,5 @@ def _notes(arms: Sequence[Arm], longest: Mapping[str, int]) -> Iterator[str]:
         yield f"{counted(failed, 'run')} that did not complete {'has' if failed == 1 else 'have'} no line."
     if any(arm.get("target_stop") for arm in arms):
         yield "Runs ended as soon as they reached their target: the end of a line stands for fewer of them."
-    if once := [VALUES[value][1] for value, length in longest.items() if length == 1]:
+    if once := [VALUES[value].label.partition(" (")[0] for value, length in longest.items() if length == 1]:
         yield f"Left out, known at one epoch alone: {listed(once)}."
-
-
-def _absent(sizes: Sequence[int], left_out: Sequence[str]) -> Iterator[str]:
-    if sizes:
-        yield f"Of all batch sizes {len(sizes)} are shown: {listed(map(str, sizes), len(sizes))}."
-    if left_out:
-        yield f"Left out, without curves or beyond the number of panels: {listed_titles(left_out)}."

@@ -1,6 +1,6 @@
 """Training time against device time: what no other arm beats in both, and where more devices stop paying."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.formatting import counted, number
 from dlbench.analysis.groups import TASK, by_emulation, described, groups, values_of, without_base_lines
-from dlbench.analysis.metrics.pareto import Point, front, knee
+from dlbench.analysis.metrics.pareto import front, knee
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.figures._shown import UNEQUAL, in_chart, label, sees_unequally
@@ -53,14 +53,9 @@ class _Field:
     keys: tuple[str, ...]
 
     @property
-    def num_placed(self) -> int:
-        """How many of the arms have a place."""
-        return len(values_of(self.arms, PLACE))
-
-    @property
-    def where(self) -> str:
-        """Its title in a sentence."""
-        return f" ({self.title})" if self.title else ""
+    def competing(self) -> list[Arm]:
+        """The arms that have a place."""
+        return [arm for arm in self.arms if arm.get(PLACE) is not None]
 
 
 def chart(data: "ReportData") -> Chart:
@@ -77,11 +72,13 @@ def chart(data: "ReportData") -> Chart:
     if unit == HOURS:
         arms = [arm.having(**{PLACE: lambda row: row[PLACE] and row[PLACE] / HOUR_S}) for arm in arms]
     every = list(_fields(arms, unit))
-    fields = [field for field in every if field.num_placed > 1]
+    fields = [field for field in every if len(field.competing) > 1]
     if not fields:
         raise MissingRowsError("needs completed runs of two or more arms of one task")
     drawn = [_drawn(field) for field in fields]
     panels = tuple(panel for shown, _ in drawn for panel in shown)
+    lost = sum(len(field.arms) - len(field.competing) for field in every)
+    alone = sum(len(field.competing) == 1 for field in every)
     has_front = any(one.label == FRONT for panel in panels for one in panel.series)
     return Chart(
         title=f"{'Time to target' if all(field.target for field in fields) else 'Training time'} against {unit}",
@@ -96,7 +93,8 @@ def chart(data: "ReportData") -> Chart:
             "An arm stands at its runs' median.",
             *dict.fromkeys(f"Target: {field.target}." for field in fields if field.target),
             *(note for _, notes in drawn for note in notes),
-            *_left_out(every),
+            *[f"Left out: {counted(lost, 'arm')} without the time of any completed run."] * (lost > 0),
+            *[f"Left out: {counted(alone, 'arm')} with no other of the same task and target."] * (alone > 0),
         ),
         runs=frozenset(run for field in fields for run in in_chart(field.arms, [PLACE])),
     )
@@ -140,38 +138,41 @@ def _drawn(field: _Field) -> tuple[list[Panel], list[str]]:
 
     They have the same axes, so that arms of different panels can be compared.
     """
-    along, column = field.along, _time_of(field.arms[0])
+    along = field.along
     own = {*ways_vary(field.arms, x=along), "study"}
-    shown = []
+    shown: list[tuple[Part, tuple[Series, ...]]] = []
     for part in parts(field.arms, x=along):
         keys = tuple(key for key in field.keys if key in part.keys or key not in own)
-        shown.append((part, series(replace(part, keys=keys, x=PLACE), column)))
-    at = {arm.get(PLACE): described({along: arm.get(along)}) for arm in field.arms}
-    names = {
-        (mark.x, mark.interval.value): ", ".join(filter(None, (part.common, one.label, at[mark.x])))
+        if lines := series(replace(part, keys=keys, x=PLACE), _time_of(field.arms[0])):
+            shown.append((part, lines))
+    marks = [
+        (mark, ", ".join(filter(None, (part.common, one.label))))
         for part, lines in shown
         for one in lines
         for mark in one.marks
-        if mark.interval is not None and mark.interval.value > 0
+    ]
+    at = {arm.get(PLACE): described({along: arm.get(along)}) for arm in field.arms}
+    names = {
+        (mark.x, mark.interval.value): f"{way}, {at[mark.x]}"
+        for mark, way in marks
+        if mark.interval and mark.interval.value > 0
     }
     best = front(names)
     turn = knee(best)
-    marks = [mark for _, lines in shown for one in lines for mark in one.marks]
-    x = _axis(field.unit, [mark.x for mark in marks])
-    times = [value for mark in marks for value in (*mark.points, *mark.ended) if value > 0]
+    x = _axis(field.unit, [mark.x for mark, _ in marks])
+    times = [value for mark, _ in marks for value in (*mark.points, *mark.ended) if value > 0]
     y = _axis("time to target (s)" if field.target else "training time (s)", times)
     # The front's ends and its knee are named beside their marks; its line belongs to no series and has no colour.
     named = {place[0]: at[place[0]] for place in (*best[:1], *best[-1:], turn) if place is not None}
-    line = [Series(FRONT, tuple(line_mark(*place) for place in best), Role.IDEAL)] if len(best) > 1 else []
+    line = [Series(FRONT, tuple(line_mark(*place) for place in best), Role.IDEAL)] * (len(best) > 1)
     panels = []
     for part, lines in shown:
         with_names = [
             replace(one, marks=tuple(replace(mark, name=named.get(mark.x, "")) for mark in one.marks)) for one in lines
         ]
-        if lines:
-            title = ": ".join(filter(None, (field.title, part.title)))
-            panels.append(Panel(title, x, y, (*with_names, *line), is_scatter=True))
-    return panels, [*_front_note(field, best, turn, names), *_accuracy_note(field)]
+        title = ": ".join(filter(None, (field.title, part.title)))
+        panels.append(Panel(title, x, y, (*with_names, *line), is_scatter=True))
+    return panels, list(_notes(field, [(names[place], *place) for place in best], turn and names[turn]))
 
 
 def _axis(label: str, values: Sequence[float]) -> Axis:
@@ -180,49 +181,28 @@ def _axis(label: str, values: Sequence[float]) -> Axis:
     return Axis(label, "log10", low=low, high=high)
 
 
-def _front_note(field: _Field, best: Sequence[Point], turn: Point | None, names: Mapping[Point, str]) -> Iterator[str]:
-    """Yield which arms no other beats, which of them is the knee and how it was found, or why there is none."""
-    known = [f"{names[place]} ({number(place[1])} s, {number(place[0])} {field.unit})" for place in best]
-    if len(best) == 1:
-        yield f"Pareto front{field.where}: one arm has both the least time and the fewest {field.unit}, {known[0]}."
-    if len(best) < 2:
-        return
+def _notes(field: _Field, best: Sequence[tuple[str, float, float]], turn: str | None) -> Iterator[str]:
+    """Yield which arms no other beats, which of them is the knee, and how their accuracy differs without a target."""
+    where = f" ({field.title})" if field.title else ""
+    known = [f"{name} ({number(time_s)} s, {number(place)} {field.unit})" for name, place, time_s in best]
     if len(known) > MOST_NAMED:  # its ends always
         known[1:-1] = [f"{len(known) - 2} more"]
-    yield f"Pareto front{field.where}, from the fewest {field.unit} to the least time: {'; '.join(known)}."
-    if turn is not None:
-        yield (
-            f"Its knee: {names[turn]}, which lies farthest below the line between the front's ends, in logarithms "
-            "scaled to the front."
-        )
-    elif len(best) == 2:
-        yield "With two arms on it, the front has no knee."
-    else:
-        yield "It has no knee: no arm on it lies below the line between its ends."
-
-
-def _accuracy_note(field: _Field) -> Iterator[str]:
-    """Yield by how much the arms' accuracy differs where no target made it alike."""
+    if known:
+        yield f"Pareto front{where}, from the fewest {field.unit} to the least time: {'; '.join(known)}."
+    if turn:
+        yield f"Its knee: {turn}, which lies farthest below the line between the front's ends, in logarithms."
     if field.target:
         return
-    learned = [arm for arm in field.arms if arm.get(PLACE) is not None and arm.scores_mean_something]
+    learned = [arm for arm in field.competing if arm.scores_mean_something]
     medians = {arm: median(scores) for arm in learned if (scores := arm.values("validation_accuracy"))}
     if not medians:
-        yield f"Time alone is compared{field.where}: what the arms learned was not measured as an accuracy."
+        yield f"Time alone is compared{where}: what the arms learned was not measured as an accuracy."
         return
     low, high = (end(medians, key=medians.__getitem__) for end in (min, max))
     if medians[low] == medians[high]:
-        yield f"No target was set{field.where}; the median validation accuracy of all arms is {medians[low]:.4f}."
-        return
-    yield (
-        f"No target was set{field.where}: arms end at different accuracies, medians range from "
-        f"{medians[low]:.4f} ({label(low)}) to {medians[high]:.4f} ({label(high)})."
-    )
-
-
-def _left_out(fields: Sequence[_Field]) -> Iterator[str]:
-    """Yield how many arms have no place, and how many stand alone in their task."""
-    if lost := sum(len(field.arms) - field.num_placed for field in fields):
-        yield f"Left out: {counted(lost, 'arm')} without the time of any completed run."
-    if alone := sum(field.num_placed == 1 for field in fields):
-        yield f"Left out: {counted(alone, 'arm')} with no other of the same task and target, real or emulated alike."
+        yield f"No target was set{where}; the median validation accuracy of all arms is {medians[low]:.4f}."
+    else:
+        yield (
+            f"No target was set{where}: arms end at different accuracies, medians range from "
+            f"{medians[low]:.4f} ({label(low)}) to {medians[high]:.4f} ({label(high)})."
+        )

@@ -9,7 +9,7 @@ from dlbench.plugins import Options
 from dlbench.records.columns import TABLES
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel
 from dlbench.report.figures._places import batch_axis, spread
-from dlbench.report.figures._shown import SEEN, identities, sees_unequally
+from dlbench.report.figures._shown import SEEN, in_chart, sees_unequally
 from dlbench.report.lines import brief_keys, parts, series
 from dlbench.report.references import compared, published, relative_panel
 from dlbench.scenario.claims import COLUMNS, PLACES
@@ -55,7 +55,7 @@ def chart(data: "ReportData") -> Chart:
         columns=len(panels) if len(panels) < 4 else 2,
         lead="Published on other hardware: shapes can be compared, times cannot." if has_numbers else "",
         notes=tuple(note for one in found for note in _notes(one.reference)),
-        runs=identities(arm for arms in chosen for arm in arms),
+        runs=in_chart(arm for arms in chosen for arm in arms),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,7 @@ from dlbench.analysis.arms import Arm, Row, emulation
 from dlbench.analysis.formatting import counted, listed
 from dlbench.analysis.groups import ALONE, by_emulation, described, groups, values_of, without_base_lines
 from dlbench.plugins import Options
-from dlbench.records.outcome import Status
-from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
+from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.figures._places import placed
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.lines import Part, marks, roles
@@ -41,8 +41,8 @@ PARTS = {
     "rest": ("other", ""),
 }
 WHOLE = "whole step of each run"
-# Columns made here: a run's step and its parts in ms, by name, and the step alone.
-SPLIT, STEP = "split", "step"
+# Columns made here, in ms: a run's step, and its parts by name.
+STEP, SPLIT = "step", "split"
 
 
 def chart(data: "ReportData") -> Chart:
@@ -51,7 +51,7 @@ def chart(data: "ReportData") -> Chart:
     Raises:
         MissingRowsError: No completed run has a timed window with the time its workers computed.
     """
-    arms = [arm.having(split=_split).having(step=lambda row: row[SPLIT].get(STEP)) for arm in data.arms]
+    arms = [arm.having(step=_step).having(split=_split) for arm in data.arms]
     observed = [row for arm in arms for row in arm.completed if row[STEP]]
     if not observed:
         raise MissingRowsError(
@@ -69,25 +69,28 @@ def chart(data: "ReportData") -> Chart:
     )
 
 
-def _split(row: Row) -> dict[str, float]:
-    """Return a step and its known parts in ms; nothing of a run without a timed window.
+def _step(row: Row) -> float | None:
+    known = row.get("timed_steps") and None not in (row.get("timed_window_s"), row.get("compute_time_s"))
+    return row["timed_window_s"] * (MS_PER_S / row["timed_steps"]) if known else None
 
-    `rest` is what the others leave of the window. They cannot exceed it, since it lasts as long as the slowest worker
-    saw and each part is a mean over workers: what lies below zero is rounding.
+
+def _split(row: Row) -> dict[str, float]:
+    """Return the known parts of a step.
+
+    `rest` is what the others leave of it. They cannot exceed it, since it lasts as long as the slowest worker saw and
+    each part is a mean over workers: what lies below zero is rounding.
     """
-    steps, window = row.get("timed_steps"), row.get("timed_window_s")
-    if row["status"] != Status.COMPLETED or not steps or window is None or row.get("compute_time_s") is None:
+    if row[STEP] is None:
         return {}
-    scale = MS_PER_S / steps
-    known = {name: row.get(column) for name, (_, column) in PARTS.items() if column}
-    found = {name: time_s * scale for name, time_s in known.items() if time_s is not None}
+    times = {name: row.get(column) for name, (_, column) in PARTS.items() if column}
+    found = {name: time_s * (MS_PER_S / row["timed_steps"]) for name, time_s in times.items() if time_s is not None}
     waiting, moving = row.get("peer_wait_s"), row.get("wire_time_s")
     if "communication" not in found:
         found["one_call"] = found.pop("compute")
     elif waiting is not None and moving is not None and waiting + moving > 0:
         exposed, waited = found.pop("communication"), waiting / (waiting + moving)
         found |= {"peers": exposed * waited, "all_reduce": exposed * (1 - waited)}
-    return found | {STEP: window * scale, "rest": max(0.0, window * scale - sum(found.values()))}
+    return found | {"rest": max(0.0, row[STEP] - sum(found.values()))}
 
 
 def _panels(arms: Sequence[Arm]) -> Iterator[Panel]:
@@ -102,9 +105,8 @@ def _panels(arms: Sequence[Arm]) -> Iterator[Panel]:
         elif not shown.issuperset(without_base_lines(part.arms)):
             keys = (*part.keys, *["workers"] * (len(values_of(part.arms, "workers")) > 1))
             bars, label = list(_named(replace(part, keys=keys))), ""
-            if (
-                max(len(name) for name, _ in bars) > LONGEST_NAME
-            ):  # without the names of settings: `mpi, epochs, linear`
+            # Without the names of settings: `mpi, epochs, linear`.
+            if max(len(name) for name, _ in bars) > LONGEST_NAME:
                 label = ", ".join(keys)
                 bars = [(", ".join(p.rpartition("=")[2] for p in name.split(", ")), alike) for name, alike in bars]
             yield _panel(part.title, label, bars)
@@ -128,29 +130,27 @@ def _panel(title: str, label: str, bars: Iterable[tuple[str, list[Arm]]]) -> Pan
     for is_emulated in (False, True):
         own = [(float(slot), arms) for slot, (_, why, arms) in enumerate(slots) if bool(why) == is_emulated]
         reason = emulation(arm.emulated for _, arms in own for arm in arms)
-        for hue, (name, (part, _)) in enumerate(PARTS.items()):
-            typical = ((slot, *_typical(arms, name)) for slot, arms in own)
-            if shown := tuple(line_mark(slot, value, n) for slot, value, n in typical if value is not None):
-                found.append(Series(part, shown, Role.MEASURED, reason, hue, palette="parts"))
+        for hue, (part, (name, _)) in enumerate(PARTS.items()):
+            if shown := tuple(mark for slot, arms in own for mark in _typical(slot, part, arms)):
+                found.append(Series(name, shown, Role.MEASURED, reason, hue, palette="parts"))
         wholes = (replace(mark, x=slot) for slot, arms in own for mark in marks(arms, "workers", STEP))
         if shown := tuple(mark for mark in wholes if mark.points or mark.num_failed):
             found.append(Series(WHOLE, shown, Role.TOTAL, reason))
     return Panel(title, Axis(label, categories=tuple(name for name, _, _ in slots)), Y, tuple(found), form="bars")
 
 
-def _typical(arms: Iterable[Arm], part: str) -> tuple[float | None, int]:
-    """Return a part of the run with the median step, or the mean of the middle two, and the number of runs."""
-    rows = sorted((row for arm in arms for row in arm.completed if row[STEP]), key=lambda row: row[STEP])
+def _typical(slot: float, part: str, arms: Iterable[Arm]) -> Iterator[Mark]:
+    """Yield a part of the run with the median step, of an even number of runs the mean of the middle two."""
+    rows = sorted((row for arm in arms for row in arm.completed if row[STEP]), key=itemgetter(STEP))
     middle = rows[(len(rows) - 1) // 2 : len(rows) // 2 + 1]
-    known = [row[SPLIT][part] for row in middle if part in row[SPLIT]]
-    return (fmean(known) if known else None), len(rows)
+    if known := [row[SPLIT][part] for row in middle if part in row[SPLIT]]:
+        yield line_mark(slot, fmean(known), len(rows))
 
 
 def _notes(num_completed: int, observed: Sequence[Row]) -> Iterator[str]:
     """Yield what a reader must know to read the bars."""
     yield "Times of the timed window / its steps, mean over workers. Other: what no part explains, such as the loop."
-    hidden = [row for row in observed if "one_call" in row[SPLIT]]
-    if hidden:
+    if hidden := [row for row in observed if "one_call" in row[SPLIT]]:
         names = listed(sorted({row["strategy"] for row in hidden if row.get("strategy")})) or "unnamed"
         yield (
             f"In {counted(len(hidden), 'run')} ({names}) the step is one compiled call: forward, backward, update and, "
@@ -161,6 +161,5 @@ def _notes(num_completed: int, observed: Sequence[Row]) -> Iterator[str]:
             "Exposed communication is split into waiting and all-reduce as in the marked steps, in which a barrier "
             "stood before the all-reduce."
         )
-    if num_completed > len(observed):
-        missing = counted(num_completed - len(observed), "run")
-        yield f"Left out: {missing} that completed without a timed window or its parts."
+    if left := num_completed - len(observed):
+        yield f"Left out: {counted(left, 'run')} that completed without a timed window or its parts."

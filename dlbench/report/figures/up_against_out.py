@@ -13,7 +13,7 @@ from dlbench.plugins import Options
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.figures._places import WORKERS, with_categories
-from dlbench.report.figures._shown import RATE, RATE_AXIS, identities
+from dlbench.report.figures._shown import RATE, RATE_AXIS, in_chart
 from dlbench.report.lines import Part, parts, series
 from dlbench.scenario.settings import Affects, Mode, settings_of
 
@@ -77,7 +77,7 @@ def chart(data: "ReportData") -> Chart:
         panels=tuple(panel for part in parts(both, x="workers", always=keys) for panel in _panels(part)),
         columns=2,
         notes=tuple(_notes(both, num_single)),
-        runs=identities(both),
+        runs=in_chart(both),
     )
 
 

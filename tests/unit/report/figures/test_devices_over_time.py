@@ -96,12 +96,12 @@ def test_a_long_run_is_thinned_to_means(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    for status, values, what, missing in (
-        ("completed", [], UTILISATION, "needs sensors.csv"),
-        ("completed", [1.0, 2.0], ("network", "sent_bytes"), "readings of processors, GPUs or memory"),
-        ("completed", [0.5], UTILISATION, "two moments of a run or more"),
-        ("failed", [0.5, 0.6], UTILISATION, "two moments of a run or more"),
+    for status, values, what in (
+        ("completed", [], UTILISATION),
+        ("completed", [1.0, 2.0], ("network", "sent_bytes")),
+        ("completed", [0.5], UTILISATION),
+        ("failed", [0.5, 0.6], UTILISATION),
     ):
         one = run(status=status)
-        with pytest.raises(MissingRowsError, match=missing):
+        with pytest.raises(MissingRowsError, match=r"needs sensors.csv .* at two moments"):
             chart(report_data(one, sensors=readings(one, values, what), tmp_path=tmp_path))

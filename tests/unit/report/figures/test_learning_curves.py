@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from dlbench.report.chart import MissingRowsError
-
 from dlbench.report.figures.learning_curves import FEW_MARKS, MOST_MARKS, MOST_PANELS, chart
 from dlbench.report.lines import ALONE, MOST_SERIES
 from tests.unit.report.figures.cases import Case, check_cases, drawn, see
@@ -120,14 +119,14 @@ def test_long_lines_have_fewer_marks_up_to_the_last_and_no_points(tmp_path: Path
 def test_what_is_lacking_is_said(tmp_path: Path) -> None:
     done, failed, random, short = run(epochs=3), run(status="failed"), run(input="synthetic"), run(epochs=1)
     nothing = dict.fromkeys(("train_loss", "train_accuracy", "validation_loss", "validation_accuracy"), [None] * 3)
-    for one, rows, message in (
-        (failed, [], "no run is completed"),
-        (done, [], "needs epochs.csv beside runs.csv"),
-        (short, curves([short]), "two or more epochs"),
-        (random, curves([random]), "on data that can be learned"),
-        (done, curves([done], **nothing), "with a loss or an accuracy"),
+    for one, rows in (
+        (failed, []),
+        (done, []),
+        (short, curves([short])),
+        (random, curves([random])),
+        (done, curves([done], **nothing)),
     ):
-        with pytest.raises(MissingRowsError, match=message):
+        with pytest.raises(MissingRowsError, match="two or more epochs of completed runs on data that can be learned"):
             chart(report_data(one, epochs=rows, tmp_path=tmp_path))
 
 
