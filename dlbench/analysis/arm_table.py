@@ -83,14 +83,15 @@ def arm_table(arms: Sequence[Arm], spread: Spread = INTERVALS) -> ArmTable:
         columns["reached"] = list(map(_reached, arms))
     measured = [{TIME_TO_TARGET: arm.time_to_target, **arm.metrics, EFFICIENCY: arm.efficiency} for arm in arms]
     for metric, heading, unit in COLUMNS:
-        cells = [_cell(arm, metric, own[metric], unit, spread) for arm, own in zip(arms, measured, strict=True)]
+        cells = [_cell(arm, metric, of_arm[metric], unit, spread) for arm, of_arm in zip(arms, measured, strict=True)]
         if any(cells):
             columns[heading] = cells
     emulated = [arm.emulated.replace(";", ", ") for arm in arms]
     if len(set(emulated)) > 1:
         columns["emulated"] = emulated
         texts.add("emulated")
-    covered = [one.coverage for own in measured for one in own.values() if one and one.coverage]
+    intervals = [interval for of_arm in measured for interval in of_arm.values() if interval]
+    covered = [interval.coverage for interval in intervals if interval.coverage]
     title = "One completed repeat of each arm: nothing is known of chance"
     if covered:
         title = f"{spread[0].format(math.floor(100 * min(covered)))} of n completed repeats"
@@ -100,6 +101,8 @@ def arm_table(arms: Sequence[Arm], spread: Spread = INTERVALS) -> ArmTable:
 def _names(arms: Sequence[Arm]) -> tuple[dict[str, list[str]], set[str]]:
     """Return what tells arms apart, and which of it is words: a column for each setting, or else their labels."""
     keys = naming(arms)
+    if "strategy" not in keys and any(arm.baseline for arm in arms):
+        keys = ("strategy", *keys)
     columns = {written_name(key): [name_of(key, arm.first) for arm in arms] for key in keys}
     if len(set(zip(*columns.values(), strict=True))) < len(arms):
         return {"arm": [one_line(label_of(arm.first) or arm.name) for arm in arms]}, {"arm"}

@@ -85,8 +85,7 @@ class ExportedRun:
 def runs_of(data: ReportData, runs: Iterable[Row]) -> Iterator[ExportedRun]:
     """Yield runs of a report, in their order."""
     epochs: dict[tuple[Any, Any], list[dict[Any, Any]]] = {}
-    noted = data.epochs.astype(object).where(data.epochs.notna(), None)
-    for epoch in noted.to_dict("records"):
+    for epoch in data.epochs.astype(object).where(data.epochs.notna(), None).to_dict("records"):
         if epoch.get("worker") in (None, 0) and epoch.get("epoch") is not None:
             epochs.setdefault((epoch["study"], epoch["run_id"]), []).append(epoch)
     names = [name for name in (*_ALWAYS, *data.settings) if name != "study"]
@@ -96,7 +95,7 @@ def runs_of(data: ReportData, runs: Iterable[Row]) -> Iterator[ExportedRun]:
     for row in runs:
         began = datetime.fromisoformat(str(row["started_at"])).timestamp() if row.get("started_at") else None
         first_step = _sum(began, row.get("startup_time_s"))
-        own = sorted(epochs.get((row["study"], row["run_id"]), ()), key=lambda epoch: int(epoch["epoch"]))
+        noted = sorted(epochs.get((row["study"], row["run_id"]), ()), key=lambda epoch: int(epoch["epoch"]))
         yield ExportedRun(
             row=row,
             began_s=began,
@@ -106,7 +105,7 @@ def runs_of(data: ReportData, runs: Iterable[Row]) -> Iterator[ExportedRun]:
             results=_known(row, (*RESULTS, *metrics)),
             epochs=tuple(
                 Epoch(int(epoch["epoch"]), _sum(first_step, epoch.get("ended_at_s")), _known(epoch, curves), epoch)
-                for epoch in own
+                for epoch in noted
             ),
             hostname=hosts.get(row["study"], ""),
         )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from dlbench.analysis.answer.answer import Answer
 from dlbench.analysis.answer.lines import heading, lines
 from dlbench.analysis.arm_table import ArmTable, arm_table, in_order
-from dlbench.analysis.arms import Arm
 from dlbench.analysis.formatting import counted, listed
 from dlbench.records.outcome import Status
 from dlbench.report.answers import metrics_of
@@ -126,21 +125,19 @@ class Content:
     @cached_property
     def arm_tables(self) -> tuple[tuple[str, ArmTable, int], ...]:
         """Each study that has such arms, with the table of the first MOST_ARMS of them, and how many there are."""
-        arms: dict[str, list[Arm]] = {study.name: [] for study in self.data.studies}
-        for arm in in_order(self.data.arms):
-            arms[str(arm.study)] += [arm] * bool(arm.completed)
-        return tuple((study, arm_table(own[:MOST_ARMS]), len(own)) for study, own in arms.items() if own)
+        completed = [arm for arm in in_order(self.data.arms) if arm.completed]
+        by_study = {study: [arm for arm in completed if arm.study == study] for study in self.studies}
+        return tuple((study, arm_table(arms[:MOST_ARMS]), len(arms)) for study, arms in by_study.items() if arms)
 
 
 def _runs(study: StudyData, data: ReportData) -> str:
     runs = [row for row in data.runs if row["study"] == study.name]
     ended = Counter(row["status"] for row in runs)
     emulated = sum(bool(row.get("emulated")) for row in runs)
-    attempts = len(study.attempts)
     parts = [
         f"{counted(len(runs), 'run')}: {ended[Status.COMPLETED]} completed",
         *(f"{ended[status]} {status}" for status in Status if status is not Status.COMPLETED and status in ended),
         f"{emulated} emulated" if emulated else "",
-        counted(attempts, "attempt") if attempts != len(runs) else "",
+        counted(len(study.attempts), "attempt") if len(study.attempts) != len(runs) else "",
     ]
     return ", ".join(filter(None, parts))

@@ -82,3 +82,9 @@ def test_arms_that_no_setting_tells_apart_have_their_labels() -> None:
     table, _, _ = fitted(arms(rows), 200)
     assert next(iter(table.columns)) == "arm"
     assert [row[0] for row in table.rows] == ["label of a", "label of b"]
+
+
+def test_base_lines_are_named_where_nothing_else_completed() -> None:
+    rows = [*timed("a", 5.0, **ALONE, batch_size=8), *timed("b", 6.0, **ALONE, batch_size=16)]
+    table, _, _ = fitted(arms(rows), 200)
+    assert [row[:2] for row in table.rows] == [("one worker alone", "8"), ("one worker alone", "16")]
