@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import Arm, quotient
-from dlbench.analysis.groups import by_emulation, condition_text, described, groups, values_of, varying, ways
+from dlbench.analysis.groups import condition_text, groups, values_of, varying, ways
 from dlbench.plugins import Options
-from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Series
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel
 from dlbench.report.figures._places import WORKERS, with_categories
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.figures._target import TARGET, TIME, end_notes, late, target_name
 from dlbench.report.figures.winners import belongs_to_strategy
-from dlbench.report.lines import ended, marks
+from dlbench.report.lines import Part, brief_keys, ended, series
 
 if TYPE_CHECKING:
     from dlbench.report.data import ReportData
@@ -58,21 +58,12 @@ def chart(data: "ReportData") -> Chart:
 
 def _panels(arms: Sequence[Arm]) -> Iterator[Panel]:
     """Yield the maps of each condition; real and emulated runs have rows of their own."""
-    conditions = [key for key in varying(arms, x="workers") if not belongs_to_strategy(key)]
-    for values, alike in groups(arms, conditions):
+    keys = varying(arms, x="workers")
+    variants = [key for key in keys if key != "strategy" and belongs_to_strategy(key)]
+    for values, alike in groups(arms, [key for key in keys if not belongs_to_strategy(key)]):
         if len(values_of(alike, "strategy")) > 1:
+            part = brief_keys(Part("", tuple(alike), ("strategy", *variants), "workers"))
             for column, axis in SHOWN.items():
-                rows = tuple(one for why, own in by_emulation(alike) for one in _rows(own, column, why))
+                rows = series(part, column)
                 if any(mark.points or mark.ended for one in rows for mark in one.marks):
-                    panel = Panel(condition_text(values, arms), WORKERS, axis, rows, form="cells")
-                    yield with_categories(panel)
-
-
-def _rows(arms: Sequence[Arm], column: str, emulated: str) -> Iterator[Series]:
-    variants = [key for key in varying(arms, x="workers") if key != "strategy" and belongs_to_strategy(key)]
-    for values, alike in groups(arms, ["strategy", *variants]):
-        same = [arm for arm in arms if arm.get("strategy") == values["strategy"]]
-        # An option that others do not have says nothing where a strategy has one value of it.
-        told = {key: value for key, value in values.items() if len({arm.get(key) for arm in same}) > 1}
-        label = ", ".join(filter(None, (str(values["strategy"]), described(told))))
-        yield Series(label, marks(alike, "workers", column), emulated=emulated)
+                    yield with_categories(Panel(condition_text(values, arms), WORKERS, axis, rows, form="cells"))

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import product
 from statistics import median
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.arms import Arm, Row, columns_of, flags_of, option_columns
+from dlbench.analysis.arms import Arm, Row, columns_of, flags_of, option_columns, quotient
 from dlbench.analysis.formatting import counted, listed
 from dlbench.analysis.groups import SETTINGS, TASK, groups, values_of, varying, without_base_lines
 from dlbench.plugins import Options
@@ -101,24 +100,20 @@ def _others(arms: Iterable[Arm]) -> list[str]:
 def _paired(arms: Sequence[Arm]) -> list[Arm]:
     """Return the arms of pairs that are equal in all else, with the repeats that both have.
 
-    Those on several hosts have the ratio of each repeat to that of scale-up. Arms of one study and one launcher are
-    paired first, then those of one study, then those of any two; none twice with one placement.
+    Those on several hosts have the ratio of each repeat to that of scale-up: of the arm of their study and launcher, or
+    else of one of their study, or else of any.
     """
     launching = ("study", *LAUNCHING, *(name for name in columns_of(arms) if name.startswith(LAUNCHER)))
     kept: dict[Arm, dict[str, Row]] = {}
     for _, alike in groups(arms, _equal_settings(arms)):
         ups, outs = _sides(alike)
-        pairs = sorted(product(ups, outs), key=lambda pair: [pair[0].get(key) != pair[1].get(key) for key in launching])
-        used: set[tuple[Arm, str]] = set()
-        for up, out in pairs:
-            there = {(up, out.get("placement")), (out, out.get("placement"))}
-            if used.isdisjoint(there):
-                used |= there
-                bases = {tuple(map(row.get, REPEAT)): row for row in up.rows}
-                for row in out.rows:
-                    if base := bases.get(tuple(map(row.get, REPEAT))):
-                        kept.setdefault(up, {})[base["run_id"]] = base
-                        kept.setdefault(out, {})[row["run_id"]] = {**row, **_ratios(row, base)}
+        for out in outs if ups else ():
+            up = min(ups, key=lambda arm: [arm.get(key) != out.get(key) for key in launching])
+            bases = {tuple(map(row.get, REPEAT)): row for row in up.rows}
+            for row in out.rows:
+                if base := bases.get(tuple(map(row.get, REPEAT))):
+                    kept.setdefault(up, {})[base["run_id"]] = base
+                    kept.setdefault(out, {})[row["run_id"]] = {**row, **_ratios(row, base)}
     return [replace(arm, rows=tuple(kept[arm].values())) for arm in arms if arm in kept]
 
 
@@ -129,12 +124,10 @@ def _equal_settings(arms: Sequence[Arm]) -> list[str]:
     return [name for name in names if name != "placement" and len(values_of(arms, name)) > 1]
 
 
-def _ratios(row: Row, base: Row) -> dict[str, float]:
+def _ratios(row: Row, base: Row) -> dict[str, float | None]:
     """Return the ratios of what two completed runs have."""
-    if not row["status"] == base["status"] == Status.COMPLETED:
-        return {}
-    values = [(ratio(column), row.get(column), base.get(column)) for column in COMPARED]
-    return {name: value / other for name, value, other in values if value is not None and other}
+    is_known = row["status"] == base["status"] == Status.COMPLETED
+    return {ratio(column): quotient(row.get(column), base.get(column)) for column in COMPARED if is_known}
 
 
 def _panels(part: Part) -> Iterator[Panel]:
@@ -161,16 +154,16 @@ def _panels(part: Part) -> Iterator[Panel]:
 
 def _notes(both: Sequence[Arm], num_single: int) -> Iterator[str]:
     yield "A point on the right is one pair: a run of each side with the same settings, seed and repeat."
-    sides = _sides(both)
+    up, several = _sides(both)
     out = listed(_others(both))
     # What runs on several hosts sent over the interfaces between them, or that it is unknown.
-    several = [row.get("wire_bytes") for arm in sides[1] if _is_on_several(arm) for row in arm.completed]
-    if sent := [value for value in several if value is not None]:
+    rows = [row for arm in several if _is_on_several(arm) for row in arm.completed]
+    sent = [row["wire_bytes"] for row in rows if row.get("wire_bytes") is not None]
+    if sent:
         yield f"Runs on several hosts sent {median(sent) / 1e6:.3g} MB at the median over the interfaces between them."
-    if len(sent) < len(several):
-        unknown = counted(len(several) - len(sent), "run")
-        yield f"Network traffic was not measured in {unknown} on several hosts."
-    studies, devices = ([values_of(side, column) for side in sides] for column in ("study", "device_name"))
+    if unknown := len(rows) - len(sent):
+        yield f"Network traffic was not measured in {counted(unknown, 'run')} on several hosts."
+    studies, devices = ([values_of(side, key) for side in (up, several)] for key in ("study", "device_name"))
     if studies[0] != studies[1]:
         yield f"Scale-up is of {listed(studies[0])}, {out} of {listed(studies[1])}: they did not take turns."
     if devices[0] != devices[1]:

@@ -1,21 +1,21 @@
 """Which strategy reaches the target first, by workers and by what else varies, as a map."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.answer.comparison_group import comparison_groups
 from dlbench.analysis.answer.decide import Wanted, families
 from dlbench.analysis.arms import Arm
-from dlbench.analysis.formatting import number
 from dlbench.analysis.groups import TASK, by_emulation, condition_text, described, groups, values_of, varying, ways
 from dlbench.analysis.judge import Family, Verdict
-from dlbench.analysis.statistics.intervals import median_interval
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Series
+from dlbench.report.figures._places import WORKERS, with_categories
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.figures._target import TARGET, TIME, end_notes, target_name, with_ends
-from dlbench.report.lines import ended
+from dlbench.report.lines import ended, marks
 
 if TYPE_CHECKING:
     from dlbench.report.data import ReportData
@@ -71,22 +71,16 @@ def chart(data: "ReportData") -> Chart:
 
 def _panel(title: str, arms: Sequence[Arm], judged: Judged) -> Panel:
     """Return the map of one task and target: conditions are rows, real and emulated ones apart, workers are columns."""
-    conditions = [key for key in varying(arms, x="workers") if not belongs_to_strategy(key)]
-    places = values_of(arms, "workers")
     rows = []
-    for values, alike in groups(arms, conditions):
-        label = condition_text(values, arms) or "all"
+    for values, alike in groups(arms, [key for key in varying(arms, x="workers") if not belongs_to_strategy(key)]):
         for emulated, own in by_emulation(alike):
-            cells = (
-                _winner(slot, [arm for arm in own if arm.workers == place], judged) for slot, place in enumerate(places)
-            )
-            marks = tuple(filter(None, cells))
-            rows += [Series(label, marks, emulated=emulated)] if marks else []
-    axis = Axis("workers", categories=tuple(map(number, places)))
-    return Panel(title, axis, Axis("time to target (s)", "log10"), tuple(rows), form="cells")
+            cells = (_winner(there, judged) for _, there in groups(own, ["workers"]))
+            if named := tuple(filter(None, cells)):
+                rows.append(Series(condition_text(values, arms) or "all", named, emulated=emulated))
+    return with_categories(Panel(title, WORKERS, Axis("time to target (s)", "log10"), tuple(rows), form="cells"))
 
 
-def _winner(slot: int, arms: Sequence[Arm], judged: Judged) -> Mark | None:
+def _winner(arms: Sequence[Arm], judged: Judged) -> Mark | None:
     """Return the best strategy of a cell; None where there is no other that it could have lost against."""
     found = {arm: judged[arm.study, arm.name] for arm in arms if (arm.study, arm.name) in judged}
     if len(values_of(arms, "strategy")) < 2 or not found:
@@ -96,14 +90,8 @@ def _winner(slot: int, arms: Sequence[Arm], judged: Judged) -> Mark | None:
     level = {
         arm.get("strategy")
         for arm, (other, its) in found.items()
-        if not (its is family and family.pair(other, place).verdict is Verdict.LOSES)
+        if its is not family or family.pair(other, place).verdict is not Verdict.LOSES
     } - {best.get("strategy")}
-    times = tuple(best.comparable(TIME).values())
-    return Mark(
-        float(slot),
-        times,
-        median_interval(times),
-        num_failed=sum(len(arm.rows) - arm.n for arm in arms),
-        name=f"{best.get('strategy')}{f' +{len(level)}' if level else ''}",
-        runs=tuple(row["run_id"] for row in best.completed),
-    )
+    (mark,) = marks([best], "workers", TIME)
+    name = best.get("strategy") + (f" +{len(level)}" if level else "")
+    return replace(mark, num_failed=sum(len(arm.rows) - arm.n for arm in arms), name=name)
