@@ -23,7 +23,7 @@ def _of(values: Iterable[float], written: Callable[[float], str] = number) -> st
 
 
 def _rate(arm: Arm) -> str:
-    return " ".join(filter(None, (_spread("samples_per_s")(arm), escaped(marks(arm)))))
+    return " ".join(filter(None, (_spread("samples_per_s")(arm), escaped(marks(arm.completed)))))
 
 
 def _exchange(arm: Arm) -> str:

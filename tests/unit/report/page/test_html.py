@@ -207,7 +207,8 @@ def test_real_studies_have_all_their_runs_and_failures():
         html = render(content(found))
         rows = sum(attributes.get("scope") == "row" for attributes in read_html(html).all("th"))
         assert rows == len(found.runs), path
-        assert len(re.findall(r'<li id="why-', html)) == (found.attempts["status"] != "completed").sum(), path
+        failed = [row for row in found.attempts if row["status"] != "completed"]
+        assert html.count('<li id="why-') == len(failed), path
 
 
 def test_a_thousand_runs_are_small(tmp_path):
