@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dlbench.records.columns import FIELD
-from dlbench.telemetry.journal import Journal, Rows, SensorReading
+from dlbench.telemetry.journal import Journal, Rows
 
 # Number of the epoch in the rows of an extended window.
 EXTENDED_EPOCH = 0
@@ -26,9 +26,14 @@ def counted(journal: Journal, sensor: str, quantity: str) -> float | None:
 
     None where no worker read it, or one that did lacks a reading before its first step or after its last one.
     """
-    grown = list(counted_by_worker(journal, sensor, quantity).values())
-    known = [value for value in grown if value is not None]
-    return sum(known) if known and len(known) == len(grown) else None
+    return total(counted_by_worker(journal, sensor, quantity).values())
+
+
+def total(values: Iterable[float | None]) -> float | None:
+    """Return the sum of values; None where there is none, or one is unknown."""
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return sum(known) if known and len(known) == len(found) else None
 
 
 def counted_by_worker(journal: Journal, sensor: str, quantity: str) -> dict[int, float | None]:
@@ -60,16 +65,13 @@ def training_end(rows: Rows | None) -> float:
 
 
 def _readings(journal: Journal, sensor: str, quantity: str) -> list[tuple[int, Readings]]:
-    by_worker: dict[int, list[SensorReading]] = {}
-    for reading in journal.sensors:
-        if (reading.sensor, reading.quantity) == (sensor, quantity) and None not in (reading.at_s, reading.value):
-            by_worker.setdefault(reading.worker, []).append(reading)
-    return [(worker, _arrays(readings)) for worker, readings in sorted(by_worker.items())]
-
-
-def _arrays(readings: Iterable[SensorReading]) -> Readings:
-    table = np.array(sorted((reading.at_s, reading.value) for reading in readings), dtype=np.float64)
-    return table[:, 0], table[:, 1]
+    """Return the moments and values that each worker read, by moment."""
+    by_worker: dict[int, list[tuple[float, float]]] = {}
+    for one in journal.sensors:
+        if (one.sensor, one.quantity) == (sensor, quantity) and one.at_s is not None and one.value is not None:
+            by_worker.setdefault(one.worker, []).append((one.at_s, one.value))
+    tables = {worker: np.array(sorted(pairs), dtype=np.float64) for worker, pairs in sorted(by_worker.items())}
+    return [(worker, (table[:, 0], table[:, 1])) for worker, table in tables.items()]
 
 
 def _growth(readings: Readings, rows: Rows | None) -> float | None:

@@ -28,21 +28,28 @@ def without_warm_up(journal: Journal) -> tuple[Journal, bool | None]:
     Returns:
         The journal, and whether step times had settled; None where there are too few steps to say.
     """
-    if journal.results and all(is_simulated(result) for result in journal.results.values()):
+    # A simulator has left the warm-up out itself.
+    results = journal.results.values()
+    if results and all(any(piece.simulated for piece in result.segments) for result in results):
         return journal, None
-    warm_up = _found(journal.steps)
-    if any(piece.common for result in journal.results.values() for piece in result.segments):
+    times = [rates.single_step_times(rates.in_window(rows)) for rows in journal.steps.values()]
+    # The steps that all workers made.
+    common = min(map(len, times), default=0)
+    batches = [batch_medians(worker[:common]) for worker in times]
+    warm_up = truncation(np.max(batches, axis=0) if batches else np.empty(0))
+    if any(piece.common for result in results for piece in result.segments):
         return _without(journal, warm_up), warm_up.detected
     pieces = _pieces(journal.results, journal.steps)
     left_out = pieces_left_out(pieces, warm_up.steps)
     warmup_steps = sum(pieces[:left_out]) if pieces else warm_up.steps
     kept = slice(left_out, None) if pieces else slice(0)
-    results = {
-        worker: result.model_copy(update={"segments": result.segments[kept]})
-        for worker, result in journal.results.items()
-    }
+    shortened = {rank: _with_segments(one, one.segments[kept]) for rank, one in journal.results.items()}
     steps = {worker: _relabelled(rows, warmup_steps) for worker, rows in journal.steps.items()}
-    return replace(journal, results=results, steps=steps), warm_up.detected
+    return replace(journal, results=shortened, steps=steps), warm_up.detected
+
+
+def _with_segments(result: Result, segments: tuple[Segment, ...]) -> Result:
+    return result.model_copy(update={"segments": segments})
 
 
 def _without(journal: Journal, warm_up: WarmUp) -> Journal:
@@ -52,10 +59,8 @@ def _without(journal: Journal, warm_up: WarmUp) -> Journal:
     """
     warm_at = max((_warm_at(rows, warm_up.steps) for rows in journal.steps.values()), default=0.0)
     results = {
-        worker: result.model_copy(
-            update={"segments": tuple(one for one in result.segments if one.opened_at_s >= warm_at - ROUNDING_S)}
-        )
-        for worker, result in journal.results.items()
+        rank: _with_segments(one, tuple(seen for seen in one.segments if seen.opened_at_s >= warm_at - ROUNDING_S))
+        for rank, one in journal.results.items()
     }
     left = next((result.segments for result in results.values() if result.segments), ())
     opened, closed = (left[0].opened_at_s, left[-1].closed_at_s) if left else (np.inf, np.inf)
@@ -78,19 +83,6 @@ def _outside(rows: Rows, opened: float, closed: float) -> Rows:
     found[is_counted & (ended <= opened + ROUNDING_S), FIELD["phase"]] = PHASE["warm-up"]
     found[is_counted & (ended > closed + ROUNDING_S), FIELD["phase"]] = PHASE["remainder"]
     return found
-
-
-def is_simulated(result: Result) -> bool:
-    """Whether a worker's window is a simulator's, which has left the warm-up out itself."""
-    return any(piece.simulated for piece in result.segments)
-
-
-def _found(steps: Mapping[int, Rows]) -> WarmUp:
-    """Return the warm-up of all workers' steps together; those that not all of them made are left out."""
-    times = [rates.single_step_times(rates.in_window(rows)) for rows in steps.values()]
-    common = min(map(len, times), default=0)
-    batches = [batch_medians(worker[:common]) for worker in times]
-    return truncation(np.max(batches, axis=0) if batches else np.empty(0))
 
 
 def _pieces(results: Mapping[int, Result], steps: Mapping[int, Rows]) -> list[int]:
@@ -120,7 +112,6 @@ def _relabelled(rows: Rows, warmup_steps: int) -> Rows:
     counted = np.where(np.isin(phases, rates.IN_WINDOW), rows[:, FIELD["num_steps"]], 0)
     before = np.cumsum(counted) - counted
     found = rows.copy()
-    found[(before < warmup_steps) & np.isin(phases, (*rates.IN_WINDOW, PHASE["sampled"])), FIELD["phase"]] = PHASE[
-        "warm-up"
-    ]
+    is_early = (before < warmup_steps) & np.isin(phases, (*rates.IN_WINDOW, PHASE["sampled"]))
+    found[is_early, FIELD["phase"]] = PHASE["warm-up"]
     return found
