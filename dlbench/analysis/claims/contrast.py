@@ -41,21 +41,12 @@ class Power:
     unit: str | None
     needed: int | None
 
-    @property
-    def difference(self) -> str:
-        """The smallest difference with its unit."""
-        if self.unit is None and self.smallest > 10:
-            return "more than 1,000%"
-        return _written(self.smallest, self.unit)
-
-    @property
-    def enough(self) -> str:
-        """How many repeats are needed."""
-        return f"more than {MOST_REPEATS}" if self.needed is None else f"{self.needed}"
-
     def __str__(self) -> str:
-        shown = f"{self.repeats} repeats show a difference of {self.difference} (power {POWER})"
-        return f"{shown}, {'about ' if self.needed else ''}{self.enough} would probably decide it"
+        is_beyond = self.unit is None and self.smallest > 10
+        shown = "more than 1,000%" if is_beyond else _written(self.smallest, self.unit)
+        enough = f"more than {MOST_REPEATS}" if self.needed is None else f"about {self.needed}"
+        said = f"{self.repeats} repeats show a difference of {shown} (power {POWER})"
+        return f"{said}, {enough} would probably decide it"
 
 
 @dataclass(frozen=True)
@@ -82,15 +73,15 @@ class Contrast:
     unit: str | None = None
     is_count: bool = False
 
-    @property
-    def p(self) -> float:
-        """p-value of the claim: how rarely a contrast at the bound comes out so far on the claimed side of it."""
-        return self._tail(above=self.above)
+    def p(self, *, above: bool) -> float:
+        """Return how rarely a contrast at the bound comes out so far above it, or below it."""
+        from scipy.special import stdtr
 
-    @property
-    def p_against(self) -> float:
-        """p-value of the contrary: how rarely a contrast at the bound comes out so far on the other side of it."""
-        return self._tail(above=not self.above)
+        if not self.error:
+            is_there = self.estimate > self.bound if above else self.estimate < self.bound
+            return 0.0 if self.is_count and is_there else 1.0
+        distance = (self.estimate - self.bound) / self.error
+        return float(stdtr(self.df, -distance if above else distance))
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -106,15 +97,6 @@ class Contrast:
         spread = f"95% interval {low} to {high}" if self.error else equal
         bound = self._said(self.bound) if self.bound else "0"
         return f"{self.label}: {self._said(self.estimate)} ({spread}; claimed {'>' if self.above else '<'} {bound})"
-
-    def _tail(self, *, above: bool) -> float:
-        from scipy.special import stdtr
-
-        if not self.error:
-            is_there = self.estimate > self.bound if above else self.estimate < self.bound
-            return 0.0 if self.is_count and is_there else 1.0
-        distance = (self.estimate - self.bound) / self.error
-        return float(stdtr(self.df, -distance if above else distance))
 
     def power(self, level: float) -> Power | None:
         """Return what its repeats can show at a one-sided level; None where their noise is not known."""
@@ -138,29 +120,37 @@ class Contrast:
 
 
 @dataclass(frozen=True)
+class Side:
+    """How rarely repeats speak so clearly for a statement, or against it.
+
+    Attributes:
+        p: The p-value.
+        contrast: The contrast that decides.
+        shares: Statements among which the level of `p` is divided.
+    """
+
+    p: float
+    contrast: Contrast
+    shares: int = 1
+
+
+@dataclass(frozen=True)
 class Evidence:
     """What the repeats say of a statement about contrasts.
 
     Attributes:
-        p: p-value of the statement: small where it is shown.
-        p_against: p-value of its contrary: small where it is refuted.
-        weakest: The contrast that is shown least.
-        worst: The contrast that speaks most against it.
-        shares: Statements among which the level of `p` is divided.
-        shares_against: The same of `p_against`.
+        shown: Whether it is true, and the contrast that is shown least.
+        refuted: Whether its contrary is, and the contrast that speaks most against it.
     """
 
-    p: float
-    p_against: float
-    weakest: Contrast
-    worst: Contrast
-    shares: int = 1
-    shares_against: int = 1
+    shown: Side
+    refuted: Side
 
     def of(self, name: str) -> "Evidence":
         """Return the same, whose contrasts say what they are of: `training loss, from 8 to 16`."""
-        weakest, worst = (replace(one, label=f"{name}, {one.label}") for one in (self.weakest, self.worst))
-        return replace(self, weakest=weakest, worst=worst)
+        sides = (self.shown, self.refuted)
+        labels = (replace(one.contrast, label=f"{name}, {one.contrast.label}") for one in sides)
+        return Evidence(*(replace(one, contrast=labelled) for one, labelled in zip(sides, labels, strict=True)))
 
 
 def contrast(
@@ -187,7 +177,7 @@ def contrast(
     squares = sum(weight**2 * _variance(values, mean) / len(values) for weight, values, mean in terms)
     df = min(len(values) for _, values, _ in terms) - 1
     made = Contrast(label, estimate, math.sqrt(squares), df, bound, above, unit, is_count)
-    return Evidence(made.p, made.p_against, made, made)
+    return Evidence(*(Side(made.p(above=side), made) for side in (above, not above)))
 
 
 def _variance(values: Sequence[float], mean: float) -> float:
@@ -203,21 +193,21 @@ def every(parts: Sequence[Evidence]) -> Evidence:
     They are shown where each is: the largest p-value counts (intersection-union test; Berger 1982, Technometrics
     24:295). They are refuted where one is, corrected for their number (Bonferroni).
     """
-    weakest, worst = max(parts, key=lambda part: part.p), min(parts, key=lambda part: part.p_against)
-    num = len(parts)
-    return Evidence(
-        weakest.p, min(1.0, num * worst.p_against), weakest.weakest, worst.worst, weakest.shares,
-        num * worst.shares_against,
-    )  # fmt: skip
+    return Evidence(_each([part.shown for part in parts]), _any([part.refuted for part in parts]))
 
 
 def some(parts: Sequence[Evidence]) -> Evidence:
     """Return the evidence for at least one of several statements: the contrary of `every`."""
-    best, worst = min(parts, key=lambda part: part.p), max(parts, key=lambda part: part.p_against)
-    num = len(parts)
-    return Evidence(
-        min(1.0, num * best.p), worst.p_against, best.weakest, worst.worst, num * best.shares, worst.shares_against
-    )
+    return Evidence(_any([part.shown for part in parts]), _each([part.refuted for part in parts]))
+
+
+def _each(sides: Sequence[Side]) -> Side:
+    return max(sides, key=lambda side: side.p)
+
+
+def _any(sides: Sequence[Side]) -> Side:
+    best, num = min(sides, key=lambda side: side.p), len(sides)
+    return Side(min(1.0, num * best.p), best.contrast, num * best.shares)
 
 
 def _written(value: float, unit: str | None, sign: str = "") -> str:

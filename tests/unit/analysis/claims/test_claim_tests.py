@@ -17,7 +17,7 @@ from dlbench.analysis.claims.claim_tests import (
     decide,
     examine,
 )
-from dlbench.analysis.claims.contrast import Contrast, Evidence
+from dlbench.analysis.claims.contrast import Contrast, Evidence, Side
 from dlbench.scenario.claims import Claim, Shape
 from tests.unit.analysis.claims.made import claim, curve, curves
 from tests.unit.analysis.claims.truths import ACCURACY, LOSS, NOISES, SIZES, TIME, published, truths
@@ -211,10 +211,10 @@ def test_whatever_is_tested_and_cannot_be_told_says_its_power() -> None:
 def test_the_power_is_that_at_the_level_of_the_claims_rank_and_of_its_statements() -> None:
     known = Contrast("from 1 to 2", 0.1, 0.1, 4, 0.0, True)
     for evidence, level in (
-        (Evidence(0.2, 0.9, known, known), 0.05 / 2),
-        (Evidence(0.2, 0.9, known, known, shares=3), 0.05 / 2 / 3),
-        (Evidence(0.5, 0.9, known, known), 0.05),
-        (Evidence(0.9, 0.2, known, known, shares_against=4), 0.05 / 2 / 4),
+        (Evidence(Side(0.2, known), Side(0.9, known)), 0.05 / 2),
+        (Evidence(Side(0.2, known, 3), Side(0.9, known)), 0.05 / 2 / 3),
+        (Evidence(Side(0.5, known), Side(0.9, known)), 0.05),
+        (Evidence(Side(0.9, known), Side(0.2, known, 4)), 0.05 / 2 / 4),
     ):
         found = decide([ClaimTest(FALLS, evidence), made(0.3, 0.3)])
         assert found[0].power == known.power(level), (evidence, level)
@@ -252,12 +252,15 @@ def test_the_unit_changes_no_verdict() -> None:
             scaled = examine(asked, {"": curve([factor * value for value in values], spread=0.01, n=3)}).evidence
             assert plain is not None
             assert scaled is not None
-            assert (scaled.p, scaled.p_against) == pytest.approx((plain.p, plain.p_against)), (asked, factor)
+            assert (scaled.shown.p, scaled.refuted.p) == pytest.approx((plain.shown.p, plain.refuted.p)), (
+                asked,
+                factor,
+            )
 
 
 def made(p: float = 1.0, p_against: float = 1.0) -> ClaimTest:
     known = Contrast("from 1 to 2", 0.1, 0.1, 4, 0.0, True)
-    return ClaimTest(FALLS, Evidence(p, p_against, known, known))
+    return ClaimTest(FALLS, Evidence(Side(p, known), Side(p_against, known)))
 
 
 def test_claims_share_the_level_by_holms_procedure_whichever_way_they_go() -> None:

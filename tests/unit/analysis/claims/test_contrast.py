@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, t, ttest_1samp, ttest_ind
 
-from dlbench.analysis.claims.contrast import POINTS, POWER, Contrast, Evidence, contrast, every, some
+from dlbench.analysis.claims.contrast import POINTS, POWER, Contrast, Evidence, Side, contrast, every, some
 
 A, B = (10.0, 11.0, 12.5, 10.5, 11.5), (9.0, 9.5, 10.5)
 
@@ -16,17 +16,17 @@ def test_two_groups_are_compared_as_by_welch_with_the_degrees_of_freedom_of_the_
     welch = ttest_ind(A, B, equal_var=False)
     for above, expected in ((True, t.sf(welch.statistic, 2)), (False, t.cdf(welch.statistic, 2))):
         found = contrast("a", ((1.0, A), (-1.0, B)), above=above, unit="s")
-        assert found.p == pytest.approx(expected)
-        assert found.p + found.p_against == pytest.approx(1.0)
-    low, high = found.weakest.interval
+        assert found.shown.p == pytest.approx(expected)
+        assert found.shown.p + found.refuted.p == pytest.approx(1.0)
+    low, high = found.shown.contrast.interval
     assert (low + high) / 2 == pytest.approx(np.mean(A) - np.mean(B))
     # An end of the interval is where the two-sided test is at its level.
-    assert contrast("a", ((1.0, A), (-1.0, B)), above=True, bound=low, unit="s").p == pytest.approx(0.025)
+    assert contrast("a", ((1.0, A), (-1.0, B)), above=True, bound=low, unit="s").shown.p == pytest.approx(0.025)
 
 
 def test_several_groups_have_their_own_variances() -> None:
     groups = ((1.0, A), (-2.0, B), (1.0, (1.0, 2.0, 3.0, 5.0)))
-    made = contrast("a", groups, above=True, unit="").weakest
+    made = contrast("a", groups, above=True, unit="").shown.contrast
     assert made.estimate == pytest.approx(np.mean(A) - 2 * np.mean(B) + 2.75)
     variance = sum(weight**2 * float(np.var(own, ddof=1)) / len(own) for weight, own in groups)
     assert (made.error, made.df) == (pytest.approx(math.sqrt(variance)), 2)
@@ -44,19 +44,20 @@ def test_the_level_is_kept_whatever_the_variances_are() -> None:
 
 def test_repeats_without_any_difference_show_no_noise() -> None:
     found = contrast("a", ((1.0, (0.3, 0.3, 0.3)), (-1.0, (0.1, 0.1, 0.1))), above=True, unit="s")
-    assert (found.p, found.p_against) == (1.0, 1.0)
-    assert "noise is not known" in str(found.weakest)
+    assert (found.shown.p, found.refuted.p) == (1.0, 1.0)
+    assert "noise is not known" in str(found.shown.contrast)
 
 
 def test_all_and_any_of_several_statements() -> None:
     one, two, three = (Contrast(name, 0.0, 1.0, 4, 0.0, True) for name in "abc")
-    parts = [Evidence(0.01, 0.99, one, one), Evidence(0.2, 0.004, two, two), Evidence(0.03, 0.5, three, three)]
-    assert every(parts) == Evidence(0.2, pytest.approx(0.012), two, two, 1, 3)
-    assert some(parts) == Evidence(pytest.approx(0.03), 0.99, one, one, 3, 1)
+    pairs = ((0.01, 0.99, one), (0.2, 0.004, two), (0.03, 0.5, three))
+    parts = [Evidence(Side(p, made), Side(p_against, made)) for p, p_against, made in pairs]
+    assert every(parts) == Evidence(Side(0.2, two), Side(pytest.approx(0.012), two, 3))
+    assert some(parts) == Evidence(Side(pytest.approx(0.03), one, 3), Side(0.99, one))
     nested = every([some(parts), parts[2]])
-    assert (nested.shares, nested.shares_against) == (3, 2)
+    assert (nested.shown.shares, nested.refuted.shares) == (3, 2)
     assert every(parts[:1]) == some(parts[:1]) == parts[0]
-    assert every([Evidence(0.5, 0.5, one, one)] * 3).p_against == 1.0
+    assert every([Evidence(Side(0.5, one), Side(0.5, one))] * 3).refuted.p == 1.0
 
 
 def test_the_smallest_difference_is_shown_with_the_power_that_is_said() -> None:
