@@ -66,16 +66,19 @@ class Verdict(StrEnum):
     OPEN = "open"
 
 
+_NOTHING = Difference(*np.zeros((3, 1, 1)))
+
+
 @dataclass(frozen=True)
 class _Scale:
     """What values are compared on, more being better: logarithms where the margin is a share and all are above 0."""
 
-    sign: float
-    is_log: bool
-    margin: float
-    step: float
-    is_share: bool
-    size: float
+    sign: float = 1.0
+    is_log: bool = False
+    margin: float = 0.0
+    step: float = 0.0
+    is_share: bool = False
+    size: float = 1.0
 
     def shown(self, difference: float) -> float:
         """Return a difference in the metric's unit, or as a share."""
@@ -84,58 +87,95 @@ class _Scale:
         return difference / self.size if self.is_share else difference
 
 
-@dataclass(frozen=True, eq=False)
-class _Test:
-    """What is known of one arm against another, on the scale of their family.
+@dataclass(frozen=True)
+class Judgement:
+    """One arm against another.
+
+    Differences are in the metric's unit, or shares of the other arm's value where its margin is a share; above 0 where
+    the arm is better. They are computed from the tests where they are asked for.
 
     Attributes:
-        pairs: Each arm [row] - each other [column].
-        place: Row of the arm.
-        other: Column of the other arm.
-        scale: What values are compared on.
+        verdict: What is shown.
+        against: Place of the other arm: the best one, or the one that comes closest to refuting that this arm keeps.
+        is_better: Of a pair: whether it is shown to be better by more than the margin.
+        is_far: Of an arm in its family: whether it is shown to be worse by more than the margin.
+        p: p-value of being no worse by the margin, or where it loses of being equal, in the family.
+        family: Number of comparisons that hold together.
+        n: Repeats of the arm that has fewer; 0 where nothing was tested.
         level: Of one test of the family.
-        n: Repeats of the arm that has fewer.
+        tests: Each arm [row] - each other [column] of those that were tested together, on `scale`.
+        at: Row and column of this test.
         of_all: Whether the arm is to keep against all others, not against this one alone.
+        scale: What values were compared on.
     """
 
-    pairs: Difference
-    place: int
-    other: int
-    scale: _Scale
-    level: float
-    n: int
+    verdict: Verdict
+    against: int = 0
+    is_better: bool = False
+    is_far: bool = False
+    p: float | None = None
+    family: int = 1
+    n: int = 0
+    level: float = SIGNIFICANCE
+    tests: Difference = field(default=_NOTHING, compare=False, repr=False)
+    at: tuple[int, int] = (0, 0)
     of_all: bool = False
+    scale: _Scale = _Scale()
 
     @property
     def gain(self) -> float:
-        return float(self.pairs.estimate[self.place, self.other])
+        """By how much the arm is better than the other one; negative where it is worse."""
+        return self.scale.shown(float(self.tests.estimate[self.at]))
 
     @property
-    def is_known(self) -> bool:
-        """Whether repeats show how values scatter."""
-        return self.n >= LEAST_REPEATS and math.isfinite(self.gain)
+    def worst(self) -> float | None:
+        """The same at worst, one-sided 95% over the family; None where repeats are too few or not finite."""
+        return self._end(-1.0)
 
-    def width(self, level: float) -> float:
+    @property
+    def best(self) -> float | None:
+        """The same at best."""
+        return self._end(1.0)
+
+    def _end(self, sign: float) -> float | None:
+        gain = float(self.tests.estimate[self.at])
+        return self.scale.shown(gain + sign * self._width(self.level)) if self._is_known else None
+
+    @property
+    def _is_known(self) -> bool:
+        return self.n >= LEAST_REPEATS and math.isfinite(self.tests.estimate[self.at])
+
+    def _width(self, level: float) -> float:
         """Return how far the one-sided interval of a level reaches."""
         from scipy.special import stdtrit
 
-        error = float(self.pairs.error[self.place, self.other])
-        return float(stdtrit(self.pairs.freedom[self.place, self.other], 1 - level)) * error if error else 0.0
+        error = float(self.tests.error[self.at])
+        return float(stdtrit(self.tests.freedom[self.at], 1 - level)) * error if error else 0.0
 
-    def end(self, sign: float) -> float | None:
-        """Return the lower or the upper end of the difference."""
-        return self.scale.shown(self.gain + sign * self.width(self.level)) if self.is_known else None
+    @property
+    def detectable(self) -> float | None:
+        """Smallest difference that these repeats could have shown with power 0.8; None where that is unknown."""
+        if self.verdict is not Verdict.OPEN or not self._is_known:
+            return None
+        return self.scale.shown(self._width(self.level) + self._width(1 - POWER))
 
+    @property
     def further(self) -> int | None:
-        """Return how many further repeats would probably show that the arm keeps, or loses to one.
+        """Further repeats that would probably decide; None where it is decided, or more than 100 are needed.
 
-        The true differences are as uncertain as these repeats leave them, so that the probability of a decision is its
-        mean over those that are possible (assurance; O'Hagan, Stevens and Campbell 2005, Pharm. Stat. 4).
+        An arm keeps against all others, or loses to one. The true differences are as uncertain as these repeats leave
+        them, so that the probability of a decision is its mean over those that are possible (assurance; O'Hagan,
+        Stevens and Campbell 2005, Pharm. Stat. 4).
         """
         from scipy.special import ndtr, stdtrit
 
-        others = np.arange(len(self.pairs.estimate)) != self.place if self.of_all else [self.other]
-        gain, error, freedom = (part[self.place, others][:, None] for part in self.pairs.parts)
+        if 0 < self.n < LEAST_REPEATS:
+            return ENOUGH_REPEATS - self.n
+        if self.verdict is not Verdict.OPEN or not self._is_known:
+            return None
+        place, other = self.at
+        others = np.arange(len(self.tests.estimate)) != place if self.of_all else [other]
+        gain, error, freedom = (part[place, others][:, None] for part in self.tests)
         possible = gain + error * stdtrit(freedom, (np.arange(40) + 0.5) / 40)
         for more in _TRIED:
             then = np.maximum(error * np.sqrt(self.n / (self.n + more)), 1e-300)
@@ -146,63 +186,6 @@ class _Test:
             if max(keeps, loses.max()) >= POWER:
                 return more
         return None
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """One arm against another.
-
-    Differences are in the metric's unit, or shares of the other arm's value where its margin is a share; above 0 where
-    the arm is better. They are computed where they are asked for.
-
-    Attributes:
-        verdict: What is shown.
-        against: Place of the other arm: the best one, or the one that comes closest to refuting that this arm keeps.
-        is_better: Of a pair: whether it is shown to be better by more than the margin.
-        is_far: Of an arm in its family: whether it is shown to be worse by more than the margin.
-        p: p-value of being no worse by the margin, or where it loses of being equal, in the family.
-        family: Number of comparisons that hold together.
-        test: What it rests on; None where too few repeats were compared in a pair.
-    """
-
-    verdict: Verdict
-    against: int = 0
-    is_better: bool = False
-    is_far: bool = False
-    p: float | None = None
-    family: int = 1
-    test: _Test | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def gain(self) -> float:
-        """By how much the arm is better than the other one; negative where it is worse."""
-        return self.test.scale.shown(self.test.gain) if self.test else 0.0
-
-    @property
-    def worst(self) -> float | None:
-        """The same at worst, one-sided 95% over the family; None where repeats are too few or not finite."""
-        return self.test.end(-1.0) if self.test else None
-
-    @property
-    def best(self) -> float | None:
-        """The same at best."""
-        return self.test.end(1.0) if self.test else None
-
-    @property
-    def detectable(self) -> float | None:
-        """Smallest difference that these repeats could have shown with power 0.8; None where that is unknown."""
-        test = self.test
-        if test is None or not test.is_known or self.verdict is not Verdict.OPEN:
-            return None
-        return test.scale.shown(test.width(test.level) + test.width(1 - POWER))
-
-    @property
-    def further(self) -> int | None:
-        """Further repeats that would probably decide; None where it is decided, or more than 100 are needed."""
-        test = self.test
-        if test is not None and test.n < LEAST_REPEATS:
-            return ENOUGH_REPEATS - test.n
-        return test.further() if test and test.is_known and self.verdict is Verdict.OPEN else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,8 +219,10 @@ class Family:
         elif self.loses_p[place, other] <= SIGNIFICANCE or (own.verdict is Verdict.LOSES and other == self.best):
             verdict = Verdict.LOSES
         n = min(self.repeats[place], self.repeats[other])
-        test = _Test(self.differences, place, other, self.scale, SIGNIFICANCE / (k - 1), n)
-        return Judgement(verdict, other, is_better=is_better, family=k - 1, test=test)
+        return Judgement(
+            verdict, other, is_better=is_better, family=k - 1, n=n, level=SIGNIFICANCE / (k - 1),
+            tests=self.differences, at=(place, other), scale=self.scale,
+        )  # fmt: skip
 
 
 def judge(arms: Sequence[Values], metric: Metric) -> Family:
@@ -261,8 +246,8 @@ def judge(arms: Sequence[Values], metric: Metric) -> Family:
     judgements = list(family.judgements)
     for place, one in zip(left, rest.judgements, strict=True):
         judgements[place] = replace(one, against=left[one.against])
-    inner = (*rest.differences.parts, rest.keeps_p, rest.loses_p)
-    for whole, part in zip((*family.differences.parts, family.keeps_p, family.loses_p), inner, strict=True):
+    inner = (*rest.differences, rest.keeps_p, rest.loses_p)
+    for whole, part in zip((*family.differences, family.keeps_p, family.loses_p), inner, strict=True):
         whole[own] = part
     return replace(family, judgements=tuple(judgements))
 
@@ -304,8 +289,8 @@ def _judged_once(arms: Sequence[Values], metric: Metric) -> Family:
     for place, (keep, lose, other, far, p_value, factor) in enumerate(zip(*shown, strict=True)):
         verdict = Verdict.KEEPS if keep else Verdict.LOSES if lose else Verdict.OPEN
         n = min(repeats[place], repeats[other])
-        test = _Test(pairs, place, other, scale, SIGNIFICANCE / factor, n, of_all=k > 1)
-        judgements.append(Judgement(verdict, other, is_far=far, p=p_value, family=k - 1, test=test))
+        tested = (n, SIGNIFICANCE / factor, pairs, (place, other), k > 1, scale)
+        judgements.append(Judgement(verdict, other, False, far, p_value, k - 1, *tested))
     return Family(best, tuple(judgements), repeats, pairs, keeps_p, worse, scale)
 
 
@@ -330,16 +315,16 @@ def judge_pairs(pairs: Sequence[tuple[Values, Values, Metric]]) -> tuple[Judgeme
         if n < LEAST_REPEATS:
             found.append(Judgement(Verdict.OPEN, family=family))
             continue
-        (_, _, tested, scale), keeps_p, differs_p = next(adjusted)
-        test = _Test(tested, 0, 1, scale, SIGNIFICANCE / family, n)
-        is_apart = differs_p <= SIGNIFICANCE
+        (_, _, tests, scale), keeps_p, differs_p = next(adjusted)
+        gain, is_apart = float(tests.estimate[0, 1]), differs_p <= SIGNIFICANCE
         verdict, p = Verdict.OPEN, differs_p
-        if keeps_p <= SIGNIFICANCE or (is_apart and test.gain > 0):
+        if keeps_p <= SIGNIFICANCE or (is_apart and gain > 0):
             verdict, p = Verdict.KEEPS, differs_p if is_apart else keeps_p
-        elif is_apart and test.gain < -scale.margin:
+        elif is_apart and gain < -scale.margin:
             verdict = Verdict.LOSES
-        is_better = is_apart and test.gain > scale.margin
-        found.append(Judgement(verdict, is_better=is_better, p=p, family=family, test=test))
+        is_better = is_apart and gain > scale.margin
+        tested = (n, SIGNIFICANCE / family, tests, (0, 1), False, scale)
+        found.append(Judgement(verdict, 0, is_better, False, p, family, *tested))
     return tuple(found)
 
 

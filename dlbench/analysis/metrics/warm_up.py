@@ -12,7 +12,7 @@ import numpy as np
 from dlbench.analysis.metrics import rates
 from dlbench.records.columns import FIELD, PHASE
 from dlbench.records.result import Result, Segment
-from dlbench.records.warm_up import WarmUp, batch_medians, pieces_left_out, truncation
+from dlbench.records.warm_up import batch_medians, pieces_left_out, truncation
 from dlbench.telemetry.journal import Journal, Rows
 
 # Moments are differences of `perf_counter`: what they differ by less than is rounding.
@@ -38,34 +38,30 @@ def without_warm_up(journal: Journal) -> tuple[Journal, bool | None]:
     batches = [batch_medians(worker[:common]) for worker in times]
     warm_up = truncation(np.max(batches, axis=0) if batches else np.empty(0))
     if any(piece.common for result in results for piece in result.segments):
-        return _without(journal, warm_up), warm_up.detected
-    pieces = _pieces(journal.results, journal.steps)
-    left_out = pieces_left_out(pieces, warm_up.steps)
-    warmup_steps = sum(pieces[:left_out]) if pieces else warm_up.steps
-    kept = slice(left_out, None) if pieces else slice(0)
-    shortened = {rank: _with_segments(one, one.segments[kept]) for rank, one in journal.results.items()}
-    steps = {worker: _relabelled(rows, warmup_steps) for worker, rows in journal.steps.items()}
-    return replace(journal, results=shortened, steps=steps), warm_up.detected
+        kept, steps = _of_common_pieces(journal, warm_up.steps)
+    else:
+        pieces = _pieces(journal.results, journal.steps)
+        left_out = pieces_left_out(pieces, warm_up.steps)
+        warmup_steps = sum(pieces[:left_out]) if pieces else warm_up.steps
+        kept = {rank: one.segments[left_out:] if pieces else () for rank, one in journal.results.items()}
+        steps = {worker: _relabelled(rows, warmup_steps) for worker, rows in journal.steps.items()}
+    left = {rank: one.model_copy(update={"segments": kept[rank]}) for rank, one in journal.results.items()}
+    return replace(journal, results=left, steps=steps), warm_up.detected
 
 
-def _with_segments(result: Result, segments: tuple[Segment, ...]) -> Result:
-    return result.model_copy(update={"segments": segments})
-
-
-def _without(journal: Journal, warm_up: WarmUp) -> Journal:
-    """Return the journal of workers that do not wait for each other without the pieces before all of them are warm.
+def _of_common_pieces(journal: Journal, warmup_steps: int) -> tuple[dict[int, tuple[Segment, ...]], dict[int, Rows]]:
+    """Return the pieces and rows of workers that do not wait for each other: pieces from where all of them are warm.
 
     Steps that are not inside the pieces that are left are warm-up, or where they come after, of no window.
     """
-    warm_at = max((_warm_at(rows, warm_up.steps) for rows in journal.steps.values()), default=0.0)
-    results = {
-        rank: _with_segments(one, tuple(seen for seen in one.segments if seen.opened_at_s >= warm_at - ROUNDING_S))
+    warm_at = max((_warm_at(rows, warmup_steps) for rows in journal.steps.values()), default=0.0)
+    kept = {
+        rank: tuple(piece for piece in one.segments if piece.opened_at_s >= warm_at - ROUNDING_S)
         for rank, one in journal.results.items()
     }
-    left = next((result.segments for result in results.values() if result.segments), ())
+    left = next(filter(None, kept.values()), ())
     opened, closed = (left[0].opened_at_s, left[-1].closed_at_s) if left else (np.inf, np.inf)
-    steps = {worker: _outside(rows, opened, closed) for worker, rows in journal.steps.items()}
-    return replace(journal, results=results, steps=steps)
+    return kept, {worker: _outside(rows, opened, closed) for worker, rows in journal.steps.items()}
 
 
 def _warm_at(rows: Rows, warmup_steps: int) -> float:

@@ -8,9 +8,9 @@ All pairs of k means are tested together by taking each pair's t to the distribu
 Howell 1976, Journal of Educational Statistics 1).
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +29,7 @@ MANY_WILD = 0.25
 _WIDEST, _WIDTHS = 17.0, 3_400
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(NamedTuple):
     """Differences of means, one for each pair of groups.
 
     Attributes:
@@ -42,11 +41,6 @@ class Difference:
     estimate: Floats
     error: Floats
     freedom: Floats
-
-    @property
-    def parts(self) -> tuple[Floats, Floats, Floats]:
-        """Estimate, error and freedom."""
-        return self.estimate, self.error, self.freedom
 
     @property
     def t(self) -> Floats:
@@ -187,10 +181,7 @@ def _inverse_trigamma(value: float) -> float:
     from scipy.special import zeta
 
     x = 0.5 + 1 / value
-    for _ in range(20):
+    for _ in range(10):
         trigamma = float(zeta(2, x))
-        step = trigamma * (1 - trigamma / value) / (-2 * float(zeta(3, x)))
-        if x + step == x:
-            break
-        x += step
+        x -= trigamma * (1 - trigamma / value) / (2 * float(zeta(3, x)))
     return x
