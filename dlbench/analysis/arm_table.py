@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dlbench.analysis.arms import TIME_TO_TARGET, UNSTEADY, Arm
-from dlbench.analysis.formatting import SCORE, SHARE, Unit, number
+from dlbench.analysis.formatting import SHARE, Unit, accuracy, number
 from dlbench.analysis.groups import Names, frame, setting_text, varying, written_name
 from dlbench.analysis.short_rate import NOTE, short_rate
 from dlbench.analysis.statistics.intervals import Interval
@@ -22,8 +22,8 @@ RATE = "samples_per_s"
 COLUMNS = (
     (TIME_TO_TARGET, "time to target, s", Unit(number)),
     ("train_time_s", "training time, s", Unit(number)),
-    ("validation_accuracy", "validation accuracy", SCORE),
-    ("validation_loss", "validation loss", SCORE),
+    ("validation_accuracy", "validation accuracy", Unit(accuracy)),
+    ("validation_loss", "validation loss", Unit(number)),
     (EFFICIENCY, "efficiency", SHARE),
     (RATE, "steady samples/s", Unit(number)),
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from dlbench.analysis import arms
 from dlbench.analysis.arms import Row, emulation, option_columns, records
-from dlbench.analysis.formatting import number
+from dlbench.analysis.formatting import chosen
 from dlbench.records.columns import DTYPES, RUNS
 from dlbench.records.tables import cell
 from dlbench.scenario.expand import arms as scenario_arms
@@ -108,9 +108,9 @@ def is_shared(key: str) -> bool:
 def by_emulation(runs: "pd.DataFrame") -> "Iterator[tuple[str, pd.DataFrame]]":
     """Yield real runs, then emulated ones, with all their reasons."""
     cells = runs["emulated"].fillna("")
-    for chosen in (cells == "", cells != ""):
-        if chosen.any():
-            yield emulation(cells[chosen]), runs[chosen]
+    for kind in (cells == "", cells != ""):
+        if kind.any():
+            yield emulation(cells[kind]), runs[kind]
 
 
 def is_alone(runs: "pd.DataFrame") -> "pd.Series[bool]":
@@ -236,7 +236,7 @@ def _condition(key: str, value: Any, runs: "pd.DataFrame") -> str:
     if "=" not in text:
         return text
     label, _, unit = setting_name(key).partition(" (")
-    return f"{label} {number(value) if isinstance(value, float) else setting_text(value)} {unit.rstrip(')')}".rstrip()
+    return f"{label} {chosen(value) if isinstance(value, float) else setting_text(value)} {unit.rstrip(')')}".rstrip()
 
 
 def _described(key: str, value: Any) -> str:

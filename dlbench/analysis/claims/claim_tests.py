@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain, combinations, pairwise
 
-from dlbench.analysis.claims.contrast import POINTS, Evidence, Power, Side, contrast, every, some
-from dlbench.analysis.formatting import chance, counted, p_value
+from dlbench.analysis.claims.contrast import Evidence, Power, Side, contrast, every, some
+from dlbench.analysis.formatting import POINTS, chance, counted, p_value
 from dlbench.analysis.judge import LEAST_REPEATS, SIGNIFICANCE
 from dlbench.analysis.statistics.rank_tests import holm
 from dlbench.records.columns import TABLES

@@ -13,14 +13,13 @@ from statistics import fmean
 
 import numpy as np
 
+from dlbench.analysis.formatting import SHARES, change
 from dlbench.analysis.statistics.intervals import LEVEL
 
 # The probability with which a difference is to be shown that repeats are said to suffice for.
 POWER = 0.8
 # More repeats than these are not counted.
 MOST_REPEATS = 100
-# The unit of a share that is read in percent, such as an accuracy.
-POINTS = "points"
 
 
 @dataclass(frozen=True)
@@ -32,19 +31,18 @@ class Power:
     Attributes:
         repeats: Repeats at the place that has the fewest.
         smallest: Smallest distance from the bound that they show, in the contrast's unit; of a ratio as a share.
-        unit: Unit of the contrast; None: it is a ratio.
+        unit: Unit of the contrast; `SHARES`: it is a ratio.
         needed: Repeats at each place that show the distance estimated here; None: more than `MOST_REPEATS`.
     """
 
     repeats: int
     smallest: float
-    unit: str | None
+    unit: str
     needed: int | None
 
     def __str__(self) -> str:
-        is_beyond = self.unit is None and self.smallest > 10
-        shown = "more than 1,000%" if is_beyond else _written(self.smallest, self.unit)
         enough = f"more than {MOST_REPEATS}" if self.needed is None else f"about {self.needed}"
+        shown = change(self.smallest, self.unit, sign="")
         said = f"{self.repeats} repeats show a difference of {shown} (power {POWER})"
         return f"{said}, {enough} would probably decide it"
 
@@ -55,12 +53,12 @@ class Contrast:
 
     Attributes:
         label: What is contrasted.
-        estimate: Its value; where `unit` is None a difference of logarithms.
+        estimate: Its value; where `unit` is `SHARES` a difference of logarithms.
         error: Standard error; 0 where all repeats of each group are equal, so that their noise is not known.
         df: Degrees of freedom.
         bound: What it is claimed to be above or below.
         above: Whether it is claimed to be above.
-        unit: Unit of the estimate; None: it is the logarithm of a ratio.
+        unit: Unit of the estimate; `SHARES`: it is the logarithm of a ratio.
         is_count: Whether repeats that do not differ are no lack of noise, as where something is counted.
     """
 
@@ -70,7 +68,7 @@ class Contrast:
     df: int
     bound: float
     above: bool
-    unit: str | None = None
+    unit: str = SHARES
     is_count: bool = False
 
     def p(self, *, above: bool) -> float:
@@ -111,12 +109,12 @@ class Contrast:
         # The present repeats have not decided it.
         enough = repeats[1:][smallest[1:] <= abs(self.estimate - self.bound)]
         shown = float(smallest[0])
-        if self.unit is None:
+        if self.unit == SHARES:
             shown = math.expm1(min(shown, 100.0)) if self.estimate > self.bound else -math.expm1(-shown)
         return Power(int(repeats[0]), shown, self.unit, int(enough[0]) if len(enough) else None)
 
     def _said(self, value: float) -> str:
-        return _written(math.expm1(value) if self.unit is None else value, self.unit, sign="+")
+        return change(math.expm1(value) if self.unit == SHARES else value, self.unit)
 
 
 @dataclass(frozen=True)
@@ -159,14 +157,14 @@ def contrast(
     *,
     above: bool,
     bound: float = 0.0,
-    unit: str | None = None,
+    unit: str = SHARES,
     is_count: bool = False,
 ) -> Evidence:
     """Return the evidence for a contrast on one side of a bound.
 
     Args:
         label: What is contrasted.
-        groups: Weight and repeats of each group, two or more repeats each; logarithms where `unit` is None.
+        groups: Weight and repeats of each group, two or more repeats each; logarithms where `unit` is `SHARES`.
         above: Whether it is claimed to be above the bound, or below.
         bound: The bound.
         unit: Unit of the values.
@@ -208,9 +206,3 @@ def _each(sides: Sequence[Side]) -> Side:
 def _any(sides: Sequence[Side]) -> Side:
     best, num = min(sides, key=lambda side: side.p), len(sides)
     return Side(min(1.0, num * best.p), best.contrast, num * best.shares)
-
-
-def _written(value: float, unit: str | None, sign: str = "") -> str:
-    if unit is None:
-        return f"{value:{sign}.1%}"
-    return f"{100 * value if unit == POINTS else value:{sign}.3g} {unit}".rstrip()

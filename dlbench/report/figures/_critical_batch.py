@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.formatting import counted, number
+from dlbench.analysis.formatting import counted, number, percent
 from dlbench.analysis.metrics.critical_batch import CriticalBatch, NotIdentifiableError, critical_batch
 from dlbench.report.chart import Axis, Panel, Role, Series, line_mark
 from dlbench.report.figures._places import Placed
@@ -64,7 +64,7 @@ def _fit_note(name: str, fit: CriticalBatch) -> str:
         ends = f" [{number(fit.low)}, {number(fit.high) if math.isfinite(fit.high) else 'beyond all batch sizes'}]"
     return (
         f"Critical batch of {name}: {number(fit.batch)}{ends} samples, S_min {number(fit.steps_min)} updates "
-        f"(fit of S = S_min (1 + B_c / B) to {counted(fit.n, 'run')}, residuals {fit.rms:.1%})."
+        f"(fit of S = S_min (1 + B_c / B) to {counted(fit.n, 'run')}, residuals {percent(fit.rms)})."
     )
 
 

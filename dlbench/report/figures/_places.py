@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.arms import emulation, equal_columns
-from dlbench.analysis.formatting import number
+from dlbench.analysis.formatting import chosen
 from dlbench.analysis.groups import TASK, described, follows, groups, is_base_line, setting_name, setting_text, varying
 from dlbench.report.chart import Axis, Panel, Role, Series
 from dlbench.report.figures._rows import OF_WHOM, batch_axis, by_scope
@@ -151,7 +151,7 @@ def with_categories(panel: Panel) -> Panel:
         else replace(one, marks=tuple(replace(mark, x=slots[mark.x]) for mark in one.marks))
         for one in panel.series
     ]
-    return replace(panel, x=Axis(panel.x.label, categories=tuple(map(number, places))), series=tuple(series))
+    return replace(panel, x=Axis(panel.x.label, categories=tuple(map(chosen, places))), series=tuple(series))
 
 
 def meanings(runs: "pd.DataFrame") -> tuple[str, ...]:

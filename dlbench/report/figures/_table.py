@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.formatting import counted
+from dlbench.analysis.formatting import counted, percent
 from dlbench.report.chart import Axis
 from dlbench.report.figures._critical_batch import PLACE, perfect_scaling_and_fits, rows_with_updates, update_notes
 from dlbench.report.figures._quantities import QuantityFigure
@@ -100,7 +100,7 @@ def _device_notes(_: "ReportData", runs: "pd.DataFrame") -> Iterator[str]:
         much = share[share > NEAR_ZERO]
         if len(much):
             known = counted(int(share.notna().sum()), "run")
-            most = f"more than {NEAR_ZERO:.0%} of the processors' time, at most {much.max():.1%}"
+            most = f"more than {NEAR_ZERO:.0%} of the processors' time, at most {percent(much.max())}"
             yield f"In {len(much)} of {known} {who} {most}."
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.formatting import number
+from dlbench.analysis.formatting import chosen
 from dlbench.analysis.groups import by_emulation, condition_text, described, groups, is_alone, is_base_line, varying
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Series
@@ -79,7 +79,7 @@ def _panels(runs: "pd.DataFrame") -> Iterator[Panel]:
         for column, axis in SHOWN.items():
             rows = tuple(one for emulated, own in by_emulation(alike) for one in _series(own, column, places, emulated))
             if any(mark.points or mark.ended for one in rows for mark in one.marks):
-                yield Panel(condition, Axis("workers", categories=tuple(map(number, places))), axis, rows, form="cells")
+                yield Panel(condition, Axis("workers", categories=tuple(map(chosen, places))), axis, rows, form="cells")
 
 
 def _series(runs: "pd.DataFrame", column: str, places: Sequence[float], emulated: str) -> Iterator[Series]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.formatting import counted, number
+from dlbench.analysis.formatting import accuracy, counted, number
 from dlbench.analysis.groups import TASK, described, groups, is_base_line
 from dlbench.analysis.metrics.pareto import Point, front, knee
 from dlbench.plugins import Options
@@ -215,11 +215,11 @@ def _accuracy_note(field: _Field) -> Iterator[str]:
     low, high = str(medians.idxmin()), str(medians.idxmax())
     first, last = (labels(known[(known["arm"] == arm).astype(bool)])[0] for arm in (low, high))
     if medians[low] == medians[high]:
-        yield f"No target was set{where}; the median validation accuracy of all arms is {medians[low]:.4f}."
+        yield f"No target was set{where}; the median validation accuracy of all arms is {accuracy(medians[low])}."
         return
     yield (
         f"No target was set{where}: arms end at different accuracies, medians range from "
-        f"{medians[low]:.4f} ({first}) to {medians[high]:.4f} ({last})."
+        f"{accuracy(medians[low])} ({first}) to {accuracy(medians[high])} ({last})."
     )
 
 

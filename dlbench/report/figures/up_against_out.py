@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.formatting import counted, listed
+from dlbench.analysis.formatting import counted, listed, number
 from dlbench.analysis.groups import SETTINGS, TASK, is_base_line, varying, with_placement
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
@@ -204,7 +204,8 @@ def _notes(pairs: Pairs) -> Iterator[str]:
     several = sides[1][(sides[1]["hosts"] > 1).fillna(False).astype(bool) & is_completed(sides[1])]
     sent = numbers(several, "wire_bytes").dropna()
     if len(sent):
-        yield f"Runs on several hosts sent {sent.median() / 1e6:.3g} MB at the median over the interfaces between them."
+        sent_mb = number(sent.median() / 1e6)
+        yield f"Runs on several hosts sent {sent_mb} MB at the median over the interfaces between them."
     if unknown := len(several) - len(sent):
         yield f"Network traffic was not measured in {counted(unknown, 'run')} on several hosts."
     studies, devices = (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dlbench.analysis.answer.comparison_group import comparison_groups
 from dlbench.analysis.answer.decide import Wanted, families
-from dlbench.analysis.formatting import number
+from dlbench.analysis.formatting import chosen
 from dlbench.analysis.groups import (
     TASK,
     by_emulation,
@@ -104,7 +104,7 @@ def _panel(
             found = [_winner(number, own[own["workers"] == place], contestants) for number, place in enumerate(places)]
             marks = tuple(mark for mark in found if mark is not None)
             rows += [Series(label, marks, emulated=emulated)] if marks else []
-    axis = Axis("workers", categories=tuple(map(number, places)))
+    axis = Axis("workers", categories=tuple(map(chosen, places)))
     return Panel(title, axis, Axis("time to target (s)", "log10"), tuple(rows), form="cells")
 
 

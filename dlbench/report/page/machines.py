@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.formatting import counted, percent
+from dlbench.analysis.formatting import counted, number, percent
 from dlbench.records.machine import found_in, processor
 from dlbench.records.noise import LEAST_SHARE
 from dlbench.report.data import ReportData, StudyData
-from dlbench.report.formatting import number, one_line, values
+from dlbench.report.formatting import one_line, values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,7 +141,7 @@ def _link(attempts: "pd.DataFrame") -> str:
 
 
 def _between(values: "pd.Series[float]") -> str:
-    low, high = f"{values.min():.3g}", f"{values.max():.3g}"
+    low, high = number(values.min()), number(values.max())
     return low if low == high else f"{low} to {high}"
 
 

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.arm_table import EXTENDED, NOTES
 from dlbench.analysis.arms import UNSTEADY, efficiencies, is_unsteady
+from dlbench.analysis.formatting import number, percent, unit_of
 from dlbench.analysis.groups import is_base_line, naming, ranks_of, setting_text, varying
 from dlbench.analysis.short_rate import NOTE, short_rate
 from dlbench.records.columns import RUNS
 from dlbench.records.outcome import Status
 from dlbench.report.data import RUN, ReportData
-from dlbench.report.formatting import number, values
+from dlbench.report.formatting import values
+from dlbench.scenario.metrics import BUILT_IN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +31,7 @@ MEASURES = {
     "samples_per_s": "steady throughput",
     "wall_time_s": "wall time",
 }
+WRITTEN = {EFFICIENCY: percent, **{name: unit_of(metric).written for name, metric in BUILT_IN.items()}}
 UNITS = {column.name: column.unit for column in RUNS}
 YES = "yes"
 # What runs are ordered by, besides what varies.
@@ -154,7 +157,8 @@ def _cells(runs: "pd.DataFrame", heading: Heading) -> list[Cell]:
             for value, mark, rate in zip(found, _marks(runs), _short_rates(runs), strict=True)
         ]
     if heading.name in MEASURES:
-        return [Cell() if value is None else Cell(number(value), _exact(value)) for value in found]
+        written = WRITTEN.get(heading.name, number)
+        return [Cell() if value is None else Cell(written(value), _exact(value)) for value in found]
     return [_setting(value) for value in found]
 
 

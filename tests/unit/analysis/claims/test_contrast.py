@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, t, ttest_1samp, ttest_ind
 
-from dlbench.analysis.claims.contrast import POINTS, POWER, Contrast, Evidence, Side, contrast, every, some
+from dlbench.analysis.claims.contrast import POWER, Contrast, Evidence, Side, contrast, every, some
+from dlbench.analysis.formatting import POINTS, SHARES
 
 A, B = (10.0, 11.0, 12.5, 10.5, 11.5), (9.0, 9.5, 10.5)
 
@@ -89,9 +90,9 @@ def test_as_many_repeats_as_are_said_show_the_difference_and_one_less_does_not()
 
 def test_a_power_is_said_in_the_unit_of_the_claim() -> None:
     for unit, above, said in (
-        (None, True, "5 repeats show a difference of 42.8% (power 0.8), about 14 would probably decide it"),
-        (None, False, "5 repeats show a difference of 30.0% (power 0.8), about 14 would probably decide it"),
-        (POINTS, True, "5 repeats show a difference of 35.6 points (power 0.8), about 14 would probably decide it"),
+        (SHARES, True, "5 repeats show a difference of 43% (power 0.8), about 14 would probably decide it"),
+        (SHARES, False, "5 repeats show a difference of 30% (power 0.8), about 14 would probably decide it"),
+        (POINTS, True, "5 repeats show a difference of 36 points (power 0.8), about 14 would probably decide it"),
         ("s", True, "5 repeats show a difference of 0.356 s (power 0.8), about 14 would probably decide it"),
     ):
         assert str(Contrast("a", 0.18 if above else -0.18, 0.1, 4, 0.0, above, unit).power(0.03)) == said, (unit, above)
@@ -100,16 +101,16 @@ def test_a_power_is_said_in_the_unit_of_the_claim() -> None:
 def test_a_ratio_beyond_all_measure_is_said_in_short() -> None:
     for error in (1.0, 100.0):
         found = Contrast("a", 0.1, error, 2, 0.0, True).power(1e-6)
-        assert str(found).startswith("3 repeats show a difference of more than 1,000% (power 0.8)")
+        assert str(found).startswith("3 repeats show a difference of >1,000% (power 0.8)")
 
 
 def test_numbers_are_said_with_their_unit() -> None:
     assert str(Contrast("from 1 to 2", math.log(0.5), 0.1, 8, math.log(1.02), False)) == (
-        "from 1 to 2: -50.0% (95% interval -60.3% to -37.0%; claimed < +2.0%)"
+        "from 1 to 2: -50% (95% interval -60% to -37%; claimed < +2%)"
     )
     assert str(Contrast("at 4", 12.0, 1.0, 8, 0.0, True, "s")) == (
         "at 4: +12 s (95% interval +9.69 s to +14.3 s; claimed > 0)"
     )
     assert str(Contrast("at 4", 0.12, 0.01, 8, 0.05, False, POINTS)) == (
-        "at 4: +12 points (95% interval +9.69 points to +14.3 points; claimed < +5 points)"
+        "at 4: +12 points (95% interval +9.7 points to +14 points; claimed < +5 points)"
     )
