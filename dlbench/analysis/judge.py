@@ -22,6 +22,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from itertools import chain
 from statistics import NormalDist, median
 
@@ -77,14 +78,13 @@ class _Scale:
     is_log: bool = False
     margin: float = 0.0
     step: float = 0.0
-    is_share: bool = False
     size: float = 1.0
 
     def shown(self, difference: float) -> float:
         """Return a difference in the metric's unit, or as a share."""
         if self.is_log:
             return math.copysign(math.expm1(min(abs(difference), 700.0)), difference)
-        return difference / self.size if self.is_share else difference
+        return difference / self.size
 
 
 @dataclass(frozen=True)
@@ -219,10 +219,8 @@ class Family:
         elif self.loses_p[place, other] <= SIGNIFICANCE or (own.verdict is Verdict.LOSES and other == self.best):
             verdict = Verdict.LOSES
         n = min(self.repeats[place], self.repeats[other])
-        return Judgement(
-            verdict, other, is_better=is_better, family=k - 1, n=n, level=SIGNIFICANCE / (k - 1),
-            tests=self.differences, at=(place, other), scale=self.scale,
-        )  # fmt: skip
+        tested = partial(Judgement, tests=self.differences, at=(place, other), scale=self.scale)
+        return tested(verdict, other, is_better=is_better, family=k - 1, n=n, level=SIGNIFICANCE / (k - 1))
 
 
 def judge(arms: Sequence[Values], metric: Metric) -> Family:
@@ -284,13 +282,13 @@ def _judged_once(arms: Sequence[Values], metric: Metric) -> Family:
     refuted_by = np.where(is_far | (worse[:, best] <= SIGNIFICANCE), best, worse.argmin(1))
     against = np.where(does_keep & (places != best), best, np.where(loses, refuted_by, closest))
     p = np.where(loses, np.minimum(adjusted, worse[places, against]), np.where(does_keep, adjusted, 1.0))
-    judgements = []
+    judgements, of_family = [], partial(Judgement, family=k - 1, tests=pairs, of_all=k > 1, scale=scale)
     shown = (one.tolist() for one in (does_keep, loses, against, is_far, p, factors))
     for place, (keep, lose, other, far, p_value, factor) in enumerate(zip(*shown, strict=True)):
         verdict = Verdict.KEEPS if keep else Verdict.LOSES if lose else Verdict.OPEN
         n = min(repeats[place], repeats[other])
-        tested = (n, SIGNIFICANCE / factor, pairs, (place, other), k > 1, scale)
-        judgements.append(Judgement(verdict, other, False, far, p_value, k - 1, *tested))
+        level = SIGNIFICANCE / factor
+        judgements.append(of_family(verdict, other, is_far=far, p=p_value, n=n, level=level, at=(place, other)))
     return Family(best, tuple(judgements), repeats, pairs, keeps_p, worse, scale)
 
 
@@ -322,9 +320,9 @@ def judge_pairs(pairs: Sequence[tuple[Values, Values, Metric]]) -> tuple[Judgeme
             verdict, p = Verdict.KEEPS, differs_p if is_apart else keeps_p
         elif is_apart and gain < -scale.margin:
             verdict = Verdict.LOSES
-        is_better = is_apart and gain > scale.margin
-        tested = (n, SIGNIFICANCE / family, tests, (0, 1), False, scale)
-        found.append(Judgement(verdict, 0, is_better, False, p, family, *tested))
+        is_better, level = is_apart and gain > scale.margin, SIGNIFICANCE / family
+        tested = partial(Judgement, tests=tests, at=(0, 1), scale=scale, n=n, level=level)
+        found.append(tested(verdict, is_better=is_better, p=p, family=family))
     return tuple(found)
 
 
@@ -337,11 +335,11 @@ def _scale(arms: Sequence[Values], metric: Metric) -> _Scale:
     finite = [*filter(math.isfinite, values)]
     is_log = metric.is_share and len(finite) == len(values) and min(values) > 0
     size = max(map(abs, finite), default=1.0) or 1.0
-    unit = 1.0 if is_log else size
-    margin = math.log1p(metric.margin) if is_log else metric.margin * (size if metric.is_share else 1.0)
+    unit, share = 1.0 if is_log else size, size if metric.is_share else 1.0
+    margin = math.log1p(metric.margin) if is_log else metric.margin * share
     varies = any(len(set(arm.values())) > 1 for arm in arms)
     step = unit * smallest_step((np.log(finite) if is_log else np.array(finite)) / unit) if varies else 0.0
-    return _Scale(1.0 if metric.is_higher_better else -1.0, is_log, margin, step, metric.is_share, size)
+    return _Scale(1.0 if metric.is_higher_better else -1.0, is_log, margin, step, share)
 
 
 def _pairs(arms: Sequence[Values], scale: _Scale) -> Difference:
