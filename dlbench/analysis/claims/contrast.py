@@ -14,12 +14,8 @@ from statistics import fmean
 import numpy as np
 
 from dlbench.analysis.formatting import SHARES, change
+from dlbench.analysis.judge import MOST_REPEATS, POWER
 from dlbench.analysis.statistics.intervals import LEVEL
-
-# The probability with which a difference is to be shown that repeats are said to suffice for.
-POWER = 0.8
-# More repeats than these are not counted.
-MOST_REPEATS = 100
 
 
 @dataclass(frozen=True)

@@ -37,14 +37,10 @@ class RateWindow:
     is_simulated: bool = False
 
     @property
-    def is_long_enough(self) -> bool:
-        """Whether a rate may be drawn from it: at least 50 steps and 5 s; of simulated time 50 steps."""
-        return self.steps >= MIN_TIMED_STEPS and (self.is_simulated or self.time_s >= MIN_TIMED_S)
-
-    @property
     def samples_per_s(self) -> float | None:
-        """Samples of all workers / common time; None where the window is too short."""
-        return self.samples / self.time_s if self.is_long_enough and self.time_s else None
+        """Samples of all workers / common time; None below 50 steps or 5 s, of simulated time below 50 steps."""
+        is_long = self.steps >= MIN_TIMED_STEPS and (self.is_simulated or self.time_s >= MIN_TIMED_S)
+        return self.samples / self.time_s if is_long and self.time_s else None
 
 
 def window(results: Collection[Result]) -> RateWindow | None:

@@ -6,7 +6,6 @@ Steps that only lengthen the window come after training: what they cost is no co
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
 from dlbench.records.columns import FIELD
 from dlbench.telemetry.journal import Journal, Rows
@@ -16,9 +15,6 @@ EXTENDED_EPOCH = 0
 
 # Attempts of before 0.1.0 read the start of training just after 0 s.
 START_S = 1e-3
-
-# Moments and values.
-Readings = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 
 def counted(journal: Journal, sensor: str, quantity: str) -> float | None:
@@ -37,10 +33,18 @@ def total(values: Iterable[float | None]) -> float | None:
 
 
 def counted_by_worker(journal: Journal, sensor: str, quantity: str) -> dict[int, float | None]:
-    """Return the same of each worker that read it; None where it lacks a reading before or after its training."""
-    found = _readings(journal, sensor, quantity)
-    # A server makes no steps; its clock begins with the workers'.
-    return {worker: _growth(readings, journal.steps.get(worker, journal.steps.get(0))) for worker, readings in found}
+    """Return the same of each worker that read it; None where it lacks a reading before or after its training.
+
+    Workers read just before their first step and just after the last one of an epoch. Nothing is interpolated: a short
+    run sends all it sends in a few milliseconds of a second between two readings.
+    """
+    grown: dict[int, float | None] = {}
+    for worker, (at_s, values) in _readings(journal, sensor, quantity):
+        # A server makes no steps; its clock begins with the workers'.
+        end = training_end(journal.steps.get(worker, journal.steps.get(0)))
+        before, after = values[at_s <= START_S], values[at_s >= end]
+        grown[worker] = float(after[0] - before[-1]) if end > 0 and len(before) and len(after) else None
+    return grown
 
 
 def mean_in_window(journal: Journal, sensor: str, quantity: str) -> float | None:
@@ -64,25 +68,10 @@ def training_end(rows: Rows | None) -> float:
     return float(trained[-1, FIELD["started_at_s"]] + trained[-1, FIELD["step_time_s"]])
 
 
-def _readings(journal: Journal, sensor: str, quantity: str) -> list[tuple[int, Readings]]:
-    """Return the moments and values that each worker read, by moment."""
+def _readings(journal: Journal, sensor: str, quantity: str) -> list[tuple[int, Rows]]:
+    """Return the moments and values that each worker read, by moment: [2, readings]."""
     by_worker: dict[int, list[tuple[float, float]]] = {}
     for one in journal.sensors:
         if (one.sensor, one.quantity) == (sensor, quantity) and one.at_s is not None and one.value is not None:
             by_worker.setdefault(one.worker, []).append((one.at_s, one.value))
-    tables = {worker: np.array(sorted(pairs), dtype=np.float64) for worker, pairs in sorted(by_worker.items())}
-    return [(worker, (table[:, 0], table[:, 1])) for worker, table in tables.items()]
-
-
-def _growth(readings: Readings, rows: Rows | None) -> float | None:
-    """Return a counter's growth from the last reading before training to the first one after it.
-
-    Workers read just before their first step and just after the last one of an epoch. Nothing is interpolated: a short
-    run sends all it sends in a few milliseconds of a second between two readings.
-    """
-    at_s, values = readings
-    end = training_end(rows)
-    before, after = np.flatnonzero(at_s <= START_S), np.flatnonzero(at_s >= end)
-    if end <= 0 or not len(before) or not len(after):
-        return None
-    return float(values[after[0]] - values[before[-1]])
+    return [(worker, np.array(sorted(pairs), np.float64).T) for worker, pairs in sorted(by_worker.items())]

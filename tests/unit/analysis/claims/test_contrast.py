@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom, t, ttest_1samp, ttest_ind
 
-from dlbench.analysis.claims.contrast import POWER, Contrast, Evidence, Side, contrast, every, some
+from dlbench.analysis.claims.contrast import Contrast, Evidence, Side, contrast, every, some
 from dlbench.analysis.formatting import POINTS, SHARES
+from dlbench.analysis.judge import POWER
 
 A, B = (10.0, 11.0, 12.5, 10.5, 11.5), (9.0, 9.5, 10.5)
 
