@@ -126,12 +126,10 @@ def duration(seconds: float | None) -> str:
         return ""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    return (
-        f"{whole // 60} min {whole % 60:02d} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    )
+    minutes, left = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {left:02d} s" if minutes else f"{left} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def one_line(text: object) -> str:

@@ -82,24 +82,21 @@ def _outside(rows: Rows, opened: float, closed: float) -> Rows:
 
 
 def _pieces(results: Mapping[int, Result], steps: Mapping[int, Rows]) -> list[int]:
-    """Return the steps of each piece; none where they are not the same for all workers, or do not fit their rows."""
+    """Return the steps of each piece; none where they are not the same for all workers, or do not hold their rows."""
     found = [[piece.steps for piece in result.segments] for result in results.values()]
     if not found or set(results) != set(steps) or any(pieces != found[0] for pieces in found):
         return []
-    inside = all(_are_inside(rates.in_window(steps[worker]), result.segments) for worker, result in results.items())
-    return found[0] if inside else []
-
-
-def _are_inside(rows: Rows, segments: tuple[Segment, ...]) -> bool:
-    """Whether the rows [n, fields] are the steps of the pieces, and each lies within its own."""
-    counts = [piece.steps for piece in segments]
-    if len(rows) != sum(counts):
-        return False
-    started = rows[:, FIELD["started_at_s"]]
-    ended = started + rows[:, FIELD["step_time_s"]]
-    opened = np.repeat([piece.opened_at_s for piece in segments], counts)
-    closed = np.repeat([piece.closed_at_s for piece in segments], counts)
-    return bool(np.all(started >= opened - ROUNDING_S) and np.all(ended <= closed + ROUNDING_S))
+    for worker, result in results.items():
+        rows = rates.in_window(steps[worker])
+        if len(rows) != sum(found[0]):
+            return []
+        started = rows[:, FIELD["started_at_s"]]
+        ended = started + rows[:, FIELD["step_time_s"]]
+        opened = np.repeat([piece.opened_at_s for piece in result.segments], found[0])
+        closed = np.repeat([piece.closed_at_s for piece in result.segments], found[0])
+        if not (np.all(started >= opened - ROUNDING_S) and np.all(ended <= closed + ROUNDING_S)):
+            return []
+    return found[0]
 
 
 def _relabelled(rows: Rows, warmup_steps: int) -> Rows:
