@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dlbench.analysis.arms import TIME_TO_TARGET, UNSTEADY, Arm, Row, is_alone, is_unsteady
-from dlbench.analysis.formatting import SCORE, SHARE, Unit, number, one_line
+from dlbench.analysis.formatting import SHARE, Unit, accuracy, number, one_line
 from dlbench.analysis.groups import ALONE, naming, place_of, setting_text, varying, written_name
 from dlbench.analysis.short_rate import NOTE, short_rate
 from dlbench.analysis.statistics.intervals import Interval
@@ -20,8 +20,8 @@ RATE = "samples_per_s"
 COLUMNS = (
     (TIME_TO_TARGET, "time to target, s", Unit(number)),
     ("train_time_s", "training time, s", Unit(number)),
-    ("validation_accuracy", "validation accuracy", SCORE),
-    ("validation_loss", "validation loss", SCORE),
+    ("validation_accuracy", "validation accuracy", Unit(accuracy)),
+    ("validation_loss", "validation loss", Unit(number)),
     (EFFICIENCY, "efficiency", SHARE),
     (RATE, "steady samples/s", Unit(number)),
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from dlbench.analysis.compare.comparison import Change, ChangeKind, Comparison
-from dlbench.analysis.formatting import SCORE, Unit, counted, number, one_line, p_value, percent
+from dlbench.analysis.formatting import Unit, counted, number, one_line, p_value, percent, unit_of
 from dlbench.analysis.judge import LEAST_REPEATS, SIGNIFICANCE
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.analysis.summary_tables import defused
@@ -154,8 +154,7 @@ def cells(change: Change) -> tuple[str, ...]:
     """Return a change as the cells of a row under `COLUMNS`, plain text in one line."""
     metric = BUILT_IN.get(change.metric)
     title = (change.metric or "all") if metric is None else ", ".join(filter(None, (metric.title, metric.unit)))
-    is_score = metric is not None and metric.is_score
-    unit = SCORE if metric and metric.most == 1 else Unit("{:.4g}".format if is_score else number)
+    unit = Unit(number) if metric is None else Unit(unit_of(metric).written)
     p = change.judgement.p if change.judgement else None
     return (
         change.kind.value,
@@ -163,7 +162,7 @@ def cells(change: Change) -> tuple[str, ...]:
         title,
         _interval(change.base, unit),
         _interval(change.new, unit),
-        UNKNOWN if change.ratio is None else Unit(_ratio).with_ends(change.ratio),
+        UNKNOWN if change.ratio is None else Unit(number).with_ends(change.ratio),
         UNKNOWN if p is None else p_value(p),
         _runs(change.base_runs),
         _runs(change.new_runs),
@@ -188,10 +187,6 @@ def _interval(interval: Interval | None, unit: Unit) -> str:
     if interval is None:
         return UNKNOWN
     return "not reached" if math.isinf(interval.value) else unit.with_ends(interval)
-
-
-def _ratio(value: float) -> str:
-    return f"{value:.3f}" if 0.01 <= value < 1000 else f"{value:.3g}"
 
 
 def _runs(runs: tuple[int, int]) -> str:

@@ -115,7 +115,7 @@ def _value(arm: ArmAnswer, answer: Answer, metrics: Mapping[str, Metric]) -> str
     """Return the amount of an arm with its interval, and its price where there is one."""
     if arm.value is None:
         return ""
-    price = f", {arm.cost:.3g} {answer.currency}" if arm.cost is not None and arm.value.metric != "cost" else ""
+    price = f", {number(arm.cost)} {answer.currency}" if arm.cost is not None and arm.value.metric != "cost" else ""
     return _spread(arm.value, metrics, answer.currency) + price
 
 

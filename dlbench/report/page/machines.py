@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from dlbench.analysis.arms import Row
-from dlbench.analysis.formatting import counted, percent
+from dlbench.analysis.formatting import counted, number, percent
 from dlbench.records.machine import found_in, processor
 from dlbench.records.noise import LEAST_SHARE
 from dlbench.report.data import ReportData, StudyData
-from dlbench.report.formatting import number, one_line
+from dlbench.report.formatting import one_line
 
 Fact = tuple[str, str]
 
@@ -145,7 +145,7 @@ def _from_rows(attempts: Sequence[Row]) -> Iterator[Fact]:
 def _range(rows: Sequence[Row], column: str, scale: float) -> str:
     """Return the smallest and largest value of a column; empty where none is known."""
     values = [scale * row[column] for row in rows if row.get(column) is not None]
-    return " to ".join(dict.fromkeys(f"{value:.3g}" for value in (min(values), max(values)))) if values else ""
+    return " to ".join(dict.fromkeys(number(value) for value in (min(values), max(values)))) if values else ""
 
 
 def _distinct(rows: Iterable[Row], column: str) -> list[str]:

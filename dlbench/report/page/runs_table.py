@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 
 from dlbench.analysis.arm_table import EFFICIENCY, RATE, are_numbers, in_order, mark_notes, marks, name_of
 from dlbench.analysis.arms import Arm, Row
+from dlbench.analysis.formatting import number, percent, unit_of
 from dlbench.analysis.groups import naming
 from dlbench.analysis.short_rate import NOTE, short_rate
 from dlbench.records.columns import RUNS
 from dlbench.report.data import ReportData
-from dlbench.report.formatting import number
+from dlbench.scenario.metrics import BUILT_IN
 
 # What is measured, in the order of reading, and what it is called here.
 MEASURES = {
@@ -24,6 +25,7 @@ MEASURES = {
     RATE: "steady throughput",
     "wall_time_s": "wall time",
 }
+WRITTEN = {EFFICIENCY: percent, **{name: unit_of(metric).written for name, metric in BUILT_IN.items()}}
 # Unit and meaning of what is measured.
 MEANINGS = {column.name: (column.unit, column.meaning) for column in RUNS}
 # More rows than this make a page slow, and are read by nobody.
@@ -104,7 +106,7 @@ def _cell(arm: Arm, row: Row, name: str) -> Cell:
     if value is None:
         return Cell(short_rate([row]) if name == RATE else "")
     if name in MEASURES:
-        return Cell(number(value) + (marks([row]) if name == RATE else ""), _exact(value))
+        return Cell(WRITTEN.get(name, number)(value) + (marks([row]) if name == RATE else ""), _exact(value))
     if name == "emulated":
         return Cell(str(value).replace(";", ", "))
     return Cell(name_of(name, row), _exact(value) if are_numbers([value]) else "")

@@ -53,7 +53,7 @@ def test_what_a_failed_run_did_not_measure_is_empty(tmp_path):
 def test_efficiency_is_there_where_a_base_line_is(tmp_path):
     rows = [*base_line(3, samples_per_s=[90.0, 100.0, 110.0]), run(workers=2, samples_per_s=150.0)]
     found = table(report_data(*rows, tmp_path=tmp_path))
-    assert [cell.text for cell in column(found, "efficiency")] == ["", "", "", "0.7500"]
+    assert [cell.text for cell in column(found, "efficiency")] == ["", "", "", "75%"]
     assert "efficiency" not in names(table(report_data(run(workers=2), tmp_path=tmp_path)))
 
 
@@ -83,7 +83,7 @@ def test_values_at_the_edge_of_numbers(tmp_path):
         run(batch_size=8 * (place + 1), train_loss=loss) for place, loss in enumerate((1e-12, 1e12, float("inf"), 0.0))
     ]
     found = column(table(report_data(*rows, tmp_path=tmp_path)), "train_loss")
-    assert [cell.text for cell in found] == ["1.000e-12", "1.000e+12", "infinite", "0"]
+    assert [cell.text for cell in found] == ["1.00e-12", "1e+12", "infinite", "0"]
     assert [cell.value for cell in found] == ["1e-12", "1000000000000.0", "Infinity", "0.0"]
 
 
