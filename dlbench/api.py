@@ -86,9 +86,9 @@ class Study:
         Raises:
             UserError: It is no goal.
         """
-        from dlbench.report.answers import Question, answers_of
+        from dlbench.report.answers import answers_of
 
-        return answers_of(self.report_data, Question(goal))
+        return answers_of(self.report_data, goal)
 
     def figure(self, name: str, style: str = "light") -> "Figure":
         """Return one of the report's figures (`dlbench list figures`), to be shown or changed.

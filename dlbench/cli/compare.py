@@ -85,7 +85,7 @@ def command(
     before, after = read([base]), read([new])
     machines = (before.studies[0].machine, after.studies[0].machine)
     declared = [metric for name, metric in metrics_of(after).items() if name not in BUILT_IN]
-    found = compare(before.runs, after.runs, share, machines=machines, declared=declared)
+    found = compare(before.arms, after.arms, share, machines=machines, declared=declared)
     code, refusal = COMPLETED, None
     try:
         code = _verdict(found, allowed, ignored)

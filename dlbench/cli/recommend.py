@@ -35,13 +35,15 @@ def command(
 
     Exit code: 0 where an arm is recommended in every group, 4 where in one none is.
     """
-    from dlbench.report.answers import Question, answers_of, metrics_of
+    from dlbench.analysis.answer.decide import Wanted
+    from dlbench.report.answers import answers_of, metrics_of
     from dlbench.report.data import read
     from dlbench.scenario.cluster import read_price
 
     data = read(studies)
     prices = read_price(price) if price is not None else None
-    found = answers_of(data, Question(goal, prices, _seconds(deadline), max_cost, given))
+    wanted = Wanted(prices=prices, deadline_s=_seconds(deadline), max_cost=max_cost)
+    found = answers_of(data, goal, given, wanted)
     if as_json:
         click.echo(found.model_dump_json(indent=1))
     else:

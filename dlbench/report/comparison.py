@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
 from dlbench.analysis.compare.comparison import Change, ChangeKind, Comparison
@@ -25,15 +25,13 @@ MOST_LETTERS = 120
 COLUMNS = ("verdict", "arm", "metric", "base", "new", "new / base", "p", "runs of base", "runs of new")
 CSV_COLUMNS = (
     *("verdict", "arm", "metric"),
-    *("base_median", "base_low", "base_high", "base_n", "base_runs"),
-    *("new_median", "new_low", "new_high", "new_n", "new_runs"),
+    *(f"{study}_{what}" for study in ("base", "new") for what in ("median", "low", "high", "n", "runs")),
     *("ratio", "ratio_low", "ratio_high", "p", "family", "worsening"),
 )
 
-# What a reader looks for first.
-_NOTABLE = set(ChangeKind) - {ChangeKind.KEEPS, ChangeKind.CANNOT_BE_TOLD, ChangeKind.TOO_FEW}
-_KINDS = {"machine": "machines", "versions": "versions"}
-_ORDER = {finding: place for place, finding in enumerate(ChangeKind)}
+# What a reader looks for last.
+_LITTLE = (ChangeKind.KEEPS, ChangeKind.CANNOT_BE_TOLD, ChangeKind.TOO_FEW)
+_ORDER = {kind: place for place, kind in enumerate(ChangeKind)}
 
 # GitHub takes these for people and for other pull requests; an HTML comment that is not shown separates them.
 _MENTION = re.compile(r"[@#](?=\w)")
@@ -53,21 +51,20 @@ def rules(comparison: Comparison) -> list[str]:
     """Return how the verdicts came about and what speaks against them, a sentence each."""
     if comparison.refused:
         return []
-    over = counted(comparison.family, "comparison")
+    family = next((change.judgement.family for change in comparison.changes if change.judgement), 0)
+    over = counted(family, "comparison")
     margin = f"{percent(comparison.noise)} of times, rates and losses, 1 point of accuracies"
     said = [
-        f"Better, worse: by more than {margin}. Keeps: no worse by that. All p <= {SIGNIFICANCE:g}, Holm over {over}."
+        f"Better, worse: by more than {margin}. Keeps: no worse by that. All p <= {SIGNIFICANCE:g}, Holm over {over}.",
+        "Intervals are of each number by itself: where they are apart, the correction may still not tell a change.",
     ]
-    said.append(
-        "Intervals are of each number by itself: where they are apart, the correction may still not tell a change."
-    )
     if few := comparison.count(ChangeKind.TOO_FEW):
         said.append(
             f"{counted(few, 'number')} cannot be significant with so few repeats: "
             f"{LEAST_REPEATS} of each arm in both studies can, more where a target was not reached."
         )
     kinds = {difference.kind for difference in comparison.warnings}
-    if differ := [word for kind, word in _KINDS.items() if kind in kinds]:
+    if differ := [words for kind, words in (("machine", "machines"), ("versions", "versions")) if kind in kinds]:
         said.append(f"The {' and '.join(differ)} differ or are unknown and may explain the changes.")
     return said
 
@@ -82,10 +79,8 @@ def text(comparison: Comparison, laid_out: Layout) -> str:
     parts = [f"{_names(comparison)}: {headline(comparison)}"]
     parts += [f"not comparable: {why}" for why in comparison.refused]
     if comparison.changes:
-        parts += ["", laid_out(COLUMNS, [cells(change) for change in _ordered(comparison.changes)]), ""]
-    parts += rules(comparison)
-    parts += [f"{difference.kind}: {difference.text}" for difference in comparison.warnings]
-    return "\n".join(parts) + "\n"
+        parts += ["", laid_out(COLUMNS, [cells(change) for change in _ordered(comparison)]), ""]
+    return "\n".join([*parts, *rules(comparison), *_noted(comparison)]) + "\n"
 
 
 def markdown(comparison: Comparison) -> str:
@@ -93,17 +88,14 @@ def markdown(comparison: Comparison) -> str:
     parts = [f"**dlbench: {headline(comparison)}**", "", f"{_escaped(_names(comparison))}."]
     if comparison.refused:
         parts += ["", *items(map(_escaped, comparison.refused))]
-    ordered = _ordered(comparison.changes)
-    notable = [change for change in ordered if change.kind in _NOTABLE]
-    if notable:
+    ordered = _ordered(comparison)
+    if notable := [change for change in ordered if change.kind not in _LITTLE]:
         parts += ["", *_table(notable, MOST_NOTED)]
-    if comparison.changes:
-        title = f"All {counted(len(comparison.changes), 'verdict')}"
-        parts += ["", *_folded(title, _table(ordered, MOST_ROWS))]
-    if comparison.warnings:
-        title = f"What else differs ({len(comparison.warnings)})"
-        told = [f"{difference.kind}: {_escaped(difference.text)}" for difference in comparison.warnings]
-        parts += ["", *_folded(title, [*items(told[:MOST_NOTED]), *_more(len(told) - MOST_NOTED)])]
+    if ordered:
+        parts += _folded(f"All {counted(len(ordered), 'verdict')}", _table(ordered, MOST_ROWS))
+    if noted := [_escaped(text) for text in _noted(comparison)]:
+        lines = [*items(noted[:MOST_NOTED]), *_more(len(noted) - MOST_NOTED)]
+        parts += _folded(f"What else differs ({len(noted)})", lines)
     parts += ["", *map(_escaped, rules(comparison))]
     return "\n".join(parts).rstrip("\n") + "\n"
 
@@ -121,22 +113,14 @@ def junit(comparison: Comparison, regressions: Sequence[Change], problem: str = 
         regressions: The changes that a gate fails for.
         problem: Why nothing can be judged, which is an error of its own; empty where it can.
     """
-    compared = [change for change in comparison.changes if change.base_runs[1] and change.new_runs[1]]
-    cases = [
-        Case(f"{change.arm}: {change.metric or 'runs'}", problem=_problem(change, is_worse=change in regressions))
-        for change in compared
-    ]
-    if problem:
-        cases.insert(0, Case("comparable", problem=Problem("error", "not comparable", problem)))
-    lines = [_sentence(change) for change in comparison.changes] + rules(comparison)
-    lines += [f"{difference.kind}: {difference.text}" for difference in comparison.warnings]
+    cases = [Case("comparable", problem=Problem("error", "not comparable", problem))] if problem else []
+    for change in comparison.changes:
+        if change.base_runs[1] and change.new_runs[1]:
+            failure = Problem("failure", change.kind.value, _sentence(change)) if change in regressions else None
+            skipped = Problem("skipped", "", _sentence(change)) if change.kind is ChangeKind.TOO_FEW else None
+            cases.append(Case(f"{change.arm}: {change.metric or 'runs'}", problem=failure or skipped))
+    lines = [*map(_sentence, comparison.changes), *rules(comparison), *_noted(comparison)]
     return document([Suite(_names(comparison), cases, lines, moments=[datetime.now(UTC).isoformat()])])
-
-
-def _problem(change: Change, *, is_worse: bool) -> Problem | None:
-    if is_worse:
-        return Problem("failure", change.kind.value, _sentence(change))
-    return Problem("skipped", "", _sentence(change)) if change.kind is ChangeKind.TOO_FEW else None
 
 
 def _sentence(change: Change) -> str:
@@ -154,19 +138,12 @@ def cells(change: Change) -> tuple[str, ...]:
     """Return a change as the cells of a row under `COLUMNS`, plain text in one line."""
     metric = BUILT_IN.get(change.metric)
     title = (change.metric or "all") if metric is None else ", ".join(filter(None, (metric.title, metric.unit)))
-    unit = Unit(number) if metric is None else Unit(unit_of(metric).written)
+    unit = Unit(number if metric is None else unit_of(metric).written)
+    intervals = (_interval(change.base, unit), _interval(change.new, unit), _interval(change.ratio, Unit(number)))
     p = change.judgement.p if change.judgement else None
-    return (
-        change.kind.value,
-        shorten(one_line(change.arm), MOST_LETTERS),
-        title,
-        _interval(change.base, unit),
-        _interval(change.new, unit),
-        UNKNOWN if change.ratio is None else Unit(number).with_ends(change.ratio),
-        UNKNOWN if p is None else p_value(p),
-        _runs(change.base_runs),
-        _runs(change.new_runs),
-    )
+    of_arm = (change.kind.value, shorten(one_line(change.arm), MOST_LETTERS))
+    runs = (_runs(*change.base_runs), _runs(*change.new_runs))
+    return (*of_arm, title, *intervals, UNKNOWN if p is None else p_value(p), *runs)
 
 
 def _names(comparison: Comparison) -> str:
@@ -174,13 +151,16 @@ def _names(comparison: Comparison) -> str:
     return f"{new or 'NEW'} against {base or 'BASE'}"
 
 
-def _ordered(changes: Iterable[Change]) -> list[Change]:
+def _noted(comparison: Comparison) -> list[str]:
+    return [f"{difference.kind}: {difference.text}" for difference in comparison.warnings]
+
+
+def _ordered(comparison: Comparison) -> list[Change]:
     """Return the changes by what was found, the worst first."""
-    return sorted(changes, key=lambda change: (_ORDER[change.kind], _place(change)))
-
-
-def _place(change: Change) -> float:
-    return -change.worsening if change.kind is ChangeKind.WORSE else 0.0
+    return sorted(
+        comparison.changes,
+        key=lambda change: (_ORDER[change.kind], -change.worsening if change.kind is ChangeKind.WORSE else 0.0),
+    )
 
 
 def _interval(interval: Interval | None, unit: Unit) -> str:
@@ -189,25 +169,24 @@ def _interval(interval: Interval | None, unit: Unit) -> str:
     return "not reached" if math.isinf(interval.value) else unit.with_ends(interval)
 
 
-def _runs(runs: tuple[int, int]) -> str:
-    completed, total = runs
+def _runs(completed: int, total: int) -> str:
     if total == 0:
         return UNKNOWN
     return str(total) if completed == total else f"{completed} of {total}"
 
 
 def _table(changes: Sequence[Change], most: int) -> list[str]:
-    rows = [tuple(map(_escaped, cells(change))) for change in changes]
-    return [*table(COLUMNS, rows[:most]), *_more(len(rows) - most)]
+    rows = [tuple(map(_escaped, cells(change))) for change in changes[:most]]
+    return [*table(COLUMNS, rows), *_more(len(changes) - most)]
 
 
 def _more(left_out: int) -> list[str]:
     return ["", f"... and {left_out} more, which `--format csv` has."] if left_out > 0 else []
 
 
-def _folded(title: str, lines: Iterable[str]) -> Iterator[str]:
+def _folded(title: str, lines: Iterable[str]) -> list[str]:
     # Markdown inside HTML is read as such only between empty lines.
-    yield from ("<details>", f"<summary>{title}</summary>", "", *lines, "", "</details>")
+    return ["", "<details>", f"<summary>{title}</summary>", "", *lines, "", "</details>"]
 
 
 def _escaped(text: str) -> str:
@@ -215,22 +194,12 @@ def _escaped(text: str) -> str:
     return _MENTION.sub(r"\g<0><!-- -->", escaped(text))
 
 
-def _values(change: Change) -> Iterator[object]:
-    yield from (change.kind.value, change.arm, change.metric)
-    for interval, (_, total) in ((change.base, change.base_runs), (change.new, change.new_runs)):
-        yield from _ends(interval)
-        yield from (interval.n if interval else None, total)
-    yield from _ends(change.ratio)
-    judgement = change.judgement
-    yield from ((judgement.p, judgement.family) if judgement else (None, None))
-    yield _finite(change.worsening if judgement else None)
-
-
-def _ends(interval: Interval | None) -> tuple[float | None, ...]:
-    if interval is None:
-        return (None, None, None)
-    return tuple(map(_finite, (interval.value, interval.low, interval.high)))
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
+def _values(change: Change) -> list[object]:
+    """Return a change as the cells of a row under `CSV_COLUMNS`; what is infinite is unknown."""
+    base, new, ratio = (
+        (one.value, one.low, one.high, one.n) if one else (None,) * 4 for one in (change.base, change.new, change.ratio)
+    )
+    judged = (change.judgement.p, change.judgement.family, change.worsening) if change.judgement else (None,) * 3
+    sides = (*base, change.base_runs[1], *new, change.new_runs[1], *ratio[:3])
+    found = (change.kind.value, change.arm, change.metric, *sides, *judged)
+    return [None if isinstance(value, float) and not math.isfinite(value) else value for value in found]

@@ -1,6 +1,7 @@
 """JUnit XML as the schema of Apache Ant's JUnit task has it, which CI systems show as tests."""
 
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, count
@@ -65,21 +66,15 @@ def document(suites: Sequence[Suite]) -> str:
 
 
 def _suite(number: int, suite: Suite) -> ET.Element:
-    kinds = [case.problem.kind for case in suite.cases if case.problem]
-    moment = min(suite.moments, default=_UNKNOWN_MOMENT)
-    found = ET.Element(
-        "testsuite",
-        name=_text(suite.name),
-        package="dlbench",
-        id=str(number),
-        timestamp=moment.replace(" ", "T")[:_SECONDS],
-        hostname=_text(suite.hostname or "localhost"),
-        tests=str(len(suite.cases)),
-        failures=str(kinds.count("failure")),
-        errors=str(kinds.count("error")),
-        skipped=str(kinds.count("skipped")),
-        time=_seconds(sum(case.time_s for case in suite.cases)),
-    )
+    kinds = Counter(case.problem.kind for case in suite.cases if case.problem)
+    moment = min(suite.moments, default=_UNKNOWN_MOMENT).replace(" ", "T")[:_SECONDS]
+    found = ET.Element("testsuite", name=_text(suite.name), package="dlbench", id=str(number), timestamp=moment)
+    found.set("hostname", _text(suite.hostname or "localhost"))
+    found.set("tests", str(len(suite.cases)))
+    found.set("failures", str(kinds["failure"]))
+    found.set("errors", str(kinds["error"]))
+    found.set("skipped", str(kinds["skipped"]))
+    found.set("time", f"{sum(case.time_s for case in suite.cases):.3f}")
     ET.SubElement(found, "properties")
     names: set[str] = set()
     for case in suite.cases:
@@ -87,26 +82,16 @@ def _suite(number: int, suite: Suite) -> ET.Element:
         # CI systems take cases of one name for one test: the second gets a 2.
         name = next(name for name in chain([base], (f"{base} ({number})" for number in count(2))) if name not in names)
         names.add(name)
-        attributes = {"name": name, "classname": _text(suite.name), "time": _seconds(case.time_s)}
-        _add(ET.SubElement(found, "testcase", attributes), case.problem)
+        element = ET.SubElement(found, "testcase", name=name, classname=_text(suite.name), time=f"{case.time_s:.3f}")
+        if case.problem is not None and case.problem.kind == "skipped":
+            ET.SubElement(element, "skipped", message=_text(case.problem.message))
+        elif case.problem is not None:
+            kind, message = _text(case.problem.type), _text(case.problem.message)
+            ET.SubElement(element, case.problem.kind, type=kind, message=message).text = message
     ET.SubElement(found, "system-out").text = "\n".join(map(_text, suite.lines))
     ET.SubElement(found, "system-err")
     return found
 
 
-def _add(case: ET.Element, problem: Problem | None) -> None:
-    if problem is None:
-        return
-    message = _text(problem.message)
-    if problem.kind == "skipped":
-        ET.SubElement(case, "skipped", message=message)
-    else:
-        ET.SubElement(case, problem.kind, type=_text(problem.type), message=message).text = message
-
-
 def _text(value: str) -> str:
     return "".join(letter for letter in one_line(value) if letter >= " " and letter not in "\ufffe\uffff")
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.3f}"

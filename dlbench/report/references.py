@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from dlbench.analysis.claims.claim_check import ClaimCheck, ClaimState, check_claims
-from dlbench.analysis.claims.contrast import Power
+from dlbench.analysis.claims.claim_check import ClaimCheck, check_claims
+from dlbench.analysis.claims.claim_tests import ClaimState
+from dlbench.analysis.formatting import counted
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
 from dlbench.records import files
-from dlbench.report.chart import Axis, Mark, Panel, Role, Series, line_mark
+from dlbench.report.chart import Axis, Mark, Panel, Role, Series
 from dlbench.report.data import ReportData, StudyData
 from dlbench.scenario import reference
 from dlbench.scenario.claims import PLACES
@@ -24,16 +25,12 @@ class ClaimResult:
         claim: The claim, whether it is inferred, and of which runs, as a sentence without a full stop.
         state: holds, does not hold, or cannot be told.
         why: The reason, as a sentence without a full stop; says so where the runs are emulated.
-        inferred: Whether the claim is one that the source does not make itself.
-        power: Of what was tested and cannot be told: what its repeats can show.
     """
 
     reference: str
     claim: str
     state: ClaimState
     why: str
-    inferred: bool = False
-    power: Power | None = None
 
 
 @dataclass(frozen=True)
@@ -60,17 +57,11 @@ def compared(data: ReportData) -> tuple[ReferenceComparison, ...]:
     Raises:
         UserError: A `reference.csv` is not of the form.
     """
-    found: list[tuple[Reference, list[str]]] = []
+    found: dict[Reference, list[str]] = {}
     for source in data.studies:
-        own = of(source)
-        if own is None:
-            continue
-        same = next((studies for known, studies in found if known == own), None)
-        if same is None:
-            found.append((own, [source.name]))
-        else:
-            same.append(source.name)
-    return tuple(ReferenceComparison(known, tuple(studies)) for known, studies in found)
+        if (known := of(source)) is not None:
+            found.setdefault(known, []).append(source.name)
+    return tuple(ReferenceComparison(known, tuple(studies)) for known, studies in found.items())
 
 
 def verdicts(data: ReportData) -> tuple[ClaimResult, ...]:
@@ -83,19 +74,22 @@ def verdicts(data: ReportData) -> tuple[ClaimResult, ...]:
     """
     found = []
     for one in compared(data):
-        runs = data.runs[data.runs["study"].isin(one.studies)]
-        found += _said(check_claims(runs, one.reference), one.reference)
+        arms = [arm for arm in data.arms if arm.study in one.studies]
+        found += _said(check_claims(arms, one.reference), one.reference)
     return tuple(found)
 
 
-def published(found: Reference, column: str, measured: Iterable[Series] = ()) -> tuple[Series, ...]:
+def published(found: Reference, column: str, measured: Sequence[Series] = ()) -> tuple[Series, ...]:
     """Return the published curves of a column, one for each series that has any value.
 
     Each has the colour of the first of the `measured` ones that bears its name, such as scale-up.
     """
     made = []
     for name in found.names:
-        marks = tuple(_mark(place, values) for place, values in found.curve(column, name))
+        marks = tuple(
+            Mark(place, values if len(values) > 1 else (), median_interval(values))
+            for place, values in found.curve(column, name)
+        )
         if marks:
             like = next((one.label for one in measured if name and name in one.label.split(", ")), "")
             made.append(Series(", ".join(filter(None, (found.source, name))), marks, Role.PUBLISHED, like=like))
@@ -115,14 +109,17 @@ def relative_panel(panel: Panel, x: str) -> Panel | None:
     ours, theirs = ([one for one in panel.series if one.role is role] for role in (Role.MEASURED, Role.PUBLISHED))
     shared = set.intersection(*map(_places, theirs)) if theirs else set()
     base = min(shared & set().union(*map(_places, ours)), default=None)
-    curves = [one for one in (*ours, *theirs) if len(_places(one)) > 1]
-    made = [relative(one, base) for one in curves] if base is not None else []
-    shown = tuple(one for one in made if one is not None)
-    if base is None or not any(one.role is Role.MEASURED for one in shown):
+    if base is None:
         return None
-    what = panel.y.label.partition(" (")[0]
-    axis = Axis(f"{what} / the line's own {_at(x, base)}", low=0.0)
-    return replace(panel, title=titled(panel.title, f"relative to its own {_at(x, base)}"), y=axis, series=shown)
+    curves = (relative(one, base) for one in (*ours, *theirs) if len(_places(one)) > 1)
+    shown = tuple(one for one in curves if one is not None)
+    if not any(one.role is Role.MEASURED for one in shown):
+        return None
+    # Such as `at batch size 8`, `at 1 worker`.
+    at = f"at {counted(int(base), 'worker')}" if x == "workers" else f"at {PLACES.get(x, x)} {base:g}"
+    title = ": ".join(filter(None, (panel.title, f"relative to its own {at}")))
+    axis = Axis(f"{panel.y.label.partition(' (')[0]} / the line's own {at}", low=0.0)
+    return replace(panel, title=title, y=axis, series=shown)
 
 
 def _places(curve: Series) -> set[float]:
@@ -137,36 +134,14 @@ def relative(curve: Series, base: float) -> Series | None:
     first = next((mark for mark in curve.marks if mark.interval is not None and mark.x == base), None)
     if first is None or first.interval is None or not first.interval.value > 0:
         return None
-    return replace(curve, marks=tuple(_relative(mark, first, first.interval.value) for mark in curve.marks))
-
-
-def titled(*parts: str) -> str:
-    """Return the parts of a panel's title that there are, joined."""
-    return ": ".join(filter(None, parts))
-
-
-def _at(x: str, base: float) -> str:
-    """Say what curves are divided by: their value `at batch size 8`, `at 1 worker`."""
-    if x == "workers":
-        return f"at {base:g} worker{'' if base == 1 else 's'}"
-    return f"at {PLACES.get(x, x)} {base:g}"
-
-
-def _relative(mark: Mark, first: Mark, unit: float) -> Mark:
-    if mark.interval is None:
-        return replace(mark, points=(), ended=(), runs=(), ended_runs=())
-    points = tuple(value / unit for value in mark.points)
-    ended = tuple(value / unit for value in mark.ended)
-    alone = Interval(mark.interval.value / unit, None, None, mark.interval.n, None)
-    is_base = mark is first or not (mark.points and first.points) or min(first.points) <= 0
-    interval = alone if is_base else ratio_interval(mark.points, first.points)
-    return replace(mark, points=points, interval=interval, ended=ended, flags="", name="")
-
-
-def _mark(place: float, values: tuple[float, ...]) -> Mark:
-    if len(values) == 1:
-        return line_mark(place, values[0])
-    return Mark(place, values, median_interval(values))
+    marks, unit = [], first.interval.value
+    for mark in curve.marks:
+        points, ended = (tuple(value / unit for value in values) for values in (mark.points, mark.ended))
+        interval = mark.interval and Interval(mark.interval.value / unit, None, None, mark.interval.n, None)
+        if interval and mark is not first and mark.points and first.points and min(first.points) > 0:
+            interval = ratio_interval(mark.points, first.points)
+        marks.append(replace(mark, points=points, interval=interval, ended=ended, flags="", name=""))
+    return replace(curve, marks=tuple(marks))
 
 
 def _said(found: Iterable[ClaimCheck], known: Reference) -> list[ClaimResult]:
@@ -175,20 +150,14 @@ def _said(found: Iterable[ClaimCheck], known: Reference) -> list[ClaimResult]:
     num_families: Counter[str] = Counter()
     for one in found:
         emulated = f"on emulated hardware ({one.emulated.replace(';', ', ')}): " if one.emulated else ""
-        claim, verdict = one.claim.said(known.x), one.verdict
-        why = f"{emulated}{verdict.why}"
-        words = ClaimResult(known.source, claim, verdict.state, why, one.claim.inferred, verdict.power)
+        claim = one.claim.said(known.x)
+        words = ClaimResult(known.source, claim, one.verdict.state, f"{emulated}{one.verdict.why}")
         families.setdefault(words, []).append(one.family)
         num_families[claim] += 1
-    return [
-        replace(words, claim=f"{words.claim}{_of(own, is_all=len(own) == num_families[words.claim])}")
-        for words, own in families.items()
-    ]
-
-
-def _of(families: Sequence[str], *, is_all: bool) -> str:
-    """Return of which runs a claim is meant, in parentheses; nothing where there is one group without a name."""
-    if len(families) > 1 and is_all:
-        return f" (each of {len(families)} groups of runs)"
-    named = "; ".join(filter(None, families))
-    return f" ({named})" if named else ""
+    said = []
+    for words, names in families.items():
+        named = "; ".join(filter(None, names))
+        if 1 < len(names) == num_families[words.claim]:
+            named = f"each of {len(names)} groups of runs"
+        said.append(replace(words, claim=f"{words.claim} ({named})" if named else words.claim))
+    return said

@@ -20,7 +20,8 @@ from dlbench.analysis.answer.doubts import MUCH_STEAL
 from dlbench.analysis.answer.lines import heading, lines
 from dlbench.analysis.arm_table import mark_notes, marks
 from dlbench.analysis.arms import Arm, is_unsteady
-from dlbench.analysis.claims.claim_check import EQUAL_WORK, ClaimState
+from dlbench.analysis.claims.claim_check import EQUAL_WORK
+from dlbench.analysis.claims.claim_tests import ClaimState
 from dlbench.analysis.formatting import counted, listed, number
 from dlbench.analysis.groups import described
 from dlbench.analysis.judge import Family

@@ -15,6 +15,7 @@ import click
 import numpy as np
 from scipy.stats import binom
 
+from dlbench.analysis.arms import arms
 from dlbench.analysis.claims.claim_check import check_claims
 from dlbench.analysis.claims.claim_tests import ClaimState
 from dlbench.analysis.judge import SIGNIFICANCE
@@ -73,7 +74,7 @@ def shuffled(design: Design, shuffles: int, seed: int = 0) -> list[str]:
     generator = np.random.default_rng(seed)
     found = []
     for _ in range(shuffles):
-        checks = check_claims(design.shuffle(runs, generator), design.reference)
+        checks = check_claims(arms(design.shuffle(runs, generator)), design.reference)
         found.append({one.verdict.state for one in checks if one.claim.claim is not design.left_out})
     return _row((f"{design.name}, shuffled {design.shuffled}", "shuffled", str(design.repeats)), found)
 

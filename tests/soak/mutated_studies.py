@@ -54,7 +54,7 @@ def read(text: str) -> None:
             data = read_data([broken])
             write_report(data, ReportRequest(broken / "report"), NoPictures(0))
             machines = ({}, data.studies[0].machine)
-            comparison.markdown(compare(read_data([sound]).runs, data.runs, machines=machines))
+            comparison.markdown(compare(read_data([sound]).arms, data.arms, machines=machines))
         except UserError as error:
             raise UserError(f"mutant: {error.message}", hint=error.hint, where=error.where) from error
         with contextlib.suppress(UserError):

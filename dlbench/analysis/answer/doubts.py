@@ -7,7 +7,7 @@ from typing import Any
 
 from dlbench.analysis.answer.answer import Doubt
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
-from dlbench.analysis.arms import Arm, Row, can_extend
+from dlbench.analysis.arms import Arm, Row, can_extend, is_unsteady, quotient
 from dlbench.analysis.claims.claim_check import EQUAL_WORK
 from dlbench.analysis.formatting import counted, listed, one_line, percent
 from dlbench.analysis.judge import ENOUGH_REPEATS
@@ -19,6 +19,8 @@ from dlbench.scenario.settings import Input
 MUCH_STEAL = 0.01
 # More than that of a core, taken by other programs, shows in the times of a worker on it.
 MUCH_LOAD = 0.5
+# What each arm may have a best learning rate of its own for.
+_TUNED = {"batch_size_global": "batch size", "strategy": "strategy", "optimizer": "optimizer"}
 # Of a mean of whole numbers.
 _ROUNDING = 1e-6
 # A share of the timed window that may decide between arms.
@@ -35,40 +37,83 @@ def doubts(group: ComparisonGroup, *, is_rate: bool, is_learned: bool) -> tuple[
         is_rate: Whether throughput decides.
         is_learned: Whether a score or a target does.
     """
-    arms, rows = group.arms, [row for arm in group.completed for row in arm.completed]
-    weighed = [
-        (95, _other_batches(arms)),
-        (90, _data(group)),
-        (85, f"not representative hardware ({group.emulated})" if group.emulated else ""),
-        (80, _not_tuned(group) if is_learned else ""),
-        (75, _load(rows)),
-        (70, _repeats(arms)),
-        (65, not_completed([row for arm in arms for row in arm.rows])),
-        (60, _unsteady(arms) if is_rate else ""),
-        (55, _samples(group)),
-        (50, _steal(rows)),
-        (45, _devices(rows)),
-        (40, _unbound(rows)),
-        (35, _first_step(rows)),
-        (30, _one_machine(rows)),
-        (25, _dropped(rows)),
-        (20, _synthetic(rows)),
-        (15, _bookkeeping(rows)),
-        (10, _unsteady(arms) if not is_rate else ""),
-        (5, _window(rows)),
-    ]
-    return tuple(Doubt(text=text, weight=weight) for weight, text in weighed if text)
+    rows = [row for arm in group.completed for row in arm.completed]
+    weighed = {
+        **_of_comparison(group, rows, is_learned=is_learned),
+        **_of_machine(rows),
+        **_of_measurement(rows, is_rate=is_rate),
+        90: "runs read different data (`dataset_checksum`)" if len(_distinct(rows, "dataset_checksum")) > 1 else "",
+        85: f"not representative hardware ({group.emulated})" if group.emulated else "",
+        65: not_completed([row for arm in group.arms for row in arm.rows]),
+    }
+    return tuple(
+        Doubt(text=weighed[weight], weight=weight) for weight in sorted(weighed, reverse=True) if weighed[weight]
+    )
 
 
-def _other_batches(arms: Sequence[Arm]) -> str:
-    """Say that steps of a script did not have the samples that its arm is called after."""
-    found = [
-        f"{arm.title}: {size:.4g} samples, not {arm.first['batch_size_per_worker']:.4g}"
-        for arm in arms
-        for size in [next(filter(None, map(unlike_batch, arm.completed)), None)]
-        if size is not None
-    ]
-    return f"steps have other batches than `batch_size` says: {listed(found, 2, '; ')}" if found else ""
+def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: bool) -> dict[int, str]:
+    """Return by weight what makes arms unequal, or their number too small."""
+    found = {}
+    if others := [text for arm in group.completed if (text := _other_batch(arm))]:
+        found[95] = f"steps have other batches than `batch_size` says: {listed(others, 2, '; ')}"
+    # One worker alone is no strategy that could have a best rate of its own.
+    varying = [words for column, words in _TUNED.items() if len(_distinct(rows, column) - {"single"}) > 1]
+    if is_learned and varying and len(_distinct(rows, "learning_rate_base")) == 1:
+        found[80] = f"the learning rate was not tuned for each {' and '.join(varying[:2])}"
+    repeats = max((arm.n for arm in group.arms), default=0)
+    if repeats == 1:
+        found[70] = "one run of each arm says nothing of chance"
+    elif 0 < repeats < ENOUGH_REPEATS:
+        found[70] = f"{repeats} runs of each arm show little (`repeats: 5`)"
+    seen = [arm.samples_seen for arm in group.completed if arm.samples_seen]
+    # Of other numbers of epochs unequal work is what is asked for.
+    if seen and max(seen) > (1 + EQUAL_WORK) * min(seen) and len(_distinct(rows, "epochs")) < 2:
+        found[55] = f"training times are of unequal work: {min(seen):,} to {max(seen):,} samples"
+    return found
+
+
+def _of_machine(rows: Sequence[Row]) -> dict[int, str]:
+    """Return by weight what the machines did, or are, that shows in the numbers."""
+    found = {}
+    load, steal = _known(rows, "other_cpu_cores"), _known(rows, "steal_fraction")
+    if runs := _runs([cores >= MUCH_LOAD for cores in load]):
+        found[75] = f"other programs kept {max(load):.1f} cores busy in {runs}"
+    if runs := _runs([share >= MUCH_STEAL for share in steal]):
+        found[50] = f"the hypervisor took up to {percent(max(steal))} of the CPU time, in {runs}"
+    if len(names := _distinct(rows, "device_name")) > 1:
+        found[45] = f"runs were on different devices: {listed(sorted(map(one_line, names)), separator='; ')}"
+    if runs := _runs([row.get("cores_enforced") == "none" for row in rows]):
+        found[40] = f"workers were not bound to cores in {runs}"
+    machines = [row["machines"] < row["hosts"] for row in rows if (row.get("hosts") or 0) > 1 and row.get("machines")]
+    if runs := _runs(machines):
+        found[30] = f"hosts were one machine in {runs}: no network card"
+    return found
+
+
+def _of_measurement(rows: Sequence[Row], *, is_rate: bool) -> dict[int, str]:
+    """Return by weight what the numbers say less of than they seem to."""
+    found = {}
+    if runs := _runs([is_unsteady(row) for row in rows]):
+        found[60 if is_rate else 10] = f"throughput was not steady in {runs} (~)"
+    first_steps = _known(rows, "first_step_s", "train_time_s")
+    if first_steps and median(first_steps) >= MUCH_FIRST_STEP:
+        share = percent(median(first_steps))
+        found[35] = f"the first step, compilation included, is {share} of the training time"
+    if dropped := max(_known(rows, "samples_dropped", "samples_seen"), default=0.0):
+        most = percent(dropped / (1 + dropped))
+        found[25] = f"up to {most} of the samples were left out (`remainder: train` trains them)"
+    if runs := _runs([row.get("input") == Input.SYNTHETIC for row in rows]):
+        found[20] = f"{runs} trained on random numbers: their scores mean nothing"
+    # Of steps of microseconds.
+    bookkeeping = _known(rows, "bookkeeping_time_s", "timed_window_s")
+    if runs := _runs([share >= MUCH_BOOKKEEPING for share in bookkeeping]):
+        found[15] = f"dlbench itself took up to {percent(max(bookkeeping))} of the timed window in {runs}"
+    without = [row for row in rows if row.get("samples_per_s") is None]
+    if without:
+        remedy = "`extend_window: true`" if all(map(can_extend, without)) else "more steps"
+        needs = f"it needs {MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s: {remedy}"
+        found[5] = f"{len(without)} of {counted(len(rows), 'run')} have no steady throughput ({needs})"
+    return found
 
 
 def unlike_batch(row: Row) -> float | None:
@@ -83,37 +128,6 @@ def unlike_batch(row: Row) -> float | None:
     return size if size > (1 + _ROUNDING) * asked or size < asked / 2 else None
 
 
-def _data(group: ComparisonGroup) -> str:
-    return "runs read different data (`dataset_checksum`)" if len(_distinct(group, "dataset_checksum")) > 1 else ""
-
-
-def _not_tuned(group: ComparisonGroup) -> str:
-    """Say that one learning rate served arms of which each may have a best one of its own."""
-    varying = [
-        words
-        for column, words in (("batch_size_global", "batch size"), ("strategy", "strategy"), ("optimizer", "optimizer"))
-        if len({arm.first.get(column) for arm in group.completed if not (column == "strategy" and arm.is_alone)}) > 1
-    ]
-    if not varying or len(_distinct(group, "learning_rate_base")) != 1:
-        return ""
-    return f"the learning rate was not tuned for each {' and '.join(varying[:2])}"
-
-
-def _load(rows: Sequence[Row]) -> str:
-    busy = [float(row["other_cpu_cores"]) for row in rows if row.get("other_cpu_cores") is not None]
-    much = [cores for cores in busy if cores >= MUCH_LOAD]
-    if not much:
-        return ""
-    return f"other programs kept {max(much):.1f} cores busy in {len(much)} of {counted(len(busy), 'run')}"
-
-
-def _repeats(arms: Sequence[Arm]) -> str:
-    most = max((arm.n for arm in arms), default=0)
-    if most == 1:
-        return "one run of each arm says nothing of chance"
-    return f"{most} runs of each arm show little (`repeats: 5`)" if 0 < most < ENOUGH_REPEATS else ""
-
-
 def not_completed(rows: Sequence[Row]) -> str:
     """Say how many of some runs did not complete, and how they ended; empty where all did."""
     failed = Counter(str(row["status"]) for row in rows if row["status"] != Status.COMPLETED)
@@ -121,89 +135,22 @@ def not_completed(rows: Sequence[Row]) -> str:
     return f"{failed.total()} of {counted(len(rows), 'run')} did not complete: {how}" if failed else ""
 
 
-def _unsteady(arms: Sequence[Arm]) -> str:
-    count, total = sum(arm.unsteady for arm in arms), sum(arm.n for arm in arms)
-    return f"throughput was not steady in {count} of {counted(total, 'run')} (~)" if count else ""
+def _other_batch(arm: Arm) -> str:
+    """Say that steps of a script did not have the samples that its arm is called after."""
+    size = next(filter(None, map(unlike_batch, arm.completed)), None)
+    return f"{arm.title}: {size:.4g} samples, not {arm.first['batch_size_per_worker']:.4g}" if size else ""
 
 
-def _samples(group: ComparisonGroup) -> str:
-    """Say that training times are of unequal work where the number of epochs is no reason for it."""
-    seen = [arm.samples_seen for arm in group.completed if arm.samples_seen]
-    is_axis = len(_distinct(group, "epochs")) > 1
-    if is_axis or not seen or max(seen) <= (1 + EQUAL_WORK) * min(seen):
-        return ""
-    return f"training times are of unequal work: {min(seen):,} to {max(seen):,} samples"
+def _runs(is_so: Sequence[bool]) -> str:
+    """Return of how many runs something is so, such as `2 of 5 runs`; empty where of none."""
+    return f"{sum(is_so)} of {counted(len(is_so), 'run')}" if any(is_so) else ""
 
 
-def _steal(rows: Sequence[Row]) -> str:
-    shares = [float(row["steal_fraction"]) for row in rows if row.get("steal_fraction") is not None]
-    much = sum(share >= MUCH_STEAL for share in shares)
-    runs = counted(len(shares), "run")
-    return f"the hypervisor took up to {percent(max(shares))} of the CPU time, in {much} of {runs}" if much else ""
+def _known(rows: Sequence[Row], column: str, *divisors: str) -> list[float]:
+    """Return what runs have in a column, divided by what they have in others; of those that have all of it."""
+    values = (quotient(row.get(column), *map(row.get, divisors)) for row in rows)
+    return [value for value in values if value is not None]
 
 
-def _devices(rows: Sequence[Row]) -> str:
-    names = sorted({one_line(row["device_name"]) for row in rows if row.get("device_name")})
-    return f"runs were on different devices: {listed(names, separator='; ')}" if len(names) > 1 else ""
-
-
-def _unbound(rows: Sequence[Row]) -> str:
-    number = sum(row.get("cores_enforced") == "none" for row in rows)
-    return f"workers were not bound to cores in {number} of {counted(len(rows), 'run')}" if number else ""
-
-
-def _first_step(rows: Sequence[Row]) -> str:
-    times = [(row.get("first_step_s"), row.get("train_time_s")) for row in rows]
-    shares = [float(first) / float(whole) for first, whole in times if first is not None and whole]
-    if not shares or median(shares) < MUCH_FIRST_STEP:
-        return ""
-    return f"the first step, compilation included, is {percent(median(shares))} of the training time"
-
-
-def _one_machine(rows: Sequence[Row]) -> str:
-    several = [row for row in rows if (row.get("hosts") or 0) > 1 and row.get("machines")]
-    shared = sum(row["machines"] < row["hosts"] for row in several)
-    return f"hosts were one machine in {shared} of {counted(len(several), 'run')}: no network card" if shared else ""
-
-
-def _dropped(rows: Sequence[Row]) -> str:
-    dropped = [
-        (row["samples_dropped"], row["samples_seen"])
-        for row in rows
-        if row.get("samples_dropped") and row.get("samples_seen")
-    ]
-    if not dropped:
-        return ""
-    most = max(out / (seen + out) for out, seen in dropped)
-    return f"up to {percent(most)} of the samples were left out (`remainder: train` trains them)"
-
-
-def _synthetic(rows: Sequence[Row]) -> str:
-    number = sum(row.get("input") == Input.SYNTHETIC for row in rows)
-    return (
-        f"{number} of {counted(len(rows), 'run')} trained on random numbers: their scores mean nothing"
-        if number
-        else ""
-    )
-
-
-def _bookkeeping(rows: Sequence[Row]) -> str:
-    """Say that what lies between steps is a large part of the timed window: of steps of microseconds."""
-    times = [(row.get("bookkeeping_time_s"), row.get("timed_window_s")) for row in rows]
-    shares = [float(own) / float(whole) for own, whole in times if own is not None and whole]
-    much = sum(share >= MUCH_BOOKKEEPING for share in shares)
-    if not much:
-        return ""
-    runs = counted(len(shares), "run")
-    return f"dlbench itself took up to {percent(max(shares))} of the timed window in {much} of {runs}"
-
-
-def _window(rows: Sequence[Row]) -> str:
-    without = [row for row in rows if row.get("samples_per_s") is None]
-    remedy = "`extend_window: true`" if all(map(can_extend, without)) else "more steps"
-    needs = f"it needs {MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s: {remedy}"
-    return f"{len(without)} of {counted(len(rows), 'run')} have no steady throughput ({needs})" if without else ""
-
-
-def _distinct(group: ComparisonGroup, column: str) -> set[Any]:
-    return {row.get(column) for arm in group.completed for row in arm.completed} - {None}
+def _distinct(rows: Sequence[Row], column: str) -> set[Any]:
+    return {row.get(column) for row in rows} - {None}

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from dlbench.analysis.answer.answer import Answer, ArmAnswer, Judged
-from dlbench.analysis.answer.decide import OVERHEAD
+from dlbench.analysis.answer.decide import COST, OVERHEAD
 from dlbench.analysis.formatting import (
     Unit,
     counted,
@@ -25,7 +25,6 @@ MOST_LINES = 5
 # Arms that one line names.
 MOST_NAMED = 3
 _OF_ARMS = ("use", "open", "faster", "cheaper")
-_ALWAYS = ("use", "either", "none", "doubt", "next")
 # The shortest that a title becomes.
 _LEAST_TITLE = 24
 
@@ -52,14 +51,10 @@ def lines(
         gap: Between the parts of a text.
     """
     found = list(_lines(answer, metrics))
-    # What to use, what to doubt and what to run are always said; of the others those that come first.
-    spare = MOST_LINES - sum(label in _ALWAYS for label, _ in found)
-    kept = []
-    for label, parts in found:
-        if label in _ALWAYS or spare > 0:
-            kept.append((label, _fitted(label, parts, width, "; " if label == "doubt" else gap)))
-            spare -= label not in _ALWAYS
-    return kept
+    if len(found) > MOST_LINES:
+        # Of all lines that there can be, the cheaper arm says least.
+        found = [(label, parts) for label, parts in found if label != "cheaper"]
+    return [(label, _fitted(label, parts, width, "; " if label == "doubt" else gap)) for label, parts in found]
 
 
 def _fitted(label: str, parts: Sequence[str], width: int | None, gap: str) -> str:
@@ -88,13 +83,10 @@ def _lines(answer: Answer, metrics: Mapping[str, Metric]) -> Iterator[tuple[str,
         against = f"against {judged.difference.against}" if judged.difference else ""
         others = f"and {counted(len(rivals) - 1, 'more arm')}" if len(rivals) > 1 else ""
         yield "open", [arm.title, _open(judged, metrics), _value(arm, answer, metrics), against, others]
-    for label, title in (("faster", answer.faster), ("cheaper", answer.cheaper)):
+    for label, title, said in (("faster", answer.faster, _loss), ("cheaper", answer.cheaper, _price)):
         if title is not None and use is not None:
             arm = by_title[title]
-            yield (
-                label,
-                [title, _value(arm, answer, metrics), _price(arm, use) if label == "cheaper" else _loss(arm, metrics)],
-            )
+            yield label, [title, _value(arm, answer, metrics), said(arm, use, metrics)]
     if answer.doubts:
         more = f"{len(answer.doubts) - 2} more" if len(answer.doubts) > 2 else ""
         yield "doubt", [*(doubt.text for doubt in answer.doubts[:2]), more]
@@ -115,35 +107,26 @@ def _value(arm: ArmAnswer, answer: Answer, metrics: Mapping[str, Metric]) -> str
     """Return the amount of an arm with its interval, and its price where there is one."""
     if arm.value is None:
         return ""
-    price = f", {number(arm.cost)} {answer.currency}" if arm.cost is not None and arm.value.metric != "cost" else ""
-    return _spread(arm.value, metrics, answer.currency) + price
-
-
-def _spread(judged: Judged, metrics: Mapping[str, Metric], currency: str = "") -> str:
-    spread = judged.spread
-    interval = Interval(spread.median, spread.low, spread.high, spread.n, None)
-    unit = (
-        Unit(number, f" {currency or 'worker-hours'}") if judged.metric == "cost" else unit_of(metrics[judged.metric])
-    )
-    return unit.with_ends(interval)
+    is_cost, spread = arm.value.metric == COST, arm.value.spread
+    unit = Unit(number, f" {answer.currency or 'worker-hours'}") if is_cost else unit_of(metrics[arm.value.metric])
+    amount = unit.with_ends(Interval(spread.median, spread.low, spread.high, spread.n, None))
+    return amount if is_cost or arm.cost is None else f"{amount}, {number(arm.cost)} {answer.currency}"
 
 
 def _quality(arm: ArmAnswer, metrics: Mapping[str, Metric]) -> list[str]:
     """Say what the arm to use scores, and by how much it is behind the best, at worst."""
     if arm.quality is None:
         return []
-    metric, gain = metrics[arm.quality.metric], arm.quality.difference
-    said = [f"{metric.title} {quantity(metric, arm.quality.spread.median)}"]
+    metric, gain, keeps = metrics[arm.quality.metric], arm.quality.difference, ""
     if gain is not None and gain.worst is not None:
-        said.append(f"keeps: {difference(metric, gain.gain)}, at worst {difference(metric, gain.worst, unit='')}")
-    return said
+        keeps = f"keeps: {difference(metric, gain.gain)}, at worst {difference(metric, gain.worst, unit='')}"
+    return [f"{metric.title} {quantity(metric, arm.quality.spread.median)}", keeps]
 
 
 def _workers(answer: Answer, use: ArmAnswer) -> str:
     """Say that more workers do not pay, where arms with more of them are not the answer and cannot become it."""
-    counts = {arm.title: arm.workers for arm in answer.arms if arm.word != "out"}
-    more = [title for title, count in counts.items() if count > use.workers]
-    return "do not add workers" if more and not set(more) & set(answer.open) else ""
+    more = {arm.title for arm in answer.arms if arm.word != "out" and arm.workers > use.workers}
+    return "do not add workers" if more and more.isdisjoint(answer.open) else ""
 
 
 def _why_none(answer: Answer, metrics: Mapping[str, Metric]) -> str:
@@ -162,20 +145,17 @@ def _why_none(answer: Answer, metrics: Mapping[str, Metric]) -> str:
 
 def _open(judged: Judged, metrics: Mapping[str, Metric]) -> str:
     """Say what is open of an arm: the difference with its bounds, and what would tell."""
-    found = judged.difference
+    metric, found = metrics.get(judged.metric, TRAIN_TIME), judged.difference
     if found is None:
         return ""
-    metric = metrics.get(judged.metric, TRAIN_TIME)
-    text = "one repeat"
-    if found.worst is not None and found.best is not None:
-        bounds = f"[{difference(metric, found.worst, unit='')}, {difference(metric, found.best, unit='')}]"
-        text = f"{difference(metric, found.gain)} {bounds}"
+    ends = [difference(metric, end, unit="") for end in (found.worst, found.best) if end is not None]
+    text = f"{difference(metric, found.gain)} [{', '.join(ends)}]" if ends else "one repeat"
     if found.further is None:
         return f"{text}: more than {MOST_REPEATS} more repeats would be needed"
     return f"{text}: {counted(found.further, 'more repeat')} would tell"
 
 
-def _loss(arm: ArmAnswer, metrics: Mapping[str, Metric]) -> str:
+def _loss(arm: ArmAnswer, _: ArmAnswer, metrics: Mapping[str, Metric]) -> str:
     """Say what an arm that is faster loses."""
     if arm.quality is None or arm.quality.difference is None:
         return ""
@@ -183,7 +163,7 @@ def _loss(arm: ArmAnswer, metrics: Mapping[str, Metric]) -> str:
     return f"loses {difference(metric, abs(arm.quality.difference.gain), signed=False)} of {metric.title}"
 
 
-def _price(arm: ArmAnswer, use: ArmAnswer) -> str:
+def _price(arm: ArmAnswer, use: ArmAnswer, _: Mapping[str, Metric]) -> str:
     """Say what share of the cost of the arm to use an arm has."""
     own, other = (one.cost if one.cost is not None else one.worker_hours for one in (arm, use))
     what = "cost" if arm.cost is not None else "worker-hours"

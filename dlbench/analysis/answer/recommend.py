@@ -1,7 +1,7 @@
 """Answers from rows: one for each comparison group, each with the command that would tell most next."""
 
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -11,8 +11,9 @@ from dlbench.analysis.answer.answer import Answer, Next
 from dlbench.analysis.answer.comparison_group import ComparisonGroup, comparison_groups
 from dlbench.analysis.answer.decide import Wanted, decide, of_nothing
 from dlbench.analysis.answer.lines import open_arms
-from dlbench.analysis.arms import Arm
+from dlbench.analysis.arms import Arm, Row
 from dlbench.analysis.formatting import counted
+from dlbench.analysis.groups import values_of
 from dlbench.records import files
 from dlbench.records.outcome import Status
 from dlbench.scenario.metrics import BUILT_IN, Metric
@@ -42,55 +43,53 @@ class StudyPlace:
 
 
 def recommend(
-    runs: "pd.DataFrame",
-    wanted: Wanted,
-    places: Mapping[str, StudyPlace] | None = None,
-    given: Collection[str] = (),
+    arms: Sequence[Arm], wanted: Wanted, places: Mapping[str, StudyPlace] | None = None, given: Collection[str] = ()
 ) -> tuple[Answer, ...]:
     """Return the answers of some studies.
 
     Args:
-        runs: The last attempt of each run, completed or not: columns of `runs.csv` and `placement`.
+        arms: All their arms, also those without a completed run.
         wanted: Goal, metrics and prices.
         places: Where each study is, by its name; commands are named for those alone.
         given: Settings that are conditions beside those that always are.
     """
     found = []
-    for group in comparison_groups(runs, given):
-        places_here = [place for arm in group.arms if (place := (places or {}).get(arm.study or ""))]
-        missing = sum(place.missing for place in dict.fromkeys(places_here))
+    for group in comparison_groups(arms, given):
+        places_here = {place for arm in group.arms if (place := (places or {}).get(arm.study or ""))}
         answer = decide(group, wanted)
-        if missing:
+        if missing := sum(place.missing for place in places_here):
             # What is still to be run may be better than all that was.
-            answer = answer.model_copy(
-                update={"missing": missing, "use": None, "either": (), "cheaper": None, "faster": None}
-            )
-        following = _next(answer, group, places_here[0]) if len(set(places_here)) == 1 else None
+            nothing = {"use": None, "either": (), "cheaper": None, "faster": None}
+            answer = answer.model_copy(update={**nothing, "missing": missing})
+        following = _next(answer, group, places_here.pop()) if len(places_here) == 1 else None
         found.append(answer.model_copy(update={"next": following}))
     return tuple(found)
 
 
 def retargeted(
-    runs: "pd.DataFrame", epochs: "pd.DataFrame", target: tuple[str, float], metrics: Mapping[str, Metric]
-) -> "pd.DataFrame":
-    """Return runs with the time to another target than their scenario's, from the scores of their epochs.
+    arms: Iterable[Arm], epochs: "pd.DataFrame", target: tuple[str, float], metrics: Mapping[str, Metric]
+) -> list[Arm]:
+    """Return arms with the time to another target than their scenario's, from the scores of their epochs.
 
     A run that a target of its own ended before it came to this one has not reached it.
 
     Args:
-        runs: The last attempt of each run.
+        arms: The arms.
         epochs: Their epochs: columns of `epochs.csv` and `study`.
         target: Column and value.
         metrics: All metrics by column.
     """
     name, aim = target
-    keys = ["study", "run_id"]
-    metric = metrics[name]
     known = epochs[epochs[name].notna()] if name in epochs else epochs[:0]
-    is_reached = known[name] >= aim if metric.is_higher_better else known[name] <= aim
-    first = known[is_reached].groupby(keys)["train_time_s"].min().rename("time_to_target_s")
-    found = runs.drop(columns="time_to_target_s").merge(first, on=keys, how="left")
-    return found.assign(target_metric=name, target_value=aim)
+    reached = known.loc[[metrics[name].is_reached(score, aim) for score in known[name]]]
+    first = reached.groupby(["study", "run_id"])["train_time_s"].min().dropna().to_dict()
+
+    def time_of(row: Row) -> float | None:
+        return first.get((row["study"], row["run_id"]))
+
+    return [
+        arm.having(target_metric=lambda _: name, target_value=lambda _: aim, time_to_target_s=time_of) for arm in arms
+    ]
 
 
 def _next(answer: Answer, group: ComparisonGroup, place: StudyPlace) -> Next:
@@ -99,46 +98,26 @@ def _next(answer: Answer, group: ComparisonGroup, place: StudyPlace) -> Next:
     rows = [row for arm in group.arms for row in arm.rows]
     seconds = [float(row["wall_time_s"]) for row in rows if row.get("wall_time_s")]
     each = median(seconds) if seconds else 0.0
-    if answer.missing and place.can_continue:
-        return Next(
-            command=f"dlbench run --study {study}",
-            why=f"{counted(answer.missing, 'run')} to be made",
-            seconds=each * answer.missing,
-        )
-    again = [row for row in rows if row["status"] not in (Status.COMPLETED, Status.DIVERGED)]
-    if again and place.can_continue:
-        return Next(
-            command=f"dlbench run --study {study}",
-            why=f"repeats {counted(len(again), 'run')} that failed",
-            seconds=each * len(again),
-        )
-    further = [
-        judged.difference.further for _, judged in open_arms(answer) if judged.difference and judged.difference.further
-    ]
-    repeats = max((arm.completed for arm in answer.arms), default=0)
-    if further:
-        total = repeats + further[0]
-        command = (
-            f"dlbench run --study {study} --repeats {total}"
-            if place.can_continue
-            else f"dlbench run {scenario} --repeats {total}"
-        )
-        runs = further[0] * len(group.arms) if place.can_continue else total * len(group.arms)
-        return Next(command=command, why="settles what is open", seconds=each * runs)
+    failed = sum(row["status"] not in (Status.COMPLETED, Status.DIVERGED) for row in rows)
+    to_make = f"{counted(answer.missing, 'run')} to be made"
+    for count, why in ((answer.missing, to_make), (failed, f"repeats {counted(failed, 'run')} that failed")):
+        if count and place.can_continue:
+            return Next(command=f"dlbench run --study {study}", why=why, seconds=each * count)
+    judged = [judged.difference for _, judged in open_arms(answer) if judged.difference]
+    if further := next((difference.further for difference in judged if difference.further), None):
+        total = max(arm.completed for arm in answer.arms) + further
+        what, repeats = (f"--study {study}", further) if place.can_continue else (scenario, total)
+        runs = repeats * len(group.arms)
+        return Next(command=f"dlbench run {what} --repeats {total}", why="settles what is open", seconds=each * runs)
     if answer.use is None and all(arm.word == "out" for arm in answer.arms):
-        rates = {row["learning_rate_base"] for row in rows if row.get("learning_rate_base")}
-        if any(_is_too_fast(arm) for arm in group.completed) and len(rates) == 1:
-            rate = f"{LOWER_RATE * rates.pop():g}"
-            return Next(
-                command=f"dlbench run {scenario} --set learning_rate={rate}", why="a rate that may learn", seconds=None
-            )
-        epochs = {int(row["epochs"]) for row in rows if row.get("epochs")}
-        if any("reached" in arm.reason or "knowing nothing" in arm.reason for arm in answer.arms) and len(epochs) == 1:
-            return Next(
-                command=f"dlbench run {scenario} --set epochs={2 * epochs.pop()}",
-                why="longer training may learn more",
-                seconds=None,
-            )
+        rates, epochs = (values_of(group.arms, name) for name in ("learning_rate_base", "epochs"))
+        if any(map(_is_too_fast, group.completed)) and len(rates) == 1:
+            change, why = f"learning_rate={LOWER_RATE * rates[0]:g}", "a rate that may learn"
+            return Next(command=f"dlbench run {scenario} --set {change}", why=why, seconds=None)
+        has_learned_little = any("reached" in arm.reason or "knowing nothing" in arm.reason for arm in answer.arms)
+        if has_learned_little and len(epochs) == 1:
+            change, why = f"epochs={2 * epochs[0]}", "longer training may learn more"
+            return Next(command=f"dlbench run {scenario} --set {change}", why=why, seconds=None)
     return Next(command=f"dlbench report {study}", why="charts, evidence, all doubts", seconds=None)
 
 

@@ -10,7 +10,7 @@ from dlbench.analysis.compare.matching import settings
 from dlbench.analysis.formatting import counted, one_line
 from dlbench.errors import shorten
 from dlbench.records.columns import names
-from dlbench.records.machine import differences
+from dlbench.records.machine import differences, found_in
 
 DifferenceKind = Literal["machine", "versions", "note"]
 Machine = Mapping[str, Any]
@@ -47,91 +47,74 @@ def refusals(both: Sequence[tuple[Arm, Arm]]) -> tuple[str, ...]:
     if not both:
         return ("they have no arm in common",)
     found = []
-    for column, words in WORK.items():
-        lines = _counted(_difference(column, base.known(column), new.known(column)) for base, new in both)
-        found += [f"{words}: {line}" for line in lines]
-    found += [f"the settings differ: {line}" for line in _counted(_settings(both))]
-    found += _counted(_emulated(base, new) for base, new in both)
-    return tuple(found)
+    for base, new in both:
+        before, after = ({name: arm.get(name) for name in WORK} | settings(arm) for arm in (base, new))
+        for name in [name for name in before if name in after and name not in OF_THE_MACHINE]:
+            is_optional = name in WORK or name in OFTEN_UNKNOWN
+            if text := _difference(name, before[name], after[name], unknown=is_optional):
+                found.append(f"{WORK.get(name, 'the settings differ')}: {text}")
+        if bool(base.emulated) != bool(new.emulated):
+            where, why = ("BASE" if base.emulated else "NEW"), (base.emulated or new.emulated).replace(";", ", ")
+            never = "such times are never compared with real ones"
+            found.append(f"only in {where} is the hardware emulated ({why}): {never}")
+    return tuple(_counted(found))
 
 
 def warnings(both: Sequence[tuple[Arm, Arm]], machines: tuple[Machine, Machine]) -> tuple[Difference, ...]:
     """Return what else differs: machine, versions, and what could not be checked."""
-    found = [*_machines(machines), *_unrecorded(both)]
+    found = [*_machines(machines), *(Difference("note", text) for text in _unrecorded(both))]
     if not all(machines):
-        found += [Difference("versions", line) for name in VERSIONS for line in _seen(name, both)]
-    if not any(difference.kind == "machine" for difference in found):
-        found += [Difference("machine", line) for line in _seen("device_name", both)]
-    lines = _counted(
-        _difference(name, base.known(name), new.known(name)) for name in OF_THE_MACHINE for base, new in both
-    )
-    return tuple(dict.fromkeys([*found, *(Difference("machine", line) for line in lines)]))
-
-
-def _settings(both: Sequence[tuple[Arm, Arm]]) -> Iterator[str]:
-    for base, new in both:
-        before, after = settings(base), settings(new)
-        for name in before:
-            if name not in after or name in OF_THE_MACHINE:
-                continue
-            if name in OFTEN_UNKNOWN and None in (before[name], after[name]):
-                continue
-            yield _difference(name, before[name], after[name], unknown=False)
-
-
-def _emulated(base: Arm, new: Arm) -> str:
-    if bool(base.emulated) == bool(new.emulated):
-        return ""
-    where, arm = ("BASE", base) if base.emulated else ("NEW", new)
-    why = arm.emulated.replace(";", ", ")
-    return f"only in {where} is the hardware emulated ({why}): such times are never compared with real ones"
+        found += [Difference("versions", text) for name in VERSIONS if (text := _seen(name, both))]
+    is_machine_alike = not any(difference.kind == "machine" for difference in found)
+    if is_machine_alike and (text := _seen("device_name", both)):
+        found.append(Difference("machine", text))
+    lines = [_difference(name, base.get(name), new.get(name)) for name in OF_THE_MACHINE for base, new in both]
+    return (*found, *(Difference("machine", text) for text in _counted(lines)))
 
 
 def _machines(machines: tuple[Machine, Machine]) -> Iterator[Difference]:
     base, new = machines
     if not base or not new:
-        which = "BASE and NEW" if not base and not new else ("NEW" if base else "BASE")
+        which = " and ".join(name for name, machine in (("BASE", base), ("NEW", new)) if not machine)
         yield Difference("machine", f"what machine {which} ran on is not known: there is no machine.json")
         return
     for line in differences(dict(base), dict(new)):
         yield Difference("versions" if line.startswith(_SOFTWARE) else "machine", one_line(line))
-    before, after = _part(base, "environment"), _part(new, "environment")
-    for name in sorted(before.keys() | after.keys()):
-        if before.get(name, "") != after.get(name, ""):
-            was, is_now = (f"{found[name]}" if name in found else "unset" for found in (before, after))
-            yield Difference("machine", one_line(f"environment variable {name}: was {was}, is {is_now}"))
-    commits = [_part(_part(machine, "software"), "dlbench").get("commit") for machine in machines]
-    if text := _difference("commit of dlbench", *commits):
+    variables = [found if isinstance(found := machine.get("environment"), Mapping) else {} for machine in machines]
+    for name in sorted({*variables[0], *variables[1]}):
+        was, is_now = (found.get(name, "") for found in variables)
+        if was != is_now:
+            text = f"environment variable {name}: was {was or 'unset'}, is {is_now or 'unset'}"
+            yield Difference("machine", one_line(text))
+    if text := _difference("commit of dlbench", *(found_in(one, "software", "dlbench", "commit") for one in machines)):
         yield Difference("note", text)
 
 
-def _unrecorded(both: Sequence[tuple[Arm, Arm]]) -> Iterator[Difference]:
-    """Yield options that one study records and the other does not, with a value: they may differ."""
+def _unrecorded(both: Sequence[tuple[Arm, Arm]]) -> Iterator[str]:
+    """Say which options one study records and the other does not, with a value: they may differ."""
     sides = [(base, new, "BASE") for base, new in both] + [(new, base, "NEW") for base, new in both]
-    lines = [
-        f"{name} is {_shown(ours.known(name))} in {where} and not recorded in the other"
+    yield from _counted(
+        one_line(f"{name} is {_shown(ours.get(name))} in {where} and not recorded in the other")
         for ours, theirs, where in sides
-        for name in sorted(set(option_columns(ours.first)) - set(option_columns(theirs.first)))
-        if ours.known(name) is not None
-    ]
-    yield from (Difference("note", one_line(line)) for line in _counted(lines))
-    unknown = sum(base.known("dataset_checksum") is None or new.known("dataset_checksum") is None for base, new in both)
-    if unknown:
-        text = f"whether {counted(unknown, 'arm')} read the same data is not known: a checksum is missing"
-        yield Difference("note", text)
-
-
-def _seen(column: str, both: Sequence[tuple[Arm, Arm]]) -> Iterator[str]:
-    """Yield what rows of the two studies say in a column, where both say something and not the same."""
-    was, is_now = (
-        sorted({str(row[column]) for pair in both for row in pair[side].rows if row.get(column) is not None})
-        for side in (0, 1)
+        for name in sorted({*option_columns(ours.columns)} - {*theirs.columns})
+        if ours.get(name) is not None
     )
-    if column == "device_name" and not all(_FAMILY in name for name in (*was, *is_now)):
+    if unknown := sum(None in (base.get("dataset_checksum"), new.get("dataset_checksum")) for base, new in both):
+        yield f"whether {counted(unknown, 'arm')} read the same data is not known: a checksum is missing"
+
+
+def _seen(column: str, both: Sequence[tuple[Arm, Arm]]) -> str:
+    """Say what rows of the two studies have in a column, where both have something and not the same."""
+    seen = [
+        {str(row[column]) for pair in both for row in pair[side].rows if row.get(column) is not None} for side in (0, 1)
+    ]
+    if column == "device_name" and not all(_FAMILY in name for names in seen for name in names):
         # Early versions record the name alone.
-        was, is_now = (sorted({name.partition(_FAMILY)[0] for name in names}) for names in (was, is_now))
-    if was and is_now and was != is_now:
-        yield one_line(f"{column}: was {' and '.join(was)}, is {' and '.join(is_now)}")
+        seen = [{name.partition(_FAMILY)[0] for name in names} for names in seen]
+    if not all(seen) or seen[0] == seen[1]:
+        return ""
+    was, is_now = (" and ".join(sorted(names)) for names in seen)
+    return one_line(f"{column}: was {was}, is {is_now}")
 
 
 def _difference(name: str, was: Any, is_now: Any, *, unknown: bool = True) -> str:
@@ -149,8 +132,3 @@ def _counted(lines: Iterable[str]) -> list[str]:
     """Return each line once, with the number of arms it is true of where they are several."""
     times = Counter(filter(None, lines))
     return [f"{line} (in {count} arms)" if count > 1 else line for line, count in times.items()]
-
-
-def _part(found: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    part = found.get(key)
-    return part if isinstance(part, Mapping) else {}

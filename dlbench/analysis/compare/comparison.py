@@ -6,31 +6,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.compare.comparability import Difference, refusals, warnings
 from dlbench.analysis.compare.matching import Pair, matched
 from dlbench.analysis.formatting import counted, one_line
-from dlbench.analysis.judge import LEAST_REPEATS, Judgement, Values, Verdict, judge_pairs
+from dlbench.analysis.judge import Judgement, Verdict, judge_pairs
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
-from dlbench.scenario.metrics import BUILT_IN, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric
-
-if TYPE_CHECKING:
-    import pandas as pd
-
+from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric
 
 # Differences of times and rates within this share are those between the steps of one run.
 NOISE = 0.02
 # By what studies are compared, beside the metrics that their scenarios declare.
-COMPARED = (
-    RATE,
-    TRAIN_TIME,
-    BUILT_IN["validation_accuracy"],
-    BUILT_IN["validation_mean_squared_error"],
-    BUILT_IN["validation_loss"],
-    TIME_TO_TARGET,
-)
+COMPARED = (RATE, TRAIN_TIME, *(BUILT_IN[name] for name in QUALITY), TIME_TO_TARGET)
 
 
 class ChangeKind(StrEnum):
@@ -110,19 +99,14 @@ class Comparison:
         )
 
     @property
-    def family(self) -> int:
-        """Number of comparisons that were tested together."""
-        return max((change.judgement.family for change in self.changes if change.judgement), default=0)
-
-    @property
     def can_show_anything(self) -> bool:
         """Whether any metric has so many repeats that a difference could have been seen."""
         return any(change.metric and change.kind is not ChangeKind.TOO_FEW for change in self.changes)
 
 
 def compare(
-    base: "pd.DataFrame",
-    new: "pd.DataFrame",
+    base: Sequence[Arm],
+    new: Sequence[Arm],
     noise: float = NOISE,
     *,
     machines: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {}),
@@ -133,7 +117,7 @@ def compare(
     All metrics of all arms are one family: p-values are corrected for all of them together (Holm).
 
     Args:
-        base: The last attempt of each run of the base: columns of `runs.csv`.
+        base: All arms of the base, also those without a completed run.
         new: The same of the new study.
         noise: The smallest share of times, rates and losses that matters.
         machines: The two `machine.json`; empty where one is not known.
@@ -141,60 +125,43 @@ def compare(
     """
     metrics = [replace(one, margin=noise) if one.is_share else one for one in (*COMPARED, *declared)]
     pairs = matched(base, new)
-    both = [(pair.base, pair.new) for pair in pairs if pair.base is not None and pair.new is not None]
-    names = (_study(base), _study(new))
-    noted = (*warnings(both, machines), *_unequal(both, metrics))
-    if refused := refusals(both):
-        return Comparison(*names, noise, refused=refused, warnings=noted)
-    return Comparison(*names, noise, changes=tuple(_changes(pairs, metrics)), warnings=noted)
-
-
-def _study(runs: "pd.DataFrame") -> str:
-    known = runs["study"].dropna()
-    return one_line(known.iloc[0]) if len(known) else ""
+    both = [(ours, theirs) for ours, theirs in pairs if ours and theirs]
+    base_name, new_name = (one_line(arms[0].study or "") for arms in (base, new))
+    refused = refusals(both)
+    changes = () if refused else tuple(_changes(pairs, metrics))
+    noted = (*warnings(both, machines), *(Difference("note", text) for text in _unequal(both, metrics)))
+    return Comparison(base_name, new_name, noise, changes, refused, noted)
 
 
 def _changes(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> Iterator[Change]:
-    cases = {
-        (pair, metric): (new, base, metric)
-        for pair in pairs
-        if pair.base is not None and pair.new is not None
-        for metric in metrics
-        if (new := pair.new.comparable(metric.column)) and (base := pair.base.comparable(metric.column))
-    }
-    # Scores of one seed belong together, times of two days do not.
-    unpaired = [
-        (new, base if metric.is_score else {("base", *repeat): value for repeat, value in base.items()}, metric)
-        for new, base, metric in cases.values()
-    ]
-    judged = dict(zip(cases, judge_pairs(unpaired), strict=True))
-    for pair in pairs:
+    changes, cases = [], []
+    for ours, theirs in pairs:
+        label = next(arm.label for arm in (theirs, ours) if arm)
+        base_runs, new_runs = ((arm.n, len(arm.rows)) if arm else (0, 0) for arm in (ours, theirs))
+        of_arm = Change(label, "", _of_arm(ours, theirs), base_runs, new_runs)
         for metric in metrics:
-            if (pair, metric) in cases:
-                yield _change(pair, *cases[pair, metric], judged[pair, metric])
-        if (kind := _of_arm(pair)) is not None:
-            yield Change(pair.label, "", kind, _runs(pair.base), _runs(pair.new))
+            base, new = (arm.comparable(metric.column) if arm else {} for arm in (ours, theirs))
+            if base and new:
+                # Scores of one seed belong together, times of two days do not.
+                unpaired = base if metric.is_score else {("base", *repeat): value for repeat, value in base.items()}
+                cases.append((new, unpaired, metric))
+                changes.append(_measured(of_arm, list(base.values()), list(new.values()), metric))
+        changes.append(of_arm)
+    judgements = iter(judge_pairs(cases))
+    for change in changes:
+        if change.metric:
+            judgement = next(judgements)
+            yield replace(change, kind=_kind(judgement), judgement=judgement)
+        elif change.kind is not ChangeKind.KEEPS:
+            yield change
 
 
-def _change(pair: Pair, new: Values, base: Values, metric: Metric, judgement: Judgement) -> Change:
-    before, after = tuple(base.values()), tuple(new.values())
-    kind = ChangeKind.TOO_FEW if min(len(before), len(after)) < LEAST_REPEATS else ChangeKind.CANNOT_BE_TOLD
-    if judgement.verdict is Verdict.LOSES:
-        kind = ChangeKind.WORSE
-    elif judgement.verdict is Verdict.KEEPS:
-        kind = ChangeKind.BETTER if judgement.is_better else ChangeKind.KEEPS
-    return Change(
-        arm=pair.label,
-        metric=metric.column,
-        kind=kind,
-        base_runs=_runs(pair.base),
-        new_runs=_runs(pair.new),
-        base=_interval(before),
-        new=_interval(after),
-        ratio=_ratio(after, before),
-        judgement=judgement,
-        worsening=_worsening(median(before), median(after), lower=not metric.is_higher_better),
-    )
+def _measured(of_arm: Change, base: Sequence[float], new: Sequence[float], metric: Metric) -> Change:
+    """Return what is known of one metric of an arm before it is judged."""
+    before, after = map(_interval, (base, new))
+    ratio = ratio_interval(new, base) if min(base) > 0 and all(map(math.isfinite, (*base, *new))) else None
+    worsening = _worsening(before.value, after.value, metric)
+    return replace(of_arm, metric=metric.column, base=before, new=after, ratio=ratio, worsening=worsening)
 
 
 def _interval(values: Sequence[float]) -> Interval:
@@ -203,57 +170,44 @@ def _interval(values: Sequence[float]) -> Interval:
     return Interval(median(values), None, None, len(values), None)
 
 
-def _ratio(new: Sequence[float], base: Sequence[float]) -> Interval | None:
-    if min(base) <= 0 or not all(map(math.isfinite, (*new, *base))):
-        return None
-    return ratio_interval(new, base)
+def _kind(judgement: Judgement) -> ChangeKind:
+    if judgement.verdict is Verdict.OPEN:
+        return ChangeKind.TOO_FEW if judgement.p is None else ChangeKind.CANNOT_BE_TOLD
+    if judgement.verdict is Verdict.LOSES:
+        return ChangeKind.WORSE
+    return ChangeKind.BETTER if judgement.is_better else ChangeKind.KEEPS
 
 
-def _worsening(base: float, new: float, *, lower: bool) -> float:
+def _worsening(base: float, new: float, metric: Metric) -> float:
     """Return by which share of the base's median the new one is worse; negative where it is better."""
-    more = new - base if lower else base - new
-    if base == new or more == 0:
+    if base == new:
         return 0.0
-    if math.isinf(base) or base == 0:
-        return -1.0 if math.isinf(base) else math.copysign(math.inf, more)
-    return more / abs(base)
+    if math.isinf(base):
+        return -1.0
+    more = base - new if metric.is_higher_better else new - base
+    return more / abs(base) if base else math.copysign(math.inf, more)
 
 
-def _of_arm(pair: Pair) -> ChangeKind | None:
-    if pair.base is None:
-        return ChangeKind.ONLY_IN_NEW
-    if pair.new is None:
-        return ChangeKind.ONLY_IN_BASE
-    before, after = bool(pair.base.completed), bool(pair.new.completed)
-    if before == after:
-        return None
-    return ChangeKind.NOW_FAILS if before else ChangeKind.NO_LONGER_FAILS
+def _of_arm(base: Arm | None, new: Arm | None) -> ChangeKind:
+    if base is None or new is None:
+        return ChangeKind.ONLY_IN_NEW if base is None else ChangeKind.ONLY_IN_BASE
+    if bool(base.n) == bool(new.n):
+        return ChangeKind.KEEPS
+    return ChangeKind.NOW_FAILS if base.n else ChangeKind.NO_LONGER_FAILS
 
 
-def _runs(arm: Arm | None) -> tuple[int, int]:
-    return (0, 0) if arm is None else (arm.n, len(arm.rows))
-
-
-def _unequal(both: Sequence[tuple[Arm, Arm]], metrics: Sequence[Metric]) -> Iterator[Difference]:
-    """Yield in what arms are not whole: some of their runs failed, or one study lacks a metric that the other has."""
+def _unequal(both: Sequence[tuple[Arm, Arm]], metrics: Sequence[Metric]) -> Iterator[str]:
+    """Say in what arms are not whole: some of their runs failed, or one study lacks a metric that the other has."""
     lacking: Counter[str] = Counter()
     for base, new in both:
-        if text := _failures(base, new):
-            yield Difference("note", f"{new.label}: {text}")
+        failed, again = (len(arm.rows) - arm.n for arm in (base, new))
+        if not base.n and not new.n:
+            yield f"{new.label}: no run completed in either study"
+        elif failed or again:
+            runs = counted(len(base.rows), "run")
+            yield f"{new.label}: {failed} of {runs} failed in BASE, {again} of {len(new.rows)} in NEW"
         if base.n and new.n:
-            lacking.update(
-                column
-                for column in (metric.column for metric in metrics)
-                if bool(base.comparable(column)) != bool(new.comparable(column))
-            )
+            columns = [metric.column for metric in metrics]
+            lacking.update(name for name in columns if bool(base.comparable(name)) != bool(new.comparable(name)))
     for column, count in lacking.items():
-        yield Difference("note", f"{column} of {counted(count, 'arm')} is known in one study alone: it is not compared")
-
-
-def _failures(base: Arm, new: Arm) -> str:
-    if not base.n and not new.n:
-        return "no run completed in either study"
-    failed = [len(arm.rows) - arm.n for arm in (base, new)]
-    if not any(failed):
-        return ""
-    return f"{failed[0]} of {counted(len(base.rows), 'run')} failed in BASE, {failed[1]} of {len(new.rows)} in NEW"
+        yield f"{column} of {counted(count, 'arm')} is known in one study alone: it is not compared"

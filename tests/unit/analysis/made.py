@@ -6,12 +6,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from dlbench.analysis.groups import with_placement
+from dlbench.analysis.arms import Arm, arms, records
 from dlbench.records.columns import names
 from dlbench.records.tables import read_table, write_table
-from dlbench.scenario.run_spec import arm_name
 
 SETTINGS: dict[str, Any] = {
     "study": "made-1", "attempt": 1, "schema_version": 1, "model": "mlp", "dataset": "digits",
@@ -76,12 +74,11 @@ def failed(name: str, count: int, status: str = "failed", **values: Any) -> list
     return arm(name, {"status": [status] * count}, reason="worker 0: ValueError: no", **values)
 
 
-def table(*arms: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return the runs of arms as a report has them: the last attempts, with `arm` and `placement`."""
-    rows = [row for own in arms for row in own]
+def read(*rows_of_arms: Iterable[Mapping[str, Any]]) -> list[Arm]:
+    """Return arms as a report has them: read from a file."""
+    rows = [row for own in rows_of_arms for row in own]
     extra = sorted({name for row in rows for name in row if name not in names("runs")})
     with TemporaryDirectory() as folder:
         path = Path(folder) / "runs.csv"
         write_table(path, "runs", rows, extra)
-        found = read_table(path)
-    return with_placement(found.assign(arm=found["run_id"].map(arm_name).astype("string")))
+        return arms(records(read_table(path)))

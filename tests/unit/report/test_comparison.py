@@ -8,7 +8,7 @@ import pytest
 from dlbench.analysis.compare.comparison import compare
 from dlbench.cli.tables import plain
 from dlbench.report import comparison
-from tests.unit.analysis.made import arm, failed, noisy, table
+from tests.unit.analysis.made import arm, failed, noisy, read
 
 HOSTILE = "<script>alert(1)</script>|\n`code` $x_1$ *b* _i_ [l](http://a) @team #12 학습 &amp; \\"
 
@@ -19,8 +19,8 @@ def measured(name: str, seconds: float, seed: int, count: int = 8, **values) -> 
 
 
 def slower():
-    base = table(measured("a", 9.0, 1, label="batch_size=8"), measured("b", 5.0, 2, batch_size=64, label=HOSTILE))
-    new = table(measured("a", 11.0, 3, label="batch_size=8"), measured("b", 5.0, 4, batch_size=64, label=HOSTILE))
+    base = read(measured("a", 9.0, 1, label="batch_size=8"), measured("b", 5.0, 2, batch_size=64, label=HOSTILE))
+    new = read(measured("a", 11.0, 3, label="batch_size=8"), measured("b", 5.0, 4, batch_size=64, label=HOSTILE))
     return compare(base, new)
 
 
@@ -58,7 +58,7 @@ def test_hostile_labels_are_text():
 
 
 def test_refused_studies_have_the_reasons_and_no_table():
-    found = compare(table(measured("a", 9.0, 1)), table(measured("a", 9.0, 2, epochs=9, dataset_checksum="<b>")))
+    found = compare(read(measured("a", 9.0, 1)), read(measured("a", 9.0, 2, epochs=9, dataset_checksum="<b>")))
     text = comparison.markdown(found)
     assert text.startswith("**dlbench: not comparable**")
     assert "- the data differ: dataset\\_checksum" in text or "- the data differ: dataset_checksum" in text
@@ -68,14 +68,14 @@ def test_refused_studies_have_the_reasons_and_no_table():
 
 
 def test_other_machines_are_said_in_the_open():
-    runs = table(measured("a", 9.0, 1))
+    runs = read(measured("a", 9.0, 1))
     text = outside(comparison.markdown(compare(runs, runs)))
     assert "The machines differ or are unknown and may explain the changes." in text
 
 
 def test_long_comparisons_fit_into_a_comment():
     arms = [measured(f"a{n}", 9.0, n, 4, batch_size=n, label=f"{HOSTILE} {n} " + "x" * 90) for n in range(1, 201)]
-    runs = table(*arms)
+    runs = read(*arms)
     text = comparison.markdown(compare(runs, runs))
     assert len(text) < 65_536
     assert "and 250 more, which `--format csv` has." in text
@@ -92,10 +92,8 @@ def test_plain_text_is_a_table_with_the_verdict_above():
 
 
 def test_the_worst_is_first():
-    base = table(*(measured(name, 9.0, seed, batch_size=seed) for seed, name in enumerate("abc", start=1)))
-    new = table(
-        measured("a", 10.0, 4, batch_size=1), measured("b", 15.0, 5, batch_size=2), failed("c", 8, batch_size=3)
-    )
+    base = read(*(measured(name, 9.0, seed, batch_size=seed) for seed, name in enumerate("abc", start=1)))
+    new = read(measured("a", 10.0, 4, batch_size=1), measured("b", 15.0, 5, batch_size=2), failed("c", 8, batch_size=3))
     arms = [
         line.split()[3] for line in comparison.text(compare(base, new), plain).splitlines() if line.startswith("worse")
     ]
@@ -116,7 +114,7 @@ def test_csv_has_every_change_with_whole_numbers():
 
 
 def test_what_is_not_known_is_an_empty_cell():
-    found = compare(table(measured("a", 9.0, 1), measured("b", 9.0, 2, batch_size=8)), table(measured("a", 9.0, 1)))
+    found = compare(read(measured("a", 9.0, 1), measured("b", 9.0, 2, batch_size=8)), read(measured("a", 9.0, 1)))
     (row,) = [
         row for row in csv_module.DictReader(io.StringIO(comparison.csv(found))) if row["verdict"] == "only in base"
     ]
@@ -125,8 +123,8 @@ def test_what_is_not_known_is_an_empty_cell():
 
 def test_a_target_that_nobody_reached_is_said():
     common = {"target_metric": "validation_accuracy", "target_value": 0.9}
-    base = table(arm("a", {"time_to_target_s": noisy(5.0, 8, 1)}, **common))
-    new = table(arm("a", {"time_to_target_s": [None] * 8, "train_time_s": noisy(9.0, 8, 2)}, **common))
+    base = read(arm("a", {"time_to_target_s": noisy(5.0, 8, 1)}, **common))
+    new = read(arm("a", {"time_to_target_s": [None] * 8, "train_time_s": noisy(9.0, 8, 2)}, **common))
     found = compare(base, new)
     assert "not reached" in comparison.text(found, plain)
     assert "inf" not in comparison.csv(found)
@@ -134,11 +132,11 @@ def test_a_target_that_nobody_reached_is_said():
 
 
 def test_nothing_in_common_to_measure():
-    found = compare(table(failed("a", 2)), table(failed("a", 2)))
+    found = compare(read(failed("a", 2)), read(failed("a", 2)))
     assert comparison.headline(found) == "nothing to compare: no number is known in both studies"
     assert "no run completed in either study" in comparison.text(found, plain)
 
 
 def test_few_repeats_say_how_many_are_needed():
-    found = compare(table(measured("a", 9.0, 1, 2)), table(measured("a", 9.0, 2, 2)))
+    found = compare(read(measured("a", 9.0, 1, 2)), read(measured("a", 9.0, 2, 2)))
     assert "2 numbers cannot be significant with so few repeats: 3 of each arm" in comparison.text(found, plain)

@@ -13,7 +13,7 @@ from dlbench.analysis.answer.recommend import StudyPlace, recommend
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.goal import Goal
 from dlbench.scenario.metrics import MetricDeclaration, declared
-from tests.unit.analysis.made import ALONE, arm, failed, noisy, table
+from tests.unit.analysis.made import ALONE, arm, failed, noisy, read
 
 TARGET = {"target_metric": "validation_accuracy", "target_value": 0.7}
 PLACE = {"made-1": StudyPlace(Path("studies/made-1"))}
@@ -35,7 +35,7 @@ def trained(
 
 
 def answer(*arms: Iterable[Mapping[str, Any]], wanted: Wanted | None = None, **options: Any) -> Answer:
-    found = recommend(table(*arms), wanted or Wanted(), PLACE, **options)
+    found = recommend(read(*arms), wanted or Wanted(), PLACE, **options)
     assert len(found) == 1
     return found[0]
 
@@ -134,7 +134,7 @@ def test_conditions_are_never_advised_and_never_compared() -> None:
         for workers, seconds in ((2, 5.0), (4, 3.0))
         for slow in (0, 1)
     ]  # fmt: skip
-    found = recommend(table(*arms), Wanted(), PLACE)
+    found = recommend(read(*arms), Wanted(), PLACE)
     assert [(one.condition, one.use and one.use.settings["workers"]) for one in found] == [
         ("no straggler", 4), ("one straggler", 4),
     ]  # fmt: skip
@@ -142,7 +142,7 @@ def test_conditions_are_never_advised_and_never_compared() -> None:
 
 
 def test_a_declared_condition_is_one() -> None:
-    found = recommend(table(SLOW, FAST), Wanted(), given=("batch_size",))
+    found = recommend(read(SLOW, FAST), Wanted(), given=("batch_size",))
     assert [one.condition for one in found] == ["batch 8", "batch 16"]
 
 
@@ -184,7 +184,7 @@ def test_one_repeat_recommends_nothing_and_names_the_command_that_would_tell() -
 
 def test_nothing_is_recommended_while_runs_are_missing() -> None:
     place = {"made-1": StudyPlace(Path("studies/made-1"), missing=3)}
-    (found,) = recommend(table(SLOW, FAST), Wanted(), place)
+    (found,) = recommend(read(SLOW, FAST), Wanted(), place)
     assert (found.use, found.missing) == (None, 3)
     assert lines(found)[0] == ("none", "no answer yet: 3 runs to be made")
     assert found.next is not None

@@ -1,12 +1,12 @@
 """Claims, curves and runs as two published studies might have measured them, and the same shuffled."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from dlbench.analysis.arms import Row
 from dlbench.analysis.claims.claim_tests import Curve
 from dlbench.scenario.claims import NEEDED, Claim, Shape
 from dlbench.scenario.reference import read
@@ -20,7 +20,7 @@ SIZES = (8, 16, 32, 64, 128, 256)
 VALUES = {"of": "train_accuracy", "series": "out", "than": "up", "beyond": 4.0, "most": 0.05}
 
 # Returns runs in which x has no effect.
-Shuffle = Callable[[pd.DataFrame, np.random.Generator], pd.DataFrame]
+Shuffle = Callable[[Sequence[Row], np.random.Generator], list[Row]]
 
 
 def claim(shape: Shape, column: str = "train_time_s", **values: object) -> Claim:
@@ -94,20 +94,29 @@ def four_families(n: int = 3) -> list[dict[str, Any]]:
     ]
 
 
-def shuffled_rows(runs: pd.DataFrame, generator: np.random.Generator) -> pd.DataFrame:
+def shuffled_rows(runs: Sequence[Row], generator: np.random.Generator) -> list[Row]:
     """Return runs whose measured columns change places together."""
-    order = generator.permutation(len(runs))
-    return runs.assign(**{column: runs[column].to_numpy()[order] for column in COLUMNS})
+    return _moved(runs, COLUMNS, generator.permutation(len(runs)))
 
 
-def shuffled_columns(runs: pd.DataFrame, generator: np.random.Generator) -> pd.DataFrame:
+def shuffled_columns(runs: Sequence[Row], generator: np.random.Generator) -> list[Row]:
     """Return runs whose measured columns change places, each by itself."""
-    return runs.assign(**{column: runs[column].to_numpy()[generator.permutation(len(runs))] for column in COLUMNS})
+    found = list(runs)
+    for column in COLUMNS:
+        found = _moved(found, [column], generator.permutation(len(runs)))
+    return found
 
 
-def shuffled_places(runs: pd.DataFrame, generator: np.random.Generator) -> pd.DataFrame:
+def shuffled_places(runs: Sequence[Row], generator: np.random.Generator) -> list[Row]:
     """Return runs whose numbers of workers change places within each mode."""
-    shuffled = runs.copy()
-    for _, rows in runs.groupby("mode"):
-        shuffled.loc[rows.index, "workers"] = generator.permutation(rows["workers"].to_numpy())
-    return shuffled
+    modes = dict.fromkeys(row["mode"] for row in runs)
+    each = [[row for row in runs if row["mode"] == mode] for mode in modes]
+    return [row for own in each for row in _moved(own, ["workers"], generator.permutation(len(own)))]
+
+
+def _moved(runs: Sequence[Row], columns: Sequence[str], order: Iterable[int]) -> list[Row]:
+    """Return runs with the values that other runs have in some columns."""
+    return [
+        {**row, **{column: runs[place].get(column) for column in columns}}
+        for row, place in zip(runs, order, strict=True)
+    ]

@@ -1,15 +1,16 @@
 """Claims on rows: published numbers have their shapes, shuffled rows hold nothing, and what is missing is said."""
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy.stats import binom
 
-from dlbench.analysis.claims.claim_check import ClaimCheck, ClaimState, check_claims, families
-from dlbench.report.data import RUN
+from dlbench.analysis.arms import Arm, arms
+from dlbench.analysis.claims.claim_check import ClaimCheck, check_claims, families
+from dlbench.analysis.claims.claim_tests import ClaimState
 from dlbench.scenario.claims import Shape
 from dlbench.scenario.reference import parse
 from tests.unit.analysis.claims.made import (
@@ -30,7 +31,7 @@ def states(found: tuple[ClaimCheck, ...]) -> dict[Shape, ClaimState]:
 
 
 def test_published_numbers_have_their_shapes_and_say_nothing_of_noise(tmp_path: Path) -> None:
-    def runs(*factors: float) -> pd.DataFrame:
+    def runs(*factors: float) -> Sequence[Arm]:
         rows = [
             run(
                 batch_size=int(row.place),
@@ -41,7 +42,7 @@ def test_published_numbers_have_their_shapes_and_say_nothing_of_noise(tmp_path: 
             for row in BATCH.rows
             for repeat, factor in enumerate(factors)
         ]
-        return report_data(*rows, tmp_path=tmp_path).runs
+        return report_data(*rows, tmp_path=tmp_path).arms
 
     claims = [claim.claim for claim in BATCH.claims]
     assert states(check_claims(runs(0.999, 1.0, 1.001), BATCH)) == dict.fromkeys(claims, ClaimState.HOLDS)
@@ -58,20 +59,20 @@ def test_the_study_of_2018_has_its_shapes_and_lacks_repeats(tmp_path: Path) -> N
     ]
     for row in rows:
         row["train_accuracy"] = None
-    found = check_claims(report_data(*rows, tmp_path=tmp_path).runs, WORKERS)
+    found = check_claims(report_data(*rows, tmp_path=tmp_path).arms, WORKERS)
     why = {one.claim.claim: one.verdict.why for one in found}
     assert "no completed run beyond 4" in why[Shape.OVERTAKES]
     assert "no completed run has train_accuracy" in why[Shape.SLIGHTLY_BETTER]
     holding = [shape for shape, state in states(found).items() if state is ClaimState.HOLDS]
     assert holding == [Shape.FALLS, Shape.STARTS_BEHIND, Shape.CLOSES_IN]
-    alone = check_claims(report_data(*rows[::3], tmp_path=tmp_path).runs, WORKERS)
+    alone = check_claims(report_data(*rows[::3], tmp_path=tmp_path).arms, WORKERS)
     assert set(states(alone).values()) == {ClaimState.CANNOT_BE_TOLD}
 
 
 def test_repeats_of_both_studies_hold_their_claims(tmp_path: Path) -> None:
-    found = check_claims(report_data(*batch_rows(), tmp_path=tmp_path).runs, BATCH)
+    found = check_claims(report_data(*batch_rows(), tmp_path=tmp_path).arms, BATCH)
     assert set(states(found).values()) == {ClaimState.HOLDS}
-    found = check_claims(report_data(*worker_rows(more=(8,)), tmp_path=tmp_path).runs, WORKERS)
+    found = check_claims(report_data(*worker_rows(more=(8,)), tmp_path=tmp_path).arms, WORKERS)
     assert set(states(found).values()) == {ClaimState.HOLDS}
 
 
@@ -82,7 +83,7 @@ def test_another_shape_does_not_hold(tmp_path: Path) -> None:
     ]
     for row in rows:
         row["train_accuracy"] = 0.9 - 0.05 * np.log2(row["batch_size"]) + 0.001 * row["repeat"]
-    found = states(check_claims(report_data(*rows, tmp_path=tmp_path).runs, BATCH))
+    found = states(check_claims(report_data(*rows, tmp_path=tmp_path).arms, BATCH))
     assert found[Shape.FALLS] is ClaimState.DOES_NOT_HOLD
     assert found[Shape.GAINS_SHRINK] is ClaimState.DOES_NOT_HOLD
     assert found[Shape.RISES_AND_FALLS] is ClaimState.DOES_NOT_HOLD
@@ -101,7 +102,7 @@ def test_shuffled_runs_hold_hardly_anything(tmp_path: Path) -> None:
     ):
         runs = report_data(*rows, tmp_path=tmp_path).runs
         for _ in range(shuffles):
-            found = check_claims(shuffle(runs, generator), reference)
+            found = check_claims(arms(shuffle(runs, generator)), reference)
             # Other places of x leave the level of two series as it is.
             by_chance = [one for one in found if one.claim.claim is not Shape.STARTS_BEHIND]
             hits.update({one.verdict.state for one in by_chance})
@@ -112,7 +113,7 @@ def test_shuffled_runs_hold_hardly_anything(tmp_path: Path) -> None:
 
 def test_several_families_share_the_level(tmp_path: Path) -> None:
     """With four variants of the matrix there are four times as many claims, and Holm's correction is over all."""
-    runs = report_data(*four_families(5), tmp_path=tmp_path).runs
+    runs = report_data(*four_families(5), tmp_path=tmp_path).arms
     assert len(list(families(runs, BATCH))) == 4
     found = check_claims(runs, BATCH)
     assert set(states(found).values()) == {ClaimState.HOLDS}
@@ -121,7 +122,7 @@ def test_several_families_share_the_level(tmp_path: Path) -> None:
 
 def test_families_are_what_follows_from_no_place_and_series(tmp_path: Path) -> None:
     rows = [*batch_rows(1), *batch_rows(1, learning_rate_scale="linear"), *base_line(2, batch_size=8)]
-    found = report_data(*rows, tmp_path=tmp_path).runs
+    found = report_data(*rows, tmp_path=tmp_path).arms
     assert [(name, len(runs)) for name, _, runs in families(found, BATCH)] == [
         ("learning_rate_scale=linear", 6),
         ("learning_rate_scale=none", 6),
@@ -130,7 +131,7 @@ def test_families_are_what_follows_from_no_place_and_series(tmp_path: Path) -> N
 
 def test_emulated_rows_are_a_family_of_their_own_and_say_so(tmp_path: Path) -> None:
     rows = [*batch_rows(5), *batch_rows(5, emulated="oversubscribed;logical-devices", study="other")]
-    found = check_claims(report_data(*rows, tmp_path=tmp_path).runs, BATCH)
+    found = check_claims(report_data(*rows, tmp_path=tmp_path).arms, BATCH)
     assert {one.emulated for one in found} == {"", "logical-devices;oversubscribed"}
     assert len(found) == 2 * len(BATCH.claims)
     assert {one.verdict.state for one in found} == {ClaimState.HOLDS}
@@ -138,7 +139,7 @@ def test_emulated_rows_are_a_family_of_their_own_and_say_so(tmp_path: Path) -> N
 
 def test_emulated_and_real_rows_are_never_joined(tmp_path: Path) -> None:
     rows = [row | {"emulated": None if row["batch_size"] < 64 else "oversubscribed"} for row in batch_rows(3)]
-    found = check_claims(report_data(*rows, tmp_path=tmp_path).runs, BATCH)
+    found = check_claims(report_data(*rows, tmp_path=tmp_path).arms, BATCH)
     hill = [one for one in found if one.claim.claim is Shape.RISES_AND_FALLS]
     assert [one.verdict.why for one in hill] == ["it takes completed runs at 4 places or more; there are 3"] * 2
 
@@ -146,7 +147,7 @@ def test_emulated_and_real_rows_are_never_joined(tmp_path: Path) -> None:
 def test_a_place_whose_runs_all_failed_is_missing(tmp_path: Path) -> None:
     rows = list(batch_rows(3))
     failed = [run(**{**_settings(row), "status": "out-of-memory"}) if row["batch_size"] == 256 else row for row in rows]
-    found = check_claims(report_data(*failed, tmp_path=tmp_path).runs, BATCH)
+    found = check_claims(report_data(*failed, tmp_path=tmp_path).arms, BATCH)
     assert {one.verdict.state for one in found} == {ClaimState.CANNOT_BE_TOLD}
     assert "no completed run at batch_size 256 has train_time_s (3 tried)" in found[0].verdict.why
 
@@ -158,7 +159,7 @@ def _settings(row: dict[str, Any]) -> dict[str, Any]:
 def test_a_run_that_failed_is_mentioned(tmp_path: Path) -> None:
     rows = list(batch_rows(4))
     rows[0] = run(**_settings(rows[0]), status="failed")
-    found = check_claims(report_data(*rows, tmp_path=tmp_path).runs, BATCH)
+    found = check_claims(report_data(*rows, tmp_path=tmp_path).arms, BATCH)
     assert found[0].verdict.state is ClaimState.HOLDS
     assert "; 1 of 24 runs did not complete" in found[0].verdict.why
 
@@ -175,7 +176,7 @@ def test_times_of_unequal_work_are_called_so(tmp_path: Path) -> None:
             row | {"samples_seen": 10_000 * (share if row["workers"] == 4 and row["mode"] == "scale-up" else 1.0)}
             for row in worker_rows(more=(8,))
         ]
-        found = check_claims(report_data(*rows, tmp_path=tmp_path).runs, WORKERS)
+        found = check_claims(report_data(*rows, tmp_path=tmp_path).arms, WORKERS)
         said = {one.claim.series: f"of unequal work: {10_000 * share:,.0f} to 10,000" in one.verdict.why
                 for one in found if one.claim.column == column and one.claim.than is None}  # fmt: skip
         assert said["scale-up"] == is_said, (column, share)
@@ -186,28 +187,26 @@ def test_times_of_unequal_work_are_called_so(tmp_path: Path) -> None:
 
 def test_no_completed_run_tells_nothing(tmp_path: Path) -> None:
     rows = [run(batch_size=size, status="failed") for size in (8, 16, 32)]
-    found = check_claims(report_data(*rows, tmp_path=tmp_path).runs, BATCH)
+    found = check_claims(report_data(*rows, tmp_path=tmp_path).arms, BATCH)
     assert {one.verdict.state for one in found} == {ClaimState.CANNOT_BE_TOLD}
     assert "no completed run has train_time_s" in found[0].verdict.why
 
 
 def test_base_lines_alone_are_judged_by_nothing(tmp_path: Path) -> None:
-    assert check_claims(report_data(*base_line(3), tmp_path=tmp_path).runs, BATCH) == ()
+    assert check_claims(report_data(*base_line(3), tmp_path=tmp_path).arms, BATCH) == ()
 
 
 def test_a_study_of_one_mode_lacks_the_other(tmp_path: Path) -> None:
     rows = [row for row in worker_rows() if row["mode"] == "scale-up"]
     found = {
-        one.claim.claim: one.verdict.why for one in check_claims(report_data(*rows, tmp_path=tmp_path).runs, WORKERS)
+        one.claim.claim: one.verdict.why for one in check_claims(report_data(*rows, tmp_path=tmp_path).arms, WORKERS)
     }
     assert found[Shape.STARTS_BEHIND] == "there are no runs with mode scale-out"
 
 
 def test_two_studies_make_one_comparison(tmp_path: Path) -> None:
     rows = [row | {"study": row["mode"]} for row in worker_rows()]
-    runs = report_data(*rows, tmp_path=tmp_path).runs
-    assert runs[RUN].duplicated().sum() == 0
-    found = states(check_claims(runs, WORKERS))
+    found = states(check_claims(report_data(*rows, tmp_path=tmp_path).arms, WORKERS))
     assert found[Shape.STARTS_BEHIND] is ClaimState.HOLDS
     assert found[Shape.FALLS] is ClaimState.HOLDS
 
@@ -215,7 +214,7 @@ def test_two_studies_make_one_comparison(tmp_path: Path) -> None:
 def test_modes_without_common_workers_cannot_be_compared(tmp_path: Path) -> None:
     rows = [row for row in worker_rows() if (row["mode"] == "scale-up") == (row["workers"] == 1)]
     found = {
-        one.claim.claim: one.verdict.why for one in check_claims(report_data(*rows, tmp_path=tmp_path).runs, WORKERS)
+        one.claim.claim: one.verdict.why for one in check_claims(report_data(*rows, tmp_path=tmp_path).arms, WORKERS)
     }
     assert found[Shape.STARTS_BEHIND] == "both have no completed runs at the same workers"
 
@@ -223,7 +222,7 @@ def test_modes_without_common_workers_cannot_be_compared(tmp_path: Path) -> None
 def test_what_else_differs_between_the_modes_is_said(tmp_path: Path) -> None:
     own = {"scale-up": {"strategy": "mirrored", "batch_scope": "global"}, "scale-out": {"strategy": "horovod"}}
     rows = [run(**{**_whole(row), **own[row["mode"]]}) for row in worker_rows()]
-    found = check_claims(report_data(*rows, tmp_path=tmp_path).runs, WORKERS)
+    found = check_claims(report_data(*rows, tmp_path=tmp_path).arms, WORKERS)
     behind = next(one for one in found if one.claim.claim is Shape.STARTS_BEHIND)
     assert "confounded: mode is not all that differs" in behind.verdict.why
     assert "strategy" in behind.verdict.why
@@ -239,13 +238,13 @@ def _whole(row: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_reference_without_claims_is_judged_by_nothing(tmp_path: Path) -> None:
     plain = parse("# source: a\n# x: batch_size\nbatch_size,train_time_s\n8,1\n", "r.csv")
-    assert check_claims(report_data(*batch_rows(2), tmp_path=tmp_path).runs, plain) == ()
+    assert check_claims(report_data(*batch_rows(2), tmp_path=tmp_path).arms, plain) == ()
 
 
 def test_scores_of_random_numbers_are_none(tmp_path: Path) -> None:
     found = {
         one.claim.claim: one.verdict
-        for one in check_claims(report_data(*batch_rows(input="synthetic"), tmp_path=tmp_path).runs, BATCH)
+        for one in check_claims(report_data(*batch_rows(input="synthetic"), tmp_path=tmp_path).arms, BATCH)
     }
     assert found[Shape.FALLS].state is ClaimState.HOLDS
     assert found[Shape.RISES_AND_FALLS].why == "no completed run has train_accuracy"

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dlbench.analysis.compare.comparison import ChangeKind, Comparison, compare
-from tests.unit.analysis.made import ALONE, arm, failed, noisy, table, timed
+from tests.unit.analysis.made import ALONE, arm, failed, noisy, read, timed
 
 EPYC = {"cpu": {"model": "AMD EPYC", "cores": 2}, "software": {"python": "3.11.7", "libraries": {"numpy": "2.4.6"}}}
 XEON = {"cpu": {"model": "Xeon", "cores": 2}, "software": {"python": "3.12.1", "libraries": {"numpy": "2.4.6"}}}
@@ -22,7 +22,7 @@ def findings(comparison: Comparison) -> dict[tuple[str, str], str]:
 
 
 def test_a_study_is_the_same_as_itself():
-    runs = table(timed("a", 9.0, 8), timed("b", 5.0, 8, batch_size=16, seed=3))
+    runs = read(timed("a", 9.0, 8), timed("b", 5.0, 8, batch_size=16, seed=3))
     found = compare(runs, runs, machines=(EPYC, EPYC))
     assert not found.refused
     assert not found.warnings
@@ -32,8 +32,8 @@ def test_a_study_is_the_same_as_itself():
 
 def test_a_slowdown_of_a_tenth_is_found_in_throughput_and_time():
     """How often it is found, and how often in equal arms, is a matter of the judgement."""
-    base = table(*(measured(name, 9.0, place) for place, name in enumerate("abc")))
-    found = compare(base, table(measured("a", 10.0, 5), measured("b", 9.0, 6), measured("c", 9.0, 7)))
+    base = read(*(measured(name, 9.0, place) for place, name in enumerate("abc")))
+    found = compare(base, read(measured("a", 10.0, 5), measured("b", 9.0, 6), measured("c", 9.0, 7)))
     worse = {key for key, word in findings(found).items() if word == "worse"}
     assert worse == {("a", "samples_per_s"), ("a", "train_time_s")}
     assert "better" not in findings(found).values()
@@ -42,8 +42,8 @@ def test_a_slowdown_of_a_tenth_is_found_in_throughput_and_time():
 
 
 def test_better_and_worse_follow_the_metric():
-    base = table(arm("a", {"validation_loss": noisy(0.2, 8, 1), "validation_accuracy": noisy(0.8, 8, 2, 0.001)}))
-    new = table(arm("a", {"validation_loss": noisy(0.1, 8, 3), "validation_accuracy": noisy(0.7, 8, 4, 0.001)}))
+    base = read(arm("a", {"validation_loss": noisy(0.2, 8, 1), "validation_accuracy": noisy(0.8, 8, 2, 0.001)}))
+    new = read(arm("a", {"validation_loss": noisy(0.1, 8, 3), "validation_accuracy": noisy(0.7, 8, 4, 0.001)}))
     found = findings(compare(base, new))
     assert found == {("a", "validation_loss"): "better", ("a", "validation_accuracy"): "worse"}
 
@@ -54,27 +54,27 @@ def test_scores_pair_by_seed():
     scores = {"validation_loss": losses, "validation_accuracy": [1 - loss for loss in losses]}
     worse = {"validation_loss": [1.05 * loss for loss in losses], "validation_accuracy": [1 - loss for loss in losses]}
     shuffled = arm("a", worse)[::-1]
-    assert findings(compare(table(arm("a", scores)), table(shuffled)))["a", "validation_loss"] == "worse"
+    assert findings(compare(read(arm("a", scores)), read(shuffled)))["a", "validation_loss"] == "worse"
     for row in shuffled:
         row["seed"] += 100
-    assert findings(compare(table(arm("a", scores)), table(shuffled)))["a", "validation_loss"] == "cannot be told"
+    assert findings(compare(read(arm("a", scores)), read(shuffled)))["a", "validation_loss"] == "cannot be told"
 
 
 @pytest.mark.parametrize(("count", "word"), [(1, "too few repeats"), (2, "too few repeats"), (8, "cannot be told")])
 def test_few_repeats_are_not_called_equal(count, word):
-    base, new = (table(measured("a", 9.0, seed, count)) for seed in (1, 2))
+    base, new = (read(measured("a", 9.0, seed, count)) for seed in (1, 2))
     assert set(findings(compare(base, new)).values()) - {"keeps"} == {word}
     assert compare(base, new).can_show_anything is (count == 8)
 
 
 def test_arms_match_by_name_settings_and_label():
-    base = table(
+    base = read(
         measured("same", 9.0, 1, batch_size=8),
         measured("old-hash", 9.0, 2, batch_size=16, label="old label"),
         measured("old-cores", 9.0, 3, batch_size=32, label="shared label"),
         measured("gone", 9.0, 4, batch_size=64),
     )
-    new = table(
+    new = read(
         measured("same", 9.0, 5, batch_size=8),
         measured("new-hash", 9.0, 6, batch_size=16, label="new label"),
         measured("new-cores", 9.0, 7, batch_size=32, label="shared label", cores_per_worker=4.0),
@@ -89,8 +89,8 @@ def test_arms_match_by_name_settings_and_label():
 
 
 def test_arms_that_fail_now():
-    base = table(measured("a", 9.0, 1), failed("b", 8, batch_size=8), failed("c", 2, batch_size=16))
-    new = table(failed("a", 8), measured("b", 9.0, 2, batch_size=8), failed("c", 2, batch_size=16))
+    base = read(measured("a", 9.0, 1), failed("b", 8, batch_size=8), failed("c", 2, batch_size=16))
+    new = read(failed("a", 8), measured("b", 9.0, 2, batch_size=8), failed("c", 2, batch_size=16))
     found = compare(base, new)
     assert findings(found) == {("a", ""): "now fails", ("b", ""): "no longer fails"}
     assert [change.arm for change in found.regressions(10.0)] == ["label of a"]
@@ -102,7 +102,7 @@ def test_failed_runs_and_metrics_of_one_study_are_noted():
     new[0]["status"] = "stalled"
     for row in new:
         row["samples_per_s"] = None
-    found = compare(table(measured("a", 9.0, 1)), table(new), machines=(EPYC, EPYC))
+    found = compare(read(measured("a", 9.0, 1)), read(new), machines=(EPYC, EPYC))
     assert [warning.text for warning in found.warnings] == [
         "label of a: 0 of 8 runs failed in BASE, 1 of 8 in NEW",
         "samples_per_s of 1 arm is known in one study alone: it is not compared",
@@ -113,8 +113,8 @@ def test_failed_runs_and_metrics_of_one_study_are_noted():
 
 def test_a_target_that_is_no_longer_reached_is_worse():
     common = {"target_metric": "validation_accuracy", "target_value": 0.9}
-    base = table(arm("a", {"time_to_target_s": noisy(5.0, 8, 1)}, **common))
-    new = table(arm("a", {"time_to_target_s": [None] * 8, "train_time_s": noisy(9.0, 8, 2)}, **common))
+    base = read(arm("a", {"time_to_target_s": noisy(5.0, 8, 1)}, **common))
+    new = read(arm("a", {"time_to_target_s": [None] * 8, "train_time_s": noisy(9.0, 8, 2)}, **common))
     (change,) = [change for change in compare(base, new).changes if change.metric == "time_to_target_s"]
     assert (change.kind, change.worsening, change.ratio) == (ChangeKind.WORSE, math.inf, None)
     assert math.isinf(change.new.value)
@@ -134,41 +134,41 @@ def test_a_target_that_is_no_longer_reached_is_worse():
     ],
 )
 def test_other_work_is_refused(values, words):
-    found = compare(table(measured("a", 9.0, 1)), table(measured("a", 9.0, 2, **values)))
+    found = compare(read(measured("a", 9.0, 1)), read(measured("a", 9.0, 2, **values)))
     assert any(words in why for why in found.refused)
     assert not found.changes
 
 
 def test_a_refusal_counts_its_arms():
     base, new = (
-        table(*(measured(f"{name}{epochs}", 9.0, 1, epochs=epochs, label=name) for name in "ab")) for epochs in (5, 10)
+        read(*(measured(f"{name}{epochs}", 9.0, 1, epochs=epochs, label=name) for name in "ab")) for epochs in (5, 10)
     )
     assert compare(base, new).refused == ("the settings differ: epochs was 5, is 10 (in 2 arms)",)
 
 
 def test_studies_without_a_common_arm_are_refused():
-    found = compare(table(measured("a", 9.0, 1, batch_size=8)), table(measured("b", 9.0, 1)))
+    found = compare(read(measured("a", 9.0, 1, batch_size=8)), read(measured("b", 9.0, 1)))
     assert found.refused == ("they have no arm in common",)
 
 
 def test_columns_that_an_early_study_lacks_had_their_default():
-    base = table(measured("a", 9.0, 1, input=None, collectives=None, train_samples=None))
-    new = table(measured("b", 9.0, 2, nesterov=False, weight_decay=0.0, input="mapped", gradient_accumulation_steps=1))
+    base = read(measured("a", 9.0, 1, input=None, collectives=None, train_samples=None))
+    new = read(measured("b", 9.0, 2, nesterov=False, weight_decay=0.0, input="mapped", gradient_accumulation_steps=1))
     found = compare(base, new)
     assert not found.refused
     assert set(findings(found).values()) <= {"keeps", "cannot be told"}
     # What it did about samples that fill no batch is not today's default.
-    assert "remainder" in str(compare(base, table(measured("a", 9.0, 2, remainder="train"))).refused)
-    assert not compare(base, table(measured("a", 9.0, 2, remainder="drop"))).refused
+    assert "remainder" in str(compare(base, read(measured("a", 9.0, 2, remainder="train"))).refused)
+    assert not compare(base, read(measured("a", 9.0, 2, remainder="drop"))).refused
 
 
 def test_options_that_one_study_does_not_record_are_noted():
     new = measured("a", 9.0, 2, **{"model.hidden": "[16]"})
-    found = compare(table(measured("a", 9.0, 1)), table(new))
+    found = compare(read(measured("a", 9.0, 1)), read(new))
     assert any(
         warning.text == "model.hidden is [16] in NEW and not recorded in the other" for warning in found.warnings
     )
-    assert compare(table(measured("a", 9.0, 1, **{"model.hidden": "[8]"})), table(new)).refused
+    assert compare(read(measured("a", 9.0, 1, **{"model.hidden": "[8]"})), read(new)).refused
 
 
 def started(commit: str, **environment: str) -> dict[str, Any]:
@@ -194,42 +194,45 @@ NOTED = [
 
 def test_processors_of_one_name_are_told_apart():
     one, other = (measured("a", 9.0, 1, device_name=f"AMD EPYC (family 25 model {number})") for number in (1, 17))
-    (warning,) = compare(table(one), table(other), machines=(EPYC, EPYC)).warnings
+    (warning,) = compare(read(one), read(other), machines=(EPYC, EPYC)).warnings
     assert warning.text == "device_name: was AMD EPYC (family 25 model 1), is AMD EPYC (family 25 model 17)"
 
 
 @pytest.mark.parametrize(("new", "machine", "new_machine", "expected"), NOTED)
 def test_other_machines_versions_and_devices_are_noted(new, machine, new_machine, expected):
-    found = compare(table(SAME), table(new), machines=(machine, new_machine))
+    found = compare(read(SAME), read(new), machines=(machine, new_machine))
     assert not found.refused
     assert sorted(f"{warning.kind}: {warning.text}" for warning in found.warnings) == expected
 
 
 def test_random_numbers_have_no_scores():
-    runs = table(timed("a", 9.0, 8, input="synthetic"))
+    runs = read(timed("a", 9.0, 8, input="synthetic"))
     assert {change.metric for change in compare(runs, runs).changes} == {"samples_per_s", "train_time_s"}
 
 
 @pytest.mark.parametrize("value", [0.0, 1e-12, 1e12])
 def test_constant_and_extreme_values(value):
-    runs = table(arm("a", {"train_time_s": [value] * 8, "validation_loss": [value] * 8}))
+    runs = read(arm("a", {"train_time_s": [value] * 8, "validation_loss": [value] * 8}))
     assert {change.kind for change in compare(runs, runs).changes} == {ChangeKind.KEEPS}
 
 
 def test_from_zero_anything_is_infinitely_more():
-    base, new = table(arm("a", {"validation_loss": [0.0] * 8})), table(arm("a", {"validation_loss": noisy(1.0, 8, 1)}))
+    base, new = (
+        read(arm("a", {"validation_loss": [0.0] * 8})),
+        read(arm("a", {"validation_loss": noisy(1.0, 8, 1)})),
+    )
     (change,) = compare(base, new).changes
     assert (change.kind, change.worsening, change.ratio) == (ChangeKind.WORSE, math.inf, None)
 
 
 def test_base_lines_are_compared_too_and_arms_stand_in_the_order_of_people():
     arms = [measured(f"a{b}", 9.0, b, batch_size=b, label=f"batch_size={b}") for b in (128, 16, 8)]
-    runs = table(*arms, measured("base", 9.0, 1, label="baseline", **ALONE))
+    runs = read(*arms, measured("base", 9.0, 1, label="baseline", **ALONE))
     assert list(dict.fromkeys(change.arm for change in compare(runs, runs).changes)) == [
         "baseline", "batch_size=8", "batch_size=16", "batch_size=128",
     ]  # fmt: skip
 
 
 def test_hostile_labels_stay_one_line():
-    runs = table(measured("a", 9.0, 1, label="<script>\n|`$x`\x1b[31m 학습"))
+    runs = read(measured("a", 9.0, 1, label="<script>\n|`$x`\x1b[31m 학습"))
     assert compare(runs, runs).changes[0].arm == "<script> |`$x` [31m 학습"
